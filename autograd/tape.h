@@ -1,0 +1,59 @@
+#pragma once
+// The tape: a list of what was done while it was open, walked newest first to give gradients.
+
+#include "core/call.h"
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace eg {
+
+/// Records the calls of this thread from construction until it is closed or destroyed. Gradients are a returned value,
+/// so nothing has to be zeroed and two gradients can be compared side by side. Tapes nest: while an outer tape is open,
+/// the rules that an inner tape runs are recorded on the outer one, which is how second derivatives are taken.
+///
+///     Tape tape;
+///     Tensor loss = cross_entropy(model(images), labels);
+///     std::vector<Tensor> g = tape.gradient(loss, parameters);
+class Tape : private Recorder {
+public:
+  Tape();
+  ~Tape() override;
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// d<cotangent, y>/dx for each x of xs; an x that y does not depend on gets zeros. Without cotangent y must have one
+  /// element. xs may be leaves or values computed on this tape. Saved values are freed on the way, so the tape can be
+  /// used once, unless `retain`. The tape does not hear the rules it runs itself.
+  /// Throws AutogradError: y was not computed on this tape, the tape was used up, a saved value was changed in place
+  /// (names both operations and the place), an operation on the way has no gradient.
+  std::vector<Tensor> gradient(const Tensor& y, std::span<const Tensor> xs, const Tensor& cotangent = {},
+                               bool retain = false);
+  std::vector<Tensor> gradient(const Tensor& y, std::initializer_list<Tensor> xs, const Tensor& cotangent = {},
+                               bool retain = false);
+  /// The same for several outputs at once: d(sum of <cotangents[i], ys[i]>)/dx.
+  std::vector<Tensor> gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                               std::span<const Tensor> cotangents, bool retain = false);
+
+  /// Stops recording; what was recorded stays.
+  void close();
+  /// Number of recorded operations.
+  std::size_t size() const;
+  /// Bytes of storage that the tape keeps alive (each storage counted once).
+  std::size_t saved_bytes() const;
+
+private:
+  void record(const Event& event) override;
+  struct Node;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Runs f with no tape of this thread listening.
+template <class F> decltype(auto) without_tape(F&& f) {
+  PauseRecording pause;
+  return f();
+}
+
+} // namespace eg

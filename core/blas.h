@@ -1,0 +1,42 @@
+#pragma once
+// The only door to OpenBLAS. Every call runs on the calling thread; parallel products are cut into M x N tiles (never
+// along K) on a grid that depends on the sizes alone, so the bits do not depend on the number of threads.
+
+#include "core/function_ref.h"
+
+#include <cstdint>
+#include <string>
+
+namespace eg::blas {
+
+/// Row-major matrix operand: element (i, j) at data[i*ld + j], or at data[j*ld + i] when transposed.
+template <class T> struct Matrix {
+  const T* data = nullptr;
+  std::int64_t ld = 0;
+  bool transposed = false;
+};
+
+/// C[M, N] = alpha * A[M, K] B[K, N] + beta * C on the calling thread, row-major with leading dimension ldc. beta == 0
+/// does not read C. K == 0 scales C.
+template <class T>
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+          std::int64_t ldc);
+
+/// Rectangle of C that one tile covers: rows [row, row+rows), columns [col, col+cols).
+struct Tile {
+  std::int64_t row, rows, col, cols;
+};
+
+/// The same product on all threads, tile by tile. before(tile) runs ahead of a tile's product (fill C with a bias,
+/// with beta = 1), after(tile) when it is done and still in cache; both may be null references made from no-ops.
+template <class T>
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+                std::int64_t ldc, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after);
+template <class T>
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+                std::int64_t ldc);
+
+/// "OpenBLAS 0.3.21 pthread, core SkylakeX, 1 thread".
+std::string description();
+
+} // namespace eg::blas

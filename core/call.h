@@ -1,0 +1,78 @@
+#pragma once
+// The single door to every operation, and the hook through which a tape listens. Core knows that a recorder can exist,
+// not what a tape is.
+
+#include "core/op.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace eg {
+
+/// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel, and reports to every
+/// recorder that this thread has open. Inputs of different devices or floating types are refused.
+/// Throws what the row's shape rule throws; the message ends with the place in the model where the call stood.
+std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs = {});
+/// The same for operations with one output.
+Tensor call1(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs = {});
+std::vector<Tensor> call(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs = {});
+
+/// An operation that a user defines: forward runs unrecorded, vjp gets (inputs, outputs, cotangents) and returns one
+/// gradient per input (undefined: zero). If vjp is made of ops, it can be differentiated again.
+struct CustomOp {
+  std::string name;
+  std::function<std::vector<Tensor>(std::span<const Tensor> in)> forward;
+  std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const Tensor> out,
+                                    std::span<const Tensor> grad)>
+      vjp;
+};
+std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<const Tensor> in);
+
+/// One thing that was done.
+struct Event {
+  const OpDef* op = nullptr;                      ///< the row, or
+  std::shared_ptr<const CustomOp> custom = {};    ///< the user's operation
+  std::span<const Tensor> in = {};
+  std::span<const Tensor> out = {};
+  const Attrs* attrs = nullptr;
+};
+
+/// Listens to calls on one thread.
+class Recorder {
+public:
+  virtual ~Recorder() = default;
+  virtual void record(const Event& event) = 0;
+};
+
+/// Recorders open on this thread, oldest first. A tape pushes itself when it opens.
+void open_recorder(Recorder* recorder);
+void close_recorder(Recorder* recorder);
+/// True when some recorder listens on this thread.
+bool recording();
+
+/// While it lives, no recorder of this thread hears anything (or, given one, only that recorder is deaf).
+class PauseRecording {
+public:
+  PauseRecording();
+  explicit PauseRecording(Recorder* only);
+  ~PauseRecording();
+  PauseRecording(const PauseRecording&) = delete;
+  PauseRecording& operator=(const PauseRecording&) = delete;
+
+private:
+  std::vector<Recorder*> kept_;
+};
+
+/// Names the part of the model that runs while it lives: scopes nest to "encoder.3.attention.qkv".
+class PlaceScope {
+public:
+  explicit PlaceScope(std::string_view name);
+  ~PlaceScope();
+  PlaceScope(const PlaceScope&) = delete;
+  PlaceScope& operator=(const PlaceScope&) = delete;
+};
+/// The present place, "" at top level.
+std::string current_place();
+
+} // namespace eg

@@ -1,0 +1,33 @@
+#pragma once
+// Element types and the run-time tag that names them.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace eg {
+
+/// Element type of a tensor.
+enum class DType : std::uint8_t { f32, f64, i64, u8, boolean };
+
+/// Bytes of one element.
+std::size_t size_of(DType dtype);
+
+/// "f32", "f64", "i64", "u8" or "bool".
+std::string_view name_of(DType dtype);
+
+/// Inverse of name_of. Throws ValueError for any other word.
+DType dtype_named(std::string_view name);
+
+/// True for f32 and f64: the types that have gradients.
+constexpr bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
+/// The tag of a C++ element type: float, double, std::int64_t, std::uint8_t or bool.
+template <class T> inline constexpr DType dtype_of = DType{};
+template <> inline constexpr DType dtype_of<float> = DType::f32;
+template <> inline constexpr DType dtype_of<double> = DType::f64;
+template <> inline constexpr DType dtype_of<std::int64_t> = DType::i64;
+template <> inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
+template <> inline constexpr DType dtype_of<bool> = DType::boolean;
+
+} // namespace eg

@@ -1,0 +1,161 @@
+#pragma once
+// The op row: everything about one operation in one description. The registry (core/registry.h) lists the rows; the
+// tape, the law suite, the benchmark, the op reference and the Python module enumerate them.
+
+#include "core/attributes.h"
+#include "core/tensor.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg {
+
+struct OpDef;
+
+/// Shape and element type of an output.
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::f32;
+};
+
+/// Inputs and attributes of one call. in[i] is undefined where an optional input was not given.
+struct OpArgs {
+  const OpDef& op;
+  std::span<const Tensor> in;
+  const Attrs& attrs;
+
+  bool given(std::size_t i) const { return i < in.size() && in[i].defined(); }
+};
+
+/// What a vjp rule sees. in[i] and out[i] have values only where the row's `saves` says so, otherwise they are meta
+/// tensors (shape and dtype). grad[o] is the cotangent of output o (undefined: zero). wants(i): someone asked for the
+/// gradient of input i; a rule does no work for the others.
+struct VjpArgs : OpArgs {
+  std::span<const Tensor> out;
+  std::span<const Tensor> grad;
+  std::uint32_t wanted = 0;
+
+  bool wants(std::size_t i) const { return (wanted >> i & 1U) != 0; }
+};
+
+/// One gradient per input, undefined where it is zero or was not wanted. Gradients may have the shape of the broadcast
+/// output: the engine sums them back to the input's shape.
+using Gradients = std::vector<Tensor>;
+
+/// A call that the row's samples list: small, differentiable where it stands.
+struct Sample {
+  std::vector<Tensor> in;
+  Attrs attrs;
+  const char* note = "";
+};
+
+/// A call that must be refused, and words that the message must contain.
+struct Refusal {
+  std::vector<Tensor> in;
+  Attrs attrs;
+  const char* words = "";
+};
+
+/// One axis of one input or output.
+struct Leg {
+  enum class Side : std::uint8_t { in, out };
+  Side side;
+  int index;
+  int axis;
+};
+constexpr Leg in_leg(int index, int axis) { return {Leg::Side::in, index, axis}; }
+constexpr Leg out_leg(int index, int axis) { return {Leg::Side::out, index, axis}; }
+
+/// A permutation symmetry: the same permutation applied to every leg's axis maps inputs to inputs and outputs to
+/// outputs: f(rho x) = rho f(x). A leg of an input that the sample does not give is skipped. `values`: inputs whose
+/// elements are indices along the permuted axis and are relabelled with the inverse permutation (embedding ids, labels).
+struct Symmetry {
+  std::string name;
+  std::vector<Leg> legs;
+  std::vector<int> values = {};
+};
+
+/// Cost of one call: floating-point operations and bytes that must move.
+struct Work {
+  double flops = 0;
+  double bytes = 0;
+};
+
+/// Bits for OpDef::saves.
+namespace saves {
+inline constexpr std::uint32_t nothing = 0;
+constexpr std::uint32_t in(int i) { return 1U << i; }
+constexpr std::uint32_t out(int i) { return 1U << (16 + i); }
+} // namespace saves
+
+/// Declaration of one input: its name and whether it may be left out.
+struct InputSpec {
+  std::string_view name;
+  bool optional = false;
+};
+
+/// A constexpr list with a fixed capacity, for rows.
+template <class T, std::size_t Capacity> struct FixedList {
+  std::array<T, Capacity> items{};
+  std::size_t count = 0;
+
+  constexpr FixedList() = default;
+  constexpr FixedList(std::initializer_list<T> list) {
+    for (const T& item : list) items[count++] = item;
+  }
+  constexpr const T* begin() const { return items.data(); }
+  constexpr const T* end() const { return items.data() + count; }
+  constexpr std::size_t size() const { return count; }
+  constexpr const T& operator[](std::size_t i) const { return items[i]; }
+};
+
+using InferFn = std::vector<TensorSpec> (*)(const OpArgs&);
+using KernelFn = void (*)(const OpArgs&, std::span<Tensor> out);
+using ViewFn = Tensor (*)(const OpArgs&);
+using VjpFn = Gradients (*)(const VjpArgs&);
+/// Plain loops over packed float64 (or integer) inputs.
+using ReferenceFn = std::vector<Tensor> (*)(const OpArgs&);
+
+/// The row.
+struct OpDef {
+  std::string_view name;                   ///< "softmax"
+  std::string_view math;                   ///< one line of mathematics
+  FixedList<InputSpec, 10> inputs;         ///< in order; one named "xs" with `variadic` stands for any number
+  bool variadic = false;                   ///< the (single) declared input repeats one or more times
+  FixedList<std::string_view, 4> outputs = {"y"};
+  FixedList<AttrSpec, 8> attributes = {};
+  InferFn infer = nullptr;                 ///< checks the call and gives the outputs' shapes; throws
+  KernelFn cpu = nullptr;                  ///< fills the outputs, which are packed and uninitialised
+  ViewFn view = nullptr;                   ///< instead of cpu: gives a view of in[0] (or a copy where there is none)
+  KernelFn cuda = nullptr;                 ///< absent: not on the device
+  std::uint32_t saves = saves::nothing;    ///< what the tape keeps for the rule
+  VjpFn vjp = nullptr;                     ///< the rule, made of ops
+  std::string_view no_gradient = {};       ///< why there is no rule, where there is none
+  ReferenceFn reference = nullptr;         ///< oracle and teaching text
+  std::vector<Sample> (*samples)(DType) = nullptr;
+  std::vector<Refusal> (*refuses)() = nullptr;
+  std::vector<Symmetry> (*symmetries)(const Sample&) = nullptr;
+  std::string_view no_symmetry = {};       ///< why there is none, where there is none
+  Work (*work)(const OpArgs&, std::span<const TensorSpec>) = nullptr;
+};
+
+/// Refuses an incomplete row when the program is compiled: `constinit const OpDef softmax_op = row({...});`.
+consteval OpDef row(OpDef def) {
+  if (def.name.empty()) throw "an op row needs a name";
+  if (def.math.empty()) throw "an op row needs its mathematics in one line";
+  if (def.infer == nullptr && def.view == nullptr) throw "an op row needs a shape rule";
+  if ((def.cpu == nullptr) == (def.view == nullptr)) throw "an op row needs either a CPU kernel or a view";
+  if ((def.vjp == nullptr) == def.no_gradient.empty()) throw "an op row needs a rule or the reason why it has none";
+  if (def.reference == nullptr) throw "an op row needs a reference in plain loops";
+  if (def.samples == nullptr) throw "an op row needs samples";
+  if (def.refuses == nullptr) throw "an op row needs calls that must be refused";
+  if ((def.symmetries == nullptr) == def.no_symmetry.empty()) throw "an op row needs symmetries or the reason why not";
+  if (def.work == nullptr) throw "an op row needs its cost";
+  return def;
+}
+
+} // namespace eg

@@ -1,0 +1,122 @@
+#pragma once
+// The operations as functions. Each has a row of the same name in the registry; see docs/ops.md for their mathematics,
+// symmetries and costs. All throw ShapeError, DTypeError, IndexError or ValueError for calls that do not fit.
+// Floating inputs of one call share one dtype. X is [..., rows, columns] unless said.
+
+#include "core/random.h"
+#include "core/tensor.h"
+
+namespace eg {
+
+// --- pointwise, with NumPy broadcasting ---
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+/// y = scale * x + shift
+Tensor affine(const Tensor& x, double scale, double shift);
+Tensor neg(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+/// x^(-1/2)
+Tensor rsqrt(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor relu(const Tensor& x);
+/// x Phi(x) with Phi the normal distribution function: the erf form
+Tensor gelu(const Tensor& x);
+/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+Tensor gelu_tanh(const Tensor& x);
+/// x sigmoid(x)
+Tensor silu(const Tensor& x);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor operator*(const Tensor& x, double s) { return affine(x, s, 0.0); }
+inline Tensor operator*(double s, const Tensor& x) { return affine(x, s, 0.0); }
+inline Tensor operator+(const Tensor& x, double s) { return affine(x, 1.0, s); }
+inline Tensor operator-(const Tensor& x, double s) { return affine(x, 1.0, -s); }
+inline Tensor operator/(const Tensor& x, double s) { return affine(x, 1.0 / s, 0.0); }
+
+// --- reductions; axes empty means all ---
+Tensor sum(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+Tensor mean(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// Largest along one axis; the gradient goes to the first of equals.
+Tensor max(const Tensor& x, int axis, bool keepdim = false);
+/// Index of the first largest, i64.
+Tensor argmax(const Tensor& x, int axis, bool keepdim = false);
+/// Sums broadcast axes away so that the result has `shape`.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+// --- products ---
+/// op(A) op(B) over the last two axes, leading axes broadcast; 2-D or batched.
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+/// x W^T + b (+ addend): x [..., in], weight [out, in], bias [out], addend [..., out]; bias and addend may be undefined.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& addend = {});
+/// gelu(x W^T + b), fused; the tape keeps the pre-activation. approximate: the tanh form.
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, bool approximate = false);
+
+// --- normalisation and attention ---
+Tensor softmax(const Tensor& x, int axis = -1);
+Tensor log_softmax(const Tensor& x, int axis = -1);
+/// (x - mean) / sqrt(var + eps) * gamma + beta over the last axis; var is the biased one; gamma, beta may be undefined.
+Tensor layer_norm(const Tensor& x, const Tensor& gamma = {}, const Tensor& beta = {}, double eps = 1e-5);
+/// softmax(scale Q K^T) V per leading index: q [..., Tq, D], k [..., Tk, D], v [..., Tk, Dv]. scale 0 means 1/sqrt(D).
+/// Tiled: the scores never reach memory.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale = 0.0);
+/// The same through ops that can be seen, with S.
+struct AttentionParts {
+  Tensor scores; ///< S = softmax(scale Q K^T) [..., Tq, Tk]
+  Tensor output; ///< A = S V [..., Tq, Dv]
+};
+AttentionParts attention_explicit(const Tensor& q, const Tensor& k, const Tensor& v, double scale = 0.0);
+/// x mask / (1 - p), mask from Philox (key, element index); p in [0, 1).
+Tensor dropout(const Tensor& x, double p, RandomKey key);
+
+// --- losses ---
+/// Mean over rows with label != ignore_index of -sum_j t_j log softmax(logits)_j, t = (1-s) onehot + s/C.
+/// logits [..., C], labels [...] i64. reduction "mean", "sum" or "none" ([...]). All ignored: 0 for "mean".
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0.0,
+                     std::int64_t ignore_index = -100, const char* reduction = "mean");
+
+// --- indexing; indices are i64, out of range throws IndexError ---
+/// Rows of weight [V, C] by ids [...] -> [..., C]
+Tensor embedding(const Tensor& weight, const Tensor& ids);
+/// Slices of x along axis, in the order of index [K].
+Tensor index_select(const Tensor& x, int axis, const Tensor& index);
+/// y[.., i, ..] = x[.., index[.., i, ..], ..] along axis; index has x's rank.
+Tensor gather(const Tensor& x, int axis, const Tensor& index);
+/// x with source added at index along axis (index order, deterministic); index and source have the same shape.
+Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor& source);
+/// (P_R X)[.., i, :] = X[.., r[.., i], :]; x [..., T, C], rows [T] or [..., T] (one permutation per sample).
+Tensor permute_rows(const Tensor& x, const Tensor& rows);
+/// (X P_C)[.., j] = X[.., c[j]]; x [..., C], columns [C].
+Tensor permute_columns(const Tensor& x, const Tensor& columns);
+/// r with r[p[i]] = i along the last axis. Throws ValueError when p is not a permutation.
+Tensor invert_permutation(const Tensor& permutation);
+
+// --- shape ---
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor transpose(const Tensor& x, int axis_a = -2, int axis_b = -1);
+Tensor permute(const Tensor& x, const std::vector<std::int64_t>& axes);
+Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1);
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor squeeze(const Tensor& x, int axis);
+Tensor unsqueeze(const Tensor& x, int axis);
+Tensor contiguous(const Tensor& x);
+Tensor cast(const Tensor& x, DType dtype);
+Tensor concat(const std::vector<Tensor>& xs, int axis);
+Tensor stack(const std::vector<Tensor>& xs, int axis);
+/// Adds before/after elements of `value` at the ends of one axis.
+Tensor pad(const Tensor& x, int axis, std::int64_t before, std::int64_t after, double value = 0.0);
+/// Images [B, C, H, W] -> patches [B, (H/p)(W/p), C p p], each patch in (channel, row, column) order.
+Tensor patchify(const Tensor& images, std::int64_t patch);
+/// Inverse of patchify.
+Tensor unpatchify(const Tensor& patches, std::int64_t channels, std::int64_t height, std::int64_t width,
+                  std::int64_t patch);
+
+} // namespace eg

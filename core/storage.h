@@ -1,0 +1,22 @@
+#pragma once
+// A block of bytes shared by all views of one tensor, with a version that counts writes.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace eg {
+
+/// Shared bytes behind one or more tensors. `version` grows with every write; the tape compares it with the version
+/// that it saw when it saved a value. `writer` is the name of the last operation that wrote in place.
+struct Storage {
+  std::shared_ptr<std::byte> bytes;
+  std::size_t size_bytes = 0;
+  std::uint64_t version = 0;
+  const char* writer = "";
+
+  explicit Storage(std::size_t size);
+};
+
+} // namespace eg

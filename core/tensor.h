@@ -1,0 +1,134 @@
+#pragma once
+// The one type that people meet: a value-semantic handle on shared storage, with strides.
+
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/storage.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eg {
+
+/// A strided array of one element type. Copying a Tensor copies the handle; views share storage. An undefined tensor
+/// (default constructed) stands for "not given". A meta tensor has shape and dtype but no storage.
+///
+/// Member functions that make tensors from tensors (views, contiguous, to) are operations of the registry, so an open
+/// tape sees them.
+class Tensor {
+public:
+  Tensor() = default;
+
+  /// Uninitialised, densely packed. Throws MemoryError.
+  static Tensor empty(const Shape& shape, DType dtype = DType::f32);
+  static Tensor zeros(const Shape& shape, DType dtype = DType::f32);
+  static Tensor ones(const Shape& shape, DType dtype = DType::f32);
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
+  /// Copies `values` in row-major order. Throws ShapeError when their number is not shape.numel().
+  template <class T> static Tensor from(std::span<const T> values, const Shape& shape);
+  template <class T> static Tensor from(std::initializer_list<T> values, const Shape& shape) {
+    return from<T>(std::span<const T>(values.begin(), values.size()), shape);
+  }
+  template <class T> static Tensor from(const std::vector<T>& values, const Shape& shape) {
+    return from<T>(std::span<const T>(values), shape);
+  }
+  /// 0, 1, ..., count-1.
+  static Tensor arange(std::int64_t count, DType dtype = DType::i64);
+  /// Shape and dtype without storage.
+  static Tensor meta(const Shape& shape, DType dtype);
+
+  bool defined() const { return impl_ != nullptr; }
+  bool has_storage() const { return impl_ && impl_->storage; }
+  const Shape& shape() const { return impl_->shape; }
+  const Shape& strides() const { return impl_->strides; }
+  DType dtype() const { return impl_->dtype; }
+  int rank() const { return impl_->shape.rank(); }
+  std::int64_t size(int axis) const;
+  std::int64_t numel() const { return impl_->numel; }
+  std::size_t nbytes() const { return static_cast<std::size_t>(impl_->numel) * size_of(impl_->dtype); }
+  /// Elements are densely packed in row-major order (strides of extent-1 axes are ignored).
+  bool is_contiguous() const;
+  /// Unique for each tensor value made in this process; copies of a handle share it. Never reused.
+  std::uint64_t id() const { return impl_ ? impl_->id : 0; }
+  const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
+  std::uint64_t version() const { return has_storage() ? impl_->storage->version : 0; }
+
+  /// First element. Throws DTypeError when T is not the element type, Error for a meta tensor.
+  template <class T> const T* data() const { return static_cast<const T*>(raw(dtype_of<T>)); }
+  /// The same for writing; raises the storage's version.
+  template <class T> T* mutable_data(const char* writer = "write") {
+    return static_cast<T*>(raw_mutable(dtype_of<T>, writer));
+  }
+  /// First element as bytes, whatever the dtype.
+  const std::byte* bytes() const;
+  std::byte* mutable_bytes(const char* writer = "write");
+
+  /// The only element, as double. Throws ShapeError when there is not exactly one.
+  double item() const;
+  /// One element by index, as double. Throws IndexError.
+  double at(std::initializer_list<std::int64_t> index) const;
+  /// All elements in row-major order; T must be the element type.
+  template <class T> std::vector<T> to_vector() const;
+
+  /// Writes `source` (same shape and dtype) into this tensor's elements. Not recorded on a tape.
+  void copy_from(const Tensor& source);
+  void fill(double value);
+  /// A packed copy of its own, not recorded on a tape.
+  Tensor clone() const;
+
+  // --- views: share storage, recorded on a tape ---
+
+  /// Same elements, other extents; one extent may be -1. Copies only when the strides leave no other way.
+  Tensor reshape(const Shape& shape) const;
+  Tensor transpose(int axis_a = -2, int axis_b = -1) const;
+  /// Axis i of the result is axis axes[i] of this tensor.
+  Tensor permute(std::initializer_list<std::int64_t> axes) const;
+  /// Elements start, start+step, ... below stop along `axis`; negative start and stop count from the end.
+  Tensor slice(int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1) const;
+  /// One index along `axis`; the axis goes.
+  Tensor select(int axis, std::int64_t index) const;
+  Tensor expand(const Shape& shape) const;
+  Tensor squeeze(int axis) const;
+  Tensor unsqueeze(int axis) const;
+
+  /// This tensor if it is packed, else a packed copy. Recorded.
+  Tensor contiguous() const;
+  /// Element type conversion; the identity for the same type. Recorded.
+  Tensor to(DType dtype) const;
+  /// The same elements with a new id that no tape knows: gradients stop here.
+  Tensor detach() const;
+
+  /// Values laid out as nested brackets, long axes shortened in the middle, with shape and dtype.
+  std::string str(int precision = 4) const;
+
+  /// A view on the same storage; used by the view operations. `offset` is in elements from this tensor's first one.
+  Tensor view_as(const Shape& shape, const Shape& strides, std::int64_t offset) const;
+
+private:
+  struct Impl {
+    std::shared_ptr<Storage> storage;
+    Shape shape;
+    Shape strides;
+    std::int64_t offset = 0;
+    std::int64_t numel = 0;
+    std::uint64_t id = 0;
+    DType dtype = DType::f32;
+  };
+  static Tensor make(std::shared_ptr<Storage> storage, const Shape& shape, const Shape& strides, std::int64_t offset,
+                     DType dtype);
+  const void* raw(DType wanted) const;
+  void* raw_mutable(DType wanted, const char* writer);
+
+  std::shared_ptr<Impl> impl_;
+};
+
+/// True when both have the same dtype, shape and bytes (a NaN equals itself, 0 differs from -0).
+bool same_bits(const Tensor& a, const Tensor& b);
+/// max |a - b| / max |reference b|, in double; 0 for empty tensors, NaN or infinity count as infinity unless equal.
+double relative_error(const Tensor& a, const Tensor& reference);
+
+} // namespace eg

@@ -1,0 +1,41 @@
+#pragma once
+// Permutations as gathers, in the one convention of docs/theory.md: (P_R X)[i] = X[r[i]], (X P_C)[:, j] = X[:, c[j]].
+
+#include "core/random.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace eg::permute {
+
+/// A permutation p of 0..size-1, used as a gather: y[i] = x[p[i]] along an axis.
+class Permutation {
+public:
+  Permutation() = default;
+  /// Throws ValueError when `gather` is not a permutation.
+  explicit Permutation(std::vector<std::int64_t> gather);
+  static Permutation identity(std::int64_t size);
+  /// Uniform from a counter-based key (not secret; see permute/key.h for secret ones).
+  static Permutation random(std::int64_t size, RandomKey key);
+  /// Uniform among all but the identity; size >= 2.
+  static Permutation random_nonidentity(std::int64_t size, RandomKey key);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(gather_.size()); }
+  std::int64_t operator[](std::int64_t i) const { return gather_[static_cast<std::size_t>(i)]; }
+  const std::vector<std::int64_t>& gather() const { return gather_; }
+  bool is_identity() const;
+  Permutation inverse() const;
+  /// Gathering with the result equals gathering with *this and then with `next`: r[i] = (*this)[next[i]].
+  Permutation then(const Permutation& next) const;
+  /// The index tensor, i64 [size], for permute_rows and permute_columns.
+  Tensor tensor() const;
+  /// x gathered along one axis.
+  Tensor apply(const Tensor& x, int axis) const;
+
+  friend bool operator==(const Permutation&, const Permutation&) = default;
+
+private:
+  std::vector<std::int64_t> gather_;
+};
+
+} // namespace eg::permute
