@@ -1,0 +1,159 @@
+#include "core/allocator.h"
+
+#include "core/error.h"
+
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace eg::allocator {
+namespace {
+
+/// Sizes are rounded up to 1/8 of their power of two, so that at most 12.5 % is wasted and blocks of nearly equal
+/// sizes serve each other.
+std::size_t bucket_size(std::size_t bytes) {
+  constexpr std::size_t smallest = 256;
+  if (bytes <= smallest) return smallest;
+  const std::size_t step = std::max(std::bit_floor(bytes) / 8, alignment);
+  return (bytes + step - 1) / step * step;
+}
+
+std::size_t read_limit(const char* path) {
+  std::ifstream file(path);
+  std::string word;
+  if (!(file >> word) || word == "max") return SIZE_MAX;
+  return std::strtoull(word.c_str(), nullptr, 10);
+}
+
+std::size_t machine_memory() {
+  const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+  const std::size_t cgroup =
+      std::min(read_limit("/sys/fs/cgroup/memory.max"), read_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+  return std::min(pages * page, cgroup);
+}
+
+struct Block {
+  std::byte* data;
+  std::size_t size;
+};
+
+/// The process's cache of free blocks.
+class Cache {
+public:
+  std::byte* take(std::size_t size) {
+    const std::scoped_lock lock(mutex_);
+    if (stats_.live_bytes + size > limit_)
+      throw MemoryError(fmt::format("allocator: {} more bytes do not fit: {} are in use and the limit is {}; use a "
+                                    "smaller batch or model, or raise the limit",
+                                    size, stats_.live_bytes, limit_));
+    std::byte* block = reuse(size);
+    if (block == nullptr) block = from_system(size);
+    stats_.live_bytes += size;
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.live_bytes);
+    return block;
+  }
+
+  void give_back(std::byte* block, std::size_t size) noexcept {
+    const std::scoped_lock lock(mutex_);
+    stats_.live_bytes -= size;
+    try {
+      free_.push_back({block, size});
+      stats_.cached_bytes += size;
+    } catch (const std::bad_alloc&) {
+      std::free(block);
+    }
+  }
+
+  void release() {
+    const std::scoped_lock lock(mutex_);
+    release_locked();
+  }
+
+  AllocatorStats stats() {
+    const std::scoped_lock lock(mutex_);
+    return stats_;
+  }
+  void reset_peak() {
+    const std::scoped_lock lock(mutex_);
+    stats_.peak_bytes = stats_.live_bytes;
+  }
+  std::size_t limit() {
+    const std::scoped_lock lock(mutex_);
+    return limit_;
+  }
+  void set_limit(std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    limit_ = bytes;
+  }
+
+private:
+  /// The newest free block of exactly this bucket: the one most likely still in cache.
+  std::byte* reuse(std::size_t size) {
+    for (std::size_t i = free_.size(); i-- > 0;) {
+      if (free_[i].size != size) continue;
+      std::byte* block = free_[i].data;
+      free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
+      stats_.cached_bytes -= size;
+      ++stats_.reuses;
+      return block;
+    }
+    return nullptr;
+  }
+
+  std::byte* from_system(std::size_t size) {
+    // Cached blocks of other sizes count against the machine too: they go first when the limit is near.
+    if (stats_.live_bytes + stats_.cached_bytes + size > limit_) release_locked();
+    constexpr std::size_t huge_page = std::size_t{2} << 20;
+    const std::size_t align = size >= huge_page ? huge_page : alignment;
+    void* block = std::aligned_alloc(align, (size + align - 1) / align * align);
+    if (block == nullptr)
+      throw MemoryError(fmt::format("allocator: the system has no {} more bytes; {} are in use", size,
+                                    stats_.live_bytes));
+    if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);
+    ++stats_.system_calls;
+    return static_cast<std::byte*>(block);
+  }
+
+  void release_locked() {
+    for (const Block& block : free_) std::free(block.data);
+    free_.clear();
+    stats_.cached_bytes = 0;
+  }
+
+  std::mutex mutex_;
+  std::vector<Block> free_;
+  AllocatorStats stats_;
+  std::size_t limit_ = machine_memory();
+};
+
+/// Never destroyed: tensors in static storage may outlive it otherwise.
+Cache& cache() {
+  alignas(Cache) static std::array<std::byte, sizeof(Cache)> room;
+  static Cache* const instance = std::construct_at(reinterpret_cast<Cache*>(room.data()));
+  return *instance;
+}
+
+} // namespace
+
+std::shared_ptr<std::byte> allocate(std::size_t bytes) {
+  const std::size_t size = bucket_size(bytes);
+  std::byte* block = cache().take(size);
+  return {block, [size](std::byte* p) { cache().give_back(p, size); }};
+}
+
+AllocatorStats stats() { return cache().stats(); }
+void reset_peak() { cache().reset_peak(); }
+void release_cache() { cache().release(); }
+std::size_t limit() { return cache().limit(); }
+void set_limit(std::size_t bytes) { cache().set_limit(bytes); }
+
+} // namespace eg::allocator

@@ -1,0 +1,20 @@
+#pragma once
+// What both twins of core/parallel share: how many threads there should be, and why.
+
+#include <string>
+
+namespace eg::parallel {
+
+inline constexpr int max_threads = 1024;
+
+struct ThreadChoice {
+  int count = 1;
+  std::string reason;
+};
+
+/// EQUIGRAD_THREADS, else the least of affinity and cgroup quota. Throws ValueError for a bad variable.
+ThreadChoice default_threads();
+/// Throws ValueError unless 0 <= count <= max_threads.
+void check_thread_count(int count);
+
+} // namespace eg::parallel

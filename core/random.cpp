@@ -1,0 +1,144 @@
+#include "core/random.h"
+
+#include "core/parallel.h"
+#include "core/strided.h"
+
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+#include <numbers>
+#include <numeric>
+
+namespace eg {
+namespace {
+
+constexpr double two_to_minus_53 = 0x1.0p-53;
+constexpr std::int64_t grain = 4096;
+
+std::array<std::uint32_t, 4> block_at(RandomKey key, std::uint64_t block) {
+  return philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                     static_cast<std::uint32_t>(key.stream), static_cast<std::uint32_t>(key.stream >> 32)},
+                    {static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)});
+}
+
+std::uint64_t join(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
+
+double uniform53(std::uint64_t bits) { return static_cast<double>(bits >> 11) * two_to_minus_53; }
+
+/// Box-Muller: two normals from one block.
+std::array<double, 2> normals(const std::array<std::uint32_t, 4>& w) {
+  const double u = 1.0 - uniform53(join(w[0], w[1]));
+  const double v = uniform53(join(w[2], w[3]));
+  const double radius = std::sqrt(-2.0 * std::log(u));
+  const double angle = 2.0 * std::numbers::pi * v;
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+/// Fills pairs of elements, two per block: f(words) gives both.
+template <class F> Tensor fill_pairs(const Shape& shape, RandomKey key, DType dtype, const char* what, F&& f) {
+  if (!is_floating(dtype)) throw DTypeError(fmt::format("{}: dtype is {}, it must be f32 or f64", what, name_of(dtype)));
+  Tensor result = Tensor::empty(shape, dtype);
+  visit_floating(dtype, [&]<class T>() {
+    T* out = result.mutable_data<T>(what);
+    const std::int64_t count = result.numel();
+    parallel::for_each((count + 1) / 2, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t pair = begin; pair < end; ++pair) {
+        const std::array<double, 2> values = f(block_at(key, static_cast<std::uint64_t>(pair)));
+        out[2 * pair] = static_cast<T>(values[0]);
+        if (2 * pair + 1 < count) out[2 * pair + 1] = static_cast<T>(values[1]);
+      }
+    });
+  });
+  return result;
+}
+
+} // namespace
+
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  constexpr std::uint64_t m0 = 0xD2511F53;
+  constexpr std::uint64_t m1 = 0xCD9E8D57;
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = m0 * counter[0];
+    const std::uint64_t p1 = m1 * counter[2];
+    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
+               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+RandomKey RandomKey::fold(std::uint64_t tag) const {
+  const auto first = philox4x32({static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32),
+                                 static_cast<std::uint32_t>(tag), static_cast<std::uint32_t>(tag >> 32)},
+                                {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  return {join(first[0], first[1]), join(first[2], first[3])};
+}
+
+std::uint32_t RandomStream::next_u32() {
+  if (used_ == 4) {
+    words_ = block_at(key_, block_++);
+    used_ = 0;
+  }
+  return words_[static_cast<std::size_t>(used_++)];
+}
+
+std::uint64_t RandomStream::next_u64() {
+  const std::uint32_t low = next_u32();
+  return join(low, next_u32());
+}
+
+double RandomStream::uniform() { return uniform53(next_u64()); }
+
+double RandomStream::normal() {
+  const double u = 1.0 - uniform();
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * uniform());
+}
+
+std::uint64_t RandomStream::below(std::uint64_t bound) {
+  // Numbers below `rejected` would make small results likelier.
+  const std::uint64_t rejected = (0 - bound) % bound;
+  while (true) {
+    const std::uint64_t draw = next_u64();
+    if (draw >= rejected) return draw % bound;
+  }
+}
+
+double uniform_at(RandomKey key, std::uint64_t position) {
+  return static_cast<double>(block_at(key, position / 4)[position % 4]) * 0x1.0p-32;
+}
+
+Tensor random_uniform(const Shape& shape, RandomKey key, double low, double high, DType dtype) {
+  return fill_pairs(shape, key, dtype, "random_uniform", [=](const std::array<std::uint32_t, 4>& w) {
+    return std::array{low + (high - low) * uniform53(join(w[0], w[1])),
+                      low + (high - low) * uniform53(join(w[2], w[3]))};
+  });
+}
+
+Tensor random_normal(const Shape& shape, RandomKey key, double mean, double stddev, DType dtype) {
+  return fill_pairs(shape, key, dtype, "random_normal", [=](const std::array<std::uint32_t, 4>& w) {
+    const std::array<double, 2> z = normals(w);
+    return std::array{mean + stddev * z[0], mean + stddev * z[1]};
+  });
+}
+
+Tensor random_integers(const Shape& shape, RandomKey key, std::int64_t low, std::int64_t high) {
+  if (high <= low) throw ValueError(fmt::format("random_integers: [{}, {}) is empty", low, high));
+  Tensor result = Tensor::empty(shape, DType::i64);
+  RandomStream stream(key);
+  auto* out = result.mutable_data<std::int64_t>("random_integers");
+  for (std::int64_t i = 0; i < result.numel(); ++i)
+    out[i] = low + static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(high - low)));
+  return result;
+}
+
+Tensor random_permutation(std::int64_t count, RandomKey key) {
+  Tensor result = Tensor::arange(count);
+  RandomStream stream(key);
+  auto* p = result.mutable_data<std::int64_t>("random_permutation");
+  for (std::int64_t i = count - 1; i > 0; --i)
+    std::swap(p[i], p[stream.below(static_cast<std::uint64_t>(i) + 1)]);
+  return result;
+}
+
+} // namespace eg

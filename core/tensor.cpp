@@ -1,0 +1,227 @@
+#include "core/tensor.h"
+
+#include "core/strided.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <limits>
+
+namespace eg {
+namespace {
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> counter{0};
+  return ++counter;
+}
+
+} // namespace
+
+Tensor Tensor::make(std::shared_ptr<Storage> storage, const Shape& shape, const Shape& strides, std::int64_t offset,
+                    DType dtype) {
+  Tensor result;
+  result.impl_ = std::make_shared<Impl>();
+  Impl& impl = *result.impl_;
+  impl.storage = std::move(storage);
+  impl.shape = shape;
+  impl.strides = strides;
+  impl.offset = offset;
+  impl.numel = shape.numel();
+  impl.id = next_id();
+  impl.dtype = dtype;
+  return result;
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(shape.numel()), size_of(dtype), &bytes))
+    throw MemoryError(fmt::format("tensor: {} of {} has more bytes than can be counted", shape.str(), name_of(dtype)));
+  return make(std::make_shared<Storage>(bytes), shape, contiguous_strides(shape), 0, dtype);
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype) {
+  Tensor result = empty(shape, dtype);
+  std::memset(result.mutable_bytes("zeros"), 0, result.nbytes());
+  return result;
+}
+
+Tensor Tensor::ones(const Shape& shape, DType dtype) { return full(shape, 1.0, dtype); }
+
+Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+  Tensor result = empty(shape, dtype);
+  result.fill(value);
+  return result;
+}
+
+template <class T> Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+  if (static_cast<std::int64_t>(values.size()) != shape.numel())
+    throw ShapeError(fmt::format("tensor: {} values do not fill {}", values.size(), shape.str()));
+  Tensor result = empty(shape, dtype_of<T>);
+  std::copy(values.begin(), values.end(), result.mutable_data<T>("from"));
+  return result;
+}
+template Tensor Tensor::from<float>(std::span<const float>, const Shape&);
+template Tensor Tensor::from<double>(std::span<const double>, const Shape&);
+template Tensor Tensor::from<std::int64_t>(std::span<const std::int64_t>, const Shape&);
+template Tensor Tensor::from<std::uint8_t>(std::span<const std::uint8_t>, const Shape&);
+template Tensor Tensor::from<bool>(std::span<const bool>, const Shape&);
+
+Tensor Tensor::arange(std::int64_t count, DType dtype) {
+  Tensor result = empty({count}, dtype);
+  visit_dtype(dtype, [&]<class T>() {
+    T* values = result.mutable_data<T>("arange");
+    for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<T>(i);
+  });
+  return result;
+}
+
+Tensor Tensor::meta(const Shape& shape, DType dtype) {
+  return make(nullptr, shape, contiguous_strides(shape), 0, dtype);
+}
+
+std::int64_t Tensor::size(int axis) const { return shape()[normalize_axis("size", axis, rank())]; }
+
+bool Tensor::is_contiguous() const {
+  std::int64_t step = 1;
+  for (int axis = rank() - 1; axis >= 0; --axis) {
+    if (shape()[axis] != 1 && strides()[axis] != step) return false;
+    step *= std::max<std::int64_t>(shape()[axis], 1);
+  }
+  return true;
+}
+
+const std::byte* Tensor::bytes() const {
+  if (!has_storage()) throw Error("tensor: a tensor without storage has no values");
+  return impl_->storage->bytes.get() + static_cast<std::ptrdiff_t>(size_of(impl_->dtype)) * impl_->offset;
+}
+
+std::byte* Tensor::mutable_bytes(const char* writer) {
+  const std::byte* address = bytes();
+  ++impl_->storage->version;
+  impl_->storage->writer = writer;
+  return const_cast<std::byte*>(address);
+}
+
+const void* Tensor::raw(DType wanted) const {
+  if (!defined()) throw Error("tensor: an undefined tensor has no values");
+  if (wanted != dtype())
+    throw DTypeError(fmt::format("tensor: elements are {}, not {}", name_of(dtype()), name_of(wanted)));
+  return bytes();
+}
+
+void* Tensor::raw_mutable(DType wanted, const char* writer) {
+  raw(wanted);
+  return mutable_bytes(writer);
+}
+
+double Tensor::item() const {
+  if (numel() != 1) throw ShapeError(fmt::format("item: the tensor has {} elements, not one: {}", numel(), shape().str()));
+  double value = 0;
+  visit_dtype(dtype(), [&]<class T>() { value = static_cast<double>(*data<T>()); });
+  return value;
+}
+
+double Tensor::at(std::initializer_list<std::int64_t> index) const {
+  const Shape where(index);
+  if (where.rank() != rank())
+    throw IndexError(fmt::format("at: {} indices for {}", where.rank(), shape().str()));
+  std::int64_t offset = 0;
+  for (int axis = 0; axis < rank(); ++axis) {
+    if (where[axis] < 0 || where[axis] >= shape()[axis])
+      throw IndexError(fmt::format("at: {} is outside {}", where.str(), shape().str()));
+    offset += where[axis] * strides()[axis];
+  }
+  double value = 0;
+  visit_dtype(dtype(), [&]<class T>() { value = static_cast<double>(data<T>()[offset]); });
+  return value;
+}
+
+template <class T> std::vector<T> Tensor::to_vector() const {
+  const T* source = data<T>();
+  std::vector<T> values;
+  values.reserve(static_cast<std::size_t>(numel()));
+  for_each_offset(shape(), strides(), [&](std::int64_t offset) { values.push_back(source[offset]); });
+  return values;
+}
+template std::vector<float> Tensor::to_vector<float>() const;
+template std::vector<double> Tensor::to_vector<double>() const;
+template std::vector<std::int64_t> Tensor::to_vector<std::int64_t>() const;
+template std::vector<std::uint8_t> Tensor::to_vector<std::uint8_t>() const;
+template std::vector<bool> Tensor::to_vector<bool>() const;
+
+void Tensor::copy_from(const Tensor& source) {
+  if (source.shape() != shape() || source.dtype() != dtype())
+    throw ShapeError(fmt::format("copy_from: {} {} does not fit {} {}", name_of(source.dtype()), source.shape().str(),
+                                 name_of(dtype()), shape().str()));
+  if (is_contiguous() && source.is_contiguous()) {
+    std::memmove(mutable_bytes("copy_from"), source.bytes(), nbytes());
+    return;
+  }
+  visit_dtype(dtype(), [&]<class T>() {
+    const T* from = source.data<T>();
+    T* to = mutable_data<T>("copy_from");
+    for_each_offset2(shape(), strides(), source.strides(),
+                     [&](std::int64_t out, std::int64_t in) { to[out] = from[in]; });
+  });
+}
+
+void Tensor::fill(double value) {
+  visit_dtype(dtype(), [&]<class T>() {
+    T* to = mutable_data<T>("fill");
+    for_each_offset(shape(), strides(), [&](std::int64_t offset) { to[offset] = static_cast<T>(value); });
+  });
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy = empty(shape(), dtype());
+  copy.copy_from(*this);
+  return copy;
+}
+
+Tensor Tensor::detach() const { return make(impl_->storage, shape(), strides(), impl_->offset, dtype()); }
+
+Tensor Tensor::view_as(const Shape& shape, const Shape& strides, std::int64_t offset) const {
+  return make(impl_->storage, shape, strides, impl_->offset + offset, dtype());
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  bool same = true;
+  visit_dtype(a.dtype(), [&]<class T>() {
+    const T* x = a.data<T>();
+    const T* y = b.data<T>();
+    for_each_offset2(a.shape(), a.strides(), b.strides(), [&](std::int64_t i, std::int64_t j) {
+      same = same && std::memcmp(x + i, y + j, sizeof(T)) == 0;
+    });
+  });
+  return same;
+}
+
+double relative_error(const Tensor& a, const Tensor& reference) {
+  if (a.shape() != reference.shape())
+    throw ShapeError(fmt::format("relative_error: a is {}, b is {}", a.shape().str(), reference.shape().str()));
+  double difference = 0;
+  double scale = 0;
+  visit_dtype(a.dtype(), [&]<class T>() {
+    visit_dtype(reference.dtype(), [&]<class U>() {
+      const T* x = a.data<T>();
+      const U* y = reference.data<U>();
+      for_each_offset2(a.shape(), a.strides(), reference.strides(), [&](std::int64_t i, std::int64_t j) {
+        const auto value = static_cast<double>(x[i]);
+        const auto wanted = static_cast<double>(y[j]);
+        if (value == wanted || (std::isnan(value) && std::isnan(wanted))) {
+          if (std::isfinite(wanted)) scale = std::max(scale, std::abs(wanted));
+          return;
+        }
+        const double gap = std::abs(value - wanted);
+        difference = std::isfinite(gap) ? std::max(difference, gap) : std::numeric_limits<double>::infinity();
+        if (std::isfinite(wanted)) scale = std::max(scale, std::abs(wanted));
+      });
+    });
+  });
+  if (difference == 0) return 0;
+  return scale > 0 ? difference / scale : std::numeric_limits<double>::infinity();
+}
+
+} // namespace eg
