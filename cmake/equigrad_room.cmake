@@ -1,6 +1,7 @@
 # One library target per folder ("room"). A room sees the headers of the rooms it depends on and no others, so a wrong
 # include is a build error: each target's include directory holds a link to its own folder alone.
 
+# Language level, warnings, floating-point rules and sanitizers: for every target of this project.
 function(equigrad_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
@@ -23,15 +24,39 @@ endfunction()
 function(equigrad_room name)
   cmake_parse_arguments(ROOM "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(NOT sources) # a room whose first source is still to come
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty_${name}.cpp CONTENT "" @ONLY)
+    set(sources ${PROJECT_BINARY_DIR}/empty_${name}.cpp)
+  endif()
   add_library(equigrad_${name} STATIC ${sources})
   add_library(equigrad::${name} ALIAS equigrad_${name})
+  set_target_properties(equigrad_${name} PROPERTIES EXPORT_NAME ${name})
   equigrad_options(equigrad_${name})
   set(rooms ${PROJECT_BINARY_DIR}/rooms/${name})
   file(MAKE_DIRECTORY ${rooms})
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${rooms}/${name} SYMBOLIC)
-  target_include_directories(equigrad_${name} PUBLIC $<BUILD_INTERFACE:${rooms}>
-                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/equigrad>)
-  foreach(room ${ROOM_DEPENDS})
+  target_include_directories(
+    equigrad_${name}
+    PUBLIC $<BUILD_INTERFACE:${rooms}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/equigrad>)
+  foreach(room IN LISTS ROOM_DEPENDS)
     target_link_libraries(equigrad_${name} PUBLIC equigrad_${room})
   endforeach()
+endfunction()
+
+# equigrad_umbrella(rooms...): equigrad::equigrad over all rooms, with <equigrad/equigrad.h> and <equigrad/ROOM/...>
+# laid out in the build tree as they are in an install tree.
+function(equigrad_umbrella)
+  add_library(equigrad_umbrella INTERFACE)
+  add_library(equigrad::equigrad ALIAS equigrad_umbrella)
+  set_target_properties(equigrad_umbrella PROPERTIES EXPORT_NAME equigrad)
+  set(tree ${PROJECT_BINARY_DIR}/rooms/umbrella)
+  file(MAKE_DIRECTORY ${tree}/equigrad)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/equigrad/equigrad.h ${tree}/equigrad/equigrad.h SYMBOLIC)
+  foreach(room IN LISTS ARGN)
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${tree}/equigrad/${room} SYMBOLIC)
+    target_link_libraries(equigrad_umbrella INTERFACE equigrad_${room})
+  endforeach()
+  target_include_directories(equigrad_umbrella INTERFACE $<BUILD_INTERFACE:${tree}>
+                                                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()

@@ -1,0 +1,20 @@
+#pragma once
+// All of equigrad.
+
+#include "autograd/check.h"
+#include "autograd/tape.h"
+#include "core/allocator.h"
+#include "core/blas.h"
+#include "core/call.h"
+#include "core/ops.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "core/registry.h"
+#include "core/tensor.h"
+#include "nn/init.h"
+#include "nn/layers.h"
+#include "nn/module.h"
+#include "nn/vit.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "permute/permutation.h"
