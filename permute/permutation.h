@@ -38,4 +38,8 @@ private:
   std::vector<std::int64_t> gather_;
 };
 
+/// A column permutation of "Shuffled Transformers for Blind Training" (Z P^-1, W_(P) = P W P^-1, b_(P) = b P^-1), given
+/// as the gather (X P)[:, j] = X[:, p[j]], in this library's convention (Z P_C, P_C^T W P_C, b P_C): P_C = P^-1.
+Permutation from_paper001(const Permutation& p);
+
 } // namespace eg::permute

@@ -1,0 +1,86 @@
+#include "permute/permutation.h"
+
+#include "core/ops.h"
+
+#include <fmt/format.h>
+#include <numeric>
+
+namespace eg::permute {
+namespace {
+
+void check_gather(const std::vector<std::int64_t>& gather) {
+  const auto size = static_cast<std::int64_t>(gather.size());
+  std::vector<bool> seen(gather.size(), false);
+  for (std::int64_t i = 0; i < size; ++i) {
+    const std::int64_t from = gather[static_cast<std::size_t>(i)];
+    if (from < 0 || from >= size)
+      throw ValueError(fmt::format("permutation: entry {} is {}, which is outside 0..{}", i, from, size - 1));
+    if (seen[static_cast<std::size_t>(from)])
+      throw ValueError(
+          fmt::format("permutation: {} stands twice, second at entry {}; every index must occur once", from, i));
+    seen[static_cast<std::size_t>(from)] = true;
+  }
+}
+
+} // namespace
+
+Permutation::Permutation(std::vector<std::int64_t> gather) : gather_(std::move(gather)) { check_gather(gather_); }
+
+Permutation Permutation::identity(std::int64_t size) {
+  if (size < 0) throw ValueError(fmt::format("permutation: size must not be negative: {}", size));
+  std::vector<std::int64_t> gather(static_cast<std::size_t>(size));
+  std::iota(gather.begin(), gather.end(), std::int64_t{0});
+  return Permutation(std::move(gather));
+}
+
+Permutation Permutation::random(std::int64_t size, RandomKey key) {
+  RandomStream stream(key);
+  std::vector<std::int64_t> gather = identity(size).gather_;
+  for (std::size_t i = gather.size(); i > 1; --i)
+    std::swap(gather[i - 1], gather[static_cast<std::size_t>(stream.below(i))]);
+  return Permutation(std::move(gather));
+}
+
+Permutation Permutation::random_nonidentity(std::int64_t size, RandomKey key) {
+  if (size < 2)
+    throw ValueError(
+        fmt::format("permutation: only the identity permutes {} element(s); size must be at least 2", size));
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    Permutation drawn = random(size, key.fold(attempt));
+    if (!drawn.is_identity()) return drawn;
+  }
+}
+
+bool Permutation::is_identity() const {
+  for (std::size_t i = 0; i < gather_.size(); ++i)
+    if (gather_[i] != static_cast<std::int64_t>(i)) return false;
+  return true;
+}
+
+Permutation Permutation::inverse() const {
+  std::vector<std::int64_t> gather(gather_.size());
+  for (std::size_t i = 0; i < gather_.size(); ++i)
+    gather[static_cast<std::size_t>(gather_[i])] = static_cast<std::int64_t>(i);
+  return Permutation(std::move(gather));
+}
+
+Permutation Permutation::then(const Permutation& next) const {
+  if (next.size() != size())
+    throw ShapeError(fmt::format("permutation: cannot compose sizes {} and {}", size(), next.size()));
+  std::vector<std::int64_t> gather(gather_.size());
+  for (std::size_t i = 0; i < gather_.size(); ++i) gather[i] = (*this)[next.gather_[i]];
+  return Permutation(std::move(gather));
+}
+
+Tensor Permutation::tensor() const { return Tensor::from<std::int64_t>(gather_, Shape{size()}); }
+
+Tensor Permutation::apply(const Tensor& x, int axis) const {
+  const int at = normalize_axis("permutation", axis, x.rank());
+  if (x.shape()[at] != size())
+    throw ShapeError(fmt::format("permutation: size {} does not fit axis {} of {}", size(), at, x.shape().str()));
+  return index_select(x, at, tensor());
+}
+
+Permutation from_paper001(const Permutation& p) { return p.inverse(); }
+
+} // namespace eg::permute
