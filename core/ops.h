@@ -102,7 +102,8 @@ Tensor invert_permutation(const Tensor& permutation);
 // --- shape ---
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int axis_a = -2, int axis_b = -1);
-Tensor permute(const Tensor& x, const std::vector<std::int64_t>& axes);
+/// Op "permute"; the function has a longer name because eg::permute is a namespace.
+Tensor permute_axes(const Tensor& x, const std::vector<std::int64_t>& axes);
 Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1);
 Tensor expand(const Tensor& x, const Shape& shape);
 Tensor squeeze(const Tensor& x, int axis);
