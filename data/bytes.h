@@ -1,0 +1,75 @@
+#pragma once
+// Whole files, compressed files and tar archives as bytes in memory, with caps that are checked while reading, and
+// files that appear under their name complete or not at all.
+
+#include "core/function_ref.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::data {
+
+using Bytes = std::vector<std::uint8_t>;
+using ByteView = std::span<const std::uint8_t>;
+
+/// Most bytes that a file may have, packed or unpacked, unless a caller says otherwise: 4 GiB.
+inline constexpr std::uint64_t default_byte_limit = std::uint64_t{4} << 30;
+
+bool file_exists(const std::string& path);
+bool folder_exists(const std::string& path);
+/// Folder and name with one '/' between them; `name` alone when `folder` is empty.
+std::string join_path(std::string_view folder, std::string_view name);
+
+/// The whole file. Throws FileError when it is missing, not a regular file, unreadable or larger than `limit`.
+Bytes read_file(const std::string& path, std::uint64_t limit = default_byte_limit);
+
+/// The file's content: unpacked when it begins with the magic bytes of gzip or xz, as it is otherwise. Throws FileError
+/// when it is truncated or corrupt (checksums are verified) or unpacks to more than `limit` bytes.
+Bytes read_unpacked(const std::string& path, std::uint64_t limit = default_byte_limit);
+/// The same for bytes already in memory; `source` is what errors call them.
+Bytes unpack(Bytes packed, const std::string& source, std::uint64_t limit = default_byte_limit);
+
+/// One regular file of an archive; `bytes` lives until the visitor returns.
+struct ArchiveMember {
+  std::string name;
+  ByteView bytes;
+};
+
+/// Visits the regular files of a tar archive (plain, .gz or .xz) in archive order. Links and devices are refused,
+/// nothing is written to disk. Throws FileError for a truncated or corrupt archive, or one that unpacks beyond `limit`.
+void read_tar(const std::string& path, FunctionRef<void(const ArchiveMember&)> visit,
+              std::uint64_t limit = default_byte_limit);
+/// The same for the bytes of an unpacked tar.
+void read_tar_bytes(ByteView tar, const std::string& source, FunctionRef<void(const ArchiveMember&)> visit);
+
+/// A file that is written under a temporary name beside its final one, then flushed to the disk and renamed by
+/// commit(). Without commit() it vanishes and the old file stays. Every member throws FileError when the system
+/// refuses.
+class AtomicFile {
+public:
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+private:
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+};
+
+/// Writes a whole file atomically.
+void write_file(const std::string& path, ByteView bytes);
+void write_file(const std::string& path, std::string_view text);
+
+/// CRC-32 (ISO 3309, polynomial 0xEDB88320, as in PNG and gzip) of `bytes`, continued from `crc` (0 to begin).
+std::uint32_t crc32(ByteView bytes, std::uint32_t crc = 0);
+
+} // namespace eg::data

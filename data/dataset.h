@@ -1,0 +1,119 @@
+#pragma once
+// Labelled image sets, decoded and held in memory.
+
+#include "data/bytes.h"
+#include "data/image.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eg::data {
+
+/// Images of one size with labels. Copies share the pixels; nothing changes after construction, so threads may read.
+class ImageDataset {
+public:
+  /// `pixels` is [size, channels, height, width], one byte each. Throws ValueError when sizes do not fit or a label is
+  /// outside the class list.
+  ImageDataset(std::string name, std::int64_t channels, std::int64_t height, std::int64_t width,
+               std::vector<std::string> class_names, Bytes pixels, std::vector<std::int32_t> labels);
+
+  const std::string& name() const { return content_->name; }
+  std::int64_t size() const { return static_cast<std::int64_t>(content_->labels.size()); }
+  std::int64_t channels() const { return content_->channels; }
+  std::int64_t height() const { return content_->height; }
+  std::int64_t width() const { return content_->width; }
+  std::int64_t classes() const { return static_cast<std::int64_t>(content_->class_names.size()); }
+  const std::vector<std::string>& class_names() const { return content_->class_names; }
+  /// Bytes of one image: channels * height * width.
+  std::int64_t image_bytes() const { return channels() * height() * width(); }
+
+  /// Class of image i. Throws IndexError.
+  std::int64_t label(std::int64_t i) const;
+  /// Pixels of image i, planar [channels, height, width]. Throws IndexError.
+  ByteView pixels(std::int64_t i) const;
+  /// Image i with its channels side by side, for reports.
+  Image image(std::int64_t i) const;
+  /// The images at `indices`, in that order.
+  ImageDataset select(std::span<const std::int64_t> indices) const;
+  /// The first `count` images, or all of them when there are fewer.
+  ImageDataset head(std::int64_t count) const;
+
+private:
+  struct Content {
+    std::string name;
+    std::int64_t channels, height, width;
+    std::vector<std::string> class_names;
+    Bytes pixels;
+    std::vector<std::int32_t> labels;
+  };
+  std::shared_ptr<const Content> content_;
+};
+
+enum class Split : std::uint8_t { train, test };
+/// "train" or "test".
+const char* name_of(Split split);
+
+struct DatasetOptions {
+  std::int64_t limit = 0; ///< at most that many images, the first ones; 0: all
+  std::int64_t size =
+      0; ///< folders: side that images are resized to; 0: they must all have one size. shapes: side, 0: 32
+  std::int64_t count = 0; ///< shapes: how many; 0: 10,000 for training and 2,000 for testing
+  std::uint64_t seed = 0; ///< shapes: what they are drawn from
+};
+
+/// A dataset by name:
+/// - `cifar10`: all 60,000 images, from the official binary records (cifar-10-batches-bin/) if they are there, else
+/// from
+///   their JPEG copies in official order (cifar10_jpeg_60000.tar.xz);
+/// - `cifar10-jpeg`: the JPEG copies;
+/// - `cifar10-records`: original pixels: cifar-10-batches-bin/, or the part of it in cifar10_lossless_*.bin.xz;
+/// - `mnist`, `fashion-mnist`: IDX files, .gz or plain;
+/// - `shapes`: generated, needs no file;
+/// - anything else: a folder with train/ and test/ (or val/) folders of class folders, or class folders themselves
+/// (then
+///   every fifth image of a class, in name order, is for testing).
+/// `data_dir` is the folder that holds cifar10/, mnist/, ...; empty: the environment variable EQUIGRAD_DATA. Throws
+/// FileError when files are missing (it says what was looked for, where, and how to give it) or damaged.
+ImageDataset open_dataset(const std::string& name, const std::string& data_dir, Split split,
+                          const DatasetOptions& options = {});
+
+/// EQUIGRAD_DATA, or "" when it is not set.
+std::string default_data_dir();
+
+// --- formats, for files of your own ---
+
+/// CIFAR-10 binary records: a label byte, then 3072 bytes (1024 red, 1024 green, 1024 blue), no header; .xz and .gz are
+/// unpacked. Throws FileError for a length that is not a multiple of 3073 or a label above 9.
+ImageDataset read_cifar10_records(const std::vector<std::string>& paths, const std::string& name);
+ImageDataset parse_cifar10_records(ByteView records, const std::string& source, const std::string& name);
+
+/// The JPEG copies: images of a tar archive in the order of a list with lines `label TAB path` (plain or .gz).
+ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& order, const std::string& name,
+                               std::int64_t limit = 0);
+
+/// IDX (LeCun, Cortes, Burges): big-endian magic 00 00 08 rank, extents, bytes.
+struct IdxArray {
+  std::vector<std::int64_t> dims;
+  Bytes values;
+};
+/// Throws FileError for another magic, an element type other than unsigned byte, or a length that does not fit.
+IdxArray parse_idx(ByteView bytes, const std::string& source);
+/// Images [N, H, W] and labels [N]. `class_names` empty: "0", "1", ...
+ImageDataset read_idx(const std::string& images, const std::string& labels, const std::string& name,
+                      std::vector<std::string> class_names = {});
+
+/// Class folders of PNG and JPEG files; classes and files in name order. Images are converted to RGB; `size` and `limit`
+/// as in DatasetOptions. Throws FileError for a folder without classes or images, a file that does not decode, or images
+/// of different sizes when `size` is 0.
+ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size = 0,
+                               std::int64_t limit = 0);
+
+/// Ten classes of shapes (disc, ring, square, triangle, cross, star, crescent, bars, hexagon, heart), RGB, each of a
+/// random colour, size, place and rotation on a random plain background with noise; edges antialiased by 4x4 samples.
+/// Image i of a split depends on (seed, split, i, side) alone; label = i mod 10. Throws ValueError for a side below 8.
+ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed = 0, std::int64_t side = 32);
+
+} // namespace eg::data

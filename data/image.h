@@ -1,0 +1,53 @@
+#pragma once
+// Pictures in memory, from and to PNG and JPEG. Decoding is locked down: only these two formats, structure and
+// checksums verified before the decoder sees the file, sizes capped before anything is allocated.
+
+#include "data/bytes.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace eg::data {
+
+/// 8-bit pixels, row by row, channels of a pixel side by side (1 grey, 2 grey+alpha, 3 RGB, 4 RGBA).
+struct Image {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  std::vector<std::uint8_t> pixels;
+
+  std::uint8_t at(int row, int column, int channel) const {
+    return pixels[(static_cast<std::size_t>(row) * static_cast<std::size_t>(width) + static_cast<std::size_t>(column)) *
+                      static_cast<std::size_t>(channels) +
+                  static_cast<std::size_t>(channel)];
+  }
+};
+
+/// What decoding refuses beyond.
+struct ImageLimits {
+  int side = 16384;                    ///< pixels in a row or a column
+  std::int64_t pixels = 64'000'000;    ///< pixels in all
+  std::int64_t file_bytes = 256 << 20; ///< encoded size
+};
+
+enum class ImageFormat : std::uint8_t { unknown, png, jpeg };
+/// By magic bytes.
+ImageFormat image_format(ByteView bytes);
+
+/// Decodes PNG (any bit depth, reduced to 8 bits; palettes expanded) or baseline and progressive JPEG. `channels` 0
+/// keeps the file's own, 1 to 4 converts. Throws FileError that begins with `source` for another format, a truncated or
+/// corrupt file (PNG: every chunk's CRC and order, the size of the unpacked data; JPEG: segment lengths and the end
+/// marker), or sizes beyond `limits`.
+Image decode_image(ByteView bytes, const std::string& source, int channels = 0, const ImageLimits& limits = {});
+/// Reads and decodes a file.
+Image read_image(const std::string& path, int channels = 0, const ImageLimits& limits = {});
+
+/// PNG file bytes. Throws ValueError for an empty image, channels outside 1 to 4, or pixels of another size.
+Bytes encode_png(const Image& image);
+
+/// Resizes by area: each result pixel is the exact mean of the rectangle that it covers when shrinking, and bilinear
+/// (half-pixel centres) when growing, each axis by its own rule. Throws ValueError for sizes below 1.
+Image resize(const Image& image, int height, int width);
+
+} // namespace eg::data

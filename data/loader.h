@@ -1,0 +1,90 @@
+#pragma once
+// Batches from a dataset: shuffled, augmented and normalised ahead of time by worker threads. What a batch holds
+// depends on (seed, epoch, index) alone, never on the number of workers or on what was read before.
+
+#include "core/tensor.h"
+#include "data/dataset.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eg::data {
+
+/// (x / 255 - mean[c]) / stddev[c] for channel c.
+struct Normalization {
+  std::vector<double> mean;
+  std::vector<double> stddev;
+
+  /// x / 255.
+  static Normalization none(std::int64_t channels);
+  /// Mean 0.5, deviation 0.5: [-1, 1].
+  static Normalization half(std::int64_t channels);
+  /// The mean and (population) standard deviation of every pixel of the set, from exact integer sums.
+  static Normalization of(const ImageDataset& dataset);
+  /// The customary constants of cifar10*, mnist and fashion-mnist, and half() for any other name.
+  static Normalization standard(const ImageDataset& dataset);
+};
+
+/// Random changes to training images.
+struct Augmentation {
+  std::int64_t crop_padding = 0; ///< pad by so many black pixels on each side, then crop at a random place
+  bool horizontal_flip = false;  ///< mirror every second image, at random
+};
+
+struct LoaderOptions {
+  std::int64_t batch_size = 64;
+  bool shuffle = true;
+  bool drop_last = false; ///< leave out a last batch that is not full
+  std::uint64_t seed = 0;
+  Augmentation augmentation = {};
+  Normalization normalization = {}; ///< empty: Normalization::standard
+  DType dtype = DType::f32;         ///< of the images: f32 or f64
+  int workers = 1;                  ///< threads that make batches; 0: next() makes them itself
+  int prefetch = 4;                 ///< most batches that lie ready or are being made
+  /// Further change of one image's bytes ([C, H, W]) before normalisation, called from the workers; must depend on its
+  /// arguments alone.
+  std::function<void(std::int64_t epoch, std::int64_t index, std::span<std::uint8_t> pixels)> transform = {};
+};
+
+struct Batch {
+  Tensor images;                     ///< [B, C, H, W], normalised
+  Tensor labels;                     ///< [B], i64
+  std::vector<std::int64_t> indices; ///< which images of the dataset
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0; ///< position within the epoch
+};
+
+/// An endless stream of batches, epoch after epoch.
+class Loader {
+public:
+  /// Throws ValueError for options out of range, or a dataset without a batch in it.
+  explicit Loader(ImageDataset dataset, LoaderOptions options = {});
+  /// Stops the workers; what they were making is dropped.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const ImageDataset& dataset() const;
+  const LoaderOptions& options() const;
+  std::int64_t batches_per_epoch() const;
+
+  /// The next batch; epochs follow each other. Rethrows what a worker threw while making this batch.
+  Batch next();
+  /// Makes next() go on with that batch, as when a run is resumed. Throws IndexError for a batch outside the epoch.
+  void seek(std::int64_t epoch, std::int64_t batch);
+
+  /// One batch by its place, made on the calling thread; next() is not disturbed. The same bits as from next().
+  Batch batch(std::int64_t epoch, std::int64_t batch) const;
+  /// The order of the images in an epoch.
+  std::vector<std::int64_t> order(std::int64_t epoch) const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace eg::data
