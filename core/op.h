@@ -39,7 +39,8 @@ struct VjpArgs : OpArgs {
   std::span<const Tensor> grad;
   std::uint32_t wanted = 0;
 
-  bool wants(std::size_t i) const { return (wanted >> i & 1U) != 0; }
+  /// True where input i's gradient is asked for. Inputs past the 32nd (of a variadic op) count as wanted when any is.
+  bool wants(std::size_t i) const { return i < 32 ? (wanted >> i & 1U) != 0 : true; }
 };
 
 /// One gradient per input, undefined where it is zero or was not wanted. Gradients may have the shape of the broadcast

@@ -55,6 +55,8 @@ public:
   /// Unique for each tensor value made in this process; copies of a handle share it. Never reused.
   std::uint64_t id() const { return impl_ ? impl_->id : 0; }
   const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
+  /// True when this handle is the only one on its elements: no copy of it and no view shares them.
+  bool exclusive() const { return has_storage() && impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
   std::uint64_t version() const { return has_storage() ? impl_->storage->version : 0; }
 
   /// First element. Throws DTypeError when T is not the element type, Error for a meta tensor.
