@@ -4,6 +4,7 @@
 #include "core/call.h"
 #include "core/ops.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,24 +38,43 @@ public:
   std::int64_t parameter_count() const;
   /// Handles to the parameters (not copies).
   StateDict state_dict() const;
-  /// Copies values in by name. Throws ShapeError or ValueError that lists missing, unexpected and mis-shaped names;
+  /// Copies values in by name; f32 and f64 are converted to the parameter's type. Throws ShapeError when only shapes
+  /// are wrong, ValueError otherwise, with the missing, unexpected, repeated, mis-shaped and mis-typed names listed;
   /// nothing is changed then.
   void load_state_dict(const StateDict& state);
   /// Dropout and the like behave as in training (default) or evaluation.
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  /// Converts every parameter to f32 or f64 (new storage; take parameters() afterwards).
+  /// Converts every parameter and buffer to f32 or f64 (new storage; take parameters() afterwards).
   void to(DType dtype);
+  /// The name under which the parent registered this module; empty for the outermost one.
+  const std::string& name() const { return name_; }
 
 protected:
   void register_parameter(std::string name, Tensor& parameter);
+  /// A constant that `to` converts and that is neither trained nor part of the state dict.
+  void register_buffer(Tensor& buffer);
   void register_module(std::string name, Module& child);
+
+  /// Opened by every call of a module: an error inside ends with the module's place in the model.
+  class Scope {
+  public:
+    explicit Scope(const Module& module) {
+      if (!module.name_.empty()) place_.emplace(module.name_);
+    }
+
+  private:
+    std::optional<PlaceScope> place_;
+  };
 
 private:
   void collect(const std::string& prefix, std::vector<std::pair<std::string, Tensor*>>& out) const;
+  std::vector<std::pair<std::string, Tensor*>> named_slots() const;
   std::vector<std::pair<std::string, Tensor*>> parameters_;
+  std::vector<Tensor*> buffers_;
   std::vector<std::pair<std::string, Module*>> children_;
+  std::string name_;
   bool training_ = true;
 };
 

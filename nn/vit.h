@@ -8,8 +8,15 @@ namespace eg::nn {
 enum class Pooling : std::uint8_t { cls, mean };
 enum class PositionEmbedding : std::uint8_t { learned, sinusoidal, none };
 
+/// "cls" or "mean". Throws ValueError.
+Pooling pooling_named(std::string_view name);
+/// "learned", "sinusoidal" or "none". Throws ValueError.
+PositionEmbedding position_embedding_named(std::string_view name);
+std::string_view name_of(Pooling pooling);
+std::string_view name_of(PositionEmbedding position);
+
 struct VitConfig {
-  std::int64_t image = 32;   ///< height = width, pixels
+  std::int64_t image = 32; ///< height = width, pixels
   std::int64_t channels = 3;
   std::int64_t patch = 4;
   std::int64_t classes = 10;
@@ -18,34 +25,63 @@ struct VitConfig {
   Pooling pooling = Pooling::cls;
   PositionEmbedding position = PositionEmbedding::learned;
 
+  /// Patches of one image: (image / patch)^2.
+  std::int64_t patches() const { return (image / patch) * (image / patch); }
   /// Tokens that pass through the encoder: patches, and the class token if there is one.
-  std::int64_t tokens() const;
+  std::int64_t tokens() const { return patches() + (pooling == Pooling::cls ? 1 : 0); }
+  /// Elements of one patch: channels patch^2.
+  std::int64_t patch_elements() const { return channels * patch * patch; }
 };
 
 /// Throws ValueError that names the field when a config makes no model (patch does not divide image, ...).
 void check(const VitConfig& config);
 
-/// Between the patch embedding and the head, an encoder works on [B, T, dim]; a hook there sees (and may permute) what
-/// goes in and what comes out: `before(z)` after position embedding, `after(z)` before the final norm.
+/// PE[t, 2i] = sin(t / 10000^(2i/dim)), PE[t, 2i+1] = cos(the same): [tokens, dim] (Vaswani et al., NeurIPS 2017).
+/// Throws ValueError for an odd dim.
+Tensor sinusoidal_positions(std::int64_t tokens, std::int64_t dim, DType dtype = DType::f32);
+
+/// Images cut into patches, each projected: [B, C, H, W] -> [B, (H/p)(W/p), dim]. weight [dim, C p p], bias [dim].
+/// Its weights are registered as its own ("patch_embedding.weight").
+class PatchEmbedding : public Linear {
+public:
+  PatchEmbedding(std::int64_t channels, std::int64_t patch, std::int64_t dim, RandomKey key);
+  Tensor operator()(const Tensor& images) const;
+  std::int64_t patch;
+};
+
+/// Embedding (F1 in papers 000 and 001), encoder, head (F2). Whoever wants to see or permute what passes between them
+/// calls the three parts.
 class Vit : public Module {
 public:
-  /// timm's ViT initialisation: trunc_normal(0.02) weights, zero biases, class token normal(1e-6).
+  /// timm's ViT initialisation: weights and position embedding trunc_normal(0.02), biases zero, class token
+  /// normal(1e-6), norms one and zero. The patch embedding's weight keeps a Linear's uniform +-1/sqrt(C p p).
+  /// Throws ValueError as check(config) does.
   Vit(const VitConfig& config, RandomKey key);
 
   /// images [B, C, H, W] -> logits [B, classes]
   Tensor operator()(const Tensor& images, RandomKey dropout_key = {}) const;
-  /// The three parts of it: F1, the encoder, F2 (papers 000 and 001).
-  Tensor embed(const Tensor& images) const;                     ///< [B, C, H, W] -> Z [B, T, dim]
-  Tensor encode(const Tensor& z, RandomKey key = {}) const;     ///< Z -> [B, T, dim], all blocks
-  Tensor head(const Tensor& z) const;                           ///< final norm, pooling, linear -> [B, classes]
+  /// The three parts of it.
+  Tensor embed(const Tensor& images) const;                 ///< [B, C, H, W] -> Z [B, T, dim]
+  Tensor encode(const Tensor& z, RandomKey key = {}) const; ///< Z -> [B, T, dim], all blocks
+  Tensor head(const Tensor& z) const;                       ///< final norm, pooling, linear -> [B, classes]
+
+  /// What every block's attention computed for these images, through the explicit path and without dropout.
+  std::vector<MultiHeadAttention::Trace> trace(const Tensor& images) const;
+  /// The same from Z on: blocks only, so that Z can be permuted first. `z` is replaced by the encoder's output.
+  std::vector<MultiHeadAttention::Trace> trace_encoder(Tensor& z) const;
 
   const VitConfig config;
-  Linear patch_embedding;            ///< [dim, C p p]
-  Tensor cls_token;                  ///< [1, 1, dim], undefined for mean pooling
-  Tensor position_embedding;         ///< [1, T, dim]; a constant when sinusoidal; undefined for none
+  PatchEmbedding patch_embedding; ///< weight [dim, C p p]
+  Tensor cls_token;               ///< [1, 1, dim], undefined for mean pooling
+  Tensor position_embedding;      ///< [1, T, dim]; a constant when sinusoidal; undefined for none
   std::vector<std::unique_ptr<EncoderBlock>> blocks;
   LayerNorm norm;
-  Linear classifier;                 ///< [classes, dim]
+  Linear classifier; ///< [classes, dim]
 };
+
+namespace init {
+/// What Vit's constructor does, for a model that exists: fills every parameter anew from `key`.
+void timm_vit(Vit& model, RandomKey key);
+} // namespace init
 
 } // namespace eg::nn

@@ -1,0 +1,130 @@
+#include "nn/layers.h"
+
+#include "nn/init.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace eg::nn {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Activation>, 5> activations{{{"gelu", Activation::gelu},
+                                                                              {"gelu_tanh", Activation::gelu_tanh},
+                                                                              {"relu", Activation::relu},
+                                                                              {"silu", Activation::silu},
+                                                                              {"tanh", Activation::tanh}}};
+
+void check_positive(const char* layer, const char* field, std::int64_t value) {
+  if (value <= 0) throw ValueError(fmt::format("{}: {} must be positive, not {}", layer, field, value));
+}
+
+} // namespace
+
+Linear::Linear(std::int64_t in, std::int64_t out, RandomKey key, bool with_bias) {
+  check_positive("Linear", "in", in);
+  check_positive("Linear", "out", out);
+  weight = Tensor::empty({out, in});
+  init::kaiming_uniform(weight, key.fold(0));
+  register_parameter("weight", weight);
+  if (!with_bias) return;
+  bias = Tensor::empty({out});
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+  init::uniform(bias, -bound, bound, key.fold(1));
+  register_parameter("bias", bias);
+}
+
+Tensor Linear::operator()(const Tensor& x) const {
+  const Scope scope(*this);
+  return linear(x, weight, bias);
+}
+
+Tensor Linear::operator()(const Tensor& x, const Tensor& addend) const {
+  const Scope scope(*this);
+  return linear(x, weight, bias, addend);
+}
+
+LayerNorm::LayerNorm(std::int64_t dim, double eps_) : eps(eps_) {
+  check_positive("LayerNorm", "dim", dim);
+  weight = Tensor::ones({dim});
+  bias = Tensor::zeros({dim});
+  register_parameter("weight", weight);
+  register_parameter("bias", bias);
+}
+
+Tensor LayerNorm::operator()(const Tensor& x) const {
+  const Scope scope(*this);
+  return layer_norm(x, weight, bias, eps);
+}
+
+Embedding::Embedding(std::int64_t count, std::int64_t dim, RandomKey key) {
+  check_positive("Embedding", "count", count);
+  check_positive("Embedding", "dim", dim);
+  weight = Tensor::empty({count, dim});
+  init::normal(weight, 0.02, key);
+  register_parameter("weight", weight);
+}
+
+Tensor Embedding::operator()(const Tensor& ids) const {
+  const Scope scope(*this);
+  return embedding(weight, ids);
+}
+
+Dropout::Dropout(double p_) : p(p_) {
+  if (!(p >= 0.0 && p < 1.0)) throw ValueError(fmt::format("Dropout: p must be in [0, 1), not {}", p));
+}
+
+Tensor Dropout::operator()(const Tensor& x, RandomKey key) const {
+  if (!training() || p == 0.0) return x;
+  const Scope scope(*this);
+  return dropout(x, p, key);
+}
+
+Tensor activate(const Tensor& x, Activation activation) {
+  switch (activation) {
+  case Activation::gelu:
+    return gelu(x);
+  case Activation::gelu_tanh:
+    return gelu_tanh(x);
+  case Activation::relu:
+    return relu(x);
+  case Activation::silu:
+    return silu(x);
+  case Activation::tanh:
+    return tanh(x);
+  }
+  throw ValueError("activate: unknown activation");
+}
+
+Activation activation_named(std::string_view name) {
+  for (const auto& [word, activation] : activations)
+    if (word == name) return activation;
+  throw ValueError(fmt::format("activation: '{}' is not one of gelu, gelu_tanh, relu, silu, tanh", name));
+}
+
+std::string_view name_of(Activation activation) {
+  for (const auto& [word, value] : activations)
+    if (value == activation) return word;
+  return "unknown";
+}
+
+Mlp::Mlp(std::int64_t dim, std::int64_t hidden, Activation activation_, RandomKey key, bool bias)
+    : activation(activation_), fc1(dim, hidden, key.fold(0), bias), fc2(hidden, dim, key.fold(1), bias) {
+  register_module("fc1", fc1);
+  register_module("fc2", fc2);
+}
+
+Tensor Mlp::operator()(const Tensor& x, const Tensor& addend) const {
+  const Scope scope(*this);
+  if (activation != Activation::gelu && activation != Activation::gelu_tanh)
+    return fc2(activate(fc1(x), activation), addend);
+  Tensor hidden;
+  {
+    const PlaceScope place(fc1.name()); // the fused call stands for fc1 and the activation
+    hidden = linear_gelu(x, fc1.weight, fc1.bias, activation == Activation::gelu_tanh);
+  }
+  return fc2(hidden, addend);
+}
+
+} // namespace eg::nn

@@ -1,0 +1,144 @@
+#include "nn/module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace eg::nn {
+namespace {
+
+using Slots = std::vector<std::pair<std::string, Tensor*>>;
+
+/// "a, b, c and 4 more": long lists are cut so that the message stays readable.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t shown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i) text += (i ? ", " : "") + names[i];
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+/// What keeps a state dict from fitting a module.
+struct Misfit {
+  std::vector<std::string> missing, unexpected, repeated, shapes, types;
+
+  bool any() const { return !(missing.empty() && unexpected.empty() && repeated.empty() && types.empty() && fits()); }
+  bool fits() const { return shapes.empty(); }
+  bool only_shapes() const {
+    return missing.empty() && unexpected.empty() && repeated.empty() && types.empty() && !fits();
+  }
+  std::string text() const {
+    std::string out = "load_state_dict: the state does not fit the model";
+    const auto part = [&out](const char* what, const std::vector<std::string>& names) {
+      if (!names.empty()) out += fmt::format("; {} {}: {}", names.size(), what, listed(names));
+    };
+    part("missing", missing);
+    part("unexpected", unexpected);
+    part("given twice", repeated);
+    part("of another shape", shapes);
+    part("of another type", types);
+    return out;
+  }
+};
+
+Misfit compare(const Slots& slots, const std::unordered_map<std::string, const Tensor*>& given) {
+  Misfit misfit;
+  for (const auto& [name, slot] : slots) {
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      misfit.missing.push_back(name);
+      continue;
+    }
+    const Tensor& value = *found->second;
+    if (!value.has_storage() || !is_floating(value.dtype()))
+      misfit.types.push_back(fmt::format("{} is {}, the model has {}", name,
+                                         value.has_storage() ? name_of(value.dtype()) : "empty",
+                                         name_of(slot->dtype())));
+    else if (!(value.shape() == slot->shape()))
+      misfit.shapes.push_back(
+          fmt::format("{} is {}, the model has {}", name, value.shape().str(), slot->shape().str()));
+  }
+  return misfit;
+}
+
+} // namespace
+
+void Module::register_parameter(std::string name, Tensor& parameter) {
+  parameters_.emplace_back(std::move(name), &parameter);
+}
+
+void Module::register_buffer(Tensor& buffer) { buffers_.push_back(&buffer); }
+
+void Module::register_module(std::string name, Module& child) {
+  child.name_ = name;
+  children_.emplace_back(std::move(name), &child);
+}
+
+void Module::collect(const std::string& prefix, Slots& out) const {
+  for (const auto& [name, tensor] : parameters_) out.emplace_back(prefix + name, tensor);
+  for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);
+}
+
+Slots Module::named_slots() const {
+  Slots slots;
+  collect("", slots);
+  return slots;
+}
+
+std::vector<Parameter> Module::named_parameters() const {
+  std::vector<Parameter> out;
+  for (const auto& [name, tensor] : named_slots()) out.push_back({name, *tensor});
+  return out;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> out;
+  for (const auto& [name, tensor] : named_slots()) out.push_back(*tensor);
+  return out;
+}
+
+std::int64_t Module::parameter_count() const {
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : named_slots()) count += tensor->numel();
+  return count;
+}
+
+StateDict Module::state_dict() const {
+  StateDict state;
+  for (const auto& [name, tensor] : named_slots()) state.emplace_back(name, *tensor);
+  return state;
+}
+
+void Module::load_state_dict(const StateDict& state) {
+  const Slots slots = named_slots();
+  std::unordered_map<std::string, const Tensor*> given;
+  std::vector<std::string> repeated;
+  for (const auto& [name, tensor] : state)
+    if (!given.emplace(name, &tensor).second) repeated.push_back(name);
+  Misfit misfit = compare(slots, given);
+  misfit.repeated = std::move(repeated);
+  for (const auto& [name, tensor] : state)
+    if (std::none_of(slots.begin(), slots.end(), [&n = name](const auto& slot) { return slot.first == n; }))
+      misfit.unexpected.push_back(name);
+  if (misfit.only_shapes()) throw ShapeError(misfit.text());
+  if (misfit.any()) throw ValueError(misfit.text());
+  const PauseRecording pause;
+  for (const auto& [name, slot] : slots) slot->copy_from(given.at(name)->to(slot->dtype()));
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const auto& [name, child] : children_) child->train(on);
+}
+
+void Module::to(DType dtype) {
+  if (!is_floating(dtype))
+    throw DTypeError(fmt::format("Module::to: parameters are f32 or f64, not {}", name_of(dtype)));
+  const PauseRecording pause;
+  for (const auto& [name, tensor] : parameters_) *tensor = tensor->to(dtype);
+  for (Tensor* buffer : buffers_) *buffer = buffer->to(dtype);
+  for (const auto& [name, child] : children_) child->to(dtype);
+}
+
+} // namespace eg::nn

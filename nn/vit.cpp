@@ -1,0 +1,158 @@
+#include "nn/vit.h"
+
+#include "nn/init.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace eg::nn {
+
+Pooling pooling_named(std::string_view name) {
+  if (name == "cls") return Pooling::cls;
+  if (name == "mean") return Pooling::mean;
+  throw ValueError(fmt::format("pooling: '{}' is not one of cls, mean", name));
+}
+
+PositionEmbedding position_embedding_named(std::string_view name) {
+  if (name == "learned") return PositionEmbedding::learned;
+  if (name == "sinusoidal") return PositionEmbedding::sinusoidal;
+  if (name == "none") return PositionEmbedding::none;
+  throw ValueError(fmt::format("position embedding: '{}' is not one of learned, sinusoidal, none", name));
+}
+
+std::string_view name_of(Pooling pooling) { return pooling == Pooling::cls ? "cls" : "mean"; }
+
+std::string_view name_of(PositionEmbedding position) {
+  if (position == PositionEmbedding::none) return "none";
+  return position == PositionEmbedding::learned ? "learned" : "sinusoidal";
+}
+
+void check(const VitConfig& c) {
+  const auto positive = [](const char* field, std::int64_t value) {
+    if (value <= 0) throw ValueError(fmt::format("vit: {} must be positive, not {}", field, value));
+  };
+  positive("image", c.image);
+  positive("channels", c.channels);
+  positive("patch", c.patch);
+  positive("classes", c.classes);
+  if (c.layers < 0) throw ValueError(fmt::format("vit: layers must not be negative, not {}", c.layers));
+  if (c.image % c.patch != 0) throw ValueError(fmt::format("vit: patch {} does not divide image {}", c.patch, c.image));
+  check(c.encoder);
+  if (c.position == PositionEmbedding::sinusoidal && c.encoder.dim % 2 != 0)
+    throw ValueError(fmt::format("vit: a sinusoidal position embedding needs an even dim, not {}", c.encoder.dim));
+}
+
+Tensor sinusoidal_positions(std::int64_t tokens, std::int64_t dim, DType dtype) {
+  if (dim % 2 != 0) throw ValueError(fmt::format("sinusoidal_positions: dim {} is odd", dim));
+  std::vector<double> values;
+  values.reserve(static_cast<std::size_t>(tokens * dim));
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t i = 0; i < dim; i += 2) {
+      const double angle =
+          static_cast<double>(t) / std::pow(10000.0, static_cast<double>(i) / static_cast<double>(dim));
+      values.push_back(std::sin(angle));
+      values.push_back(std::cos(angle));
+    }
+  const PauseRecording pause;
+  return Tensor::from<double>(values, {tokens, dim}).to(dtype);
+}
+
+PatchEmbedding::PatchEmbedding(std::int64_t channels, std::int64_t patch_, std::int64_t dim, RandomKey key)
+    : Linear(channels * patch_ * patch_, dim, key), patch(patch_) {}
+
+Tensor PatchEmbedding::operator()(const Tensor& images) const {
+  const Scope scope(*this);
+  return linear(patchify(images, patch), weight, bias);
+}
+
+namespace {
+const VitConfig& checked(const VitConfig& config) {
+  check(config);
+  return config;
+}
+} // namespace
+
+Vit::Vit(const VitConfig& c, RandomKey key)
+    : config(checked(c)), patch_embedding(c.channels, c.patch, c.encoder.dim, key.fold(0)),
+      norm(c.encoder.dim, c.encoder.norm_eps), classifier(c.encoder.dim, c.classes, key.fold(1)) {
+  register_module("patch_embedding", patch_embedding);
+  if (c.pooling == Pooling::cls) {
+    cls_token = Tensor::zeros({1, 1, c.encoder.dim});
+    register_parameter("cls_token", cls_token);
+  }
+  if (c.position == PositionEmbedding::learned) {
+    position_embedding = Tensor::zeros({1, c.tokens(), c.encoder.dim});
+    register_parameter("position_embedding", position_embedding);
+  } else if (c.position == PositionEmbedding::sinusoidal) {
+    position_embedding = sinusoidal_positions(c.tokens(), c.encoder.dim).unsqueeze(0);
+    register_buffer(position_embedding);
+  }
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    blocks.push_back(std::make_unique<EncoderBlock>(c.encoder, key.fold(2).fold(static_cast<std::uint64_t>(i))));
+    register_module(fmt::format("blocks.{}", i), *blocks.back());
+  }
+  register_module("norm", norm);
+  register_module("classifier", classifier);
+  init::timm_vit(*this, key);
+}
+
+Tensor Vit::operator()(const Tensor& images, RandomKey dropout_key) const {
+  return head(encode(embed(images), dropout_key));
+}
+
+Tensor Vit::embed(const Tensor& images) const {
+  const Scope scope(*this);
+  if (images.rank() != 4 || images.size(1) != config.channels || images.size(2) != config.image ||
+      images.size(3) != config.image)
+    throw ShapeError(fmt::format("vit: images must be [batch, {}, {}, {}], not {}", config.channels, config.image,
+                                 config.image, images.shape().str()));
+  Tensor z = patch_embedding(images);
+  const PlaceScope place("embed");
+  if (cls_token.defined()) z = concat({cls_token.expand({images.size(0), 1, config.encoder.dim}), z}, 1);
+  return position_embedding.defined() ? z + position_embedding : z;
+}
+
+Tensor Vit::encode(const Tensor& z, RandomKey key) const {
+  const Scope scope(*this);
+  Tensor x = z;
+  for (std::size_t i = 0; i < blocks.size(); ++i) x = (*blocks[i])(x, key.fold(i));
+  return x;
+}
+
+Tensor Vit::head(const Tensor& z) const {
+  const Scope scope(*this);
+  // The norm acts on each token alone, so only the class token needs it.
+  if (config.pooling == Pooling::cls) return classifier(norm(z.select(1, 0)));
+  return classifier(mean(norm(z), {1}));
+}
+
+std::vector<MultiHeadAttention::Trace> Vit::trace_encoder(Tensor& z) const {
+  const Scope scope(*this);
+  std::vector<MultiHeadAttention::Trace> traces(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) z = blocks[i]->traced(z, traces[i]);
+  return traces;
+}
+
+std::vector<MultiHeadAttention::Trace> Vit::trace(const Tensor& images) const {
+  Tensor z = embed(images);
+  return trace_encoder(z);
+}
+
+void init::timm_vit(Vit& model, RandomKey key) {
+  const RandomKey root = key.fold(3);
+  std::uint64_t tag = 0;
+  for (Parameter& p : model.named_parameters()) {
+    const RandomKey own = root.fold(tag++);
+    if (p.name == "patch_embedding.weight")
+      kaiming_uniform(p.value, own);
+    else if (p.name == "cls_token")
+      normal(p.value, 1e-6, own);
+    else if (p.name == "position_embedding" || p.value.rank() == 2)
+      trunc_normal(p.value, 0.02, own);
+    else
+      constant(p.value, p.name.find("norm") != std::string::npos && p.name.ends_with("weight") ? 1.0 : 0.0);
+  }
+}
+
+} // namespace eg::nn
