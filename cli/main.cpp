@@ -1,0 +1,96 @@
+// equigrad VERB: parse, call the library, print.
+
+#include "cli/verb.h"
+
+#include "core/error.h"
+#include "core/parallel.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <string_view>
+
+namespace eg::cli {
+
+void write_json(const CommonOptions& common, const nlohmann::json& result) {
+  if (common.json.empty()) return;
+  const std::string text = result.dump(2) + "\n";
+  if (common.json == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(common.json.c_str(), "wb"), &std::fclose);
+  if (!file || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0)
+    throw FileError(fmt::format("{}: cannot be written", common.json));
+}
+
+namespace {
+
+constexpr std::array verbs = {
+    Verb{"doctor", "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
+};
+
+/// One line for people on stderr, whatever the message held.
+int complain(std::string_view message, int code) {
+  std::string line(message);
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  fmt::print(stderr, "equigrad: {}\n", line);
+  return code;
+}
+
+void add_common(CLI::App& verb, CommonOptions& common) {
+  verb.add_option("--json", common.json, "Write the result as JSON to this file, or - for stdout");
+  verb.add_option("--threads", common.threads, "Threads to use (default: what the machine and its quota give)")
+      ->check(CLI::Range(0, 1024));
+  verb.add_option("--seed", common.seed, "Seed of everything that is drawn at random");
+  verb.add_flag("--quiet", common.quiet, "Print nothing but errors");
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Deep learning that commutes with permutations.", "equigrad");
+  app.set_version_flag("--version", "equigrad " EQUIGRAD_VERSION);
+  app.require_subcommand(1);
+  CommonOptions common;
+  std::array<Job, verbs.size()> jobs;
+  std::array<CLI::App*, verbs.size()> apps{};
+  for (std::size_t i = 0; i < verbs.size(); ++i) {
+    apps[i] = app.add_subcommand(verbs[i].name, verbs[i].about);
+    add_common(*apps[i], common);
+    jobs[i] = verbs[i].declare(*apps[i], common);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    return complain(fmt::format("{} (see equigrad --help)", error.what()), bad_input);
+  }
+  parallel::set_threads(common.threads);
+  for (std::size_t i = 0; i < verbs.size(); ++i)
+    if (apps[i]->parsed()) return jobs[i]();
+  return complain("no verb was given (see equigrad --help)", bad_input);
+}
+
+} // namespace
+} // namespace eg::cli
+
+int main(int argc, char** argv) {
+  using namespace eg::cli;
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const eg::Interrupted& error) {
+    return complain(error.what(), interrupted);
+  } catch (const eg::Error& error) {
+    return complain(error.what(), bad_input);
+  } catch (const std::bad_alloc&) {
+    return complain("the machine has no more memory", bad_input);
+  } catch (const std::exception& error) {
+    return complain(error.what(), bad_input);
+  }
+}

@@ -1,0 +1,45 @@
+#pragma once
+// One verb of the program: a file verb_NAME.cpp that declares its options and says what runs.
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace eg::cli {
+
+/// Exit codes that scripts rely on.
+enum ExitCode : int { done = 0, check_failed = 1, bad_input = 2, interrupted = 130 };
+
+/// Options that every verb has.
+struct CommonOptions {
+  std::string json; ///< file for the result, "-" for stdout, empty for none
+  int threads = 0;  ///< 0: EQUIGRAD_THREADS, else affinity and cgroup quota
+  std::uint64_t seed = 0;
+  bool quiet = false;
+
+  /// Something a person reads goes to stdout: neither quiet nor is the result there.
+  bool talks() const { return !quiet && json != "-"; }
+};
+
+/// What a verb's options leave to be done; returns an ExitCode. Library errors may pass through it.
+using Job = std::function<int()>;
+
+/// Adds the verb's options to `app` (they bind to values that the job owns) and returns the job.
+using Declare = Job (*)(CLI::App& app, const CommonOptions& common);
+
+/// A line of the table of verbs.
+struct Verb {
+  const char* name;
+  const char* about;
+  Declare declare;
+};
+
+/// Writes the result where --json says. Throws FileError when the file cannot be written.
+void write_json(const CommonOptions& common, const nlohmann::json& result);
+
+Job declare_doctor(CLI::App& app, const CommonOptions& common);
+
+} // namespace eg::cli

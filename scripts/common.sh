@@ -1,0 +1,85 @@
+# shellcheck shell=sh
+# Shared by run.sh and test.sh, which source it from the root of the repository. Everything is said on stderr: stdout
+# belongs to the program.
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$*"; exit 2; }
+
+# Names of the packages of scripts/packages.txt in the given groups ("build", "test").
+packages_of() {
+  awk -v groups=" $* " '!/^#/ && NF && index(groups, " " $2 " ") { print $1 }' scripts/packages.txt
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    die "These packages can be installed by root only, and there is no sudo. As root: apt-get install $missing"
+  fi
+}
+
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "$@" >/dev/null
+}
+
+# Installs what is missing of the given groups; touches nothing, and needs no network, when nothing is.
+install_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    say "This is not Debian; the packages needed are listed in scripts/packages.txt."
+    return
+  fi
+  missing=
+  for package in $(packages_of "$@"); do
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  say "Installing Debian packages:$missing"
+  # An old or empty package list is renewed; a good one is left alone.
+  # shellcheck disable=SC2086
+  if ! apt-get install -s -q --no-install-recommends $missing >/dev/null 2>&1 || ! apt_install $missing; then
+    as_root apt-get update -q >&2
+    apt_install $missing
+  fi
+}
+
+# configure PRESET: once; later changes of CMake files are noticed by the build itself.
+configure() {
+  if command -v ccache >/dev/null; then
+    export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
+    export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+  fi
+  [ -f "build/$1/build.ninja" ] && return
+  say "Configuring build/$1"
+  mkdir -p "build/$1"
+  if ! cmake --preset "$1" >"build/$1/configure.log" 2>&1; then
+    cat "build/$1/configure.log" >&2
+    die "Configuring failed; the lines above are also in build/$1/configure.log."
+  fi
+}
+
+# build PRESET [TARGET...]: one status line on a terminal, silence elsewhere unless it fails.
+build() {
+  preset=$1
+  shift
+  configure "$preset"
+  if [ -t 2 ]; then
+    quiet=
+  else
+    quiet=--quiet
+    say "Building build/$preset"
+  fi
+  # shellcheck disable=SC2086
+  NINJA_STATUS='[%f/%t %es] ' ninja -C "build/$preset" $quiet "$@" >&2 ||
+    die "Building build/$preset failed."
+}
+
+# The datasets beside the checkout, unless the user names others.
+find_data() {
+  if [ -z "${EQUIGRAD_DATA-}" ] && [ -d ../shared/data ]; then
+    EQUIGRAD_DATA=$(cd ../shared/data && pwd)
+    export EQUIGRAD_DATA
+  fi
+}

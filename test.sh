@@ -1,0 +1,52 @@
+#!/bin/sh
+# Installs what the tests need, builds, and runs the tests through CTest.
+#   ./test.sh        all: unit and law tests under AddressSanitizer and UBSan, then everything in `dev`
+#   ./test.sh fast   the tests of `dev` that take under a minute
+#   ./test.sh dev    everything in `dev`
+#   ./test.sh asan   unit and law tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   ./test.sh tsan   unit and law tests under ThreadSanitizer
+#   ./test.sh tidy   clang-format and clang-tidy over the tree
+set -eu
+cd "$(dirname "$0")"
+. scripts/common.sh
+
+find_data
+
+# sanitized PRESET: the suites that reach every line of the library.
+sanitized() {
+  build "$1" unit_tests law_tests
+  # ThreadSanitizer of GCC 12 cannot start where the kernel randomises addresses with more than 28 bits.
+  fixed=
+  if [ "$1" = tsan ] && setarch -R true 2>/dev/null; then fixed="setarch -R"; fi
+  $fixed ctest --preset "$1"
+}
+
+mode=${1-all}
+case $mode in
+all)
+  install_packages build test
+  sanitized asan
+  build dev
+  ctest --preset dev
+  ;;
+fast)
+  install_packages build test
+  build dev
+  ctest --preset dev -L fast
+  ;;
+dev)
+  install_packages build test
+  build dev
+  ctest --preset dev
+  ;;
+asan | tsan)
+  install_packages build test
+  sanitized "$mode"
+  ;;
+tidy)
+  install_packages build test tidy
+  configure dev
+  exec scripts/tidy.sh
+  ;;
+*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, asan, tsan and tidy" ;;
+esac
