@@ -75,7 +75,7 @@ struct VitKey {
 
 /// Axis map of one nn::EncoderBlock whose parameters are named `prefix` + "norm1.weight" and so on. The rows of the
 /// fused qkv.weight [3 heads head_dim, dim] are (which, head, inner): their group is the concatenation of qk, qk and v.
-AxisMap block_axes(const nn::EncoderConfig& config, std::int64_t layer = 0, std::string_view prefix = "");
+AxisMap block_axes(std::int64_t layer = 0, std::string_view prefix = "");
 
 /// Axis map of an nn::Vit. Throws ValueError for KeyScope::model with a sinusoidal position embedding, which is a
 /// constant of the model and cannot be moved.
