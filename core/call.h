@@ -10,7 +10,7 @@
 
 namespace eg {
 
-/// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel, and reports to every
+/// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel (unrecorded), and reports to every
 /// recorder that this thread has open. Inputs of different devices or floating types are refused.
 /// Throws what the row's shape rule throws; the message ends with the place in the model where the call stood.
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs = {});
@@ -61,7 +61,7 @@ public:
   PauseRecording& operator=(const PauseRecording&) = delete;
 
 private:
-  std::vector<Recorder*> kept_;
+  std::vector<Recorder*> kept_; // the list as it was
 };
 
 /// Names the part of the model that runs while it lives: scopes nest to "encoder.3.attention.qkv".

@@ -1,0 +1,192 @@
+// The only file that knows OpenBLAS. The library is opened at the first product, not linked: that costs nothing at
+// start-up, takes whichever flavour (pthread, OpenMP, serial) the system has, and lets the kernels be chosen first.
+// OpenBLAS 0.3.21 takes processors newer than itself for a Prescott and then runs five times slower (measured on a
+// Xeon of 2023: 40 instead of 205 GF/s), so the core is named from what the processor can do.
+
+#include "core/blas.h"
+
+#include "core/error.h"
+#include "core/parallel.h"
+
+#include <algorithm>
+#include <cblas.h>
+#include <cmath>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace eg::blas {
+namespace {
+
+/// Name of the kernels for this processor, nullptr to let OpenBLAS choose.
+const char* wanted_core() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return "SKYLAKEX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "HASWELL";
+#endif
+  return nullptr;
+}
+
+/// Sets an environment variable while it lives, unless the user has set it.
+class TemporaryVariable {
+public:
+  TemporaryVariable(const char* name, const char* value) : name_(name), set_(value && std::getenv(name) == nullptr) {
+    if (set_) setenv(name, value, 0);
+  }
+  ~TemporaryVariable() {
+    if (set_) unsetenv(name_);
+  }
+  TemporaryVariable(const TemporaryVariable&) = delete;
+  TemporaryVariable& operator=(const TemporaryVariable&) = delete;
+
+private:
+  const char* name_;
+  bool set_;
+};
+
+struct OpenBlas {
+  decltype(&cblas_sgemm) sgemm;
+  decltype(&cblas_dgemm) dgemm;
+  std::string description;
+
+  OpenBlas() {
+    void* library = open();
+    sgemm = reinterpret_cast<decltype(sgemm)>(symbol(library, "cblas_sgemm"));
+    dgemm = reinterpret_cast<decltype(dgemm)>(symbol(library, "cblas_dgemm"));
+    reinterpret_cast<void (*)(int)>(symbol(library, "openblas_set_num_threads"))(1);
+    const auto text = [&](const char* name) { return reinterpret_cast<char* (*)()>(symbol(library, name))(); };
+    const int kind = reinterpret_cast<int (*)()>(symbol(library, "openblas_get_parallel"))();
+    const std::string config = text("openblas_get_config"); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+    const std::size_t end = config.find(' ', config.find(' ') + 1);
+    description = fmt::format("{} {}, core {}, 1 thread a call", config.substr(0, end),
+                              kind == 0 ? "serial" : kind == 1 ? "pthread" : "OpenMP", text("openblas_get_corename"));
+  }
+
+private:
+  static void* open() {
+    const TemporaryVariable core("OPENBLAS_CORETYPE", wanted_core());
+    const TemporaryVariable one_thread("OPENBLAS_NUM_THREADS", "1");
+    void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) throw Error(fmt::format("blas: OpenBLAS cannot be opened: {}", dlerror()));
+    return library;
+  }
+  static void* symbol(void* library, const char* name) {
+    void* address = dlsym(library, name);
+    if (address == nullptr) throw Error(fmt::format("blas: libopenblas.so.0 has no {}", name));
+    return address;
+  }
+};
+
+const OpenBlas& openblas() {
+  static const OpenBlas instance;
+  return instance;
+}
+
+void call_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, float alpha, const float* a, int lda,
+               const float* b, int ldb, float beta, float* c, int ldc) {
+  openblas().sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+void call_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha, const double* a, int lda,
+               const double* b, int ldb, double beta, double* c, int ldc) {
+  openblas().dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+int narrow(std::int64_t value) {
+  if (value > INT32_MAX) throw ShapeError(fmt::format("matmul: an extent of {} is more than BLAS counts", value));
+  return static_cast<int>(value);
+}
+
+/// Pieces along both sides of C.
+struct Grid {
+  std::int64_t rows, cols;
+};
+
+/// About 32 Mflop a tile and at most 32 tiles, cut so that the operands packed again for each tile are fewest:
+/// rows pieces pack B anew, cols pieces pack A anew.
+Grid grid_for(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr double tile_flops = 64e6;
+  constexpr std::int64_t least_side = 48;
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const auto tiles = static_cast<std::int64_t>(std::clamp(std::ceil(flops / tile_flops), 1.0, 16.0));
+  Grid best{1, 1};
+  double least = 0;
+  for (std::int64_t rows = 1; rows <= tiles; ++rows) {
+    if (tiles % rows != 0) continue;
+    const Grid grid{rows, tiles / rows};
+    if ((grid.rows > 1 && m / grid.rows < least_side) || (grid.cols > 1 && n / grid.cols < least_side)) continue;
+    const double packed = static_cast<double>(grid.rows * n + grid.cols * m);
+    if (best.rows * best.cols == 1 || packed < least) {
+      best = grid;
+      least = packed;
+    }
+  }
+  return best;
+}
+
+/// Border i of `pieces` nearly equal pieces of `extent`, at multiples of 16 so that kernels see whole registers.
+std::int64_t border(std::int64_t extent, std::int64_t pieces, std::int64_t i) {
+  if (i == pieces) return extent;
+  return std::min(extent, (extent * i / pieces + 15) / 16 * 16);
+}
+
+} // namespace
+
+template <class T>
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+          std::int64_t ldc) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == T(0) ? T(0) : beta * c[i * ldc + j];
+    return;
+  }
+  const auto flag = [](const Matrix<T>& x) { return x.transposed ? CblasTrans : CblasNoTrans; };
+  const auto ld = [](const Matrix<T>& x) { return narrow(std::max<std::int64_t>(x.ld, 1)); };
+  call_gemm(flag(a), flag(b), narrow(m), narrow(n), narrow(k), alpha, a.data, ld(a), b.data, ld(b), beta, c,
+            narrow(ldc));
+}
+
+template <class T>
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+                std::int64_t ldc, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after) {
+  if (m == 0 || n == 0) return;
+  const Grid grid = grid_for(m, n, k);
+  parallel::for_each(grid.rows * grid.cols, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = border(m, grid.rows, i / grid.cols);
+      const std::int64_t col = border(n, grid.cols, i % grid.cols);
+      const Tile tile{row, border(m, grid.rows, i / grid.cols + 1) - row, col,
+                      border(n, grid.cols, i % grid.cols + 1) - col};
+      if (tile.rows <= 0 || tile.cols <= 0) continue;
+      before(tile);
+      Matrix<T> left = a;
+      left.data += a.transposed ? tile.row : tile.row * a.ld;
+      Matrix<T> right = b;
+      right.data += b.transposed ? tile.col * b.ld : tile.col;
+      gemm(tile.rows, tile.cols, k, alpha, left, right, beta, c + tile.row * ldc + tile.col, ldc);
+      after(tile);
+    }
+  });
+}
+
+template <class T>
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+                std::int64_t ldc) {
+  const auto nothing = [](const Tile&) {};
+  gemm_tiled<T>(m, n, k, alpha, a, b, beta, c, ldc, nothing, nothing);
+}
+
+#define EG_INSTANTIATE(T)                                                                                              \
+  template void gemm<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t);       \
+  template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,  \
+                              FunctionRef<void(const Tile&)>, FunctionRef<void(const Tile&)>);                         \
+  template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t);
+EG_INSTANTIATE(float)
+EG_INSTANTIATE(double)
+#undef EG_INSTANTIATE
+
+std::string description() { return openblas().description; }
+
+} // namespace eg::blas

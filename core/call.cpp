@@ -1,0 +1,176 @@
+#include "core/call.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace eg {
+namespace {
+
+thread_local std::vector<Recorder*> recorders;
+thread_local std::vector<std::string> places;
+
+std::string_view word_of(AttrKind kind) {
+  switch (kind) {
+  case AttrKind::boolean: return "true or false";
+  case AttrKind::integer: return "an integer";
+  case AttrKind::real: return "a real number";
+  case AttrKind::integers: return "a list of integers";
+  case AttrKind::text: return "a text";
+  }
+  return "";
+}
+
+AttrValue default_of(const AttrSpec& spec) {
+  switch (spec.kind) {
+  case AttrKind::boolean: return spec.number != 0.0;
+  case AttrKind::integer: return static_cast<std::int64_t>(spec.number);
+  case AttrKind::real: return spec.number;
+  case AttrKind::integers: return std::vector<std::int64_t>{};
+  case AttrKind::text: return std::string(spec.text);
+  }
+  return false;
+}
+
+/// Every given attribute is declared and of its kind (an integer serves for a real); the others get their defaults.
+void complete_attributes(const OpDef& op, Attrs& attrs) {
+  for (const auto& [name, value] : attrs.items()) {
+    const auto* spec = std::find_if(op.attributes.begin(), op.attributes.end(),
+                                    [&, &key = name](const AttrSpec& s) { return s.name == key; });
+    if (spec == op.attributes.end())
+      throw ValueError(fmt::format("{}: there is no attribute '{}'", op.name, name));
+    const bool whole_for_real = spec->kind == AttrKind::real && std::holds_alternative<std::int64_t>(value);
+    if (value.index() != static_cast<std::size_t>(spec->kind) && !whole_for_real)
+      throw ValueError(fmt::format("{}: attribute '{}' must be {}", op.name, name, word_of(spec->kind)));
+  }
+  for (const AttrSpec& spec : op.attributes) {
+    if (!attrs.has(spec.name)) {
+      if (spec.required) throw ValueError(fmt::format("{}: attribute '{}' must be given", op.name, spec.name));
+      attrs.set(spec.name, default_of(spec));
+    } else if (spec.kind == AttrKind::real) {
+      for (const auto& [name, value] : attrs.items())
+        if (const auto* whole = std::get_if<std::int64_t>(&value); whole != nullptr && name == spec.name) {
+          attrs.set(spec.name, static_cast<double>(*whole));
+          break;
+        }
+    }
+  }
+}
+
+void check_inputs(const OpDef& op, std::span<const Tensor> in) {
+  if (op.variadic) {
+    if (in.empty()) throw ValueError(fmt::format("{}: at least one tensor must be given", op.name));
+  } else if (in.size() > op.inputs.size()) {
+    throw ValueError(fmt::format("{}: {} inputs were given, it takes {}", op.name, in.size(), op.inputs.size()));
+  }
+  const std::size_t count = op.variadic ? in.size() : op.inputs.size();
+  const Tensor* floating = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    const InputSpec& spec = op.inputs[op.variadic ? 0 : i];
+    if (i >= in.size() || !in[i].defined()) {
+      if (!spec.optional) throw ValueError(fmt::format("{}: input '{}' must be given", op.name, spec.name));
+      continue;
+    }
+    if (!is_floating(in[i].dtype())) continue;
+    if (floating != nullptr && floating->dtype() != in[i].dtype())
+      throw DTypeError(fmt::format("{}: inputs have different types: '{}' is {}, another is {}; convert one with to()",
+                                   op.name, spec.name, name_of(in[i].dtype()), name_of(floating->dtype())));
+    floating = &in[i];
+  }
+}
+
+std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
+  if (op.view != nullptr) return {op.view(args)};
+  std::vector<Tensor> out;
+  for (const TensorSpec& spec : op.infer(args)) out.push_back(Tensor::empty(spec.shape, spec.dtype));
+  op.cpu(args, out);
+  return out;
+}
+
+void report(const Event& event) {
+  // A recorder may open or close others while it listens; the list is walked as it was.
+  const std::vector<Recorder*> listening = recorders;
+  for (Recorder* recorder : listening) recorder->record(event);
+}
+
+/// Rethrows the present exception with the place in the model appended, keeping its type.
+[[noreturn]] void rethrow_with_place() {
+  const std::string place = current_place();
+  if (place.empty()) throw;
+  const auto at = [&](const Error& e) { return fmt::format("{} (at {})", e.what(), place); };
+  try {
+    throw;
+  } catch (const ShapeError& e) {
+    throw ShapeError(at(e));
+  } catch (const DTypeError& e) {
+    throw DTypeError(at(e));
+  } catch (const IndexError& e) {
+    throw IndexError(at(e));
+  } catch (const ValueError& e) {
+    throw ValueError(at(e));
+  } catch (const MemoryError& e) {
+    throw MemoryError(at(e));
+  }
+}
+
+} // namespace
+
+std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs) {
+  try {
+    complete_attributes(op, attrs);
+    check_inputs(op, in);
+    const OpArgs args{op, in, attrs};
+    std::vector<Tensor> out;
+    {
+      PauseRecording pause; // a kernel may use other operations
+      out = run(op, args);
+    }
+    if (!recorders.empty()) report({.op = &op, .in = in, .out = out, .attrs = &attrs});
+    return out;
+  } catch (const Error&) {
+    rethrow_with_place();
+  }
+}
+
+std::vector<Tensor> call(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs) {
+  return call(op, std::span<const Tensor>(in.begin(), in.size()), std::move(attrs));
+}
+
+Tensor call1(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs) {
+  return call(op, in, std::move(attrs)).front();
+}
+
+std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<const Tensor> in) {
+  std::vector<Tensor> out;
+  {
+    PauseRecording pause;
+    out = op->forward(in);
+  }
+  // A forward that hands an input through would give one id two meanings.
+  for (Tensor& y : out)
+    for (const Tensor& x : in)
+      if (y.defined() && x.defined() && y.id() == x.id()) y = y.detach();
+  if (!recorders.empty()) report({.custom = op, .in = in, .out = out});
+  return out;
+}
+
+void open_recorder(Recorder* recorder) { recorders.push_back(recorder); }
+
+void close_recorder(Recorder* recorder) { std::erase(recorders, recorder); }
+
+bool recording() { return !recorders.empty(); }
+
+PauseRecording::PauseRecording() { kept_.swap(recorders); }
+
+PauseRecording::PauseRecording(Recorder* only) : kept_(recorders) { std::erase(recorders, only); }
+
+PauseRecording::~PauseRecording() { recorders.swap(kept_); }
+
+PlaceScope::PlaceScope(std::string_view name) {
+  places.push_back(places.empty() ? std::string(name) : fmt::format("{}.{}", places.back(), name));
+}
+
+PlaceScope::~PlaceScope() { places.pop_back(); }
+
+std::string current_place() { return places.empty() ? std::string() : places.back(); }
+
+} // namespace eg
