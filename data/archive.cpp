@@ -1,0 +1,157 @@
+// gzip, xz and tar through libarchive, which sees bytes in memory only and is offered no other format or filter.
+
+#include "data/bytes.h"
+
+#include "core/error.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+#include <memory>
+
+namespace eg::data {
+
+namespace {
+
+struct CloseArchive {
+  void operator()(archive* a) const { archive_read_free(a); }
+};
+using Reader = std::unique_ptr<archive, CloseArchive>;
+
+enum class Packing { none, gzip, xz };
+
+Packing packing_of(ByteView b) {
+  if (b.size() >= 2 && b[0] == 0x1F && b[1] == 0x8B) return Packing::gzip;
+  static constexpr std::uint8_t xz_magic[] = {0xFD, '7', 'z', 'X', 'Z', 0};
+  if (b.size() >= 6 && std::equal(std::begin(xz_magic), std::end(xz_magic), b.begin())) return Packing::xz;
+  return Packing::none;
+}
+
+std::string reason_of(archive* a) {
+  const char* text = archive_error_string(a);
+  return text != nullptr ? text : "unknown error";
+}
+
+void check(int status, archive* a, const std::string& source, const char* what) {
+  if (status != ARCHIVE_OK) throw FileError(fmt::format("{}: {}: {}", source, what, reason_of(a)));
+}
+
+Reader new_reader(const std::string& source) {
+  Reader reader(archive_read_new());
+  if (!reader) throw FileError(source + ": out of memory while opening");
+  return reader;
+}
+
+std::uint32_t little_endian_at(ByteView b, std::size_t i) {
+  return static_cast<std::uint32_t>(b[i]) | static_cast<std::uint32_t>(b[i + 1]) << 8 |
+         static_cast<std::uint32_t>(b[i + 2]) << 16 | static_cast<std::uint32_t>(b[i + 3]) << 24;
+}
+
+/// libarchive ignores gzip's trailer, so CRC-32 and length are verified here.
+void check_gzip_trailer(ByteView packed, const Bytes& out, const std::string& source) {
+  if (packed.size() < 18) throw FileError(source + ": truncated gzip file");
+  const std::size_t trailer = packed.size() - 8;
+  if (little_endian_at(packed, trailer) != crc32(out) ||
+      little_endian_at(packed, trailer + 4) != static_cast<std::uint32_t>(out.size()))
+    throw FileError(source + ": gzip checksum does not match: the file is truncated or corrupt, or is made of several "
+                             "gzip files");
+}
+
+constexpr std::size_t block = std::size_t{1} << 20;
+
+Bytes read_all(archive* a, const std::string& source, std::uint64_t limit) {
+  Bytes out;
+  std::size_t size = 0;
+  for (;;) {
+    if (out.size() - size < block) out.resize(size + size / 2 + block);
+    const la_ssize_t got = archive_read_data(a, out.data() + size, out.size() - size);
+    if (got < 0) throw FileError(fmt::format("{}: truncated or corrupt: {}", source, reason_of(a)));
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+    if (size > limit) throw FileError(fmt::format("{}: unpacks to more than {} bytes", source, limit));
+  }
+  out.resize(size);
+  return out;
+}
+
+} // namespace
+
+Bytes unpack(Bytes packed, const std::string& source, std::uint64_t limit) {
+  const Packing packing = packing_of(packed);
+  if (packing == Packing::none) return packed;
+  const Reader reader = new_reader(source);
+  archive* a = reader.get();
+  check(packing == Packing::gzip ? archive_read_support_filter_gzip(a) : archive_read_support_filter_xz(a), a, source,
+        "cannot unpack");
+  check(archive_read_support_format_raw(a), a, source, "cannot unpack");
+  check(archive_read_support_format_empty(a), a, source, "cannot unpack");
+  check(archive_read_open_memory(a, packed.data(), packed.size()), a, source, "cannot unpack");
+  archive_entry* entry = nullptr;
+  const int status = archive_read_next_header(a, &entry);
+  Bytes out;
+  if (status != ARCHIVE_EOF) {
+    check(status, a, source, "truncated or corrupt");
+    out = read_all(a, source, limit);
+  }
+  if (packing == Packing::gzip) check_gzip_trailer(packed, out, source);
+  return out;
+}
+
+Bytes read_unpacked(const std::string& path, std::uint64_t limit) {
+  return unpack(read_file(path, limit), path, limit);
+}
+
+namespace {
+
+/// A tar ends in two blocks of zeros; without them the end is missing, which libarchive lets pass.
+void check_tar_end(ByteView tar, const std::string& source) {
+  constexpr std::size_t marker = 1024;
+  bool whole = tar.size() >= marker;
+  for (std::size_t i = 0; whole && i < marker; ++i) whole = tar[tar.size() - 1 - i] == 0;
+  if (!whole) throw FileError(source + ": truncated, or not a tar archive: its end marker is missing");
+}
+
+Bytes read_member(archive* a, archive_entry* entry, const std::string& source, std::size_t tar_size) {
+  const char* path = archive_entry_pathname(entry);
+  const std::string where = fmt::format("{}: member '{}'", source, path != nullptr ? path : "?");
+  if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr)
+    throw FileError(where + ": not a regular file");
+  const auto size = archive_entry_size(entry);
+  if (path == nullptr || size < 0 || static_cast<std::uint64_t>(size) > tar_size)
+    throw FileError(where + ": corrupt header");
+  Bytes bytes(static_cast<std::size_t>(size));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const la_ssize_t got = archive_read_data(a, bytes.data() + done, bytes.size() - done);
+    if (got < 0) throw FileError(fmt::format("{}: truncated or corrupt: {}", where, reason_of(a)));
+    if (got == 0) throw FileError(fmt::format("{}: truncated after {} of {} bytes", where, done, bytes.size()));
+    done += static_cast<std::size_t>(got);
+  }
+  return bytes;
+}
+
+} // namespace
+
+void read_tar_bytes(ByteView tar, const std::string& source, FunctionRef<void(const ArchiveMember&)> visit) {
+  check_tar_end(tar, source);
+  const Reader reader = new_reader(source);
+  archive* a = reader.get();
+  check(archive_read_support_format_tar(a), a, source, "cannot read the archive");
+  check(archive_read_open_memory(a, tar.data(), tar.size()), a, source, "not a tar archive");
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int status = archive_read_next_header(a, &entry);
+    if (status == ARCHIVE_EOF) return;
+    check(status, a, source, "truncated or corrupt archive");
+    if (archive_entry_filetype(entry) == AE_IFDIR) continue;
+    const Bytes bytes = read_member(a, entry, source, tar.size());
+    visit({archive_entry_pathname(entry), bytes});
+  }
+}
+
+void read_tar(const std::string& path, FunctionRef<void(const ArchiveMember&)> visit, std::uint64_t limit) {
+  const Bytes tar = read_unpacked(path, limit);
+  read_tar_bytes(tar, path, visit);
+}
+
+} // namespace eg::data

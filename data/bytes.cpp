@@ -1,0 +1,159 @@
+#include "data/bytes.h"
+
+#include "core/error.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace eg::data {
+
+namespace {
+
+[[noreturn]] void fail_errno(const std::string& path, const char* what) {
+  throw FileError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+}
+
+/// Owns a file descriptor.
+class Descriptor {
+public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+
+private:
+  int value_;
+};
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc_tables() {
+  std::array<std::array<std::uint32_t, 256>, 8> tables{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t c = i;
+    for (int k = 0; k < 8; ++k) c = (c & 1U) != 0 ? 0xEDB88320U ^ (c >> 1) : c >> 1;
+    tables[0][i] = c;
+  }
+  for (std::size_t t = 1; t < 8; ++t)
+    for (std::size_t i = 0; i < 256; ++i) tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 0xFFU];
+  return tables;
+}
+
+} // namespace
+
+bool file_exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool folder_exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string join_path(std::string_view folder, std::string_view name) {
+  std::string path(folder);
+  if (!path.empty() && path.back() != '/') path += '/';
+  path += name;
+  return path;
+}
+
+Bytes read_file(const std::string& path, std::uint64_t limit) {
+  // O_NONBLOCK: opening a pipe must not hang; regular files ignore it.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) fail_errno(path, "cannot open");
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) fail_errno(path, "cannot read");
+  if (!S_ISREG(info.st_mode)) throw FileError(path + ": not a regular file");
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > limit) throw FileError(fmt::format("{}: {} bytes, more than the {} that are read", path, size, limit));
+  Bytes bytes(static_cast<std::size_t>(size));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_errno(path, "cannot read");
+    if (got == 0) throw FileError(fmt::format("{}: ended after {} of {} bytes while being read", path, done, size));
+    done += static_cast<std::size_t>(got);
+  }
+  return bytes;
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  constexpr int attempts = 1000;
+  for (int i = 0; i < attempts && descriptor_ < 0; ++i) {
+    temporary_ = fmt::format("{}.tmp-{}-{}", path_, ::getpid(), i);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) fail_errno(path_, "cannot create");
+  }
+  if (descriptor_ < 0) fail_errno(path_, "cannot create a temporary file beside it");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t size) {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t put = ::write(descriptor_, at, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail_errno(path_, "cannot write");
+    at += put;
+    size -= static_cast<std::size_t>(put);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail_errno(path_, "cannot flush");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "cannot rename into place");
+  ::close(descriptor_);
+  descriptor_ = -1;
+  // The rename lives in the folder, which must reach the disk as well. Some file systems cannot flush a folder.
+  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail_errno(path_, "cannot flush the folder");
+}
+
+void write_file(const std::string& path, ByteView bytes) {
+  AtomicFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::uint32_t crc32(ByteView bytes, std::uint32_t crc) {
+  static constexpr auto tables = make_crc_tables(); // eight bytes a step ("slicing by 8")
+  std::uint32_t c = ~crc;
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    const std::uint8_t* b = bytes.data() + i;
+    c ^= static_cast<std::uint32_t>(b[0]) | static_cast<std::uint32_t>(b[1]) << 8 |
+         static_cast<std::uint32_t>(b[2]) << 16 | static_cast<std::uint32_t>(b[3]) << 24;
+    c = tables[7][c & 0xFFU] ^ tables[6][(c >> 8) & 0xFFU] ^ tables[5][(c >> 16) & 0xFFU] ^ tables[4][c >> 24] ^
+        tables[3][b[4]] ^ tables[2][b[5]] ^ tables[1][b[6]] ^ tables[0][b[7]];
+  }
+  for (; i < bytes.size(); ++i) c = tables[0][(c ^ bytes[i]) & 0xFFU] ^ (c >> 8);
+  return ~c;
+}
+
+} // namespace eg::data
