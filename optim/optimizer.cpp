@@ -1,0 +1,93 @@
+#include "optim/optimizer.h"
+
+#include "core/call.h"
+#include "core/parallel.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace eg::optim {
+namespace {
+
+/// Elements of one task: 4 arrays of it fit a core's cache, and a small parameter is one task.
+constexpr std::int64_t piece_elements = 32768;
+
+void check_parameters(const std::vector<Tensor>& parameters) {
+  std::set<const std::byte*> seen;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& p = parameters[i];
+    if (!p.defined() || !p.has_storage()) throw ValueError(fmt::format("optimizer: parameter {} is empty", i));
+    if (!is_floating(p.dtype()))
+      throw DTypeError(fmt::format("optimizer: parameter {} is {}; parameters are f32 or f64", i, name_of(p.dtype())));
+    if (!p.is_contiguous()) throw ValueError(fmt::format("optimizer: parameter {} is not densely packed", i));
+    if (p.numel() > 0 && !seen.insert(p.bytes()).second)
+      throw ValueError(fmt::format("optimizer: parameter {} is listed twice", i));
+  }
+}
+
+} // namespace
+
+Optimizer::Optimizer(std::vector<Tensor> parameters, std::vector<std::string> state_names)
+    : parameters_(std::move(parameters)), state_names_(std::move(state_names)) {
+  check_parameters(parameters_);
+  for (const Tensor& p : parameters_) {
+    std::vector<Tensor>& own = state_.emplace_back();
+    for (std::size_t k = 0; k < state_names_.size(); ++k) own.push_back(Tensor::zeros(p.shape(), p.dtype()));
+  }
+}
+
+ParameterState Optimizer::state(std::size_t i) const {
+  if (i >= parameters_.size())
+    throw IndexError(fmt::format("optimizer: state {} of {} parameters", i, parameters_.size()));
+  ParameterState out;
+  for (std::size_t k = 0; k < state_names_.size(); ++k) out.emplace_back(state_names_[k], state_[i][k]);
+  return out;
+}
+
+void Optimizer::check(const std::vector<Tensor>& gradients) const {
+  if (gradients.size() != parameters_.size())
+    throw ShapeError(fmt::format("{}: {} gradients for {} parameters", name(), gradients.size(), parameters_.size()));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Tensor &g = gradients[i], &p = parameters_[i];
+    if (!g.defined()) continue;
+    if (!(g.shape() == p.shape()))
+      throw ShapeError(fmt::format("{}: gradient {} does not have its parameter's shape: gradient is {}, parameter "
+                                   "is {}",
+                                   name(), i, g.shape().str(), p.shape().str()));
+    if (g.dtype() != p.dtype())
+      throw DTypeError(
+          fmt::format("{}: gradient {} is {}, its parameter is {}", name(), i, name_of(g.dtype()), name_of(p.dtype())));
+  }
+}
+
+void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate) {
+  check(gradients);
+  const PauseRecording pause;
+  std::vector<Tensor> packed; // keeps the copies of strided gradients alive
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined() || gradients[i].numel() == 0) continue;
+    packed.push_back(gradients[i].contiguous());
+    Piece whole{.dtype = parameters_[i].dtype(), .count = parameters_[i].numel()};
+    whole.gradient = packed.back().bytes();
+    whole.parameter = parameters_[i].mutable_bytes(writer());
+    for (std::size_t k = 0; k < state_[i].size(); ++k) whole.state[k] = state_[i][k].mutable_bytes(writer());
+    const auto size = static_cast<std::int64_t>(size_of(whole.dtype));
+    for (std::int64_t begin = 0; begin < whole.count; begin += piece_elements) {
+      Piece piece = whole;
+      piece.count = std::min(piece_elements, whole.count - begin);
+      piece.gradient += begin * size;
+      piece.parameter += begin * size;
+      for (std::size_t k = 0; k < state_[i].size(); ++k) piece.state[k] += begin * size;
+      pieces.push_back(piece);
+    }
+  }
+  ++steps_;
+  begin_step(learning_rate);
+  parallel::for_each(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) update(pieces[static_cast<std::size_t>(i)]);
+  });
+}
+
+} // namespace eg::optim
