@@ -1,16 +1,14 @@
 # What the static libraries are linked with. Read by the build and, installed beside the package configuration, by
-# consumers: one list, so the two cannot drift apart.
+# consumers: one list, so the two cannot drift apart. The reader defines equigrad_find: find_package or find_dependency.
 
-include(CMakeFindDependencyMacro)
-
-find_dependency(PkgConfig)
-find_dependency(Threads)
-find_dependency(fmt)
-find_dependency(hwy)
-find_dependency(LibArchive)
-find_dependency(nlohmann_json)
+equigrad_find(PkgConfig)
+equigrad_find(Threads)
+equigrad_find(fmt)
+equigrad_find(hwy)
+equigrad_find(LibArchive)
+equigrad_find(nlohmann_json)
 if(EQUIGRAD_PARALLEL STREQUAL "tbb")
-  find_dependency(TBB)
+  equigrad_find(TBB)
 endif()
 
 # pkg-config, because Debian's OpenBLASConfig.cmake names one of its three flavours and libsodium has no CMake package.

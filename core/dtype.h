@@ -23,7 +23,10 @@ DType dtype_named(std::string_view name);
 constexpr bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
 /// The tag of a C++ element type: float, double, std::int64_t, std::uint8_t or bool.
-template <class T> inline constexpr DType dtype_of = DType{};
+template <class T> inline constexpr DType dtype_of = [] {
+  static_assert(sizeof(T) == 0, "not an element type: float, double, std::int64_t, std::uint8_t or bool");
+  return DType{};
+}();
 template <> inline constexpr DType dtype_of<float> = DType::f32;
 template <> inline constexpr DType dtype_of<double> = DType::f64;
 template <> inline constexpr DType dtype_of<std::int64_t> = DType::i64;
