@@ -1,0 +1,75 @@
+#pragma once
+// Secret permutations from a 32-byte master key. This is obfuscation, not encryption: a permutation hides which feature
+// or token is which, not the values themselves, and it falls to anyone who holds the plain weights or pairs of plain
+// and permuted data (docs/theory.md).
+
+#include "permute/axes.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace eg::permute {
+
+/// Where a secret permutation is used. Every field enters the derivation, so two sites never share a sequence.
+struct KeySite {
+  std::string_view model; ///< the model's name
+  std::string_view site;  ///< "residual", "blocks.3.qk.head.1", "rows"
+  std::uint64_t layer = 0;
+  std::uint64_t sample = 0;
+};
+
+/// 32 secret bytes. They live in locked, guarded memory that is left out of core dumps and wiped at the end; the type
+/// cannot be copied, printed or formatted, and no error message holds any of them. Permutations drawn from it are
+/// ordinary values: whoever holds those keeps them secret.
+///
+/// Derivation, all with libsodium: a 32-byte seed for a site is BLAKE2b keyed with the master key over a domain label,
+/// the length-prefixed names and the numbers of the site, and the permutation's size; the seed drives a ChaCha20
+/// stream; Fisher-Yates draws its indices from it by rejection, so every permutation is equally likely.
+class SecretKey {
+public:
+  /// A fresh key from the system's random source.
+  static SecretKey generate();
+  /// Reads a key file. Throws FileError when it is missing, not a regular file, open to group or others, owned by
+  /// another user, of another version, truncated, or changed since it was written.
+  static SecretKey load(const std::filesystem::path& path);
+  /// Writes a key file of mode 0600. Throws FileError when the path exists (nothing is overwritten) or cannot be
+  /// written.
+  void save(const std::filesystem::path& path) const;
+
+  /// 16 hexadecimal digits that name the key without telling it; safe to print and to store beside a model.
+  std::string fingerprint() const;
+  /// Compares in constant time.
+  bool same_as(const SecretKey& other) const;
+
+  /// A uniform permutation for a site.
+  Permutation permutation(std::int64_t size, const KeySite& site) const;
+  /// The same, never the identity. size >= 2.
+  Permutation nonidentity_permutation(std::int64_t size, const KeySite& site) const;
+  /// Draws for VitKey::draw: site names become KeySite::site. The source refers to this key, which must outlive it.
+  PermutationSource source(std::string_view model) const;
+  /// One row permutation for each of `samples` samples, numbered from first_sample: i64 [samples, tokens].
+  Tensor row_permutations(std::int64_t samples, std::int64_t tokens, std::string_view model,
+                          std::uint64_t first_sample) const;
+
+  SecretKey(SecretKey&&) noexcept = default;
+  SecretKey& operator=(SecretKey&&) noexcept = default;
+  SecretKey(const SecretKey&) = delete;
+  SecretKey& operator=(const SecretKey&) = delete;
+  ~SecretKey() = default;
+  template <class Stream> friend Stream& operator<<(Stream&, const SecretKey&) = delete;
+
+private:
+  struct Wipe {
+    void operator()(unsigned char* bytes) const;
+  };
+  SecretKey();
+  Permutation draw(std::int64_t size, const KeySite& site, std::uint64_t attempt) const;
+
+  std::unique_ptr<unsigned char, Wipe> bytes_;
+};
+
+} // namespace eg::permute
