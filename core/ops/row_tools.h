@@ -1,0 +1,79 @@
+#pragma once
+// What op rows share: checks, shape rules, costs, samples and symmetries of the common kinds.
+
+#include "core/call.h"
+#include "core/op.h"
+#include "core/ops.h"
+#include "core/strided.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eg {
+
+// --- checks and shape rules ---
+
+/// Throws DTypeError "exp: x must be f32 or f64, it is i64" for input i.
+void check_floating(const OpArgs& args, std::size_t i);
+/// The same for every input that was given.
+void check_all_floating(const OpArgs& args);
+/// Throws DTypeError "gather: index must be i64, it is f32" for input i.
+void check_dtype(const OpArgs& args, std::size_t i, DType wanted);
+/// Throws ShapeError unless input i has exactly this shape; the message names the input and both shapes.
+void check_shape(const OpArgs& args, std::size_t i, const Shape& wanted);
+/// Throws ShapeError when input i has fewer axes.
+void check_rank_at_least(const OpArgs& args, std::size_t i, int rank);
+
+/// Shape rule: all inputs floating, one output like the first input.
+std::vector<TensorSpec> same_shape_as_first(const OpArgs& args);
+/// Shape rule: all inputs floating and of one shape, one output like them.
+std::vector<TensorSpec> same_shape_everywhere(const OpArgs& args);
+/// Shape rule: two floating inputs broadcast against each other by NumPy's rule.
+std::vector<TensorSpec> broadcast_of_both(const OpArgs& args);
+
+// --- kernels ---
+
+/// The tensor if it is packed, else a packed copy that no tape sees.
+Tensor packed(const Tensor& x);
+/// Product of the extents before `axis`, the extent itself, and the product of those after it.
+struct AxisSplit {
+  std::int64_t outer = 1;
+  std::int64_t extent = 1;
+  std::int64_t inner = 1;
+};
+AxisSplit split_at(const Shape& shape, int axis);
+
+// --- references: plain loops over packed f64 ---
+
+inline const double* values(const Tensor& x) { return x.data<double>(); }
+inline double* values(Tensor& x) { return x.mutable_data<double>("reference"); }
+/// An f64 tensor of zeros for a reference to fill.
+inline Tensor reference_output(const Shape& shape) { return Tensor::zeros(shape, DType::f64); }
+
+// --- costs ---
+
+/// Bytes of all inputs (each element once) and outputs.
+double bytes_moved(const OpArgs& args, std::span<const TensorSpec> out);
+/// `flops` per element of the first output.
+template <int flops> Work elementwise_work(const OpArgs& args, std::span<const TensorSpec> out) {
+  return {static_cast<double>(flops) * static_cast<double>(out[0].shape.numel()), bytes_moved(args, out)};
+}
+
+// --- samples ---
+
+/// Normal(mean, scale) numbers that depend on `tag` alone; the f32 ones are the f64 ones rounded.
+Tensor sample_normal(const Shape& shape, DType dtype, std::uint64_t tag, double scale = 1.0, double mean = 0.0);
+/// Uniform in [low, high).
+Tensor sample_uniform(const Shape& shape, DType dtype, std::uint64_t tag, double low, double high);
+/// Normal numbers moved away from 0 by `gap`, for functions that have a kink there.
+Tensor sample_off_zero(const Shape& shape, DType dtype, std::uint64_t tag, double gap = 0.25);
+/// The same values as x in a transposed layout (last two axes), with gaps between rows: not contiguous.
+Tensor scattered(const Tensor& x);
+
+// --- symmetries ---
+
+/// Pointwise: permuting any axis of the broadcast output permutes that axis of every input that has it.
+std::vector<Symmetry> pointwise_symmetries(const Sample& sample);
+
+} // namespace eg
