@@ -1,0 +1,116 @@
+#include "optim/kernels.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optim/kernels_simd.cpp"
+#include "core/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::optim::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = eg::HWY_NAMESPACE;
+
+/// Runs step(first, lanes) over `count` elements. The last vector is partly filled but goes through the same code, so
+/// that an element's new value does not depend on where it lies.
+template <class D, class Step> HWY_INLINE void OverVectors(D d, std::int64_t count, Step step) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) step(i, std::size_t{0});
+  if (i < count) step(i, static_cast<std::size_t>(count - i));
+}
+
+/// `part` 0 stands for a full vector.
+template <class D> HWY_INLINE hn::Vec<D> Read(D d, const hn::TFromD<D>* p, std::size_t part) {
+  return part == 0 ? hn::LoadU(d, p) : simd::LoadUpTo(d, p, part);
+}
+
+template <class D> HWY_INLINE void Write(D d, hn::Vec<D> v, hn::TFromD<D>* p, std::size_t part) {
+  if (part == 0)
+    hn::StoreU(v, d, p);
+  else
+    simd::StoreUpTo(v, d, p, part);
+}
+
+template <class D> HWY_INLINE hn::Vec<D> Number(D d, double value) {
+  return hn::Set(d, static_cast<hn::TFromD<D>>(value));
+}
+
+template <class T> void Sgd(const SgdNumbers& n, T* w, T* v, const T* g, std::int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto minus_rate = Number(d, -n.learning_rate);
+  const auto decay = Number(d, n.weight_decay);
+  const auto momentum = Number(d, n.momentum);
+  OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
+    const auto weight = Read(d, w + i, part);
+    const auto gradient = hn::MulAdd(decay, weight, Read(d, g + i, part));
+    auto direction = gradient;
+    if (v != nullptr) {
+      const auto velocity = hn::MulAdd(momentum, Read(d, v + i, part), gradient);
+      Write(d, velocity, v + i, part);
+      direction = n.nesterov ? hn::MulAdd(momentum, velocity, gradient) : velocity;
+    }
+    Write(d, hn::MulAdd(minus_rate, direction, weight), w + i, part);
+  });
+}
+
+template <class T> void Adam(const AdamNumbers& n, T* w, T* m, T* v, const T* g, std::int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto keep = Number(d, n.keep);
+  const auto decay = Number(d, n.weight_decay);
+  const auto beta2 = Number(d, n.beta2);
+  const auto rest1 = Number(d, 1.0 - n.beta1);
+  const auto rest2 = Number(d, 1.0 - n.beta2);
+  const auto minus_step = Number(d, -n.step_size);
+  const auto root_scale = Number(d, n.root_scale);
+  const auto eps = Number(d, n.eps);
+  OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
+    const auto weight = hn::Mul(keep, Read(d, w + i, part));
+    const auto gradient = hn::MulAdd(decay, weight, Read(d, g + i, part));
+    const auto old_mean = Read(d, m + i, part);
+    const auto mean = hn::MulAdd(rest1, hn::Sub(gradient, old_mean), old_mean);
+    const auto square = hn::MulAdd(beta2, Read(d, v + i, part), hn::Mul(rest2, hn::Mul(gradient, gradient)));
+    Write(d, mean, m + i, part);
+    Write(d, square, v + i, part);
+    const auto divisor = hn::MulAdd(hn::Sqrt(square), root_scale, eps);
+    Write(d, hn::MulAdd(minus_step, hn::Div(mean, divisor), weight), w + i, part);
+  });
+}
+
+void Sgd32(const SgdNumbers& n, float* w, float* v, const float* g, std::int64_t count) { Sgd(n, w, v, g, count); }
+void Sgd64(const SgdNumbers& n, double* w, double* v, const double* g, std::int64_t count) { Sgd(n, w, v, g, count); }
+void Adam32(const AdamNumbers& n, float* w, float* m, float* v, const float* g, std::int64_t count) {
+  Adam(n, w, m, v, g, count);
+}
+void Adam64(const AdamNumbers& n, double* w, double* m, double* v, const double* g, std::int64_t count) {
+  Adam(n, w, m, v, g, count);
+}
+
+} // namespace
+} // namespace eg::optim::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg::optim {
+HWY_EXPORT(Sgd32);
+HWY_EXPORT(Sgd64);
+HWY_EXPORT(Adam32);
+HWY_EXPORT(Adam64);
+
+void sgd_update(const SgdNumbers& numbers, float* w, float* v, const float* g, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Sgd32)(numbers, w, v, g, count);
+}
+void sgd_update(const SgdNumbers& numbers, double* w, double* v, const double* g, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Sgd64)(numbers, w, v, g, count);
+}
+void adam_update(const AdamNumbers& numbers, float* w, float* m, float* v, const float* g, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Adam32)(numbers, w, m, v, g, count);
+}
+void adam_update(const AdamNumbers& numbers, double* w, double* m, double* v, const double* g, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Adam64)(numbers, w, m, v, g, count);
+}
+
+} // namespace eg::optim
+#endif
