@@ -11,22 +11,32 @@ thread_local std::vector<std::string> places;
 
 std::string_view word_of(AttrKind kind) {
   switch (kind) {
-  case AttrKind::boolean: return "true or false";
-  case AttrKind::integer: return "an integer";
-  case AttrKind::real: return "a real number";
-  case AttrKind::integers: return "a list of integers";
-  case AttrKind::text: return "a text";
+  case AttrKind::boolean:
+    return "true or false";
+  case AttrKind::integer:
+    return "an integer";
+  case AttrKind::real:
+    return "a real number";
+  case AttrKind::integers:
+    return "a list of integers";
+  case AttrKind::text:
+    return "a text";
   }
   return "";
 }
 
 AttrValue default_of(const AttrSpec& spec) {
   switch (spec.kind) {
-  case AttrKind::boolean: return spec.number != 0.0;
-  case AttrKind::integer: return static_cast<std::int64_t>(spec.number);
-  case AttrKind::real: return spec.number;
-  case AttrKind::integers: return std::vector<std::int64_t>{};
-  case AttrKind::text: return std::string(spec.text);
+  case AttrKind::boolean:
+    return spec.number != 0.0;
+  case AttrKind::integer:
+    return static_cast<std::int64_t>(spec.number);
+  case AttrKind::real:
+    return spec.number;
+  case AttrKind::integers:
+    return std::vector<std::int64_t>{};
+  case AttrKind::text:
+    return std::string(spec.text);
   }
   return false;
 }
@@ -36,8 +46,7 @@ void complete_attributes(const OpDef& op, Attrs& attrs) {
   for (const auto& [name, value] : attrs.items()) {
     const auto* spec = std::find_if(op.attributes.begin(), op.attributes.end(),
                                     [&, &key = name](const AttrSpec& s) { return s.name == key; });
-    if (spec == op.attributes.end())
-      throw ValueError(fmt::format("{}: there is no attribute '{}'", op.name, name));
+    if (spec == op.attributes.end()) throw ValueError(fmt::format("{}: there is no attribute '{}'", op.name, name));
     const bool whole_for_real = spec->kind == AttrKind::real && std::holds_alternative<std::int64_t>(value);
     if (value.index() != static_cast<std::size_t>(spec->kind) && !whole_for_real)
       throw ValueError(fmt::format("{}: attribute '{}' must be {}", op.name, name, word_of(spec->kind)));

@@ -36,7 +36,8 @@ std::array<double, 2> normals(const std::array<std::uint32_t, 4>& w) {
 
 /// Fills pairs of elements, two per block: f(words) gives both.
 template <class F> Tensor fill_pairs(const Shape& shape, RandomKey key, DType dtype, const char* what, F&& f) {
-  if (!is_floating(dtype)) throw DTypeError(fmt::format("{}: dtype is {}, it must be f32 or f64", what, name_of(dtype)));
+  if (!is_floating(dtype))
+    throw DTypeError(fmt::format("{}: dtype is {}, it must be f32 or f64", what, name_of(dtype)));
   Tensor result = Tensor::empty(shape, dtype);
   visit_floating(dtype, [&]<class T>() {
     T* out = result.mutable_data<T>(what);
@@ -136,8 +137,7 @@ Tensor random_permutation(std::int64_t count, RandomKey key) {
   Tensor result = Tensor::arange(count);
   RandomStream stream(key);
   auto* p = result.mutable_data<std::int64_t>("random_permutation");
-  for (std::int64_t i = count - 1; i > 0; --i)
-    std::swap(p[i], p[stream.below(static_cast<std::uint64_t>(i) + 1)]);
+  for (std::int64_t i = count - 1; i > 0; --i) std::swap(p[i], p[stream.below(static_cast<std::uint64_t>(i) + 1)]);
   return result;
 }
 

@@ -116,7 +116,8 @@ void* Tensor::raw_mutable(DType wanted, const char* writer) {
 }
 
 double Tensor::item() const {
-  if (numel() != 1) throw ShapeError(fmt::format("item: the tensor has {} elements, not one: {}", numel(), shape().str()));
+  if (numel() != 1)
+    throw ShapeError(fmt::format("item: the tensor has {} elements, not one: {}", numel(), shape().str()));
   double value = 0;
   visit_dtype(dtype(), [&]<class T>() { value = static_cast<double>(*data<T>()); });
   return value;
@@ -124,8 +125,7 @@ double Tensor::item() const {
 
 double Tensor::at(std::initializer_list<std::int64_t> index) const {
   const Shape where(index);
-  if (where.rank() != rank())
-    throw IndexError(fmt::format("at: {} indices for {}", where.rank(), shape().str()));
+  if (where.rank() != rank()) throw IndexError(fmt::format("at: {} indices for {}", where.rank(), shape().str()));
   std::int64_t offset = 0;
   for (int axis = 0; axis < rank(); ++axis) {
     if (where[axis] < 0 || where[axis] >= shape()[axis])
@@ -191,9 +191,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   visit_dtype(a.dtype(), [&]<class T>() {
     const T* x = a.data<T>();
     const T* y = b.data<T>();
-    for_each_offset2(a.shape(), a.strides(), b.strides(), [&](std::int64_t i, std::int64_t j) {
-      same = same && std::memcmp(x + i, y + j, sizeof(T)) == 0;
-    });
+    for_each_offset2(a.shape(), a.strides(), b.strides(),
+                     [&](std::int64_t i, std::int64_t j) { same = same && std::memcmp(x + i, y + j, sizeof(T)) == 0; });
   });
   return same;
 }
