@@ -22,11 +22,11 @@ struct CheckResult {
 };
 
 struct GradcheckOptions {
-  double step = 1e-5;       ///< central difference step, relative to the size of the input
-  double tolerance = 1e-6;  ///< on |<v, J u> - <J^T v, u>| relative to the larger of the two and of |J^T v||u|
+  double step = 1e-5;      ///< central difference step, relative to the size of the input
+  double tolerance = 1e-6; ///< on |<v, J u> - <J^T v, u>| relative to the larger of the two and of |J^T v||u|
   int directions = 3;
   RandomKey key = {20240601, 0};
-  bool second = false;      ///< check the gradient's gradient instead
+  bool second = false; ///< check the gradient's gradient instead
 };
 
 /// Compares <v, J u> from central differences with <J^T v, u> from the tape along random directions u, v. Floating
@@ -35,9 +35,9 @@ CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs
 
 struct SymmetryCheckOptions {
   double tolerance = 1e-11;
-  int draws = 2;            ///< permutations tried, never the identity
+  int draws = 2; ///< permutations tried, never the identity
   RandomKey key = {20240602, 0};
-  bool backward = true;     ///< also vjp(rho x, rho' g) = rho vjp(x, g)
+  bool backward = true; ///< also vjp(rho x, rho' g) = rho vjp(x, g)
 };
 
 /// Draws permutations for the symmetry's legs and compares f(rho x) with rho' f(x), and the vector-Jacobian products.

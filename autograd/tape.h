@@ -12,6 +12,7 @@ namespace eg {
 /// Records the calls of this thread from construction until it is closed or destroyed. Gradients are a returned value,
 /// so nothing has to be zeroed and two gradients can be compared side by side. Tapes nest: while an outer tape is open,
 /// the rules that an inner tape runs are recorded on the outer one, which is how second derivatives are taken.
+/// A tape is destroyed on the thread that opened it.
 ///
 ///     Tape tape;
 ///     Tensor loss = cross_entropy(model(images), labels);
@@ -26,6 +27,8 @@ public:
   /// d<cotangent, y>/dx for each x of xs; an x that y does not depend on gets zeros. Without cotangent y must have one
   /// element. xs may be leaves or values computed on this tape. Saved values are freed on the way, so the tape can be
   /// used once, unless `retain`. The tape does not hear the rules it runs itself.
+  /// Gradients are packed and share no elements with each other or with the cotangent (they may while another tape of
+  /// this thread listens).
   /// Throws AutogradError: y was not computed on this tape, the tape was used up, a saved value was changed in place
   /// (names both operations and the place), an operation on the way has no gradient.
   std::vector<Tensor> gradient(const Tensor& y, std::span<const Tensor> xs, const Tensor& cotangent = {},
@@ -36,7 +39,7 @@ public:
   std::vector<Tensor> gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                std::span<const Tensor> cotangents, bool retain = false);
 
-  /// Stops recording; what was recorded stays.
+  /// Stops recording; what was recorded stays. Throws AutogradError on another thread than the one that opened it.
   void close();
   /// Number of recorded operations.
   std::size_t size() const;
@@ -47,6 +50,7 @@ private:
   void record(const Event& event) override;
   struct Node;
   struct State;
+  struct Walk;
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,46 @@
+#include "autograd/accumulate.h"
+
+#include "core/call.h"
+#include "core/ops.h"
+#include "core/parallel.h"
+
+#include <utility>
+
+namespace eg {
+namespace {
+
+template <class T> void add_packed(Tensor& target, const Tensor& term) {
+  T* to = target.mutable_data<T>("gradient accumulation");
+  const T* from = term.data<T>();
+  parallel::for_each(target.numel(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
+  });
+}
+
+bool added_in_place(Tensor& target, const Tensor& term) {
+  if (!target.exclusive() || !target.is_contiguous() || !term.is_contiguous()) return false;
+  if (target.dtype() == DType::f32)
+    add_packed<float>(target, term);
+  else
+    add_packed<double>(target, term);
+  return true;
+}
+
+} // namespace
+
+void accumulate(Tensor& sum, Tensor term) {
+  if (!sum.defined()) {
+    sum = std::move(term);
+    return;
+  }
+  if (!recording()) {
+    if (added_in_place(sum, term)) return;
+    if (added_in_place(term, sum)) {
+      sum = std::move(term);
+      return;
+    }
+  }
+  sum = add(sum, term);
+}
+
+} // namespace eg
