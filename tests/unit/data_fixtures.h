@@ -2,8 +2,8 @@
 // What the tests of the data room share: temporary folders, the words of an error, and real data where it is present.
 
 #include "data/bytes.h"
+#include "support/skip.h"
 
-#include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <string>
@@ -53,22 +53,6 @@ template <class E, class F> std::string message_of(F&& action) {
   }
   FAIL_CHECK("nothing was thrown");
   return {};
-}
-
-/// Path of a folder or file of the datasets, or "" when it is not here.
-inline std::string data_folder(const std::string& name) {
-  const char* set = std::getenv("EQUIGRAD_DATA");
-  std::string root = set != nullptr ? set : "";
-#ifdef EQUIGRAD_SOURCE_DIR
-  if (root.empty()) root = std::string(EQUIGRAD_SOURCE_DIR) + "/../shared/data";
-#endif
-  const std::string path = data::join_path(root, name);
-  return root.empty() || !std::filesystem::exists(path) ? std::string() : path;
-}
-
-/// Reports a test as skipped, by name.
-inline void skipped(const char* test, const std::string& missing) {
-  MESSAGE("SKIPPED " << test << ": no " << missing << " in the data folder (EQUIGRAD_DATA)");
 }
 
 inline std::vector<std::string> split(const std::string& text, char at) {
