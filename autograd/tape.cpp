@@ -159,6 +159,11 @@ void Tape::close() {
   close_recorder(this);
 }
 
+bool Tape::computed(const Tensor& y) const {
+  const auto entry = state_->slot_of.find(y.id());
+  return entry != state_->slot_of.end() && state_->computed[entry->second];
+}
+
 std::size_t Tape::size() const { return state_->nodes.size(); }
 
 std::size_t Tape::saved_bytes() const {
@@ -344,10 +349,10 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> ys, std::span<const T
       throw AutogradError(x.defined() ? fmt::format("tape: x is {}; only f32 and f64 have gradients", described(x))
                                       : std::string("tape: x is undefined"));
   std::vector<Tensor> seeds = starting_cotangents(ys, cotangents);
-  for (const Tensor& x : xs) state.slot(x);
+  for (const Tensor& x : xs) state.slot(x); // values that the tape never met get a number too
   for (const Tensor& y : ys) {
     const bool is_x = std::any_of(xs.begin(), xs.end(), [&](const Tensor& x) { return x.id() == y.id(); });
-    if (!is_x && !state.computed[state.slot(y)])
+    if (!is_x && !computed(y))
       throw AutogradError(fmt::format("tape: y {} was not computed on this tape", described(y)));
   }
 

@@ -41,7 +41,9 @@ public:
 
   /// Stops recording; what was recorded stays. Throws AutogradError on another thread than the one that opened it.
   void close();
-  /// Number of recorded operations.
+  /// True when an operation recorded here gave this value.
+  bool computed(const Tensor& y) const;
+  /// Number of recorded operations that a gradient may pass through.
   std::size_t size() const;
   /// Bytes of storage that the tape keeps alive (each storage counted once).
   std::size_t saved_bytes() const;
