@@ -4,8 +4,8 @@
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/matmul/operands.h"
+#include "core/ops/row_tools.h"
 #include "core/parallel.h"
-#include "core/strided.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -198,11 +198,8 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
 }
 
 Work work(const OpArgs& args, std::span<const TensorSpec> out) {
-  const Extents e = extents(args);
-  const auto y = static_cast<double>(out[0].shape.numel());
-  const auto size = static_cast<double>(size_of(out[0].dtype));
-  return {2.0 * y * static_cast<double>(e.k),
-          size * (y + static_cast<double>(args.in[0].numel() + args.in[1].numel()))};
+  return {2.0 * static_cast<double>(out[0].shape.numel()) * static_cast<double>(extents(args).k),
+          bytes_moved(args, out)};
 }
 
 } // namespace
