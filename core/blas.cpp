@@ -49,13 +49,15 @@ private:
 struct OpenBlas {
   decltype(&cblas_sgemm) sgemm;
   decltype(&cblas_dgemm) dgemm;
+  void (*set_threads)(int);
   std::string description;
 
   OpenBlas() {
     void* library = open();
     sgemm = reinterpret_cast<decltype(sgemm)>(symbol(library, "cblas_sgemm"));
     dgemm = reinterpret_cast<decltype(dgemm)>(symbol(library, "cblas_dgemm"));
-    reinterpret_cast<void (*)(int)>(symbol(library, "openblas_set_num_threads"))(1);
+    set_threads = reinterpret_cast<void (*)(int)>(symbol(library, "openblas_set_num_threads"));
+    set_threads(1);
     const auto text = [&](const char* name) { return reinterpret_cast<char* (*)()>(symbol(library, name))(); };
     const int kind = reinterpret_cast<int (*)()>(symbol(library, "openblas_get_parallel"))();
     const std::string config = text("openblas_get_config"); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
@@ -187,8 +189,18 @@ void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<
   gemm_tiled<T>(m, n, k, alpha, a, b, beta, c, ldc, nothing, nothing);
 }
 
+template <class T>
+void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a,
+                           Matrix<T> b, T beta, T* c, std::int64_t ldc) {
+  openblas().set_threads(threads);
+  gemm<T>(m, n, k, alpha, a, b, beta, c, ldc);
+  openblas().set_threads(1);
+}
+
 #define EG_INSTANTIATE(T)                                                                                              \
   template void gemm<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t);       \
+  template void gemm_openblas_threads<T>(int, std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T,    \
+                                         T*, std::int64_t);                                                            \
   template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,  \
                               FunctionRef<void(const Tile&)>, FunctionRef<void(const Tile&)>);                         \
   template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t);

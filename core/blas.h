@@ -36,6 +36,12 @@ template <class T>
 void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
                 std::int64_t ldc);
 
+/// The same product cut by OpenBLAS's own threads: the yardstick that the benchmark holds our tiles against. Not to be
+/// used beside other work: OpenBLAS's workers spin after each call.
+template <class T>
+void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a,
+                           Matrix<T> b, T beta, T* c, std::int64_t ldc);
+
 /// "OpenBLAS 0.3.21 pthread, core SkylakeX, 1 thread".
 std::string description();
 

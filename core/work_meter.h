@@ -1,0 +1,27 @@
+#pragma once
+// Counts what the calls of this thread cost, from the rows' own figures.
+
+#include "core/call.h"
+
+#include <cstdint>
+
+namespace eg {
+
+/// While it lives: flops and bytes of every call on this thread that a recorder hears, rules of a tape included.
+class WorkMeter : private Recorder {
+public:
+  WorkMeter() { open_recorder(this); }
+  ~WorkMeter() override { close_recorder(this); }
+  WorkMeter(const WorkMeter&) = delete;
+  WorkMeter& operator=(const WorkMeter&) = delete;
+
+  const Work& total() const { return total_; }
+  std::int64_t calls() const { return calls_; }
+
+private:
+  void record(const Event& event) override;
+  Work total_;
+  std::int64_t calls_ = 0;
+};
+
+} // namespace eg
