@@ -5,6 +5,28 @@
 #include "core/op.h"
 
 #define EG_OP_LIST(X)                                                                                                  \
+  X(neg)                                                                                                               \
+  X(exp)                                                                                                               \
+  X(log)                                                                                                               \
+  X(sqrt)                                                                                                              \
+  X(rsqrt)                                                                                                             \
+  X(tanh)                                                                                                              \
+  X(sigmoid)                                                                                                           \
+  X(relu)                                                                                                              \
+  X(gelu)                                                                                                              \
+  X(gelu_tanh)                                                                                                         \
+  X(silu)                                                                                                              \
+  X(affine)                                                                                                            \
+  X(add)                                                                                                               \
+  X(sub)                                                                                                               \
+  X(mul)                                                                                                               \
+  X(div)                                                                                                               \
+  X(tanh_backward)                                                                                                     \
+  X(sigmoid_backward)                                                                                                  \
+  X(relu_backward)                                                                                                     \
+  X(gelu_backward)                                                                                                     \
+  X(gelu_tanh_backward)                                                                                                \
+  X(silu_backward)                                                                                                     \
   X(matmul)                                                                                                            \
   X(linear)                                                                                                            \
   X(linear_gelu)

@@ -1,0 +1,80 @@
+// Vector forms of the activation functions and their derivatives, for float and double vectors. Included by kernel
+// files after core/simd-inl.h, once per target.
+
+#if defined(EQUIGRAD_POINTWISE_FUNCTIONS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef EQUIGRAD_POINTWISE_FUNCTIONS_INL_H
+#undef EQUIGRAD_POINTWISE_FUNCTIONS_INL_H
+#else
+#define EQUIGRAD_POINTWISE_FUNCTIONS_INL_H
+#endif
+
+#include "core/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V ReciprocalSqrt(D d, V x) {
+  return hn::Div(detail::Constant(d, 1.0), hn::Sqrt(x));
+}
+
+/// max(x, 0); a NaN stays.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Relu(D d, V x) {
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+}
+
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Gelu(D d, V x) { return hn::Mul(x, NormalCdf(d, x).cdf); }
+
+/// g (Phi + x phi)
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V GeluBackward(D d, V x, V g) {
+  const Normal<V> normal = NormalCdf(d, x);
+  const V density = hn::Mul(normal.bell, detail::Constant(d, 0.39894228040143267794)); // 1 / sqrt(2 pi)
+  return hn::Mul(g, hn::MulAdd(x, density, normal.cdf));
+}
+
+namespace detail {
+
+inline constexpr double gelu_root = 0.79788456080286535588; // sqrt(2/pi)
+inline constexpr double gelu_cubic = 0.044715;
+
+/// sigmoid(2u) = (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3): no cancellation for negative x.
+template <class D, class V> HWY_INLINE V GeluTanhGate(D d, V x, V square) {
+  const V twice_u =
+      hn::Mul(x, hn::MulAdd(square, Constant(d, 2.0 * gelu_root * gelu_cubic), Constant(d, 2.0 * gelu_root)));
+  return Sigmoid(d, twice_u);
+}
+
+} // namespace detail
+
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V GeluTanh(D d, V x) {
+  return hn::Mul(x, detail::GeluTanhGate(d, x, hn::Mul(x, x)));
+}
+
+/// g (s + 2 x s (1 - s) u'), s = sigmoid(2u). Beyond |x| = 30 the slope is 0 or 1, and x^3 could overflow.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V GeluTanhBackward(D d, V x, V g) {
+  const V most = detail::Constant(d, 30.0);
+  const V c = detail::AtMost(detail::AtLeast(x, hn::Neg(most)), most);
+  const V square = hn::Mul(c, c);
+  const V s = detail::GeluTanhGate(d, c, square);
+  const V twice_slope = hn::MulAdd(square, detail::Constant(d, 6.0 * detail::gelu_root * detail::gelu_cubic),
+                                   detail::Constant(d, 2.0 * detail::gelu_root));
+  const V bump = hn::NegMulAdd(s, s, s);
+  return hn::Mul(g, hn::MulAdd(hn::Mul(c, twice_slope), bump, s));
+}
+
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Silu(D d, V x) { return hn::Mul(x, Sigmoid(d, x)); }
+
+/// g s (1 + x (1 - s))
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SiluBackward(D d, V x, V g) {
+  const V s = Sigmoid(d, x);
+  return hn::Mul(g, hn::MulAdd(hn::Mul(x, s), hn::Sub(detail::Constant(d, 1.0), s), s));
+}
+
+/// g s (1 - s)
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SigmoidBackward(D, V s, V g) {
+  return hn::Mul(g, hn::NegMulAdd(s, s, s));
+}
+
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

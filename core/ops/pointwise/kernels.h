@@ -1,0 +1,32 @@
+#pragma once
+// The vector kernels of the pointwise ops, for rows and for kernels that fuse one of them in.
+
+#include "core/ops/pointwise/table.h"
+
+#include <cstdint>
+
+namespace eg::pointwise {
+
+#define EG_NAME(NAME, ...) NAME,
+/// The pointwise ops of one input.
+enum class Unary : std::uint8_t { EG_UNARY_OPS(EG_NAME) EG_PARAMETRIC_OPS(EG_NAME) count };
+/// The pointwise ops of two inputs.
+enum class Binary : std::uint8_t { EG_BINARY_OPS(EG_NAME) count };
+#undef EG_NAME
+
+/// y[i] = f(x[i]) for i < n on the calling thread; p: the op's attributes (null where it has none). y may be x.
+template <class T> using UnaryKernel = void (*)(const T* x, T* y, std::int64_t n, const double* p);
+
+/// Which operands step with i; the other is one element that serves all.
+enum class Steps : std::uint8_t { both, first, second };
+/// y[i] = f(a[i], b[i]) for i < n on the calling thread. y may be a or b.
+template <class T> using BinaryKernel = void (*)(const T* a, const T* b, T* y, std::int64_t n, Steps steps);
+
+/// The kernel for this processor. T is float or double.
+template <class T> UnaryKernel<T> kernel(Unary op);
+template <class T> BinaryKernel<T> kernel(Binary op);
+
+/// Pointwise loops run on all threads in chunks of this many elements.
+inline constexpr std::int64_t chunk = 16384;
+
+} // namespace eg::pointwise
