@@ -1,0 +1,43 @@
+#include "permute/catalogue/case.h"
+
+namespace eg::permute {
+namespace {
+
+RandomKey key_for(std::uint64_t seed, std::string_view id) {
+  RandomKey key{seed, 0};
+  for (const char c : id) key = key.fold(static_cast<unsigned char>(c));
+  return key;
+}
+
+} // namespace
+
+Case::Case(const VerifyOptions& options_, std::string_view id, DType dtype_, bool round)
+    : options(options_), dtype(dtype_), base_(key_for(options_.seed, id)), round_(round) {}
+
+RandomKey Case::key() { return base_.fold(draws_++); }
+
+Tensor Case::normal(const Shape& shape, double stddev, double mean) {
+  const PauseRecording pause;
+  const Tensor drawn = random_normal(shape, key(), mean, stddev, round_ ? DType::f32 : DType::f64);
+  return drawn.to(dtype);
+}
+
+Permutation Case::permutation(std::int64_t size) { return Permutation::random_nonidentity(size, key()); }
+
+Permutation Case::directed_permutation(std::int64_t size) {
+  for (;;) {
+    Permutation p = permutation(size);
+    if (p != p.inverse()) return p;
+  }
+}
+
+Permutation Case::another(const Permutation& other) {
+  for (;;) {
+    Permutation p = permutation(other.size());
+    if (p != other) return p;
+  }
+}
+
+Tensor Case::rows() { return row_permutations(options.batch, options.tokens, key()); }
+
+} // namespace eg::permute

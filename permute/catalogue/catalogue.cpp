@@ -1,0 +1,204 @@
+#include "permute/catalogue/catalogue.h"
+
+#include "permute/catalogue/case.h"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+namespace eg::permute {
+namespace {
+
+/// max |value - expected| over `scale`, or over the largest |expected| when scale is 0.
+double error_of(const Comparison& c, const Tensor& expected) {
+  if (c.value.shape() != expected.shape())
+    throw ShapeError(
+        fmt::format("verify: {}: one side is {}, the other {}", c.what, c.value.shape().str(), expected.shape().str()));
+  if (c.exact) return same_bits(c.value, expected) ? 0.0 : std::max(relative_error(c.value, expected), 1e-300);
+  if (c.scale == 0.0) return relative_error(c.value, expected);
+  return relative_error(concat({c.value.reshape({-1}), Tensor::full({1}, c.scale, c.value.dtype())}, 0),
+                        concat({expected.reshape({-1}), Tensor::full({1}, c.scale, c.value.dtype())}, 0));
+}
+
+struct Worst {
+  double error = 0.0;
+  std::string what;
+
+  void see(double e, std::string_view name) {
+    if (std::isnan(e)) e = std::numeric_limits<double>::infinity();
+    if (e < error || (e == error && !what.empty())) return;
+    error = e;
+    what = name;
+  }
+};
+
+Worst worst_of(const std::vector<Comparison>& comparisons) {
+  Worst worst;
+  for (const Comparison& c : comparisons) worst.see(error_of(c, c.expected), c.what);
+  return worst;
+}
+
+/// In f32 both sides could share a mistake of the f32 kernels: the expected side also comes from f64.
+void compare_with_f64(const Identity& identity, const VerifyOptions& options, const Claim& claim, Worst& worst) {
+  Case reference(options, identity.id, DType::f64, true);
+  const Claim wide = identity.run(reference);
+  for (std::size_t i = 0; i < claim.holds.size(); ++i) {
+    Comparison c = claim.holds[i];
+    c.exact = false;
+    c.value = c.value.to(DType::f64);
+    worst.see(error_of(c, wide.holds[i].expected.to(DType::f64)), c.what + " (against f64)");
+  }
+}
+
+bool all_same_bits(const std::vector<Comparison>& comparisons) {
+  for (const Comparison& c : comparisons)
+    if (!same_bits(c.value, c.expected)) return false;
+  return true;
+}
+
+void measure(const Identity& identity, const VerifyOptions& options, VerifyResult& result) {
+  Case run(options, identity.id, options.dtype, options.dtype == DType::f32);
+  const Claim claim = identity.run(run);
+  Worst worst = worst_of(claim.holds);
+  if (options.dtype == DType::f32 && claim.compare_f64 && identity.gate == Gate::one_pass)
+    compare_with_f64(identity, options, claim, worst);
+  const Worst control = worst_of(claim.fails);
+  result.error = worst.error;
+  result.detail = worst.what;
+  result.control.what = claim.control;
+  result.control.error = control.error;
+  if (identity.kind != ClaimKind::counterexample) result.bitwise = all_same_bits(claim.holds);
+  result.pass = !claim.holds.empty() && worst.error <= result.tolerance && control.error > result.control.must_exceed;
+}
+
+template <class T> void append(std::vector<T>& to, std::vector<T> more) {
+  for (T& item : more) to.push_back(std::move(item));
+}
+
+} // namespace
+
+std::string_view name_of(ClaimKind kind) {
+  switch (kind) {
+  case ClaimKind::identity:
+    return "identity";
+  case ClaimKind::counterexample:
+    return "counterexample";
+  case ClaimKind::erratum:
+    return "erratum";
+  case ClaimKind::law:
+    return "law";
+  }
+  return "?";
+}
+
+double tolerance(Gate gate, DType dtype) {
+  const bool wide = dtype == DType::f64;
+  switch (gate) {
+  case Gate::bits:
+    return 0.0;
+  case Gate::one_pass:
+    return wide ? 1e-11 : 5e-6;
+  case Gate::training:
+    return wide ? 1e-10 : 1e-4;
+  }
+  return 0.0;
+}
+
+void check(const VerifyOptions& o) {
+  const auto at_least = [](const char* field, std::int64_t value, std::int64_t least) {
+    if (value < least || value > 4096)
+      throw ValueError(fmt::format("verify: {} must be between {} and 4096: {}", field, least, value));
+  };
+  if (!is_floating(o.dtype)) throw DTypeError(fmt::format("verify: dtype must be f32 or f64: {}", name_of(o.dtype)));
+  at_least("batch", o.batch, 2);
+  at_least("tokens", o.tokens, 4);
+  at_least("dim", o.dim, 4);
+  at_least("heads", o.heads, 2);
+  at_least("hidden", o.hidden, 4);
+  at_least("layers", o.layers, 1);
+  at_least("steps", o.steps, 1);
+  if (o.dim % o.heads != 0 || o.dim / o.heads < 2)
+    throw ValueError(
+        fmt::format("verify: dim {} must be a multiple of heads {} with at least 2 elements a head", o.dim, o.heads));
+}
+
+const std::vector<Identity>& catalogue() {
+  static const std::vector<Identity> rows = [] {
+    std::vector<Identity> all;
+    append(all, operator_identities());
+    append(all, single_head_forward_identities());
+    append(all, single_head_backward_identities());
+    append(all, multi_head_identities());
+    append(all, model_identities());
+    append(all, training_identities());
+    append(all, mask_identities());
+    return all;
+  }();
+  return rows;
+}
+
+VerifyResult verify(const Identity& identity, const VerifyOptions& options) {
+  VerifyResult result;
+  result.id = identity.id;
+  result.title = identity.title;
+  result.paper = identity.paper;
+  result.equation = identity.equation;
+  result.kind = identity.kind;
+  result.dtype = options.dtype;
+  result.sizes = {{"batch", options.batch}, {"tokens", options.tokens}, {"dim", options.dim},
+                  {"heads", options.heads}, {"hidden", options.hidden}, {"layers", options.layers}};
+  if (identity.gate == Gate::training) result.sizes["steps"] = options.steps;
+  result.seed = options.seed;
+  result.tolerance = tolerance(identity.gate, options.dtype);
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    measure(identity, options, result);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    result.error = std::numeric_limits<double>::infinity();
+    result.detail = error.what();
+  }
+  result.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
+                                        const std::function<void(const VerifyResult&)>& progress) {
+  check(options);
+  std::vector<VerifyResult> results;
+  for (const Identity& identity : catalogue()) {
+    if (!matches(identity, options.filter)) continue;
+    results.push_back(verify(identity, options));
+    if (progress) progress(results.back());
+  }
+  if (results.empty()) throw ValueError(fmt::format("verify: no identity fits the filter \"{}\"", options.filter));
+  return results;
+}
+
+bool glob_match(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*') {
+      ++p, ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+bool matches(const Identity& identity, std::string_view filter) {
+  return glob_match(filter, identity.id) ||
+         (!identity.equation.empty() && glob_match(filter, "eq" + identity.equation));
+}
+
+} // namespace eg::permute

@@ -1,0 +1,110 @@
+#pragma once
+// The theorem catalogue: every identity that the project rests on, each as a measurement with a gate and a negative
+// control. docs/theory.md holds the same list with the mathematics; the ids are the same.
+
+#include "core/dtype.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::permute {
+
+class Case;
+struct Claim;
+
+enum class ClaimKind : std::uint8_t {
+  identity,       ///< the statement as printed (or with a correction of the print alone) holds
+  counterexample, ///< a printed claim that is false; its control is the claim, its error that of what holds instead
+  erratum,        ///< the printed form fails (control), the corrected form holds (error)
+  law,            ///< holds, and is not in the papers
+};
+/// "identity", "counterexample", "erratum", "law".
+std::string_view name_of(ClaimKind kind);
+
+/// How closely both sides must agree, relative to the largest entry of the expected side.
+enum class Gate : std::uint8_t {
+  bits,     ///< the same bits
+  one_pass, ///< f64 1e-11, f32 5e-6
+  training, ///< f64 1e-10, f32 1e-4, after VerifyOptions::steps steps
+};
+double tolerance(Gate gate, DType dtype);
+
+/// One row.
+struct Identity {
+  std::string id;       ///< "eq45", "thm4.1": stable
+  std::string title;    ///< a few words
+  std::string paper;    ///< "CVPR" (Permutation Equivariance of Transformers and Its Applications), "" for what is new
+  std::string equation; ///< its number there, "" if it has none
+  ClaimKind kind = ClaimKind::identity;
+  Gate gate = Gate::one_pass;
+  std::string statement; ///< one sentence
+  std::string tex;       ///< the formula
+  std::function<Claim(Case&)> run;
+};
+
+/// Sizes and numbers of one verification. Every dimension of an identity follows from these.
+struct VerifyOptions {
+  DType dtype = DType::f64;
+  std::int64_t batch = 2;
+  std::int64_t tokens = 7;
+  std::int64_t dim = 12;
+  std::int64_t heads = 3;
+  std::int64_t hidden = 20;
+  std::int64_t layers = 2;
+  std::int64_t steps = 60; ///< training steps of the twins
+  std::uint64_t seed = 1;
+  std::string filter = "*"; ///< glob over ids; "eq7" also finds the row whose equation number is 7
+};
+
+/// Throws ValueError that names the field: tokens >= 4, heads >= 2, heads divides dim, dim / heads >= 2, hidden >= 2,
+/// ...
+void check(const VerifyOptions& options);
+
+struct ControlResult {
+  std::string what;
+  double error = 0.0;
+  double must_exceed = 1e-3;
+};
+
+/// What one row gave; the fields of `equigrad verify --json`.
+struct VerifyResult {
+  std::string id, title, paper, equation;
+  ClaimKind kind = ClaimKind::identity;
+  DType dtype = DType::f64;
+  std::map<std::string, std::int64_t> sizes;
+  std::uint64_t seed = 0;
+  double error = 0.0;
+  double tolerance = 0.0;
+  ControlResult control;
+  std::optional<bool> bitwise; ///< both sides have the same bits; none where the row is a counterexample
+  bool pass = false;
+  double ms = 0.0;
+  std::string detail; ///< the comparison with the largest error, or why the row could not be run
+};
+
+/// Every row, in the order of docs/theory.md.
+const std::vector<Identity>& catalogue();
+
+/// Runs one row. An eg::Error thrown on the way is a failure with its message in `detail`.
+VerifyResult verify(const Identity& identity, const VerifyOptions& options);
+
+/// Runs every row whose id fits options.filter; `progress` (may be empty) is called after each. Throws ValueError when
+/// no id fits, or check(options) does.
+std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
+                                        const std::function<void(const VerifyResult&)>& progress = {});
+
+/// True when `text` fits `pattern`, in which * stands for any characters and ? for one.
+bool glob_match(std::string_view pattern, std::string_view text);
+/// True when a row is meant by a filter: by id, or as "eq" and its equation number.
+bool matches(const Identity& identity, std::string_view filter);
+
+/// {"results": [...], "summary": {"pass": n, "fail": n}} as docs and interfaces describe it, two spaces deep. Numbers
+/// that are not finite become null.
+std::string to_json(const std::vector<VerifyResult>& results);
+
+} // namespace eg::permute

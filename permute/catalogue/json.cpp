@@ -1,0 +1,45 @@
+#include "permute/catalogue/catalogue.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace eg::permute {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json finite(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+
+Json row(const VerifyResult& r) {
+  Json sizes = Json::object();
+  for (const auto& [name, value] : r.sizes) sizes[name] = value;
+  return {{"id", r.id},
+          {"title", r.title},
+          {"paper", r.paper},
+          {"equation", r.equation},
+          {"kind", name_of(r.kind)},
+          {"dtype", name_of(r.dtype)},
+          {"sizes", sizes},
+          {"seed", r.seed},
+          {"error", finite(r.error)},
+          {"tolerance", r.tolerance},
+          {"control",
+           {{"what", r.control.what}, {"error", finite(r.control.error)}, {"must_exceed", r.control.must_exceed}}},
+          {"bitwise", r.bitwise ? Json(*r.bitwise) : Json(nullptr)},
+          {"status", r.pass ? "pass" : "fail"},
+          {"ms", r.ms},
+          {"detail", r.detail}};
+}
+
+} // namespace
+
+std::string to_json(const std::vector<VerifyResult>& results) {
+  Json rows = Json::array();
+  for (const VerifyResult& r : results) rows.push_back(row(r));
+  const auto passed = std::count_if(results.begin(), results.end(), [](const VerifyResult& r) { return r.pass; });
+  const Json summary = {{"pass", passed}, {"fail", static_cast<std::ptrdiff_t>(results.size()) - passed}};
+  return Json{{"results", rows}, {"summary", summary}}.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+} // namespace eg::permute

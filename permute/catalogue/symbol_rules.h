@@ -1,0 +1,24 @@
+#pragma once
+// Sections 10.1 and 10.2 say of each symbol how it, or the gradient to it, moves under P_R and P_C. Each such equation
+// is a line of a table.
+
+#include "permute/catalogue/case.h"
+
+namespace eg::permute {
+
+/// X_(P) = P_rows X P_columns for a symbol of the single-head block; 'R' P_R, 'C' P_C, '-' nothing on that axis.
+/// Behind an axis of size n the permutation acts as a gather, so P_R S P_R^T is {'R', 'R'} and P_C^T W P_C {'C', 'C'}.
+struct SymbolRule {
+  enum class Of { value, gradient };
+  const char* id;
+  const char* equation;
+  const char* symbol;
+  Of of;
+  char rows, columns;
+  const char* note = "";
+};
+
+/// The row that checks a rule with its equation: both passes share one seed, the gradient comes from the tape.
+Identity identity_of(const SymbolRule& rule);
+
+} // namespace eg::permute
