@@ -29,7 +29,31 @@
   X(silu_backward)                                                                                                     \
   X(matmul)                                                                                                            \
   X(linear)                                                                                                            \
-  X(linear_gelu)
+  X(linear_gelu)                                                                                                       \
+  X(reshape)                                                                                                           \
+  X(transpose)                                                                                                         \
+  X(permute)                                                                                                           \
+  X(slice)                                                                                                             \
+  X(slice_backward)                                                                                                    \
+  X(expand)                                                                                                            \
+  X(squeeze)                                                                                                           \
+  X(unsqueeze)                                                                                                         \
+  X(contiguous)                                                                                                        \
+  X(cast)                                                                                                              \
+  X(concat)                                                                                                            \
+  X(stack)                                                                                                             \
+  X(pad)                                                                                                               \
+  X(patchify)                                                                                                          \
+  X(unpatchify)                                                                                                        \
+  X(embedding)                                                                                                         \
+  X(embedding_backward)                                                                                                \
+  X(index_select)                                                                                                      \
+  X(index_select_backward)                                                                                             \
+  X(gather)                                                                                                            \
+  X(scatter_add)                                                                                                       \
+  X(permute_rows)                                                                                                      \
+  X(permute_columns)                                                                                                   \
+  X(invert_permutation)
 
 namespace eg {
 

@@ -1,0 +1,41 @@
+#pragma once
+// Kernels of the indexing rows: slices taken from, and added to, places that an index names.
+
+#include "core/ops/views/movement.h"
+
+namespace eg {
+
+/// x is seen as [outer, extent, inner]; the index names places on the middle axis and is [count], shared by all outer
+/// slices, or [outer, count].
+struct RowMove {
+  std::int64_t outer = 1;
+  std::int64_t extent = 0;
+  std::int64_t count = 0;
+  std::int64_t inner = 1;
+  const std::int64_t* index = nullptr;
+  bool shared = true;
+
+  const std::int64_t* index_of(std::int64_t o) const { return shared ? index : index + o * count; }
+};
+
+/// y[o, k, :] = x[o, index[k], :]; x and y packed.
+void take_rows(DType dtype, const RowMove& move, const std::byte* x, std::byte* y);
+
+/// y[o, index[k], :] += source[o, k, :] for k = 0, 1, ... in this order; y and source packed, f32, f64 or i64. Threads
+/// share out slices and columns, so the order of a sum never depends on them.
+void add_rows(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
+
+/// y[o, k, j] = x[o, index[o, k, j], j]; everything packed.
+void take_elements(DType dtype, const RowMove& move, const std::byte* x, std::byte* y);
+
+/// y[o, index[o, k, j], j] += source[o, k, j] for k = 0, 1, ... in this order.
+void add_elements(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
+
+/// Throws IndexError `op: index 12 at position 3 is outside [0, 10)` for the first index that is out of range.
+void check_indices(std::string_view op, const Tensor& packed_index, std::int64_t extent);
+
+/// Throws unless every row (last axis) of a packed i64 tensor holds 0..n-1 once each: IndexError for a number out of
+/// range, ValueError that names the number and both places for one that occurs twice.
+void check_permutations(std::string_view op, const Tensor& packed_rows);
+
+} // namespace eg
