@@ -1,0 +1,101 @@
+// stb_image and stb_image_write, compiled here and nowhere else: PNG and JPEG only, from and to memory, nothing
+// exported. The allocator hands out zeroed memory, so that what a damaged file leaves undecoded is black and not old
+// heap content.
+
+#include "core/error.h"
+#include "data/image.h"
+#include "data/image_checks.h"
+
+#include <cstdlib>
+#include <fmt/format.h>
+#include <limits>
+#include <memory>
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_ONLY_PNG
+#define STBI_ONLY_JPEG
+#define STBI_NO_STDIO
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_NO_FAILURE_STRINGS
+#define STBI_ASSERT(x) ((void)(x))
+#define STBI_MALLOC(size) std::calloc(1, size)
+#define STBI_REALLOC(block, size) std::realloc(block, size)
+#define STBI_FREE(block) std::free(block)
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STBI_WRITE_NO_STDIO
+#include <stb/stb_image.h>
+#include <stb/stb_image_write.h>
+
+namespace eg::data {
+
+namespace {
+
+struct FreePixels {
+  void operator()(stbi_uc* pixels) const { stbi_image_free(pixels); }
+};
+
+} // namespace
+
+bool inflate_exactly(ByteView packed, Bytes& out) {
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
+  if (packed.size() > most || out.size() > most) return false;
+  const int got =
+      stbi_zlib_decode_buffer(reinterpret_cast<char*>(out.data()), static_cast<int>(out.size()),
+                              reinterpret_cast<const char*>(packed.data()), static_cast<int>(packed.size()));
+  return got >= 0 && static_cast<std::size_t>(got) == out.size();
+}
+
+Image decode_image(ByteView bytes, const std::string& source, int channels, const ImageLimits& limits) {
+  if (channels < 0 || channels > 4)
+    throw ValueError(fmt::format("decode_image: channels is {}; 0 (the file's own) to 4 are possible", channels));
+  if (bytes.size() > static_cast<std::uint64_t>(limits.file_bytes))
+    throw FileError(
+        fmt::format("{}: {} bytes, more than the {} that are read", source, bytes.size(), limits.file_bytes));
+  const ImageFormat format = image_format(bytes);
+  if (format == ImageFormat::unknown) throw FileError(source + ": neither a PNG nor a JPEG image");
+  ImageHeader header;
+  Bytes png;
+  if (format == ImageFormat::png) {
+    png = checked_png(bytes, source, limits, header);
+    bytes = png;
+  } else {
+    check_jpeg(bytes, source, limits, header);
+  }
+  int width = 0;
+  int height = 0;
+  int own = 0;
+  const std::unique_ptr<stbi_uc, FreePixels> pixels(
+      stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &own, channels));
+  if (!pixels)
+    throw FileError(fmt::format("{}: corrupt {} image", source, format == ImageFormat::png ? "PNG" : "JPEG"));
+  if (width != header.width || height != header.height)
+    throw FileError(fmt::format("{}: corrupt image: its size changes within the file", source));
+  const int kept = channels != 0 ? channels : own;
+  const std::size_t size =
+      static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * static_cast<std::size_t>(kept);
+  return {height, width, kept, std::vector<std::uint8_t>(pixels.get(), pixels.get() + size)};
+}
+
+Bytes encode_png(const Image& image) {
+  if (image.height < 1 || image.width < 1 || image.channels < 1 || image.channels > 4 ||
+      image.pixels.size() != static_cast<std::size_t>(image.height) * static_cast<std::size_t>(image.width) *
+                                 static_cast<std::size_t>(image.channels))
+    throw ValueError(fmt::format("encode_png: {}x{} pixels of {} channels do not fit {} bytes", image.height,
+                                 image.width, image.channels, image.pixels.size()));
+  if (image.pixels.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) / 2)
+    throw ValueError(fmt::format("encode_png: {} bytes of pixels are too many", image.pixels.size()));
+  Bytes out;
+  const auto append = [](void* to, void* data, int size) {
+    const auto* from = static_cast<const std::uint8_t*>(data);
+    static_cast<Bytes*>(to)->insert(static_cast<Bytes*>(to)->end(), from, from + size);
+  };
+  if (stbi_write_png_to_func(append, &out, image.width, image.height, image.channels, image.pixels.data(),
+                             image.width * image.channels) == 0)
+    throw MemoryError("encode_png: out of memory");
+  return out;
+}
+
+} // namespace eg::data
