@@ -1,0 +1,39 @@
+#pragma once
+// What the three benchmarks share.
+
+#include "cli/bench/measure.h"
+
+#include "core/dtype.h"
+#include "core/error.h"
+
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+
+namespace eg::cli::bench {
+
+struct Options {
+  std::string name;       ///< one case, or empty for all
+  std::int64_t batch = 0; ///< 0: the case's own
+  DType dtype = DType::f32;
+  double seconds = 5.0; ///< per case, after warm-up
+  std::uint64_t seed = 0;
+
+  bool matches(std::string_view candidate) const { return name.empty() || name == candidate; }
+};
+
+/// ValueError that lists the cases there are.
+template <class Cases> ValueError no_such_case(std::string_view bench, std::string_view name, const Cases& cases) {
+  std::string known;
+  for (const auto& c : cases) known += fmt::format("{}{}", known.empty() ? "" : ", ", c.name);
+  return ValueError(fmt::format("bench {}: there is no case '{}'; there are {}", bench, name, known));
+}
+
+/// Whole training steps of models.
+void step(const Options& options, Output& output);
+/// Matrix products through our tiles beside OpenBLAS's own threads.
+void gemm(const Options& options, Output& output);
+/// Every row of the registry at sizes that models use.
+void ops(const Options& options, Output& output);
+
+} // namespace eg::cli::bench

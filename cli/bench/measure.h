@@ -1,0 +1,56 @@
+#pragma once
+// Timing: repetitions, medians, and the one line of JSON that a measurement becomes.
+
+#include "core/function_ref.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+namespace eg::cli::bench {
+
+/// Milliseconds of one repetition.
+struct Timing {
+  double median_ms = 0;
+  double best_ms = 0;
+  int repetitions = 0;
+};
+
+/// Runs work() `warmup` times and then until `seconds` have passed, at least `least` times. Work shorter than a
+/// millisecond is repeated within one measurement so that the clock does not matter.
+Timing measure(FunctionRef<void()> work, double seconds, int warmup = 2, int least = 5);
+
+/// Two kinds of work in turn, A B A B ..., so that a machine whose speed drifts treats them alike.
+struct PairedTiming {
+  Timing a, b;
+};
+PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, double seconds);
+
+/// Largest resident memory of this process so far, MB (10^6 bytes).
+double peak_rss_mb();
+
+/// Fields of interfaces.md's bench line; work_flops 0: gflops is null.
+struct Line {
+  std::string bench, engine = "equigrad", name;
+  std::int64_t batch = 0;
+  Timing timing;
+  double items = 0;      ///< what per_s counts, for each repetition
+  double work_flops = 0; ///< per repetition
+  std::string extra;     ///< more JSON fields, as text beginning with a comma
+};
+
+/// Where lines go: JSON lines to a file or stdout, and a row of a table for people.
+class Output {
+public:
+  /// json as --json; table: print rows for people. Throws FileError.
+  Output(const std::string& json, bool table);
+  void write(const Line& line);
+
+private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  bool table_;
+  bool header_written_ = false;
+};
+
+} // namespace eg::cli::bench

@@ -1,0 +1,29 @@
+#pragma once
+// Line charts as SVG text, for pages that work offline.
+
+#include <string>
+#include <vector>
+
+namespace eg::permute::report {
+
+/// One line of a chart. `dashed` and `width` keep lines apart that lie on each other.
+struct Series {
+  std::string name;
+  std::vector<double> x, y;
+  bool dashed = false;
+  double width = 2.0;
+};
+
+struct Chart {
+  std::string title, x_label, y_label;
+  std::vector<Series> series;
+  bool log_y = false; ///< values <= 0 are left out
+};
+
+/// The chart as one <svg> element, 720 x 360 units, with axes, ticks, grid and a legend. Without any point it says so.
+std::string svg(const Chart& chart);
+
+/// Text with &, <, > and quotes escaped.
+std::string escape(const std::string& text);
+
+} // namespace eg::permute::report

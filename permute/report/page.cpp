@@ -1,0 +1,71 @@
+#include "permute/report/page.h"
+
+#include "data/bytes.h"
+#include "data/encode.h"
+
+#include <fmt/format.h>
+
+namespace eg::permute::report {
+namespace {
+
+constexpr const char* style = R"css(
+:root { --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --paper: #ffffff; --band: #f6f8fa; --good: #1a7f37; --bad: #cf222e; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --paper: #0d1117; --band: #151b23; --good: #3fb950; --bad: #f85149; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.4rem; border-bottom: 1px solid var(--line); padding-bottom: .3rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; width: 100%; }
+th, td { text-align: left; padding: .3rem .55rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; } tr:nth-child(even) td { background: var(--band); }
+tr.pass td:last-child { color: var(--good); font-weight: 600; } tr.fail td:last-child { color: var(--bad); font-weight: 700; }
+figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .85rem; }
+svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg .title { font-size: 14px; font-weight: 600; } svg .grid { stroke: var(--line); } svg .axis { stroke: var(--soft); } svg .tick { fill: var(--soft); }
+.row { display: flex; flex-wrap: wrap; gap: 1rem; } .row img { image-rendering: pixelated; border: 1px solid var(--line); max-width: 100%; height: auto; }
+)css";
+
+std::string cells(const std::vector<std::string>& texts, const char* tag) {
+  std::string out;
+  for (const std::string& text : texts) out += fmt::format("<{0}>{1}</{0}>", tag, escape(text));
+  return out;
+}
+
+} // namespace
+
+Page::Page(const std::string& title) : title_(title) {}
+
+void Page::heading(const std::string& text) { body_ += fmt::format("<h2>{}</h2>\n", escape(text)); }
+
+void Page::paragraph(const std::string& text) { body_ += fmt::format("<p>{}</p>\n", escape(text)); }
+
+void Page::table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows,
+                 const std::vector<std::string>& marks) {
+  body_ += fmt::format("<div class=\"scroll\"><table><thead><tr>{}</tr></thead><tbody>\n", cells(header, "th"));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    body_ += fmt::format("<tr class=\"{}\">{}</tr>\n", i < marks.size() ? marks[i] : "", cells(rows[i], "td"));
+  body_ += "</tbody></table></div>\n";
+}
+
+void Page::chart(const Chart& chart, const std::string& caption) {
+  body_ += fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", svg(chart), escape(caption));
+}
+
+void Page::figures(const std::vector<Figure>& figures, int width) {
+  body_ += "<div class=\"row\">\n";
+  for (const Figure& figure : figures)
+    body_ += fmt::format("<figure><img width=\"{}\" alt=\"{}\" src=\"{}\"><figcaption>{}</figcaption></figure>\n",
+                         width, escape(figure.caption), data::png_data_uri(figure.image), escape(figure.caption));
+  body_ += "</div>\n";
+}
+
+std::string Page::html() const {
+  return fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+                     "content=\"width=device-width, initial-scale=1\"><title>{0}</title><style>{1}</style></head>\n"
+                     "<body><h1>{0}</h1>\n{2}</body></html>\n",
+                     escape(title_), style, body_);
+}
+
+void Page::save(const std::string& path) const { data::write_file(path, html()); }
+
+} // namespace eg::permute::report

@@ -1,0 +1,39 @@
+#pragma once
+// One HTML file that needs nothing else: styles, charts (SVG) and images (PNG data URIs) are inside.
+
+#include "data/image.h"
+#include "permute/report/chart.h"
+
+#include <string>
+#include <vector>
+
+namespace eg::permute::report {
+
+/// Builds a page from top to bottom. Every text is escaped.
+class Page {
+public:
+  explicit Page(const std::string& title);
+
+  void heading(const std::string& text);
+  void paragraph(const std::string& text);
+  /// `marks[i]` (the list may be empty) colours row i: "pass" or "fail".
+  void table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows,
+             const std::vector<std::string>& marks = {});
+  void chart(const Chart& chart, const std::string& caption);
+  /// Images side by side with a caption each, enlarged to about `width` CSS pixels with square pixels.
+  struct Figure {
+    data::Image image;
+    std::string caption;
+  };
+  void figures(const std::vector<Figure>& figures, int width);
+
+  /// Writes the page atomically. Throws FileError.
+  void save(const std::string& path) const;
+  std::string html() const;
+
+private:
+  std::string title_;
+  std::string body_;
+};
+
+} // namespace eg::permute::report

@@ -1,0 +1,58 @@
+#include "permute/report/pictures.h"
+
+#include "core/ops.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg::permute::report {
+namespace {
+
+/// Dark blue over green to yellow: a ramp of rising lightness through five anchors.
+std::array<std::uint8_t, 3> ramp(double t) {
+  constexpr std::array<std::array<double, 3>, 5> anchors = {
+      {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
+  const double place = std::clamp(t, 0.0, 1.0) * (anchors.size() - 1);
+  const auto low = std::min(static_cast<std::size_t>(place), anchors.size() - 2);
+  const double part = place - static_cast<double>(low);
+  std::array<std::uint8_t, 3> rgb{};
+  for (std::size_t c = 0; c < 3; ++c)
+    rgb[c] = static_cast<std::uint8_t>(std::lround(anchors[low][c] * (1 - part) + anchors[low + 1][c] * part));
+  return rgb;
+}
+
+} // namespace
+
+Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation& rows, const Permutation& columns) {
+  if (image.rank() != 3)
+    throw ShapeError(fmt::format("shuffle_image: the image must be [C, H, W], it is {}", image.shape().str()));
+  Tensor patches = patchify(image.unsqueeze(0), patch);
+  if (rows.size() > 0) patches = permute_rows(patches, rows.tensor());
+  if (columns.size() > 0) patches = permute_columns(patches, columns.tensor());
+  return unpatchify(patches, image.size(0), image.size(1), image.size(2), patch).squeeze(0);
+}
+
+data::Image picture(const Tensor& image) {
+  const auto channels = image.size(0);
+  data::Image out{static_cast<int>(image.size(1)), static_cast<int>(image.size(2)), static_cast<int>(channels), {}};
+  const std::vector<double> values = image.to(DType::f64).to_vector<double>();
+  const std::int64_t plane = image.size(1) * image.size(2);
+  for (std::int64_t i = 0; i < plane; ++i)
+    for (std::int64_t c = 0; c < channels; ++c)
+      out.pixels.push_back(static_cast<std::uint8_t>(
+          std::lround(std::clamp(values[static_cast<std::size_t>(c * plane + i)], 0.0, 255.0))));
+  return out;
+}
+
+data::Image heat_map(const Tensor& matrix) {
+  const std::vector<double> values = matrix.to(DType::f64).to_vector<double>();
+  const double largest = values.empty() ? 1.0 : std::max(*std::max_element(values.begin(), values.end()), 1e-300);
+  data::Image out{static_cast<int>(matrix.size(0)), static_cast<int>(matrix.size(1)), 3, {}};
+  for (const double value : values)
+    for (const std::uint8_t byte : ramp(value / largest)) out.pixels.push_back(byte);
+  return out;
+}
+
+} // namespace eg::permute::report

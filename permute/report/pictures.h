@@ -1,0 +1,21 @@
+#pragma once
+// Pictures for reports: images whose patches are permuted, and attention maps.
+
+#include "data/image.h"
+#include "permute/permutation.h"
+
+#include "core/tensor.h"
+
+namespace eg::permute::report {
+
+/// The image [C, H, W] with its patches permuted by `rows` and the elements within each patch by `columns` (either may
+/// have size 0: left alone), as paper 001's Fig. 7 draws them. Throws ShapeError when sizes do not fit.
+Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation& rows, const Permutation& columns);
+
+/// [C, H, W] with values in [0, 255] (clamped) as a picture.
+data::Image picture(const Tensor& image);
+
+/// A matrix [rows, columns] of non-negative numbers, dark for 0 and bright for its largest entry.
+data::Image heat_map(const Tensor& matrix);
+
+} // namespace eg::permute::report
