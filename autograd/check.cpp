@@ -28,10 +28,12 @@ double dot(const Tensors& a, const Tensors& b) {
   return total;
 }
 
+/// max |x|; a NaN counts as infinity.
 double largest(const Tensors& list) {
   double most = 0.0;
   for (const Tensor& t : list)
-    for (const double x : t.to(DType::f64).to_vector<double>()) most = std::max(most, std::abs(x));
+    for (const double x : t.to(DType::f64).to_vector<double>())
+      most = std::max(most, std::isnan(x) ? INFINITY : std::abs(x));
   return most;
 }
 
@@ -217,9 +219,11 @@ struct Comparison {
     } else if (!is_floating(left.dtype())) {
       error = same_bits(left, right) ? 0.0 : INFINITY;
     } else {
-      error = relative_error(left, right);
+      // relative_error knows infinities and NaN; the floor matters only for finite, tiny references.
       const double size = largest({right});
-      if (std::isfinite(error) && size > 0.0 && size < floor) error *= size / floor;
+      error = size < floor && std::isfinite(largest({left}))
+                  ? largest({sub(left.to(DType::f64), right.to(DType::f64))}) / floor
+                  : relative_error(left, right);
     }
     if (error > result.error || result.detail.empty()) {
       result.error = error;

@@ -1,0 +1,9 @@
+#include "support/laws.h"
+
+#include <doctest/doctest.h>
+
+using namespace eg;
+
+TEST_CASE("the tape keeps nothing that no rule reads") {
+  laws::enforce(laws::thrift_law, [](const OpDef& op) { return op.saves == saves::nothing; });
+}

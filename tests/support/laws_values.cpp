@@ -1,0 +1,249 @@
+#include "autograd/tape.h"
+#include "core/ops.h"
+#include "support/law_tools.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg::laws {
+namespace {
+
+constexpr double tolerance_of(DType dtype) { return dtype == DType::f64 ? 2e-13 : 2e-6; }
+
+/// The row's plain loops on packed f64 copies of the inputs.
+Tensors reference_outputs(const OpDef& op, const Sample& sample) {
+  const PauseRecording pause;
+  const Attrs attrs = completed(op, sample);
+  const Sample wide = packed_copy(converted(sample, DType::f64));
+  return op.reference(OpArgs{op, wide.in, attrs});
+}
+
+/// max |a - b| relative to max |b|; where b is zero everywhere, to `floor`. Integers must be equal.
+double distance(const Tensor& a, const Tensor& b, double floor = 0.0) {
+  const Tensor x = a.to(DType::f64);
+  const Tensor y = b.to(DType::f64);
+  if (!is_floating(a.dtype())) return same_bits(x.contiguous(), y.contiguous()) ? 0.0 : INFINITY;
+  const double error = relative_error(x, y);
+  if (std::isfinite(error) || floor == 0.0) return error;
+  return relative_error(add(x, Tensor::full(x.shape(), floor, DType::f64)),
+                        add(y, Tensor::full(y.shape(), floor, DType::f64)));
+}
+
+void compare_with_reference(const OpDef& op, const Sample& sample, DType dtype, Verdict& verdict) {
+  const Tensors got = outputs(op, sample);
+  const Tensors wanted = reference_outputs(op, sample);
+  ++verdict.checked;
+  if (got.size() != wanted.size()) {
+    verdict.fail(
+        fmt::format("{}: {} outputs, the reference has {}", where(op, sample, dtype), got.size(), wanted.size()));
+    return;
+  }
+  for (std::size_t o = 0; o < got.size(); ++o) {
+    if (got[o].shape() != wanted[o].shape()) {
+      verdict.fail(fmt::format("{}: {} is {}, the reference gives {}", where(op, sample, dtype), op.outputs[o],
+                               got[o].shape().str(), wanted[o].shape().str()));
+      continue;
+    }
+    const double error = distance(got[o], wanted[o], 1.0);
+    if (!(error <= tolerance_of(dtype)))
+      verdict.fail(fmt::format("{}: {} differs from the plain loops by {:.2e} (tolerance {:.0e})",
+                               where(op, sample, dtype), op.outputs[o], error, tolerance_of(dtype)));
+  }
+}
+
+} // namespace
+
+Verdict reference_law(const OpDef& op) {
+  Verdict verdict;
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    int enlargeable = 1; // one large sample a type: several chunks, odd tails
+    each_sample(op, dtype, verdict, [&](const Sample& sample) {
+      compare_with_reference(op, sample, dtype, verdict);
+      if (enlargeable == 0) return;
+      const Sample large = enlarged(op, sample, 70000);
+      if (large.in.empty()) return;
+      --enlargeable;
+      compare_with_reference(op, large, dtype, verdict);
+    });
+  }
+  return verdict;
+}
+
+namespace {
+
+/// Forward and backward of one call.
+struct Results {
+  Tensors out;
+  Tensors gradients;
+};
+Results results(const OpDef& op, const Sample& sample, const Tensors& cotangents) {
+  Results r{outputs(op, sample), {}};
+  if (differentiable(op, sample)) r.gradients = gradients(op, sample, cotangents);
+  return r;
+}
+
+struct LayoutCheck {
+  const OpDef& op;
+  const Sample& sample;
+  DType dtype;
+  Verdict& verdict;
+
+  /// `other` is the sample in another layout.
+  void against(const Results& packed, const Tensors& cotangents, const Sample& other, const std::string& what) const {
+    const Results strided = results(op, other, cotangents);
+    ++verdict.checked;
+    std::string difference = difference_in_bits(strided.out, packed.out);
+    if (!difference.empty())
+      verdict.fail(
+          fmt::format("{}: {}: not the bits of packed inputs: {}", where(op, sample, dtype), what, difference));
+    difference = difference_in_bits(strided.gradients, packed.gradients);
+    if (!difference.empty())
+      verdict.fail(fmt::format("{}: {}: gradients are not those of packed inputs: {}", where(op, sample, dtype), what,
+                               difference));
+  }
+
+  void each_input(const Sample& base, const Results& packed, const Tensors& cotangents) const {
+    for (std::size_t i = 0; i < base.in.size(); ++i) {
+      if (!base.in[i].defined()) continue;
+      for (const auto& [name, tensor] : layouts_of(base.in[i])) {
+        Sample other = base;
+        other.in[i] = tensor;
+        against(packed, cotangents, other, fmt::format("input {} {}", i, name));
+      }
+    }
+  }
+
+  void each_cotangent(const Sample& base, const Results& packed, const Tensors& cotangents) const {
+    for (std::size_t o = 0; o < cotangents.size(); ++o) {
+      if (!cotangents[o].defined() || packed.gradients.empty()) continue;
+      for (const auto& [name, tensor] : layouts_of(cotangents[o])) {
+        Tensors other = cotangents;
+        other[o] = tensor;
+        against(packed, other, base, fmt::format("cotangent {} {}", o, name));
+      }
+    }
+  }
+
+  /// Inputs that are constant along an axis, once packed and once with stride 0.
+  void each_repeated_axis(const Sample& base) const {
+    for (std::size_t i = 0; i < base.in.size(); ++i) {
+      if (!base.in[i].defined()) continue;
+      for (int axis = 0; axis < base.in[i].rank(); ++axis) {
+        if (base.in[i].size(axis) < 2) continue;
+        Sample repeated = base;
+        repeated.in[i] = base.in[i].slice(axis, 0, 1).clone().expand(base.in[i].shape());
+        const Sample plain = packed_copy(repeated);
+        Tensors cotangents;
+        try {
+          cotangents = cotangents_for(outputs(op, plain));
+        } catch (const Error&) {
+          continue; // a permutation that repeats is none
+        }
+        against(results(op, plain, cotangents), cotangents, repeated,
+                fmt::format("input {} repeated along axis {}", i, axis));
+      }
+    }
+  }
+};
+
+} // namespace
+
+Verdict layout_law(const OpDef& op) {
+  Verdict verdict;
+  for (const DType dtype : {DType::f64, DType::f32})
+    each_sample(op, dtype, verdict, [&](const Sample& sample) {
+      const Sample base = packed_copy(sample);
+      const Tensors cotangents = cotangents_for(outputs(op, base));
+      const Results packed = results(op, base, cotangents);
+      const LayoutCheck check{op, sample, dtype, verdict};
+      check.against(packed, cotangents, sample, "as the sample lies");
+      check.each_input(base, packed, cotangents);
+      check.each_cotangent(base, packed, cotangents);
+      check.each_repeated_axis(base);
+    });
+  return verdict;
+}
+
+namespace {
+
+Sample cut(const Sample& sample, const Symmetry& symmetry, std::int64_t count) {
+  Sample small = packed_copy(sample);
+  for (const Leg& leg : symmetry.legs)
+    if (const auto at = static_cast<std::size_t>(leg.index);
+        leg.side == Leg::Side::in && at < small.in.size() && small.in[at].defined())
+      small.in[at] = small.in[at].slice(leg.axis, 0, count).clone();
+  return small;
+}
+
+void check_small(const OpDef& op, const Sample& small, DType dtype, Verdict& verdict) {
+  try {
+    outputs(op, small);
+  } catch (const Error&) {
+    ++verdict.checked; // refused, with an error of the library
+    return;
+  }
+  compare_with_reference(op, small, dtype, verdict);
+  if (!differentiable(op, small)) return;
+  for (std::size_t i = 0; const Tensor& g : gradients(op, small, cotangents_for(outputs(op, small)))) {
+    if (g.defined() && g.shape() != small.in[i].shape())
+      verdict.fail(fmt::format("{}: the gradient is {}", where(op, small, dtype), g.shape().str()));
+    ++i;
+  }
+}
+
+} // namespace
+
+Verdict small_extent_law(const OpDef& op) {
+  Verdict verdict;
+  for (const DType dtype : {DType::f64, DType::f32})
+    each_sample(op, dtype, verdict, [&](const Sample& sample) {
+      if (op.symmetries == nullptr) return;
+      for (const Symmetry& symmetry : op.symmetries(sample)) {
+        if (!symmetry.values.empty()) continue; // the labels would point outside
+        for (const std::int64_t count : {1, 0}) {
+          Sample small = cut(sample, symmetry, count);
+          const std::string note = fmt::format("'{}' cut to {}, {}", symmetry.name, count, sample.note);
+          small.note = note.c_str();
+          check_small(op, small, dtype, verdict);
+        }
+      }
+    });
+  return verdict;
+}
+
+Verdict dtype_law(const OpDef& op) {
+  constexpr double tolerance = 5e-6;
+  Verdict verdict;
+  each_sample(op, DType::f32, verdict, [&](const Sample& sample) {
+    const Sample wide = converted(sample, DType::f64);
+    const Tensors narrow_out = outputs(op, sample);
+    const Tensors wide_out = outputs(op, wide);
+    for (std::size_t o = 0; o < narrow_out.size(); ++o) {
+      ++verdict.checked;
+      const double error = distance(narrow_out[o], wide_out[o], 1.0);
+      if (!(error <= tolerance))
+        verdict.fail(
+            fmt::format("{}: {}: f32 and f64 differ by {:.2e}", where(op, sample, DType::f32), op.outputs[o], error));
+    }
+    if (!differentiable(op, sample) || !differentiable(op, wide)) return;
+    const Tensors cotangents = cotangents_for(narrow_out);
+    Tensors wide_cotangents = cotangents;
+    for (std::size_t o = 0; o < wide_cotangents.size(); ++o)
+      if (flows(wide_cotangents[o])) wide_cotangents[o] = wide_cotangents[o].to(wide_out[o].dtype());
+    const Tensors g = gradients(op, sample, cotangents);
+    const Tensors h = gradients(op, wide, wide_cotangents);
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      if (!g[i].defined()) continue;
+      ++verdict.checked;
+      if (g[i].dtype() != DType::f32)
+        verdict.fail(fmt::format("{}: gradient {} is {}", where(op, sample, DType::f32), i, name_of(g[i].dtype())));
+      const double error = distance(g[i], h[i], 1.0);
+      if (!(error <= tolerance))
+        verdict.fail(
+            fmt::format("{}: gradient {}: f32 and f64 differ by {:.2e}", where(op, sample, DType::f32), i, error));
+    }
+  });
+  return verdict;
+}
+
+} // namespace eg::laws
