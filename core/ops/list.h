@@ -27,6 +27,12 @@
   X(gelu_backward)                                                                                                     \
   X(gelu_tanh_backward)                                                                                                \
   X(silu_backward)                                                                                                     \
+  X(sum)                                                                                                               \
+  X(mean)                                                                                                              \
+  X(sum_to)                                                                                                            \
+  X(max)                                                                                                               \
+  X(argmax)                                                                                                            \
+  X(dropout)                                                                                                           \
   X(matmul)                                                                                                            \
   X(linear)                                                                                                            \
   X(linear_gelu)                                                                                                       \

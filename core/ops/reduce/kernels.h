@@ -1,0 +1,20 @@
+#pragma once
+// Sums over one axis with a fixed order of additions: short chains in vector lanes, blocks joined as a tree, so that a
+// float sum of millions of terms is good to a few units in the last place, and the same for any number of threads.
+
+#include "core/ops/row_tools.h"
+
+#include <cstdint>
+
+namespace eg::reduce {
+
+/// Sum of n packed elements on the calling thread; blocks of 1024 are joined in double.
+template <class T> double row_sum(const T* x, std::int64_t n);
+
+/// out[j] = sum over rows r of x[r * stride + j], j < columns, on the calling thread. rows >= 0.
+template <class T> void column_sums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* out);
+
+/// y[o, i] = factor * sum_e x[o, e, i] over a packed [outer, extent, inner], on all threads.
+template <class T> void sum_axis(const T* x, AxisSplit split, double factor, T* y);
+
+} // namespace eg::reduce
