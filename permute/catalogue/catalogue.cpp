@@ -72,6 +72,12 @@ void measure(const Identity& identity, const VerifyOptions& options, VerifyResul
   result.pass = !claim.holds.empty() && worst.error <= result.tolerance && control.error > result.control.must_exceed;
 }
 
+int number(std::string_view digits) {
+  int value = 0;
+  for (const char c : digits) value = value * 10 + (c - '0');
+  return value;
+}
+
 template <class T> void append(std::vector<T>& to, std::vector<T> more) {
   for (T& item : more) to.push_back(std::move(item));
 }
@@ -197,8 +203,14 @@ bool glob_match(std::string_view pattern, std::string_view text) {
 }
 
 bool matches(const Identity& identity, std::string_view filter) {
-  return glob_match(filter, identity.id) ||
-         (!identity.equation.empty() && glob_match(filter, "eq" + identity.equation));
+  if (glob_match(filter, identity.id)) return true;
+  const std::string_view equation = identity.equation;
+  const std::size_t dash = equation.find('-');
+  if (dash == std::string_view::npos) return !equation.empty() && glob_match(filter, "eq" + identity.equation);
+  const int last = number(equation.substr(dash + 1));
+  for (int n = number(equation.substr(0, dash)); n <= last; ++n)
+    if (glob_match(filter, fmt::format("eq{}", n))) return true;
+  return false;
 }
 
 } // namespace eg::permute

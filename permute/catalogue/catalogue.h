@@ -100,7 +100,7 @@ std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
 
 /// True when `text` fits `pattern`, in which * stands for any characters and ? for one.
 bool glob_match(std::string_view pattern, std::string_view text);
-/// True when a row is meant by a filter: by id, or as "eq" and its equation number.
+/// True when a row is meant by a filter: by id, or as "eq" and its equation number (any number of "8-11").
 bool matches(const Identity& identity, std::string_view filter);
 
 /// {"results": [...], "summary": {"pass": n, "fail": n}} as docs and interfaces describe it, two spaces deep. Numbers

@@ -1,0 +1,71 @@
+#pragma once
+// A stack of nn::EncoderBlock with dense random parameters (gamma != 1, beta and biases != 0), run plainly and
+// permuted.
+
+#include "permute/catalogue/case.h"
+
+#include <memory>
+
+namespace eg::permute {
+
+/// Parameters "blocks.0.norm1.weight" and so on, as in nn::Vit.
+class BlockStack : public nn::Module {
+public:
+  BlockStack(const nn::EncoderConfig& config, std::int64_t layers, DType dtype);
+  Tensor operator()(const Tensor& z) const;
+  const nn::EncoderConfig config;
+  std::vector<std::unique_ptr<nn::EncoderBlock>> blocks;
+};
+
+/// The sizes of the case; head_dim 0 means dim / heads.
+nn::EncoderConfig encoder_config(const Case& c, std::int64_t head_dim = 0);
+
+/// Fills a module's parameters: matrices about 1/sqrt(in) (attention somewhat larger, so that softmax is not uniform),
+/// norm weights about 1, biases and embeddings about 0.3.
+void draw_parameters(nn::Module& module, Case& c);
+
+std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::EncoderConfig& config);
+/// Axis map of a stack.
+AxisMap stack_axes(std::int64_t layers);
+/// A copy whose parameters the key has moved.
+std::unique_ptr<BlockStack> permuted_copy(const BlockStack& stack, const VitKey& key);
+
+/// How Z enters the blocks and leaves them: P_R (rows, [B, T], undefined: none) and P_C (columns, null: none).
+struct Permuting {
+  Tensor rows;
+  const Permutation* columns = nullptr;
+  bool undo = true; ///< false: the output is left permuted (negative controls)
+
+  Tensor enter(const Tensor& z) const;
+  Tensor leave(const Tensor& z) const;
+};
+
+struct StackPass {
+  Tensor output; ///< what the head receives
+  Tensor loss;
+  std::vector<Tensor> states;          ///< Z as the blocks see it, then each block's output
+  std::vector<Tensor> state_gradients; ///< dl/d(states)
+  Tensor input_gradient;               ///< dl/dZ before it was permuted
+  nn::StateDict gradients;             ///< dl/d(parameter)
+};
+
+/// l = sum(g * tanh(output)).
+StackPass run_stack(const BlockStack& stack, const Tensor& z, const Tensor& g, const Permuting& permuting = {});
+
+/// The plain stack on Z and its permuted copy on P_R Z P_C, sharing g.
+struct StackTwins {
+  nn::EncoderConfig config;
+  Tensor z, g;
+  std::unique_ptr<BlockStack> plain_stack;
+  VitKey key;
+  Permuting permuting; ///< its columns point at key.residual
+  StackPass plain, permuted;
+};
+/// Rows: every sample has its own P_R.
+std::unique_ptr<StackTwins> run_stack_twins(Case& c, KeyForm form, bool rows, std::int64_t head_dim = 0);
+
+/// dl/dW_(P) = P_out^T dl/dW P_in for every parameter whose name contains `part`; the control uses another key's
+/// permutations on the expected side.
+void compare_gradients(Claim& claim, Case& c, const StackTwins& t, KeyForm form, std::string_view part = "");
+
+} // namespace eg::permute

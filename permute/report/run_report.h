@@ -1,0 +1,29 @@
+#pragma once
+// The pages that `equigrad verify --report` and the main job write.
+
+#include "permute/catalogue/catalogue.h"
+#include "permute/report/page.h"
+#include "permute/training.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::permute::report {
+
+/// The results as a table, with what each statement says.
+Page identity_report(const std::vector<VerifyResult>& results);
+
+/// Everything that the main job showed.
+struct RunStory {
+  std::vector<std::pair<std::string, std::string>> machine; ///< doctor's lines
+  std::vector<VerifyResult> identities;
+  std::vector<TrainRecord> steps; ///< in order
+  TrainRecord test;
+};
+
+/// Identities, loss curves of the variants on each other, drift over steps, shuffled images, attention maps with and
+/// without permutation.
+Page run_report(const RunStory& story, const VitTrainer& trainer);
+
+} // namespace eg::permute::report

@@ -1,0 +1,176 @@
+#pragma once
+// Training vision transformers plain and permuted (Algorithm 1 of paper 000), one alone or several variants of one
+// model side by side from coupled initialisations.
+
+#include "data/dataset.h"
+#include "nn/vit.h"
+#include "optim/schedule.h"
+#include "permute/vit_key.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::permute {
+
+/// What is permuted on the way through the encoder: nothing, tokens (a fresh P_R for every image and step), features
+/// (one P_C, with the weights coupled to it), or both.
+enum class TrainMode : std::uint8_t { none, rows, columns, both };
+/// "none", "rows", "columns" or "both". Throws ValueError that lists them.
+TrainMode train_mode_named(std::string_view name);
+std::string_view name_of(TrainMode mode);
+constexpr bool permutes_rows(TrainMode mode) { return mode == TrainMode::rows || mode == TrainMode::both; }
+constexpr bool permutes_columns(TrainMode mode) { return mode == TrainMode::columns || mode == TrainMode::both; }
+
+/// All that determines a run. The fields that are not model settings have the command line's names.
+struct TrainOptions {
+  nn::VitConfig model;          ///< image, channels and classes are taken from the data
+  std::string data = "cifar10"; ///< see data::open_dataset
+  std::string data_dir;         ///< folder with the datasets; empty: EQUIGRAD_DATA
+  std::int64_t train_limit = 0; ///< at most that many training images; 0: all
+  std::int64_t test_limit = 0;
+  std::int64_t size = 0;  ///< side to which images of a folder are resized, or side of generated ones; 0: as they are
+  std::int64_t steps = 0; ///< one of steps and epochs is given
+  std::int64_t epochs = 0;
+  std::int64_t batch = 64;
+  std::string optimizer = "adamw";
+  double lr = 1e-3;
+  optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
+  std::int64_t warmup = 0;     ///< steps
+  double final_fraction = 0.0; ///< of lr, at the end of a cosine
+  double weight_decay = 0.0;   ///< on every parameter
+  double clip = 0.0;           ///< largest joint norm of the gradients; 0: no clipping
+  double label_smoothing = 0.0;
+  bool augment = false; ///< random crops (side/8 of padding), and flips of colour images
+  DType dtype = DType::f32;
+  std::uint64_t seed = 0;
+  TrainMode permute = TrainMode::none;
+  KeyForm key_form = KeyForm::decoupled;
+  std::string key;   ///< secret key file (permute/key.h); empty: permutations are drawn from the seed, publicly
+  bool twin = false; ///< train the plain model beside the permuted one
+  std::vector<TrainMode> variants; ///< several variants instead of permute and twin; the last one is the main one
+  std::int64_t drift_every = 10;   ///< steps between measurements of the drift; 0: at the end only
+  std::int64_t evaluate_every =
+      0; ///< steps between tests; 0: after every epoch when epochs are given; always at the end
+  std::int64_t checkpoint_every = 0; ///< steps; 0: at the end and when interrupted
+  std::string out;                   ///< run folder; empty: nothing is written
+  std::string resume;                ///< run folder or checkpoint to go on from
+};
+
+/// Throws ValueError that names the option when a value is out of range or options contradict each other.
+void check(const TrainOptions& options);
+/// The options as one flat JSON object, keys named as the command line's flags with '_' for '-'.
+nlohmann::ordered_json options_json(const TrainOptions& options);
+/// Overrides the options that `json` names. Throws ValueError, beginning with `source`, for an unknown key, a value of
+/// another kind or a word that no option knows.
+void apply_options(TrainOptions& options, const nlohmann::json& json, const std::string& source);
+/// The options that a run or checkpoint folder was made with, `resume` set to the folder and `out` to the run's own.
+/// Throws FileError.
+TrainOptions options_of_run(const std::string& folder);
+
+/// Bytes that a training step needs at once.
+struct MemoryEstimate {
+  std::size_t parameters = 0;  ///< weights, gradients and optimiser state of all variants
+  std::size_t activations = 0; ///< what a tape keeps and a backward pass touches, for one batch of one variant
+  std::size_t input = 0;       ///< batches lying ready, and the decoded images
+  std::size_t total() const { return parameters + activations + input; }
+};
+/// From the model's sizes and the batch alone; within about 15 % of the allocator's peak. `images`: bytes of the data.
+MemoryEstimate estimate_memory(const TrainOptions& options, std::size_t images = 0);
+/// Throws MemoryError with the estimate, the limit and what would fit, when the step does not fit in `limit` bytes.
+void require_memory(const TrainOptions& options, std::size_t images, std::size_t limit);
+
+inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
+
+/// What one variant did in a step or a test.
+struct VariantValues {
+  TrainMode mode = TrainMode::none;
+  double loss = 0.0;           ///< mean over the images
+  double accuracy = 0.0;       ///< fraction of images whose largest logit is the label's
+  double drift = not_measured; ///< see VitTrainer::drift
+};
+/// After every step (split train, the batch) and every test (split test, all test images).
+struct TrainRecord {
+  data::Split split = data::Split::train;
+  std::int64_t step = 0;  ///< steps done
+  std::int64_t epoch = 0; ///< epochs begun, from 0
+  double lr = 0.0;
+  double images_per_s = 0.0; ///< batches of images, whatever the number of variants
+  std::vector<VariantValues> variants;
+};
+struct TrainResult {
+  std::int64_t steps = 0;
+  double seconds = 0.0; ///< in training steps, of this process
+  double images_per_s = 0.0;
+  std::vector<VariantValues> train; ///< of the last step
+  std::vector<VariantValues> test;  ///< at the end, with the drift
+};
+
+/// What is told while training goes on; any may be empty.
+struct TrainCallbacks {
+  std::function<void(const TrainRecord&)> step;
+  std::function<void(const TrainRecord&)> test;
+  std::function<void(const std::string& folder)> checkpoint;
+};
+
+/// The logits of images whose tokens pass the encoder permuted: F2(P_R^T Enc(P_R F1(x) P_C) P_C^T). `rows` [B, T] or
+/// undefined, `key` null for no column permutation. The encoder's weights must be coupled to the key.
+Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+                       RandomKey dropout_key = {});
+
+/// Largest relative difference |a - b| / max |b| of any parameter between two models of one config, b_K excluded: its
+/// gradient is zero in theory, so that an adaptive optimiser moves it by rounding noise.
+double weight_difference(const nn::StateDict& a, const nn::StateDict& b);
+
+/// Trains the variants that the options ask for. Everything drawn (initial weights, order, augmentation, permutations,
+/// dropout) depends on seed and step alone, so a resumed run goes on bit for bit.
+class VitTrainer {
+public:
+  /// Opens the data, refuses what cannot fit in memory, builds the models and resumes. Throws ValueError, FileError,
+  /// MemoryError.
+  explicit VitTrainer(const TrainOptions& options);
+  ~VitTrainer();
+  VitTrainer(const VitTrainer&) = delete;
+  VitTrainer& operator=(const VitTrainer&) = delete;
+
+  /// Trains to the last step, tests, and writes metrics, checkpoints and the final models into the run folder. When
+  /// `stop` becomes true, writes a checkpoint after the present step and throws Interrupted. Throws ValueError when the
+  /// loss stops being a finite number.
+  TrainResult run(const TrainCallbacks& callbacks = {}, const std::atomic<bool>* stop = nullptr);
+
+  /// One training step of every variant on the next batch.
+  TrainRecord train_step();
+  /// Mean loss and accuracy of every variant over the test images, permuted as in training.
+  TrainRecord test(const std::atomic<bool>* stop = nullptr);
+  /// How far a variant's weights, mapped back, are from the plain variant's (weight_difference); not_measured without a
+  /// plain variant.
+  double drift(std::size_t variant) const;
+  /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
+  std::string save_checkpoint();
+
+  /// The options, completed from the data.
+  const TrainOptions& options() const;
+  std::int64_t step() const;
+  std::int64_t total_steps() const;
+  std::int64_t steps_per_epoch() const;
+  std::size_t variants() const;
+  TrainMode mode(std::size_t variant) const;
+  const nn::Vit& model(std::size_t variant) const;
+  /// P_C and the inner permutations of the variants that permute columns; null when none does.
+  const VitKey* column_key() const;
+  const data::ImageDataset& train_data() const;
+  const data::ImageDataset& test_data() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace eg::permute
