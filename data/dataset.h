@@ -105,13 +105,13 @@ IdxArray parse_idx(ByteView bytes, const std::string& source);
 ImageDataset read_idx(const std::string& images, const std::string& labels, const std::string& name,
                       std::vector<std::string> class_names = {});
 
-/// Class folders of PNG and JPEG files; classes and files in name order. Images are converted to RGB; `size` and `limit`
-/// as in DatasetOptions. Throws FileError for a folder without classes or images, a file that does not decode, or images
-/// of different sizes when `size` is 0.
+/// Class folders of PNG and JPEG files; classes and files in name order. Images are converted to RGB; `size` and
+/// `limit` as in DatasetOptions. Throws FileError for a folder without classes or images, a file that does not decode,
+/// or images of different sizes when `size` is 0.
 ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size = 0,
                                std::int64_t limit = 0);
 
-/// Ten classes of shapes (disc, ring, square, triangle, cross, star, crescent, bars, hexagon, heart), RGB, each of a
+/// Ten classes of shapes (disc, ring, square, triangle, cross, star, crescent, bars, nut, heart), RGB, each of a
 /// random colour, size, place and rotation on a random plain background with noise; edges antialiased by 4x4 samples.
 /// Image i of a split depends on (seed, split, i, side) alone; label = i mod 10. Throws ValueError for a side below 8.
 ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed = 0, std::int64_t side = 32);

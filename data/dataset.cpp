@@ -1,0 +1,77 @@
+#include "data/dataset.h"
+
+#include "core/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace eg::data {
+
+const char* name_of(Split split) { return split == Split::train ? "train" : "test"; }
+
+ImageDataset::ImageDataset(std::string name, std::int64_t channels, std::int64_t height, std::int64_t width,
+                           std::vector<std::string> class_names, Bytes pixels, std::vector<std::int32_t> labels) {
+  if (channels < 1 || height < 1 || width < 1)
+    throw ValueError(fmt::format("dataset {}: images of {} channels and {}x{} pixels", name, channels, height, width));
+  const std::size_t expected = labels.size() * static_cast<std::size_t>(channels * height * width);
+  if (pixels.size() != expected)
+    throw ValueError(fmt::format("dataset {}: {} bytes of pixels for {} labels; {} are needed", name, pixels.size(),
+                                 labels.size(), expected));
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] < 0 || static_cast<std::size_t>(labels[i]) >= class_names.size())
+      throw ValueError(fmt::format("dataset {}: label {} of image {} is not one of {} classes", name, labels[i], i,
+                                   class_names.size()));
+  content_ = std::make_shared<const Content>(
+      Content{std::move(name), channels, height, width, std::move(class_names), std::move(pixels), std::move(labels)});
+}
+
+namespace {
+
+std::size_t checked_index(std::int64_t i, const ImageDataset& dataset) {
+  if (i < 0 || i >= dataset.size())
+    throw IndexError(fmt::format("dataset {}: image {} of {}", dataset.name(), i, dataset.size()));
+  return static_cast<std::size_t>(i);
+}
+
+} // namespace
+
+std::int64_t ImageDataset::label(std::int64_t i) const { return content_->labels[checked_index(i, *this)]; }
+
+ByteView ImageDataset::pixels(std::int64_t i) const {
+  const auto size = static_cast<std::size_t>(image_bytes());
+  return ByteView(content_->pixels).subspan(checked_index(i, *this) * size, size);
+}
+
+Image ImageDataset::image(std::int64_t i) const {
+  const ByteView from = pixels(i);
+  Image out{static_cast<int>(height()), static_cast<int>(width()), static_cast<int>(channels()),
+            std::vector<std::uint8_t>(from.size())};
+  const auto planes = static_cast<std::size_t>(channels());
+  const std::size_t plane = from.size() / planes;
+  for (std::size_t c = 0; c < planes; ++c)
+    for (std::size_t p = 0; p < plane; ++p) out.pixels[p * planes + c] = from[c * plane + p];
+  return out;
+}
+
+ImageDataset ImageDataset::select(std::span<const std::int64_t> indices) const {
+  Bytes chosen;
+  chosen.reserve(indices.size() * static_cast<std::size_t>(image_bytes()));
+  std::vector<std::int32_t> labels;
+  labels.reserve(indices.size());
+  for (const std::int64_t i : indices) {
+    const ByteView from = pixels(i);
+    chosen.insert(chosen.end(), from.begin(), from.end());
+    labels.push_back(static_cast<std::int32_t>(label(i)));
+  }
+  return {name(), channels(), height(), width(), class_names(), std::move(chosen), std::move(labels)};
+}
+
+ImageDataset ImageDataset::head(std::int64_t count) const {
+  if (count >= size()) return *this;
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+  std::iota(indices.begin(), indices.end(), 0);
+  return select(indices);
+}
+
+} // namespace eg::data

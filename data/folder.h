@@ -1,0 +1,30 @@
+#pragma once
+// Picking images from class folders before any is decoded; used by folder.cpp and open.cpp only.
+
+#include "data/dataset.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace eg::data {
+
+/// An image file of a class folder.
+struct Picture {
+  std::string path;
+  std::int32_t label = 0;
+  std::int64_t place = 0; ///< position among the images of its class, in name order
+};
+
+struct PictureList {
+  std::vector<std::string> class_names;
+  std::vector<Picture> pictures;
+};
+
+/// Classes and their PNG and JPEG files in name order; hidden files are left out. Throws FileError when there are none.
+PictureList list_pictures(const std::string& folder);
+
+/// Decodes them; `size` as in read_image_folder.
+ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size);
+
+} // namespace eg::data

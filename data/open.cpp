@@ -1,0 +1,145 @@
+// Datasets by name: which files they are in, and what to say when those are not there.
+
+#include "core/error.h"
+#include "data/dataset.h"
+#include "data/folder.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+
+namespace eg::data {
+
+std::string default_data_dir() {
+  const char* folder = std::getenv("EQUIGRAD_DATA");
+  return folder != nullptr ? folder : "";
+}
+
+namespace {
+
+constexpr const char* remedy = "give the folder that holds it with --data-dir or EQUIGRAD_DATA";
+
+[[noreturn]] void fail_missing(const std::string& dataset, const std::string& folder, const std::string& data_dir,
+                               const std::string& wanted) {
+  if (data_dir.empty())
+    throw FileError(
+        fmt::format("{}: dataset {} needs files, and no data folder is given: {}", folder, dataset, remedy));
+  throw FileError(fmt::format("{}: dataset {} is not here: looked for {}; {}", folder, dataset, wanted, remedy));
+}
+
+/// The file itself or its packed twin; "" when neither is there.
+std::string plain_or_packed(const std::string& path) {
+  for (const char* ending : {"", ".gz", ".xz"})
+    if (file_exists(path + ending)) return path + ending;
+  return {};
+}
+
+/// The official binary files of a split, or nothing when the first is missing.
+std::vector<std::string> official_batches(const std::string& folder, Split split) {
+  for (const std::string& place : {join_path(folder, "cifar-10-batches-bin"), folder}) {
+    std::vector<std::string> paths;
+    if (split == Split::test) {
+      paths.push_back(plain_or_packed(join_path(place, "test_batch.bin")));
+    } else {
+      for (int i = 1; i <= 5; ++i)
+        paths.push_back(plain_or_packed(join_path(place, fmt::format("data_batch_{}.bin", i))));
+    }
+    if (paths.front().empty()) continue;
+    for (std::size_t i = 0; i < paths.size(); ++i)
+      if (paths[i].empty()) throw FileError(fmt::format("{}: data_batch_{}.bin is missing", place, i + 1));
+    return paths;
+  }
+  return {};
+}
+
+ImageDataset open_cifar10_jpeg(const std::string& folder, const std::string& data_dir, Split split, std::int64_t limit,
+                               const std::string& dataset) {
+  const std::string archive = join_path(folder, "cifar10_jpeg_60000.tar.xz");
+  const std::string order = join_path(folder, fmt::format("cifar10_jpeg_{}_order.tsv.gz", name_of(split)));
+  if (!file_exists(archive) || !file_exists(order))
+    fail_missing(dataset, folder, data_dir,
+                 fmt::format("{}cifar10_jpeg_60000.tar.xz with cifar10_jpeg_{}_order.tsv.gz",
+                             dataset == "cifar10" ? "cifar-10-batches-bin/, or " : "", name_of(split)));
+  return read_cifar10_jpeg(archive, order, "cifar10-jpeg", limit);
+}
+
+ImageDataset open_cifar10_records(const std::string& folder, const std::string& data_dir, Split split) {
+  if (const auto batches = official_batches(folder, split); !batches.empty())
+    return read_cifar10_records(batches, "cifar10");
+  const std::string part = split == Split::train ? "cifar10_lossless_train_8068.bin" : "cifar10_lossless_test_1017.bin";
+  const std::string path = plain_or_packed(join_path(folder, part));
+  if (path.empty()) fail_missing("cifar10-records", folder, data_dir, "cifar-10-batches-bin/, or " + part + ".xz");
+  return read_cifar10_records({path}, "cifar10-records");
+}
+
+ImageDataset open_cifar10(const std::string& folder, const std::string& data_dir, Split split, std::int64_t limit) {
+  if (const auto batches = official_batches(folder, split); !batches.empty())
+    return read_cifar10_records(batches, "cifar10");
+  return open_cifar10_jpeg(folder, data_dir, split, limit, "cifar10");
+}
+
+ImageDataset open_idx(const std::string& dataset, const std::string& folder, const std::string& data_dir, Split split,
+                      std::vector<std::string> class_names) {
+  const std::string stem = split == Split::train ? "train" : "t10k";
+  const std::string images = plain_or_packed(join_path(folder, stem + "-images-idx3-ubyte"));
+  const std::string labels = plain_or_packed(join_path(folder, stem + "-labels-idx1-ubyte"));
+  if (images.empty() || labels.empty())
+    fail_missing(dataset, folder, data_dir,
+                 fmt::format("{0}-images-idx3-ubyte and {0}-labels-idx1-ubyte, plain or .gz", stem));
+  return read_idx(images, labels, dataset, std::move(class_names));
+}
+
+ImageDataset open_folder(const std::string& folder, Split split, const DatasetOptions& options) {
+  const std::vector<const char*> own =
+      split == Split::train ? std::vector<const char*>{"train"} : std::vector<const char*>{"test", "val"};
+  for (const char* name : own)
+    if (folder_exists(join_path(folder, name)))
+      return read_image_folder(join_path(folder, name), folder, options.size, options.limit);
+  for (const char* name : {"train", "test", "val"})
+    if (folder_exists(join_path(folder, name)))
+      throw FileError(fmt::format("{}: has a folder {} but none called {}", folder, name, own.front()));
+  PictureList list = list_pictures(folder);
+  std::erase_if(list.pictures, [&](const Picture& p) { return (p.place % 5 == 4) != (split == Split::test); });
+  if (list.pictures.empty())
+    throw FileError(fmt::format("{}: too few images: no class has the five of which one is kept for testing", folder));
+  if (options.limit > 0 && static_cast<std::size_t>(options.limit) < list.pictures.size())
+    list.pictures.resize(static_cast<std::size_t>(options.limit));
+  return load_pictures(list, folder, options.size);
+}
+
+std::vector<std::string> clothing() {
+  return {"T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"};
+}
+
+ImageDataset open_whole(const std::string& name, const std::string& data_dir, Split split,
+                        const DatasetOptions& options) {
+  if (name == "shapes") {
+    const std::int64_t count = options.count > 0 ? options.count : split == Split::train ? 10'000 : 2'000;
+    return generate_shapes(options.limit > 0 ? std::min(options.limit, count) : count, split, options.seed,
+                           options.size > 0 ? options.size : 32);
+  }
+  const std::string cifar = join_path(data_dir, "cifar10");
+  if (name == "cifar10") return open_cifar10(cifar, data_dir, split, options.limit);
+  if (name == "cifar10-jpeg") return open_cifar10_jpeg(cifar, data_dir, split, options.limit, name);
+  if (name == "cifar10-records") return open_cifar10_records(cifar, data_dir, split);
+  if (name == "mnist") return open_idx(name, join_path(data_dir, name), data_dir, split, {});
+  if (name == "fashion-mnist") return open_idx(name, join_path(data_dir, name), data_dir, split, clothing());
+  if (!folder_exists(name))
+    throw FileError(name +
+                    ": neither a dataset (cifar10, cifar10-jpeg, cifar10-records, mnist, fashion-mnist, shapes) nor "
+                    "a folder of images");
+  return open_folder(name, split, options);
+}
+
+} // namespace
+
+ImageDataset open_dataset(const std::string& name, const std::string& data_dir, Split split,
+                          const DatasetOptions& options) {
+  if (options.limit < 0 || options.size < 0 || options.count < 0)
+    throw ValueError(fmt::format("open_dataset: limit {}, size {} and count {} must not be negative", options.limit,
+                                 options.size, options.count));
+  const ImageDataset whole = open_whole(name, data_dir.empty() ? default_data_dir() : data_dir, split, options);
+  return options.limit > 0 ? whole.head(options.limit) : whole;
+}
+
+} // namespace eg::data

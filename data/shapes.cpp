@@ -1,0 +1,158 @@
+// The generated image set: ten classes of shapes, each given by a test whether a point lies inside.
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <numbers>
+
+namespace eg::data {
+
+namespace {
+
+constexpr std::int64_t class_count = 10;
+constexpr double pi = std::numbers::pi;
+
+/// Point in the shape's own frame, where the shape fills about the unit disc.
+struct Point {
+  double x, y;
+};
+
+double radius(Point p) { return std::sqrt(p.x * p.x + p.y * p.y); }
+
+/// Inside a regular polygon of circumradius 1 with a corner at the top.
+bool in_polygon(Point p, int corners) {
+  for (int k = 0; k < corners; ++k) {
+    const double angle = 2.0 * pi * (k + 0.5) / corners;
+    if (p.x * std::sin(angle) - p.y * std::cos(angle) > std::cos(pi / corners)) return false;
+  }
+  return true;
+}
+
+bool in_star(Point p) {
+  // Fold into the sector of one point, from its tip (radius 1) to the valley (radius 0.42).
+  const double sector = 2.0 * pi / 5.0;
+  const double angle = std::abs(std::remainder(std::atan2(p.x, -p.y), sector));
+  const double r = radius(p);
+  const Point q{r * std::cos(angle), r * std::sin(angle)};
+  const Point valley{0.42 * std::cos(sector / 2.0), 0.42 * std::sin(sector / 2.0)};
+  return (valley.x - 1.0) * q.y - valley.y * (q.x - 1.0) > 0.0;
+}
+
+bool in_heart(Point p) {
+  const double x = p.x * 1.2;
+  const double y = 0.15 - p.y * 1.2; // up is negative in images
+  const double s = x * x + y * y - 0.65;
+  return s * s * s - x * x * y * y * y < 0.0;
+}
+
+bool inside(std::int64_t label, Point p) {
+  const double x = std::abs(p.x);
+  const double y = std::abs(p.y);
+  const double r = radius(p);
+  switch (label) {
+  case 0:
+    return r < 0.95; // disc
+  case 1:
+    return r < 1.0 && r > 0.6; // ring
+  case 2:
+    return x < 0.8 && y < 0.8; // square
+  case 3:
+    return in_polygon(p, 3); // triangle
+  case 4:
+    return (x < 0.28 && y < 1.0) || (y < 0.28 && x < 1.0); // cross
+  case 5:
+    return in_star(p); // star
+  case 6:
+    return r < 1.0 && radius({p.x - 0.5, p.y}) > 0.8; // crescent
+  case 7:
+    return x < 0.9 && y < 0.9 && (y < 0.2 || y > 0.55); // bars
+  case 8:
+    return in_polygon(p, 6) && !(std::abs(p.x) < 0.3 && std::abs(p.y) < 0.3); // hexagonal nut
+  default:
+    return in_heart(p);
+  }
+}
+
+using Color = std::array<double, 3>;
+
+Color random_color(RandomStream& random) {
+  Color color{};
+  for (double& channel : color) channel = random.uniform(0.0, 255.0);
+  return color;
+}
+
+double contrast(const Color& a, const Color& b) {
+  double most = 0.0;
+  for (std::size_t c = 0; c < a.size(); ++c) most = std::max(most, std::abs(a[c] - b[c]));
+  return most;
+}
+
+void draw(std::int64_t label, RandomStream random, std::int64_t side, std::uint8_t* planes) {
+  const Color background = random_color(random);
+  Color color = random_color(random);
+  while (contrast(color, background) < 60.0) color = random_color(random);
+  const auto extent = static_cast<double>(side);
+  const double size = extent * random.uniform(0.22, 0.42);
+  const double x = random.uniform(size, extent - size);
+  const double y = random.uniform(size, extent - size);
+  const double angle = random.uniform(0.0, 2.0 * pi);
+  const double noise = random.uniform(0.0, 16.0);
+  const double cosine = std::cos(angle) / size;
+  const double sine = std::sin(angle) / size;
+  constexpr int samples = 4; // a side of each pixel
+  const std::int64_t plane = side * side;
+  for (std::int64_t row = 0; row < side; ++row)
+    for (std::int64_t column = 0; column < side; ++column) {
+      int hits = 0;
+      for (int s = 0; s < samples * samples; ++s) {
+        const double dx = static_cast<double>(column) + (s % samples + 0.5) / samples - x;
+        const double dy = static_cast<double>(row) + (s / samples + 0.5) / samples - y;
+        if (inside(label, {cosine * dx + sine * dy, cosine * dy - sine * dx})) ++hits;
+      }
+      const double cover = static_cast<double>(hits) / (samples * samples);
+      for (std::size_t c = 0; c < 3; ++c) {
+        const double value = background[c] + cover * (color[c] - background[c]) + noise * random.uniform(-1.0, 1.0);
+        planes[static_cast<std::int64_t>(c) * plane + row * side + column] =
+            static_cast<std::uint8_t>(std::clamp(std::floor(value + 0.5), 0.0, 255.0));
+      }
+    }
+}
+
+} // namespace
+
+ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed, std::int64_t side) {
+  if (side < 8 || side > 1024)
+    throw ValueError(fmt::format("shapes: a side of {} pixels; 8 to 1024 are possible", side));
+  if (count < 0 || count > 10'000'000)
+    throw ValueError(fmt::format("shapes: {} images; 0 to 10000000 are possible", count));
+  const auto image_size = static_cast<std::size_t>(3 * side * side);
+  if (static_cast<std::uint64_t>(count) > default_byte_limit / image_size)
+    throw ValueError(fmt::format("shapes: {} images of {}x{} pixels need more than {} bytes", count, side, side,
+                                 default_byte_limit));
+  Bytes pixels(static_cast<std::size_t>(count) * image_size);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(count));
+  const RandomKey key = RandomKey{seed, 0x73686170 /* "shap" */}.fold(split == Split::train ? 1 : 2);
+  parallel::for_each(count, 32, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t label = i % class_count;
+      labels[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(label);
+      draw(label, RandomStream(key.fold(static_cast<std::uint64_t>(i))), side,
+           pixels.data() + static_cast<std::size_t>(i) * image_size);
+    }
+  });
+  return {"shapes",
+          3,
+          side,
+          side,
+          {"disc", "ring", "square", "triangle", "cross", "star", "crescent", "bars", "nut", "heart"},
+          std::move(pixels),
+          std::move(labels)};
+}
+
+} // namespace eg::data
