@@ -22,12 +22,6 @@ namespace fs = std::filesystem;
   throw FileError(fmt::format("{}: {}: {}", path, what, code.message()));
 }
 
-void make_folder(const std::string& path) {
-  std::error_code code;
-  fs::create_directories(path, code);
-  if (code) fail(path, "cannot make the folder", code);
-}
-
 void remove_tree(const std::string& path) {
   std::error_code code;
   fs::remove_all(path, code);
@@ -53,6 +47,12 @@ void flush_folder(const std::string& path) {
 std::string checkpoints_of(const std::string& run_folder) { return data::join_path(run_folder, "checkpoints"); }
 
 } // namespace
+
+void make_folder(const std::string& path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code) fail(path, "cannot make the folder", code);
+}
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:08}", step); }
 

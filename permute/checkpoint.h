@@ -32,6 +32,8 @@ private:
   bool committed_ = false;
 };
 
+/// Makes a folder and what it lies in. Throws FileError.
+void make_folder(const std::string& path);
 /// "step-00001000"
 std::string checkpoint_name(std::int64_t step);
 /// The checkpoint that `folder` stands for: itself, or the latest one of a run folder. Throws FileError that says what

@@ -1,0 +1,96 @@
+// Checkpoints of a training run, and going on from them.
+
+#include "data/bytes.h"
+#include "data/json.h"
+#include "permute/checkpoint.h"
+#include "permute/training_state.h"
+
+#include <nlohmann/json.hpp>
+
+namespace eg::permute {
+
+std::string VitTrainer::State::state_text() const {
+  TrainOptions kept = options;
+  kept.resume.clear();
+  nlohmann::ordered_json state{
+      {"format", "equigrad-checkpoint"}, {"version", 1}, {"step", step}, {"options", options_json(kept)}};
+  if (secret) state["key_fingerprint"] = secret->fingerprint();
+  return state.dump(2);
+}
+
+std::string VitTrainer::save_checkpoint() {
+  State& s = *state_;
+  if (s.options.out.empty()) throw ValueError("train: a checkpoint needs a run folder: give out");
+  CheckpointWriter writer(s.options.out, s.step);
+  for (std::size_t i = 0; i < s.variants.size(); ++i) {
+    const std::string tail = s.suffix(i) + ".safetensors";
+    data::save_safetensors(writer.path("model" + tail), s.variants[i].model->state_dict());
+    data::save_safetensors(writer.path("optimizer" + tail), optimizer_tensors(*s.variants[i].optimizer, s.names));
+  }
+  data::write_file(writer.path("state.json"), std::string_view(s.state_text() + "\n"));
+  const std::string folder = writer.commit();
+  // The newest two stay, so that a damaged disk block does not cost the run.
+  if (s.saved.empty() || s.saved.back() != s.step) s.saved.push_back(s.step);
+  while (s.saved.size() > 2) {
+    remove_checkpoint(s.options.out, s.saved.front());
+    s.saved.erase(s.saved.begin());
+  }
+  return folder;
+}
+
+namespace {
+
+/// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed.
+constexpr const char* free_options[] = {"steps",          "epochs",           "out", "resume",     "data_dir",
+                                        "evaluate_every", "checkpoint_every", "key", "drift_every"};
+
+void require_same_options(const nlohmann::json& then, const TrainOptions& now, const std::string& source) {
+  nlohmann::json present = nlohmann::json::parse(options_json(now).dump());
+  std::string different;
+  for (const auto& [key, value] : present.items()) {
+    if (std::find(std::begin(free_options), std::end(free_options), key) != std::end(free_options)) continue;
+    const std::string before = then.contains(key) ? then.at(key).dump() : "nothing";
+    if (before != value.dump())
+      different += fmt::format("{}{} {} (now {})", different.empty() ? "" : ", ", key, before, value.dump());
+  }
+  if (!different.empty()) throw ValueError(fmt::format("train: {} was made with other options: {}", source, different));
+}
+
+} // namespace
+
+void VitTrainer::State::load_variant(Variant& v, const std::string& folder, bool main) {
+  const std::string tail = (main ? std::string() : fmt::format("_{}", name_of(v.mode))) + ".safetensors";
+  const std::string model_path = data::join_path(folder, "model" + tail);
+  try {
+    v.model->load_state_dict(data::load_safetensors(model_path).tensors);
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& e) {
+    throw FileError(fmt::format("{}: {}", model_path, e.what()));
+  }
+  const std::string optimizer_path = data::join_path(folder, "optimizer" + tail);
+  load_optimizer_tensors(*v.optimizer, names, data::load_safetensors(optimizer_path).tensors, optimizer_path);
+  v.optimizer->set_steps(step);
+}
+
+void VitTrainer::State::resume(const std::string& folder) {
+  const std::string checkpoint = find_checkpoint(folder);
+  const std::string path = data::join_path(checkpoint, "state.json");
+  const nlohmann::json state = data::read_json(path);
+  const auto text = [&](const char* key) { return state.value(key, std::string()); };
+  if (!state.is_object() || text("format") != "equigrad-checkpoint" || state.value("version", 0) != 1 ||
+      !state.contains("step") || !state["step"].is_number_unsigned() || !state.contains("options"))
+    throw FileError(path + ": not the state of an equigrad checkpoint of version 1");
+  require_same_options(state["options"], options, checkpoint);
+  if (text("key_fingerprint") != (secret ? secret->fingerprint() : ""))
+    throw ValueError(fmt::format("train: {} was made with {}", checkpoint,
+                                 state.contains("key_fingerprint") ? "another secret key (or none is given now)"
+                                                                   : "no secret key, but one is given now"));
+  step = state["step"].get<std::int64_t>();
+  if (step > total)
+    throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, step, total));
+  for (std::size_t i = 0; i < variants.size(); ++i) load_variant(variants[i], checkpoint, i + 1 == variants.size());
+  loader->seek(epoch_of(step), step % loader->batches_per_epoch());
+}
+
+} // namespace eg::permute

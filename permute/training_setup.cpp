@@ -1,0 +1,105 @@
+// What happens before the first step: data, memory, keys, models.
+
+#include "core/allocator.h"
+#include "permute/training_state.h"
+
+namespace eg::permute {
+namespace {
+
+std::vector<TrainMode> modes_of(const TrainOptions& o) {
+  if (!o.variants.empty()) return o.variants;
+  if (o.twin) return {TrainMode::none, o.permute};
+  return {o.permute};
+}
+
+data::ImageDataset open_split(TrainOptions& o, data::Split split) {
+  data::DatasetOptions options;
+  options.limit = split == data::Split::train ? o.train_limit : o.test_limit;
+  options.size = o.size;
+  options.seed = o.seed;
+  data::ImageDataset set = data::open_dataset(o.data, o.data_dir, split, options);
+  if (set.height() != set.width())
+    throw ValueError(fmt::format("train: the images of '{}' are {} x {}; a ViT here takes square ones (give size)",
+                                 o.data, set.height(), set.width()));
+  o.model.image = set.height();
+  o.model.channels = set.channels();
+  o.model.classes = set.classes();
+  return set;
+}
+
+std::size_t image_bytes(const data::ImageDataset& set) {
+  return static_cast<std::size_t>(set.size() * set.image_bytes());
+}
+
+} // namespace
+
+void VitTrainer::State::make_loaders() {
+  data::LoaderOptions l;
+  l.batch_size = options.batch;
+  l.drop_last = true;
+  l.seed = options.seed;
+  l.dtype = options.dtype;
+  l.normalization = data::Normalization::standard(train);
+  if (options.augment) l.augmentation = {std::max<std::int64_t>(train.height() / 8, 1), train.channels() == 3};
+  loader.emplace(train, l);
+  l.drop_last = false;
+  l.shuffle = false;
+  l.augmentation = {};
+  l.workers = 0;
+  test_loader.emplace(test, l);
+  total = options.steps > 0 ? options.steps : options.epochs * loader->batches_per_epoch();
+  schedule = {.kind = options.schedule,
+              .base = options.lr,
+              .warmup = options.warmup,
+              .total_steps = total,
+              .final_fraction = options.final_fraction};
+}
+
+void VitTrainer::State::draw_key() {
+  const std::vector<TrainMode> modes = modes_of(options);
+  if (!options.key.empty()) secret.emplace(SecretKey::load(options.key));
+  if (std::any_of(modes.begin(), modes.end(), permutes_rows) && options.model.tokens() < 2)
+    throw ValueError("train: one token cannot be permuted; use a smaller patch or no row permutation");
+  if (std::none_of(modes.begin(), modes.end(), permutes_columns)) return;
+  const PermutationSource source = secret ? secret->source("vit") : public_source(root.fold(draw_columns));
+  column_key = VitKey::draw(options.model.encoder, options.model.layers, options.key_form, source);
+  axes = vit_axes(options.model, KeyScope::encoder);
+  columns = column_key->permutations(options.model.encoder);
+}
+
+void VitTrainer::State::make_variants() {
+  for (const TrainMode mode : modes_of(options)) {
+    Variant v{.mode = mode};
+    // The same initial weights for all, moved by the key where columns are permuted: coupled initialisations.
+    v.model = std::make_unique<nn::Vit>(options.model, root.fold(draw_weights));
+    v.model->to(options.dtype);
+    if (permutes_columns(mode)) transform_module(*v.model, axes, columns);
+    v.parameters = v.model->parameters();
+    v.optimizer = optim::make_optimizer(options.optimizer, v.parameters, options.weight_decay);
+    variants.push_back(std::move(v));
+  }
+  for (const nn::Parameter& p : variants.front().model->named_parameters()) names.push_back(p.name);
+}
+
+VitTrainer::VitTrainer(const TrainOptions& given) {
+  TrainOptions options = given;
+  check(options);
+  data::ImageDataset train = open_split(options, data::Split::train);
+  const std::int64_t side = options.model.image, channels = options.model.channels;
+  data::ImageDataset test = open_split(options, data::Split::test);
+  if (options.model.image != side || options.model.channels != channels || test.classes() != train.classes())
+    throw ValueError(fmt::format("train: the training images of '{}' are [{}, {}, {}] in {} classes, the test images "
+                                 "[{}, {}, {}] in {}",
+                                 options.data, channels, side, side, train.classes(), options.model.channels,
+                                 options.model.image, options.model.image, test.classes()));
+  nn::check(options.model);
+  const std::size_t images = image_bytes(train) + image_bytes(test);
+  require_memory(options, images, allocator::limit());
+  state_ = std::make_unique<State>(options, std::move(train), std::move(test));
+  state_->make_loaders();
+  state_->draw_key();
+  state_->make_variants();
+  if (!options.resume.empty()) state_->resume(options.resume);
+}
+
+} // namespace eg::permute

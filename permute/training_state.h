@@ -1,0 +1,66 @@
+#pragma once
+// What a VitTrainer holds; shared by training.cpp (steps), training_setup.cpp and training_resume.cpp.
+
+#include "data/loader.h"
+#include "permute/key.h"
+#include "permute/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace eg::permute {
+
+/// Parts of the run that draw random numbers; each has a sequence of its own.
+enum Draw : std::uint64_t { draw_weights = 1, draw_columns, draw_rows, draw_dropout, draw_test_rows };
+
+/// One model in training.
+struct Variant {
+  TrainMode mode = TrainMode::none;
+  std::unique_ptr<nn::Vit> model = {};
+  std::unique_ptr<optim::Optimizer> optimizer = {};
+  std::vector<Tensor> parameters = {};
+};
+
+struct VitTrainer::State {
+  TrainOptions options;
+  data::ImageDataset train, test;
+  std::optional<data::Loader> loader;
+  std::optional<data::Loader> test_loader;
+  std::optional<SecretKey> secret;
+  std::optional<VitKey> column_key;
+  AxisMap axes;
+  PermutationSet columns;
+  std::vector<Variant> variants;
+  std::vector<std::string> names; ///< of the parameters
+  optim::Schedule schedule;
+  RandomKey root;
+  std::int64_t step = 0, total = 0;
+  double seconds = 0.0;
+  std::vector<std::int64_t> saved; ///< steps of the checkpoints that this process has written
+
+  State(const TrainOptions& o, data::ImageDataset train_, data::ImageDataset test_)
+      : options(o), train(std::move(train_)), test(std::move(test_)), root{o.seed, 0} {}
+
+  void make_loaders();
+  void draw_key();
+  void make_variants();
+  void resume(const std::string& folder);
+  void load_variant(Variant& variant, const std::string& folder, bool main);
+  Tensor rows(std::int64_t first_sample, std::int64_t samples, Draw draw) const;
+  const VitKey* key_for(const Variant& v) const { return permutes_columns(v.mode) ? &*column_key : nullptr; }
+  bool any(bool (*permutes)(TrainMode)) const {
+    return std::any_of(variants.begin(), variants.end(), [&](const Variant& v) { return permutes(v.mode); });
+  }
+  std::int64_t epoch_of(std::int64_t at) const { return at / loader->batches_per_epoch(); }
+  VariantValues advance(Variant& variant, const data::Batch& batch, const Tensor& batch_rows, double lr);
+  bool wants_drift() const;
+  bool wants_test() const;
+  std::string suffix(std::size_t i) const {
+    return i + 1 == variants.size() ? "" : fmt::format("_{}", name_of(variants[i].mode));
+  }
+  std::string state_text() const;
+};
+
+} // namespace eg::permute
