@@ -106,12 +106,11 @@ int stack_axis(const OpArgs& a) { return normalize_axis("stack", a.attrs.integer
 std::vector<TensorSpec> stack_infer(const OpArgs& a) {
   check_types(a);
   const int axis = stack_axis(a);
-  Shape shape = a.in[0].shape();
+  const Shape& shape = a.in[0].shape();
   for (const Tensor& x : a.in)
     if (x.shape() != shape)
       throw ShapeError(fmt::format("stack: shapes differ: a is {}, b is {}", shape.str(), x.shape().str()));
-  shape.insert(axis, static_cast<std::int64_t>(a.in.size()));
-  return {{shape, a.in[0].dtype()}};
+  return {{with_new_axis(a, shape, axis, static_cast<std::int64_t>(a.in.size())), a.in[0].dtype()}};
 }
 
 void stack_cpu(const OpArgs& a, std::span<Tensor> out) {

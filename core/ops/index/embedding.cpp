@@ -10,17 +10,11 @@
 namespace eg {
 namespace {
 
-Shape rows_shape(const Shape& ids, std::int64_t width) {
-  Shape shape = ids;
-  shape.push_back(width);
-  return shape;
-}
-
 std::vector<TensorSpec> embedding_infer(const OpArgs& a) {
   check_dtype(a, 1, DType::i64);
   const Shape& weight = a.in[0].shape();
   if (weight.rank() != 2) throw ShapeError(fmt::format("embedding: weight must be [V, C], it is {}", weight.str()));
-  return {{rows_shape(a.in[1].shape(), weight[1]), a.in[0].dtype()}};
+  return {{with_new_axis(a, a.in[1].shape(), a.in[1].rank(), weight[1]), a.in[0].dtype()}};
 }
 
 RowMove move_of(const Tensor& packed_ids, std::int64_t table_rows, std::int64_t width) {
@@ -81,7 +75,7 @@ std::vector<TensorSpec> backward_infer(const OpArgs& a) {
   const Shape& grad = a.in[0].shape();
   const Shape& ids = a.in[1].shape();
   check_floating(a, 0);
-  if (grad.rank() != ids.rank() + 1 || grad != rows_shape(ids, grad[-1]))
+  if (grad.rank() != ids.rank() + 1 || grad != with_new_axis(a, ids, ids.rank(), grad[-1]))
     throw ShapeError(fmt::format("embedding_backward: grad must be ids' shape and one axis more: grad is {}, ids is {}",
                                  grad.str(), ids.str()));
   const std::int64_t rows = a.attrs.integer("rows");

@@ -75,7 +75,13 @@ void cast_cpu(const OpArgs& a, std::span<Tensor> out) {
   });
 }
 
-DType target(const OpArgs& a) { return dtype_named(a.attrs.text("dtype")); }
+DType target(const OpArgs& a) {
+  try {
+    return dtype_named(a.attrs.text("dtype"));
+  } catch (const ValueError& e) {
+    throw ValueError(fmt::format("cast: {}", e.what()));
+  }
+}
 
 std::vector<Sample> cast_samples(DType dtype) {
   const Attrs same{{"dtype", std::string(name_of(dtype))}};

@@ -89,11 +89,6 @@ Shape without(Shape list, int axis) {
   return list;
 }
 
-Shape with(Shape list, int axis, std::int64_t extent) {
-  list.insert(axis, extent);
-  return list;
-}
-
 Attrs at_axis(std::int64_t axis) { return {{"axis", axis}}; }
 
 /// The reference of both: the elements keep their row-major order.
@@ -192,12 +187,13 @@ constinit const OpDef unsqueeze_op = row({
     .inputs = {{"x"}},
     .attributes = {required_attr("axis", AttrKind::integer, "place of the new axis in y")},
     .infer = [](const OpArgs& a) -> std::vector<TensorSpec> {
-      return {{with(a.in[0].shape(), added_axis(a), 1), a.in[0].dtype()}};
+      return {{with_new_axis(a, a.in[0].shape(), added_axis(a), 1), a.in[0].dtype()}};
     },
     .view =
         [](const OpArgs& a) {
           const int axis = added_axis(a);
-          return a.in[0].view_as(with(a.in[0].shape(), axis, 1), with(a.in[0].strides(), axis, 0), 0);
+          return a.in[0].view_as(with_new_axis(a, a.in[0].shape(), axis, 1),
+                                 with_new_axis(a, a.in[0].strides(), axis, 0), 0);
         },
     .vjp = [](const VjpArgs& v) -> Gradients { return {squeeze(v.grad[0], added_axis(v))}; },
     .reference = same_order,

@@ -40,7 +40,21 @@ double read(const Tensor& x, const Index& index) {
 
 std::vector<std::int64_t> list_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
-Shape shape_attribute(const OpArgs& a, std::string_view name) { return Shape(a.attrs.integers(name)); }
+Shape shape_attribute(const OpArgs& a, std::string_view name) {
+  const std::vector<std::int64_t>& extents = a.attrs.integers(name);
+  if (extents.size() > static_cast<std::size_t>(max_rank))
+    throw ShapeError(
+        fmt::format("{}: shape has {} axes, at most {} are possible", a.op.name, extents.size(), max_rank));
+  return Shape(extents);
+}
+
+Shape with_new_axis(const OpArgs& a, Shape shape, int axis, std::int64_t extent) {
+  if (shape.rank() == max_rank)
+    throw ShapeError(fmt::format("{}: the result would have more than {} axes: {} has {}", a.op.name, max_rank,
+                                 shape.str(), max_rank));
+  shape.insert(axis, extent);
+  return shape;
+}
 
 std::int64_t integer_or(const Attrs& attrs, std::string_view name, std::int64_t fallback) {
   return attrs.has(name) ? attrs.integer(name) : fallback;

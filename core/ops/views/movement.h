@@ -24,6 +24,8 @@ double read(const Tensor& x, const Index& index);
 /// The extents as an attribute's value, and back. The second throws ShapeError beyond max_rank.
 std::vector<std::int64_t> list_of(const Shape& shape);
 Shape shape_attribute(const OpArgs& a, std::string_view name);
+/// The shape with one more axis. Throws ShapeError beyond max_rank.
+Shape with_new_axis(const OpArgs& a, Shape shape, int axis, std::int64_t extent);
 /// A sample's attribute, or the row's default where the sample leaves it out.
 std::int64_t integer_or(const Attrs& attrs, std::string_view name, std::int64_t fallback);
 
