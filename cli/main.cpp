@@ -33,6 +33,10 @@ namespace {
 
 constexpr std::array verbs = {
     Verb{"doctor", "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
+    Verb{"run", "the main job: doctor, the theorems, permuted training side by side, out/report.html", declare_run},
+    Verb{"verify", "check the theorem catalogue, each identity with its gate and negative control", declare_verify},
+    Verb{"train", "train a model, plain or permuted", declare_train},
+    Verb{"bench", "measure training steps, matrix products, operations", declare_bench},
 };
 
 /// One line for people on stderr, whatever the message held.

@@ -1,3 +1,4 @@
+#include "cli/doctor.h"
 #include "cli/verb.h"
 
 #include "core/allocator.h"
@@ -27,25 +28,28 @@ nlohmann::json findings() {
           {"optional_modules", nlohmann::json::array()}};
 }
 
-void print(const nlohmann::json& found) {
-  const auto line = [](const char* what, const std::string& value) { fmt::print("{:<12}{}\n", what, value); };
-  line("equigrad", found["version"].get<std::string>());
-  line("threads", fmt::format("{}, {}", found["threads_reason"].get<std::string>(), found["pool"].get<std::string>()));
-  line("BLAS", found["blas"].get<std::string>());
-  line("SIMD", found["simd"].get<std::string>());
-  line("memory", fmt::format("limit {:.1f} GiB", found["memory_limit_bytes"].get<double>() / 1073741824.0));
-  line("operations", std::to_string(found["operations"].get<std::size_t>()));
-  line("CUDA", "not built");
-  line("modules", "none");
+} // namespace
+
+std::vector<std::pair<std::string, std::string>> doctor_lines() {
+  return {{"equigrad", EQUIGRAD_VERSION},
+          {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
+          {"BLAS", blas::description()},
+          {"SIMD", simd::target()},
+          {"memory", fmt::format("limit {:.1f} GiB", static_cast<double>(allocator::limit()) / 1073741824.0)},
+          {"operations", std::to_string(registry().size())},
+          {"CUDA", "not built"},
+          {"modules", "none"}};
 }
 
-} // namespace
+void print_doctor(const std::vector<std::pair<std::string, std::string>>& lines) {
+  for (const auto& [what, value] : lines) fmt::print("{:<12}{}\n", what, value);
+  std::fflush(stdout);
+}
 
 Job declare_doctor(CLI::App&, const CommonOptions& common) {
   return [&common]() -> int {
-    const nlohmann::json found = findings();
-    if (common.talks()) print(found);
-    write_json(common, found);
+    if (common.talks()) print_doctor(doctor_lines());
+    write_json(common, findings());
     return done;
   };
 }

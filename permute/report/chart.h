@@ -8,15 +8,15 @@ namespace eg::permute::report {
 
 /// One line of a chart. `dashed` and `width` keep lines apart that lie on each other.
 struct Series {
-  std::string name;
-  std::vector<double> x, y;
+  std::string name = {};
+  std::vector<double> x = {}, y = {};
   bool dashed = false;
   double width = 2.0;
 };
 
 struct Chart {
-  std::string title, x_label, y_label;
-  std::vector<Series> series;
+  std::string title = {}, x_label = {}, y_label = {};
+  std::vector<Series> series = {};
   bool log_y = false; ///< values <= 0 are left out
 };
 

@@ -1,0 +1,31 @@
+#include "cli/interrupt.h"
+
+#include "core/error.h"
+
+#include <csignal>
+
+namespace eg::cli {
+namespace {
+
+std::atomic<bool> stopped{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch lock-free atomics only");
+
+extern "C" void raise_flag(int signal) {
+  if (stopped.exchange(true)) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+} // namespace
+
+const std::atomic<bool>& stop_flag() {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, raise_flag);
+  return stopped;
+}
+
+void throw_if_stopped() {
+  if (stopped) throw Interrupted("interrupted");
+}
+
+} // namespace eg::cli

@@ -1,0 +1,107 @@
+#include "cli/train_flags.h"
+
+#include "core/error.h"
+#include "permute/training.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace eg::cli {
+namespace {
+
+/// What each option means, for --help.
+const std::map<std::string, const char*>& meanings() {
+  static const std::map<std::string, const char*> table = {
+      {"data", "cifar10, cifar10-jpeg, cifar10-records, mnist, fashion-mnist, shapes, or a folder of class folders"},
+      {"data_dir", "Folder with the datasets (default: EQUIGRAD_DATA)"},
+      {"train_limit", "At most that many training images (0: all)"},
+      {"test_limit", "At most that many test images (0: all)"},
+      {"size", "Side to which images of a folder are resized, or side of generated ones (0: as they are)"},
+      {"steps", "Training steps (give this or --epochs)"},
+      {"epochs", "Passes over the training images"},
+      {"batch", "Images a step"},
+      {"dim", "Width of the encoder"},
+      {"layers", "Encoder blocks"},
+      {"heads", "Attention heads"},
+      {"head_dim", "Width of a head (0: dim / heads)"},
+      {"mlp", "Width of the MLP's hidden layer"},
+      {"patch", "Side of a patch in pixels"},
+      {"pooling", "cls or mean"},
+      {"position", "Position embedding: learned, sinusoidal or none"},
+      {"activation", "gelu, gelu_tanh, relu, silu or tanh"},
+      {"pre_norm", "true: x + f(LN x); false: LN(x + f(x))"},
+      {"dropout", "Probability on both residual branches"},
+      {"norm_eps", "Epsilon of LayerNorm"},
+      {"optimizer", "sgd, momentum, nesterov, adam or adamw"},
+      {"lr", "Learning rate"},
+      {"schedule", "constant or cosine"},
+      {"warmup", "Steps of linear warm-up"},
+      {"final_fraction", "Of the learning rate, at the end of a cosine"},
+      {"weight_decay", "On every parameter; decoupled for adamw, added to the gradient otherwise"},
+      {"clip", "Largest joint norm of the gradients (0: no clipping)"},
+      {"label_smoothing", "Share of a label spread over all classes"},
+      {"augment", "Random crops, and flips of colour images"},
+      {"dtype", "f32 or f64"},
+      {"permute", "none, rows, columns or both"},
+      {"key_form", "Which permutations the weights carry: paper, tied, decoupled or residual"},
+      {"key", "Secret key file that P_C is drawn from (default: drawn from the seed, not secret)"},
+      {"twin", "Train the plain model beside the permuted one and report how far they drift apart"},
+      {"drift_every", "Steps between measurements of the drift (0: at the end only)"},
+      {"evaluate_every", "Steps between tests (0: after every epoch)"},
+      {"checkpoint_every", "Steps between checkpoints (0: at the end and when interrupted)"},
+      {"out", "Run folder (default: out/vit)"},
+      {"resume", "Go on from this run folder or checkpoint"},
+  };
+  return table;
+}
+
+std::string flag_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+template <class T> T parse(const std::string& flag, const std::string& text, const char* kind) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+    throw ValueError(fmt::format("{}: '{}' is not {}", flag, text, kind));
+  return value;
+}
+
+nlohmann::json typed(const std::string& flag, const std::string& text, const nlohmann::json& model) {
+  if (model.is_boolean()) {
+    if (text == "true" || text == "1") return true;
+    if (text == "false" || text == "0") return false;
+    throw ValueError(fmt::format("{}: '{}' is neither true nor false", flag, text));
+  }
+  if (model.is_number_integer()) return parse<std::int64_t>(flag, text, "a whole number");
+  if (model.is_number()) return parse<double>(flag, text, "a number");
+  return text;
+}
+
+} // namespace
+
+TrainFlags::TrainFlags(CLI::App& app) : app_(app) {
+  const nlohmann::ordered_json defaults = permute::options_json({});
+  for (const auto& [key, value] : defaults.items()) {
+    if (key == "seed" || key == "variants") continue; // seed is an option of every verb
+    const auto meaning = meanings().find(key);
+    std::string about = meaning != meanings().end() ? meaning->second : "";
+    std::string& slot = values_[key];
+    CLI::Option* option = value.is_boolean() ? app.add_flag(flag_of(key) + "{true}", slot, about)
+                                             : app.add_option(flag_of(key), slot, about);
+    if (!value.is_boolean()) option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
+  }
+}
+
+nlohmann::json TrainFlags::given() const {
+  const nlohmann::ordered_json defaults = permute::options_json({});
+  nlohmann::json found = nlohmann::json::object();
+  for (const auto& [key, text] : values_)
+    if (app_.count(flag_of(key)) > 0) found[key] = typed(flag_of(key), text, nlohmann::json(defaults.at(key)));
+  return found;
+}
+
+} // namespace eg::cli

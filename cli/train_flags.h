@@ -1,0 +1,24 @@
+#pragma once
+// The flags of `train`, made from the options' own JSON form, so that flags, config files and saved configs agree.
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <map>
+#include <string>
+
+namespace eg::cli {
+
+class TrainFlags {
+public:
+  /// Declares --name for every key of permute::options_json, with its default and meaning.
+  explicit TrainFlags(CLI::App& app);
+  /// What was given on the command line, typed as the defaults are. Throws ValueError that names the flag.
+  nlohmann::json given() const;
+
+private:
+  CLI::App& app_;
+  std::map<std::string, std::string> values_; ///< by key; empty where a flag is a switch
+};
+
+} // namespace eg::cli

@@ -1,0 +1,143 @@
+// The main job: what the program runs on, the theorems, a ViT trained plain and permuted side by side, and a report.
+
+#include "cli/doctor.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/verb.h"
+#include "cli/verify_job.h"
+
+#include "data/bytes.h"
+#include "permute/report/run_report.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace eg::cli {
+namespace {
+
+using permute::TrainMode;
+using permute::TrainOptions;
+using permute::TrainRecord;
+
+/// Real images where they are, generated ones where not.
+std::string available_data(const std::string& data_dir) {
+  const std::string folder = data::join_path(data_dir.empty() ? data::default_data_dir() : data_dir, "cifar10");
+  return data::folder_exists(folder) ? "cifar10" : "shapes";
+}
+
+TrainOptions twin_options(const CommonOptions& common, const std::string& data_dir) {
+  TrainOptions options;
+  options.data = available_data(data_dir);
+  options.data_dir = data_dir;
+  options.test_limit = 1000;
+  options.model.patch = 4;
+  options.model.layers = 3;
+  options.model.encoder.dim = 96;
+  options.model.encoder.heads = 3;
+  options.model.encoder.mlp = 192;
+  options.batch = 64;
+  options.optimizer = "adam";
+  options.lr = 1e-3;
+  options.warmup = 20;
+  options.drift_every = 5;
+  options.seed = common.seed;
+  options.variants = {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
+  return options;
+}
+
+void print_variants(const TrainRecord& test) {
+  fmt::print("{:<10} {:>12} {:>10} {:>14}\n", "permuted", "test loss", "accuracy", "drift");
+  for (const permute::VariantValues& v : test.variants)
+    fmt::print("{:<10} {:>12.6f} {:>8.2f} % {:>14}\n", name_of(v.mode), v.loss, 100 * v.accuracy,
+               std::isnan(v.drift) ? "-" : fmt::format("{:.1e}", v.drift));
+  std::fflush(stdout);
+}
+
+/// Trains all variants in step; fills the story.
+void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story, bool show_progress) {
+  const std::atomic<bool>& stop = stop_flag();
+  Progress progress(show_progress);
+  permute::TrainCallbacks told;
+  told.step = [&](const TrainRecord& r) {
+    story.steps.push_back(r);
+    const permute::VariantValues& first = r.variants.front();
+    const permute::VariantValues& last = r.variants.back();
+    progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()),
+                  fmt::format("step {}/{}  loss plain {:.4f}, permuted {:.4f}", r.step, trainer.total_steps(),
+                              first.loss, last.loss));
+  };
+  told.test = [&](const TrainRecord& r) {
+    story.test = r;
+    progress.clear();
+  };
+  const permute::TrainResult result = trainer.run(told, &stop);
+  story.test.variants = result.test;
+  story.test.step = result.steps;
+}
+
+nlohmann::json summary(const permute::report::RunStory& story, const std::string& report) {
+  nlohmann::json variants = nlohmann::json::array();
+  for (const permute::VariantValues& v : story.test.variants)
+    variants.push_back({{"permute", name_of(v.mode)},
+                        {"loss", v.loss},
+                        {"accuracy", v.accuracy},
+                        {"drift", std::isnan(v.drift) ? nlohmann::json() : nlohmann::json(v.drift)}});
+  nlohmann::json json = nlohmann::json::parse(permute::to_json(story.identities));
+  json["training"] = {{"steps", story.test.step}, {"variants", variants}};
+  json["report"] = report;
+  return json;
+}
+
+/// Weights of coupled variants may differ by rounding alone.
+bool drifted(const permute::report::RunStory& story) {
+  for (const permute::VariantValues& v : story.test.variants)
+    if (!std::isnan(v.drift) && !(v.drift < 1e-2)) return true;
+  return false;
+}
+
+} // namespace
+
+Job declare_run(CLI::App& app, const CommonOptions& common) {
+  struct Request {
+    std::string data_dir;
+    std::string out = "out";
+    std::int64_t steps = 200;
+  };
+  auto request = std::make_shared<Request>();
+  app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)");
+  app.add_option("--out", request->out, "Folder for report.html")->capture_default_str();
+  app.add_option("--steps", request->steps, "Training steps")->check(CLI::Range(1, 100000))->capture_default_str();
+  return [request, &common]() -> int {
+    permute::report::RunStory story;
+    story.machine = doctor_lines();
+    if (common.talks()) {
+      print_doctor(story.machine);
+      fmt::print("\n== The theorems ==\n");
+      std::fflush(stdout);
+    }
+    story.identities = verify_all({}, {DType::f64, DType::f32}, !common.quiet);
+    if (common.talks()) print_table(story.identities);
+    TrainOptions options = twin_options(common, request->data_dir);
+    options.steps = request->steps;
+    permute::VitTrainer trainer(options);
+    if (common.talks()) {
+      fmt::print("\n== A ViT on {}, plain and permuted from coupled weights: {} steps of {} images ==\n",
+                 trainer.train_data().name(), trainer.total_steps(), options.batch);
+      std::fflush(stdout);
+    }
+    train_twins(trainer, story, !common.quiet);
+    if (common.talks()) print_variants(story.test);
+    std::filesystem::create_directories(request->out);
+    const std::string report = data::join_path(request->out, "report.html");
+    permute::report::run_report(story, trainer).save(report);
+    if (common.talks()) fmt::print("\nreport: {}\n", report);
+    write_json(common, summary(story, report));
+    return failures(story.identities) == 0 && !drifted(story) ? done : check_failed;
+  };
+}
+
+} // namespace eg::cli

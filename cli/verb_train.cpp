@@ -1,0 +1,113 @@
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/train_flags.h"
+#include "cli/verb.h"
+
+#include "data/json.h"
+#include "permute/training.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace eg::cli {
+namespace {
+
+using permute::TrainOptions;
+using permute::TrainRecord;
+using permute::TrainResult;
+
+std::string values_text(const TrainRecord& record) {
+  std::string text;
+  for (const permute::VariantValues& v : record.variants) {
+    text +=
+        fmt::format("  {}loss {:.4f} accuracy {:.2f} %",
+                    record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "", v.loss, 100 * v.accuracy);
+    if (!std::isnan(v.drift)) text += fmt::format(" drift {:.1e}", v.drift);
+  }
+  return text;
+}
+
+permute::TrainCallbacks callbacks(Progress& progress, std::int64_t total, bool talks) {
+  permute::TrainCallbacks told;
+  told.step = [&progress, total](const TrainRecord& r) {
+    progress.show(static_cast<double>(r.step), static_cast<double>(total),
+                  fmt::format("step {}/{}{}  {:.0f} images/s", r.step, total, values_text(r), r.images_per_s));
+  };
+  told.test = [&progress, talks](const TrainRecord& r) {
+    progress.clear();
+    if (talks) fmt::print("test   step {:>6}{}\n", r.step, values_text(r));
+    std::fflush(stdout);
+  };
+  told.checkpoint = [&progress, talks](const std::string& folder) {
+    progress.clear();
+    if (talks) fmt::print("saved  {}\n", folder);
+    std::fflush(stdout);
+  };
+  return told;
+}
+
+nlohmann::json result_json(const TrainResult& result) {
+  const permute::VariantValues& main = result.test.back();
+  nlohmann::json json = {{"steps", result.steps},
+                         {"loss", main.loss},
+                         {"accuracy", main.accuracy},
+                         {"seconds", result.seconds},
+                         {"images_per_s", result.images_per_s},
+                         {"drift", std::isnan(main.drift) ? nlohmann::json() : nlohmann::json(main.drift)},
+                         {"variants", nlohmann::json::array()}};
+  for (std::size_t v = 0; v < result.test.size(); ++v)
+    json["variants"].push_back(
+        {{"permute", name_of(result.test[v].mode)},
+         {"train_loss", v < result.train.size() ? nlohmann::json(result.train[v].loss) : nlohmann::json()},
+         {"loss", result.test[v].loss},
+         {"accuracy", result.test[v].accuracy}});
+  return json;
+}
+
+int train(const TrainOptions& options, const CommonOptions& common) {
+  const std::atomic<bool>& stop = stop_flag();
+  permute::VitTrainer trainer(options);
+  if (common.talks()) {
+    fmt::print("{}: {} training and {} test images; ViT with {} parameters; {} steps of {} images\n",
+               trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
+               trainer.model(0).parameter_count(), trainer.total_steps(), trainer.options().batch);
+    std::fflush(stdout);
+  }
+  Progress progress(!common.quiet);
+  try {
+    const TrainResult result = trainer.run(callbacks(progress, trainer.total_steps(), common.talks()), &stop);
+    progress.clear();
+    if (common.talks())
+      fmt::print("done in {}: {:.0f} images/s, run folder {}\n", clock_time(result.seconds), result.images_per_s,
+                 trainer.options().out);
+    write_json(common, result_json(result));
+  } catch (const Interrupted& e) {
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(), trainer.options().out));
+  }
+  return done;
+}
+
+} // namespace
+
+Job declare_train(CLI::App& app, const CommonOptions& common) {
+  auto model = std::make_shared<std::string>();
+  auto config = std::make_shared<std::string>();
+  auto flags = std::make_shared<TrainFlags>(app);
+  app.add_option("model", *model, "What to train: vit")->required()->check(CLI::IsMember({"vit"}));
+  app.add_option("--config", *config, "JSON file with options named as the flags ('_' for '-'); flags override it");
+  return [model, config, flags, &common, &app]() -> int {
+    nlohmann::json given = flags->given();
+    if (app.count("--seed") > 0) given["seed"] = common.seed;
+    TrainOptions options;
+    if (given.contains("resume")) options = permute::options_of_run(given["resume"].get<std::string>());
+    if (!config->empty()) permute::apply_options(options, data::read_json(*config), *config);
+    permute::apply_options(options, given, "command line");
+    if (options.out.empty()) options.out = "out/vit";
+    return train(options, common);
+  };
+}
+
+} // namespace eg::cli
