@@ -19,8 +19,9 @@ struct Comparison {
 struct Claim {
   std::vector<Comparison> holds;
   std::string control;
-  std::vector<Comparison> fails; ///< the largest error must exceed the control's bound
-  bool compare_f64 = true;       ///< in f32, also compare with the expected side computed in f64
+  std::vector<Comparison> fails;             ///< the largest error must exceed the control's bound
+  bool compare_f64 = true;                   ///< in f32, also compare with the expected side computed in f64
+  std::map<std::string, std::int64_t> sizes; ///< where they are not those of the options
 
   void equal(std::string what, const Tensor& value, const Tensor& expected) {
     holds.push_back({std::move(what), value, expected, 0.0, false});

@@ -64,6 +64,7 @@ void measure(const Identity& identity, const VerifyOptions& options, VerifyResul
   if (options.dtype == DType::f32 && claim.compare_f64 && identity.gate == Gate::one_pass)
     compare_with_f64(identity, options, claim, worst);
   const Worst control = worst_of(claim.fails);
+  for (const auto& [name, value] : claim.sizes) result.sizes[name] = value;
   result.error = worst.error;
   result.detail = worst.what;
   result.control.what = claim.control;
