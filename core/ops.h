@@ -68,6 +68,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma = {}, const Tensor& beta 
 /// softmax(scale Q K^T) V per leading index: q [..., Tq, D], k [..., Tk, D], v [..., Tk, Dv]. scale 0 means 1/sqrt(D).
 /// Tiled: the scores never reach memory.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale = 0.0);
+/// The same for all heads of a packed projection: qkv [..., T, 3 heads D], for each token its queries, keys and values,
+/// head by head -> [..., T, heads D]. Nothing is transposed or copied: the way for models.
+Tensor attention_qkv(const Tensor& qkv, std::int64_t heads, double scale = 0.0);
 /// The same through ops that can be seen, with S.
 struct AttentionParts {
   Tensor scores; ///< S = softmax(scale Q K^T) [..., Tq, Tk]

@@ -36,6 +36,16 @@
   X(matmul)                                                                                                            \
   X(linear)                                                                                                            \
   X(linear_gelu)                                                                                                       \
+  X(softmax)                                                                                                           \
+  X(softmax_backward)                                                                                                  \
+  X(log_softmax)                                                                                                       \
+  X(log_softmax_backward)                                                                                              \
+  X(layer_norm)                                                                                                        \
+  X(layer_norm_backward)                                                                                               \
+  X(scaled_dot_product_attention)                                                                                      \
+  X(scaled_dot_product_attention_backward)                                                                             \
+  X(attention_qkv)                                                                                                     \
+  X(attention_qkv_backward)                                                                                            \
   X(reshape)                                                                                                           \
   X(transpose)                                                                                                         \
   X(permute)                                                                                                           \

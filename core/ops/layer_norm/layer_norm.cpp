@@ -1,0 +1,138 @@
+// y = (x - mean) rstd gamma + beta over the last axis, rstd = 1 / sqrt(var + eps).
+
+#include "core/call.h"
+#include "core/ops.h"
+#include "core/ops/layer_norm/kernels.h"
+#include "core/ops/list.h"
+#include "core/ops/row_tools.h"
+#include "core/parallel.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg {
+namespace {
+
+std::vector<TensorSpec> infer(const OpArgs& args) {
+  check_all_floating(args);
+  check_rank_at_least(args, 0, 1);
+  const Shape features = {args.in[0].shape()[-1]};
+  for (const std::size_t i : {1U, 2U})
+    if (args.given(i)) check_shape(args, i, features);
+  if (const double eps = args.attrs.real("eps"); !(eps >= 0.0))
+    throw ValueError(fmt::format("layer_norm: eps must not be negative, it is {}", eps));
+  return {{args.in[0].shape(), args.in[0].dtype()}};
+}
+
+template <class T> void forward_as(const OpArgs& args, Tensor& out) {
+  const Tensor x = packed(args.in[0]);
+  const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
+  const Tensor beta = args.given(2) ? packed(args.in[2]) : Tensor{};
+  if (x.numel() == 0) return;
+  const std::int64_t n = x.shape()[-1];
+  const T* from = x.data<T>();
+  T* to = out.mutable_data<T>("layer_norm");
+  const auto eps = static_cast<T>(args.attrs.real("eps"));
+  const std::int64_t grain = parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T)));
+  parallel::for_each(x.numel() / n, grain, [&](std::int64_t begin, std::int64_t end) {
+    layer_norm_kernels::run(
+        layer_norm_kernels::Forward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
+                                       beta.defined() ? beta.data<T>() : nullptr, to + begin * n, end - begin, n, eps});
+  });
+}
+
+void forward(const OpArgs& args, std::span<Tensor> out) {
+  visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out[0]); });
+}
+
+Gradients rule(const VjpArgs& args) {
+  const Tensor gamma = args.given(1) ? args.in[1] : Tensor{};
+  const bool parameters = args.wants(1) || args.wants(2);
+  const std::vector<Tensor> all = call(layer_norm_backward_op, {args.in[0], gamma, args.grad[0]},
+                                       {{"eps", args.attrs.real("eps")}, {"parameters", parameters}});
+  Gradients gradients(3);
+  for (std::size_t i = 0; i < 3; ++i)
+    if (args.wants(i)) gradients[i] = all[i];
+  return gradients;
+}
+
+std::vector<Tensor> reference(const OpArgs& args) {
+  Tensor result = reference_output(args.in[0].shape());
+  const std::int64_t n = args.in[0].shape()[-1];
+  const std::int64_t rows = n > 0 ? args.in[0].numel() / n : 0;
+  const double* x = values(args.in[0]);
+  double* y = values(result);
+  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    double mean = 0;
+    for (std::int64_t j = 0; j < n; ++j) mean += x[j] / static_cast<double>(n);
+    double variance = 0;
+    for (std::int64_t j = 0; j < n; ++j) variance += (x[j] - mean) * (x[j] - mean) / static_cast<double>(n);
+    const double rstd = 1.0 / std::sqrt(variance + args.attrs.real("eps"));
+    for (std::int64_t j = 0; j < n; ++j) {
+      const double gamma = args.given(1) ? values(args.in[1])[j] : 1.0;
+      const double beta = args.given(2) ? values(args.in[2])[j] : 0.0;
+      y[j] = (x[j] - mean) * rstd * gamma + beta;
+    }
+  }
+  return {result};
+}
+
+std::vector<Sample> samples(DType dtype) {
+  const auto x = [&](const Shape& shape, std::uint64_t tag) { return sample_normal(shape, dtype, tag, 2.0, 0.5); };
+  const auto gamma = [&](std::int64_t n, std::uint64_t tag) { return sample_normal({n}, dtype, tag, 0.5, 1.5); };
+  const auto beta = [&](std::int64_t n, std::uint64_t tag) { return sample_normal({n}, dtype, tag, 1.0, -0.3); };
+  return {{{x({5, 7}, 1), gamma(7, 2), beta(7, 3)}, {}, "gamma and beta"},
+          {{x({3, 65}, 4), gamma(65, 5), beta(65, 6)}, {{"eps", 0.1}}, "65 features, another eps"},
+          {{x({2, 3, 33}, 7)}, {}, "neither gamma nor beta"},
+          {{x({4, 6}, 8), gamma(6, 9)}, {}, "gamma alone"},
+          {{x({4, 6}, 10), {}, beta(6, 11)}, {}, "beta alone"},
+          {{scattered(x({4, 9}, 12)), scattered(gamma(9, 13)), scattered(beta(9, 14))}, {}, "strided views"},
+          {{x({4, 1}, 15), gamma(1, 16), beta(1, 17)}, {}, "one feature"},
+          {{x({0, 5}, 18), gamma(5, 19), beta(5, 20)}, {}, "no rows"},
+          {{x({3, 0}, 21), gamma(0, 22), beta(0, 23)}, {}, "no features"}};
+}
+
+std::vector<Refusal> refuses() {
+  const Tensor x = Tensor::ones({4, 3});
+  return {{{x, Tensor::ones({4})}, {}, "layer_norm: gamma must be [3], it is [4]"},
+          {{x, Tensor::ones({3}), Tensor::ones({1, 3})}, {}, "layer_norm: beta must be [3], it is [1, 3]"},
+          {{Tensor::ones({})}, {}, "at least 1 axes"},
+          {{Tensor::ones({4, 3}, DType::i64)}, {}, "must be f32 or f64"},
+          {{x, Tensor::ones({3}, DType::f64)}, {}, "different types"},
+          {{x}, {{"eps", -1.0}}, "eps must not be negative"}};
+}
+
+std::vector<Symmetry> symmetries(const Sample& sample) {
+  std::vector<Symmetry> all;
+  const int rank = sample.in[0].rank();
+  for (int axis = 0; axis + 1 < rank; ++axis)
+    if (sample.in[0].shape()[axis] >= 2)
+      all.push_back({fmt::format("rows, axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
+  if (sample.in[0].shape()[-1] >= 2)
+    all.push_back({"columns", {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)}});
+  return all;
+}
+
+} // namespace
+
+constinit const OpDef layer_norm_op = row({
+    .name = "layer_norm",
+    .math = "y = (x - mean(x)) / sqrt(var(x) + eps) * gamma + beta over the last axis, var = mean((x - mean(x))^2)",
+    .inputs = {{"x"}, {"gamma", true}, {"beta", true}},
+    .attributes = {attr_real("eps", 1e-5, "added to the variance")},
+    .infer = infer,
+    .cpu = forward,
+    .saves = saves::in(0) | saves::in(1),
+    .vjp = rule,
+    .reference = reference,
+    .samples = samples,
+    .refuses = refuses,
+    .symmetries = symmetries,
+    .work = elementwise_work<8>,
+});
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+  return call1(layer_norm_op, {x, gamma, beta}, {{"eps", eps}});
+}
+
+} // namespace eg

@@ -1,0 +1,59 @@
+#include "core/allocator.h"
+#include "core/ops/softmax/kernels.h"
+#include "core/parallel.h"
+
+#include <algorithm>
+
+namespace eg::softmax_kernels {
+namespace {
+
+/// Columns gathered at a time: one cache line of f32.
+constexpr std::int64_t columns_at_once = 16;
+
+template <class T>
+void gather_columns(const T* from, T* to, std::int64_t columns, std::int64_t n, std::int64_t stride) {
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t c = 0; c < columns; ++c) to[c * n + j] = from[j * stride + c];
+}
+
+template <class T>
+void scatter_columns(const T* from, T* to, std::int64_t columns, std::int64_t n, std::int64_t stride) {
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t c = 0; c < columns; ++c) to[j * stride + c] = from[c * n + j];
+}
+
+} // namespace
+
+template <class T> void along_axis(RowsKernel<T> kernel, const AxisSplit& split, const T* a, const T* b, T* out) {
+  const std::int64_t n = split.extent;
+  if (split.outer * n * split.inner == 0) return;
+  const std::int64_t row_bytes = n * static_cast<std::int64_t>(sizeof(T));
+  if (split.inner == 1) {
+    parallel::for_each(split.outer, parallel::grain_for_bytes(row_bytes), [&](std::int64_t begin, std::int64_t end) {
+      kernel(a + begin * n, b ? b + begin * n : nullptr, out + begin * n, end - begin, n);
+    });
+    return;
+  }
+  const std::int64_t blocks = (split.inner + columns_at_once - 1) / columns_at_once;
+  const std::int64_t grain = parallel::grain_for_bytes(row_bytes * columns_at_once);
+  parallel::for_each(split.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t panel = columns_at_once * n;
+    const auto scratch = allocator::allocate(static_cast<std::size_t>(panel * 2) * sizeof(T));
+    T* const first = reinterpret_cast<T*>(scratch.get());
+    T* const second = first + panel;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t column = i % blocks * columns_at_once;
+      const std::int64_t columns = std::min(columns_at_once, split.inner - column);
+      const std::int64_t offset = i / blocks * n * split.inner + column;
+      gather_columns(a + offset, first, columns, n, split.inner);
+      if (b) gather_columns(b + offset, second, columns, n, split.inner);
+      kernel(first, second, first, columns, n);
+      scatter_columns(first, out + offset, columns, n, split.inner);
+    }
+  });
+}
+
+template void along_axis<float>(RowsKernel<float>, const AxisSplit&, const float*, const float*, float*);
+template void along_axis<double>(RowsKernel<double>, const AxisSplit&, const double*, const double*, double*);
+
+} // namespace eg::softmax_kernels
