@@ -1,0 +1,166 @@
+#include "core/op_reference.h"
+
+#include "core/registry.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+
+namespace eg {
+namespace {
+
+std::string_view word_of(AttrKind kind) {
+  switch (kind) {
+  case AttrKind::boolean:
+    return "bool";
+  case AttrKind::integer:
+    return "integer";
+  case AttrKind::real:
+    return "real";
+  case AttrKind::integers:
+    return "integers";
+  case AttrKind::text:
+    return "text";
+  }
+  return "";
+}
+
+std::string default_of(const AttrSpec& spec) {
+  if (spec.required) return "required";
+  switch (spec.kind) {
+  case AttrKind::boolean:
+    return spec.number != 0.0 ? "true" : "false";
+  case AttrKind::integer:
+    return fmt::format("{}", static_cast<std::int64_t>(spec.number));
+  case AttrKind::real:
+    return fmt::format("{:g}", spec.number);
+  case AttrKind::integers:
+    return "[]";
+  case AttrKind::text:
+    return fmt::format("\"{}\"", spec.text);
+  }
+  return "";
+}
+
+class Writer {
+public:
+  template <class... Args> void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += '\n';
+  }
+  std::string take() { return std::move(text_); }
+
+private:
+  std::string text_;
+};
+
+std::string joined(const std::vector<std::string>& words, std::string_view none) {
+  if (words.empty()) return std::string(none);
+  std::string text = words[0];
+  for (std::size_t i = 1; i < words.size(); ++i) text += ", " + words[i];
+  return text;
+}
+
+std::string inputs_of(const OpDef& op) {
+  std::vector<std::string> words;
+  for (const InputSpec& input : op.inputs)
+    words.push_back(fmt::format("`{}`{}", input.name,
+                                op.variadic      ? " (one or more)"
+                                : input.optional ? " (optional)"
+                                                 : ""));
+  return joined(words, "none");
+}
+
+std::string outputs_of(const OpDef& op) {
+  std::vector<std::string> words;
+  for (const std::string_view output : op.outputs) words.push_back(fmt::format("`{}`", output));
+  return joined(words, "none");
+}
+
+std::string saved_by(const OpDef& op) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    if ((op.saves & saves::in(static_cast<int>(i))) != 0) words.push_back(fmt::format("`{}`", op.inputs[i].name));
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    if ((op.saves & saves::out(static_cast<int>(i))) != 0) words.push_back(fmt::format("`{}`", op.outputs[i]));
+  return joined(words, "nothing but shapes");
+}
+
+std::string leg_text(const OpDef& op, const Leg& leg) {
+  const bool input = leg.side == Leg::Side::in;
+  const auto i = static_cast<std::size_t>(leg.index);
+  const std::string name =
+      input ? op.variadic ? fmt::format("{}[{}]", op.inputs[0].name, i) : std::string(op.inputs[i].name)
+            : std::string(op.outputs[i]);
+  return fmt::format("{} axis {}", name, leg.axis);
+}
+
+std::string symmetry_text(const OpDef& op, const Symmetry& symmetry) {
+  std::vector<std::string> words;
+  for (const Leg& leg : symmetry.legs) words.push_back(leg_text(op, leg));
+  for (const int input : symmetry.values)
+    words.push_back(fmt::format("values of {} relabelled", op.inputs[static_cast<std::size_t>(input)].name));
+  return joined(words, "");
+}
+
+/// The symmetries of the sample that shows the most of them, with its shapes.
+void write_symmetries(Writer& out, const OpDef& op) {
+  if (op.symmetries == nullptr) return out.line("- Symmetries: none: {}", op.no_symmetry);
+  std::vector<Symmetry> best;
+  std::string shapes;
+  for (const Sample& sample : op.samples(DType::f64)) {
+    std::vector<Symmetry> list = op.symmetries(sample);
+    if (list.size() <= best.size()) continue;
+    best = std::move(list);
+    std::vector<std::string> words;
+    for (std::size_t i = 0; i < sample.in.size(); ++i)
+      if (sample.in[i].defined())
+        words.push_back(fmt::format("{} {}", op.inputs[op.variadic ? 0 : i].name, sample.in[i].shape().str()));
+    shapes = joined(words, "");
+  }
+  out.line("- Symmetries, for {}:", shapes);
+  for (const Symmetry& symmetry : best) out.line("  - {}: {}", symmetry.name, symmetry_text(op, symmetry));
+}
+
+void write_attributes(Writer& out, const OpDef& op) {
+  if (op.attributes.size() == 0) return;
+  out.line("- Attributes:");
+  for (const AttrSpec& spec : op.attributes)
+    out.line("  - `{}` ({}, {}): {}", spec.name, word_of(spec.kind),
+             spec.required ? "required" : "default " + default_of(spec), spec.doc);
+}
+
+void write_row(Writer& out, const OpDef& op) {
+  out.line("\n## {}\n", op.name);
+  out.line("    {}\n", op.math);
+  out.line("- Inputs: {}", inputs_of(op));
+  out.line("- Outputs: {}{}", outputs_of(op), op.view != nullptr ? " (a view where strides allow)" : "");
+  write_attributes(out, op);
+  if (op.vjp != nullptr)
+    out.line("- Gradient: yes; the tape keeps {}", saved_by(op));
+  else
+    out.line("- Gradient: none: {}", op.no_gradient);
+  write_symmetries(out, op);
+}
+
+} // namespace
+
+std::string op_reference_markdown() {
+  std::vector<const OpDef*> rows(registry().begin(), registry().end());
+  std::sort(rows.begin(), rows.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+  Writer out;
+  out.line("# Operations\n");
+  out.line("Written from the registry by the unit test `core_op_reference`; run it with EQUIGRAD_WRITE_DOCS=1 after a "
+           "row has changed.\n");
+  out.line("A symmetry says: the same permutation applied to all the axes named moves inputs to inputs and outputs to "
+           "outputs, forward and\nin every gradient. Values that are indices along the permuted axis are relabelled "
+           "with the inverse.\n");
+  out.line("{} rows:\n", rows.size());
+  std::string names;
+  for (const OpDef* op : rows) names += fmt::format("{}[{}](#{})", names.empty() ? "" : ", ", op->name, op->name);
+  out.line("{}", names);
+  for (const OpDef* op : rows) write_row(out, *op);
+  return out.take();
+}
+
+} // namespace eg

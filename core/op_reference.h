@@ -1,0 +1,12 @@
+#pragma once
+// The op reference of the documentation, rendered from the registry.
+
+#include <string>
+
+namespace eg {
+
+/// docs/ops.md: a table of all rows, then for each its mathematics, inputs, attributes with defaults, outputs, what the
+/// tape keeps, its gradient or why it has none and its permutation symmetries.
+std::string op_reference_markdown();
+
+} // namespace eg
