@@ -20,7 +20,7 @@
 // (HWY_SCALAR), where operations across lanes do not exist: use Load, Store, arithmetic, and SumOfLanes/MaxOfLanes.
 //
 // Below are the functions that Highway's own contrib/math gets wrong for NaN and infinities or does not have. All take
-// float and double vectors; a NaN gives a NaN. Errors in ULP are measured in tests/unit/core_simd_math_test.cpp.
+// float and double vectors; a NaN gives a NaN. Errors in ULP are measured in tests/unit/core_pointwise_test.cpp.
 
 #ifndef EQUIGRAD_SIMD_TARGETS
 #define EQUIGRAD_SIMD_TARGETS
@@ -164,11 +164,24 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Exp(D d, V x) {
       d, detail::AtMost(detail::AtLeast(x, hn::Set(d, Format::exp_least)), hn::Set(d, Format::exp_most)));
 }
 
-/// 1 / (1 + e^-x)
-template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Sigmoid(D d, V x) {
+/// s = 1 / (1 + e^-x) and 1 - s, both without cancellation, from e^-|x|.
+template <class V> struct Logistic {
+  V s;
+  V complement;
+};
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED Logistic<V> LogisticPair(D d, V x) {
+  using Format = detail::FloatFormat<LaneOf<D>>;
   const V one = detail::Constant(d, 1.0);
-  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+  const V a = detail::AtMost(hn::Abs(x), hn::Set(d, -Format::exp_least));
+  const V e = detail::ExpInRange(d, hn::Neg(a));
+  const V larger = hn::Div(one, hn::Add(one, e));
+  const V smaller = hn::Mul(e, larger);
+  const auto negative = hn::Lt(x, hn::Zero(d));
+  return {hn::IfThenElse(negative, smaller, larger), hn::IfThenElse(negative, larger, smaller)};
 }
+
+/// 1 / (1 + e^-x)
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Sigmoid(D d, V x) { return LogisticPair(d, x).s; }
 
 /// tanh x = e / (e + 2) with e = exp(2|x|) - 1, so that small x lose nothing.
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Tanh(D d, V x) {
@@ -240,28 +253,27 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Log(D d, V x) {
 
 namespace detail {
 
-// erfc(z) / 2 = exp(-z^2) t G(1 - 2t) with t = 1 / (1 + z/K): G is smooth on [-1, 1], so one polynomial serves all z >=
-// 0 with a small relative error (the mapping is that of Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x)
-// exp(x^2) erfc x", Math. Comp. 36, 1981; the coefficients are this project's: docs/numerics/coefficients.py).
+// erfc(z) / 2 = exp(-z^2) t G(1 - t) with t = 1 / (1 + z/K): G is smooth on [0, 1], so one polynomial serves all z >= 0
+// with a small relative error, and powers of 1 - t make it best near z = 0 (the mapping is that of Shepherd and
+// Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36, 1981; the coefficients are this
+// project's: docs/numerics/coefficients.py).
 template <class T> struct NormalFormat;
 template <> struct NormalFormat<float> {
-  static constexpr double pole = 3.0;
+  static constexpr double pole = 2.5;
   static constexpr float most = 14.5F; // exp(-most^2 / 2) is 0
-  static constexpr float g[] = {0.179001151013782F,     -0.147232410328835F,   0.098371405447032F,
-                                -0.0517444299942691F,   0.0199211951456698F,   -0.00447281979201176F,
-                                -0.000202838123745095F, 0.000513099918047624F, -0.0000830743917824775F,
-                                -0.000055601525544015F};
+  static constexpr float g[] = {0.500000001F,  -0.910474147F, 0.804059326F,    -0.233498482F,  -0.133514268F,
+                                0.0616232933F, 0.0487026297F, 2.50143158e-06F, -0.0405540714F, 0.0165104368F};
 };
 template <> struct NormalFormat<double> {
-  static constexpr double pole = 3.75;
+  static constexpr double pole = 2.5;
   static constexpr double most = 38.7;
   static constexpr double g[] = {
-      0.145589721275038544,     -0.1278322102203879291,   0.09817585669623197227,    -0.06539603882769194855,
-      0.03720827320458751895,   -0.01759405349041140709,  0.006549170480342833593,   -0.001671450673340990953,
-      0.0001315117615822300445, 0.0001059764267221050825, -0.0000464863533000710298, 1.41244249566688218e-6,
-      4.996619192010394498e-6,  -1.186825908897825715e-6, -4.394876932811198303e-7,  2.198728002866167723e-7,
-      3.854191989198231239e-8,  -3.370796132867045301e-8, -4.490168613241582108e-9,  4.075555518870466575e-9,
-      6.63218397047964954e-10,  -1.609196471549034607e-10};
+      0.4999999999999999992,   -0.9104739588693897684,   0.8040520822610191569,   -0.2333967052138994767,
+      -0.1341701507157366504,  0.06356986850470826448,   0.04746394557666262222,  -0.007865343948653884027,
+      -0.0185136392320153095,  -0.004819004243051227215, 0.001934281831272858569, 0.01420058123249013069,
+      -0.03575790054842856642, 0.1078837021515351745,    -0.2615191910621693286,  0.5015923674074328945,
+      -0.7765140859343556648,  0.9559226255916266607,    -0.9203901414559285656,  0.6774123569075775507,
+      -0.3661290576418895802,  0.1359523147950081881,    -0.0307905231803217378,  0.003193492497713754807};
 };
 
 } // namespace detail
@@ -282,9 +294,9 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED Normal<V> NormalCdf(D d,
   if constexpr (sizeof(T) == 8) { // what was rounded away in a^2
     bell = hn::NegMulAdd(bell, hn::Mul(detail::Constant(d, 0.5), hn::MulSub(a, a, square)), bell);
   }
-  const V t = hn::Div(one, hn::MulAdd(a, detail::Constant(d, 0.70710678118654752440 / Format::pole), one));
-  const V s = hn::NegMulAdd(t, detail::Constant(d, 2.0), one);
-  const V tail = hn::Mul(hn::Mul(bell, t), detail::Polynomial(d, s, Format::g));
+  const V w = hn::Mul(a, detail::Constant(d, 0.70710678118654752440 / Format::pole));
+  const V t = hn::Div(one, hn::Add(one, w));
+  const V tail = hn::Mul(hn::Mul(bell, t), detail::Polynomial(d, hn::Mul(w, t), Format::g));
   return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail)), bell};
 }
 

@@ -37,16 +37,16 @@ inline constexpr double gelu_root = 0.79788456080286535588; // sqrt(2/pi)
 inline constexpr double gelu_cubic = 0.044715;
 
 /// sigmoid(2u) = (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3): no cancellation for negative x.
-template <class D, class V> HWY_INLINE V GeluTanhGate(D d, V x, V square) {
+template <class D, class V> HWY_INLINE Logistic<V> GeluTanhGate(D d, V x, V square) {
   const V twice_u =
       hn::Mul(x, hn::MulAdd(square, Constant(d, 2.0 * gelu_root * gelu_cubic), Constant(d, 2.0 * gelu_root)));
-  return Sigmoid(d, twice_u);
+  return LogisticPair(d, twice_u);
 }
 
 } // namespace detail
 
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V GeluTanh(D d, V x) {
-  return hn::Mul(x, detail::GeluTanhGate(d, x, hn::Mul(x, x)));
+  return hn::Mul(x, detail::GeluTanhGate(d, x, hn::Mul(x, x)).s);
 }
 
 /// g (s + 2 x s (1 - s) u'), s = sigmoid(2u). Beyond |x| = 30 the slope is 0 or 1, and x^3 could overflow.
@@ -54,19 +54,19 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V GeluTanhBackward(D d, 
   const V most = detail::Constant(d, 30.0);
   const V c = detail::AtMost(detail::AtLeast(x, hn::Neg(most)), most);
   const V square = hn::Mul(c, c);
-  const V s = detail::GeluTanhGate(d, c, square);
+  const Logistic<V> gate = detail::GeluTanhGate(d, c, square);
   const V twice_slope = hn::MulAdd(square, detail::Constant(d, 6.0 * detail::gelu_root * detail::gelu_cubic),
                                    detail::Constant(d, 2.0 * detail::gelu_root));
-  const V bump = hn::NegMulAdd(s, s, s);
-  return hn::Mul(g, hn::MulAdd(hn::Mul(c, twice_slope), bump, s));
+  const V bump = hn::Mul(gate.s, gate.complement);
+  return hn::Mul(g, hn::MulAdd(hn::Mul(c, twice_slope), bump, gate.s));
 }
 
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Silu(D d, V x) { return hn::Mul(x, Sigmoid(d, x)); }
 
 /// g s (1 + x (1 - s))
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SiluBackward(D d, V x, V g) {
-  const V s = Sigmoid(d, x);
-  return hn::Mul(g, hn::MulAdd(hn::Mul(x, s), hn::Sub(detail::Constant(d, 1.0), s), s));
+  const Logistic<V> l = LogisticPair(d, x);
+  return hn::Mul(g, hn::MulAdd(hn::Mul(x, l.s), l.complement, l.s));
 }
 
 /// g s (1 - s)

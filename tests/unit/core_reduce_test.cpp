@@ -1,0 +1,112 @@
+// Reductions against long double, and dropout against its definition.
+
+#include "core/call.h"
+#include "core/ops.h"
+#include "core/ops/list.h"
+#include "core/parallel.h"
+
+#include <cmath>
+#include <doctest/doctest.h>
+
+using eg::DType;
+using eg::Shape;
+using eg::Tensor;
+
+namespace {
+
+/// Sum over the middle of [outer, extent, inner] in long double.
+template <class T> long double exact_sum(const Tensor& x, std::int64_t extent, std::int64_t inner, std::int64_t place) {
+  long double sum = 0.0L;
+  const T* first = x.data<T>() + place / inner * extent * inner + place % inner;
+  for (std::int64_t e = 0; e < extent; ++e) sum += static_cast<long double>(first[e * inner]);
+  return sum;
+}
+
+/// Largest error of sum(x, {1}) in units of eps * (sum of |x|): the condition of the sum is taken out.
+template <class T> double sum_error(std::int64_t outer, std::int64_t extent, std::int64_t inner) {
+  const Tensor x = eg::random_uniform({outer, extent, inner}, {1, 5}, 0.0, 1.0, eg::dtype_of<T>);
+  const Tensor y = eg::sum(x, {1});
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < y.numel(); ++i) {
+    const long double exact = exact_sum<T>(x, extent, inner, i);
+    const auto error = std::abs(static_cast<long double>(y.data<T>()[i]) - exact) / exact;
+    worst = std::max(worst, static_cast<double>(error) / static_cast<double>(std::numeric_limits<T>::epsilon()));
+  }
+  return worst;
+}
+
+} // namespace
+
+TEST_CASE("sums of many terms are good to a few units in the last place") {
+  CHECK(sum_error<float>(1, 3000001, 1) <= 4.0);
+  CHECK(sum_error<float>(7, 1000, 1) <= 4.0);
+  CHECK(sum_error<float>(1, 41600, 33) <= 8.0);
+  CHECK(sum_error<float>(3, 100, 130) <= 6.0);
+  CHECK(sum_error<float>(2, 5, 4100) <= 4.0);
+  CHECK(sum_error<double>(1, 3000001, 1) <= 4.0);
+  CHECK(sum_error<double>(1, 41600, 3) <= 8.0);
+}
+
+TEST_CASE("sum and mean take any axes") {
+  const Tensor x = eg::random_normal({3, 4, 5, 6}, {2, 7}, 0.5, 1.0, DType::f64);
+  CHECK(eg::sum(x).shape() == Shape{});
+  CHECK(eg::sum(x, {}, true).shape() == Shape{1, 1, 1, 1});
+  CHECK(eg::sum(x, {-1, 1}).shape() == Shape{3, 5});
+  CHECK(eg::mean(x, {0, 2}, true).shape() == Shape{1, 4, 1, 6});
+  const Tensor by_steps = eg::sum(eg::sum(eg::sum(x, {3}), {1}), {0});
+  CHECK(eg::relative_error(eg::sum(x, {0, 1, 3}), by_steps) < 1e-14);
+  CHECK(eg::relative_error(eg::sum(x.transpose(0, 3), {1}), eg::sum(x, {1}).transpose(0, 2)) < 1e-14);
+  CHECK(eg::relative_error(eg::mean(x, {0, 3}) * 18.0, eg::sum(x, {0, 3})) < 1e-14);
+  CHECK(eg::sum(Tensor::zeros({0, 3}), {0}).to_vector<float>() == std::vector<float>{0, 0, 0});
+  CHECK(eg::sum(Tensor::zeros({0})).item() == 0.0);
+  CHECK(std::isnan(eg::mean(Tensor::zeros({0})).item()));
+  CHECK(eg::relative_error(eg::sum_to(x, {5, 1}), eg::sum(x, {0, 1, 3}).reshape({5, 1})) < 1e-14);
+  CHECK(eg::same_bits(eg::sum_to(x, x.shape()), x));
+}
+
+TEST_CASE("sums are the same bits for any number of threads") {
+  const Tensor x = eg::random_normal({1000, 2100}, {4, 9});
+  eg::parallel::set_threads(1);
+  const Tensor columns = eg::sum(x, {0}), rows = eg::sum(x, {1}), all = eg::sum(x);
+  eg::parallel::set_threads(3);
+  CHECK(eg::same_bits(eg::sum(x, {0}), columns));
+  CHECK(eg::same_bits(eg::sum(x, {1}), rows));
+  CHECK(eg::same_bits(eg::sum(x), all));
+  eg::parallel::set_threads(0);
+}
+
+TEST_CASE("max and argmax find the first of equals and put NaN first") {
+  const Tensor x = Tensor::from<float>({1, 5, 5, 2, 9, -1, 9, 9}, {2, 4});
+  CHECK(eg::max(x, 1).to_vector<float>() == std::vector<float>{5, 9});
+  CHECK(eg::argmax(x, 1).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
+  CHECK(eg::argmax(x, 0, true).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0, 1, 1});
+  const float nan = std::nanf("");
+  const Tensor y = Tensor::from<float>({1, nan, 7}, {3});
+  CHECK(std::isnan(eg::max(y, 0).item()));
+  CHECK(eg::argmax(y, 0).item() == 1.0);
+}
+
+TEST_CASE("dropout keeps what its key says, whatever the layout and the number of threads") {
+  const eg::RandomKey key{77, 0xFFFFFFFF00000003U};
+  const Tensor x = eg::random_normal({257, 129}, {6, 1});
+  const double p = 0.3;
+  const Tensor y = eg::dropout(x, p, key);
+  const float scale = static_cast<float>(1.0 / (1.0 - p));
+  std::int64_t dropped = 0;
+  bool agrees = true;
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const bool kept = eg::uniform_at(key, static_cast<std::uint64_t>(i)) >= p;
+    dropped += kept ? 0 : 1;
+    agrees = agrees && y.data<float>()[i] == (kept ? x.data<float>()[i] * scale : 0.0F);
+  }
+  CHECK(agrees);
+  const auto share = static_cast<double>(dropped) / static_cast<double>(x.numel());
+  CHECK(std::abs(share - p) < 0.01);
+  eg::parallel::set_threads(1);
+  CHECK(eg::same_bits(eg::dropout(x, p, key), y));
+  eg::parallel::set_threads(0);
+  CHECK(eg::same_bits(eg::dropout(x.transpose().clone().transpose(), p, key), y));
+  CHECK(eg::same_bits(eg::dropout(x, 0.0, key), x));
+  CHECK_FALSE(eg::same_bits(eg::dropout(x, p, key.fold(1)), y));
+  CHECK_THROWS_WITH_AS(eg::dropout(x, 1.0, key), "dropout: p must be in [0, 1), it is 1", eg::ValueError);
+}
