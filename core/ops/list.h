@@ -46,6 +46,8 @@
   X(scaled_dot_product_attention_backward)                                                                             \
   X(attention_qkv)                                                                                                     \
   X(attention_qkv_backward)                                                                                            \
+  X(cross_entropy)                                                                                                     \
+  X(cross_entropy_backward)                                                                                            \
   X(reshape)                                                                                                           \
   X(transpose)                                                                                                         \
   X(permute)                                                                                                           \

@@ -1,0 +1,90 @@
+#include "core/ops/cross_entropy/kernels.h"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/cross_entropy/cross_entropy_simd.cpp"
+#include "core/ops/softmax/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg {
+namespace HWY_NAMESPACE {
+namespace {
+
+using cross_entropy_kernels::RowGradient;
+using cross_entropy_kernels::RowLoss;
+
+/// sum_j (x_j - shift), from differences so that large logits lose nothing.
+template <class T> HWY_INLINE T RowShiftedSum(const T* x, std::size_t n, T shift) {
+  const RowTag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto offset = hn::Set(d, shift);
+  auto s0 = hn::Zero(d), s1 = s0;
+  std::size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    s0 = hn::Add(s0, hn::Sub(hn::LoadU(d, x + i), offset));
+    s1 = hn::Add(s1, hn::Sub(hn::LoadU(d, x + i + lanes), offset));
+  }
+  for (; i < n; i += lanes) {
+    const std::size_t left = n - i < lanes ? n - i : lanes;
+    s0 = hn::Add(s0, hn::IfThenElseZero(hn::FirstN(d, left), hn::Sub(LoadUpTo(d, x + i, left), offset)));
+  }
+  return LaneSum(d, hn::Add(s0, s1));
+}
+
+template <class T> RowLoss<T> Loss(const T* logits, std::int64_t classes, std::int64_t label, T smoothing) {
+  const auto n = static_cast<std::size_t>(classes);
+  const T largest = RowMax(logits, n);
+  const T log_total = std::log(RowExpSum<false>(logits, static_cast<T*>(nullptr), n, largest));
+  T loss = (T{1} - smoothing) * (log_total - (logits[label] - largest));
+  if (smoothing != T{0}) loss += smoothing * (log_total - RowShiftedSum(logits, n, largest) / static_cast<T>(classes));
+  return {loss, largest + log_total};
+}
+
+template <class T>
+void Gradient(const T* logits, T* d, std::int64_t classes, std::int64_t label, const RowGradient<T>& row) {
+  const T spread = row.weight * row.smoothing / static_cast<T>(classes);
+  RowExpAffine(logits, d, static_cast<std::size_t>(classes), row.lse, row.weight + row.dlse, -spread);
+  d[label] -= row.weight * (T{1} - row.smoothing);
+}
+
+RowLoss<float> LossF32(const float* x, std::int64_t n, std::int64_t label, float s) { return Loss(x, n, label, s); }
+RowLoss<double> LossF64(const double* x, std::int64_t n, std::int64_t label, double s) { return Loss(x, n, label, s); }
+void GradientF32(const float* x, float* d, std::int64_t n, std::int64_t label, const RowGradient<float>& row) {
+  Gradient(x, d, n, label, row);
+}
+void GradientF64(const double* x, double* d, std::int64_t n, std::int64_t label, const RowGradient<double>& row) {
+  Gradient(x, d, n, label, row);
+}
+
+} // namespace
+} // namespace HWY_NAMESPACE
+} // namespace eg
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+
+HWY_EXPORT(LossF32);
+HWY_EXPORT(LossF64);
+HWY_EXPORT(GradientF32);
+HWY_EXPORT(GradientF64);
+
+namespace cross_entropy_kernels {
+
+RowLoss<float> row_loss(const float* logits, std::int64_t classes, std::int64_t label, float smoothing) {
+  return HWY_DYNAMIC_DISPATCH(LossF32)(logits, classes, label, smoothing);
+}
+RowLoss<double> row_loss(const double* logits, std::int64_t classes, std::int64_t label, double smoothing) {
+  return HWY_DYNAMIC_DISPATCH(LossF64)(logits, classes, label, smoothing);
+}
+void row_gradient(const float* logits, float* d, std::int64_t classes, std::int64_t label, RowGradient<float> row) {
+  HWY_DYNAMIC_DISPATCH(GradientF32)(logits, d, classes, label, row);
+}
+void row_gradient(const double* logits, double* d, std::int64_t classes, std::int64_t label, RowGradient<double> row) {
+  HWY_DYNAMIC_DISPATCH(GradientF64)(logits, d, classes, label, row);
+}
+
+} // namespace cross_entropy_kernels
+} // namespace eg
+#endif

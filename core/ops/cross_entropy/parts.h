@@ -1,0 +1,44 @@
+#pragma once
+// What cross_entropy and cross_entropy_backward share: the settings of a call and the checks.
+
+#include "core/ops/row_tools.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace eg::cross_entropy_parts {
+
+enum class Reduction : std::uint8_t { mean, sum, none };
+
+/// One call: logits [rows, classes] and what the attributes say.
+struct Settings {
+  std::int64_t rows, classes;
+  double smoothing;
+  std::int64_t ignore;
+  Reduction reduction;
+};
+
+/// Checks logits (input 0), labels (input 1) and the attributes. Throws ShapeError, DTypeError, ValueError.
+Settings settings(const OpArgs& args);
+
+/// Shape of the loss: [] or, for "none", the shape of the labels.
+Shape loss_shape(const OpArgs& args, const Settings& s);
+
+/// The labels, packed, each in [0, classes) or ignored. Throws IndexError that names the first one that is neither.
+std::vector<std::int64_t> checked_labels(const OpArgs& args, const Settings& s);
+
+/// Factor of each row's loss in the output: 1 over the number of rows that count for "mean" (0 if none), else 1.
+double row_factor(const std::vector<std::int64_t>& labels, const Settings& s);
+
+/// Attributes of both ops.
+inline constexpr FixedList<AttrSpec, 8> attributes = {
+    attr_real("label_smoothing", 0.0, "s in t = (1 - s) onehot(label) + s / C, in [0, 1]"),
+    attr_int("ignore_index", -100, "rows with this label do not count"),
+    attr_text("reduction", "mean", "mean (over the rows that count), sum or none")};
+/// The attributes of one call, for the other op.
+Attrs same_attributes(const OpArgs& args);
+
+/// Labels for samples: tag-dependent, in [0, classes).
+Tensor sample_labels(const Shape& shape, std::int64_t classes, std::uint64_t tag);
+
+} // namespace eg::cross_entropy_parts
