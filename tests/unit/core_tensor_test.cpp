@@ -1,0 +1,95 @@
+#include "core/allocator.h"
+#include "core/ops.h"
+#include "core/tensor.h"
+
+#include <cmath>
+#include <doctest/doctest.h>
+#include <limits>
+
+using namespace eg;
+
+TEST_CASE("tensors hold what they were made from") {
+  const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(x.shape() == Shape{2, 3});
+  CHECK(x.strides() == Shape{3, 1});
+  CHECK(x.at({1, 2}) == 6.0);
+  CHECK(x.numel() == 6);
+  CHECK(x.nbytes() == 24);
+  CHECK(Tensor::full({2}, 1.0, DType::boolean).to_vector<bool>() == std::vector<bool>{true, true});
+  CHECK(Tensor::zeros({}).item() == 0.0);
+  CHECK(Tensor::empty({0, 5}).numel() == 0);
+}
+
+TEST_CASE("bad tensors are refused in words") {
+  CHECK_THROWS_WITH_AS(Tensor::from<float>({1, 2}, {3}), "tensor: 2 values do not fill [3]", ShapeError);
+  CHECK_THROWS_WITH_AS(Tensor::zeros({2}).data<double>(), "tensor: elements are f32, not f64", DTypeError);
+  CHECK_THROWS_WITH_AS(Tensor::zeros({2, 2}).item(), "item: the tensor has 4 elements, not one: [2, 2]", ShapeError);
+  CHECK_THROWS_WITH_AS(Tensor::zeros({2, 2}).at({0, 2}), "at: [0, 2] is outside [2, 2]", IndexError);
+  CHECK_THROWS_WITH_AS(Tensor::zeros({-1}), "shape: negative extent in [-1]", ShapeError);
+  CHECK_THROWS_AS(Tensor::empty({std::int64_t{1} << 40, std::int64_t{1} << 40}), ShapeError);
+  CHECK_THROWS_AS(Tensor::empty({std::int64_t{1} << 62}, DType::f64), MemoryError);
+  CHECK_THROWS_AS(Shape({1, 2, 3, 4, 5, 6, 7, 8, 9}), ShapeError);
+  CHECK_THROWS_WITH_AS(broadcast_shapes("add", {4, 3}, {5, 2}),
+                       "add: shapes do not broadcast: a is [4, 3], b is [5, 2]", ShapeError);
+  CHECK_THROWS_WITH_AS(normalize_axis("sum", 2, 2), "sum: axis 2 is outside [-2, 2)", IndexError);
+  CHECK_THROWS_WITH_AS(Tensor::meta({2}, DType::f32).data<float>(), "tensor: a tensor without storage has no values",
+                       Error);
+}
+
+TEST_CASE("views share storage and copies do not") {
+  Tensor x = Tensor::arange(6, DType::f64);
+  const Tensor view = x.reshape({2, 3}).transpose();
+  Tensor copy = x.clone();
+  x.fill(7.0);
+  CHECK(view.at({2, 1}) == 7.0);
+  CHECK(copy.at({5}) == 5.0);
+  Tensor column = copy.reshape({2, 3}).slice(1, 0, 1);
+  column.copy_from(Tensor::full({2, 1}, -1.0, DType::f64));
+  CHECK(copy.to_vector<double>() == std::vector<double>{-1, 1, 2, -1, 4, 5});
+}
+
+TEST_CASE("writes raise the storage's version and name the writer") {
+  Tensor x = Tensor::zeros({3});
+  const std::uint64_t before = x.version();
+  x.mutable_data<float>("test writer");
+  CHECK(x.version() == before + 1);
+  CHECK(std::string(x.storage()->writer) == "test writer");
+}
+
+TEST_CASE("identifiers belong to values, not to handles") {
+  const Tensor x = Tensor::zeros({3});
+  const Tensor& same = x;
+  CHECK(x.id() == same.id());
+  CHECK(x.id() != x.detach().id());
+  CHECK(Tensor().id() == 0);
+}
+
+TEST_CASE("comparisons know NaN, infinity and signed zero") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor a = Tensor::from<float>({nan, inf, 0.0F}, {3});
+  CHECK(same_bits(a, a.clone()));
+  CHECK_FALSE(same_bits(a, Tensor::from<float>({nan, inf, -0.0F}, {3})));
+  CHECK(relative_error(a, a) == 0.0);
+  CHECK(std::isinf(relative_error(a, Tensor::from<float>({nan, 1.0F, 0.0F}, {3}))));
+  CHECK(std::isinf(relative_error(Tensor::ones({1}), Tensor::zeros({1}))));
+  CHECK(relative_error(Tensor::from<float>({1.0F, 4.0F}, {2}), Tensor::from<float>({2.0F, 4.0F}, {2})) == 0.25);
+}
+
+TEST_CASE("the allocator reuses blocks, counts them and keeps its limit") {
+  allocator::release_cache();
+  const AllocatorStats before = allocator::stats();
+  { const Tensor x = Tensor::empty({1000, 1000}); }
+  const AllocatorStats after_one = allocator::stats();
+  CHECK(after_one.live_bytes == before.live_bytes);
+  CHECK(after_one.cached_bytes >= 4000000);
+  { const Tensor x = Tensor::empty({1000, 1000}); }
+  CHECK(allocator::stats().system_calls == after_one.system_calls);
+  CHECK(allocator::stats().reuses == after_one.reuses + 1);
+  CHECK(reinterpret_cast<std::uintptr_t>(Tensor::empty({3}).bytes()) % allocator::alignment == 0);
+  const std::size_t limit = allocator::limit();
+  allocator::set_limit(allocator::stats().live_bytes + 1000000);
+  CHECK_THROWS_WITH_AS(Tensor::empty({1000, 1000}), doctest::Contains("more bytes do not fit"), MemoryError);
+  allocator::set_limit(limit);
+  CHECK_NOTHROW(Tensor::empty({1000, 1000}));
+}
