@@ -129,7 +129,7 @@ Claim pooling_by_attention(Case& c) {
   const auto run = [&](const Tensor& x) {
     Tape tape;
     const Tensor y = attention_explicit(seeds, linear(x, wk), linear(x, wv)).output;
-    return Pooled{y, tape.gradient(sum(g * tanh(y)), {x, seeds, wk, wv})};
+    return Pooled{y, tape.gradient(sum(g * gelu(y)), {x, seeds, wk, wv})};
   };
   const Pooled plain = run(z), moved = run(r.apply(z, 0));
   Claim claim;

@@ -32,7 +32,7 @@ Pass run_block(const Symbols& inputs, const Tensor& g, const Permutation* rows, 
   x["A2"] = linear(x["H"], x["W2"]);
   const Tensor back = rows ? permute_rows(x["A2"], rows->inverse().tensor()) : x["A2"];
   x["A3"] = columns ? permute_columns(back, columns->inverse().tensor()) : back;
-  const Tensor loss = sum(g * tanh(x["A3"]));
+  const Tensor loss = sum(g * gelu(x["A3"]));
   std::vector<Tensor> symbols;
   for (const auto& [name, value] : x) symbols.push_back(value);
   const std::vector<Tensor> gradients = tape.gradient(loss, symbols);

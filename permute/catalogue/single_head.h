@@ -23,7 +23,7 @@ struct Pass {
 /// Draws Z [tokens, dim] and the weights, all dense and of a size that keeps softmax away from uniform.
 Symbols draw_block(Case& c);
 
-/// Runs the block on inputs.at("Z") and takes every gradient of l = sum(g * tanh(A3)). Where rows and columns are
+/// Runs the block on inputs.at("Z") and takes every gradient of l = sum(g * gelu(A3)). Where rows and columns are
 /// given, A3 = P_R^T A2 P_C^T; otherwise A3 = A2.
 Pass run_block(const Symbols& inputs, const Tensor& g, const Permutation* rows = nullptr,
                const Permutation* columns = nullptr);

@@ -85,7 +85,7 @@ StackPass run_stack(const BlockStack& stack, const Tensor& z, const Tensor& g, c
   pass.states.push_back(permuting.enter(z));
   for (const auto& block : stack.blocks) pass.states.push_back((*block)(pass.states.back()));
   pass.output = permuting.leave(pass.states.back());
-  pass.loss = sum(g * tanh(pass.output));
+  pass.loss = sum(g * gelu(pass.output));
   std::vector<Tensor> xs = {z};
   xs.insert(xs.end(), pass.states.begin(), pass.states.end());
   const nn::StateDict weights = stack.state_dict();

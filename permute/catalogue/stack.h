@@ -49,7 +49,7 @@ struct StackPass {
   nn::StateDict gradients;             ///< dl/d(parameter)
 };
 
-/// l = sum(g * tanh(output)).
+/// l = sum(g * gelu(output)).
 StackPass run_stack(const BlockStack& stack, const Tensor& z, const Tensor& g, const Permuting& permuting = {});
 
 /// The plain stack on Z and its permuted copy on P_R Z P_C, sharing g.

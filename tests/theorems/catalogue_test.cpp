@@ -1,0 +1,206 @@
+// Every row of the catalogue, in both precisions, for several seeds and sizes; and the catalogue itself: its gates must
+// catch what is wrong.
+
+#include "permute/catalogue/case.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+
+namespace {
+
+using namespace eg::permute;
+
+VerifyOptions sized(std::int64_t tokens, std::int64_t dim, std::int64_t heads, std::int64_t hidden,
+                    std::int64_t layers) {
+  VerifyOptions options;
+  options.tokens = tokens;
+  options.dim = dim;
+  options.heads = heads;
+  options.hidden = hidden;
+  options.layers = layers;
+  return options;
+}
+
+void check_row(const Identity& identity, VerifyOptions options) {
+  for (const eg::DType dtype : {eg::DType::f64, eg::DType::f32}) {
+    options.dtype = dtype;
+    const VerifyResult r = verify(identity, options);
+    INFO(r.id, " ", std::string(eg::name_of(dtype)), " seed ", r.seed, ": error ", r.error, " (", r.detail,
+         "), tolerance ", r.tolerance, "; control \"", r.control.what, "\" ", r.control.error);
+    CHECK(r.pass);
+    CHECK_FALSE(r.control.what.empty());
+  }
+}
+
+TEST_CASE("catalogue: every row holds, and its negative control fails") {
+  for (const Identity& identity : catalogue()) {
+    SUBCASE(identity.id.c_str()) {
+      for (const std::uint64_t seed : {1U, 2U, 3U}) {
+        VerifyOptions options;
+        options.seed = seed;
+        check_row(identity, options);
+      }
+    }
+  }
+}
+
+TEST_CASE("catalogue: other sizes") {
+  for (const Identity& identity : catalogue()) {
+    SUBCASE(identity.id.c_str()) {
+      VerifyOptions wide = sized(17, 24, 2, 40, 1);
+      wide.seed = 11;
+      wide.steps = 20;
+      check_row(identity, wide);
+      VerifyOptions narrow = sized(5, 8, 4, 5, 3);
+      narrow.seed = 12;
+      narrow.steps = 20;
+      check_row(identity, narrow);
+    }
+  }
+}
+
+Identity row(Gate gate, std::function<Claim(Case&)> run) {
+  return {"test", "a row of the test", "", "", ClaimKind::identity, gate, "", "", std::move(run)};
+}
+
+TEST_CASE("catalogue: what is wrong is reported as failure") {
+  const eg::Tensor one = eg::Tensor::ones({3}, eg::DType::f64), two = eg::Tensor::full({3}, 2.0, eg::DType::f64);
+  const VerifyOptions options;
+  const auto result = [&](auto fill) {
+    return verify(row(Gate::one_pass,
+                      [&](Case&) {
+                        Claim claim;
+                        fill(claim);
+                        return claim;
+                      }),
+                  options);
+  };
+  CHECK(result([&](Claim& c) { c.equal("same", one, one), c.differs("other", one, two); }).pass);
+  // a control that does not fail
+  CHECK_FALSE(result([&](Claim& c) { c.equal("same", one, one), c.differs("no control", one, one); }).pass);
+  CHECK_FALSE(result([&](Claim& c) { c.equal("same", one, one), c.differs("too near", one + 5e-4, one); }).pass);
+  // no control, nothing compared
+  CHECK_FALSE(result([&](Claim& c) { c.equal("same", one, one); }).pass);
+  CHECK_FALSE(result([&](Claim& c) { c.differs("other", one, two); }).pass);
+  // an identity that does not hold
+  const VerifyResult off = result([&](Claim& c) { c.equal("near", one + 1e-9, one), c.differs("other", one, two); });
+  CHECK_FALSE(off.pass);
+  CHECK(off.detail == "near");
+  CHECK(off.error == doctest::Approx(1e-9).epsilon(1e-3));
+  // not a number, and shapes that do not fit
+  CHECK_FALSE(result([&](Claim& c) { c.equal("nan", eg::log(one * -1.0), one), c.differs("other", one, two); }).pass);
+  const VerifyResult shapes = result(
+      [&](Claim& c) { c.equal("shapes", one, eg::Tensor::ones({4}, eg::DType::f64)), c.differs("other", one, two); });
+  CHECK_FALSE(shapes.pass);
+  CHECK(shapes.detail == "verify: shapes: one side is [3], the other [4]");
+  // one bit is enough where bits are promised
+  CHECK_FALSE(result([&](Claim& c) {
+                c.equal_bits("bits", one + 1e-16 * 4, one), c.differs("other", one, two);
+              }).bitwise.value());
+  CHECK_FALSE(verify(row(Gate::bits,
+                         [&](Case&) {
+                           Claim c;
+                           c.equal_bits("bits", one + 4e-16, one);
+                           c.differs("other", one, two);
+                           return c;
+                         }),
+                     options)
+                  .pass);
+}
+
+TEST_CASE("catalogue: ids are unique, complete and explained in docs/theory.md") {
+  std::set<std::string> ids;
+  std::ostringstream page;
+  page << std::ifstream(EQUIGRAD_SOURCE_DIR "/docs/theory.md").rdbuf();
+  const std::string text = page.str();
+  for (const Identity& identity : catalogue()) {
+    INFO(identity.id);
+    CHECK(ids.insert(identity.id).second);
+    CHECK_FALSE(identity.title.empty());
+    CHECK_FALSE(identity.statement.empty());
+    CHECK_FALSE(identity.tex.empty());
+    CHECK(text.find("`" + identity.id + "`") != std::string::npos);
+    CHECK(text.find(identity.tex) != std::string::npos);
+  }
+  for (const char* id :
+       {"toy",     "perm-orth",  "fwd-defs", "eq22",   "eq23",      "eq24",   "eq25",     "eq26",         "eq27",
+        "eq28",    "eq29",       "eq30",     "eq31",   "eq32",      "eq33",   "eq34",     "lem9.1",       "eq36",
+        "lem9.2",  "lem9.3",     "lem9.4",   "lem9.5", "lem9.5-bn", "lem9.6", "mh-valid", "mh-decoupled", "thm4.1",
+        "thm4.2",  "cor4.3",     "thm4.4",   "eq5",    "eq6",       "thm4.5", "cor4.6",   "thm4.7",       "lem4.8",
+        "eq12",    "eq13",       "eq45",     "eq46",   "eq47",      "eq52",   "eq56",     "eq60",         "eq61",
+        "eq62",    "eq63",       "eq64",     "eq65",   "eq66",      "eq67",   "eq68",     "eq69",         "eq70",
+        "eq71",    "eq72",       "eq73",     "eq74",   "eq75",      "eq76-q", "eq76-k",   "eq76-v",       "eq77-w1",
+        "eq77-w2", "grads-rest", "thm10.1",  "eq78",   "eq79",      "eq80",   "thm10.2",  "eq81",         "eq82",
+        "eq83",    "eq84",       "eq85",     "eq86",   "alg1",      "pma",    "mask-aut", "cls-note"})
+    CHECK_MESSAGE(ids.contains(id), id);
+}
+
+TEST_CASE("catalogue: filters") {
+  CHECK(glob_match("eq7*", "eq76-q"));
+  CHECK(glob_match("*", ""));
+  CHECK(glob_match("e?7", "eq7"));
+  CHECK(glob_match("*w*1", "eq77-w1"));
+  CHECK_FALSE(glob_match("eq7", "eq76"));
+  CHECK_FALSE(glob_match("?", ""));
+  const auto count = [](const char* filter) {
+    return std::count_if(catalogue().begin(), catalogue().end(),
+                         [&](const Identity& identity) { return matches(identity, filter); });
+  };
+  CHECK(count("lem9.1") == 1);
+  CHECK(count("eq35") == 1); // the number of lemma 9.1's equation
+  CHECK(count("eq9") == 2);  // within 8-11: theorem 4.7 and lemma 4.8
+  CHECK(count("cor4.6*") == 5);
+  CHECK(count("nothing") == 0);
+  VerifyOptions options;
+  options.filter = "nothing";
+  CHECK_THROWS_WITH_AS(run_catalogue(options), "verify: no identity fits the filter \"nothing\"", eg::ValueError);
+  options.filter = "lem9.[";
+  CHECK_THROWS_AS(run_catalogue(options), eg::ValueError);
+  options.filter = "toy";
+  int calls = 0;
+  CHECK(run_catalogue(options, [&](const VerifyResult&) { ++calls; }).size() == 1);
+  CHECK(calls == 1);
+}
+
+TEST_CASE("catalogue: refuses sizes that check nothing") {
+  const auto refuses = [](auto change, const char* words) {
+    VerifyOptions options;
+    change(options);
+    CHECK_THROWS_WITH_AS(check(options), doctest::Contains(words), eg::Error);
+  };
+  refuses([](VerifyOptions& o) { o.heads = 1; }, "heads must be between 2 and 4096: 1");
+  refuses([](VerifyOptions& o) { o.tokens = 3; }, "tokens");
+  refuses([](VerifyOptions& o) { o.dim = 13; }, "dim 13 must be a multiple of heads 3");
+  refuses([](VerifyOptions& o) { o.hidden = 1000000; }, "hidden");
+  refuses([](VerifyOptions& o) { o.dtype = eg::DType::i64; }, "dtype must be f32 or f64: i64");
+}
+
+TEST_CASE("catalogue: the same seed gives the same numbers, another seed others") {
+  VerifyOptions options;
+  const Identity& identity =
+      *std::find_if(catalogue().begin(), catalogue().end(), [](const Identity& i) { return i.id == "mh-decoupled"; });
+  const VerifyResult a = verify(identity, options), b = verify(identity, options);
+  CHECK(a.error == b.error);
+  CHECK(a.control.error == b.control.error);
+  options.seed = 99;
+  CHECK(verify(identity, options).control.error != a.control.error);
+}
+
+TEST_CASE("catalogue: JSON has the promised fields") {
+  VerifyOptions options;
+  options.filter = "lem9.5*";
+  std::vector<VerifyResult> results = run_catalogue(options);
+  results.front().control.error = std::numeric_limits<double>::infinity();
+  const std::string json = to_json(results);
+  for (const char* field : {"\"results\"", "\"summary\"", "\"pass\": 3", "\"fail\": 0", "\"id\": \"lem9.5\"",
+                            "\"title\"", "\"paper\"", "\"equation\": \"40\"", "\"kind\": \"erratum\"",
+                            "\"dtype\": \"f64\"", "\"sizes\"", "\"seed\": 1", "\"error\": null", "\"tolerance\"",
+                            "\"control\"", "\"must_exceed\": 0.001", "\"bitwise\"", "\"status\": \"pass\"", "\"ms\""})
+    CHECK_MESSAGE(json.find(field) != std::string::npos, field);
+}
+
+} // namespace
