@@ -29,7 +29,9 @@ Packing packing_of(ByteView b) {
 
 std::string reason_of(archive* a) {
   const char* text = archive_error_string(a);
-  return text != nullptr ? text : "unknown error";
+  if (text == nullptr) return "unknown error";
+  const std::string reason = text;
+  return reason.find("No progress") != std::string::npos ? "the packed data end too early" : reason; // liblzma's words
 }
 
 void check(int status, archive* a, const std::string& source, const char* what) {
@@ -85,7 +87,7 @@ Bytes unpack(Bytes packed, const std::string& source, std::uint64_t limit) {
         "cannot unpack");
   check(archive_read_support_format_raw(a), a, source, "cannot unpack");
   check(archive_read_support_format_empty(a), a, source, "cannot unpack");
-  check(archive_read_open_memory(a, packed.data(), packed.size()), a, source, "cannot unpack");
+  check(archive_read_open_memory(a, packed.data(), packed.size()), a, source, "truncated or corrupt");
   archive_entry* entry = nullptr;
   const int status = archive_read_next_header(a, &entry);
   Bytes out;

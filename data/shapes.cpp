@@ -105,12 +105,16 @@ void draw(std::int64_t label, RandomStream random, std::int64_t side, std::uint8
   const double noise = random.uniform(0.0, 16.0);
   const double cosine = std::cos(angle) / size;
   const double sine = std::sin(angle) / size;
-  constexpr int samples = 4; // a side of each pixel
+  const double reach = 1.3 * size + 1.0; // no shape has points beyond 1.3 in its own frame
+  constexpr int samples = 4;             // a side of each pixel
   const std::int64_t plane = side * side;
   for (std::int64_t row = 0; row < side; ++row)
     for (std::int64_t column = 0; column < side; ++column) {
       int hits = 0;
-      for (int s = 0; s < samples * samples; ++s) {
+      const double far_x = static_cast<double>(column) + 0.5 - x;
+      const double far_y = static_cast<double>(row) + 0.5 - y;
+      const bool near = far_x * far_x + far_y * far_y < reach * reach;
+      for (int s = 0; near && s < samples * samples; ++s) {
         const double dx = static_cast<double>(column) + (s % samples + 0.5) / samples - x;
         const double dy = static_cast<double>(row) + (s / samples + 0.5) / samples - y;
         if (inside(label, {cosine * dx + sine * dy, cosine * dy - sine * dx})) ++hits;

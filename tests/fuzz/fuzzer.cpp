@@ -1,0 +1,11 @@
+// One libFuzzer program a target: EQUIGRAD_FUZZ_TARGET names a function of targets.h.
+
+#include "fuzz/targets.h"
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  eg::fuzz::EQUIGRAD_FUZZ_TARGET({bytes, size});
+  return 0;
+}
