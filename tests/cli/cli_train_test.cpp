@@ -1,0 +1,122 @@
+#include "cli/program.h"
+
+#include <chrono>
+#include <csignal>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <thread>
+
+using namespace eg::test;
+
+namespace {
+
+/// A small ViT on generated images.
+std::vector<std::string> small(std::vector<std::string> more) {
+  std::vector<std::string> args = {
+      "train",   "vit", "--data",   "shapes", "--train-limit", "128",    "--test-limit", "64",  "--size",   "16",
+      "--dim",   "24",  "--layers", "2",      "--heads",       "2",      "--mlp",        "32",  "--patch",  "8",
+      "--batch", "16",  "--warmup", "2",      "--schedule",    "cosine", "--dropout",    "0.1", "--augment"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+nlohmann::json result_of(const Outcome& outcome) {
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  return nlohmann::json::parse(outcome.out);
+}
+
+std::string weights(const std::string& run) { return read_text(run + "/model.safetensors"); }
+
+} // namespace
+
+TEST_CASE("training writes its run folder and says what came out") {
+  const TemporaryFolder folder;
+  const auto json = result_of(run_program(small({"--steps", "12", "--json", "-", "--out", folder.path("run")})));
+  for (const char* field : {"steps", "loss", "accuracy", "seconds", "images_per_s", "drift"})
+    CHECK(json.contains(field));
+  CHECK(json["steps"] == 12);
+  CHECK(json["drift"].is_null());
+  for (const char* file : {"config.json", "metrics.jsonl", "model.safetensors"})
+    CHECK(std::filesystem::exists(folder.path("run/" + std::string(file))));
+  const std::string metrics = read_text(folder.path("run/metrics.jsonl"));
+  const auto line = nlohmann::json::parse(metrics.substr(0, metrics.find('\n')));
+  for (const char* field : {"step", "epoch", "loss", "accuracy", "lr", "images_per_s"}) CHECK(line.contains(field));
+}
+
+TEST_CASE("the same bits for 1, 2 and 3 threads") {
+  const TemporaryFolder folder;
+  for (const char* threads : {"1", "2", "3"})
+    CHECK(run_program(small({"--steps", "8", "--quiet", "--threads", threads, "--permute", "both", "--out",
+                             folder.path(threads)}))
+              .code == 0);
+  CHECK(!weights(folder.path("1")).empty());
+  CHECK(weights(folder.path("1")) == weights(folder.path("2")));
+  CHECK(weights(folder.path("1")) == weights(folder.path("3")));
+}
+
+TEST_CASE("twins drift apart by rounding alone") {
+  const TemporaryFolder folder;
+  for (const char* mode : {"rows", "columns", "both"}) {
+    const auto json = result_of(run_program(small({"--steps", "10", "--dtype", "f64", "--permute", mode, "--twin",
+                                                   "--json", "-", "--dropout", "0", "--out", folder.path(mode)})));
+    CHECK(json["drift"].get<double>() < 1e-10);
+  }
+}
+
+TEST_CASE("a run that was cut goes on bit for bit") {
+  const TemporaryFolder folder;
+  CHECK(run_program(small({"--steps", "20", "--quiet", "--out", folder.path("whole")})).code == 0);
+  CHECK(run_program(small({"--steps", "20", "--quiet", "--checkpoint-every", "7", "--out", folder.path("cut")})).code ==
+        0);
+  std::string checkpoint = folder.path("cut/checkpoints/step-00000007");
+  if (!std::filesystem::exists(checkpoint)) checkpoint = folder.path("cut/checkpoints/step-00000014");
+  REQUIRE(std::filesystem::exists(checkpoint));
+  const Outcome resumed =
+      run_program({"train", "vit", "--quiet", "--resume", checkpoint, "--out", folder.path("resumed")});
+  INFO(resumed.err);
+  CHECK(resumed.code == 0);
+  CHECK(weights(folder.path("whole")) == weights(folder.path("resumed")));
+}
+
+TEST_CASE("Ctrl-C leaves a checkpoint from which the run goes on") {
+  const TemporaryFolder folder;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string run = folder.path("run" + std::to_string(signal));
+    RunningProgram program(small({"--steps", "1000000", "--quiet", "--out", run}), ".");
+    for (int i = 0; i < 600 && read_text(run + "/metrics.jsonl").empty() && program.running(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    program.signal(signal);
+    const Outcome outcome = program.wait();
+    INFO(outcome.err);
+    CHECK(outcome.code == 130);
+    CHECK(outcome.err.find("--resume") != std::string::npos);
+    CHECK(std::filesystem::exists(run + "/checkpoints/latest"));
+    RunningProgram resumed({"train", "vit", "--quiet", "--resume", run}, ".");
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    CHECK(resumed.running());
+    resumed.signal(signal);
+    CHECK(resumed.wait().code == 130);
+  }
+}
+
+TEST_CASE("damaged data and batches that cannot fit are refused before the first step") {
+  const TemporaryFolder folder;
+  write_text(folder.path("cifar10/cifar-10-batches-bin/data_batch_1.bin"), std::string(3073 * 2 + 5, 'x'));
+  const Outcome damaged = run_program({"train", "vit", "--data", "cifar10-records", "--data-dir", folder.path(),
+                                       "--steps", "1", "--out", folder.path("run")});
+  CHECK(damaged.code == 2);
+  CHECK(damaged.err.find("cifar-10-batches-bin") != std::string::npos);
+  const Outcome large = run_program({"train",   "vit",     "--data", "shapes",   "--train-limit",
+                                     "100000",  "--dim",   "2048",   "--layers", "48",
+                                     "--heads", "16",      "--mlp",  "8192",     "--batch",
+                                     "8192",    "--steps", "1",      "--out",    folder.path("large")});
+  INFO(large.err);
+  CHECK(large.code == 2);
+  CHECK(large.err.find("--batch") != std::string::npos);
+  write_text(folder.path("pictures/cat/1.png"), "not a picture");
+  const Outcome folder_run =
+      run_program({"train", "vit", "--data", folder.path("pictures"), "--steps", "1", "--out", folder.path("run2")});
+  CHECK(folder_run.code == 2);
+  CHECK(folder_run.err.find("1.png") != std::string::npos);
+}

@@ -1,0 +1,98 @@
+#include "cli/program.h"
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace eg::test {
+namespace {
+
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+void redirect(const std::string& path, int descriptor) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file < 0 || dup2(file, descriptor) < 0) _exit(126);
+  close(file);
+}
+
+} // namespace
+
+RunningProgram::RunningProgram(const std::vector<std::string>& args, const std::string& folder) {
+  std::string base = "/tmp/equigrad-test-XXXXXX";
+  const int file = mkstemp(base.data());
+  if (file < 0) throw std::runtime_error("no temporary file");
+  close(file);
+  out_path_ = base;
+  err_path_ = base + ".err";
+  std::vector<char*> argv{const_cast<char*>(EQUIGRAD_PROGRAM)};
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ < 0) throw std::runtime_error("cannot fork");
+  if (pid_ == 0) {
+    if (chdir(folder.c_str()) != 0) _exit(126);
+    redirect(out_path_, STDOUT_FILENO);
+    redirect(err_path_, STDERR_FILENO);
+    execv(EQUIGRAD_PROGRAM, argv.data());
+    _exit(127);
+  }
+}
+
+RunningProgram::~RunningProgram() {
+  if (!waited_) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  std::filesystem::remove(out_path_);
+  std::filesystem::remove(err_path_);
+}
+
+void RunningProgram::signal(int number) const { kill(pid_, number); }
+
+bool RunningProgram::running() const {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
+Outcome RunningProgram::wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  waited_ = true;
+  return {code_of(status), read_text(out_path_), read_text(err_path_)};
+}
+
+Outcome run_program(const std::vector<std::string>& args, const std::string& folder) {
+  return RunningProgram(args, folder).wait();
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string base = "/tmp/equigrad-test-XXXXXX";
+  if (mkdtemp(base.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  path_ = base;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+} // namespace eg::test
