@@ -30,12 +30,13 @@ void run(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
   const double p = args.attrs.real("p");
   const RandomKey key = key_of(args.attrs);
-  const auto threshold = static_cast<std::uint64_t>(std::ceil(p * 0x1.0p32)); // word * 2^-32 >= p
+  if (p == 0.0) return out[0].copy_from(x);
+  const auto last = static_cast<std::uint32_t>(std::ceil(p * 0x1.0p32) - 1.0); // largest word with word * 2^-32 < p
   visit_floating(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = out[0].mutable_data<T>();
     parallel::for_each(x.numel(), chunk, [&](std::int64_t begin, std::int64_t end) {
-      dropout_chunk(from + begin, to + begin, end - begin, begin, key, threshold, 1.0 / (1.0 - p));
+      dropout_chunk(from + begin, to + begin, end - begin, begin, key, last, 1.0 / (1.0 - p));
     });
   });
 }

@@ -16,14 +16,17 @@ class PhiloxLanes {
 public:
   static constexpr std::size_t most_lanes = 8; // of 64 bits, on AVX-512
 
-  explicit PhiloxLanes(RandomKey key) : key_(key) {}
+  explicit PhiloxLanes(RandomKey key) : key_(key) {
+    const auto lanes = static_cast<std::size_t>(blocks());
+    for (std::size_t i = 0; i < lanes; ++i) offsets_[i] = i / 2 + i % 2 * (lanes / 2);
+  }
 
   static std::int64_t blocks() { return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint64_t>())); }
 
-  /// The words of blocks first, first + 1, ...: 4 * blocks() words in sequence order.
+  /// The words of blocks first, first + 1, ...: 4 * blocks() words in sequence order. `words` is aligned.
   void Write(std::uint64_t first, std::uint32_t* words) const {
     const hn::ScalableTag<std::uint64_t> d;
-    const auto index = hn::Iota(d, first);
+    const auto index = hn::Add(hn::Set(d, first), hn::Load(d, offsets_));
     auto c0 = index;
     auto c1 = hn::ShiftRight<32>(index);
     auto c2 = hn::Set(d, key_.stream);
@@ -60,43 +63,59 @@ private:
     return hn::Or(hn::And(low, hn::Set(d, 0xFFFFFFFFU)), hn::ShiftLeft<32>(high));
   }
 
+  /// Interleaving acts within 128 bits: even lanes go to the first half of the output and odd lanes to the second,
+  /// which the order of the counters (offsets_) makes up for.
   template <class D, class V> static HWY_INLINE void Interleave(D d, V first, V second, std::uint32_t* words) {
-    HWY_ALIGN std::uint64_t low[most_lanes];
-    HWY_ALIGN std::uint64_t high[most_lanes];
-    hn::Store(first, d, low);
-    hn::Store(second, d, high);
-    for (std::size_t i = 0; i < hn::Lanes(d); ++i) {
-      words[4 * i] = static_cast<std::uint32_t>(low[i]);
-      words[4 * i + 1] = static_cast<std::uint32_t>(low[i] >> 32);
-      words[4 * i + 2] = static_cast<std::uint32_t>(high[i]);
-      words[4 * i + 3] = static_cast<std::uint32_t>(high[i] >> 32);
-    }
+    auto* pairs = reinterpret_cast<std::uint64_t*>(words);
+#if HWY_TARGET == HWY_SCALAR
+    hn::Store(first, d, pairs);
+    hn::Store(second, d, pairs + 1);
+#else
+    hn::Store(hn::InterleaveLower(d, first, second), d, pairs);
+    hn::Store(hn::InterleaveUpper(d, first, second), d, pairs + hn::Lanes(d));
+#endif
   }
 
+  HWY_ALIGN std::uint64_t offsets_[most_lanes];
   RandomKey key_;
 };
 
+/// y = x * factor where the word is above `last`, else 0, for n <= 4 * most_lanes elements.
 template <class T>
-void DropoutChunk(const T* x, T* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint64_t threshold,
+HWY_INLINE void Apply(const T* x, T* y, std::int64_t n, const std::uint32_t* words, std::uint32_t last, T factor) {
+  std::int64_t i = 0;
+  if constexpr (sizeof(T) == 4) {
+    const hn::ScalableTag<T> d;
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    for (; i + lanes <= n; i += lanes) {
+      const auto kept = hn::RebindMask(d, hn::Gt(hn::LoadU(du, words + i), hn::Set(du, last)));
+      hn::StoreU(hn::IfThenElseZero(kept, hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor))), d, y + i);
+    }
+  }
+  for (; i < n; ++i) y[i] = words[i] > last ? x[i] * factor : T{0};
+}
+
+template <class T>
+void DropoutChunk(const T* x, T* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint32_t last,
                   double scale) {
   const PhiloxLanes philox(key);
   const T factor = static_cast<T>(scale);
   const std::int64_t step = 4 * PhiloxLanes::blocks();
-  std::uint32_t words[4 * PhiloxLanes::most_lanes];
+  HWY_ALIGN std::uint32_t words[4 * PhiloxLanes::most_lanes];
   for (std::int64_t i = 0; i < n; i += step) {
     philox.Write(static_cast<std::uint64_t>(first + i) / 4, words);
-    const std::int64_t count = std::min(step, n - i);
-    for (std::int64_t j = 0; j < count; ++j) y[i + j] = words[j] >= threshold ? x[i + j] * factor : T{0};
+    Apply(x + i, y + i, std::min(step, n - i), words, last, factor);
   }
 }
 
-void DropoutF32(const float* x, float* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint64_t threshold,
+void DropoutF32(const float* x, float* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint32_t last,
                 double scale) {
-  DropoutChunk(x, y, n, first, key, threshold, scale);
+  DropoutChunk(x, y, n, first, key, last, scale);
 }
-void DropoutF64(const double* x, double* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint64_t threshold,
+void DropoutF64(const double* x, double* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint32_t last,
                 double scale) {
-  DropoutChunk(x, y, n, first, key, threshold, scale);
+  DropoutChunk(x, y, n, first, key, last, scale);
 }
 
 } // namespace
@@ -110,14 +129,14 @@ HWY_EXPORT(DropoutF32);
 HWY_EXPORT(DropoutF64);
 
 template <>
-void dropout_chunk(const float* x, float* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint64_t threshold,
+void dropout_chunk(const float* x, float* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint32_t last,
                    double scale) {
-  HWY_DYNAMIC_DISPATCH(DropoutF32)(x, y, n, first, key, threshold, scale);
+  HWY_DYNAMIC_DISPATCH(DropoutF32)(x, y, n, first, key, last, scale);
 }
 template <>
-void dropout_chunk(const double* x, double* y, std::int64_t n, std::int64_t first, RandomKey key,
-                   std::uint64_t threshold, double scale) {
-  HWY_DYNAMIC_DISPATCH(DropoutF64)(x, y, n, first, key, threshold, scale);
+void dropout_chunk(const double* x, double* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint32_t last,
+                   double scale) {
+  HWY_DYNAMIC_DISPATCH(DropoutF64)(x, y, n, first, key, last, scale);
 }
 
 } // namespace eg

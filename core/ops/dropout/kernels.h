@@ -6,10 +6,10 @@
 
 namespace eg {
 
-/// y[i] = x[i] * scale where word `first + i` of the key's Philox sequence is at least `threshold`, else 0, for i < n
-/// on the calling thread: uniform_at(key, first + i) >= threshold / 2^32. first is a multiple of 4, threshold <= 2^32.
+/// y[i] = x[i] * scale where word `first + i` of the key's Philox sequence is above `last`, else 0, for i < n on the
+/// calling thread: uniform_at(key, first + i) > last / 2^32. first is a multiple of 4.
 template <class T>
-void dropout_chunk(const T* x, T* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint64_t threshold,
+void dropout_chunk(const T* x, T* y, std::int64_t n, std::int64_t first, RandomKey key, std::uint32_t last,
                    double scale);
 
 } // namespace eg
