@@ -18,10 +18,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t dim_, std::int64_t heads_, s
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
-  const std::int64_t batch = x.size(0), tokens = x.size(1);
-  const Tensor parts = qkv(x).reshape({batch, tokens, 3, heads, head_dim}).permute({2, 0, 3, 1, 4});
-  const Tensor a = scaled_dot_product_attention(parts.select(0, 0), parts.select(0, 1), parts.select(0, 2));
-  return proj(a.transpose(1, 2).reshape({batch, tokens, heads * head_dim}), addend);
+  return proj(attention_qkv(qkv(x), heads, 1.0 / std::sqrt(static_cast<double>(head_dim))), addend);
 }
 
 MultiHeadAttention::Trace MultiHeadAttention::trace(const Tensor& x) const {

@@ -65,19 +65,21 @@ Misfit compare(const Slots& slots, const std::unordered_map<std::string, const T
 } // namespace
 
 void Module::register_parameter(std::string name, Tensor& parameter) {
-  parameters_.emplace_back(std::move(name), &parameter);
+  entries_.push_back({.name = std::move(name), .parameter = &parameter, .child = nullptr});
 }
 
 void Module::register_buffer(Tensor& buffer) { buffers_.push_back(&buffer); }
 
 void Module::register_module(std::string name, Module& child) {
   child.name_ = name;
-  children_.emplace_back(std::move(name), &child);
+  entries_.push_back({.name = std::move(name), .parameter = nullptr, .child = &child});
 }
 
 void Module::collect(const std::string& prefix, Slots& out) const {
-  for (const auto& [name, tensor] : parameters_) out.emplace_back(prefix + name, tensor);
-  for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);
+  for (const Entry& entry : entries_) {
+    if (entry.parameter != nullptr) out.emplace_back(prefix + entry.name, entry.parameter);
+    if (entry.child != nullptr) entry.child->collect(prefix + entry.name + ".", out);
+  }
 }
 
 Slots Module::named_slots() const {
@@ -129,16 +131,19 @@ void Module::load_state_dict(const StateDict& state) {
 
 void Module::train(bool on) {
   training_ = on;
-  for (const auto& [name, child] : children_) child->train(on);
+  for (const Entry& entry : entries_)
+    if (entry.child != nullptr) entry.child->train(on);
 }
 
 void Module::to(DType dtype) {
   if (!is_floating(dtype))
     throw DTypeError(fmt::format("Module::to: parameters are f32 or f64, not {}", name_of(dtype)));
   const PauseRecording pause;
-  for (const auto& [name, tensor] : parameters_) *tensor = tensor->to(dtype);
+  for (const Entry& entry : entries_) {
+    if (entry.parameter != nullptr) *entry.parameter = entry.parameter->to(dtype);
+    if (entry.child != nullptr) entry.child->to(dtype);
+  }
   for (Tensor* buffer : buffers_) *buffer = buffer->to(dtype);
-  for (const auto& [name, child] : children_) child->to(dtype);
 }
 
 } // namespace eg::nn

@@ -71,9 +71,14 @@ protected:
 private:
   void collect(const std::string& prefix, std::vector<std::pair<std::string, Tensor*>>& out) const;
   std::vector<std::pair<std::string, Tensor*>> named_slots() const;
-  std::vector<std::pair<std::string, Tensor*>> parameters_;
+  /// A parameter or a child, whichever pointer is set.
+  struct Entry {
+    std::string name;
+    Tensor* parameter = nullptr;
+    Module* child = nullptr;
+  };
+  std::vector<Entry> entries_;
   std::vector<Tensor*> buffers_;
-  std::vector<std::pair<std::string, Module*>> children_;
   std::string name_;
   bool training_ = true;
 };
