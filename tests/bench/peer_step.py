@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""The training steps of `equigrad bench step` in PyTorch, for comparison.
+
+One JSON line a case, with the fields of `equigrad bench`: forward, cross-entropy, backward and optimiser step of a
+pre-norm ViT (class token, learned positions, erf GELU, biases), medians after warm-up. See README.md beside this file
+for how to run it at its best.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+CASES = {
+    "vit-cifar": dict(dim=512, layers=6, heads=1, mlp=512),
+    "vit-cifar-wide": dict(dim=512, layers=6, heads=8, mlp=2048),
+    "vit-tiny": dict(dim=192, layers=12, heads=3, mlp=768),
+}
+IMAGE, PATCH, CHANNELS, CLASSES = 32, 4, 3, 10
+TOKENS = (IMAGE // PATCH) ** 2 + 1
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        batch, tokens, dim = x.shape
+        head_dim = dim // self.heads
+        q, k, v = self.qkv(x).reshape(batch, tokens, 3, self.heads, head_dim).permute(2, 0, 3, 1, 4)
+        if hasattr(F, "scaled_dot_product_attention"):
+            a = F.scaled_dot_product_attention(q, k, v)
+        else:
+            a = ((q * head_dim**-0.5) @ k.transpose(-2, -1)).softmax(-1) @ v
+        return self.proj(a.transpose(1, 2).reshape(batch, tokens, dim))
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, mlp):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
+        self.attention = Attention(dim, heads)
+        self.mlp = nn.Sequential(nn.Linear(dim, mlp), nn.GELU(), nn.Linear(mlp, dim))
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Vit(nn.Module):
+    def __init__(self, dim, layers, heads, mlp):
+        super().__init__()
+        self.patches = nn.Conv2d(CHANNELS, dim, PATCH, PATCH)
+        self.cls = nn.Parameter(torch.zeros(1, 1, dim))
+        self.position = nn.Parameter(torch.randn(1, TOKENS, dim) * 0.02)
+        self.blocks = nn.Sequential(*[Block(dim, heads, mlp) for _ in range(layers)])
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.head = nn.Linear(dim, CLASSES)
+
+    def forward(self, images):
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls.expand(x.shape[0], -1, -1), x], 1) + self.position
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+def gflop(case, batch):
+    """Matrix products of one step: forward, and twice that backward."""
+    dim, layers, mlp = case["dim"], case["layers"], case["mlp"]
+    per_token = layers * (4 * dim * dim + 2 * dim * mlp + 2 * TOKENS * dim)
+    patches = (TOKENS - 1) * CHANNELS * PATCH * PATCH * dim
+    return 3 * 2 * batch * (TOKENS * per_token + patches + dim * CLASSES) / 1e9
+
+
+def make_adam(parameters, kind):
+    """The fastest Adam that this PyTorch has for the CPU."""
+    parameters = list(parameters)
+    for options in [{}] if kind == "plain" else [{"fused": True}, {"foreach": True}]:
+        try:
+            return torch.optim.Adam(parameters, lr=1e-3, **options), next(iter(options), "plain")
+        except (RuntimeError, TypeError):
+            continue
+    raise RuntimeError("no Adam")
+
+
+def measure(name, args):
+    torch.manual_seed(0)
+    case = CASES[name]
+    model = Vit(**case)
+    forward = torch.compile(model) if args.compile else model
+    optimizer, adam = make_adam(model.parameters(), args.adam)
+    images = torch.randn(args.batch, CHANNELS, IMAGE, IMAGE)
+    labels = torch.arange(args.batch) % CLASSES
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(forward(images), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(args.warmup):
+        step()
+    times = []
+    for _ in range(args.steps):
+        start = time.perf_counter()
+        step()
+        times.append((time.perf_counter() - start) * 1e3)
+    ms = statistics.median(times)
+    return {
+        "bench": "step",
+        "engine": f"torch {torch.__version__}{' compiled' if args.compile else ''}, {adam} Adam",
+        "case": name,
+        "threads": torch.get_num_threads(),
+        "batch": args.batch,
+        "ms": round(ms, 2),
+        "ms_best": round(min(times), 2),
+        "per_s": round(args.batch / ms * 1e3, 2),
+        "gflops": round(gflop(case, args.batch) / ms * 1e3, 2),
+        "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", choices=CASES, help="one case (default: all; then rss_mb is the peak so far)")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--adam", choices=("best", "plain"), default="best", help="best: fused, else foreach")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model (PyTorch 2)")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    for name in [args.case] if args.case else CASES:
+        print(json.dumps(measure(name, args)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
