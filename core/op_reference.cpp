@@ -150,14 +150,14 @@ std::string op_reference_markdown() {
   std::sort(rows.begin(), rows.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   Writer out;
   out.line("# Operations\n");
-  out.line("Written from the registry by the unit test `core_op_reference`; run it with EQUIGRAD_WRITE_DOCS=1 after a "
+  out.line("Written from the registry by the unit test `core_op_reference_test`; run it with EQUIGRAD_WRITE_DOCS=1 after a "
            "row has changed.\n");
   out.line("A symmetry says: the same permutation applied to all the axes named moves inputs to inputs and outputs to "
            "outputs, forward and\nin every gradient. Values that are indices along the permuted axis are relabelled "
            "with the inverse.\n");
   out.line("{} rows:\n", rows.size());
   std::string names;
-  for (const OpDef* op : rows) names += fmt::format("{}[{}](#{})", names.empty() ? "" : ", ", op->name, op->name);
+  for (const OpDef* op : rows) names += fmt::format("{}[{}](#{})", names.empty() ? "" : ",\n", op->name, op->name);
   out.line("{}", names);
   for (const OpDef* op : rows) write_row(out, *op);
   return out.take();
