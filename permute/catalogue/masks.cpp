@@ -120,6 +120,8 @@ struct NamedMask {
 };
 
 constexpr std::int64_t aut_tokens = 6;
+constexpr std::int64_t aut_dim = 8;
+constexpr int aut_draws = 2; // a single draw may come near to commuting by chance
 
 const std::vector<NamedMask>& named_masks() {
   using I = std::int64_t;
@@ -162,8 +164,9 @@ bool is_automorphism(MaskEntry mask, const Permutation& p) {
 
 /// For every one of the n! row permutations, in one batch: |f(P X) - P f(X)| relative to the largest |f(X)|.
 std::vector<double> commutation_errors(Case& c, const std::vector<Permutation>& all, const Tensor& mask) {
-  const std::int64_t n = aut_tokens, d = 4, count = static_cast<std::int64_t>(all.size());
-  const Tensor x = c.normal({n, d}), wq = c.normal({d, d}, 0.7), wk = c.normal({d, d}, 0.7), wv = c.normal({d, d}, 0.7);
+  const std::int64_t n = aut_tokens, d = aut_dim, count = static_cast<std::int64_t>(all.size());
+  const Tensor x = c.normal({n, d}), wq = c.normal({d, d}, 0.45), wk = c.normal({d, d}, 0.45),
+               wv = c.normal({d, d}, 0.45);
   const auto f = [&](const Tensor& z) {
     return matmul(masked_softmax(linear(z, wq), linear(z, wk), mask), linear(z, wv)).contiguous();
   };
@@ -183,7 +186,11 @@ Claim mask_automorphisms(Case& c) {
   double worst_inside = 0.0, least_outside = 1.0;
   std::vector<double> found, orders;
   for (const NamedMask& mask : named_masks()) {
-    const std::vector<double> errors = commutation_errors(c, all, mask_of(mask.entry, aut_tokens, c.dtype));
+    std::vector<double> errors(all.size(), 0.0);
+    for (int draw = 0; draw < aut_draws; ++draw) {
+      const std::vector<double> seen = commutation_errors(c, all, mask_of(mask.entry, aut_tokens, c.dtype));
+      for (std::size_t i = 0; i < all.size(); ++i) errors[i] = std::max(errors[i], seen[i]);
+    }
     double commuting = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       commuting += errors[i] < 1e-4 ? 1 : 0;
@@ -197,7 +204,7 @@ Claim mask_automorphisms(Case& c) {
   }
   const auto count = static_cast<std::int64_t>(orders.size());
   Claim claim;
-  claim.sizes = {{"tokens", aut_tokens}, {"dim", 4}, {"permutations", 720}, {"masks", count}};
+  claim.sizes = {{"tokens", aut_tokens}, {"dim", aut_dim}, {"permutations", 720}, {"masks", count}};
   claim.equal_bits("number of permutations that commute, mask by mask", Tensor::from<double>(found, {count}),
                    Tensor::from<double>(orders, {count}));
   claim.zero("largest error of an automorphism", Tensor::full({1}, worst_inside, DType::f64), 1.0);

@@ -11,7 +11,7 @@ namespace {
 Tensor draw_parameter(const std::string& name, const Shape& shape, Case& c) {
   if (name.ends_with("bias") || shape.rank() > 2) return c.normal(shape, 0.3);
   if (shape.rank() == 1) return c.normal(shape, 0.3, 1.0);
-  const double gain = name.find("qkv") != std::string::npos ? 1.5 : 1.0;
+  const double gain = name.find("qkv") != std::string::npos ? 1.0 : 0.7;
   return c.normal(shape, gain / std::sqrt(static_cast<double>(shape[-1])));
 }
 

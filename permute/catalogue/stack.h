@@ -20,7 +20,7 @@ public:
 /// The sizes of the case; head_dim 0 means dim / heads.
 nn::EncoderConfig encoder_config(const Case& c, std::int64_t head_dim = 0);
 
-/// Fills a module's parameters: matrices about 1/sqrt(in) (attention somewhat larger, so that softmax is not uniform),
+/// Fills a module's parameters: matrices 0.7/sqrt(in) (attention 1/sqrt(in), so that softmax is not uniform),
 /// norm weights about 1, biases and embeddings about 0.3.
 void draw_parameters(nn::Module& module, Case& c);
 

@@ -19,7 +19,7 @@ struct Trained {
 
 Trained train(nn::Module& module, const std::string& optimizer_name, std::int64_t steps,
               const std::function<Tensor(std::int64_t step)>& loss_at) {
-  const double rate = optimizer_name == "sgd" ? 0.02 : optimizer_name == "momentum" ? 0.005 : 1e-3;
+  const double rate = optimizer_name == "sgd" ? 0.02 : optimizer_name == "momentum" ? 0.005 : 3e-4;
   const auto optimizer =
       optim::make_optimizer(optimizer_name, module.parameters(), optimizer_name == "adamw" ? 0.01 : 0.0);
   const nn::StateDict weights = module.state_dict();
