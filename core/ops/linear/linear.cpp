@@ -90,12 +90,10 @@ void linear_kernel(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
-Tensor as_rows(const Tensor& x) { return x.rank() == 2 ? x : x.reshape({-1, x.shape()[-1]}); }
-
 /// Gradients of x, weight and bias from g = dL/d(x W^T + b): g W, g^T x, column sums of g.
 Gradients product_gradients(const VjpArgs& args, const Tensor& g) {
   Gradients gradients(args.in.size());
-  if (args.wants(0)) gradients[0] = matmul(g, args.in[1]);
+  if (args.wants(0)) gradients[0] = matmul(as_rows(g), args.in[1]).reshape(args.in[0].shape());
   if (args.wants(1)) gradients[1] = matmul(as_rows(g), as_rows(args.in[0]), true, false);
   if (args.given(2) && args.wants(2)) gradients[2] = sum(as_rows(g), {0});
   return gradients;

@@ -112,9 +112,6 @@ void kernel(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { product<T>(args, out[0]); });
 }
 
-/// [..., r, c] as [rows, c] through ops, so that a tape sees it.
-Tensor as_rows(const Tensor& x) { return x.reshape({-1, x.shape()[-1]}); }
-
 // With y = op(A) op(B):  dA = g op(B)^T,  dB = op(A)^T g, each transposed again where its operand was.
 Gradients vjp(const VjpArgs& args) {
   const bool ta = args.attrs.flag("transpose_a");

@@ -16,11 +16,24 @@ MatrixOperand matrix_operand(const Tensor& x, bool transpose) {
   return {x.clone(), cols, transpose};
 }
 
+namespace {
+
+/// Product of the leading extents, also where the last one is 0.
+std::int64_t row_count(const Shape& shape) {
+  std::int64_t rows = 1;
+  for (int axis = 0; axis + 1 < shape.rank(); ++axis) rows *= shape[axis];
+  return rows;
+}
+
+} // namespace
+
 Tensor flatten_to_rows(const Tensor& x) {
   const std::int64_t last = x.shape()[-1];
-  const std::int64_t rows = x.numel() / std::max<std::int64_t>(last, 1);
+  const std::int64_t rows = row_count(x.shape());
   if (x.is_contiguous()) return x.view_as({rows, last}, {std::max<std::int64_t>(last, 1), 1}, 0);
   return x.clone().view_as({rows, last}, {std::max<std::int64_t>(last, 1), 1}, 0);
 }
+
+Tensor as_rows(const Tensor& x) { return x.rank() == 2 ? x : x.reshape({row_count(x.shape()), x.shape()[-1]}); }
 
 } // namespace eg

@@ -20,4 +20,7 @@ MatrixOperand matrix_operand(const Tensor& x, bool transpose);
 /// x as [rows, last], a view where possible.
 Tensor flatten_to_rows(const Tensor& x);
 
+/// The same through ops, so that a tape sees it.
+Tensor as_rows(const Tensor& x);
+
 } // namespace eg
