@@ -183,8 +183,21 @@ Sample with_noise(Sample sample) {
 
 } // namespace
 
+namespace {
+
+/// Axes along which the sample may be repeated: those of the row's symmetries or, where it has none, each leading axis
+/// of all its inputs together (the call refuses what does not fit).
+std::vector<Symmetry> growing_axes(const OpDef& op, const Sample& sample) {
+  if (op.symmetries != nullptr) return op.symmetries(sample);
+  Symmetry all{"leading axis", {}, {}};
+  for (std::size_t i = 0; i < sample.in.size(); ++i)
+    if (sample.in[i].defined() && sample.in[i].rank() > 0) all.legs.push_back(in_leg(static_cast<int>(i), 0));
+  return {all};
+}
+
+} // namespace
+
 Sample enlarged(const OpDef& op, const Sample& sample, std::int64_t elements) {
-  if (op.symmetries == nullptr) return {};
   constexpr double too_much_work = 2e8;
   const PauseRecording pause;
   Sample grown = packed_copy(sample);
@@ -192,7 +205,7 @@ Sample enlarged(const OpDef& op, const Sample& sample, std::int64_t elements) {
   bool ever = false;
   while (grew && largest_numel(grown.in) < elements) {
     grew = false;
-    for (const Symmetry& symmetry : op.symmetries(grown)) {
+    for (const Symmetry& symmetry : growing_axes(op, grown)) {
       try {
         Sample next = repeated(grown, symmetry, 3);
         if (largest_numel(next.in) <= largest_numel(grown.in) || largest_numel(next.in) > 8 * elements) continue;

@@ -2,6 +2,7 @@
 #include "core/ops.h"
 #include "support/law_tools.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -82,6 +83,28 @@ Results results(const OpDef& op, const Sample& sample, const Tensors& cotangents
   return r;
 }
 
+/// Rows that hand a transposed operand to BLAS as it lies, or whose rules do: N and T are different routines there,
+/// which may add in another order. A packed copy would cost more than the product gains.
+bool products_as_they_lie(const OpDef& op) {
+  for (const std::string_view name :
+       {"matmul", "linear", "linear_gelu", "attention_qkv_backward", "scaled_dot_product_attention_backward"})
+    if (op.name == name) return true;
+  return false;
+}
+
+/// Where two lists differ: in their bits or, for products, by more than rounding.
+std::string layout_difference(const OpDef& op, const Tensors& a, const Tensors& b) {
+  const std::string difference = difference_in_bits(a, b);
+  if (difference.empty() || !products_as_they_lie(op) || a.size() != b.size()) return difference;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].defined() != b[i].defined()) return difference;
+    if (!a[i].defined()) continue;
+    if (a[i].shape() != b[i].shape() || a[i].dtype() != b[i].dtype()) return difference;
+    if (!(relative_error(a[i], b[i]) <= tolerance_of(b[i].dtype()))) return difference;
+  }
+  return {};
+}
+
 struct LayoutCheck {
   const OpDef& op;
   const Sample& sample;
@@ -92,11 +115,11 @@ struct LayoutCheck {
   void against(const Results& packed, const Tensors& cotangents, const Sample& other, const std::string& what) const {
     const Results strided = results(op, other, cotangents);
     ++verdict.checked;
-    std::string difference = difference_in_bits(strided.out, packed.out);
+    std::string difference = layout_difference(op, strided.out, packed.out);
     if (!difference.empty())
       verdict.fail(
           fmt::format("{}: {}: not the bits of packed inputs: {}", where(op, sample, dtype), what, difference));
-    difference = difference_in_bits(strided.gradients, packed.gradients);
+    difference = layout_difference(op, strided.gradients, packed.gradients);
     if (!difference.empty())
       verdict.fail(fmt::format("{}: {}: gradients are not those of packed inputs: {}", where(op, sample, dtype), what,
                                difference));
@@ -166,12 +189,15 @@ Verdict layout_law(const OpDef& op) {
 
 namespace {
 
+/// The first `count` elements along the symmetry's axes.
 Sample cut(const Sample& sample, const Symmetry& symmetry, std::int64_t count) {
   Sample small = packed_copy(sample);
-  for (const Leg& leg : symmetry.legs)
-    if (const auto at = static_cast<std::size_t>(leg.index);
-        leg.side == Leg::Side::in && at < small.in.size() && small.in[at].defined())
-      small.in[at] = small.in[at].slice(leg.axis, 0, count).clone();
+  for (const Leg& leg : symmetry.legs) {
+    const auto at = static_cast<std::size_t>(leg.index);
+    if (leg.side != Leg::Side::in || at >= small.in.size() || !small.in[at].defined()) continue;
+    Tensor& x = small.in[at];
+    x = x.slice(leg.axis, 0, std::min(count, x.size(leg.axis))).clone();
+  }
   return small;
 }
 
