@@ -213,21 +213,26 @@ Tensor merge_heads(const Tensor& x, const Shape& shape) {
   return x.defined() ? x.permute({0, 2, 1, 3}).reshape(shape) : x;
 }
 
+// Everything is packed first, so that the bits do not depend on the layout of the inputs.
 Gradients rule_of_backward(const VjpArgs& args) {
   const Packed p = packed_extents(args);
   const Shape by_head = {p.batch, p.heads, p.tokens};
-  const Tensor qkv = split_heads(args.in[0], p, 3);
-  const Tensor cotangent = split_heads(args.grad[0], p, 3);
-  const auto bar =
-      backward_rule({qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2), split_heads(args.in[1], p, 1).select(0, 0),
-                     args.in[2].reshape(by_head), split_heads(args.in[3], p, 1).select(0, 0),
-                     args.given(4) ? args.in[4].reshape(by_head) : Tensor{}},
-                    cotangent.select(0, 0), cotangent.select(0, 1), cotangent.select(0, 2), p.scale);
-  const Shape& y = args.in[1].shape();
-  const Shape& lse = args.in[2].shape();
-  const Tensor qkv_bar = stack({bar.q, bar.k, bar.v}, 0).permute({1, 3, 0, 2, 4}).reshape(args.in[0].shape());
-  return {qkv_bar, merge_heads(bar.y, y), bar.lse.reshape(lse), merge_heads(bar.g, y),
-          bar.dlse.defined() ? bar.dlse.reshape(lse) : Tensor{}};
+  const auto heads = [&](const Tensor& x) { return split_heads(contiguous(x), p, 1).select(0, 0); };
+  const auto sums = [&](std::size_t i) { return args.given(i) ? args.in[i].reshape(by_head) : Tensor{}; };
+  const Tensor qkv = split_heads(contiguous(args.in[0]), p, 3);
+  const Tensor cotangent = split_heads(contiguous(args.grad[0]), p, 3);
+  const auto bar = backward_rule(
+      {qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2), heads(args.in[1]), sums(2), heads(args.in[3]), sums(4)},
+      {args.wants(0), args.wants(0), args.wants(0), args.wants(1), args.wants(2), args.wants(3), args.wants(4)},
+      cotangent.select(0, 0), cotangent.select(0, 1), cotangent.select(0, 2), p.scale);
+  Gradients gradients(5);
+  if (args.wants(0))
+    gradients[0] = stack({bar.q, bar.k, bar.v}, 0).permute({1, 3, 0, 2, 4}).reshape(args.in[0].shape());
+  gradients[1] = merge_heads(bar.y, args.in[1].shape());
+  gradients[3] = merge_heads(bar.g, args.in[3].shape());
+  if (bar.lse.defined()) gradients[2] = bar.lse.reshape(args.in[2].shape());
+  if (bar.dlse.defined()) gradients[4] = bar.dlse.reshape(args.in[2].shape());
+  return gradients;
 }
 
 Work backward_work(const OpArgs& args, std::span<const TensorSpec> out) { return work_of(args, out, 5.0, 14.0); }

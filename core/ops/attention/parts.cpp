@@ -103,42 +103,41 @@ void accumulate(Tensor& total, const Tensor& term) { total = total.defined() ? t
 //   dE = S (dS - delta),  dq = scale dE k,  dk = scale dE^T q,  dv = S^T g.
 // The cotangent of dE is W = scale (a k^T + q b^T), that of S is Sbar = g c^T + W (dS - delta), that of dS is W S, that
 // of delta is -rowsum(W S), and that of E is Ebar = Sbar S.
-BackwardInputs backward_rule(const BackwardInputs& in, const Tensor& a, const Tensor& b, const Tensor& c,
-                             double scale) {
+BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& wants, const Tensor& a, const Tensor& b,
+                             const Tensor& c, double scale) {
   const auto& [q, k, v, y, lse, g, dlse] = in;
   const Tensor s = exp(matmul(q, k, false, true) * scale - unsqueeze(lse, -1));
+  const bool scores = wants.q || wants.k || wants.lse; // what Ebar leads to
   BackwardInputs bar;
   Tensor s_bar;
   if (a.defined() || b.defined()) {
-    Tensor centred = matmul(g, v, false, true) - sum(g * y, {-1}, true);
-    if (dlse.defined()) centred = centred + unsqueeze(dlse, -1);
-    const Tensor de = s * centred;
     Tensor w;
-    if (a.defined()) {
-      accumulate(w, matmul(a, k, false, true) * scale);
-      accumulate(bar.k, matmul(de, a, true) * scale);
-    }
-    if (b.defined()) {
-      accumulate(w, matmul(q, b, false, true) * scale);
-      accumulate(bar.q, matmul(de, b) * scale);
-    }
+    if (a.defined()) accumulate(w, matmul(a, k, false, true) * scale);
+    if (b.defined()) accumulate(w, matmul(q, b, false, true) * scale);
     const Tensor ds_bar = w * s;
-    const Tensor total = sum(ds_bar, {-1}, true);
-    bar.g = matmul(ds_bar, v) - total * y;
-    bar.v = matmul(ds_bar, g, true);
-    bar.y = -(total * g);
-    if (dlse.defined()) bar.dlse = squeeze(total, -1);
-    s_bar = w * centred;
+    const Tensor total = wants.g || wants.y || wants.dlse ? sum(ds_bar, {-1}, true) : Tensor{};
+    if (wants.g) bar.g = matmul(ds_bar, v) - total * y;
+    if (wants.v) bar.v = matmul(ds_bar, g, true);
+    if (wants.y) bar.y = -(total * g);
+    if (wants.dlse && dlse.defined()) bar.dlse = squeeze(total, -1);
+    if (scores) {
+      Tensor centred = matmul(g, v, false, true) - sum(g * y, {-1}, true);
+      if (dlse.defined()) centred = centred + unsqueeze(dlse, -1);
+      const Tensor de = s * centred;
+      if (wants.k && a.defined()) accumulate(bar.k, matmul(de, a, true) * scale);
+      if (wants.q && b.defined()) accumulate(bar.q, matmul(de, b) * scale);
+      s_bar = w * centred;
+    }
   }
   if (c.defined()) {
-    accumulate(s_bar, matmul(g, c, false, true));
-    accumulate(bar.g, matmul(s, c));
+    if (scores) accumulate(s_bar, matmul(g, c, false, true));
+    if (wants.g) accumulate(bar.g, matmul(s, c));
   }
   if (!s_bar.defined()) return bar;
   const Tensor e_bar = s_bar * s;
-  bar.lse = -sum(e_bar, {-1});
-  accumulate(bar.q, matmul(e_bar, k) * scale);
-  accumulate(bar.k, matmul(e_bar, q, true) * scale);
+  if (wants.lse) bar.lse = -sum(e_bar, {-1});
+  if (wants.q) accumulate(bar.q, matmul(e_bar, k) * scale);
+  if (wants.k) accumulate(bar.k, matmul(e_bar, q, true) * scale);
   return bar;
 }
 

@@ -52,8 +52,14 @@ struct BackwardInputs {
   Tensor q, k, v, y, lse, g, dlse;
 };
 
-/// Gradients of <a, dq> + <b, dk> + <c, dv> with respect to every input; a, b, c may be undefined (zero). y and lse
-/// count as inputs of their own: what reaches q, k and v through them is added by the rule of the forward op.
-BackwardInputs backward_rule(const BackwardInputs& in, const Tensor& a, const Tensor& b, const Tensor& c, double scale);
+/// Which gradients are asked for.
+struct BackwardWants {
+  bool q, k, v, y, lse, g, dlse;
+};
+
+/// Gradients of <a, dq> + <b, dk> + <c, dv> with respect to the wanted inputs; a, b, c may be undefined (zero). y and
+/// lse count as inputs of their own: what reaches q, k and v through them is added by the rule of the forward op.
+BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& wants, const Tensor& a, const Tensor& b,
+                             const Tensor& c, double scale);
 
 } // namespace eg::attention_parts

@@ -80,9 +80,12 @@ std::vector<Tensor> reference(const OpArgs& args) {
 
 Gradients rule(const VjpArgs& args) {
   const Tensor g = args.grad[0].defined() ? args.grad[0] : Tensor::zeros(args.out[0].shape(), args.out[0].dtype());
-  return call(scaled_dot_product_attention_backward_op,
-              {args.in[0], args.in[1], args.in[2], args.out[0], args.out[1], g, args.grad[1]},
-              {{"scale", args.attrs.real("scale")}});
+  Gradients gradients = call(scaled_dot_product_attention_backward_op,
+                             {args.in[0], args.in[1], args.in[2], args.out[0], args.out[1], g, args.grad[1]},
+                             {{"scale", args.attrs.real("scale")}});
+  for (std::size_t i = 0; i < 3; ++i)
+    if (!args.wants(i)) gradients[i] = {};
+  return gradients;
 }
 
 Work work(const OpArgs& args, std::span<const TensorSpec> out) {
@@ -212,6 +215,7 @@ std::vector<Tensor> backward_naive(const OpArgs& args) {
 Gradients rule_of_backward(const VjpArgs& args) {
   const auto bar = backward_rule(
       {args.in[0], args.in[1], args.in[2], args.in[3], args.in[4], args.in[5], args.given(6) ? args.in[6] : Tensor{}},
+      {args.wants(0), args.wants(1), args.wants(2), args.wants(3), args.wants(4), args.wants(5), args.wants(6)},
       args.grad[0], args.grad[1], args.grad[2], scale_of(args.attrs.real("scale"), args.in[0].shape()[-1]));
   return {bar.q, bar.k, bar.v, bar.y, bar.lse, bar.g, bar.dlse};
 }
