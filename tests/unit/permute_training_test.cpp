@@ -1,0 +1,299 @@
+// The trainer: twins stay together, runs resume bit for bit, folders hold what they should, bad options are refused.
+
+#include "core/allocator.h"
+#include "core/parallel.h"
+#include "data/bytes.h"
+#include "data/json.h"
+#include "data/safetensors.h"
+#include "permute/training.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+using namespace eg;
+using namespace eg::permute;
+
+namespace {
+
+TrainOptions small() {
+  TrainOptions o;
+  o.data = "shapes";
+  o.size = 16;
+  o.train_limit = 80;
+  o.test_limit = 20;
+  o.model.patch = 4;
+  o.model.layers = 2;
+  o.model.encoder = {.dim = 12, .heads = 3, .head_dim = 5, .mlp = 20};
+  o.steps = 8;
+  o.batch = 8;
+  o.lr = 3e-3;
+  o.seed = 5;
+  o.schedule = optim::Schedule::Kind::constant;
+  return o;
+}
+
+/// A folder of this process, removed at the end.
+struct Folder {
+  std::string path;
+  Folder() {
+    static int count = 0;
+    path = (std::filesystem::temp_directory_path() /
+            ("equigrad-training-" + std::to_string(::getpid()) + "-" + std::to_string(count++)))
+               .string();
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+template <class F> std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool same_weights(const VitTrainer& a, const VitTrainer& b) {
+  for (std::size_t v = 0; v < a.variants(); ++v) {
+    const nn::StateDict x = a.model(v).state_dict(), y = b.model(v).state_dict();
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (!same_bits(x[i].second, y[i].second)) return false;
+  }
+  return true;
+}
+
+} // namespace
+
+TEST_CASE("training: permuted twins follow the plain model, whatever the optimiser") {
+  for (const char* optimizer : {"sgd", "momentum", "adam", "adamw"}) {
+    CAPTURE(optimizer);
+    TrainOptions o = small();
+    o.dtype = DType::f64;
+    o.optimizer = optimizer;
+    o.weight_decay = 0.01;
+    o.variants = {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
+    VitTrainer trainer(o);
+    CHECK(trainer.drift(2) == 0.0);
+    const TrainResult result = trainer.run();
+    CHECK(result.steps == 8);
+    CHECK(std::isnan(result.test[0].drift));
+    for (std::size_t v = 1; v < 4; ++v) {
+      CAPTURE(v);
+      CHECK(result.test[v].drift < 1e-11);
+      CHECK(result.test[v].drift > 0.0);
+      CHECK(result.test[v].loss == doctest::Approx(result.test[0].loss).epsilon(1e-10));
+      CHECK(result.test[v].accuracy == result.test[0].accuracy);
+    }
+    // They are not the same model: before mapping back the weights differ.
+    CHECK(weight_difference(trainer.model(2).state_dict(), trainer.model(0).state_dict()) > 1e-3);
+  }
+}
+
+TEST_CASE("training: another initialisation drifts (negative control)") {
+  TrainOptions a = small(), b = small();
+  b.seed = 6;
+  const VitTrainer one(a), other(b);
+  CHECK(weight_difference(one.model(0).state_dict(), other.model(0).state_dict()) > 1e-3);
+}
+
+TEST_CASE("training: the same bits for one and three threads, and again") {
+  TrainOptions o = small();
+  o.permute = TrainMode::both;
+  o.augment = true;
+  o.clip = 1.0;
+  std::vector<std::unique_ptr<VitTrainer>> runs;
+  for (const int threads : {1, 3, 3}) {
+    parallel::set_threads(threads);
+    runs.push_back(std::make_unique<VitTrainer>(o));
+    runs.back()->run();
+  }
+  parallel::set_threads(0);
+  CHECK(same_weights(*runs[0], *runs[1]));
+  CHECK(same_weights(*runs[0], *runs[2]));
+}
+
+TEST_CASE("training: an interrupted run goes on bit for bit") {
+  const Folder whole, parts;
+  TrainOptions o = small();
+  o.permute = TrainMode::both;
+  o.twin = true;
+  o.steps = 12; // crosses an epoch of 10 batches
+  o.schedule = optim::Schedule::Kind::cosine;
+  o.warmup = 2;
+  o.augment = true;
+  o.out = whole.path;
+  VitTrainer straight(o);
+  straight.run();
+
+  o.out = parts.path;
+  std::atomic<bool> stop = false;
+  TrainCallbacks callbacks;
+  callbacks.step = [&](const TrainRecord& record) { stop = record.step == 5; };
+  std::string text;
+  {
+    VitTrainer first(o);
+    try {
+      first.run(callbacks, &stop);
+    } catch (const Interrupted& e) {
+      text = e.what();
+    }
+    CHECK(first.step() == 5);
+  }
+  CHECK(text == "train: interrupted at step 5 of 12; go on with --resume " + parts.path + "/checkpoints/step-00000005");
+
+  TrainOptions again = options_of_run(parts.path);
+  CHECK(again.resume == parts.path);
+  CHECK(again.out == parts.path);
+  VitTrainer second(again);
+  CHECK(second.step() == 5);
+  const TrainResult result = second.run();
+  CHECK(result.steps == 12);
+  CHECK(same_weights(straight, second));
+  CHECK(same_bits(data::load_safetensors(parts.path + "/model.safetensors").tensors[3].second,
+                  data::load_safetensors(whole.path + "/model.safetensors").tensors[3].second));
+
+  // One line a step and one for the test, as if nothing had happened.
+  const data::Bytes bytes = data::read_file(parts.path + "/metrics.jsonl");
+  const std::string lines(bytes.begin(), bytes.end());
+  std::int64_t expected = 1;
+  std::size_t begin = 0;
+  for (; expected <= 12; ++expected) {
+    const std::size_t end = lines.find('\n', begin);
+    const nlohmann::json line = nlohmann::json::parse(lines.substr(begin, end - begin));
+    CHECK(line.at("step") == expected);
+    for (const char* key : {"epoch", "loss", "accuracy", "lr", "images_per_s"}) CHECK(line.contains(key));
+    begin = end + 1;
+  }
+  const nlohmann::json last = nlohmann::json::parse(lines.substr(begin));
+  CHECK(last.at("split") == "test");
+  CHECK(last.at("drift") < 1e-3);
+  CHECK(data::read_json(parts.path + "/config.json").at("permute") == "both");
+  CHECK(data::file_exists(parts.path + "/model_none.safetensors"));
+}
+
+TEST_CASE("training: checkpoints are kept newest two, and what does not fit is refused") {
+  const Folder folder;
+  TrainOptions o = small();
+  o.out = folder.path;
+  o.checkpoint_every = 2;
+  VitTrainer(o).run();
+  const std::string root = folder.path + "/checkpoints/";
+  CHECK(data::folder_exists(root + "step-00000008"));
+  CHECK(data::folder_exists(root + "step-00000006"));
+  CHECK_FALSE(data::folder_exists(root + "step-00000004"));
+
+  TrainOptions other = options_of_run(folder.path);
+  other.batch = 4;
+  other.optimizer = "adam";
+  CHECK(message_of([&] { VitTrainer{other}; }) ==
+        "train: " + root +
+            "step-00000008 was made with other options: batch 8 (now 4), optimizer \"adamw\" (now \"adam\")");
+  other = options_of_run(folder.path);
+  other.steps = 7;
+  CHECK(message_of([&] { VitTrainer{other}; }) ==
+        "train: " + root + "step-00000008 is at step 8, beyond the 7 steps asked for");
+
+  const std::string model = root + "step-00000008/model.safetensors";
+  data::Bytes bytes = data::read_file(model);
+  bytes.resize(bytes.size() - 5);
+  data::write_file(model, data::ByteView(bytes));
+  CHECK_THROWS_AS(VitTrainer{options_of_run(folder.path)}, FileError);
+  CHECK(message_of([&] { VitTrainer{options_of_run(folder.path)}; }).starts_with(model));
+  CHECK_THROWS_AS(options_of_run(folder.path + "/nothing"), FileError);
+  CHECK(message_of([&] { options_of_run(root + "step-00000008/.."); }).find("neither a checkpoint") !=
+        std::string::npos);
+}
+
+TEST_CASE("training: options to JSON and back, and every mistake by name") {
+  TrainOptions o = small();
+  o.variants = {TrainMode::none, TrainMode::both};
+  o.model.pooling = nn::Pooling::mean;
+  o.model.encoder.activation = nn::Activation::silu;
+  TrainOptions back;
+  apply_options(back, nlohmann::json::parse(options_json(o).dump()), "file");
+  CHECK(options_json(back) == options_json(o));
+
+  const auto refused = [](const char* text) {
+    TrainOptions options;
+    return message_of([&] { apply_options(options, nlohmann::json::parse(text), "run.json"); });
+  };
+  CHECK(refused(R"({"batch": "8"})") == "run.json: 'batch' must be a whole number, not \"8\"");
+  CHECK(refused(R"({"batch": 8.5})") == "run.json: 'batch' must be a whole number, not 8.5");
+  CHECK(refused(R"({"permute": "all"})") == "run.json: permute: 'all' is not one of none, rows, columns, both");
+  CHECK(refused(R"({"batches": 8})").starts_with("run.json: unknown option 'batches'; known are data, data_dir,"));
+  CHECK(refused("[1]") == "run.json: options must be a JSON object");
+
+  const auto wrong = [](auto change) {
+    TrainOptions options = small();
+    change(options);
+    return message_of([&] { VitTrainer{options}; });
+  };
+  CHECK(wrong([](TrainOptions& t) { t.batch = 0; }) == "train: batch must be positive, not 0");
+  CHECK(wrong([](TrainOptions& t) { t.steps = 0; }) == "train: steps or epochs must be given");
+  CHECK(wrong([](TrainOptions& t) { t.epochs = 1; }) == "train: steps and epochs cannot both be given");
+  CHECK(wrong([](TrainOptions& t) { t.lr = 0; }) == "train: lr must be positive, not 0");
+  CHECK(wrong([](TrainOptions& t) { t.twin = true; }) ==
+        "train: twin needs a permutation to compare with: give permute");
+  CHECK(wrong([](TrainOptions& t) { t.key = "k"; }) == "train: key is given, but nothing is permuted");
+  CHECK(wrong([](TrainOptions& t) { t.optimizer = "lion"; }) ==
+        "optimizer: 'lion' is not one of sgd, momentum, nesterov, adam, adamw");
+  CHECK(wrong([](TrainOptions& t) { t.model.patch = 5; }) == "vit: patch 5 does not divide image 16");
+  CHECK(wrong([](TrainOptions& t) { t.checkpoint_every = 2; }) ==
+        "train: checkpoint_every needs a run folder: give out");
+  CHECK(wrong([](TrainOptions& t) {
+          t.permute = TrainMode::rows;
+          t.model.patch = 16;
+          t.model.pooling = nn::Pooling::mean;
+        }) == "train: one token cannot be permuted; use a smaller patch or no row permutation");
+  CHECK(wrong([](TrainOptions& t) {
+          t.permute = TrainMode::rows;
+          t.twin = true;
+          t.model.encoder.dropout = 0.1;
+        }).starts_with("train: dropout must be 0 for twins"));
+}
+
+TEST_CASE("training: the memory estimate is near the allocator's peak, and too large a batch is refused in time") {
+  TrainOptions o = small();
+  o.size = 32;
+  o.train_limit = 200;
+  o.batch = 64;
+  o.steps = 2;
+  o.model.patch = 4;
+  o.model.layers = 4;
+  o.model.encoder = {.dim = 64, .heads = 4, .mlp = 128};
+  const std::size_t before = allocator::stats().live_bytes;
+  allocator::reset_peak();
+  VitTrainer trainer(o);
+  trainer.train_step();
+  const auto peak = static_cast<double>(allocator::stats().peak_bytes - before);
+  TrainOptions full = trainer.options();
+  const auto estimate = static_cast<double>(estimate_memory(full).total());
+  CAPTURE(peak);
+  CAPTURE(estimate);
+  CHECK(estimate > 0.9 * peak);
+  CHECK(estimate < 1.25 * peak);
+
+  full.batch = 4096;
+  const std::size_t limit = std::size_t{256} << 20;
+  const std::string text = message_of([&] { require_memory(full, 0, limit); });
+  CAPTURE(text);
+  CHECK(text.starts_with("train: batch 4096 needs about"));
+  const std::size_t at = text.find("--batch ");
+  REQUIRE(at != std::string::npos);
+  full.batch = std::stoll(text.substr(at + 8));
+  CHECK(full.batch > 0);
+  CHECK(message_of([&] { require_memory(full, 0, limit); }).empty());
+  full.batch += 1;
+  CHECK_FALSE(message_of([&] { require_memory(full, 0, limit); }).empty());
+  CHECK(message_of([&] { require_memory(full, 0, 1000); }).find("no batch would fit") != std::string::npos);
+}
