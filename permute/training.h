@@ -82,7 +82,8 @@ struct MemoryEstimate {
   std::size_t input = 0;       ///< batches lying ready, and the decoded images
   std::size_t total() const { return parameters + activations + input; }
 };
-/// From the model's sizes and the batch alone; within about 15 % of the allocator's peak. `images`: bytes of the data.
+/// From the model's sizes and the batch alone: at most about 20 % above the allocator's peak, not below it. `images`:
+/// bytes of the data.
 MemoryEstimate estimate_memory(const TrainOptions& options, std::size_t images = 0);
 /// Throws MemoryError with the estimate, the limit and what would fit, when the step does not fit in `limit` bytes.
 void require_memory(const TrainOptions& options, std::size_t images, std::size_t limit);
