@@ -32,7 +32,7 @@ TEST_CASE("version and help") {
 }
 
 TEST_CASE("wrong usage is one line and exit code 2") {
-  check_refused({}, "subcommand is required");
+  check_refused({}, "A subcommand is required");
   check_refused({"fly"}, "fly");
   check_refused({"doctor", "--fast"}, "--fast");
   check_refused({"doctor", "--threads", "lots"}, "--threads");
