@@ -2,6 +2,7 @@
 #include "core/parallel.h"
 #include "data/dataset.h"
 #include "data_fixtures.h"
+#include "data_samples.h"
 
 #include <array>
 #include <cstdlib>
@@ -131,6 +132,32 @@ TEST_CASE("cifar10: records from the official layout, and damaged ones") {
   CHECK(words(records({1, 10})) == "f: label 10 of record 1 is above 9");
 }
 
+TEST_CASE("cifar10: an archive of images in the order of a list") {
+  const TempFolder folder;
+  const auto picture = [](int side, std::uint8_t value) {
+    return encode_png({side, side, 3, std::vector<std::uint8_t>(static_cast<std::size_t>(3 * side * side), value)});
+  };
+  const std::string archive = folder.path("a.tar.gz");
+  const std::string order = folder.path("order.tsv");
+  write_file(archive,
+             gzip(tar({{"a.png", picture(32, 1)}, {"./b.png", picture(32, 2)}, {"small.png", picture(31, 3)}})));
+  const auto with_order = [&](const char* list) {
+    write_file(order, std::string_view(list));
+    return read_cifar10_jpeg(archive, order, "copies");
+  };
+  const ImageDataset set = with_order("7\tb.png\n0\ta.png\n");
+  CHECK(set.size() == 2);
+  CHECK(set.label(0) == 7);
+  CHECK(set.pixels(0)[0] == 2);
+  CHECK(set.pixels(1)[3071] == 1);
+  const auto words = [&](const char* list) { return message_of<FileError>([&] { with_order(list); }); };
+  CHECK(words("1\tc.png\n") == archive + ": member 'c.png': not in the archive");
+  CHECK(words("1\tsmall.png\n") == archive + ": member 'small.png': 31x31 pixels; CIFAR-10 images have 32x32");
+  CHECK(words("0\ta.png\nx\tb.png\n") == order + ": line 2 is not a label 0 to 9, a tab and a path");
+  CHECK(words("0\ta.png\n1\ta.png\n") == order + ": 'a.png' is listed twice");
+  CHECK(words("") == order + ": an empty list");
+}
+
 TEST_CASE("image folders: classes by name, own or made splits, sizes") {
   const TempFolder folder;
   for (int i = 0; i < 5; ++i) {
@@ -183,6 +210,10 @@ TEST_CASE("shapes: the same picture for one seed and index, whatever the count a
   for (std::int64_t i = 0; i < all.size(); ++i) different.insert(crc32(all.pixels(i)));
   CHECK(different.size() == 200);
   CHECK(open_dataset("shapes", "", Split::test, {.limit = 7}).size() == 7);
+  std::uint32_t crc = 0; // the pictures of seed 0 stay as they are
+  const ImageDataset twenty = generate_shapes(20, Split::train);
+  for (std::int64_t i = 0; i < twenty.size(); ++i) crc = crc32(twenty.pixels(i), crc);
+  CHECK(crc == 1969722454U);
   CHECK(message_of<ValueError>([] { generate_shapes(1, Split::train, 0, 4); }) ==
         "shapes: a side of 4 pixels; 8 to 1024 are possible");
 }
