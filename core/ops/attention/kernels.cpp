@@ -82,14 +82,32 @@ template <class T> void zero(Rows<T> m, std::int64_t rows, std::int64_t columns)
   for (std::int64_t i = 0; i < rows; ++i) std::fill_n(m.data + i * m.ld, columns, T{0});
 }
 
+template <class T> Ahead ahead_of(const Extents& e, const ForwardHead<T>& head) {
+  Ahead ahead;
+  ahead.add(head.k, e.keys, e.head_dim);
+  ahead.add(head.q, e.queries, e.head_dim);
+  ahead.add(head.v, e.keys, e.value_dim);
+  return ahead;
+}
+
+template <class T> Ahead ahead_of(const Extents& e, const BackwardHead<T>& head) {
+  Ahead ahead;
+  ahead.add(head.k, e.keys, e.head_dim);
+  ahead.add(head.v, e.keys, e.value_dim);
+  ahead.add(head.q, e.queries, e.head_dim);
+  ahead.add(head.g, e.queries, e.value_dim);
+  ahead.add(head.y, e.queries, e.value_dim);
+  return ahead;
+}
+
 template <class T>
 void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head, std::int64_t tile, T* transposed,
-                  T* s) {
+                  T* s, const Ahead& ahead) {
   const std::int64_t row = tile * plan.tile_rows;
   const std::int64_t rows = std::min(plan.tile_rows, e.queries - row);
   const auto k = right_transposed(head.k, e.keys, e.head_dim, plan.transpose_keys, transposed);
   blas::gemm<T>(rows, e.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, row)), k, T{0}, s, e.keys);
-  softmax_tile<T>(s, rows, e.keys, head.lse + row);
+  softmax_tile<T>(s, rows, e.keys, head.lse + row, ahead);
   blas::gemm<T>(rows, e.value_dim, e.keys, T{1}, {s, e.keys, false}, plain(head.v), T{0}, head.y.data + row * head.y.ld,
                 head.y.ld);
 }
@@ -97,7 +115,8 @@ void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head
 template <class T> struct BackwardScratch { T *s, *ds, *k, *v; };
 
 template <class T>
-void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& head, const BackwardScratch<T>& scratch) {
+void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& head, const BackwardScratch<T>& scratch,
+                   const Ahead& ahead) {
   const auto scale = static_cast<T>(e.scale);
   const auto k = right_transposed(head.k, e.keys, e.head_dim, plan.transpose_keys, scratch.k);
   const auto v = right_transposed(head.v, e.keys, e.value_dim, plan.transpose_keys, scratch.v);
@@ -106,11 +125,11 @@ void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& he
     const T beta = row == 0 ? T{0} : T{1}; // dk and dv gather the tiles in order
     const auto q = rows_from(head.q, row), y = rows_from(head.y, row), g = rows_from(head.g, row);
     blas::gemm<T>(rows, e.keys, e.head_dim, scale, plain(q), k, T{0}, scratch.s, e.keys);
-    probability_tile<T>(scratch.s, rows, e.keys, head.lse + row);
+    probability_tile<T>(scratch.s, rows, e.keys, head.lse + row, row == 0 ? ahead : Ahead{});
     blas::gemm<T>(e.keys, e.value_dim, rows, T{1}, {scratch.s, e.keys, true}, plain(g), beta, head.dv.data, head.dv.ld);
     blas::gemm<T>(rows, e.keys, e.value_dim, T{1}, plain(g), v, T{0}, scratch.ds, e.keys);
     score_gradient_tile<T>(scratch.s, scratch.ds, rows, e.keys, g, y, e.value_dim,
-                           head.dlse ? head.dlse + row : nullptr);
+                           head.dlse ? head.dlse + row : nullptr, row == 0 ? ahead : Ahead{});
     blas::gemm<T>(rows, e.head_dim, e.keys, scale, {scratch.ds, e.keys, false}, plain(head.k), T{0},
                   head.dq.data + row * head.dq.ld, head.dq.ld);
     blas::gemm<T>(e.keys, e.head_dim, rows, scale, {scratch.ds, e.keys, true}, plain(q), beta, head.dk.data,
@@ -129,7 +148,12 @@ template <class T> void forward(const Extents& e, FunctionRef<ForwardHead<T>(std
     Scratch<T> scratch(Scratch<T>::padded(transposed) + scores);
     T* const k = scratch.take(transposed);
     T* const s = scratch.take(scores);
-    for (std::int64_t i = begin; i < end; ++i) forward_tile(e, plan, head(i / plan.tiles), i % plan.tiles, k, s);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t h = i / plan.tiles;
+      const bool last = i % plan.tiles + 1 == plan.tiles;
+      const Ahead ahead = last && h + 1 < e.heads ? ahead_of(e, head(h + 1)) : Ahead{};
+      forward_tile(e, plan, head(h), i % plan.tiles, k, s, ahead);
+    }
   });
 }
 
@@ -151,7 +175,8 @@ template <class T> void backward(const Extents& e, FunctionRef<BackwardHead<T>(s
     using S = Scratch<T>;
     S scratch(2 * S::padded(scores) + S::padded(k) + S::padded(v));
     const BackwardScratch<T> buffers{scratch.take(scores), scratch.take(scores), scratch.take(k), scratch.take(v)};
-    for (std::int64_t h = begin; h < end; ++h) backward_head(e, plan, head(h), buffers);
+    for (std::int64_t h = begin; h < end; ++h)
+      backward_head(e, plan, head(h), buffers, h + 1 < e.heads ? ahead_of(e, head(h + 1)) : Ahead{});
   });
 }
 
