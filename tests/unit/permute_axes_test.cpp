@@ -101,7 +101,7 @@ TEST_CASE("keys: tied forms need a square attention, decoupled ones do not") {
 TEST_CASE("keys: the fused projection's rows are (which, head, inner)") {
   const auto config = small();
   const VitKey key = VitKey::random(config, 1, KeyForm::decoupled, {8, 0});
-  const Permutation& qkv = key.permutations(config).at("blocks.0.qkv");
+  const Permutation qkv = key.permutations(config).at("blocks.0.qkv");
   for (std::int64_t i = 0; i < 12; ++i) {
     CHECK(qkv[i] == key.blocks[0].qk[i]);
     CHECK(qkv[12 + i] == 12 + key.blocks[0].qk[i]);
@@ -126,6 +126,64 @@ TEST_CASE("keys: a ViT's map moves every parameter of the encoder, and the edges
   CHECK(vit_axes(config, KeyScope::model).size() == 24 + 7);
   config.position = eg::nn::PositionEmbedding::sinusoidal;
   CHECK_THROWS_WITH_AS(vit_axes(config, KeyScope::model), doctest::Contains("sinusoidal"), eg::ValueError);
+}
+
+TEST_CASE("axes: optimiser state moves with the weights, and training goes on as if nothing had been") {
+  const std::vector<std::string> names = {"w", "b"};
+  const AxisMap axes = {{"w", {"out", "in"}}, {"b", {"out"}}};
+  const PermutationSet set{{"out", Permutation::random_nonidentity(5, {2, 1})},
+                           {"in", Permutation::random_nonidentity(4, {2, 2})}};
+  for (const char* name : {"momentum", "adam", "adamw"}) {
+    INFO(name);
+    const auto draw = [](std::uint64_t i) {
+      return eg::nn::StateDict{{"w", eg::random_normal({5, 4}, {3, i})}, {"b", eg::random_normal({5}, {4, i})}};
+    };
+    const auto values = [](const eg::nn::StateDict& state) {
+      return std::vector<Tensor>{state[0].second.clone(), state[1].second.clone()};
+    };
+    std::vector<Tensor> plain = values(draw(0)), moved = values(draw(0));
+    const auto a = eg::optim::make_optimizer(name, plain, 0.1), b = eg::optim::make_optimizer(name, moved, 0.1);
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      a->step(values(draw(step)), 0.01);
+      b->step(values(draw(step)), 0.01);
+    }
+    // from here on, b lives in the permuted world
+    moved[0].copy_from(transform(moved[0], axes[0], set));
+    moved[1].copy_from(transform(moved[1], axes[1], set));
+    transform_optimizer(*b, names, axes, set);
+    for (std::uint64_t step = 4; step <= 6; ++step) {
+      a->step(values(draw(step)), 0.01);
+      b->step(values(transform(draw(step), axes, set)), 0.01);
+    }
+    CHECK(eg::same_bits(moved[0], transform(plain[0], axes[0], set)));
+    CHECK(eg::same_bits(moved[1], transform(plain[1], axes[1], set)));
+    CHECK_THROWS_WITH_AS(transform_optimizer(*b, {"w"}, axes, set), doctest::Contains("1 names were given"),
+                         eg::ValueError);
+    CHECK_THROWS_WITH_AS(transform_optimizer(*b, {"w", "c"}, axes, set), doctest::Contains("no parameter named \"b\""),
+                         eg::ValueError);
+  }
+}
+
+TEST_CASE("axes: a module's parameters move in place and come back") {
+  eg::nn::VitConfig config;
+  config.image = 8;
+  config.encoder = small();
+  config.layers = 2;
+  eg::nn::Vit vit(config, {5, 0});
+  const eg::nn::StateDict handles = vit.state_dict();
+  eg::nn::StateDict before;
+  for (const auto& [name, value] : handles) before.emplace_back(name, value.clone());
+  const VitKey key = VitKey::random(config.encoder, config.layers, KeyForm::decoupled, {6, 0});
+  const AxisMap axes = vit_axes(config);
+  const PermutationSet set = key.permutations(config.encoder);
+  transform_module(vit, axes, set);
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < handles.size(); ++i)
+    changed += eg::same_bits(handles[i].second, before[i].second) ? 0 : 1;
+  // the four matrices of each block; norm weights and biases are constant as initialised
+  CHECK(changed == 2 * 4);
+  transform_module(vit, axes, inverse(set));
+  for (std::size_t i = 0; i < handles.size(); ++i) CHECK(eg::same_bits(handles[i].second, before[i].second));
 }
 
 TEST_CASE("keys: sizes of the key spaces of ViT-Base") {
