@@ -155,12 +155,6 @@ void add_elements(DType dtype, const RowMove& m, const std::byte* source, std::b
   visit_addable(dtype, [&]<class T>() {
     for_each_column_block(m, sizeof(T) + 8, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       T* to = typed<T>(y) + o * m.extent * m.inner;
-      if (m.inner == 1) {
-        const T* from = typed<T>(source) + o * m.count;
-        const std::int64_t* index = m.index_of(o);
-        for (std::int64_t k = 0; k < m.count; ++k) to[index[k]] += from[k];
-        return;
-      }
       for (std::int64_t k = 0; k < m.count; ++k) {
         const std::int64_t row = (o * m.count + k) * m.inner;
         for (std::int64_t j = first; j < last; ++j) to[m.index[row + j] * m.inner + j] += typed<T>(source)[row + j];
