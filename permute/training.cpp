@@ -211,7 +211,7 @@ TrainResult VitTrainer::run(const TrainCallbacks& callbacks, const std::atomic<b
     if (!stopped()) return;
     const std::string path = checkpoint();
     throw Interrupted(fmt::format("train: interrupted at step {} of {}{}", s.step, s.total,
-                                  path.empty() ? std::string() : "; go on with --resume " + path));
+                                  path.empty() ? std::string() : "; checkpoint " + path));
   };
 
   TrainResult result;

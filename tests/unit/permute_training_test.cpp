@@ -149,7 +149,7 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
     }
     CHECK(first.step() == 5);
   }
-  CHECK(text == "train: interrupted at step 5 of 12; go on with --resume " + parts.path + "/checkpoints/step-00000005");
+  CHECK(text == "train: interrupted at step 5 of 12; checkpoint " + parts.path + "/checkpoints/step-00000005");
 
   TrainOptions again = options_of_run(parts.path);
   CHECK(again.resume == parts.path);
