@@ -1,6 +1,7 @@
 // Every row of the catalogue, in both precisions, for several seeds and sizes; and the catalogue itself: its gates must
 // catch what is wrong.
 
+#include "core/parallel.h"
 #include "permute/catalogue/case.h"
 
 #include <algorithm>
@@ -188,6 +189,31 @@ TEST_CASE("catalogue: the same seed gives the same numbers, another seed others"
   CHECK(a.control.error == b.control.error);
   options.seed = 99;
   CHECK(verify(identity, options).control.error != a.control.error);
+}
+
+TEST_CASE("catalogue: the same numbers for any number of threads, whole training runs among them") {
+  VerifyOptions options = sized(33, 48, 3, 96, 2);
+  options.steps = 8;
+  options.batch = 4;
+  for (const eg::DType dtype : {eg::DType::f32, eg::DType::f64}) {
+    options.dtype = dtype;
+    for (const char* id : {"mh-decoupled", "cor4.6-adam", "alg1"}) {
+      INFO(id);
+      const Identity& identity =
+          *std::find_if(catalogue().begin(), catalogue().end(), [&](const Identity& i) { return i.id == id; });
+      std::vector<VerifyResult> results;
+      for (const int threads : {1, 2, 3}) {
+        eg::parallel::set_threads(threads);
+        results.push_back(verify(identity, options));
+      }
+      eg::parallel::set_threads(0);
+      for (const VerifyResult& r : results) {
+        CHECK(r.pass);
+        CHECK(r.error == results.front().error);
+        CHECK(r.control.error == results.front().control.error);
+      }
+    }
+  }
 }
 
 TEST_CASE("catalogue: JSON has the promised fields") {

@@ -54,7 +54,7 @@ TEST_CASE("secret key: refuses files that others can read, damaged ones and stra
   const SecretKey key = SecretKey::generate();
   key.save(file.path);
   const std::string good = file.read();
-  for (const mode_t mode : {0640, 0604, 0620, 0660, 0644}) {
+  for (const mode_t mode : {0640U, 0604U, 0620U, 0660U, 0644U}) {
     REQUIRE(::chmod(file.path.c_str(), mode) == 0);
     CHECK_THROWS_WITH_AS(SecretKey::load(file.path), doctest::Contains("open to others"), eg::FileError);
   }
