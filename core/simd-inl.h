@@ -33,6 +33,7 @@
 #include <limits>
 #endif
 
+#include "hwy/cache_control.h"  // FlushStream, after hn::Stream
 #include "hwy/foreach_target.h" // re-includes HWY_TARGET_INCLUDE, once per target
 #include "hwy/highway.h"
 
