@@ -48,10 +48,12 @@ data::Image picture(const Tensor& image) {
 
 data::Image heat_map(const Tensor& matrix) {
   const std::vector<double> values = matrix.to(DType::f64).to_vector<double>();
-  const double largest = values.empty() ? 1.0 : std::max(*std::max_element(values.begin(), values.end()), 1e-300);
+  if (values.empty()) throw ShapeError(fmt::format("heat_map: the matrix is empty: {}", matrix.shape().str()));
+  const auto [least, largest] = std::minmax_element(values.begin(), values.end());
+  const double span = *largest > *least ? *largest - *least : 1.0;
   data::Image out{static_cast<int>(matrix.size(0)), static_cast<int>(matrix.size(1)), 3, {}};
   for (const double value : values)
-    for (const std::uint8_t byte : ramp(value / largest)) out.pixels.push_back(byte);
+    for (const std::uint8_t byte : ramp((value - *least) / span)) out.pixels.push_back(byte);
   return out;
 }
 

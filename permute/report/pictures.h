@@ -15,7 +15,7 @@ Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation&
 /// [C, H, W] with values in [0, 255] (clamped) as a picture.
 data::Image picture(const Tensor& image);
 
-/// A matrix [rows, columns] of non-negative numbers, dark for 0 and bright for its largest entry.
+/// A matrix [rows, columns], dark for its least and bright for its largest entry. Throws ShapeError for an empty one.
 data::Image heat_map(const Tensor& matrix);
 
 } // namespace eg::permute::report
