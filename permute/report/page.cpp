@@ -54,9 +54,9 @@ void Page::chart(const Chart& chart, const std::string& caption) {
 void Page::figures(const std::vector<Figure>& figures, int width) {
   body_ += "<div class=\"row\">\n";
   for (const Figure& figure : figures)
-    body_ += fmt::format(
-        "<figure style=\"width:{0}px\"><img width=\"{0}\" alt=\"{}\" src=\"{}\"><figcaption>{}</figcaption></figure>\n",
-        width, escape(figure.caption), data::png_data_uri(figure.image));
+    body_ += fmt::format("<figure style=\"width:{0}px\"><img width=\"{0}\" alt=\"{1}\" src=\"{2}\">"
+                         "<figcaption>{1}</figcaption></figure>\n",
+                         width, escape(figure.caption), data::png_data_uri(figure.image));
   body_ += "</div>\n";
 }
 
