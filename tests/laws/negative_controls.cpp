@@ -53,6 +53,7 @@ TEST_CASE("the right rows pass the laws that catch the wrong ones") {
   must_accept(laws::symmetry_law, "softmax");
   must_accept(laws::reference_law, "softmax");
   must_accept(laws::layout_law, "tanh");
+  must_accept(laws::placement_law, "tanh");
   must_accept(laws::threads_law, "mul");
 }
 
@@ -218,6 +219,15 @@ TEST_CASE("wrong kernels") {
   });
   must_catch(laws::reference_law, "a vector tail with other arithmetic", wrong_tail);
   must_catch(laws::symmetry_law, "a vector tail with other arithmetic", wrong_tail);
+  must_catch(laws::placement_law, "a last element that is off by one unit in the last place",
+             spoiled("tanh", [](OpDef& op) {
+               op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
+                 spoiled_kernel("tanh", a, out, [](auto* y, std::int64_t n) {
+                   using T = std::remove_reference_t<decltype(*y)>;
+                   if (n > 0) y[n - 1] = std::nextafter(y[n - 1], T(2));
+                 });
+               };
+             }));
   must_catch(laws::layout_law, "a kernel that ignores strides", spoiled("tanh", [](OpDef& op) {
                op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
                  if (out[0].dtype() == DType::f32) {

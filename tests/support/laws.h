@@ -43,6 +43,11 @@ Verdict no_gradient_law(const OpDef& op);
 Verdict symmetry_law(const OpDef& op);
 /// vjp(rho x, rho g) = rho vjp(x, g) likewise.
 Verdict backward_symmetry_law(const OpDef& op);
+/// An element's value does not depend on where it lies: pointwise rows, rows that only move elements and axes that are
+/// kept in a reduction permute bit for bit. Catches a vector tail with other arithmetic than the body.
+Verdict placement_law(const OpDef& op);
+/// Rows to which placement_law applies.
+bool has_exact_axes(const OpDef& op);
 
 // --- values ---
 

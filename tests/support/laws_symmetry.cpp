@@ -1,3 +1,4 @@
+#include "core/ops/row_tools.h"
 #include "support/law_tools.h"
 
 #include <fmt/format.h>
@@ -56,5 +57,47 @@ Verdict both_types(const OpDef& op, bool backward) {
 Verdict symmetry_law(const OpDef& op) { return both_types(op, false); }
 
 Verdict backward_symmetry_law(const OpDef& op) { return both_types(op, true); }
+
+namespace {
+
+/// Nothing is summed along any axis.
+bool no_sums(const OpDef& op) {
+  if (op.symmetries == pointwise_symmetries) return true;
+  const Sample sample = op.samples(DType::f64).front();
+  const Attrs attrs = completed(op, sample);
+  const OpArgs args{op, sample.in, attrs};
+  return op.work(args, op.infer(args)).flops == 0;
+}
+
+bool is_exact(const OpDef& op, const Symmetry& symmetry) { return no_sums(op) || symmetry.name.starts_with("kept"); }
+
+} // namespace
+
+bool has_exact_axes(const OpDef& op) {
+  if (op.symmetries == nullptr) return false;
+  for (const Sample& sample : op.samples(DType::f64))
+    for (const Symmetry& symmetry : op.symmetries(sample))
+      if (is_exact(op, symmetry)) return true;
+  return false;
+}
+
+Verdict placement_law(const OpDef& op) {
+  Verdict verdict;
+  if (!has_exact_axes(op)) return verdict;
+  SymmetryCheckOptions options;
+  options.backward = false;
+  options.tolerance = 0.0;
+  for (const DType dtype : {DType::f64, DType::f32})
+    each_sample(op, dtype, verdict, [&](const Sample& sample) {
+      const Tensors out = outputs(op, sample);
+      for (const Symmetry& symmetry : op.symmetries(sample)) {
+        if (!is_exact(op, symmetry) || extent(symmetry, sample.in, out) < 2) continue;
+        const CheckResult result = symmetry_check(function_of(op, sample.attrs), sample.in, symmetry, options);
+        ++verdict.checked;
+        if (!result.pass) verdict.fail(fmt::format("{}: {} (must be exact)", where(op, sample, dtype), result.detail));
+      }
+    });
+  return verdict;
+}
 
 } // namespace eg::laws

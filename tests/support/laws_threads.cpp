@@ -43,7 +43,7 @@ Verdict threads_law(const OpDef& op) {
     each_sample(op, dtype, verdict, [&](const Sample& sample) {
       check_threads(op, sample, dtype, verdict);
       if (op.view != nullptr || grown == large_samples) return;
-      const Sample large = enlarged(op, sample, 200000);
+      const Sample large = enlarged(op, sample, 100000);
       if (large.in.empty()) return;
       check_threads(op, large, dtype, verdict);
       ++grown;

@@ -168,7 +168,7 @@ constinit const OpDef embedding_backward_op = row({
     .samples = backward_samples,
     .refuses = backward_refuses,
     .symmetries = backward_symmetries,
-    .work = movement_work,
+    .work = scatter_work<0>,
 });
 
 Tensor embedding(const Tensor& weight, const Tensor& ids) { return call1(embedding_op, {weight, ids}); }

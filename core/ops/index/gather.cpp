@@ -202,7 +202,7 @@ constinit const OpDef scatter_add_op = row({
     .samples = scatter_samples,
     .refuses = scatter_refuses,
     .symmetries = scatter_symmetries,
-    .work = movement_work,
+    .work = scatter_work<2>,
 });
 
 Tensor gather(const Tensor& x, int axis, const Tensor& index) { return call1(gather_op, {x, index}, at_axis(axis)); }

@@ -188,7 +188,7 @@ constinit const OpDef index_select_backward_op = row({
     .samples = backward_samples,
     .refuses = backward_refuses,
     .symmetries = backward_symmetries,
-    .work = movement_work,
+    .work = scatter_work<0>,
 });
 
 Tensor index_select(const Tensor& x, int axis, const Tensor& index) {

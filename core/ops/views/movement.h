@@ -47,5 +47,9 @@ std::int64_t inner_size(const Shape& shape, int axis);
 inline Work no_work(const OpArgs&, std::span<const TensorSpec>) { return {}; }
 /// Cost of a copy: every input is read and every output written once.
 Work movement_work(const OpArgs& a, std::span<const TensorSpec> out);
+/// Cost of adding every element of input `addend` into the output.
+template <int addend> Work scatter_work(const OpArgs& a, std::span<const TensorSpec> out) {
+  return {static_cast<double>(a.in[addend].numel()), movement_work(a, out).bytes};
+}
 
 } // namespace eg
