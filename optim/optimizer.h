@@ -83,9 +83,10 @@ std::unique_ptr<Optimizer> sgd(std::vector<Tensor> parameters, const SgdOptions&
 std::unique_ptr<Optimizer> adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
 /// The same after w *= 1 - lr weight_decay. Loshchilov and Hutter, ICLR 2019.
 std::unique_ptr<Optimizer> adamw(std::vector<Tensor> parameters, const AdamOptions& options = {});
-/// "sgd", "momentum" (sgd with momentum 0.9), "nesterov", "adam", "adamw". Throws ValueError that lists the names.
+/// "sgd", "momentum" (sgd with momentum 0.9), "nesterov", "adam", "adamw"; `eps` is Adam's. Throws ValueError that
+/// lists the names.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters,
-                                          double weight_decay = 0.0);
+                                          double weight_decay = 0.0, double eps = 1e-8);
 
 /// Replaces the gradients by copies scaled so that their joint 2-norm is at most max_norm (factor
 /// max_norm / (norm + 1e-6) when below 1); returns the norm before. Undefined gradients are skipped. Summed in double

@@ -102,9 +102,9 @@ std::unique_ptr<Optimizer> adamw(std::vector<Tensor> parameters, const AdamOptio
   return std::make_unique<Adam>(std::move(parameters), options, true);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters,
-                                          double weight_decay) {
-  const AdamOptions adam_options{.weight_decay = weight_decay};
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters, double weight_decay,
+                                          double eps) {
+  const AdamOptions adam_options{.eps = eps, .weight_decay = weight_decay};
   if (name == "adam") return adam(std::move(parameters), adam_options);
   if (name == "adamw") return adamw(std::move(parameters), adam_options);
   if (name == "sgd") return sgd(std::move(parameters), {.weight_decay = weight_decay});

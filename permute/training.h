@@ -46,7 +46,10 @@ struct TrainOptions {
   std::int64_t warmup = 0;     ///< steps
   double final_fraction = 0.0; ///< of lr, at the end of a cosine
   double weight_decay = 0.0;   ///< on every parameter
-  double clip = 0.0;           ///< largest joint norm of the gradients; 0: no clipping
+  /// Adam's eps. In f32 the rounding of a gradient far below eps moves a weight by far less than the learning rate, so
+  /// a larger eps keeps f32 twins closer together.
+  double eps = 1e-8;
+  double clip = 0.0; ///< largest joint norm of the gradients; 0: no clipping
   double label_smoothing = 0.0;
   bool augment = false; ///< random crops (side/8 of padding), and flips of colour images
   DType dtype = DType::f32;

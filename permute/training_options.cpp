@@ -52,6 +52,7 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
   visit("warmup", o.warmup);
   visit("final_fraction", o.final_fraction);
   visit("weight_decay", o.weight_decay);
+  visit("eps", o.eps);
   visit("clip", o.clip);
   visit("label_smoothing", o.label_smoothing);
   visit("augment", o.augment);
@@ -220,7 +221,7 @@ std::string_view name_of(TrainMode mode) {
 void check(const TrainOptions& options) {
   check_numbers(options);
   check_variants(options);
-  optim::make_optimizer(options.optimizer, {}, options.weight_decay); // refuses unknown names and bad decays
+  optim::make_optimizer(options.optimizer, {}, options.weight_decay, options.eps); // refuses names and values
 }
 
 nlohmann::ordered_json options_json(const TrainOptions& options) {

@@ -75,7 +75,7 @@ void VitTrainer::State::make_variants() {
     v.model->to(options.dtype);
     if (permutes_columns(mode)) transform_module(*v.model, axes, columns);
     v.parameters = v.model->parameters();
-    v.optimizer = optim::make_optimizer(options.optimizer, v.parameters, options.weight_decay);
+    v.optimizer = optim::make_optimizer(options.optimizer, v.parameters, options.weight_decay, options.eps);
     variants.push_back(std::move(v));
   }
   for (const nn::Parameter& p : variants.front().model->named_parameters()) names.push_back(p.name);
