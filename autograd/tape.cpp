@@ -90,10 +90,10 @@ void Tape::Node::check_versions() const {
   const auto check = [&](const Kept& kept, const std::string& role) {
     if (!kept.saved || kept.tensor.version() == kept.version) return;
     throw AutogradError(fmt::format(
-        "tape: {}{} saved its {} {} for the gradient, but '{}' changed it in place afterwards (version {}, was {}); "
+        "tape: {}{} saved its {} {} for the gradient, but '{}'{} changed it in place afterwards (version {}, was {}); "
         "take the gradient before the change, or change a clone()",
-        name(), at_place(place), role, described(kept.tensor), kept.tensor.storage()->writer, kept.tensor.version(),
-        kept.version));
+        name(), at_place(place), role, described(kept.tensor), kept.tensor.storage()->writer,
+        at_place(kept.tensor.storage()->writer_place), kept.tensor.version(), kept.version));
   };
   for (std::size_t i = 0; i < in.size(); ++i) check(in[i], name_of_input(i));
   for (std::size_t o = 0; o < out.size(); ++o)

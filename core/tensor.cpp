@@ -1,5 +1,6 @@
 #include "core/tensor.h"
 
+#include "core/call.h"
 #include "core/strided.h"
 
 #include <atomic>
@@ -98,8 +99,10 @@ const std::byte* Tensor::bytes() const {
 
 std::byte* Tensor::mutable_bytes(const char* writer) {
   const std::byte* address = bytes();
-  ++impl_->storage->version;
-  impl_->storage->writer = writer;
+  Storage& storage = *impl_->storage;
+  storage.writer = writer;
+  // The first write fills a new tensor; only later ones change values that somebody may have saved.
+  if (storage.version++ > 0) storage.writer_place = current_place();
   return const_cast<std::byte*>(address);
 }
 

@@ -277,14 +277,17 @@ TEST_CASE("tape: a saved value that was changed in place is reported with both n
     const PlaceScope place("head");
     y = sum(mul(x, x));
   }
-  x.mutable_data<double>("adamw step")[0] = 5.0;
+  {
+    const PlaceScope place("trainer");
+    x.mutable_data<double>("adamw step")[0] = 5.0;
+  }
   try {
     tape.gradient(y, {x});
     FAIL("the change went unnoticed");
   } catch (const AutogradError& e) {
     const std::string text = e.what();
     CHECK(text.find("mul (at head)") != std::string::npos);
-    CHECK(text.find("'adamw step'") != std::string::npos);
+    CHECK(text.find("'adamw step' (at trainer)") != std::string::npos);
     CHECK(text.find("f64 [2]") != std::string::npos);
   }
 }
