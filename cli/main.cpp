@@ -56,6 +56,12 @@ void add_common(CLI::App& verb, CommonOptions& common) {
   verb.add_flag("--quiet", common.quiet, "Print nothing but errors");
 }
 
+std::string verb_names() {
+  std::string names;
+  for (const Verb& verb : verbs) names += fmt::format("{}{}", names.empty() ? "" : ", ", verb.name);
+  return names;
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Deep learning that commutes with permutations.", "equigrad");
   app.set_version_flag("--version", "equigrad " EQUIGRAD_VERSION);
@@ -68,6 +74,10 @@ int parse_and_run(int argc, char** argv) {
     add_common(*apps[i], common);
     jobs[i] = verbs[i].declare(*apps[i], common);
   }
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(verbs.begin(), verbs.end(), [&](const Verb& verb) {
+        return std::string_view(argv[1]) == verb.name;
+      }))
+    return complain(fmt::format("there is no verb '{}'; there are {}", argv[1], verb_names()), bad_input);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
