@@ -40,6 +40,7 @@ const std::map<std::string, const char*>& meanings() {
       {"warmup", "Steps of linear warm-up"},
       {"final_fraction", "Of the learning rate, at the end of a cosine"},
       {"weight_decay", "On every parameter; decoupled for adamw, added to the gradient otherwise"},
+      {"eps", "Epsilon of Adam and AdamW; 1e-6 keeps f32 twins closer together"},
       {"clip", "Largest joint norm of the gradients (0: no clipping)"},
       {"label_smoothing", "Share of a label spread over all classes"},
       {"augment", "Random crops, and flips of colour images"},
