@@ -5,6 +5,7 @@
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/safetensors.h"
+#include "permute/key.h"
 #include "permute/training.h"
 
 #include <doctest/doctest.h>
@@ -212,6 +213,29 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
   CHECK_THROWS_AS(options_of_run(folder.path + "/nothing"), FileError);
   CHECK(message_of([&] { options_of_run(root + "step-00000008/.."); }).find("neither a checkpoint") !=
         std::string::npos);
+}
+
+TEST_CASE("training: permutations from a secret key; a checkpoint asks for the same key and does not hold it") {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path);
+  const std::string key = folder.path + "/a.key", other = folder.path + "/b.key";
+  SecretKey::generate().save(key);
+  SecretKey::generate().save(other);
+  TrainOptions o = small();
+  o.dtype = DType::f64;
+  o.permute = TrainMode::both;
+  o.twin = true;
+  o.key = key;
+  o.out = folder.path + "/run";
+  CHECK(VitTrainer(o).run().test.back().drift < 1e-11);
+  TrainOptions again = options_of_run(o.out);
+  CHECK(VitTrainer(again).step() == 8);
+  again.key = other;
+  CHECK(message_of([&] { VitTrainer{again}; }).find("another secret key") != std::string::npos);
+  again.key.clear();
+  CHECK(message_of([&] { VitTrainer{again}; }).find("another secret key") != std::string::npos);
+  const nlohmann::json state = data::read_json(o.out + "/checkpoints/step-00000008/state.json");
+  CHECK(state.at("key_fingerprint") == SecretKey::load(key).fingerprint());
 }
 
 TEST_CASE("training: options to JSON and back, and every mistake by name") {
