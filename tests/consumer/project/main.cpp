@@ -1,6 +1,6 @@
-#include <equigrad/equigrad.h>
-#include <equigrad/core/tensor.h> // the same header by its other names
 #include <core/tensor.h>
+#include <equigrad/core/tensor.h> // the same header by its other names
+#include <equigrad/equigrad.h>
 
 #include <cstdio>
 
