@@ -230,13 +230,13 @@ TEST_CASE("wrong kernels") {
              }));
   must_catch(laws::layout_law, "a kernel that ignores strides", spoiled("tanh", [](OpDef& op) {
                op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
-                 if (out[0].dtype() == DType::f32) {
-                   for (std::int64_t i = 0; i < out[0].numel(); ++i)
-                     out[0].mutable_data<float>()[i] = std::tanh(a.in[0].data<float>()[i]);
-                 } else {
-                   for (std::int64_t i = 0; i < out[0].numel(); ++i)
-                     out[0].mutable_data<double>()[i] = std::tanh(a.in[0].data<double>()[i]);
-                 }
+                 const Tensor& x = a.in[0];
+                 const auto skipped = x.bytes() - x.storage()->bytes.get();
+                 const std::size_t left = x.storage()->size_bytes - static_cast<std::size_t>(skipped);
+                 // Wrong, but inside its buffer: a sanitizer has nothing to say.
+                 const bool fits = left >= out[0].nbytes();
+                 const Tensor as_if_packed = fits ? x.view_as(x.shape(), contiguous_strides(x.shape()), 0) : x;
+                 find_op("tanh").cpu(OpArgs{a.op, std::span(&as_if_packed, 1), a.attrs}, out);
                };
              }));
   must_catch(laws::dtype_law, "an f32 kernel with half the digits", spoiled("tanh", [](OpDef& op) {
