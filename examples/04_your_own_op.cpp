@@ -36,7 +36,7 @@ Tensors wrong_rule(std::span<const eg::Tensor> in, std::span<const eg::Tensor>, 
   return {eg::unsqueeze(grad[0], 1) * eg::tanh(in[0])};
 }
 
-eg::TensorFunction function(std::shared_ptr<const eg::CustomOp> op) {
+eg::TensorFunction function(const std::shared_ptr<const eg::CustomOp>& op) {
   return [op](const Tensors& in) { return eg::call(op, in); };
 }
 

@@ -10,4 +10,4 @@ scripts/format.sh
   else
     git ls-files -z '*.cpp' ':!tests/compile' ':!tests/consumer'
   fi
-} | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/dev
+} | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/dev --extra-arg=-Wno-unknown-warning-option
