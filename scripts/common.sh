@@ -16,7 +16,7 @@ as_root() {
   elif command -v sudo >/dev/null; then
     sudo "$@"
   else
-    die "These packages can be installed by root only, and there is no sudo. As root: apt-get install $missing"
+    die "These packages can be installed by root only, and there is no sudo. As root: apt-get install$missing"
   fi
 }
 
