@@ -17,8 +17,11 @@
 namespace eg::allocator {
 namespace {
 
+/// No block is larger: the next power of two and sums of two sizes can still be counted.
+constexpr std::size_t most_bytes = SIZE_MAX / 4;
+
 /// Sizes are rounded up to 1/8 of their power of two, so that at most 12.5 % is wasted and blocks of nearly equal
-/// sizes serve each other.
+/// sizes serve each other. `bytes` is at most most_bytes.
 std::size_t bucket_size(std::size_t bytes) {
   constexpr std::size_t smallest = 256;
   if (bytes <= smallest) return smallest;
@@ -49,17 +52,22 @@ struct Block {
 /// The process's cache of free blocks.
 class Cache {
 public:
-  std::byte* take(std::size_t size) {
+  struct Taken {
+    std::byte* block;
+    std::size_t size;
+  };
+
+  Taken take(std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
-    if (stats_.live_bytes + size > limit_)
-      throw MemoryError(fmt::format("allocator: {} more bytes do not fit: {} are in use and the limit is {}; use a "
-                                    "smaller batch or model, or raise the limit",
-                                    size, stats_.live_bytes, limit_));
+    // Before rounding: a size near the end of what can be counted would wrap to a small one.
+    if (bytes > std::min(limit_, most_bytes)) refuse(bytes);
+    const std::size_t size = bucket_size(bytes);
+    if (size > room()) refuse(size);
     std::byte* block = reuse(size);
     if (block == nullptr) block = from_system(size);
     stats_.live_bytes += size;
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.live_bytes);
-    return block;
+    return {block, size};
   }
 
   void give_back(std::byte* block, std::size_t size) noexcept {
@@ -96,6 +104,15 @@ public:
   }
 
 private:
+  /// Bytes that may still be handed out.
+  std::size_t room() const { return limit_ - std::min(limit_, stats_.live_bytes); }
+
+  [[noreturn]] void refuse(std::size_t size) const {
+    throw MemoryError(fmt::format("allocator: {} more bytes do not fit: {} are in use and the limit is {}; use a "
+                                  "smaller batch or model, or raise the limit",
+                                  size, stats_.live_bytes, limit_));
+  }
+
   /// The newest free block of exactly this bucket: the one most likely still in cache.
   std::byte* reuse(std::size_t size) {
     for (std::size_t i = free_.size(); i-- > 0;) {
@@ -111,13 +128,13 @@ private:
 
   std::byte* from_system(std::size_t size) {
     // Cached blocks of other sizes count against the machine too: they go first when the limit is near.
-    if (stats_.live_bytes + stats_.cached_bytes + size > limit_) release_locked();
+    if (stats_.cached_bytes > room() - size) release_locked();
     constexpr std::size_t huge_page = std::size_t{2} << 20;
     const std::size_t align = size >= huge_page ? huge_page : alignment;
     void* block = std::aligned_alloc(align, (size + align - 1) / align * align);
     if (block == nullptr)
-      throw MemoryError(fmt::format("allocator: the system has no {} more bytes; {} are in use", size,
-                                    stats_.live_bytes));
+      throw MemoryError(
+          fmt::format("allocator: the system has no {} more bytes; {} are in use", size, stats_.live_bytes));
     if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);
     ++stats_.system_calls;
     return static_cast<std::byte*>(block);
@@ -145,8 +162,8 @@ Cache& cache() {
 } // namespace
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes) {
-  const std::size_t size = bucket_size(bytes);
-  std::byte* block = cache().take(size);
+  const auto [block, taken] = cache().take(bytes);
+  const std::size_t size = taken;
   return {block, [size](std::byte* p) { cache().give_back(p, size); }};
 }
 
