@@ -6,7 +6,21 @@
 namespace eg {
 namespace {
 
-thread_local std::vector<Recorder*> recorders;
+/// An open recorder of this thread.
+struct Listener {
+  Recorder* recorder;
+  std::uint64_t serial;  // an address may come again, this does not
+  std::size_t opened_at; // pauses that do not concern it: those that were there before it
+  std::size_t deaf = 0;  // pauses of this recorder alone
+};
+
+// One list and one count, so that a recorder can be opened and closed whatever pauses there are.
+thread_local std::vector<Listener> listeners;
+thread_local std::size_t pauses = 0;
+thread_local std::uint64_t last_serial = 0;
+
+bool hears(const Listener& listener) { return listener.deaf == 0 && pauses <= listener.opened_at; }
+
 thread_local std::vector<std::string> places;
 
 std::string_view word_of(AttrKind kind) {
@@ -96,9 +110,15 @@ std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
 }
 
 void report(const Event& event) {
-  // A recorder may open or close others while it listens; the list is walked as it was.
-  const std::vector<Recorder*> listening = recorders;
-  for (Recorder* recorder : listening) recorder->record(event);
+  // A recorder may open or close others while it listens; those that are closed on the way are passed over.
+  std::vector<std::uint64_t> serials;
+  for (const Listener& listener : listeners)
+    if (hears(listener)) serials.push_back(listener.serial);
+  for (const std::uint64_t serial : serials) {
+    const auto at = std::find_if(listeners.begin(), listeners.end(),
+                                 [&](const Listener& listener) { return listener.serial == serial; });
+    if (at != listeners.end()) at->recorder->record(event);
+  }
 }
 
 /// Rethrows the present exception with the place in the model appended, keeping its type.
@@ -133,7 +153,7 @@ std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attr
       PauseRecording pause; // a kernel may use other operations
       out = run(op, args);
     }
-    if (!recorders.empty()) report({.op = &op, .in = in, .out = out, .attrs = &attrs});
+    if (recording()) report({.op = &op, .in = in, .out = out, .attrs = &attrs});
     return out;
   } catch (const Error&) {
     rethrow_with_place();
@@ -158,21 +178,35 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
   for (Tensor& y : out)
     for (const Tensor& x : in)
       if (y.defined() && x.defined() && y.id() == x.id()) y = y.detach();
-  if (!recorders.empty()) report({.custom = op, .in = in, .out = out});
+  if (recording()) report({.custom = op, .in = in, .out = out});
   return out;
 }
 
-void open_recorder(Recorder* recorder) { recorders.push_back(recorder); }
+void open_recorder(Recorder* recorder) { listeners.push_back({recorder, ++last_serial, pauses}); }
 
-void close_recorder(Recorder* recorder) { std::erase(recorders, recorder); }
+void close_recorder(Recorder* recorder) {
+  std::erase_if(listeners, [&](const Listener& listener) { return listener.recorder == recorder; });
+}
 
-bool recording() { return !recorders.empty(); }
+bool recording() { return std::any_of(listeners.begin(), listeners.end(), hears); }
 
-PauseRecording::PauseRecording() { kept_.swap(recorders); }
+PauseRecording::PauseRecording() { ++pauses; }
 
-PauseRecording::PauseRecording(Recorder* only) : kept_(recorders) { std::erase(recorders, only); }
+PauseRecording::PauseRecording(Recorder* only) : all_(false) {
+  for (Listener& listener : listeners)
+    if (listener.recorder == only) {
+      only_ = listener.serial;
+      ++listener.deaf;
+    }
+}
 
-PauseRecording::~PauseRecording() { recorders.swap(kept_); }
+PauseRecording::~PauseRecording() {
+  if (all_) --pauses;
+  for (Listener& listener : listeners) {
+    if (listener.serial == only_) --listener.deaf;
+    listener.opened_at = std::min(listener.opened_at, pauses); // opened in this pause: the next one concerns it
+  }
+}
 
 PlaceScope::PlaceScope(std::string_view name) {
   places.push_back(places.empty() ? std::string(name) : fmt::format("{}.{}", places.back(), name));

@@ -11,7 +11,7 @@
 namespace eg {
 
 /// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel (unrecorded), and reports to every
-/// recorder that this thread has open. Inputs of different devices or floating types are refused.
+/// recorder that this thread has open. Inputs of different floating types are refused.
 /// Throws what the row's shape rule throws; the message ends with the place in the model where the call stood.
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs = {});
 /// The same for operations with one output.
@@ -45,13 +45,15 @@ public:
   virtual void record(const Event& event) = 0;
 };
 
-/// Recorders open on this thread, oldest first. A tape pushes itself when it opens.
+/// Recorders open on this thread, oldest first. A tape opens itself when it is made. One that is opened during a pause
+/// listens at once and goes on when the pause ends; one that is closed during a pause is gone for good.
 void open_recorder(Recorder* recorder);
 void close_recorder(Recorder* recorder);
 /// True when some recorder listens on this thread.
 bool recording();
 
-/// While it lives, no recorder of this thread hears anything (or, given one, only that recorder is deaf).
+/// While it lives, the recorders that were open when it began hear nothing (or, given one, only that recorder is deaf).
+/// Pauses of a thread end in the reverse order of their beginning.
 class PauseRecording {
 public:
   PauseRecording();
@@ -61,7 +63,8 @@ public:
   PauseRecording& operator=(const PauseRecording&) = delete;
 
 private:
-  std::vector<Recorder*> kept_; // the list as it was
+  bool all_ = true;
+  std::uint64_t only_ = 0; // else: serial number of the one that is deaf, 0 when it was not open
 };
 
 /// Names the part of the model that runs while it lives: scopes nest to "encoder.3.attention.qkv".

@@ -1,6 +1,6 @@
 #pragma once
 // The op row: everything about one operation in one description. The registry (core/registry.h) lists the rows; the
-// tape, the law suite, the benchmark, the op reference and the Python module enumerate them.
+// law suite, the benchmark and the op reference enumerate them.
 
 #include "core/attributes.h"
 #include "core/tensor.h"
@@ -132,7 +132,7 @@ struct OpDef {
   InferFn infer = nullptr;                 ///< checks the call and gives the outputs' shapes; throws
   KernelFn cpu = nullptr;                  ///< fills the outputs, which are packed and uninitialised
   ViewFn view = nullptr;                   ///< instead of cpu: gives a view of in[0] (or a copy where there is none)
-  KernelFn cuda = nullptr;                 ///< absent: not on the device
+  KernelFn cuda = nullptr;                 ///< for a device; no row has one yet
   std::uint32_t saves = saves::nothing;    ///< what the tape keeps for the rule
   VjpFn vjp = nullptr;                     ///< the rule, made of ops
   std::string_view no_gradient = {};       ///< why there is no rule, where there is none
