@@ -25,8 +25,6 @@ struct Kept {
   bool saved = false;
 };
 
-bool flows(const Tensor& t) { return t.defined() && is_floating(t.dtype()); }
-
 std::string described(const Tensor& t) { return fmt::format("{} {}", name_of(t.dtype()), t.shape().str()); }
 
 std::string at_place(const std::string& place) { return place.empty() ? std::string() : " (at " + place + ")"; }
@@ -49,16 +47,26 @@ struct Tape::Node {
   std::string name_of_input(std::size_t i) const;
 };
 
+/// What the tape knows of a value.
+struct SlotState {
+  bool computed = false;     // some recorded operation made it
+  bool guarded = false;      // and not merely as a view of a leaf: its elements belong to the tape
+  std::size_t producer = 0;  // of a guarded one: number of its node
+  std::uint64_t version = 0; // of its storage, when it was made
+};
+
 struct Tape::State {
   std::thread::id thread = std::this_thread::get_id();
   std::vector<Node> nodes; // in the order of the calls
   std::unordered_map<std::uint64_t, Slot> slot_of;
-  std::vector<bool> computed; // by slot: some recorded operation made it
+  std::vector<SlotState> slots;
   bool used_up = false;
   bool closed = false;
 
   Slot slot(const Tensor& t);
   Kept keep(const Tensor& t, bool save);
+  void check_unchanged(const Tensor& t, const std::string& reader) const;
+  void produced(const Event& event, std::size_t node);
   std::vector<bool> mark_active(std::span<const Tensor> xs);
   void clear();
 };
@@ -117,8 +125,8 @@ Gradients Tape::Node::apply_rule(std::span<const Tensor> grad, std::uint32_t wan
 
 Slot Tape::State::slot(const Tensor& t) {
   if (!flows(t)) return no_slot;
-  const auto [entry, fresh] = slot_of.try_emplace(t.id(), static_cast<Slot>(computed.size()));
-  if (fresh) computed.push_back(false);
+  const auto [entry, fresh] = slot_of.try_emplace(t.id(), static_cast<Slot>(slots.size()));
+  if (fresh) slots.emplace_back();
   return entry->second;
 }
 
@@ -128,9 +136,44 @@ Kept Tape::State::keep(const Tensor& t, bool save) {
   return {Tensor::meta(t.shape(), t.dtype()), slot(t), 0, false};
 }
 
+/// Throws AutogradError when a value that this tape computed was written to since: what `reader` would take from it is
+/// no longer what its producer made, and a gradient through both would be wrong.
+void Tape::State::check_unchanged(const Tensor& t, const std::string& reader) const {
+  const auto entry = slot_of.find(t.id());
+  if (entry == slot_of.end()) return;
+  const SlotState& slot = slots[entry->second];
+  if (!slot.guarded || t.version() == slot.version) return;
+  const Node& producer = nodes[slot.producer];
+  throw AutogradError(
+      fmt::format("tape: {} would read {}, which {}{} computed on this tape, but '{}'{} changed it in place since "
+                  "(version {}, was {}); change a clone() made before it is used, or compute the new value with an "
+                  "operation",
+                  reader, described(t), producer.name(), at_place(producer.place), t.storage()->writer,
+                  at_place(t.storage()->writer_place), t.version(), slot.version));
+}
+
+/// Marks the outputs of the newest node, or (node: none was made) of an operation without a gradient.
+void Tape::State::produced(const Event& event, std::size_t node) {
+  // A view of a leaf is a way to name its elements: it may be changed like the leaf.
+  const auto of_a_leaf = [&](const Tensor& y) {
+    return std::any_of(event.in.begin(), event.in.end(), [&](const Tensor& x) {
+      if (!flows(x) || !x.has_storage() || x.storage() != y.storage()) return false;
+      return !slots[slot_of.at(x.id())].guarded;
+    });
+  };
+  for (const Tensor& y : event.out) {
+    if (!flows(y)) continue;
+    SlotState& made = slots[slot(y)];
+    made.computed = true;
+    made.guarded = node < nodes.size() && y.has_storage() && !of_a_leaf(y);
+    made.producer = node;
+    made.version = y.version();
+  }
+}
+
 /// By slot: the value depends on some x. Walking oldest first, so one sweep is enough.
 std::vector<bool> Tape::State::mark_active(std::span<const Tensor> xs) {
-  std::vector<bool> active(computed.size());
+  std::vector<bool> active(slots.size());
   for (const Tensor& x : xs) active[slot(x)] = true;
   for (const Node& node : nodes) {
     const bool reached = std::any_of(node.in.begin(), node.in.end(),
@@ -145,7 +188,7 @@ std::vector<bool> Tape::State::mark_active(std::span<const Tensor> xs) {
 void Tape::State::clear() {
   nodes.clear();
   slot_of.clear();
-  computed.clear();
+  slots.clear();
 }
 
 Tape::Tape() : state_(std::make_unique<State>()) { open_recorder(this); }
@@ -161,7 +204,7 @@ void Tape::close() {
 
 bool Tape::computed(const Tensor& y) const {
   const auto entry = state_->slot_of.find(y.id());
-  return entry != state_->slot_of.end() && state_->computed[entry->second];
+  return entry != state_->slot_of.end() && state_->slots[entry->second].computed;
 }
 
 std::size_t Tape::size() const { return state_->nodes.size(); }
@@ -182,8 +225,10 @@ std::size_t Tape::saved_bytes() const {
 
 void Tape::record(const Event& event) {
   State& state = *state_;
-  if (state.closed || state.used_up) return; // a pause that outlived close() put the tape back on the list
   Node node;
+  node.op = event.op;
+  node.custom = event.custom;
+  node.place = current_place();
   const auto saves_in = [&](std::size_t i) {
     if (event.op == nullptr) return true;
     const std::size_t bit = event.op->variadic ? 0 : i;
@@ -192,20 +237,21 @@ void Tape::record(const Event& event) {
   const auto saves_out = [&](std::size_t o) {
     return event.op == nullptr || (event.op->saves & saves::out(static_cast<int>(o))) != 0;
   };
+  for (const Tensor& x : event.in)
+    if (flows(x)) state.check_unchanged(x, std::string(node.name()) + at_place(node.place));
   node.in.reserve(event.in.size());
   node.out.reserve(event.out.size());
   for (std::size_t i = 0; i < event.in.size(); ++i) node.in.push_back(state.keep(event.in[i], saves_in(i)));
   for (std::size_t o = 0; o < event.out.size(); ++o) node.out.push_back(state.keep(event.out[o], saves_out(o)));
-  for (const Kept& kept : node.out)
-    if (kept.slot != no_slot) state.computed[kept.slot] = true;
   const auto has_slot = [](const Kept& kept) { return kept.slot != no_slot; };
-  if (std::none_of(node.in.begin(), node.in.end(), has_slot)) return; // nothing to differentiate
-  if (std::none_of(node.out.begin(), node.out.end(), has_slot)) return;
-  node.op = event.op;
-  node.custom = event.custom;
-  if (event.attrs != nullptr) node.attrs = *event.attrs;
-  node.place = current_place();
-  state.nodes.push_back(std::move(node));
+  const bool differentiable =
+      std::any_of(node.in.begin(), node.in.end(), has_slot) && std::any_of(node.out.begin(), node.out.end(), has_slot);
+  const std::size_t number = state.nodes.size();
+  if (differentiable) {
+    if (event.attrs != nullptr) node.attrs = *event.attrs;
+    state.nodes.push_back(std::move(node));
+  }
+  state.produced(event, number);
 }
 
 namespace {
@@ -355,6 +401,9 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> ys, std::span<const T
     if (!is_x && !computed(y))
       throw AutogradError(fmt::format("tape: y {} was not computed on this tape", described(y)));
   }
+
+  for (const Tensor& y : ys) state.check_unchanged(y, "gradient()");
+  for (const Tensor& x : xs) state.check_unchanged(x, "gradient()");
 
   // A tape that is spent stops listening for good, whatever happens on the way.
   struct Spend {

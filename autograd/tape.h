@@ -9,10 +9,17 @@
 
 namespace eg {
 
+/// True for a defined f32 or f64 tensor: one that can have a gradient.
+inline bool flows(const Tensor& t) { return t.defined() && is_floating(t.dtype()); }
+
 /// Records the calls of this thread from construction until it is closed or destroyed. Gradients are a returned value,
 /// so nothing has to be zeroed and two gradients can be compared side by side. Tapes nest: while an outer tape is open,
 /// the rules that an inner tape runs are recorded on the outer one, which is how second derivatives are taken.
 /// A tape is destroyed on the thread that opened it.
+///
+/// A value that an operation of the tape computed must not be changed in place, itself or through a view, before it is
+/// used again: the next operation, or gradient(), that meets it throws AutogradError naming who computed it and who
+/// changed it. Leaves (parameters, data) and their views may be changed before they are used.
 ///
 ///     Tape tape;
 ///     Tensor loss = cross_entropy(model(images), labels);
@@ -29,8 +36,8 @@ public:
   /// used once, unless `retain`. The tape does not hear the rules it runs itself.
   /// Gradients are packed and share no elements with each other or with the cotangent (they may while another tape of
   /// this thread listens).
-  /// Throws AutogradError: y was not computed on this tape, the tape was used up, a saved value was changed in place
-  /// (names both operations and the place), an operation on the way has no gradient.
+  /// Throws AutogradError: y was not computed on this tape, the tape was used up, a saved or computed value was changed
+  /// in place (names both operations and the place), an operation on the way has no gradient.
   std::vector<Tensor> gradient(const Tensor& y, std::span<const Tensor> xs, const Tensor& cotangent = {},
                                bool retain = false);
   std::vector<Tensor> gradient(const Tensor& y, std::initializer_list<Tensor> xs, const Tensor& cotangent = {},

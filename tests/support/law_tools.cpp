@@ -32,8 +32,6 @@ void enforce(Law law, bool (*may_be_empty)(const OpDef&)) {
   }
 }
 
-bool flows(const Tensor& t) { return t.defined() && is_floating(t.dtype()); }
-
 Tensors floating(const Tensors& list) {
   Tensors found;
   std::copy_if(list.begin(), list.end(), std::back_inserter(found), flows);

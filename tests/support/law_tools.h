@@ -2,6 +2,7 @@
 // What the laws share: running rows on samples, gradients of calls, other layouts, larger samples.
 
 #include "autograd/check.h"
+#include "autograd/tape.h"
 #include "core/op.h"
 #include "core/random.h"
 #include "support/laws.h"
@@ -15,7 +16,6 @@ namespace eg::laws {
 
 using Tensors = std::vector<Tensor>;
 
-bool flows(const Tensor& t);
 Tensors floating(const Tensors& list);
 
 /// "softmax [odd sizes, f32]"
