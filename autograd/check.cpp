@@ -12,8 +12,6 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-bool flows(const Tensor& t) { return t.defined() && is_floating(t.dtype()); }
-
 double dot(const Tensor& a, const Tensor& b) {
   const std::vector<double> u = a.to(DType::f64).to_vector<double>();
   const std::vector<double> v = b.to(DType::f64).to_vector<double>();
@@ -110,10 +108,10 @@ CheckResult check_first(const TensorFunction& f, const Tensors& inputs, const Gr
     const double numeric = (dot(value(moved(x, h, u)), v) - dot(value(moved(x, -h, u)), v)) / (2.0 * h);
     const double taped = dot(gradient, u);
     const double size = std::max({std::abs(numeric), std::abs(taped), std::sqrt(dot(gradient, gradient) * dot(u, u))});
-    // Not the max of the two: a NaN must win.
-    const double error = size == 0.0 ? 0.0 : std::abs(numeric - taped) / size;
-    if (std::isnan(error) || error > result.error || direction == 0) {
-      result.error = std::isnan(error) ? INFINITY : error;
+    const bool finite = std::isfinite(numeric) && std::isfinite(taped) && std::isfinite(size);
+    const double error = !finite ? INFINITY : size == 0.0 ? 0.0 : std::abs(numeric - taped) / size;
+    if (error > result.error || direction == 0) {
+      result.error = error;
       result.detail = fmt::format("direction {}: differences give {:.12g}, the tape gives {:.12g} (relative {:.2e})",
                                   direction, numeric, taped, error);
     }
@@ -125,6 +123,8 @@ CheckResult check_first(const TensorFunction& f, const Tensors& inputs, const Gr
 } // namespace
 
 CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
+  if (options.directions < 1)
+    throw ValueError(fmt::format("gradcheck: {} directions check nothing; give at least 1", options.directions));
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (flows(inputs[i]) && inputs[i].dtype() != DType::f64)
       throw DTypeError(fmt::format("gradcheck: input {} is {}; differences need f64", i, name_of(inputs[i].dtype())));
@@ -219,11 +219,14 @@ struct Comparison {
     } else if (!is_floating(left.dtype())) {
       error = same_bits(left, right) ? 0.0 : INFINITY;
     } else {
-      // relative_error knows infinities and NaN; the floor matters only for finite, tiny references.
+      // NaN equal to NaN, or infinity to infinity, says nothing. The floor matters only for tiny references.
       const double size = largest({right});
-      error = size < floor && std::isfinite(largest({left}))
-                  ? largest({sub(left.to(DType::f64), right.to(DType::f64))}) / floor
-                  : relative_error(left, right);
+      if (!std::isfinite(size) || !std::isfinite(largest({left})))
+        error = INFINITY;
+      else if (size < floor)
+        error = largest({sub(left.to(DType::f64), right.to(DType::f64))}) / floor;
+      else
+        error = relative_error(left, right);
     }
     if (error > result.error || result.detail.empty()) {
       result.error = error;
@@ -261,6 +264,8 @@ void compare_gradients(const TensorFunction& f, const Tensors& inputs, const Ten
 
 CheckResult symmetry_check(const TensorFunction& f, const std::vector<Tensor>& inputs, const Symmetry& symmetry,
                            const SymmetryCheckOptions& options) {
+  if (options.draws < 1)
+    throw ValueError(fmt::format("symmetry_check: {} draws check nothing; give at least 1", options.draws));
   return without_tape([&] {
     const Tensors outputs = f(inputs);
     const std::int64_t extent = extent_of(symmetry, inputs, outputs);

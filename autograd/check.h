@@ -30,7 +30,8 @@ struct GradcheckOptions {
 };
 
 /// Compares <v, J u> from central differences with <J^T v, u> from the tape along random directions u, v. Floating
-/// inputs must be f64. Throws DTypeError otherwise.
+/// inputs must be f64. Numbers that are not finite fail. Throws DTypeError for other floating inputs, ValueError for
+/// fewer than one direction.
 CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
 struct SymmetryCheckOptions {
@@ -41,7 +42,8 @@ struct SymmetryCheckOptions {
 };
 
 /// Draws permutations for the symmetry's legs and compares f(rho x) with rho' f(x), and the vector-Jacobian products.
-/// Axes shorter than 2 throw ShapeError: nothing would be checked.
+/// Values that are not finite fail. Axes shorter than 2 throw ShapeError and fewer than one draw ValueError: nothing
+/// would be checked.
 CheckResult symmetry_check(const TensorFunction& f, const std::vector<Tensor>& inputs, const Symmetry& symmetry,
                            const SymmetryCheckOptions& options = {});
 

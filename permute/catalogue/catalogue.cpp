@@ -2,6 +2,7 @@
 
 #include "permute/catalogue/case.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -10,11 +11,18 @@
 namespace eg::permute {
 namespace {
 
+bool all_finite(const Tensor& x) {
+  if (!is_floating(x.dtype())) return true;
+  const std::vector<double> v = x.to(DType::f64).to_vector<double>();
+  return std::all_of(v.begin(), v.end(), [](double e) { return std::isfinite(e); });
+}
+
 /// max |value - expected| over `scale`, or over the largest |expected| when scale is 0.
 double error_of(const Comparison& c, const Tensor& expected) {
   if (c.value.shape() != expected.shape())
     throw ShapeError(
         fmt::format("verify: {}: one side is {}, the other {}", c.what, c.value.shape().str(), expected.shape().str()));
+  if (!all_finite(expected)) return std::numeric_limits<double>::infinity(); // NaN equal to NaN says nothing
   if (c.exact) return same_bits(c.value, expected) ? 0.0 : std::max(relative_error(c.value, expected), 1e-300);
   if (c.scale == 0.0) return relative_error(c.value, expected);
   return relative_error(concat({c.value.reshape({-1}), Tensor::full({1}, c.scale, c.value.dtype())}, 0),
@@ -70,7 +78,11 @@ void measure(const Identity& identity, const VerifyOptions& options, VerifyResul
   result.control.what = claim.control;
   result.control.error = control.error;
   if (identity.kind != ClaimKind::counterexample) result.bitwise = all_same_bits(claim.holds);
-  result.pass = !claim.holds.empty() && worst.error <= result.tolerance && control.error > result.control.must_exceed;
+  // Not a number in a control would pass for a difference.
+  const bool sound = std::all_of(claim.fails.begin(), claim.fails.end(),
+                                 [](const Comparison& c) { return all_finite(c.expected) && all_finite(c.value); });
+  result.pass =
+      sound && !claim.holds.empty() && worst.error <= result.tolerance && control.error > result.control.must_exceed;
 }
 
 int number(std::string_view digits) {

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <set>
 
 using namespace eg;
@@ -118,4 +119,30 @@ TEST_CASE("random_nonidentity_permutation never gives the identity") {
   }
   CHECK(seen.size() == 5);
   CHECK_THROWS_AS(random_nonidentity_permutation(1, {40, 0}), ShapeError);
+}
+
+TEST_CASE("checks that would check nothing are refused") {
+  const TensorFunction f = [](const Tensors& in) -> Tensors { return {tanh(in[0])}; };
+  CHECK_THROWS_WITH_AS(gradcheck(f, {normal({3}, 41)}, {.directions = 0}), doctest::Contains("give at least 1"),
+                       ValueError);
+  const Symmetry rows{"rows", {in_leg(0, 0), out_leg(0, 0)}};
+  CHECK_THROWS_WITH_AS(symmetry_check(f, {normal({3}, 42)}, rows, {.draws = 0}), doctest::Contains("give at least 1"),
+                       ValueError);
+}
+
+TEST_CASE("values that are not finite pass no check") {
+  const Symmetry rows{"rows", {in_leg(0, 0), out_leg(0, 0)}};
+  const TensorFunction nan = [](const Tensors& in) -> Tensors { return {log(affine(in[0], 0.0, -1.0))}; };
+  const TensorFunction infinite = [](const Tensors& in) -> Tensors { return {log(affine(in[0], 0.0, 0.0))}; };
+  CHECK_FALSE(symmetry_check(nan, {normal({3}, 43)}, rows, {.backward = false}).pass);
+  CHECK_FALSE(symmetry_check(infinite, {normal({3}, 44)}, rows, {.backward = false}).pass);
+  // The differences give 0, the rule NaN.
+  auto op = std::make_shared<CustomOp>();
+  op->name = "constant";
+  op->forward = [](std::span<const Tensor> in) -> Tensors { return {Tensor::zeros(in[0].shape(), DType::f64)}; };
+  op->vjp = [](std::span<const Tensor> in, std::span<const Tensor>, std::span<const Tensor>) -> Tensors {
+    return {Tensor::full(in[0].shape(), std::nan(""), DType::f64)};
+  };
+  const TensorFunction constant = [op](const Tensors& in) { return call(std::shared_ptr<const CustomOp>(op), in); };
+  CHECK_FALSE(gradcheck(constant, {normal({3}, 45)}).pass);
 }
