@@ -1,6 +1,7 @@
 #include "core/tensor.h"
 
 #include "core/call.h"
+#include "core/ops/views/strided_copy.h"
 #include "core/strided.h"
 
 #include <atomic>
@@ -15,6 +16,13 @@ namespace {
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> counter{0};
   return ++counter;
+}
+
+/// True when some axis stands for several elements but all lie in one place.
+bool repeats(const Shape& shape, const Shape& strides) {
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] > 1 && strides[axis] == 0) return true;
+  return false;
 }
 
 } // namespace
@@ -154,22 +162,33 @@ template std::vector<std::uint8_t> Tensor::to_vector<std::uint8_t>() const;
 template std::vector<bool> Tensor::to_vector<bool>() const;
 
 void Tensor::copy_from(const Tensor& source) {
+  if (!defined()) throw Error("copy_from: the tensor to write to is undefined");
+  if (!source.defined()) throw Error("copy_from: the source is undefined");
   if (source.shape() != shape() || source.dtype() != dtype())
     throw ShapeError(fmt::format("copy_from: {} {} does not fit {} {}", name_of(source.dtype()), source.shape().str(),
                                  name_of(dtype()), shape().str()));
+  const bool shared = has_storage() && impl_->storage == source.impl_->storage;
   if (is_contiguous() && source.is_contiguous()) {
-    std::memmove(mutable_bytes("copy_from"), source.bytes(), nbytes());
-    return;
+    const std::byte* from = source.bytes();
+    std::memmove(mutable_bytes("copy_from"), from, nbytes());
+  } else if (shared) {
+    // An element may be written before it is read through the other view.
+    if (impl_->offset != source.impl_->offset || strides() != source.strides()) copy_from(source.clone());
+  } else if (repeats(shape(), strides())) {
+    visit_dtype(dtype(), [&]<class T>() {
+      const T* from = source.data<T>();
+      T* to = mutable_data<T>("copy_from");
+      for_each_offset2(shape(), strides(), source.strides(),
+                       [&](std::int64_t out, std::int64_t in) { to[out] = from[in]; });
+    });
+  } else {
+    const std::byte* from = source.bytes();
+    strided_copy(dtype(), shape(), mutable_bytes("copy_from"), strides(), from, source.strides());
   }
-  visit_dtype(dtype(), [&]<class T>() {
-    const T* from = source.data<T>();
-    T* to = mutable_data<T>("copy_from");
-    for_each_offset2(shape(), strides(), source.strides(),
-                     [&](std::int64_t out, std::int64_t in) { to[out] = from[in]; });
-  });
 }
 
 void Tensor::fill(double value) {
+  if (!defined()) throw Error("fill: the tensor is undefined");
   visit_dtype(dtype(), [&]<class T>() {
     T* to = mutable_data<T>("fill");
     for_each_offset(shape(), strides(), [&](std::int64_t offset) { to[offset] = static_cast<T>(value); });
@@ -177,6 +196,7 @@ void Tensor::fill(double value) {
 }
 
 Tensor Tensor::clone() const {
+  if (!defined()) throw Error("clone: the tensor is undefined");
   Tensor copy = empty(shape(), dtype());
   copy.copy_from(*this);
   return copy;
