@@ -4,6 +4,7 @@
 #include "core/parallel_common.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/version.h>
+#include <utility>
 
 #if defined(__SANITIZE_THREAD__)
 #define EG_TSAN 1
@@ -48,20 +50,42 @@ private:
   char end_ = 0;
 };
 
-struct Settings {
-  ThreadChoice choice = default_threads();
-  std::unique_ptr<tbb::task_arena> arena;
-  std::unique_ptr<tbb::global_control> control;
-  std::mutex mutex;
+/// The workers. Whoever runs a loop holds it, so set_threads never takes it away from under one.
+struct Pool {
+  // An arena alone cannot have more workers than the processors TBB counts; the control lifts that.
+  tbb::global_control control;
+  tbb::task_arena arena;
 
-  Settings() { apply(); }
+  explicit Pool(int count)
+      : control(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)), arena(count) {}
+};
 
-  void apply() {
-    // An arena alone cannot have more workers than the processors TBB counts; the control lifts that.
-    control = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                                    static_cast<std::size_t>(choice.count));
-    arena = std::make_unique<tbb::task_arena>(choice.count);
+class Settings {
+public:
+  int count() const { return count_.load(std::memory_order_relaxed); }
+
+  void set(ThreadChoice choice) {
+    const std::scoped_lock lock(mutex_);
+    count_ = choice.count;
+    choice_ = std::move(choice);
+    pool_.reset();
   }
+  ThreadChoice choice() const {
+    const std::scoped_lock lock(mutex_);
+    return choice_;
+  }
+  /// Made at the first use.
+  std::shared_ptr<Pool> pool() {
+    const std::scoped_lock lock(mutex_);
+    if (pool_ == nullptr) pool_ = std::make_shared<Pool>(choice_.count);
+    return pool_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  ThreadChoice choice_ = default_threads();
+  std::atomic<int> count_ = choice_.count;
+  std::shared_ptr<Pool> pool_;
 };
 
 Settings& settings() {
@@ -71,20 +95,16 @@ Settings& settings() {
 
 } // namespace
 
-int threads() { return settings().choice.count; }
+int threads() { return settings().count(); }
 
 void set_threads(int count) {
   check_thread_count(count);
-  Settings& s = settings();
-  const std::scoped_lock lock(s.mutex);
-  s.choice = count == 0 ? default_threads() : ThreadChoice{count, "set by the program"};
-  s.control.reset();
-  s.apply();
+  settings().set(count == 0 ? default_threads() : ThreadChoice{count, "set by the program"});
 }
 
 std::string threads_reason() {
-  const Settings& s = settings();
-  return fmt::format("{} ({})", s.choice.count, s.choice.reason);
+  const ThreadChoice choice = settings().choice();
+  return fmt::format("{} ({})", choice.count, choice.reason);
 }
 
 std::string backend() { return fmt::format("oneTBB {}.{}", TBB_VERSION_MAJOR, TBB_VERSION_MINOR); }
@@ -96,9 +116,10 @@ void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int6
     for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(begin + grain, count));
     return;
   }
+  const std::shared_ptr<Pool> pool = settings().pool();
   TaskOrder order;
   order.before_start();
-  settings().arena->execute([&] {
+  pool->arena.execute([&] {
     tbb::parallel_for(
         std::int64_t{0}, total,
         [&](std::int64_t chunk) {

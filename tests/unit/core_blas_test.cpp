@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 using namespace eg;
 
@@ -109,4 +110,21 @@ TEST_CASE("parallel loops cover every index once with fixed chunks") {
   CHECK_THROWS_AS(parallel::set_threads(-1), ValueError);
   CHECK_THROWS_AS(parallel::set_threads(5000), ValueError);
   CHECK_NOTHROW(parallel::for_each(0, 1, [](std::int64_t, std::int64_t) { FAIL("nothing to do"); }));
+}
+
+TEST_CASE("the number of threads may change while loops run") {
+  std::atomic<bool> stop{false};
+  std::thread changer([&] {
+    for (int i = 0; i < 50; ++i) parallel::set_threads(1 + i % 3);
+    stop = true;
+  });
+  do {
+    std::atomic<std::int64_t> covered{0};
+    parallel::for_each(100, 7, [&](std::int64_t begin, std::int64_t end) { covered += end - begin; });
+    CHECK(covered == 100);
+    CHECK(parallel::threads() >= 1);
+    CHECK_FALSE(parallel::threads_reason().empty());
+  } while (!stop);
+  changer.join();
+  parallel::set_threads(0);
 }
