@@ -192,9 +192,11 @@ void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<
 template <class T>
 void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a,
                            Matrix<T> b, T beta, T* c, std::int64_t ldc) {
+  struct OneThreadAfterwards {
+    ~OneThreadAfterwards() { openblas().set_threads(1); }
+  } const restore;
   openblas().set_threads(threads);
   gemm<T>(m, n, k, alpha, a, b, beta, c, ldc);
-  openblas().set_threads(1);
 }
 
 #define EG_INSTANTIATE(T)                                                                                              \
