@@ -20,9 +20,8 @@ Shape output_shape(const OpArgs& args) {
   const Tensor& x = args.in[0];
   const Tensor& weight = args.in[1];
   const std::string_view op = args.op.name;
-  if (!is_floating(x.dtype()))
-    throw DTypeError(fmt::format("{}: x must be f32 or f64, it is {}", op, name_of(x.dtype())));
-  if (weight.rank() != 2 || !is_floating(weight.dtype()))
+  check_all_floating(args);
+  if (weight.rank() != 2)
     throw ShapeError(fmt::format("{}: weight must be [out, in], it is {}", op, weight.shape().str()));
   if (x.rank() < 1 || x.shape()[-1] != weight.shape()[1]) {
     const bool flipped = x.rank() >= 1 && x.shape()[-1] == weight.shape()[0];
@@ -153,6 +152,9 @@ std::vector<Refusal> linear_refuses() {
           {{x, weight, Tensor(), Tensor::ones({3})}, {}, "addend must have the output's shape"},
           {{x, Tensor::ones({5})}, {}, "weight must be [out, in]"},
           {{Tensor::ones({4, 5}, DType::u8), Tensor::ones({3, 5}, DType::u8)}, {}, "must be f32 or f64"},
+          {{x, Tensor::ones({3, 5}, DType::i64)}, {}, "weight must be f32 or f64, it is i64"},
+          {{x, weight, Tensor::ones({3}, DType::i64)}, {}, "bias must be f32 or f64, it is i64"},
+          {{x, weight, Tensor(), Tensor::ones({4, 3}, DType::u8)}, {}, "addend must be f32 or f64, it is u8"},
           {{x, Tensor::ones({3, 5}, DType::f64)}, {}, "different types"}};
 }
 
