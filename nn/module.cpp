@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace eg::nn {
 namespace {
@@ -126,7 +127,16 @@ void Module::load_state_dict(const StateDict& state) {
   if (misfit.only_shapes()) throw ShapeError(misfit.text());
   if (misfit.any()) throw ValueError(misfit.text());
   const PauseRecording pause;
-  for (const auto& [name, slot] : slots) slot->copy_from(given.at(name)->to(slot->dtype()));
+  // Whatever can throw comes first: a model is loaded or left as it was. A value that lies in a parameter is copied,
+  // because that parameter may be written to before it is read.
+  std::unordered_set<const Storage*> written;
+  for (const auto& [name, slot] : slots) written.insert(slot->storage().get());
+  std::vector<Tensor> values;
+  for (const auto& [name, slot] : slots) {
+    const Tensor value = given.at(name)->to(slot->dtype());
+    values.push_back(written.contains(value.storage().get()) ? value.clone() : value);
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i].second->copy_from(values[i]);
 }
 
 void Module::train(bool on) {
@@ -139,11 +149,21 @@ void Module::to(DType dtype) {
   if (!is_floating(dtype))
     throw DTypeError(fmt::format("Module::to: parameters are f32 or f64, not {}", name_of(dtype)));
   const PauseRecording pause;
+  std::vector<Tensor*> slots;
+  collect_all(slots);
+  // Whatever can throw comes first: a model is converted or left as it was.
+  std::vector<Tensor> converted;
+  converted.reserve(slots.size());
+  for (const Tensor* slot : slots) converted.push_back(slot->to(dtype));
+  for (std::size_t i = 0; i < slots.size(); ++i) *slots[i] = std::move(converted[i]);
+}
+
+void Module::collect_all(std::vector<Tensor*>& out) const {
   for (const Entry& entry : entries_) {
-    if (entry.parameter != nullptr) *entry.parameter = entry.parameter->to(dtype);
-    if (entry.child != nullptr) entry.child->to(dtype);
+    if (entry.parameter != nullptr) out.push_back(entry.parameter);
+    if (entry.child != nullptr) entry.child->collect_all(out);
   }
-  for (Tensor* buffer : buffers_) *buffer = buffer->to(dtype);
+  out.insert(out.end(), buffers_.begin(), buffers_.end());
 }
 
 } // namespace eg::nn

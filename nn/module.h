@@ -46,7 +46,8 @@ public:
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  /// Converts every parameter and buffer to f32 or f64 (new storage; take parameters() afterwards).
+  /// Converts every parameter and buffer to f32 or f64 (new storage; take parameters() afterwards). All or,
+  /// when memory runs out, none.
   void to(DType dtype);
   /// The name under which the parent registered this module; empty for the outermost one.
   const std::string& name() const { return name_; }
@@ -71,6 +72,8 @@ protected:
 private:
   void collect(const std::string& prefix, std::vector<std::pair<std::string, Tensor*>>& out) const;
   std::vector<std::pair<std::string, Tensor*>> named_slots() const;
+  /// Parameters and buffers, of the children too.
+  void collect_all(std::vector<Tensor*>& out) const;
   /// A parameter or a child, whichever pointer is set.
   struct Entry {
     std::string name;
