@@ -72,6 +72,8 @@ AxisSplit split_at(const Shape& shape, int axis) {
   return split;
 }
 
+void add_term(Tensor& total, const Tensor& term) { total = total.defined() ? total + term : term; }
+
 double bytes_moved(const OpArgs& args, std::span<const TensorSpec> out) {
   double bytes = 0;
   for (std::size_t i = 0; i < args.in.size(); ++i)

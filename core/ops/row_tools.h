@@ -44,6 +44,11 @@ struct AxisSplit {
 };
 AxisSplit split_at(const Shape& shape, int axis);
 
+// --- rules ---
+
+/// total + term, by recorded operations; an undefined total is zero.
+void add_term(Tensor& total, const Tensor& term);
+
 // --- references: plain loops over packed f64 ---
 
 inline const double* values(const Tensor& x) { return x.data<double>(); }

@@ -93,12 +93,6 @@ void backward_reference(const Extents& e, FunctionRef<BackwardHead<double>(std::
   }
 }
 
-namespace {
-
-void accumulate(Tensor& total, const Tensor& term) { total = total.defined() ? total + term : term; }
-
-} // namespace
-
 // The backward op, with m = dlse:  E = scale q k^T,  S = exp(E - lse),  dS = g v^T,  delta = rowsum(g y) - m,
 //   dE = S (dS - delta),  dq = scale dE k,  dk = scale dE^T q,  dv = S^T g.
 // The cotangent of dE is W = scale (a k^T + q b^T), that of S is Sbar = g c^T + W (dS - delta), that of dS is W S, that
@@ -112,8 +106,8 @@ BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& want
   Tensor s_bar;
   if (a.defined() || b.defined()) {
     Tensor w;
-    if (a.defined()) accumulate(w, matmul(a, k, false, true) * scale);
-    if (b.defined()) accumulate(w, matmul(q, b, false, true) * scale);
+    if (a.defined()) add_term(w, matmul(a, k, false, true) * scale);
+    if (b.defined()) add_term(w, matmul(q, b, false, true) * scale);
     const Tensor ds_bar = w * s;
     const Tensor total = wants.g || wants.y || wants.dlse ? sum(ds_bar, {-1}, true) : Tensor{};
     if (wants.g) bar.g = matmul(ds_bar, v) - total * y;
@@ -124,20 +118,20 @@ BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& want
       Tensor centred = matmul(g, v, false, true) - sum(g * y, {-1}, true);
       if (dlse.defined()) centred = centred + unsqueeze(dlse, -1);
       const Tensor de = s * centred;
-      if (wants.k && a.defined()) accumulate(bar.k, matmul(de, a, true) * scale);
-      if (wants.q && b.defined()) accumulate(bar.q, matmul(de, b) * scale);
+      if (wants.k && a.defined()) add_term(bar.k, matmul(de, a, true) * scale);
+      if (wants.q && b.defined()) add_term(bar.q, matmul(de, b) * scale);
       s_bar = w * centred;
     }
   }
   if (c.defined()) {
-    if (scores) accumulate(s_bar, matmul(g, c, false, true));
-    if (wants.g) accumulate(bar.g, matmul(s, c));
+    if (scores) add_term(s_bar, matmul(g, c, false, true));
+    if (wants.g) add_term(bar.g, matmul(s, c));
   }
   if (!s_bar.defined()) return bar;
   const Tensor e_bar = s_bar * s;
   if (wants.lse) bar.lse = -sum(e_bar, {-1});
-  if (wants.q) accumulate(bar.q, matmul(e_bar, k) * scale);
-  if (wants.k) accumulate(bar.k, matmul(e_bar, q, true) * scale);
+  if (wants.q) add_term(bar.q, matmul(e_bar, k) * scale);
+  if (wants.k) add_term(bar.k, matmul(e_bar, q, true) * scale);
   return bar;
 }
 

@@ -86,8 +86,6 @@ Tensor jacobian(const Tensor& x, const Tensor& u, double eps) {
 
 Tensor sum_rows(const Tensor& x) { return sum_to(x, {x.shape()[-1]}); }
 
-void accumulate(Tensor& total, const Tensor& term) { total = total.defined() ? total + term : term; }
-
 // Cotangents a, b, c of dx, dgamma, dbeta:
 //   gbar = gamma J a + b xh + c,   gammabar = sum over rows of g J a,
 //   xbar = J u - rstd xh mean(a dx)   with   u = -rstd (a mean(gh xh) + gh mean(a xh)) + b g
@@ -109,16 +107,16 @@ Gradients rule(const VjpArgs& args) {
       const Tensor gh = gamma.defined() ? g * gamma : g;
       const Tensor centred = x - mean(x, {-1}, true);
       const Tensor rstd = rsqrt(mean(centred * centred, {-1}, true) + eps);
-      accumulate(u, -(rstd * (a * mean(gh * xh, {-1}, true) + gh * mean(a * xh, {-1}, true))));
+      add_term(u, -(rstd * (a * mean(gh * xh, {-1}, true) + gh * mean(a * xh, {-1}, true))));
       gradients[0] = -(rstd * xh * mean(a * jacobian(x, gh, eps), {-1}, true));
     }
-    if (u.defined()) accumulate(gradients[0], jacobian(x, u, eps));
+    if (u.defined()) add_term(gradients[0], jacobian(x, u, eps));
   }
   if (args.wants(1) && ja.defined()) gradients[1] = sum_rows(g * ja);
   if (args.wants(2)) {
     if (ja.defined()) gradients[2] = gamma.defined() ? gamma * ja : ja;
-    if (b.defined()) accumulate(gradients[2], b * xh);
-    if (c.defined()) accumulate(gradients[2], expand(c, x.shape()));
+    if (b.defined()) add_term(gradients[2], b * xh);
+    if (c.defined()) add_term(gradients[2], expand(c, x.shape()));
   }
   return gradients;
 }
