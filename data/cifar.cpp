@@ -1,8 +1,8 @@
 // CIFAR-10 as binary records and as a tar of JPEG copies.
 
 #include "core/error.h"
-#include "core/parallel.h"
 #include "data/dataset.h"
+#include "data/decode.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -59,17 +59,11 @@ std::vector<Listed> read_order(const std::string& order, std::int64_t limit) {
   return list;
 }
 
-void to_planes(const Image& image, std::uint8_t* planes) {
-  const std::size_t plane = image.pixels.size() / 3;
-  for (std::size_t p = 0; p < plane; ++p)
-    for (std::size_t c = 0; c < 3; ++c) planes[c * plane + p] = image.pixels[p * 3 + c];
-}
-
 void decode_member(const std::string& where, ByteView bytes, std::uint8_t* planes) {
   const Image image = decode_image(bytes, where, 3);
   if (image.height != side || image.width != side)
     throw FileError(fmt::format("{}: {}x{} pixels; CIFAR-10 images have 32x32", where, image.width, image.height));
-  to_planes(image, planes);
+  transpose_bytes(image.pixels, image_size / 3, 3, planes);
 }
 
 } // namespace
@@ -104,13 +98,11 @@ ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& or
   });
   Bytes pixels(list.size() * image_size);
   std::vector<std::int32_t> labels(list.size());
-  parallel::for_each(static_cast<std::int64_t>(list.size()), 64, [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const std::string where = fmt::format("{}: member '{}'", archive, list[i].path);
-      if (encoded[i].empty()) throw FileError(where + ": not in the archive");
-      decode_member(where, encoded[i], pixels.data() + i * image_size);
-      labels[i] = list[i].label;
-    }
+  decode_each(list.size(), 64, [&](std::size_t i) {
+    const std::string where = fmt::format("{}: member '{}'", archive, list[i].path);
+    if (encoded[i].empty()) throw FileError(where + ": not in the archive");
+    decode_member(where, encoded[i], pixels.data() + i * image_size);
+    labels[i] = list[i].label;
   });
   return {name, 3, side, side, class_list(), std::move(pixels), std::move(labels)};
 }

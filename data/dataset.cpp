@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include "core/error.h"
+#include "data/decode.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -48,9 +49,7 @@ Image ImageDataset::image(std::int64_t i) const {
   Image out{static_cast<int>(height()), static_cast<int>(width()), static_cast<int>(channels()),
             std::vector<std::uint8_t>(from.size())};
   const auto planes = static_cast<std::size_t>(channels());
-  const std::size_t plane = from.size() / planes;
-  for (std::size_t c = 0; c < planes; ++c)
-    for (std::size_t p = 0; p < plane; ++p) out.pixels[p * planes + c] = from[c * plane + p];
+  transpose_bytes(from, planes, from.size() / planes, out.pixels.data());
   return out;
 }
 

@@ -57,7 +57,9 @@ enum class Split : std::uint8_t { train, test };
 const char* name_of(Split split);
 
 struct DatasetOptions {
-  std::int64_t limit = 0; ///< at most that many images, the first ones; 0: all
+  /// At most that many images, the first ones (folders: the first of every class, then the second of every class, ...);
+  /// 0: all.
+  std::int64_t limit = 0;
   std::int64_t size =
       0; ///< folders: side that images are resized to; 0: they must all have one size. shapes: side, 0: 32
   std::int64_t count = 0; ///< shapes: how many; 0: 10,000 for training and 2,000 for testing
@@ -65,9 +67,8 @@ struct DatasetOptions {
 };
 
 /// A dataset by name:
-/// - `cifar10`: all 60,000 images, from the official binary records (cifar-10-batches-bin/) if they are there, else
-/// from
-///   their JPEG copies in official order (cifar10_jpeg_60000.tar.xz);
+/// - `cifar10`: all 60,000 images, from the official binary records (cifar-10-batches-bin/) if they are there (both
+///   splits, or they are refused), else from their JPEG copies in official order (cifar10_jpeg_60000.tar.xz);
 /// - `cifar10-jpeg`: the JPEG copies;
 /// - `cifar10-records`: original pixels: cifar-10-batches-bin/, or the part of it in cifar10_lossless_*.bin.xz;
 /// - `mnist`, `fashion-mnist`: IDX files, .gz or plain;

@@ -2,12 +2,13 @@
 
 #include "data/folder.h"
 #include "core/error.h"
-#include "core/parallel.h"
 #include "data/dataset.h"
+#include "data/decode.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <utility>
 
 namespace eg::data {
 
@@ -51,6 +52,18 @@ PictureList list_pictures(const std::string& folder) {
   return list;
 }
 
+void limit_pictures(PictureList& list, std::int64_t limit) {
+  if (limit <= 0 || static_cast<std::size_t>(limit) >= list.pictures.size()) return;
+  const auto by_place = [](const Picture& a, const Picture& b) {
+    return std::pair(a.place, a.label) < std::pair(b.place, b.label);
+  };
+  std::sort(list.pictures.begin(), list.pictures.end(), by_place);
+  list.pictures.resize(static_cast<std::size_t>(limit));
+  std::sort(list.pictures.begin(), list.pictures.end(), [](const Picture& a, const Picture& b) {
+    return std::pair(a.label, a.place) < std::pair(b.label, b.place);
+  });
+}
+
 ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size) {
   if (size < 0 || size > 4096) throw ValueError(fmt::format("image folder: size is {}; 1 to 4096, or 0", size));
   auto height = static_cast<int>(size);
@@ -67,19 +80,15 @@ ImageDataset load_pictures(const PictureList& list, const std::string& name, std
                                 list.pictures.size(), width, height, most));
   Bytes pixels(list.pictures.size() * 3 * plane);
   std::vector<std::int32_t> labels(list.pictures.size());
-  parallel::for_each(static_cast<std::int64_t>(list.pictures.size()), 8, [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const Picture& picture = list.pictures[i];
-      Image image = read_image(picture.path, 3);
-      if (size != 0) image = resize(image, height, width);
-      if (image.height != height || image.width != width)
-        throw FileError(fmt::format("{}: {}x{} pixels, the first image has {}x{}; give a size to resize them to",
-                                    picture.path, image.width, image.height, width, height));
-      std::uint8_t* planes = pixels.data() + i * 3 * plane;
-      for (std::size_t p = 0; p < plane; ++p)
-        for (std::size_t c = 0; c < 3; ++c) planes[c * plane + p] = image.pixels[p * 3 + c];
-      labels[i] = picture.label;
-    }
+  decode_each(list.pictures.size(), 8, [&](std::size_t i) {
+    const Picture& picture = list.pictures[i];
+    Image image = read_image(picture.path, 3);
+    if (size != 0) image = resize(image, height, width);
+    if (image.height != height || image.width != width)
+      throw FileError(fmt::format("{}: {}x{} pixels, the first image has {}x{}; give a size to resize them to",
+                                  picture.path, image.width, image.height, width, height));
+    transpose_bytes(image.pixels, plane, 3, pixels.data() + i * 3 * plane);
+    labels[i] = picture.label;
   });
   return {name, 3, height, width, list.class_names, std::move(pixels), std::move(labels)};
 }
@@ -87,8 +96,7 @@ ImageDataset load_pictures(const PictureList& list, const std::string& name, std
 ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size,
                                std::int64_t limit) {
   PictureList list = list_pictures(folder);
-  if (limit > 0 && static_cast<std::size_t>(limit) < list.pictures.size())
-    list.pictures.resize(static_cast<std::size_t>(limit));
+  limit_pictures(list, limit);
   return load_pictures(list, name, size);
 }
 

@@ -24,6 +24,10 @@ struct PictureList {
 /// Classes and their PNG and JPEG files in name order; hidden files are left out. Throws FileError when there are none.
 PictureList list_pictures(const std::string& folder);
 
+/// Leaves `limit` pictures (0: all): the first of every class, then the second of every class, and so on, in the order
+/// they had.
+void limit_pictures(PictureList& list, std::int64_t limit);
+
 /// Decodes them; `size` as in read_image_folder.
 ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size);
 

@@ -34,19 +34,21 @@ std::string plain_or_packed(const std::string& path) {
   return {};
 }
 
-/// The official binary files of a split, or nothing when the first is missing.
+/// The official binary files of a split, or nothing when none of any split is there. Both splits come from them or
+/// neither does: pixels of records and of JPEG copies differ, so some files without the others are refused.
 std::vector<std::string> official_batches(const std::string& folder, Split split) {
+  const std::vector<std::string> names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                          "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
   for (const std::string& place : {join_path(folder, "cifar-10-batches-bin"), folder}) {
     std::vector<std::string> paths;
-    if (split == Split::test) {
-      paths.push_back(plain_or_packed(join_path(place, "test_batch.bin")));
-    } else {
-      for (int i = 1; i <= 5; ++i)
-        paths.push_back(plain_or_packed(join_path(place, fmt::format("data_batch_{}.bin", i))));
-    }
-    if (paths.front().empty()) continue;
-    for (std::size_t i = 0; i < paths.size(); ++i)
-      if (paths[i].empty()) throw FileError(fmt::format("{}: data_batch_{}.bin is missing", place, i + 1));
+    for (const std::string& name : names) paths.push_back(plain_or_packed(join_path(place, name)));
+    const auto missing = std::find(paths.begin(), paths.end(), "");
+    if (std::count(paths.begin(), paths.end(), "") == static_cast<std::ptrdiff_t>(paths.size())) continue;
+    if (missing != paths.end())
+      throw FileError(
+          fmt::format("{}: {} is missing", place, names[static_cast<std::size_t>(missing - paths.begin())]));
+    if (split == Split::test) return {paths.back()};
+    paths.pop_back();
     return paths;
   }
   return {};
@@ -102,8 +104,7 @@ ImageDataset open_folder(const std::string& folder, Split split, const DatasetOp
   std::erase_if(list.pictures, [&](const Picture& p) { return (p.place % 5 == 4) != (split == Split::test); });
   if (list.pictures.empty())
     throw FileError(fmt::format("{}: too few images: no class has the five of which one is kept for testing", folder));
-  if (options.limit > 0 && static_cast<std::size_t>(options.limit) < list.pictures.size())
-    list.pictures.resize(static_cast<std::size_t>(options.limit));
+  limit_pictures(list, options.limit);
   return load_pictures(list, folder, options.size);
 }
 

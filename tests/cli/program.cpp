@@ -24,7 +24,8 @@ void redirect(const std::string& path, int descriptor) {
 
 } // namespace
 
-RunningProgram::RunningProgram(const std::vector<std::string>& args, const std::string& folder) {
+RunningProgram::RunningProgram(const std::vector<std::string>& args, const std::string& folder,
+                               const std::string& device) {
   std::string base = "/tmp/equigrad-test-XXXXXX";
   const int file = mkstemp(base.data());
   if (file < 0) throw std::runtime_error("no temporary file");
@@ -38,7 +39,7 @@ RunningProgram::RunningProgram(const std::vector<std::string>& args, const std::
   if (pid_ < 0) throw std::runtime_error("cannot fork");
   if (pid_ == 0) {
     if (chdir(folder.c_str()) != 0) _exit(126);
-    redirect(out_path_, STDOUT_FILENO);
+    redirect(device.empty() ? out_path_ : device, STDOUT_FILENO);
     redirect(err_path_, STDERR_FILENO);
     execv(EQUIGRAD_PROGRAM, argv.data());
     _exit(127);
@@ -72,15 +73,8 @@ Outcome run_program(const std::vector<std::string>& args, const std::string& fol
   return RunningProgram(args, folder).wait();
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string base = "/tmp/equigrad-test-XXXXXX";
-  if (mkdtemp(base.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = base;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+Outcome run_program_into(const std::string& device, const std::vector<std::string>& args) {
+  return RunningProgram(args, ".", device).wait();
 }
 
 std::string read_text(const std::string& path) {

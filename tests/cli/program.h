@@ -1,9 +1,13 @@
 #pragma once
 // Running the program and looking at what it did.
 
+#include "support/temporary_folder.h"
+
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace eg::test {
@@ -15,35 +19,33 @@ struct Outcome {
 
 /// Runs `equigrad ARGS...` in `folder` and waits.
 Outcome run_program(const std::vector<std::string>& args, const std::string& folder = ".");
+/// The same with stdout going to a device (/dev/full); Outcome::out is empty.
+Outcome run_program_into(const std::string& device, const std::vector<std::string>& args);
 
 /// A program that runs while the test goes on.
 class RunningProgram {
 public:
-  RunningProgram(const std::vector<std::string>& args, const std::string& folder);
+  /// `device`: where stdout goes; empty: it is kept for wait().
+  RunningProgram(const std::vector<std::string>& args, const std::string& folder, const std::string& device = "");
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
   void signal(int number) const;
   Outcome wait();
   bool running() const;
+  /// Looks every 2 ms until `holds()` or the program has ended, two minutes at most. Returns whether it holds.
+  template <class F> bool wait_until(F&& holds) const {
+    for (int i = 0; i < 60'000 && !holds(); ++i) {
+      if (!running()) return holds();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return holds();
+  }
 
 private:
   int pid_ = -1;
   std::string out_path_, err_path_;
   bool waited_ = false;
-};
-
-/// A folder that goes when the test ends.
-class TemporaryFolder {
-public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string path(const std::string& name = "") const { return name.empty() ? path_ : path_ + "/" + name; }
-
-private:
-  std::string path_;
 };
 
 std::string read_text(const std::string& path);

@@ -38,11 +38,4 @@ std::filesystem::path data_or_skip(const std::string& test, const std::string& n
   return {};
 }
 
-std::filesystem::path scratch_dir(const std::string& test) {
-  const std::filesystem::path folder = std::filesystem::path(EQUIGRAD_BINARY_DIR) / "test-scratch" / test;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
-
 } // namespace eg::test

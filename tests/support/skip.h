@@ -18,7 +18,4 @@ std::filesystem::path data_dir();
 /// data_dir()/name when it exists; else notes a skip of `test` and returns an empty path.
 std::filesystem::path data_or_skip(const std::string& test, const std::string& name);
 
-/// A folder for a test's files, created empty.
-std::filesystem::path scratch_dir(const std::string& test);
-
 } // namespace eg::test

@@ -6,6 +6,7 @@
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/random.h"
+#include "support/message.h"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -13,6 +14,7 @@
 #include <string>
 
 using namespace eg;
+using eg::test::message_of;
 
 namespace {
 
@@ -31,15 +33,6 @@ std::vector<Tensor> heads_of(const Tensor& qkv, std::int64_t heads) {
 Tensor merged(const Tensor& y) {
   const Shape& s = y.shape();
   return y.permute({0, 2, 1, 3}).reshape({s[0], s[2], s[1] * s[3]});
-}
-
-std::string message_of(const auto& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 } // namespace

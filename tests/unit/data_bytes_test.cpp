@@ -26,14 +26,14 @@ std::string unpack_refusal(const Bytes& bytes, std::uint64_t limit = default_byt
 } // namespace
 
 TEST_CASE("bytes: files are read whole or refused by name") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path("a");
   write_file(path, std::string_view("hello"));
   CHECK(read_file(path) == text("hello"));
   CHECK(read_unpacked(path) == text("hello"));
   CHECK(message_of<FileError>([&] { read_file(path, 4); }) == path + ": 5 bytes, more than the 4 that are read");
   CHECK(message_of<FileError>([&] { read_file(path + "b"); }) == path + "b: cannot open: No such file or directory");
-  CHECK(message_of<FileError>([&] { read_file(folder.root()); }) == folder.root() + ": not a regular file");
+  CHECK(message_of<FileError>([&] { read_file(folder.path()); }) == folder.path() + ": not a regular file");
   REQUIRE(::mkfifo(folder.path("pipe").c_str(), 0600) == 0);
   CHECK(message_of<FileError>([&] { read_file(folder.path("pipe")); }).ends_with("pipe: not a regular file"));
   CHECK(join_path("", "b") == "b");
@@ -42,7 +42,7 @@ TEST_CASE("bytes: files are read whole or refused by name") {
 }
 
 TEST_CASE("bytes: an atomic file appears complete or not at all") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path("a");
   {
     AtomicFile file(path);

@@ -32,7 +32,7 @@ Bytes records(std::initializer_list<int> labels) {
   return out;
 }
 
-void write_picture(const TempFolder& folder, const std::string& name, int side, std::uint8_t value) {
+void write_picture(const TemporaryFolder& folder, const std::string& name, int side, std::uint8_t value) {
   const Image image{side, side, 1, std::vector<std::uint8_t>(static_cast<std::size_t>(side * side), value)};
   write_file(folder.path(name, true), encode_png(image));
 }
@@ -75,7 +75,7 @@ TEST_CASE("dataset: images, labels, selections and their limits") {
 }
 
 TEST_CASE("idx: good and damaged files") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto file = [&](const char* name, const Bytes& bytes) {
     write_file(folder.path(name), bytes);
     return folder.path(name);
@@ -106,21 +106,26 @@ TEST_CASE("idx: good and damaged files") {
 }
 
 TEST_CASE("cifar10: records from the official layout, and damaged ones") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto place = [&](const std::string& name) { return folder.path("cifar10/cifar-10-batches-bin/" + name, true); };
   for (int i = 1; i <= 5; ++i) write_file(place("data_batch_" + std::to_string(i) + ".bin"), records({i, 9}));
   write_file(place("test_batch.bin"), records({3}));
   for (const char* name : {"cifar10", "cifar10-records"}) {
-    const ImageDataset train = open_dataset(name, folder.root(), Split::train);
+    const ImageDataset train = open_dataset(name, folder.path(), Split::train);
     CHECK(train.size() == 10);
     CHECK(train.label(4) == 3);
     CHECK(train.pixels(4)[1] == 4);
     CHECK(train.class_names()[3] == "cat");
-    CHECK(open_dataset(name, folder.root(), Split::test).size() == 1);
-    CHECK(open_dataset(name, folder.root(), Split::train, {.limit = 3}).size() == 3);
+    CHECK(open_dataset(name, folder.path(), Split::test).size() == 1);
+    CHECK(open_dataset(name, folder.path(), Split::train, {.limit = 3}).size() == 3);
   }
+  std::filesystem::rename(place("test_batch.bin"), place("aside"));
+  for (const Split split : {Split::train, Split::test})
+    CHECK(message_of<FileError>([&] { open_dataset("cifar10", folder.path(), split); }) ==
+          folder.path("cifar10/cifar-10-batches-bin") + ": test_batch.bin is missing");
+  std::filesystem::rename(place("aside"), place("test_batch.bin"));
   std::filesystem::remove(place("data_batch_4.bin"));
-  CHECK(message_of<FileError>([&] { open_dataset("cifar10", folder.root(), Split::train); }) ==
+  CHECK(message_of<FileError>([&] { open_dataset("cifar10", folder.path(), Split::train); }) ==
         folder.path("cifar10/cifar-10-batches-bin") + ": data_batch_4.bin is missing");
   const auto words = [](const Bytes& bytes) {
     return message_of<FileError>([&] { parse_cifar10_records(bytes, "f", "n"); });
@@ -133,7 +138,7 @@ TEST_CASE("cifar10: records from the official layout, and damaged ones") {
 }
 
 TEST_CASE("cifar10: an archive of images in the order of a list") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto picture = [](int side, std::uint8_t value) {
     return encode_png({side, side, 3, std::vector<std::uint8_t>(static_cast<std::size_t>(3 * side * side), value)});
   };
@@ -159,7 +164,7 @@ TEST_CASE("cifar10: an archive of images in the order of a list") {
 }
 
 TEST_CASE("image folders: classes by name, own or made splits, sizes") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (int i = 0; i < 5; ++i) {
     write_picture(folder, "pets/dog/" + std::to_string(i) + ".png", 8, static_cast<std::uint8_t>(100 + i));
     write_picture(folder, "pets/cat/" + std::to_string(i) + ".PNG", 8, static_cast<std::uint8_t>(i));
@@ -175,7 +180,9 @@ TEST_CASE("image folders: classes by name, own or made splits, sizes") {
   CHECK(test.pixels(1)[0] == 104);
   CHECK(train.channels() == 3);
   CHECK(open_dataset(pets, "", Split::train, {.size = 4}).height() == 4);
-  CHECK(read_image_folder(pets, "pets", 0, 6).size() == 6);
+  CHECK(label_counts(read_image_folder(pets, "pets", 0, 6)) == std::vector<int>{3, 3});
+  CHECK(label_counts(read_image_folder(pets, "pets", 0, 3)) == std::vector<int>{2, 1});
+  CHECK(label_counts(open_dataset(pets, "", Split::train, {.limit = 5})) == std::vector<int>{3, 2});
   write_picture(folder, "pets/dog/9.png", 9, 1);
   CHECK(message_of<FileError>([&] { read_image_folder(pets, "pets"); }) ==
         folder.path("pets/dog/9.png") + ": 9x9 pixels, the first image has 8x8; give a size to resize them to");
@@ -190,6 +197,20 @@ TEST_CASE("image folders: classes by name, own or made splits, sizes") {
   std::filesystem::create_directories(folder.path("empty/a"));
   CHECK(message_of<FileError>([&] { read_image_folder(folder.path("empty"), "e"); }) ==
         folder.path("empty") + ": no PNG or JPEG images in class folders (expected FOLDER/CLASS/*.png or *.jpg)");
+}
+
+TEST_CASE("image folders: of several damaged images the first is named, whatever the threads") {
+  const TemporaryFolder folder;
+  for (int i = 10; i < 74; ++i) write_picture(folder, "pets/cat/" + std::to_string(i) + ".png", 8, 1);
+  for (const char* name : {"20.png", "45.png", "46.png", "70.png"})
+    write_file(folder.path(std::string("pets/cat/") + name), std::string_view("GIF89a"));
+  for (const int threads : {1, 3}) {
+    parallel::set_threads(threads);
+    for (int repeat = 0; repeat < 20; ++repeat)
+      CHECK(message_of<FileError>([&] { read_image_folder(folder.path("pets"), "pets"); }) ==
+            folder.path("pets/cat/20.png") + ": neither a PNG nor a JPEG image");
+  }
+  parallel::set_threads(0);
 }
 
 TEST_CASE("shapes: the same picture for one seed and index, whatever the count and threads") {
@@ -219,9 +240,9 @@ TEST_CASE("shapes: the same picture for one seed and index, whatever the count a
 }
 
 TEST_CASE("dataset: what is missing is said with the remedy") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto words = [&](const char* name) {
-    return message_of<FileError>([&] { open_dataset(name, folder.root(), Split::train); });
+    return message_of<FileError>([&] { open_dataset(name, folder.path(), Split::train); });
   };
   const std::string remedy = "; give the folder that holds it with --data-dir or EQUIGRAD_DATA";
   CHECK(words("cifar10") == folder.path("cifar10") +

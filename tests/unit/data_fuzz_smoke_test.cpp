@@ -81,7 +81,7 @@ Bytes sample_png(int channels) {
 }
 
 Bytes sample_safetensors() {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   save_safetensors(folder.path("a"), {{"w", Tensor::ones({2, 3})}, {"b", Tensor::from<bool>({true, false}, {2})}},
                    {{"k", "v"}});
   return read_file(folder.path("a"));

@@ -26,7 +26,7 @@ std::string refusal(const std::string& header, std::size_t data_bytes) {
 } // namespace
 
 TEST_CASE("safetensors: tensors of every type come back bit for bit") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path("a.safetensors");
   const Tensor base = Tensor::from<double>({1.0, -2.5, 3.25, 1e-300, 5.0, -0.0}, {2, 3});
   const NamedTensors tensors{
@@ -55,13 +55,13 @@ TEST_CASE("safetensors: tensors of every type come back bit for bit") {
 }
 
 TEST_CASE("safetensors: no tensors at all") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   save_safetensors(folder.path("none"), {});
   CHECK(load_safetensors(folder.path("none")).tensors.empty());
 }
 
 TEST_CASE("safetensors: what cannot be saved is refused and the old file stays") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path("a");
   const Tensor one = Tensor::ones({1});
   save_safetensors(path, {{"one", one}});
@@ -131,7 +131,7 @@ TEST_CASE("safetensors: damaged headers get one clear message") {
 }
 
 TEST_CASE("safetensors: every cut of a good file is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path("a");
   save_safetensors(path, {{"a", Tensor::arange(5)}, {"b", Tensor::ones({3})}}, {{"k", "v"}});
   const Bytes whole = read_file(path);
@@ -179,7 +179,7 @@ TEST_CASE("json: duplicate keys, bad text and deep nesting are refused; files ar
   CHECK(message_of<FileError>([] { parse_json("[1e999]", "x"); }).starts_with("x: malformed JSON: number overflow"));
   CHECK(message_of<FileError>([] { parse_json(std::string(100000, '['), "x"); }) ==
         "x: JSON nested deeper than 128 levels");
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path("a.json");
   write_json(path, nlohmann::json{{"z", 1}, {"a", "text"}});
   CHECK(read_json(path) == nlohmann::json{{"z", 1}, {"a", "text"}});

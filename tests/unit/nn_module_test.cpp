@@ -1,6 +1,7 @@
 // Modules: names, counts, state dicts, types, train and eval, places in errors.
 
 #include "nn/vit.h"
+#include "support/message.h"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +10,7 @@
 
 using namespace eg;
 using namespace eg::nn;
+using eg::test::message_of;
 
 namespace {
 
@@ -19,15 +21,6 @@ VitConfig small_vit() {
   c.layers = 2;
   c.encoder = {.dim = 6, .heads = 2, .mlp = 10};
   return c;
-}
-
-template <class F> std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 #include "permute/key.h"
+#include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -23,9 +24,8 @@ static_assert(std::is_nothrow_move_constructible_v<SecretKey>);
 static_assert(!printable<SecretKey>);
 
 struct KeyFile {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("equigrad-key-" + std::to_string(::getpid()));
-  KeyFile() { std::filesystem::remove(path); }
-  ~KeyFile() { std::filesystem::remove(path); }
+  eg::test::TemporaryFolder folder;
+  std::filesystem::path path = folder.path("key");
   std::string read() const {
     std::ifstream in(path, std::ios::binary);
     std::ostringstream text;

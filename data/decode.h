@@ -1,0 +1,20 @@
+#pragma once
+// What readers of many images share; used by the files of this folder only.
+
+#include "core/function_ref.h"
+#include "data/bytes.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace eg::data {
+
+/// to[c * rows + r] = from[r * columns + c]. Interleaved pixels [H W, C] become planes [C, H W] and, with rows and
+/// columns exchanged, planes become pixels. `to` has as many bytes as `from`.
+void transpose_bytes(ByteView from, std::size_t rows, std::size_t columns, std::uint8_t* to);
+
+/// decode(i) for every i below `count`, in parallel. When some of them throw, what the lowest of them threw is thrown,
+/// whatever the number of threads.
+void decode_each(std::size_t count, std::int64_t grain, FunctionRef<void(std::size_t)> decode);
+
+} // namespace eg::data
