@@ -35,14 +35,22 @@ MultiHeadAttention::Trace MultiHeadAttention::trace(const Tensor& x) const {
   return t;
 }
 
+namespace {
+// Far beyond what fits in a machine, and small enough that no product of sizes overflows 64 bits.
+constexpr std::int64_t most_width = std::int64_t{1} << 20;
+constexpr std::int64_t most_heads = std::int64_t{1} << 12;
+} // namespace
+
 void check(const EncoderConfig& c) {
-  const auto positive = [](const char* field, std::int64_t value) {
+  const auto positive = [](const char* field, std::int64_t value, std::int64_t most) {
     if (value <= 0) throw ValueError(fmt::format("encoder: {} must be positive, not {}", field, value));
+    if (value > most) throw ValueError(fmt::format("encoder: {} must be at most {}, not {}", field, most, value));
   };
-  positive("dim", c.dim);
-  positive("heads", c.heads);
-  positive("mlp", c.mlp);
+  positive("dim", c.dim, most_width);
+  positive("heads", c.heads, most_heads);
+  positive("mlp", c.mlp, most_width);
   if (c.head_dim < 0) throw ValueError(fmt::format("encoder: head_dim must not be negative, not {}", c.head_dim));
+  if (c.head_dim > 0) positive("head_dim", c.head_dim, most_width);
   if (c.head_dim == 0 && c.dim % c.heads != 0)
     throw ValueError(fmt::format("encoder: dim {} is not a multiple of heads {}; give head_dim", c.dim, c.heads));
   if (!(c.dropout >= 0.0 && c.dropout < 1.0))

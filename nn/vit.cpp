@@ -29,13 +29,19 @@ std::string_view name_of(PositionEmbedding position) {
 }
 
 void check(const VitConfig& c) {
-  const auto positive = [](const char* field, std::int64_t value) {
-    if (value <= 0) throw ValueError(fmt::format("vit: {} must be positive, not {}", field, value));
+  const auto at_most = [](const char* field, std::int64_t value, std::int64_t most) {
+    if (value > most) throw ValueError(fmt::format("vit: {} must be at most {}, not {}", field, most, value));
   };
-  positive("image", c.image);
-  positive("channels", c.channels);
-  positive("patch", c.patch);
-  positive("classes", c.classes);
+  // Limits far beyond what fits in a machine, so that no product of sizes overflows 64 bits.
+  const auto positive = [&](const char* field, std::int64_t value, std::int64_t most) {
+    if (value <= 0) throw ValueError(fmt::format("vit: {} must be positive, not {}", field, value));
+    at_most(field, value, most);
+  };
+  positive("image", c.image, 1 << 16);
+  positive("channels", c.channels, 1 << 16);
+  positive("patch", c.patch, 1 << 16);
+  positive("classes", c.classes, 1 << 24);
+  at_most("layers", c.layers, 1 << 16);
   if (c.layers < 0) throw ValueError(fmt::format("vit: layers must not be negative, not {}", c.layers));
   if (c.image % c.patch != 0) throw ValueError(fmt::format("vit: patch {} does not divide image {}", c.patch, c.image));
   check(c.encoder);

@@ -16,12 +16,16 @@ std::int64_t state_copies(const std::string& optimizer) {
 
 std::size_t variant_count(const TrainOptions& o) { return o.variants.empty() ? (o.twin ? 2 : 1) : o.variants.size(); }
 
-std::int64_t parameter_elements(const nn::VitConfig& c) {
+// Counts are doubles: exact below 2^53, and beyond that no config can overflow them.
+
+double parameter_elements(const nn::VitConfig& c) {
   const nn::EncoderConfig& e = c.encoder;
-  const std::int64_t inner = e.heads * e.width_of_head();
-  const std::int64_t block = 4 * e.dim * inner + 3 * inner + e.dim + 2 * e.dim * e.mlp + e.mlp + e.dim + 4 * e.dim;
-  const std::int64_t edge = c.patch_elements() * e.dim + 2 * e.dim + c.tokens() * e.dim + 2 * e.dim;
-  return c.layers * block + edge + (e.dim + 1) * c.classes;
+  const auto dim = static_cast<double>(e.dim), mlp = static_cast<double>(e.mlp);
+  const double inner = static_cast<double>(e.heads) * static_cast<double>(e.width_of_head());
+  const double block = 4 * dim * inner + 3 * inner + dim + 2 * dim * mlp + mlp + dim + 4 * dim;
+  const double edge =
+      static_cast<double>(c.patch_elements()) * dim + 2 * dim + static_cast<double>(c.tokens()) * dim + 2 * dim;
+  return static_cast<double>(c.layers) * block + edge + (dim + 1) * static_cast<double>(c.classes);
 }
 
 /// What the tape keeps of one token in one block: the residual and its norm twice, Q, K, V and the attention's output,
@@ -35,19 +39,25 @@ std::int64_t touched_in_block(const nn::EncoderConfig& e) {
   return 2 * e.dim + std::max(2 * e.mlp, 4 * e.heads * e.width_of_head());
 }
 
-std::int64_t activation_elements(const nn::VitConfig& c) {
-  const std::int64_t tokens = c.tokens();
-  const std::int64_t embedding = tokens * (c.patch_elements() + 3 * c.encoder.dim);
-  return embedding + tokens * (c.layers * kept_per_block(c.encoder) + touched_in_block(c.encoder));
+double activation_elements(const nn::VitConfig& c) {
+  const auto tokens = static_cast<double>(c.tokens());
+  const double embedding = tokens * static_cast<double>(c.patch_elements() + 3 * c.encoder.dim);
+  return embedding + tokens * (static_cast<double>(c.layers) * static_cast<double>(kept_per_block(c.encoder)) +
+                               static_cast<double>(touched_in_block(c.encoder)));
 }
 
-constexpr std::int64_t batches_ready = 6; // the loader's queue, what its worker makes and the one in use
+constexpr double batches_ready = 6; // the loader's queue, what its worker makes and the one in use
 
-std::size_t bytes_of_batch(const TrainOptions& o, std::size_t element) {
-  const auto pixels = static_cast<std::size_t>(o.model.channels * o.model.image * o.model.image);
-  return element *
-         (static_cast<std::size_t>(activation_elements(o.model)) + static_cast<std::size_t>(batches_ready) * pixels);
+double pixels_of(const nn::VitConfig& c) {
+  return static_cast<double>(c.channels) * static_cast<double>(c.image) * static_cast<double>(c.image);
 }
+
+double bytes_of_image(const TrainOptions& o) {
+  return static_cast<double>(size_of(o.dtype)) * (activation_elements(o.model) + batches_ready * pixels_of(o.model));
+}
+
+/// A count of bytes; what is beyond any machine becomes 2^60.
+std::size_t whole(double bytes) { return static_cast<std::size_t>(std::min(bytes, 0x1p60)); }
 
 std::string size_text(std::size_t bytes) {
   const double mebi = static_cast<double>(bytes) / (1 << 20);
@@ -57,15 +67,15 @@ std::string size_text(std::size_t bytes) {
 } // namespace
 
 MemoryEstimate estimate_memory(const TrainOptions& o, std::size_t images) {
-  const std::size_t element = size_of(o.dtype);
-  const auto weights = static_cast<std::size_t>(parameter_elements(o.model)) * element;
-  const auto batch = static_cast<std::size_t>(o.batch);
-  const auto pixels = static_cast<std::size_t>(o.model.channels * o.model.image * o.model.image);
+  const auto element = static_cast<double>(size_of(o.dtype));
+  const double weights = parameter_elements(o.model) * element;
+  const auto batch = static_cast<double>(o.batch);
+  const auto copies = static_cast<double>(variant_count(o)) * static_cast<double>(1 + state_copies(o.optimizer));
   MemoryEstimate estimate;
   // Every variant keeps weights and state; gradients exist for one at a time.
-  estimate.parameters = weights * (variant_count(o) * static_cast<std::size_t>(1 + state_copies(o.optimizer)) + 1);
-  estimate.activations = batch * element * static_cast<std::size_t>(activation_elements(o.model));
-  estimate.input = images + batch * element * static_cast<std::size_t>(batches_ready) * pixels;
+  estimate.parameters = whole(weights * (copies + 1));
+  estimate.activations = whole(batch * element * activation_elements(o.model));
+  estimate.input = whole(static_cast<double>(images) + batch * element * batches_ready * pixels_of(o.model));
   return estimate;
 }
 
@@ -73,8 +83,8 @@ void require_memory(const TrainOptions& o, std::size_t images, std::size_t limit
   const MemoryEstimate need = estimate_memory(o, images);
   if (need.total() <= limit) return;
   const std::size_t fixed = need.parameters + images;
-  const std::size_t each = bytes_of_batch(o, size_of(o.dtype));
-  const std::size_t fits = fixed < limit ? (limit - fixed) / each : 0;
+  const std::size_t fits =
+      fixed < limit ? static_cast<std::size_t>(static_cast<double>(limit - fixed) / bytes_of_image(o)) : 0;
   const std::string remedy = fits > 0 ? fmt::format("--batch {} would fit", fits)
                                       : "no batch would fit: use a smaller --dim, --layers or --mlp";
   throw MemoryError(fmt::format("train: batch {} needs about {} (weights, gradients and optimiser state {}, "
