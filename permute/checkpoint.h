@@ -14,7 +14,8 @@
 namespace eg::permute {
 
 /// A folder being written under a temporary name. commit() flushes it to the disk, renames it into place and makes it
-/// the latest one; without commit() it vanishes. Members throw FileError when the system refuses.
+/// the latest one; without commit() it vanishes. What processes that died while writing have left is removed. Members
+/// throw FileError when the system refuses.
 class CheckpointWriter {
 public:
   CheckpointWriter(const std::string& run_folder, std::int64_t step);
@@ -36,11 +37,19 @@ private:
 void make_folder(const std::string& path);
 /// "step-00001000"
 std::string checkpoint_name(std::int64_t step);
-/// The checkpoint that `folder` stands for: itself, or the latest one of a run folder. Throws FileError that says what
-/// was looked for.
-std::string find_checkpoint(const std::string& folder);
-/// Removes one checkpoint folder; it need not exist.
-void remove_checkpoint(const std::string& run_folder, std::int64_t step);
+/// Steps of a run's complete checkpoints (those with a state.json, which is written last), ascending.
+std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder);
+/// The checkpoints that `folder` stands for, best first: itself alone, or those of a run folder that are complete: the
+/// one that `latest` names, then the others from the newest on, for when a disk has damaged the first. Not empty:
+/// throws FileError that says what was looked for.
+std::vector<std::string> find_checkpoints(const std::string& folder);
+/// Removes all checkpoints but the newest `keep` up to `step`: older ones, and later ones that a run which has gone
+/// back to an earlier step has left.
+void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep);
+/// A run: a folder with checkpoints, or with metrics.
+bool holds_run(const std::string& folder);
+/// Removes what a run has left: checkpoints, metrics, models. Other files stay.
+void clear_run(const std::string& folder);
 
 /// State tensors named "<parameter>.<state>"; `names` are the parameters' names in the optimiser's order.
 data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const std::vector<std::string>& names);

@@ -123,6 +123,26 @@ TrainRecord VitTrainer::train_step() {
   return record;
 }
 
+namespace {
+
+/// Models in eval() while this lives, in train() afterwards, whatever was thrown.
+class Evaluating {
+public:
+  explicit Evaluating(const std::vector<Variant>& variants) : variants_(variants) {
+    for (const Variant& v : variants_) v.model->eval();
+  }
+  ~Evaluating() {
+    for (const Variant& v : variants_) v.model->train();
+  }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+private:
+  const std::vector<Variant>& variants_;
+};
+
+} // namespace
+
 TrainRecord VitTrainer::test(const std::atomic<bool>* stop) {
   State& s = *state_;
   const Clock::time_point begin = Clock::now();
@@ -132,10 +152,8 @@ TrainRecord VitTrainer::test(const std::atomic<bool>* stop) {
   record.epoch = s.epoch_of(std::max<std::int64_t>(s.step, 1) - 1);
   record.lr = s.schedule.at(std::max<std::int64_t>(s.step, 1) - 1);
   std::vector<std::int64_t> correct(s.variants.size());
-  for (const Variant& v : s.variants) {
-    v.model->eval();
-    record.variants.push_back({.mode = v.mode});
-  }
+  for (const Variant& v : s.variants) record.variants.push_back({.mode = v.mode});
+  const Evaluating evaluating(s.variants);
   const PauseRecording pause;
   for (std::int64_t b = 0; b < s.test_loader->batches_per_epoch(); ++b) {
     if (stop != nullptr && stop->load()) break;
@@ -151,7 +169,6 @@ TrainRecord VitTrainer::test(const std::atomic<bool>* stop) {
   }
   const auto count = static_cast<double>(s.test.size());
   for (std::size_t i = 0; i < s.variants.size(); ++i) {
-    s.variants[i].model->train();
     record.variants[i].loss /= count;
     record.variants[i].accuracy = static_cast<double>(correct[i]) / count;
   }
@@ -177,8 +194,9 @@ class RunFolder {
 public:
   RunFolder(const TrainOptions& options, std::int64_t step) : folder_(options.out) {
     if (folder_.empty()) return;
-    make_folder(folder_);
-    data::write_json(data::join_path(folder_, "config.json"), options_json(options));
+    TrainOptions kept = options;
+    kept.overwrite = false; // a permission for one run
+    data::write_json(data::join_path(folder_, "config.json"), options_json(kept));
     metrics_.emplace(data::join_path(folder_, "metrics.jsonl"), options.resume.empty() ? -1 : step);
   }
   void write(const TrainRecord& record) {
@@ -195,6 +213,7 @@ private:
 
 TrainResult VitTrainer::run(const TrainCallbacks& callbacks, const std::atomic<bool>* stop) {
   State& s = *state_;
+  if (!s.options.out.empty()) s.claim_folder();
   RunFolder folder(s.options, s.step);
   const auto stopped = [stop] { return stop != nullptr && stop->load(); };
   const auto tell = [&](const std::function<void(const TrainRecord&)>& callback, const TrainRecord& record) {
@@ -227,7 +246,7 @@ TrainResult VitTrainer::run(const TrainCallbacks& callbacks, const std::atomic<b
     leave_if_stopped();
     tell(callbacks.test, tested);
   }
-  if (s.step > first || s.saved.empty()) checkpoint();
+  if (s.step > first || !s.saved) checkpoint();
   TrainRecord tested = test(stop);
   leave_if_stopped();
   for (std::size_t i = 0; i < s.variants.size(); ++i) tested.variants[i].drift = drift(i);
@@ -251,6 +270,7 @@ std::size_t VitTrainer::variants() const { return state_->variants.size(); }
 TrainMode VitTrainer::mode(std::size_t variant) const { return state_->variants.at(variant).mode; }
 const nn::Vit& VitTrainer::model(std::size_t variant) const { return *state_->variants.at(variant).model; }
 const VitKey* VitTrainer::column_key() const { return state_->column_key ? &*state_->column_key : nullptr; }
+const std::vector<std::string>& VitTrainer::notes() const { return state_->notes; }
 const data::ImageDataset& VitTrainer::train_data() const { return state_->train; }
 const data::ImageDataset& VitTrainer::test_data() const { return state_->test; }
 

@@ -65,7 +65,11 @@ struct TrainOptions {
   std::int64_t checkpoint_every = 0; ///< steps; 0: at the end and when interrupted
   std::string out;                   ///< run folder; empty: nothing is written
   std::string resume;                ///< run folder or checkpoint to go on from
+  bool overwrite = false;            ///< remove the run that `out` holds; without it such a folder is refused
 };
+
+/// Most steps of a run: far beyond what a machine can do, and so that steps times batch does not overflow.
+inline constexpr std::int64_t most_steps = std::int64_t{1} << 40;
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const TrainOptions& options);
@@ -74,8 +78,8 @@ nlohmann::ordered_json options_json(const TrainOptions& options);
 /// Overrides the options that `json` names. Throws ValueError, beginning with `source`, for an unknown key, a value of
 /// another kind or a word that no option knows.
 void apply_options(TrainOptions& options, const nlohmann::json& json, const std::string& source);
-/// The options that a run or checkpoint folder was made with, `resume` set to the folder and `out` to the run's own.
-/// Throws FileError.
+/// The options that a run or checkpoint folder was made with, `resume` set to the folder and `out` to the run's own. Of
+/// a run, those of its newest checkpoint that can be read. Throws FileError.
 TrainOptions options_of_run(const std::string& folder);
 
 /// Bytes that a training step needs at once.
@@ -137,8 +141,8 @@ double weight_difference(const nn::StateDict& a, const nn::StateDict& b);
 /// dropout) depends on seed and step alone, so a resumed run goes on bit for bit.
 class VitTrainer {
 public:
-  /// Opens the data, refuses what cannot fit in memory, builds the models and resumes. Throws ValueError, FileError,
-  /// MemoryError.
+  /// Opens the data, refuses what cannot fit in memory or would overwrite another run, builds the models and resumes;
+  /// from the newest checkpoint that is whole when a damaged one is later. Throws ValueError, FileError, MemoryError.
   explicit VitTrainer(const TrainOptions& options);
   ~VitTrainer();
   VitTrainer(const VitTrainer&) = delete;
@@ -169,6 +173,9 @@ public:
   const nn::Vit& model(std::size_t variant) const;
   /// P_C and the inner permutations of the variants that permute columns; null when none does.
   const VitKey* column_key() const;
+  /// What a person should be told before the first step: a damaged checkpoint that was passed over, a run that will be
+  /// overwritten. One sentence each.
+  const std::vector<std::string>& notes() const;
   const data::ImageDataset& train_data() const;
   const data::ImageDataset& test_data() const;
 

@@ -68,6 +68,7 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
   visit("checkpoint_every", o.checkpoint_every);
   visit("out", o.out);
   visit("resume", o.resume);
+  visit("overwrite", o.overwrite);
 }
 
 struct Writer {
@@ -159,10 +160,18 @@ void need_not_negative(const char* option, std::int64_t value) {
   need(value >= 0, option, fmt::format("must not be negative, not {}", value));
 }
 
+/// Limits far beyond what a machine can do, so that no product of counts overflows 64 bits.
+void need_at_most(const char* option, std::int64_t value, std::int64_t most) {
+  need(value <= most, option, fmt::format("must be at most {}, not {}", most, value));
+}
+
 void check_numbers(const TrainOptions& o) {
   need(o.batch > 0, "batch", fmt::format("must be positive, not {}", o.batch));
+  need_at_most("batch", o.batch, 1 << 22);
   need_not_negative("steps", o.steps);
   need_not_negative("epochs", o.epochs);
+  need_at_most("steps", o.steps, most_steps);
+  need_at_most("epochs", o.epochs, 1 << 24);
   need(o.steps == 0 || o.epochs == 0, "steps", "and epochs cannot both be given");
   need(o.steps > 0 || o.epochs > 0, "steps", "or epochs must be given");
   need(o.lr > 0.0 && std::isfinite(o.lr), "lr", fmt::format("must be positive, not {}", o.lr));
@@ -245,8 +254,9 @@ void apply_options(TrainOptions& options, const Json& json, const std::string& s
   options = changed;
 }
 
-TrainOptions options_of_run(const std::string& folder) {
-  const std::string checkpoint = find_checkpoint(folder);
+namespace {
+
+TrainOptions options_of_checkpoint(const std::string& checkpoint, const std::string& resume) {
   const std::string path = data::join_path(checkpoint, "state.json");
   const Json state = data::read_json(path);
   if (!state.is_object() || !state.contains("options")) throw FileError(path + ": holds no options");
@@ -256,11 +266,23 @@ TrainOptions options_of_run(const std::string& folder) {
   } catch (const ValueError& e) {
     throw FileError(e.what());
   }
-  options.resume = folder;
+  options.resume = resume;
   // RUN/checkpoints/step-N
   const std::filesystem::path run = std::filesystem::path(checkpoint).parent_path().parent_path();
   if (!run.empty()) options.out = run.string();
   return options;
+}
+
+} // namespace
+
+TrainOptions options_of_run(const std::string& folder) {
+  std::string damaged;
+  for (const std::string& checkpoint : find_checkpoints(folder)) try {
+      return options_of_checkpoint(checkpoint, folder);
+    } catch (const FileError& e) {
+      if (damaged.empty()) damaged = e.what();
+    }
+  throw FileError(damaged);
 }
 
 } // namespace eg::permute

@@ -7,11 +7,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
+
 namespace eg::permute {
 
 std::string VitTrainer::State::state_text() const {
   TrainOptions kept = options;
   kept.resume.clear();
+  kept.overwrite = false; // a permission for one run
   nlohmann::ordered_json state{
       {"format", "equigrad-checkpoint"}, {"version", 1}, {"step", step}, {"options", options_json(kept)}};
   if (secret) state["key_fingerprint"] = secret->fingerprint();
@@ -21,6 +24,7 @@ std::string VitTrainer::State::state_text() const {
 std::string VitTrainer::save_checkpoint() {
   State& s = *state_;
   if (s.options.out.empty()) throw ValueError("train: a checkpoint needs a run folder: give out");
+  s.claim_folder();
   CheckpointWriter writer(s.options.out, s.step);
   for (std::size_t i = 0; i < s.variants.size(); ++i) {
     const std::string tail = s.suffix(i) + ".safetensors";
@@ -29,20 +33,49 @@ std::string VitTrainer::save_checkpoint() {
   }
   data::write_file(writer.path("state.json"), std::string_view(s.state_text() + "\n"));
   const std::string folder = writer.commit();
-  // The newest two stay, so that a damaged disk block does not cost the run.
-  if (s.saved.empty() || s.saved.back() != s.step) s.saved.push_back(s.step);
-  while (s.saved.size() > 2) {
-    remove_checkpoint(s.options.out, s.saved.front());
-    s.saved.erase(s.saved.begin());
-  }
+  s.saved = true;
+  prune_checkpoints(s.options.out, s.step, 2); // two, so that a damaged disk block does not cost the run
   return folder;
 }
 
 namespace {
 
+/// The run is resumed in the folder that it was in.
+bool goes_on_in_place(const TrainOptions& o) {
+  namespace fs = std::filesystem;
+  if (o.resume.empty()) return false;
+  // RUN or RUN/checkpoints/step-N
+  const bool checkpoint = data::file_exists(data::join_path(o.resume, "state.json"));
+  const fs::path run = checkpoint ? fs::path(o.resume) / ".." / ".." : fs::path(o.resume);
+  std::error_code missing;
+  return fs::equivalent(run, o.out, missing);
+}
+
+} // namespace
+
+std::string require_free_folder(const TrainOptions& o) {
+  if (o.out.empty() || goes_on_in_place(o) || !holds_run(o.out)) return {};
+  const std::vector<std::int64_t> steps = checkpoint_steps(o.out);
+  const std::string what =
+      fmt::format("{} already holds a run{}", o.out, steps.empty() ? "" : fmt::format(" (step {})", steps.back()));
+  if (!o.overwrite)
+    throw ValueError(fmt::format("train: {}: give another --out{}, or --overwrite", what,
+                                 steps.empty() ? "" : fmt::format(", or --resume {} to go on", o.out)));
+  return what + ", which is overwritten";
+}
+
+void VitTrainer::State::claim_folder() {
+  if (claimed) return;
+  claimed = true;
+  make_folder(options.out);
+  if (!goes_on_in_place(options)) clear_run(options.out);
+}
+
+namespace {
+
 /// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed.
-constexpr const char* free_options[] = {"steps",          "epochs",           "out", "resume",     "data_dir",
-                                        "evaluate_every", "checkpoint_every", "key", "drift_every"};
+constexpr const char* free_options[] = {"steps",          "epochs",           "out", "resume",      "data_dir",
+                                        "evaluate_every", "checkpoint_every", "key", "drift_every", "overwrite"};
 
 void require_same_options(const nlohmann::json& then, const TrainOptions& now, const std::string& source) {
   nlohmann::json present = nlohmann::json::parse(options_json(now).dump());
@@ -74,7 +107,19 @@ void VitTrainer::State::load_variant(Variant& v, const std::string& folder, bool
 }
 
 void VitTrainer::State::resume(const std::string& folder) {
-  const std::string checkpoint = find_checkpoint(folder);
+  std::string damaged;
+  for (const std::string& checkpoint : find_checkpoints(folder)) try {
+      resume_from(checkpoint);
+      if (!damaged.empty())
+        notes.push_back(fmt::format("{} is damaged; going on from {} (step {})", damaged, checkpoint, step));
+      return;
+    } catch (const FileError& e) {
+      if (damaged.empty()) damaged = e.what();
+    }
+  throw FileError(damaged);
+}
+
+void VitTrainer::State::resume_from(const std::string& checkpoint) {
   const std::string path = data::join_path(checkpoint, "state.json");
   const nlohmann::json state = data::read_json(path);
   const auto text = [&](const char* key) { return state.value(key, std::string()); };

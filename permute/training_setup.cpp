@@ -27,6 +27,19 @@ data::ImageDataset open_split(TrainOptions& o, data::Split split) {
   return set;
 }
 
+/// Labels are places in the class list, so both splits must have the same one.
+void require_same_classes(const data::ImageDataset& train, const data::ImageDataset& test, const std::string& name) {
+  const std::vector<std::string>&a = train.class_names(), &b = test.class_names();
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const std::string in_train = i < a.size() ? fmt::format("'{}'", a[i]) : "missing";
+    const std::string in_test = i < b.size() ? fmt::format("'{}'", b[i]) : "missing";
+    if (in_train != in_test)
+      throw ValueError(fmt::format("train: training and test images of '{}' have different classes: class {} is {} for "
+                                   "training and {} for testing",
+                                   name, i, in_train, in_test));
+  }
+}
+
 std::size_t image_bytes(const data::ImageDataset& set) {
   return static_cast<std::size_t>(set.size() * set.image_bytes());
 }
@@ -48,6 +61,9 @@ void VitTrainer::State::make_loaders() {
   l.workers = 0;
   test_loader.emplace(test, l);
   total = options.steps > 0 ? options.steps : options.epochs * loader->batches_per_epoch();
+  if (total > most_steps)
+    throw ValueError(fmt::format("train: {} epochs of {} batches are more than {} steps", options.epochs,
+                                 loader->batches_per_epoch(), most_steps));
   schedule = {.kind = options.schedule,
               .base = options.lr,
               .warmup = options.warmup,
@@ -84,18 +100,20 @@ void VitTrainer::State::make_variants() {
 VitTrainer::VitTrainer(const TrainOptions& given) {
   TrainOptions options = given;
   check(options);
+  const std::string overwriting = require_free_folder(options);
   data::ImageDataset train = open_split(options, data::Split::train);
   const std::int64_t side = options.model.image, channels = options.model.channels;
   data::ImageDataset test = open_split(options, data::Split::test);
-  if (options.model.image != side || options.model.channels != channels || test.classes() != train.classes())
-    throw ValueError(fmt::format("train: the training images of '{}' are [{}, {}, {}] in {} classes, the test images "
-                                 "[{}, {}, {}] in {}",
-                                 options.data, channels, side, side, train.classes(), options.model.channels,
-                                 options.model.image, options.model.image, test.classes()));
+  if (options.model.image != side || options.model.channels != channels)
+    throw ValueError(fmt::format("train: the training images of '{}' are [{}, {}, {}], the test images [{}, {}, {}]",
+                                 options.data, channels, side, side, options.model.channels, options.model.image,
+                                 options.model.image));
+  require_same_classes(train, test, options.data);
   nn::check(options.model);
   const std::size_t images = image_bytes(train) + image_bytes(test);
   require_memory(options, images, allocator::limit());
   state_ = std::make_unique<State>(options, std::move(train), std::move(test));
+  if (!overwriting.empty()) state_->notes.push_back(overwriting);
   state_->make_loaders();
   state_->draw_key();
   state_->make_variants();

@@ -23,6 +23,10 @@ struct Variant {
   std::vector<Tensor> parameters = {};
 };
 
+/// Throws ValueError when `out` holds another run that may not be overwritten. Returns what to say when it may be, or
+/// "".
+std::string require_free_folder(const TrainOptions& options);
+
 struct VitTrainer::State {
   TrainOptions options;
   data::ImageDataset train, test;
@@ -38,7 +42,9 @@ struct VitTrainer::State {
   RandomKey root;
   std::int64_t step = 0, total = 0;
   double seconds = 0.0;
-  std::vector<std::int64_t> saved; ///< steps of the checkpoints that this process has written
+  bool saved = false;   ///< this process has written a checkpoint
+  bool claimed = false; ///< what another run has left in the folder is gone
+  std::vector<std::string> notes;
 
   State(const TrainOptions& o, data::ImageDataset train_, data::ImageDataset test_)
       : options(o), train(std::move(train_)), test(std::move(test_)), root{o.seed, 0} {}
@@ -47,6 +53,8 @@ struct VitTrainer::State {
   void draw_key();
   void make_variants();
   void resume(const std::string& folder);
+  void resume_from(const std::string& checkpoint);
+  void claim_folder();
   void load_variant(Variant& variant, const std::string& folder, bool main);
   Tensor rows(std::int64_t first_sample, std::int64_t samples, Draw draw) const;
   const VitKey* key_for(const Variant& v) const { return permutes_columns(v.mode) ? &*column_key : nullptr; }

@@ -7,19 +7,25 @@
 #include "data/safetensors.h"
 #include "permute/key.h"
 #include "permute/training.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <set>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
 using namespace eg;
 using namespace eg::permute;
+using namespace eg::test;
 
 namespace {
 
@@ -38,30 +44,6 @@ TrainOptions small() {
   o.seed = 5;
   o.schedule = optim::Schedule::Kind::constant;
   return o;
-}
-
-/// A folder of this process, removed at the end.
-struct Folder {
-  std::string path;
-  Folder() {
-    static int count = 0;
-    path = (std::filesystem::temp_directory_path() /
-            ("equigrad-training-" + std::to_string(::getpid()) + "-" + std::to_string(count++)))
-               .string();
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-};
-
-template <class F> std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 bool same_weights(const VitTrainer& a, const VitTrainer& b) {
@@ -124,7 +106,7 @@ TEST_CASE("training: the same bits for one and three threads, and again") {
 }
 
 TEST_CASE("training: an interrupted run goes on bit for bit") {
-  const Folder whole, parts;
+  const TemporaryFolder whole, parts;
   TrainOptions o = small();
   o.permute = TrainMode::both;
   o.twin = true;
@@ -132,11 +114,11 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
   o.schedule = optim::Schedule::Kind::cosine;
   o.warmup = 2;
   o.augment = true;
-  o.out = whole.path;
+  o.out = whole.path();
   VitTrainer straight(o);
   straight.run();
 
-  o.out = parts.path;
+  o.out = parts.path();
   std::atomic<bool> stop = false;
   TrainCallbacks callbacks;
   callbacks.step = [&](const TrainRecord& record) { stop = record.step == 5; };
@@ -150,21 +132,21 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
     }
     CHECK(first.step() == 5);
   }
-  CHECK(text == "train: interrupted at step 5 of 12; checkpoint " + parts.path + "/checkpoints/step-00000005");
+  CHECK(text == "train: interrupted at step 5 of 12; checkpoint " + parts.path("checkpoints/step-00000005"));
 
-  TrainOptions again = options_of_run(parts.path);
-  CHECK(again.resume == parts.path);
-  CHECK(again.out == parts.path);
+  TrainOptions again = options_of_run(parts.path());
+  CHECK(again.resume == parts.path());
+  CHECK(again.out == parts.path());
   VitTrainer second(again);
   CHECK(second.step() == 5);
   const TrainResult result = second.run();
   CHECK(result.steps == 12);
   CHECK(same_weights(straight, second));
-  CHECK(same_bits(data::load_safetensors(parts.path + "/model.safetensors").tensors[3].second,
-                  data::load_safetensors(whole.path + "/model.safetensors").tensors[3].second));
+  CHECK(same_bits(data::load_safetensors(parts.path("model.safetensors")).tensors[3].second,
+                  data::load_safetensors(whole.path("model.safetensors")).tensors[3].second));
 
   // One line a step and one for the test, as if nothing had happened.
-  const data::Bytes bytes = data::read_file(parts.path + "/metrics.jsonl");
+  const data::Bytes bytes = data::read_file(parts.path("metrics.jsonl"));
   const std::string lines(bytes.begin(), bytes.end());
   std::int64_t expected = 1;
   std::size_t begin = 0;
@@ -178,28 +160,28 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
   const nlohmann::json last = nlohmann::json::parse(lines.substr(begin));
   CHECK(last.at("split") == "test");
   CHECK(last.at("drift") < 1e-3);
-  CHECK(data::read_json(parts.path + "/config.json").at("permute") == "both");
-  CHECK(data::file_exists(parts.path + "/model_none.safetensors"));
+  CHECK(data::read_json(parts.path("config.json")).at("permute") == "both");
+  CHECK(data::file_exists(parts.path("model_none.safetensors")));
 }
 
 TEST_CASE("training: checkpoints are kept newest two, and what does not fit is refused") {
-  const Folder folder;
+  const TemporaryFolder folder;
   TrainOptions o = small();
-  o.out = folder.path;
+  o.out = folder.path();
   o.checkpoint_every = 2;
   VitTrainer(o).run();
-  const std::string root = folder.path + "/checkpoints/";
+  const std::string root = folder.path("checkpoints/");
   CHECK(data::folder_exists(root + "step-00000008"));
   CHECK(data::folder_exists(root + "step-00000006"));
   CHECK_FALSE(data::folder_exists(root + "step-00000004"));
 
-  TrainOptions other = options_of_run(folder.path);
+  TrainOptions other = options_of_run(folder.path());
   other.batch = 4;
   other.optimizer = "adam";
   CHECK(message_of([&] { VitTrainer{other}; }) ==
         "train: " + root +
             "step-00000008 was made with other options: batch 8 (now 4), optimizer \"adamw\" (now \"adam\")");
-  other = options_of_run(folder.path);
+  other = options_of_run(folder.path());
   other.steps = 7;
   CHECK(message_of([&] { VitTrainer{other}; }) ==
         "train: " + root + "step-00000008 is at step 8, beyond the 7 steps asked for");
@@ -208,17 +190,107 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
   data::Bytes bytes = data::read_file(model);
   bytes.resize(bytes.size() - 5);
   data::write_file(model, data::ByteView(bytes));
-  CHECK_THROWS_AS(VitTrainer{options_of_run(folder.path)}, FileError);
-  CHECK(message_of([&] { VitTrainer{options_of_run(folder.path)}; }).starts_with(model));
-  CHECK_THROWS_AS(options_of_run(folder.path + "/nothing"), FileError);
+  other = options_of_run(folder.path());
+  other.resume = root + "step-00000008"; // this one and no other
+  CHECK(message_of<FileError>([&] { VitTrainer{other}; }).starts_with(model));
+  CHECK_THROWS_AS(options_of_run(folder.path("nothing")), FileError);
   CHECK(message_of([&] { options_of_run(root + "step-00000008/.."); }).find("neither a checkpoint") !=
         std::string::npos);
 }
 
+TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
+  const TemporaryFolder folder;
+  TrainOptions o = small();
+  o.out = folder.path("whole");
+  VitTrainer whole(o);
+  whole.run();
+  o.out = folder.path("cut");
+  o.checkpoint_every = 3; // leaves steps 6 and 8
+  VitTrainer(o).run();
+  const std::string root = folder.path("cut/checkpoints/");
+  data::write_file(root + "step-00000008/model.safetensors", std::string_view("no"));
+  for (const char* what : {"weights", "state", "pointer"}) {
+    CAPTURE(what);
+    if (what == std::string("state")) data::write_file(root + "step-00000008/state.json", std::string_view("{"));
+    // As a process leaves it that was killed while it exchanged two checkpoints of one step.
+    if (what == std::string("pointer")) std::filesystem::rename(root + "step-00000008", root + ".step-00000008.tmp-1");
+    VitTrainer again(options_of_run(o.out));
+    CHECK(again.step() == 6);
+    REQUIRE(again.notes().size() == (what == std::string("pointer") ? 0 : 1));
+    if (!again.notes().empty()) {
+      CHECK(again.notes()[0].starts_with(root + "step-00000008/"));
+      CHECK(again.notes()[0].ends_with("is damaged; going on from " + root + "step-00000006 (step 6)"));
+    }
+    while (again.step() < 8) again.train_step();
+    CHECK(same_weights(whole, again));
+  }
+}
+
+TEST_CASE("training: what a process that died while writing has left goes with the next checkpoint") {
+  const TemporaryFolder folder;
+  TrainOptions o = small();
+  o.out = folder.path();
+  VitTrainer trainer(o);
+  trainer.save_checkpoint();
+  const std::string begin = ".step-00000002.tmp-", alive = begin + std::to_string(::getppid());
+  const std::string dead = begin + "4194304"; // one more than the kernel ever gives
+  for (const std::string& name : {dead, dead + ".old", alive})
+    data::write_file(folder.path("checkpoints/" + name + "/model.safetensors", true), std::string_view("half"));
+  trainer.save_checkpoint(); // the same step again
+  std::set<std::string> left;
+  for (const auto& item : std::filesystem::directory_iterator(folder.path("checkpoints")))
+    left.insert(item.path().filename().string());
+  INFO(fmt::format("{}", fmt::join(left, " ")));
+  CHECK(left == std::set<std::string>{alive, "latest", "step-00000000"});
+}
+
+TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
+  const TemporaryFolder folder;
+  TrainOptions o = small();
+  o.out = folder.path();
+  VitTrainer(o).run();
+  const data::Bytes before = data::read_file(folder.path("model.safetensors"));
+  o.seed = 6;
+  o.steps = 4;
+  const std::string refusal = "train: " + folder.path() +
+                              " already holds a run (step 8): give another --out, or --resume " + folder.path() +
+                              " to go on, or --overwrite";
+  CHECK(message_of<ValueError>([&] { VitTrainer{o}; }) == refusal);
+  CHECK(data::read_file(folder.path("model.safetensors")) == before);
+  TrainOptions elsewhere = options_of_run(folder.path());
+  elsewhere.out = folder.path("second");
+  VitTrainer(elsewhere).run();
+  elsewhere.out = folder.path();
+  VitTrainer(elsewhere).run(); // goes on in place
+  elsewhere.resume = folder.path("second/checkpoints/step-00000008");
+  CHECK(message_of<ValueError>([&] { VitTrainer{elsewhere}; }) == refusal);
+
+  o.overwrite = true;
+  VitTrainer trainer(o);
+  REQUIRE(trainer.notes().size() == 1);
+  CHECK(trainer.notes()[0] == folder.path() + " already holds a run (step 8), which is overwritten");
+  CHECK(data::read_file(folder.path("model.safetensors")) == before); // until the first step
+  std::atomic<bool> stop = true;
+  CHECK_THROWS_AS(trainer.run({}, &stop), Interrupted);
+  CHECK_FALSE(data::folder_exists(folder.path("checkpoints/step-00000008")));
+  const TrainOptions again = options_of_run(folder.path());
+  CHECK(again.seed == 6);
+  CHECK_FALSE(again.overwrite);
+  CHECK(VitTrainer(again).step() == 0);
+}
+
+TEST_CASE("training: a test that fails leaves the models in training mode") {
+  VitTrainer trainer(small());
+  const std::size_t limit = allocator::limit();
+  allocator::set_limit(allocator::stats().live_bytes + 1000);
+  CHECK_THROWS_AS(trainer.test(), MemoryError);
+  allocator::set_limit(limit);
+  CHECK(trainer.model(0).training());
+}
+
 TEST_CASE("training: permutations from a secret key; a checkpoint asks for the same key and does not hold it") {
-  const Folder folder;
-  std::filesystem::create_directories(folder.path);
-  const std::string key = folder.path + "/a.key", other = folder.path + "/b.key";
+  const TemporaryFolder folder;
+  const std::string key = folder.path("a.key"), other = folder.path("b.key");
   SecretKey::generate().save(key);
   SecretKey::generate().save(other);
   TrainOptions o = small();
@@ -226,7 +298,7 @@ TEST_CASE("training: permutations from a secret key; a checkpoint asks for the s
   o.permute = TrainMode::both;
   o.twin = true;
   o.key = key;
-  o.out = folder.path + "/run";
+  o.out = folder.path("run");
   CHECK(VitTrainer(o).run().test.back().drift < 1e-11);
   TrainOptions again = options_of_run(o.out);
   CHECK(VitTrainer(again).step() == 8);
@@ -263,6 +335,20 @@ TEST_CASE("training: options to JSON and back, and every mistake by name") {
     return message_of([&] { VitTrainer{options}; });
   };
   CHECK(wrong([](TrainOptions& t) { t.batch = 0; }) == "train: batch must be positive, not 0");
+  CHECK(wrong([](TrainOptions& t) { t.batch = std::int64_t{1} << 40; }) ==
+        "train: batch must be at most 4194304, not 1099511627776");
+  CHECK(wrong([](TrainOptions& t) {
+          t.steps = 0;
+          t.epochs = std::numeric_limits<std::int64_t>::max();
+        }) == "train: epochs must be at most 16777216, not 9223372036854775807");
+  CHECK(wrong([](TrainOptions& t) {
+          t.model.encoder.dim = 3'000'000'000;
+          t.model.encoder.heads = 1;
+        }) == "encoder: dim must be at most 1048576, not 3000000000");
+  CHECK(wrong([](TrainOptions& t) {
+          t.model.encoder = {.dim = 1 << 20, .heads = 1 << 12, .head_dim = 1 << 20, .mlp = 1 << 20};
+          t.model.layers = 1 << 16;
+        }).find("no batch would fit") != std::string::npos);
   CHECK(wrong([](TrainOptions& t) { t.steps = 0; }) == "train: steps or epochs must be given");
   CHECK(wrong([](TrainOptions& t) { t.epochs = 1; }) == "train: steps and epochs cannot both be given");
   CHECK(wrong([](TrainOptions& t) { t.lr = 0; }) == "train: lr must be positive, not 0");
@@ -284,6 +370,21 @@ TEST_CASE("training: options to JSON and back, and every mistake by name") {
           t.twin = true;
           t.model.encoder.dropout = 0.1;
         }).starts_with("train: dropout must be 0 for twins"));
+}
+
+TEST_CASE("training: a folder whose splits have different classes is refused with the first difference") {
+  const TemporaryFolder folder;
+  const data::Image image{8, 8, 3, std::vector<std::uint8_t>(192, 7)};
+  for (const char* name : {"train/a/1.png", "train/b/1.png", "train/c/1.png", "test/a/1.png", "test/b/1.png"})
+    data::write_file(folder.path(name, true), data::encode_png(image));
+  TrainOptions o = small();
+  o.data = folder.path();
+  o.batch = 1;
+  o.size = 0;
+  const std::string begin = "train: training and test images of '" + folder.path() + "' have different classes: ";
+  CHECK(message_of([&] { VitTrainer{o}; }) == begin + "class 2 is 'c' for training and missing for testing");
+  data::write_file(folder.path("test/d/1.png", true), data::encode_png(image));
+  CHECK(message_of([&] { VitTrainer{o}; }) == begin + "class 2 is 'c' for training and 'd' for testing");
 }
 
 TEST_CASE("training: the memory estimate is near the allocator's peak, and too large a batch is refused in time") {
