@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <fcntl.h>
 #include <memory>
 #include <new>
 #include <string_view>
+#include <unistd.h>
 
 namespace eg::cli {
 
@@ -21,7 +24,8 @@ void write_json(const CommonOptions& common, const nlohmann::json& result) {
   if (common.json.empty()) return;
   const std::string text = result.dump(2) + "\n";
   if (common.json == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+      throw FileError("standard output: cannot be written");
     return;
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(common.json.c_str(), "wb"), &std::fclose);
@@ -36,6 +40,7 @@ constexpr std::array verbs = {
     Verb{"run", "the main job: doctor, the theorems, permuted training side by side, out/report.html", declare_run},
     Verb{"verify", "check the theorem catalogue, each identity with its gate and negative control", declare_verify},
     Verb{"train", "train a model, plain or permuted", declare_train},
+    Verb{"keygen", "make a secret key for permuted training", declare_keygen},
     Verb{"bench", "measure training steps, matrix products, operations", declare_bench},
 };
 
@@ -60,6 +65,20 @@ std::string verb_names() {
   std::string names;
   for (const Verb& verb : verbs) names += fmt::format("{}{}", names.empty() ? "" : ", ", verb.name);
   return names;
+}
+
+/// A file opened in the place of a closed stream would receive what is printed. Writing to what stands here fails, so
+/// that a lost result is noticed.
+void reserve_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      static_cast<void>(::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+}
+
+/// The code of a job whose output may have been lost on the way.
+int finished(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return code == done || code == check_failed ? complain("standard output: cannot be written", bad_input) : code;
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -96,8 +115,9 @@ int parse_and_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace eg::cli;
+  reserve_standard_streams();
   try {
-    return parse_and_run(argc, argv);
+    return finished(parse_and_run(argc, argv));
   } catch (const eg::Interrupted& error) {
     return complain(error.what(), interrupted);
   } catch (const eg::Error& error) {
