@@ -4,6 +4,7 @@
 #include "cli/verb.h"
 
 #include "data/json.h"
+#include "permute/checkpoint.h"
 #include "permute/training.h"
 
 #include <cmath>
@@ -67,9 +68,17 @@ nlohmann::json result_json(const TrainResult& result) {
   return json;
 }
 
+/// out/vit, or the first of out/vit-2, out/vit-3, ... that holds no run, so that training twice keeps both.
+std::string free_run_folder() {
+  std::string folder = "out/vit";
+  for (int i = 2; permute::holds_run(folder); ++i) folder = fmt::format("out/vit-{}", i);
+  return folder;
+}
+
 int train(const TrainOptions& options, const CommonOptions& common) {
   const std::atomic<bool>& stop = stop_flag();
   permute::VitTrainer trainer(options);
+  for (const std::string& note : trainer.notes()) fmt::print(stderr, "equigrad: {}\n", note);
   if (common.talks()) {
     fmt::print("{}: {} training and {} test images; ViT with {} parameters; {} steps of {} images\n",
                trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
@@ -105,7 +114,7 @@ Job declare_train(CLI::App& app, const CommonOptions& common) {
     if (given.contains("resume")) options = permute::options_of_run(given["resume"].get<std::string>());
     if (!config->empty()) permute::apply_options(options, data::read_json(*config), *config);
     permute::apply_options(options, given, "command line");
-    if (options.out.empty()) options.out = "out/vit";
+    if (options.out.empty()) options.out = options.overwrite ? "out/vit" : free_run_folder();
     return train(options, common);
   };
 }

@@ -1,10 +1,9 @@
 #include "cli/program.h"
 
-#include <chrono>
+#include <algorithm>
 #include <csignal>
 #include <doctest/doctest.h>
 #include <filesystem>
-#include <thread>
 
 using namespace eg::test;
 
@@ -64,41 +63,83 @@ TEST_CASE("twins drift apart by rounding alone") {
   }
 }
 
-TEST_CASE("a run that was cut goes on bit for bit") {
+TEST_CASE("a run that was killed goes on bit for bit from its last checkpoint") {
   const TemporaryFolder folder;
-  CHECK(run_program(small({"--steps", "20", "--quiet", "--dropout", "0.1", "--out", folder.path("whole")})).code == 0);
-  CHECK(run_program(small({"--steps", "20", "--quiet", "--dropout", "0.1", "--checkpoint-every", "7", "--out",
-                           folder.path("cut")}))
-            .code == 0);
-  std::string checkpoint = folder.path("cut/checkpoints/step-00000007");
-  if (!std::filesystem::exists(checkpoint)) checkpoint = folder.path("cut/checkpoints/step-00000014");
-  REQUIRE(std::filesystem::exists(checkpoint));
-  const Outcome resumed =
-      run_program({"train", "vit", "--quiet", "--resume", checkpoint, "--out", folder.path("resumed")});
+  const auto args = [&](const char* run, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--steps", "600", "--quiet", "--dropout", "0.1", "--out", folder.path(run)});
+    return small(more);
+  };
+  CHECK(run_program(args("whole")).code == 0);
+  const std::string cut = folder.path("cut");
+  RunningProgram program(args("cut", {"--checkpoint-every", "20"}), ".");
+  REQUIRE(program.wait_until([&] { return std::filesystem::exists(cut + "/checkpoints/latest"); }));
+  program.signal(SIGKILL);
+  REQUIRE(program.wait().code == 128 + SIGKILL);
+  CHECK(weights(cut).empty());
+  const Outcome resumed = run_program({"train", "vit", "--quiet", "--resume", cut});
   INFO(resumed.err);
   CHECK(resumed.code == 0);
-  CHECK(weights(folder.path("whole")) == weights(folder.path("resumed")));
+  CHECK(!weights(cut).empty());
+  CHECK(weights(folder.path("whole")) == weights(cut));
+  const std::string metrics = read_text(cut + "/metrics.jsonl");
+  CHECK(std::count(metrics.begin(), metrics.end(), '\n') == 601); // every step once, and the test
 }
 
 TEST_CASE("Ctrl-C leaves a checkpoint from which the run goes on") {
   const TemporaryFolder folder;
   for (const int signal : {SIGINT, SIGTERM}) {
     const std::string run = folder.path("run" + std::to_string(signal));
+    const auto metrics = [&] { return read_text(run + "/metrics.jsonl").size(); };
     RunningProgram program(small({"--steps", "1000000", "--quiet", "--out", run}), ".");
-    for (int i = 0; i < 600 && read_text(run + "/metrics.jsonl").empty() && program.running(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    CHECK(program.wait_until([&] { return metrics() > 0; }));
     program.signal(signal);
     const Outcome outcome = program.wait();
     INFO(outcome.err);
     CHECK(outcome.code == 130);
-    CHECK(outcome.err.find("--resume") != std::string::npos);
+    CHECK(outcome.err.find("--resume " + run) != std::string::npos);
     CHECK(std::filesystem::exists(run + "/checkpoints/latest"));
+    const std::size_t before = metrics();
     RunningProgram resumed({"train", "vit", "--quiet", "--resume", run}, ".");
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    CHECK(resumed.running());
+    CHECK(resumed.wait_until([&] { return metrics() > before; }));
     resumed.signal(signal);
     CHECK(resumed.wait().code == 130);
   }
+}
+
+TEST_CASE("Ctrl-C during the main job's training leaves a checkpoint and says how to go on") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("out/run");
+  RunningProgram program(
+      {"run", "--quiet", "--steps", "100000", "--data-dir", folder.path(), "--out", folder.path("out")}, ".");
+  CHECK(program.wait_until([&] { return !read_text(run + "/metrics.jsonl").empty(); }));
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  INFO(outcome.err);
+  CHECK(outcome.code == 130);
+  CHECK(outcome.err.find("equigrad train vit --resume " + run) != std::string::npos);
+  const std::size_t before = read_text(run + "/metrics.jsonl").size();
+  RunningProgram resumed({"train", "vit", "--quiet", "--resume", run}, ".");
+  CHECK(resumed.wait_until([&] { return read_text(run + "/metrics.jsonl").size() > before; }));
+}
+
+TEST_CASE("training twice keeps both runs") {
+  const TemporaryFolder folder;
+  const auto args = small({"--steps", "1", "--quiet"});
+  CHECK(run_program(args, folder.path()).code == 0);
+  const std::string first = read_text(folder.path("out/vit/metrics.jsonl"));
+  CHECK(run_program(args, folder.path()).code == 0);
+  CHECK(std::filesystem::exists(folder.path("out/vit-2/model.safetensors")));
+  CHECK(read_text(folder.path("out/vit/metrics.jsonl")) == first);
+  const Outcome refused = run_program(small({"--steps", "1", "--out", "out/vit"}), folder.path());
+  CHECK(refused.code == 2);
+  CHECK(refused.err == "equigrad: train: out/vit already holds a run (step 1): give another --out, or --resume out/vit "
+                       "to go on, or --overwrite\n");
+  const Outcome over =
+      run_program(small({"--steps", "2", "--overwrite", "--quiet", "--out", "out/vit"}), folder.path());
+  CHECK(over.code == 0);
+  CHECK(over.err == "equigrad: out/vit already holds a run (step 1), which is overwritten\n");
+  CHECK(std::filesystem::exists(folder.path("out/vit/checkpoints/step-00000002")));
+  CHECK_FALSE(std::filesystem::exists(folder.path("out/vit/checkpoints/step-00000001")));
 }
 
 TEST_CASE("damaged data and batches that cannot fit are refused before the first step") {
