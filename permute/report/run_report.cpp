@@ -4,6 +4,7 @@
 #include "data/loader.h"
 #include "permute/report/pictures.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -136,8 +137,12 @@ Page identity_report(const std::vector<VerifyResult>& results) {
   add_identities(page, results);
   page.heading("What the rows say");
   std::vector<std::vector<std::string>> rows;
+  const auto ran = [&](const Identity& identity) {
+    return std::any_of(results.begin(), results.end(), [&](const VerifyResult& r) { return r.id == identity.id; });
+  };
   for (const Identity& identity : catalogue())
-    rows.push_back({identity.id, identity.paper, identity.equation, identity.statement, identity.tex});
+    if (ran(identity))
+      rows.push_back({identity.id, identity.paper, identity.equation, identity.statement, identity.tex});
   page.table({"id", "paper", "eq.", "statement", "formula (TeX)"}, rows);
   return page;
 }

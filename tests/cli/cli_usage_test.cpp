@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <filesystem>
 
 using namespace eg::test;
 
@@ -23,7 +24,7 @@ TEST_CASE("version and help") {
   const Outcome version = run_program({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out.rfind("equigrad 0.", 0) == 0);
-  for (const char* verb : {"doctor", "run", "verify", "train", "bench"}) {
+  for (const char* verb : {"doctor", "run", "verify", "train", "keygen", "bench"}) {
     const Outcome help = run_program({verb, "--help"});
     CHECK(help.code == 0);
     for (const char* option : {"--json", "--threads", "--seed", "--quiet"})
@@ -79,6 +80,39 @@ TEST_CASE("verify gives the fields that others rely on") {
 
 TEST_CASE("a result that cannot be written is said") {
   check_refused({"doctor", "--quiet", "--json", "/no/such/folder/x.json"}, "/no/such/folder/x.json: cannot be written");
+  for (const auto& args : std::vector<std::vector<std::string>>{
+           {"doctor", "--json", "-"}, {"doctor"}, {"--help"}, {"verify", "--filter", "perm-orth"}}) {
+    const Outcome lost = run_program_into("/dev/full", args);
+    CHECK(lost.code == 2);
+    CHECK(lost.err == "equigrad: standard output: cannot be written\n");
+  }
+}
+
+TEST_CASE("keygen writes a private key once and prints its fingerprint alone") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("a.key");
+  const Outcome made = run_program({"keygen", "--out", path, "--json", "-"});
+  INFO(made.err);
+  CHECK(made.code == 0);
+  const auto json = nlohmann::json::parse(made.out);
+  CHECK(json.at("key") == path);
+  CHECK(json.at("fingerprint").get<std::string>().size() == 16);
+  CHECK(std::filesystem::status(path).permissions() ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  const std::string before = read_text(path);
+  check_refused({"keygen", "--out", path}, path);
+  CHECK(read_text(path) == before);
+  check_refused({"keygen", "--out", folder.path("b.key"), "--seed", "1"}, "--seed");
+  check_refused({"keygen"}, "--out");
+}
+
+TEST_CASE("a report explains the rows that ran and no others") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("report.html");
+  CHECK(run_program({"verify", "--quiet", "--filter", "eq4*", "--dtype", "f64", "--report", path}).code == 0);
+  const std::string html = read_text(path);
+  CHECK(html.find("<td>eq45</td>") != std::string::npos);
+  CHECK(html.find("<td>alg1</td>") == std::string::npos);
 }
 
 TEST_CASE("bench lines have the agreed fields") {
