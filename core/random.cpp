@@ -3,6 +3,7 @@
 #include "core/parallel.h"
 #include "core/strided.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
@@ -24,6 +25,13 @@ std::array<std::uint32_t, 4> block_at(RandomKey key, std::uint64_t block) {
 std::uint64_t join(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 
 double uniform53(std::uint64_t bits) { return static_cast<double>(bits >> 11) * two_to_minus_53; }
+
+/// The largest number of the type that is less than `bound`.
+double below(double bound, DType dtype) {
+  if (dtype != DType::f32) return std::nextafter(bound, -INFINITY);
+  const auto nearest = static_cast<float>(bound);
+  return nearest < bound ? nearest : std::nextafter(nearest, -INFINITY);
+}
 
 /// Box-Muller: two normals from one block.
 std::array<double, 2> normals(const std::array<std::uint32_t, 4>& w) {
@@ -70,9 +78,13 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, st
 }
 
 RandomKey RandomKey::fold(std::uint64_t tag) const {
-  const auto first = philox4x32({static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32),
-                                 static_cast<std::uint32_t>(tag), static_cast<std::uint32_t>(tag >> 32)},
-                                {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  // Another Philox key than the one that numbers are drawn with: a child is never a block of some sequence of the seed.
+  constexpr std::uint32_t for_keys_0 = 0x6B657973; // "keys"
+  constexpr std::uint32_t for_keys_1 = 0x666F6C64; // "fold"
+  const auto first =
+      philox4x32({static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32),
+                  static_cast<std::uint32_t>(tag), static_cast<std::uint32_t>(tag >> 32)},
+                 {static_cast<std::uint32_t>(seed) ^ for_keys_0, static_cast<std::uint32_t>(seed >> 32) ^ for_keys_1});
   return {join(first[0], first[1]), join(first[2], first[3])};
 }
 
@@ -110,9 +122,10 @@ double uniform_at(RandomKey key, std::uint64_t position) {
 }
 
 Tensor random_uniform(const Shape& shape, RandomKey key, double low, double high, DType dtype) {
+  const double top = std::max(low, below(high, dtype)); // rounding may reach `high` itself
   return fill_pairs(shape, key, dtype, "random_uniform", [=](const std::array<std::uint32_t, 4>& w) {
-    return std::array{low + (high - low) * uniform53(join(w[0], w[1])),
-                      low + (high - low) * uniform53(join(w[2], w[3]))};
+    return std::array{std::min(low + (high - low) * uniform53(join(w[0], w[1])), top),
+                      std::min(low + (high - low) * uniform53(join(w[2], w[3])), top)};
   });
 }
 
@@ -128,8 +141,10 @@ Tensor random_integers(const Shape& shape, RandomKey key, std::int64_t low, std:
   Tensor result = Tensor::empty(shape, DType::i64);
   RandomStream stream(key);
   auto* out = result.mutable_data<std::int64_t>("random_integers");
-  for (std::int64_t i = 0; i < result.numel(); ++i)
-    out[i] = low + static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(high - low)));
+  // Unsigned: the width of a wide range is more than an int64_t holds.
+  const auto first = static_cast<std::uint64_t>(low);
+  const std::uint64_t width = static_cast<std::uint64_t>(high) - first;
+  for (std::int64_t i = 0; i < result.numel(); ++i) out[i] = static_cast<std::int64_t>(first + stream.below(width));
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). A number depends on (seed, stream, position) alone, never on a thread or on what was drawn before.
+// 1, 2, 3", SC 2011). A number depends on (seed, stream, position) alone, never on a thread or on what was drawn
+// before.
 
 #include "core/tensor.h"
 
@@ -17,7 +18,7 @@ struct RandomKey {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
 
-  /// A key for a part of the work; different tags give unrelated sequences.
+  /// A key for a part of the work; different tags give sequences unrelated to each other and to this key's own.
   RandomKey fold(std::uint64_t tag) const;
 };
 
@@ -45,7 +46,7 @@ private:
 /// Uniform in [0, 1) at one position of a sequence, with 32 bits.
 double uniform_at(RandomKey key, std::uint64_t position);
 
-/// Uniform in [low, high), element i from position i. f32 or f64.
+/// Uniform in [low, high), never `high` after rounding; element i from position i. f32 or f64.
 Tensor random_uniform(const Shape& shape, RandomKey key, double low = 0.0, double high = 1.0, DType dtype = DType::f32);
 /// Normal(mean, stddev), element i from position i. The f32 numbers are the f64 ones rounded.
 Tensor random_normal(const Shape& shape, RandomKey key, double mean = 0.0, double stddev = 1.0,

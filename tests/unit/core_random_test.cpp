@@ -62,3 +62,37 @@ TEST_CASE("bad requests are refused") {
   CHECK_THROWS_AS(random_normal({2}, {1, 1}, 0, 1, DType::i64), DTypeError);
   CHECK_THROWS_WITH_AS(random_integers({2}, {1, 1}, 4, 4), "random_integers: [4, 4) is empty", ValueError);
 }
+
+TEST_CASE("uniform numbers never reach the upper bound, also after rounding") {
+  // 2^24 and its neighbour below: half of the draws would round up.
+  for (const float x : random_uniform({2000}, {9, 1}, 16777215.0, 16777216.0).to_vector<float>()) CHECK(x < 16777216.0F);
+  for (const double x : random_uniform({2000}, {9, 2}, 1.0, 1.0 + 0x1p-52, DType::f64).to_vector<double>())
+    CHECK(x == 1.0);
+  CHECK(random_uniform({1}, {9, 3}, 2.0, 2.0).item() == 2.0);
+}
+
+TEST_CASE("a folded key is no number that the seed draws") {
+  for (const std::uint64_t tag : {0ULL, 1ULL, 77ULL}) {
+    const RandomKey child = RandomKey{5, 0}.fold(tag);
+    RandomStream drawn(RandomKey{5, tag});
+    const std::uint64_t first = drawn.next_u64();
+    CHECK(child.seed != first);
+    CHECK(child.stream != drawn.next_u64());
+  }
+}
+
+TEST_CASE("integers of the widest ranges") {
+  constexpr std::int64_t least = INT64_MIN;
+  constexpr std::int64_t most = INT64_MAX;
+  bool negative = false;
+  bool positive = false;
+  for (const std::int64_t v : random_integers({64}, {10, 1}, least, most).to_vector<std::int64_t>()) {
+    CHECK(v < most);
+    negative = negative || v < 0;
+    positive = positive || v > 0;
+  }
+  CHECK(negative);
+  CHECK(positive);
+  for (const std::int64_t v : random_integers({64}, {10, 2}, least, least + 3).to_vector<std::int64_t>())
+    CHECK(v <= least + 2);
+}
