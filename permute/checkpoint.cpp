@@ -187,14 +187,15 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
 }
 
 bool holds_run(const std::string& folder) {
-  return data::file_exists(data::join_path(folder, "metrics.jsonl")) || !checkpoint_steps(folder).empty();
+  return data::file_exists(data::join_path(folder, "metrics.jsonl")) ||
+         data::file_exists(data::join_path(folder, "model.safetensors")) || !checkpoint_steps(folder).empty();
 }
 
 void clear_run(const std::string& folder) {
   remove_tree(checkpoints_of(folder));
-  for (const std::string& name : names_in(folder))
-    if (name == "metrics.jsonl" || (name.starts_with("model") && name.ends_with(".safetensors")))
-      remove_tree(data::join_path(folder, name));
+  for (const char* name : {"metrics.jsonl", "model.safetensors", "model_none.safetensors", "model_rows.safetensors",
+                           "model_columns.safetensors", "model_both.safetensors"})
+    remove_tree(data::join_path(folder, name));
 }
 
 data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const std::vector<std::string>& names) {

@@ -46,7 +46,7 @@ std::vector<std::string> find_checkpoints(const std::string& folder);
 /// Removes all checkpoints but the newest `keep` up to `step`: older ones, and later ones that a run which has gone
 /// back to an earlier step has left.
 void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep);
-/// A run: a folder with checkpoints, or with metrics.
+/// What a run would write over: a folder with checkpoints, metrics or a model.
 bool holds_run(const std::string& folder);
 /// Removes what a run has left: checkpoints, metrics, models. Other files stay.
 void clear_run(const std::string& folder);

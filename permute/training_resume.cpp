@@ -68,7 +68,7 @@ void VitTrainer::State::claim_folder() {
   if (claimed) return;
   claimed = true;
   make_folder(options.out);
-  if (!goes_on_in_place(options)) clear_run(options.out);
+  if (options.overwrite && !goes_on_in_place(options)) clear_run(options.out);
 }
 
 namespace {

@@ -265,6 +265,11 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   elsewhere.resume = folder.path("second/checkpoints/step-00000008");
   CHECK(message_of<ValueError>([&] { VitTrainer{elsewhere}; }) == refusal);
 
+  data::write_file(folder.path("third/model.safetensors", true), data::ByteView(before)); // somebody's model
+  elsewhere.out = folder.path("third");
+  CHECK_THROWS_AS(VitTrainer{elsewhere}, ValueError);
+
+  data::write_file(folder.path("notes.txt"), std::string_view("mine"));
   o.overwrite = true;
   VitTrainer trainer(o);
   REQUIRE(trainer.notes().size() == 1);
@@ -273,6 +278,7 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   std::atomic<bool> stop = true;
   CHECK_THROWS_AS(trainer.run({}, &stop), Interrupted);
   CHECK_FALSE(data::folder_exists(folder.path("checkpoints/step-00000008")));
+  CHECK(data::file_exists(folder.path("notes.txt")));
   const TrainOptions again = options_of_run(folder.path());
   CHECK(again.seed == 6);
   CHECK_FALSE(again.overwrite);
