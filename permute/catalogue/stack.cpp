@@ -53,6 +53,15 @@ std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::EncoderConfig& config)
   return stack;
 }
 
+VitKey another_key(const VitKey& key, const nn::EncoderConfig& config, KeyForm form, Case& c) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    VitKey other = VitKey::random(config, c.options.layers, form, c.key());
+    if (other.residual != key.residual) return other;
+  }
+  throw ValueError(fmt::format("verify: a model of width {} with {} heads has one key only; use a wider one", config.dim,
+                               config.heads));
+}
+
 AxisMap stack_axes(std::int64_t layers) {
   AxisMap map;
   for (std::int64_t layer = 0; layer < layers; ++layer)
@@ -115,7 +124,7 @@ std::unique_ptr<StackTwins> run_stack_twins(Case& c, KeyForm form, bool rows, st
 
 void compare_gradients(Claim& claim, Case& c, const StackTwins& t, KeyForm form, std::string_view part) {
   const AxisMap axes = stack_axes(c.options.layers);
-  const VitKey other = VitKey::random(t.config, c.options.layers, form, c.key());
+  const VitKey other = another_key(t.key, t.config, form, c);
   const nn::StateDict expected = transform(t.plain.gradients, axes, t.key.permutations(t.config));
   const nn::StateDict wrong = transform(t.plain.gradients, axes, other.permutations(t.config));
   for (std::size_t i = 0; i < expected.size(); ++i) {

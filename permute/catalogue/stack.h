@@ -25,6 +25,8 @@ nn::EncoderConfig encoder_config(const Case& c, std::int64_t head_dim = 0);
 void draw_parameters(nn::Module& module, Case& c);
 
 std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::EncoderConfig& config);
+/// A key of the same form that moves the residual stream otherwise, for negative controls: small models have few keys.
+VitKey another_key(const VitKey& key, const nn::EncoderConfig& config, KeyForm form, Case& c);
 /// Axis map of a stack.
 AxisMap stack_axes(std::int64_t layers);
 /// A copy whose parameters the key has moved.

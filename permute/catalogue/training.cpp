@@ -115,7 +115,7 @@ Claim column_training(Case& c, const std::string& optimizer, bool literal) {
   const nn::EncoderConfig config = encoder_config(c);
   const auto plain = draw_stack(c, config);
   const VitKey key = VitKey::random(config, c.options.layers, KeyForm::tied, c.key());
-  const VitKey other = VitKey::random(config, c.options.layers, KeyForm::tied, c.key());
+  const VitKey other = another_key(key, config, KeyForm::tied, c);
   const auto moved = permuted_copy(*plain, key);
   const auto same = permuted_copy(*plain, VitKey::identity(config, c.options.layers));
   const Task task(c, c.options.steps);
