@@ -58,8 +58,8 @@ VitKey another_key(const VitKey& key, const nn::EncoderConfig& config, KeyForm f
     VitKey other = VitKey::random(config, c.options.layers, form, c.key());
     if (other.residual != key.residual) return other;
   }
-  throw ValueError(fmt::format("verify: a model of width {} with {} heads has one key only; use a wider one", config.dim,
-                               config.heads));
+  throw ValueError(fmt::format("verify: a model of width {} with {} heads has one key only; use a wider one",
+                               config.dim, config.heads));
 }
 
 AxisMap stack_axes(std::int64_t layers) {
