@@ -37,6 +37,9 @@ constexpr std::array cases = {
     GemmCase{"2048x2048x2048-nn", 2048, 2048, 2048, false, false},
 };
 
+/// OpenBLAS's workers look for more work for 2^26 cycles after a call.
+constexpr int openblas_spins_ms = 100;
+
 template <class T> void run(const GemmCase& c, const Options& options, Output& output) {
   const RandomKey key{options.seed, 4};
   const Tensor a = random_normal({c.m * c.k}, key.fold(1), 0, 1, dtype_of<T>);
@@ -49,7 +52,7 @@ template <class T> void run(const GemmCase& c, const Options& options, Output& o
   const PairedTiming timing = measure_in_turn(
       [&] { blas::gemm_tiled<T>(c.m, c.n, c.k, T(1), left, right, T(0), out, c.n); },
       [&] { blas::gemm_openblas_threads<T>(threads, c.m, c.n, c.k, T(1), left, right, T(0), out, c.n); },
-      options.seconds);
+      options.seconds, openblas_spins_ms);
   const double flops = 2.0 * static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
   const std::string extra = fmt::format(R"(, "dtype": "{}", "ratio_to_openblas": {:.4f})", name_of(options.dtype),
                                         timing.b.median_ms / timing.a.median_ms);

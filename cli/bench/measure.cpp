@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <thread>
 #include <vector>
 
 namespace eg::cli::bench {
@@ -49,15 +50,18 @@ Timing measure(FunctionRef<void()> work, double seconds, int warmup, int least) 
   return summarize(ms);
 }
 
-PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, double seconds) {
+PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, double seconds, int rest_ms) {
+  const auto rest = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(rest_ms)); };
   a();
   b();
-  const int times = times_for_a_millisecond(std::min(milliseconds(a, 1), milliseconds(b, 1)));
+  rest();
+  const int times = times_for_a_millisecond(milliseconds(a, 1));
   std::vector<double> ms_a;
   std::vector<double> ms_b;
   for (double spent = 0; spent < 1e3 * seconds || ms_a.size() < 5; spent += (ms_a.back() + ms_b.back()) * times) {
     ms_a.push_back(milliseconds(a, times));
     ms_b.push_back(milliseconds(b, times));
+    rest();
   }
   return {summarize(ms_a), summarize(ms_b)};
 }

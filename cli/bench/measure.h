@@ -21,11 +21,12 @@ struct Timing {
 /// millisecond is repeated within one measurement so that the clock does not matter.
 Timing measure(FunctionRef<void()> work, double seconds, int warmup = 2, int least = 5);
 
-/// Two kinds of work in turn, A B A B ..., so that a machine whose speed drifts treats them alike.
+/// Two kinds of work in turn, A B A B ..., so that a machine whose speed drifts treats them alike. `rest_ms` is slept
+/// after each B, for libraries whose threads spin on after their work and would take the processors from A.
 struct PairedTiming {
   Timing a, b;
 };
-PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, double seconds);
+PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, double seconds, int rest_ms);
 
 /// Largest resident memory of this process so far, MB (10^6 bytes).
 double peak_rss_mb();
