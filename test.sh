@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
 #   ./test.sh        all: unit and law tests under AddressSanitizer and UBSan, then everything in `dev`
-#   ./test.sh fast   the tests of `dev` that take under a minute
+#   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev`
 #   ./test.sh asan   unit and law tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   ./test.sh tsan   unit and law tests under ThreadSanitizer
