@@ -10,11 +10,11 @@ namespace eg {
 
 /// What the allocator has done so far; sizes in bytes.
 struct AllocatorStats {
-  std::size_t live_bytes = 0;      ///< handed out and not yet returned
-  std::size_t peak_bytes = 0;      ///< largest live_bytes since the last reset_peak
-  std::size_t cached_bytes = 0;    ///< returned and kept for reuse
-  std::uint64_t system_calls = 0;  ///< blocks asked from the system
-  std::uint64_t reuses = 0;        ///< requests served from the cache
+  std::size_t live_bytes = 0;     ///< handed out and not yet returned
+  std::size_t peak_bytes = 0;     ///< largest live_bytes since the last reset_peak
+  std::size_t cached_bytes = 0;   ///< returned and kept for reuse
+  std::uint64_t system_calls = 0; ///< blocks asked from the system
+  std::uint64_t reuses = 0;       ///< requests served from the cache
 };
 
 namespace allocator {

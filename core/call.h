@@ -10,9 +10,9 @@
 
 namespace eg {
 
-/// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel (unrecorded), and reports to every
-/// recorder that this thread has open. Inputs of different floating types are refused.
-/// Throws what the row's shape rule throws; the message ends with the place in the model where the call stood.
+/// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel (unrecorded), and
+/// reports to every recorder that this thread has open. Inputs of different floating types are refused. Throws what the
+/// row's shape rule throws; the message ends with the place in the model where the call stood.
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs = {});
 /// The same for operations with one output.
 Tensor call1(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs = {});
@@ -31,8 +31,8 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
 
 /// One thing that was done.
 struct Event {
-  const OpDef* op = nullptr;                      ///< the row, or
-  std::shared_ptr<const CustomOp> custom = {};    ///< the user's operation
+  const OpDef* op = nullptr;                   ///< the row, or
+  std::shared_ptr<const CustomOp> custom = {}; ///< the user's operation
   std::span<const Tensor> in = {};
   std::span<const Tensor> out = {};
   const Attrs* attrs = nullptr;

@@ -8,22 +8,30 @@ namespace eg {
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
-  case DType::f32: return 4;
+  case DType::f32:
+    return 4;
   case DType::f64:
-  case DType::i64: return 8;
+  case DType::i64:
+    return 8;
   case DType::u8:
-  case DType::boolean: return 1;
+  case DType::boolean:
+    return 1;
   }
   return 0;
 }
 
 std::string_view name_of(DType dtype) {
   switch (dtype) {
-  case DType::f32: return "f32";
-  case DType::f64: return "f64";
-  case DType::i64: return "i64";
-  case DType::u8: return "u8";
-  case DType::boolean: return "bool";
+  case DType::f32:
+    return "f32";
+  case DType::f64:
+    return "f64";
+  case DType::i64:
+    return "i64";
+  case DType::u8:
+    return "u8";
+  case DType::boolean:
+    return "bool";
   }
   return "";
 }

@@ -23,7 +23,8 @@ DType dtype_named(std::string_view name);
 constexpr bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
 /// The tag of a C++ element type: float, double, std::int64_t, std::uint8_t or bool.
-template <class T> inline constexpr DType dtype_of = [] {
+template <class T>
+inline constexpr DType dtype_of = [] {
   static_assert(sizeof(T) == 0, "not an element type: float, double, std::int64_t, std::uint8_t or bool");
   return DType{};
 }();

@@ -73,7 +73,8 @@ constexpr Leg out_leg(int index, int axis) { return {Leg::Side::out, index, axis
 
 /// A permutation symmetry: the same permutation applied to every leg's axis maps inputs to inputs and outputs to
 /// outputs: f(rho x) = rho f(x). A leg of an input that the sample does not give is skipped. `values`: inputs whose
-/// elements are indices along the permuted axis and are relabelled with the inverse permutation (embedding ids, labels).
+/// elements are indices along the permuted axis and are relabelled with the inverse permutation (embedding ids,
+/// labels).
 struct Symmetry {
   std::string name;
   std::vector<Leg> legs;
@@ -123,24 +124,24 @@ using ReferenceFn = std::vector<Tensor> (*)(const OpArgs&);
 
 /// The row.
 struct OpDef {
-  std::string_view name;                   ///< "softmax"
-  std::string_view math;                   ///< one line of mathematics
-  FixedList<InputSpec, 10> inputs;         ///< in order; one named "xs" with `variadic` stands for any number
-  bool variadic = false;                   ///< the (single) declared input repeats one or more times
+  std::string_view name;           ///< "softmax"
+  std::string_view math;           ///< one line of mathematics
+  FixedList<InputSpec, 10> inputs; ///< in order; one named "xs" with `variadic` stands for any number
+  bool variadic = false;           ///< the (single) declared input repeats one or more times
   FixedList<std::string_view, 4> outputs = {"y"};
   FixedList<AttrSpec, 8> attributes = {};
-  InferFn infer = nullptr;                 ///< checks the call and gives the outputs' shapes; throws
-  KernelFn cpu = nullptr;                  ///< fills the outputs, which are packed and uninitialised
-  ViewFn view = nullptr;                   ///< instead of cpu: gives a view of in[0] (or a copy where there is none)
-  KernelFn cuda = nullptr;                 ///< for a device; no row has one yet
-  std::uint32_t saves = saves::nothing;    ///< what the tape keeps for the rule
-  VjpFn vjp = nullptr;                     ///< the rule, made of ops
-  std::string_view no_gradient = {};       ///< why there is no rule, where there is none
-  ReferenceFn reference = nullptr;         ///< oracle and teaching text
+  InferFn infer = nullptr;              ///< checks the call and gives the outputs' shapes; throws
+  KernelFn cpu = nullptr;               ///< fills the outputs, which are packed and uninitialised
+  ViewFn view = nullptr;                ///< instead of cpu: gives a view of in[0] (or a copy where there is none)
+  KernelFn cuda = nullptr;              ///< for a device; no row has one yet
+  std::uint32_t saves = saves::nothing; ///< what the tape keeps for the rule
+  VjpFn vjp = nullptr;                  ///< the rule, made of ops
+  std::string_view no_gradient = {};    ///< why there is no rule, where there is none
+  ReferenceFn reference = nullptr;      ///< oracle and teaching text
   std::vector<Sample> (*samples)(DType) = nullptr;
   std::vector<Refusal> (*refuses)() = nullptr;
   std::vector<Symmetry> (*symmetries)(const Sample&) = nullptr;
-  std::string_view no_symmetry = {};       ///< why there is none, where there is none
+  std::string_view no_symmetry = {}; ///< why there is none, where there is none
   Work (*work)(const OpArgs&, std::span<const TensorSpec>) = nullptr;
 };
 

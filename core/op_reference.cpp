@@ -150,8 +150,9 @@ std::string op_reference_markdown() {
   std::sort(rows.begin(), rows.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   Writer out;
   out.line("# Operations\n");
-  out.line("Written from the registry by the unit test `core_op_reference_test`; run it with EQUIGRAD_WRITE_DOCS=1 after a "
-           "row has changed.\n");
+  out.line(
+      "Written from the registry by the unit test `core_op_reference_test`; run it with EQUIGRAD_WRITE_DOCS=1 after a "
+      "row has changed.\n");
   out.line("A symmetry says: the same permutation applied to all the axes named moves inputs to inputs and outputs to "
            "outputs, forward and\nin every gradient. Values that are indices along the permuted axis are relabelled "
            "with the inverse.\n");

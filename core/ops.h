@@ -55,7 +55,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 // --- products ---
 /// op(A) op(B) over the last two axes, leading axes broadcast; 2-D or batched.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
-/// x W^T + b (+ addend): x [..., in], weight [out, in], bias [out], addend [..., out]; bias and addend may be undefined.
+/// x W^T + b (+ addend): x [..., in], weight [out, in], bias [out], addend [..., out]; bias and addend may be
+/// undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& addend = {});
 /// gelu(x W^T + b), fused; the tape keeps the pre-activation. approximate: the tanh form.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, bool approximate = false);

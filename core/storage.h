@@ -9,8 +9,8 @@
 namespace eg {
 
 /// Shared bytes behind one or more tensors. `version` grows with every write; the tape compares it with the version
-/// that it saw when it saved a value. `writer` is the name of the last operation that wrote in place, `writer_place` the
-/// part of the model where it did.
+/// that it saw when it saved a value. `writer` is the name of the last operation that wrote in place, `writer_place`
+/// the part of the model where it did.
 struct Storage {
   std::shared_ptr<std::byte> bytes;
   std::size_t size_bytes = 0;

@@ -13,11 +13,16 @@ namespace eg {
 /// Calls f.template operator()<T>() with the C++ type of the dtype.
 template <class F> void visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
-  case DType::f32: return f.template operator()<float>();
-  case DType::f64: return f.template operator()<double>();
-  case DType::i64: return f.template operator()<std::int64_t>();
-  case DType::u8: return f.template operator()<std::uint8_t>();
-  case DType::boolean: return f.template operator()<bool>();
+  case DType::f32:
+    return f.template operator()<float>();
+  case DType::f64:
+    return f.template operator()<double>();
+  case DType::i64:
+    return f.template operator()<std::int64_t>();
+  case DType::u8:
+    return f.template operator()<std::uint8_t>();
+  case DType::boolean:
+    return f.template operator()<bool>();
   }
 }
 
@@ -38,7 +43,8 @@ void for_each_offsets(const Shape& shape, const std::array<Shape, N>& strides, F
   std::array<std::int64_t, N> offsets{};
   std::array<std::int64_t, max_rank> index{};
   while (true) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { f(offsets[I]...); }(std::make_index_sequence<N>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) { f(offsets[I]...); }
+    (std::make_index_sequence<N>{});
     int axis = rank - 1;
     for (; axis >= 0; --axis) {
       const auto a = static_cast<std::size_t>(axis);

@@ -65,7 +65,8 @@ TEST_CASE("bad requests are refused") {
 
 TEST_CASE("uniform numbers never reach the upper bound, also after rounding") {
   // 2^24 and its neighbour below: half of the draws would round up.
-  for (const float x : random_uniform({2000}, {9, 1}, 16777215.0, 16777216.0).to_vector<float>()) CHECK(x < 16777216.0F);
+  for (const float x : random_uniform({2000}, {9, 1}, 16777215.0, 16777216.0).to_vector<float>())
+    CHECK(x < 16777216.0F);
   for (const double x : random_uniform({2000}, {9, 2}, 1.0, 1.0 + 0x1p-52, DType::f64).to_vector<double>())
     CHECK(x == 1.0);
   CHECK(random_uniform({1}, {9, 3}, 2.0, 2.0).item() == 2.0);
