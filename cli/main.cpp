@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <fcntl.h>
 #include <memory>
@@ -49,7 +50,7 @@ int complain(std::string_view message, int code) {
   std::string line(message);
   while (!line.empty() && line.back() == '\n') line.pop_back();
   std::replace(line.begin(), line.end(), '\n', ' ');
-  fmt::print(stderr, "equigrad: {}\n", line);
+  std::fputs(fmt::format("equigrad: {}\n", line).c_str(), stderr); // a closed stderr must not change the exit code
   return code;
 }
 
@@ -57,7 +58,15 @@ void add_common(CLI::App& verb, CommonOptions& common) {
   verb.add_option("--json", common.json, "Write the result as JSON to this file, or - for stdout");
   verb.add_option("--threads", common.threads, "Threads to use (default: what the machine and its quota give)")
       ->check(CLI::Range(0, 1024));
-  verb.add_option("--seed", common.seed, "Seed of everything that is drawn at random");
+  verb.add_option("--seed", common.seed, "Seed of everything that is drawn at random (default 0; verify: 1)")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            std::uint64_t seed = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+            const bool whole = error == std::errc() && end == text.data() + text.size();
+            return whole ? std::string() : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
+          },
+          "SEED"));
   verb.add_flag("--quiet", common.quiet, "Print nothing but errors");
 }
 

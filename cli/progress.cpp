@@ -34,14 +34,14 @@ void Progress::show(double done, double total, const std::string& text) {
   const std::string left = fraction > 0 ? clock_time(spent / fraction * (1 - fraction)) : "?";
   std::string line = fmt::format("[{}] {:3.0f} %  {} left  {}", bar(fraction), 100 * fraction, left, text);
   if (const std::size_t width = terminal_width(); line.size() >= width) line.resize(width - 1);
-  fmt::print(stderr, "\r\x1b[K{}", line);
+  std::fputs(fmt::format("\r\x1b[K{}", line).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }
 
 void Progress::clear() {
   if (!drawn_) return;
-  fmt::print(stderr, "\r\x1b[K");
+  std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
   drawn_ = false;
 }

@@ -20,6 +20,11 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   app.add_option("--dtype", request->dtype, "f32 or f64")->check(CLI::IsMember({"f32", "f64"}))->capture_default_str();
   app.add_option("--seconds", request->options.seconds, "Time for each case, after warm-up")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.find_first_of("nN") == std::string::npos ? std::string() : text + " is not a time";
+          },
+          ""))
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
   return [request, &common] {

@@ -26,6 +26,7 @@ using permute::TrainRecord;
 
 /// Real images where they are, generated ones where not.
 std::string available_data(const std::string& data_dir) {
+  if (!data_dir.empty() && !data::folder_exists(data_dir)) throw FileError(data_dir + ": no such folder (--data-dir)");
   const std::string folder = data::join_path(data_dir.empty() ? data::default_data_dir() : data_dir, "cifar10");
   return data::folder_exists(folder) ? "cifar10" : "shapes";
 }
@@ -116,7 +117,7 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
   try {
     result = trainer.run(told, &stop);
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(), trainer.options().out));
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume '{}'", e.what(), trainer.options().out));
   }
   story.test.variants = result.test;
   story.test.step = result.steps;

@@ -78,7 +78,7 @@ std::string free_run_folder() {
 int train(const TrainOptions& options, const CommonOptions& common) {
   const std::atomic<bool>& stop = stop_flag();
   permute::VitTrainer trainer(options);
-  for (const std::string& note : trainer.notes()) fmt::print(stderr, "equigrad: {}\n", note);
+  for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks()) {
     fmt::print("{}: {} training and {} test images; ViT with {} parameters; {} steps of {} images\n",
                trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
@@ -94,7 +94,7 @@ int train(const TrainOptions& options, const CommonOptions& common) {
                  trainer.options().out);
     write_json(common, result_json(result));
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(), trainer.options().out));
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume '{}'", e.what(), trainer.options().out));
   }
   return done;
 }

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 namespace eg::blas {
 namespace {
@@ -70,9 +71,21 @@ struct OpenBlas {
   }
 
 private:
+  /// OpenBLAS maps a work buffer for each thread that calls it and, where the system refuses one, asks again for ever.
+  static void require_address_space() {
+    const std::size_t bytes = (static_cast<std::size_t>(parallel::threads()) + 1) * (std::size_t{128} << 20);
+    void* room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+      throw MemoryError(
+          fmt::format("blas: OpenBLAS needs {} MiB of address space for {} threads, and the system gives less "
+                      "(ulimit -v); raise the limit or use fewer threads",
+                      bytes >> 20, parallel::threads()));
+    munmap(room, bytes);
+  }
   static void* open() {
     const TemporaryVariable core("OPENBLAS_CORETYPE", wanted_core());
     const TemporaryVariable one_thread("OPENBLAS_NUM_THREADS", "1");
+    require_address_space();
     void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw Error(fmt::format("blas: OpenBLAS cannot be opened: {}", dlerror()));
     return library;

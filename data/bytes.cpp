@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -92,6 +93,12 @@ Bytes read_file(const std::string& path, std::uint64_t limit) {
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  // A link is written through; a device or pipe would be replaced by a file.
+  std::error_code code;
+  if (const auto target = std::filesystem::canonical(path_, code); !code) {
+    if (!std::filesystem::is_regular_file(target, code)) throw FileError(path_ + ": is not a regular file");
+    path_ = target.string();
+  }
   constexpr int attempts = 1000;
   for (int i = 0; i < attempts && descriptor_ < 0; ++i) {
     temporary_ = fmt::format("{}.tmp-{}-{}", path_, ::getpid(), i);

@@ -55,7 +55,8 @@ void check(const EncoderConfig& c) {
     throw ValueError(fmt::format("encoder: dim {} is not a multiple of heads {}; give head_dim", c.dim, c.heads));
   if (!(c.dropout >= 0.0 && c.dropout < 1.0))
     throw ValueError(fmt::format("encoder: dropout must be in [0, 1), not {}", c.dropout));
-  if (!(c.norm_eps > 0.0)) throw ValueError(fmt::format("encoder: norm_eps must be positive, not {}", c.norm_eps));
+  if (!(c.norm_eps > 0.0 && c.norm_eps <= 1.0))
+    throw ValueError(fmt::format("encoder: norm_eps must be positive and at most 1, not {}", c.norm_eps));
 }
 
 namespace {

@@ -163,12 +163,6 @@ std::vector<std::string> find_checkpoints(const std::string& folder) {
   for (const std::int64_t step : checkpoint_steps(folder)) names.insert(names.begin(), checkpoint_name(step));
   if (names.empty())
     throw FileError(folder + ": neither a checkpoint (state.json) nor a run with one (checkpoints/step-*)");
-  if (const std::string pointer = data::join_path(root, "latest"); data::file_exists(pointer)) {
-    const data::Bytes bytes = data::read_file(pointer, 4096);
-    const auto end = std::find_if(bytes.begin(), bytes.end(), [](std::uint8_t c) { return c == '\n' || c == '\r'; });
-    const auto named = std::find(names.begin(), names.end(), std::string(bytes.begin(), end));
-    if (named != names.end()) std::rotate(names.begin(), named, named + 1);
-  }
   for (std::string& name : names) name = data::join_path(root, name);
   return names;
 }

@@ -40,7 +40,7 @@ std::string checkpoint_name(std::int64_t step);
 /// Steps of a run's complete checkpoints (those with a state.json, which is written last), ascending.
 std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder);
 /// The checkpoints that `folder` stands for, best first: itself alone, or those of a run folder that are complete: the
-/// one that `latest` names, then the others from the newest on, for when a disk has damaged the first. Not empty:
+/// newest one first, then the others, for when a disk has damaged the first. Not empty:
 /// throws FileError that says what was looked for.
 std::vector<std::string> find_checkpoints(const std::string& folder);
 /// Removes all checkpoints but the newest `keep` up to `step`: older ones, and later ones that a run which has gone

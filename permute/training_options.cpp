@@ -259,7 +259,8 @@ namespace {
 TrainOptions options_of_checkpoint(const std::string& checkpoint, const std::string& resume) {
   const std::string path = data::join_path(checkpoint, "state.json");
   const Json state = data::read_json(path);
-  if (!state.is_object() || !state.contains("options")) throw FileError(path + ": holds no options");
+  if (!state.is_object() || !state.contains("options") || !state["options"].is_object())
+    throw FileError(path + ": holds no options");
   TrainOptions options;
   try {
     apply_options(options, state.at("options"), path);

@@ -60,7 +60,7 @@ std::string require_free_folder(const TrainOptions& o) {
       fmt::format("{} already holds a run{}", o.out, steps.empty() ? "" : fmt::format(" (step {})", steps.back()));
   if (!o.overwrite)
     throw ValueError(fmt::format("train: {}: give another --out{}, or --overwrite", what,
-                                 steps.empty() ? "" : fmt::format(", or --resume {} to go on", o.out)));
+                                 steps.empty() ? "" : fmt::format(", or --resume '{}' to go on", o.out)));
   return what + ", which is overwritten";
 }
 
@@ -122,10 +122,20 @@ void VitTrainer::State::resume(const std::string& folder) {
 void VitTrainer::State::resume_from(const std::string& checkpoint) {
   const std::string path = data::join_path(checkpoint, "state.json");
   const nlohmann::json state = data::read_json(path);
-  const auto text = [&](const char* key) { return state.value(key, std::string()); };
-  if (!state.is_object() || text("format") != "equigrad-checkpoint" || state.value("version", 0) != 1 ||
-      !state.contains("step") || !state["step"].is_number_unsigned() || !state.contains("options"))
-    throw FileError(path + ": not the state of an equigrad checkpoint of version 1");
+  // Absent and of another type alike: "".
+  const auto text = [&](const char* key) {
+    const auto found = state.find(key);
+    return found != state.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const bool sound = state.is_object() && text("format") == "equigrad-checkpoint" && state.contains("version") &&
+                     state["version"] == 1 && state.contains("step") && state["step"].is_number_unsigned() &&
+                     state["step"].get<std::uint64_t>() <= std::uint64_t{1} << 53 && state.contains("options") &&
+                     state["options"].is_object() &&
+                     (!state.contains("key_fingerprint") || state["key_fingerprint"].is_string());
+  if (!sound) throw FileError(path + ": not the state of an equigrad checkpoint of version 1");
+  const std::string folder = std::filesystem::path(checkpoint).filename().string();
+  if (folder.starts_with("step-") && folder != checkpoint_name(state["step"].get<std::int64_t>()))
+    throw FileError(fmt::format("{}: says step {}, but lies in {}", path, state["step"].get<std::int64_t>(), folder));
   require_same_options(state["options"], options, checkpoint);
   if (text("key_fingerprint") != (secret ? secret->fingerprint() : ""))
     throw ValueError(fmt::format("train: {} was made with {}", checkpoint,

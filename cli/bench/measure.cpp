@@ -92,7 +92,8 @@ void Output::write(const Line& line) {
     fmt::print("{:<34} {:>6} {:>12} {:>12} {:>12} {:>9} {:>8}\n", "case", "batch", "ms", "ms best", "per second",
                "GFLOP/s", "RSS MB");
   header_written_ = true;
-  fmt::print("{:<34} {:>6} {:>12.4f} {:>12.4f} {:>12.1f} {:>9.1f} {:>8.0f}\n", line.name, line.batch,
+  fmt::print("{:<34} {:>6} {:>12.4f} {:>12.4f} {:>12.1f} {:>9.1f} {:>8.0f}\n",
+             line.engine == "equigrad" ? line.name : fmt::format("{} ({})", line.name, line.engine), line.batch,
              line.timing.median_ms, line.timing.best_ms, per_s, gflops, peak_rss_mb());
   std::fflush(stdout);
 }

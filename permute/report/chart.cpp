@@ -18,6 +18,11 @@ constexpr double bottom = 48;
 /// Okabe and Ito's palette, which people with any colour vision can tell apart.
 constexpr std::array colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
+const char* color_of(const Chart& chart, std::size_t i) {
+  const int place = chart.series[i].color;
+  return colors[(place >= 0 ? static_cast<std::size_t>(place) : i) % colors.size()];
+}
+
 struct Range {
   double low = 0;
   double high = 1;
@@ -119,7 +124,7 @@ std::string legend(const Chart& chart) {
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     const Series& series = chart.series[i];
     out += fmt::format(R"(<line x1="{:.1f}" y1="28" x2="{:.1f}" y2="28" stroke="{}" stroke-width="{}"{}/>)", x, x + 26,
-                       colors[i % colors.size()], series.width, series.dashed ? R"( stroke-dasharray="7 6")" : "");
+                       color_of(chart, i), series.width, series.dashed ? R"( stroke-dasharray="7 6")" : "");
     out += fmt::format(R"(<text class="tick" x="{:.1f}" y="32">{}</text>)", x + 32, escape(series.name));
     x += 32 + 7.2 * static_cast<double>(series.name.size()) + 22;
   }
@@ -168,7 +173,7 @@ std::string svg(const Chart& chart) {
     return out + fmt::format(R"(<text class="tick" x="{:g}" y="{:g}">no points</text></svg>)", left, height / 2);
   const Plot plot(range_of(xs, 1e-9), range_of(ys, chart.log_y ? 1.0 : 1e-9));
   out += plot.axes(chart);
-  for (std::size_t i = 0; i < lines.size(); ++i) out += plot.line(lines[i], chart.series[i], colors[i % colors.size()]);
+  for (std::size_t i = 0; i < lines.size(); ++i) out += plot.line(lines[i], chart.series[i], color_of(chart, i));
   return out + legend(chart) + "</svg>";
 }
 

@@ -12,6 +12,7 @@ struct Series {
   std::vector<double> x = {}, y = {};
   bool dashed = false;
   double width = 2.0;
+  int color = -1; ///< place in the palette; -1: the series' own place
 };
 
 struct Chart {

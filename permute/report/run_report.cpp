@@ -47,6 +47,7 @@ Chart variant_chart(const std::vector<TrainRecord>& steps, std::string title, st
   if (steps.empty()) return chart;
   for (std::size_t v = 0; v < steps.front().variants.size(); ++v) {
     Series series{.name = variant_title(steps.front().variants[v].mode), .dashed = v > 0};
+    series.color = static_cast<int>(v);
     series.width = v == 0 ? 6.0 : 3.2 - 0.6 * static_cast<double>(v);
     for (const TrainRecord& record : steps) {
       series.x.push_back(static_cast<double>(record.step));
