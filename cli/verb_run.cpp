@@ -154,6 +154,8 @@ Job declare_run(CLI::App& app, const CommonOptions& common) {
   app.add_option("--steps", request->steps, "Training steps")->check(CLI::Range(1, 100000))->capture_default_str();
   return [request, &common]() -> int {
     permute::report::RunStory story;
+    TrainOptions options =
+        twin_options(common, request->data_dir, request->out); // refuses a missing folder before the work begins
     story.machine = doctor_lines();
     if (common.talks()) {
       print_doctor(story.machine);
@@ -162,7 +164,6 @@ Job declare_run(CLI::App& app, const CommonOptions& common) {
     }
     story.identities = verify_all({}, {DType::f64, DType::f32}, !common.quiet);
     if (common.talks()) print_table(story.identities);
-    TrainOptions options = twin_options(common, request->data_dir, request->out);
     options.steps = request->steps;
     permute::VitTrainer trainer(options);
     if (common.talks()) {
