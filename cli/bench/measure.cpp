@@ -52,15 +52,19 @@ Timing measure(FunctionRef<void()> work, double seconds, int warmup, int least) 
 
 PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, double seconds, int rest_ms) {
   const auto rest = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(rest_ms)); };
-  a();
-  b();
-  rest();
-  const int times = times_for_a_millisecond(milliseconds(a, 1));
+  // Threads that slept wake on any processor and are moved apart only after some milliseconds: a turn is long enough
+  // for that not to count, and its first call is not measured.
+  constexpr double turn_ms = 40.0;
+  const auto turn = [&](FunctionRef<void()> work, std::vector<double>& ms) {
+    const int times = std::clamp(static_cast<int>(turn_ms / std::max(milliseconds(work, 1), 1e-3)), 1, 10000);
+    ms.push_back(milliseconds(work, times));
+    return ms.back() * times;
+  };
   std::vector<double> ms_a;
   std::vector<double> ms_b;
-  for (double spent = 0; spent < 1e3 * seconds || ms_a.size() < 5; spent += (ms_a.back() + ms_b.back()) * times) {
-    ms_a.push_back(milliseconds(a, times));
-    ms_b.push_back(milliseconds(b, times));
+  for (double spent = 0; spent < 1e3 * seconds || ms_a.size() < 5;) {
+    spent += turn(a, ms_a);
+    spent += turn(b, ms_b);
     rest();
   }
   return {summarize(ms_a), summarize(ms_b)};
