@@ -121,11 +121,11 @@ struct Grid {
   std::int64_t rows, cols;
 };
 
-/// A power of two near flops / 2 Gflop, at least 2 beyond 4 Mflop, at most 64. Fewer tiles pack less (4160x512x512 on
+/// A power of two near flops / 4 Gflop, at least 2 beyond 4 Mflop, at most 64. Fewer tiles pack less (4160x512x512 on
 /// two threads: 2 to 4 tiles run at the speed of two lone threads, 8 at 97 %, 16 at 92 %), more tiles feed more
 /// threads.
 std::int64_t tile_count(std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr double tile_flops = 2e9;
+  constexpr double tile_flops = 4e9;
   const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   if (flops < 4e6) return 1;
   return std::int64_t{1} << std::clamp(std::lround(std::log2(flops / tile_flops)), 1L, 6L);
