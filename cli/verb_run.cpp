@@ -117,7 +117,7 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
   try {
     result = trainer.run(told, &stop);
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume '{}'", e.what(), trainer.options().out));
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(), trainer.options().out));
   }
   story.test.variants = result.test;
   story.test.step = result.steps;

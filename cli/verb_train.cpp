@@ -94,7 +94,7 @@ int train(const TrainOptions& options, const CommonOptions& common) {
                  trainer.options().out);
     write_json(common, result_json(result));
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume '{}'", e.what(), trainer.options().out));
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(), trainer.options().out));
   }
   return done;
 }
