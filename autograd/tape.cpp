@@ -89,9 +89,7 @@ private:
 } // namespace
 
 std::string Tape::Node::name_of_input(std::size_t i) const {
-  if (op == nullptr) return fmt::format("input {}", i);
-  if (op->variadic) return fmt::format("input {}[{}]", op->inputs[0].name, i);
-  return fmt::format("input {}", op->inputs[i].name);
+  return op == nullptr ? fmt::format("input {}", i) : "input " + eg::input_name(*op, i);
 }
 
 void Tape::Node::check_versions() const {
@@ -105,7 +103,7 @@ void Tape::Node::check_versions() const {
   };
   for (std::size_t i = 0; i < in.size(); ++i) check(in[i], name_of_input(i));
   for (std::size_t o = 0; o < out.size(); ++o)
-    check(out[o], op != nullptr ? fmt::format("output {}", op->outputs[o]) : fmt::format("output {}", o));
+    check(out[o], op != nullptr ? fmt::format("output {}", eg::output_name(*op, o)) : fmt::format("output {}", o));
 }
 
 Gradients Tape::Node::apply_rule(std::span<const Tensor> grad, std::uint32_t wanted) const {

@@ -1,5 +1,7 @@
 #include "core/call.h"
 
+#include "core/reduction.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -102,11 +104,19 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
 }
 
 std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
+  const PauseRecording pause; // a kernel may use other operations
   if (op.view != nullptr) return {op.view(args)};
   std::vector<Tensor> out;
   for (const TensorSpec& spec : op.infer(args)) out.push_back(Tensor::empty(spec.shape, spec.dtype));
-  op.cpu(args, out);
+  const bool exact = op.exact != nullptr && reduction() == Reduction::exact;
+  (exact ? op.exact : op.cpu)(args, out);
   return out;
+}
+
+/// The shape rule speaks first, so that a bad call gets the row's own words and records nothing.
+std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
+  op.infer(args);
+  return op.body(args);
 }
 
 void report(const Event& event) {
@@ -143,16 +153,26 @@ void report(const Event& event) {
 
 } // namespace
 
+Attrs completed_attributes(const OpDef& op, Attrs attrs) {
+  complete_attributes(op, attrs);
+  return attrs;
+}
+
+std::string input_name(const OpDef& op, std::size_t i) {
+  return op.variadic ? fmt::format("{}[{}]", op.inputs[0].name, i) : std::string(op.inputs[i].name);
+}
+
+std::string output_name(const OpDef& op, std::size_t o) {
+  return op.variadic_outputs ? fmt::format("{}[{}]", op.outputs[0], o) : std::string(op.outputs[o]);
+}
+
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs) {
   try {
     complete_attributes(op, attrs);
     check_inputs(op, in);
     const OpArgs args{op, in, attrs};
-    std::vector<Tensor> out;
-    {
-      PauseRecording pause; // a kernel may use other operations
-      out = run(op, args);
-    }
+    if (op.body != nullptr) return run_body(op, args);
+    std::vector<Tensor> out = run(op, args);
     if (recording()) report({.op = &op, .in = in, .out = out, .attrs = &attrs});
     return out;
   } catch (const Error&) {

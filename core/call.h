@@ -11,12 +11,17 @@
 namespace eg {
 
 /// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel (unrecorded), and
-/// reports to every recorder that this thread has open. Inputs of different floating types are refused. Throws what the
+/// reports to every recorder that this thread has open. A row with a body runs it instead, and the recorders hear the
+/// operations in it. Inputs of different floating types are refused. Throws what the
 /// row's shape rule throws; the message ends with the place in the model where the call stood.
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs = {});
 /// The same for operations with one output.
 Tensor call1(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs = {});
 std::vector<Tensor> call(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs = {});
+
+/// The attributes of a call with the row's defaults filled in, as kernels see them. Throws ValueError for one that the
+/// row does not declare, that has another kind or that must be given and is not.
+Attrs completed_attributes(const OpDef& op, Attrs attrs);
 
 /// An operation that a user defines: forward runs unrecorded, vjp gets (inputs, outputs, cotangents) and returns one
 /// gradient per input (undefined: zero). If vjp is made of ops, it can be differentiated again.

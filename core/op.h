@@ -118,6 +118,7 @@ template <class T, std::size_t Capacity> struct FixedList {
 using InferFn = std::vector<TensorSpec> (*)(const OpArgs&);
 using KernelFn = void (*)(const OpArgs&, std::span<Tensor> out);
 using ViewFn = Tensor (*)(const OpArgs&);
+using BodyFn = std::vector<Tensor> (*)(const OpArgs&);
 using VjpFn = Gradients (*)(const VjpArgs&);
 /// Plain loops over packed float64 (or integer) inputs.
 using ReferenceFn = std::vector<Tensor> (*)(const OpArgs&);
@@ -129,10 +130,13 @@ struct OpDef {
   FixedList<InputSpec, 10> inputs; ///< in order; one named "xs" with `variadic` stands for any number
   bool variadic = false;           ///< the (single) declared input repeats one or more times
   FixedList<std::string_view, 4> outputs = {"y"};
+  bool variadic_outputs = false; ///< the (single) declared output repeats: its number follows from the call
   FixedList<AttrSpec, 8> attributes = {};
   InferFn infer = nullptr;              ///< checks the call and gives the outputs' shapes; throws
   KernelFn cpu = nullptr;               ///< fills the outputs, which are packed and uninitialised
+  KernelFn exact = nullptr;             ///< instead of cpu in exact mode; null: no sum in cpu whose order could matter
   ViewFn view = nullptr;                ///< instead of cpu: gives a view of in[0] (or a copy where there is none)
+  BodyFn body = nullptr;                ///< instead of cpu and vjp: made of other ops, which the tape records
   KernelFn cuda = nullptr;              ///< for a device; no row has one yet
   std::uint32_t saves = saves::nothing; ///< what the tape keeps for the rule
   VjpFn vjp = nullptr;                  ///< the rule, made of ops
@@ -145,13 +149,26 @@ struct OpDef {
   Work (*work)(const OpArgs&, std::span<const TensorSpec>) = nullptr;
 };
 
+/// True when gradients pass through the operation: by its rule or by those of the ops in its body.
+constexpr bool has_gradient(const OpDef& op) {
+  return op.vjp != nullptr || (op.body != nullptr && op.no_gradient.empty());
+}
+
+/// Name of output o, also of a row with any number of them: "ys[2]".
+std::string output_name(const OpDef& op, std::size_t o);
+/// Name of input i, also of a variadic row: "xs[2]".
+std::string input_name(const OpDef& op, std::size_t i);
+
 /// Refuses an incomplete row when the program is compiled: `constinit const OpDef softmax_op = row({...});`.
 consteval OpDef row(OpDef def) {
   if (def.name.empty()) throw "an op row needs a name";
   if (def.math.empty()) throw "an op row needs its mathematics in one line";
-  if (def.infer == nullptr && def.view == nullptr) throw "an op row needs a shape rule";
-  if ((def.cpu == nullptr) == (def.view == nullptr)) throw "an op row needs either a CPU kernel or a view";
-  if ((def.vjp == nullptr) == def.no_gradient.empty()) throw "an op row needs a rule or the reason why it has none";
+  if (def.infer == nullptr) throw "an op row needs a shape rule";
+  const int ways = (def.cpu != nullptr ? 1 : 0) + (def.view != nullptr ? 1 : 0) + (def.body != nullptr ? 1 : 0);
+  if (ways != 1) throw "an op row needs one of a CPU kernel, a view and a body";
+  if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
+  if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
+    throw "an op row needs a rule or the reason why it has none; a body needs no rule";
   if (def.reference == nullptr) throw "an op row needs a reference in plain loops";
   if (def.samples == nullptr) throw "an op row needs samples";
   if (def.refuses == nullptr) throw "an op row needs calls that must be refused";

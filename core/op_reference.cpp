@@ -73,7 +73,8 @@ std::string inputs_of(const OpDef& op) {
 
 std::string outputs_of(const OpDef& op) {
   std::vector<std::string> words;
-  for (const std::string_view output : op.outputs) words.push_back(fmt::format("`{}`", output));
+  for (const std::string_view output : op.outputs)
+    words.push_back(fmt::format("`{}`{}", output, op.variadic_outputs ? " (any number)" : ""));
   return joined(words, "none");
 }
 
@@ -89,10 +90,7 @@ std::string saved_by(const OpDef& op) {
 std::string leg_text(const OpDef& op, const Leg& leg) {
   const bool input = leg.side == Leg::Side::in;
   const auto i = static_cast<std::size_t>(leg.index);
-  const std::string name =
-      input ? op.variadic ? fmt::format("{}[{}]", op.inputs[0].name, i) : std::string(op.inputs[i].name)
-            : std::string(op.outputs[i]);
-  return fmt::format("{} axis {}", name, leg.axis);
+  return fmt::format("{} axis {}", input ? input_name(op, i) : output_name(op, i), leg.axis);
 }
 
 std::string symmetry_text(const OpDef& op, const Symmetry& symmetry) {
@@ -136,6 +134,9 @@ void write_row(Writer& out, const OpDef& op) {
   out.line("- Inputs: {}", inputs_of(op));
   out.line("- Outputs: {}{}", outputs_of(op), op.view != nullptr ? " (a view where strides allow)" : "");
   write_attributes(out, op);
+  if (op.body != nullptr)
+    out.line("- Made of other operations{}", op.no_gradient.empty() ? ", which the tape records" : "");
+  if (op.body != nullptr && op.no_gradient.empty()) return write_symmetries(out, op);
   if (op.vjp != nullptr)
     out.line("- Gradient: yes; the tape keeps {}", saved_by(op));
   else

@@ -51,23 +51,7 @@ TensorFunction function_of(const OpDef& op, const Attrs& attrs) {
   return [&op, attrs](const Tensors& in) { return call(op, in, attrs); };
 }
 
-namespace {
-
-/// Remembers the attributes of the last call.
-struct Listener : Recorder {
-  Attrs attrs;
-  Listener() { open_recorder(this); }
-  ~Listener() override { close_recorder(this); }
-  void record(const Event& event) override { attrs = *event.attrs; }
-};
-
-} // namespace
-
-Attrs completed(const OpDef& op, const Sample& sample) {
-  Listener listener;
-  call(op, sample.in, sample.attrs);
-  return listener.attrs;
-}
+Attrs completed(const OpDef& op, const Sample& sample) { return completed_attributes(op, sample.attrs); }
 
 Tensors cotangents_for(const Tensors& out) {
   constexpr RandomKey key{77, 5};
@@ -89,7 +73,7 @@ Tensors gradients(const OpDef& op, const Sample& sample, const Tensors& cotangen
 }
 
 bool differentiable(const OpDef& op, const Sample& sample) {
-  return op.vjp != nullptr && !floating(sample.in).empty() && !floating(outputs(op, sample)).empty();
+  return has_gradient(op) && !floating(sample.in).empty() && !floating(outputs(op, sample)).empty();
 }
 
 Sample packed_copy(const Sample& sample) {

@@ -26,8 +26,12 @@ void check_parts(const OpDef& op, Verdict& verdict) {
   need(op.outputs.size() > 0, "no outputs");
   need(!op.variadic || op.inputs.size() == 1, "a variadic row declares one input");
   need(op.infer != nullptr, "no shape rule");
-  need((op.cpu != nullptr) != (op.view != nullptr), "neither kernel nor view, or both");
-  need((op.vjp != nullptr) == op.no_gradient.empty(), "neither rule nor reason, or both");
+  const int ways = (op.cpu != nullptr ? 1 : 0) + (op.view != nullptr ? 1 : 0) + (op.body != nullptr ? 1 : 0);
+  need(ways == 1, "not just one of kernel, view and body");
+  need(op.exact == nullptr || op.cpu != nullptr, "an exact kernel without an ordinary one");
+  need(op.body != nullptr ? op.vjp == nullptr : (op.vjp != nullptr) == op.no_gradient.empty(),
+       "neither rule nor reason, or both");
+  need(!op.variadic_outputs || op.outputs.size() == 1, "a row with any number of outputs declares one");
   need(op.reference != nullptr, "no reference");
   need(op.samples != nullptr, "no samples");
   need(op.refuses != nullptr && !op.refuses().empty(), "no calls that must be refused");
@@ -56,16 +60,16 @@ void check_outputs(const OpDef& op, const Sample& sample, DType dtype, Verdict& 
   const Attrs attrs = completed(op, sample);
   const OpArgs args{op, sample.in, attrs};
   const std::vector<TensorSpec> specs = op.infer(args);
-  if (specs.size() != out.size() || out.size() > op.outputs.size()) {
+  if (specs.size() != out.size() || (!op.variadic_outputs && out.size() > op.outputs.size())) {
     verdict.fail(fmt::format("{}: {} outputs, {} inferred, {} declared", where(op, sample, dtype), out.size(),
                              specs.size(), op.outputs.size()));
     return;
   }
   for (std::size_t o = 0; o < out.size(); ++o)
     if (out[o].shape() != specs[o].shape || out[o].dtype() != specs[o].dtype)
-      verdict.fail(fmt::format("{}: {} is {} {}, the shape rule says {} {}", where(op, sample, dtype), op.outputs[o],
-                               name_of(out[o].dtype()), out[o].shape().str(), name_of(specs[o].dtype),
-                               specs[o].shape.str()));
+      verdict.fail(fmt::format("{}: {} is {} {}, the shape rule says {} {}", where(op, sample, dtype),
+                               output_name(op, o), name_of(out[o].dtype()), out[o].shape().str(),
+                               name_of(specs[o].dtype), specs[o].shape.str()));
   const Work work = op.work(args, specs);
   if (!std::isfinite(work.flops) || !std::isfinite(work.bytes) || work.flops < 0 || work.bytes < 0)
     verdict.fail(fmt::format("{}: the cost is not a number", where(op, sample, dtype)));

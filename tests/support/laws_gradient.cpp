@@ -15,13 +15,9 @@ bool all_zero(const Tensor& t) {
   return true;
 }
 
-std::string input_name(const OpDef& op, std::size_t i) {
-  return op.variadic ? fmt::format("{}[{}]", op.inputs[0].name, i) : std::string(op.inputs[i].name);
-}
-
 Verdict check_gradients(const OpDef& op, const GradcheckOptions& options) {
   Verdict verdict;
-  if (op.vjp == nullptr) return verdict;
+  if (!has_gradient(op)) return verdict;
   each_sample(op, DType::f64, verdict, [&](const Sample& sample) {
     if (!differentiable(op, sample)) return;
     ++verdict.checked;
@@ -119,22 +115,28 @@ void check_missing_cotangents(const Rule& rule, const std::string& place, Verdic
     for (std::size_t i = 0; i < rule.in.size(); ++i)
       if (!close(a[i], b[i]))
         verdict.fail(fmt::format("{}: only {} has a cotangent: the gradient of {} differs from that with zeros", place,
-                                 rule.op.outputs[o], input_name(rule.op, i)));
+                                 output_name(rule.op, o), input_name(rule.op, i)));
   }
+}
+
+/// By the row's rule or, for a row with a body, through a tape.
+Gradients all_gradients(const OpDef& op, const Sample& sample) {
+  if (op.body != nullptr) return gradients(op, sample, cotangents_for(outputs(op, sample)));
+  const Rule rule(op, sample);
+  return rule(rule.everything());
 }
 
 } // namespace
 
 Verdict gradient_law(const OpDef& op) {
   Verdict verdict = check_gradients(op, {});
-  if (op.vjp == nullptr) return verdict;
+  if (!has_gradient(op)) return verdict;
   // A gradient that is zero in every sample would agree with differences of a constant: nothing was tested.
   std::vector<bool> given;
   std::vector<bool> moved;
   each_sample(op, DType::f64, verdict, [&](const Sample& sample) {
     if (!differentiable(op, sample)) return;
-    const Rule rule(op, sample);
-    const Gradients g = rule(rule.everything());
+    const Gradients g = all_gradients(op, sample);
     given.resize(std::max(given.size(), g.size()));
     moved.resize(given.size());
     for (std::size_t i = 0; i < g.size(); ++i) {
@@ -193,7 +195,7 @@ Verdict thrift_law(const OpDef& op) {
 
 Verdict no_gradient_law(const OpDef& op) {
   Verdict verdict;
-  if (op.vjp != nullptr) return verdict;
+  if (has_gradient(op)) return verdict;
   each_sample(op, DType::f64, verdict, [&](const Sample& sample) {
     const Tensors x = floating(sample.in);
     if (x.empty()) {

@@ -43,7 +43,7 @@ void check(const OpDef& op, DType dtype, const SymmetryCheckOptions& options, Ve
 
 Verdict both_types(const OpDef& op, bool backward) {
   Verdict verdict;
-  if (op.symmetries == nullptr || (backward && op.vjp == nullptr)) return verdict;
+  if (op.symmetries == nullptr || (backward && !has_gradient(op))) return verdict;
   SymmetryCheckOptions options;
   options.backward = backward;
   check(op, DType::f64, options, verdict);

@@ -41,14 +41,14 @@ void compare_with_reference(const OpDef& op, const Sample& sample, DType dtype, 
   }
   for (std::size_t o = 0; o < got.size(); ++o) {
     if (got[o].shape() != wanted[o].shape()) {
-      verdict.fail(fmt::format("{}: {} is {}, the reference gives {}", where(op, sample, dtype), op.outputs[o],
+      verdict.fail(fmt::format("{}: {} is {}, the reference gives {}", where(op, sample, dtype), output_name(op, o),
                                got[o].shape().str(), wanted[o].shape().str()));
       continue;
     }
     const double error = distance(got[o], wanted[o], 1.0);
     if (!(error <= tolerance_of(dtype)))
       verdict.fail(fmt::format("{}: {} differs from the plain loops by {:.2e} (tolerance {:.0e})",
-                               where(op, sample, dtype), op.outputs[o], error, tolerance_of(dtype)));
+                               where(op, sample, dtype), output_name(op, o), error, tolerance_of(dtype)));
   }
 }
 
@@ -248,8 +248,8 @@ Verdict dtype_law(const OpDef& op) {
       ++verdict.checked;
       const double error = distance(narrow_out[o], wide_out[o], 1.0);
       if (!(error <= tolerance))
-        verdict.fail(
-            fmt::format("{}: {}: f32 and f64 differ by {:.2e}", where(op, sample, DType::f32), op.outputs[o], error));
+        verdict.fail(fmt::format("{}: {}: f32 and f64 differ by {:.2e}", where(op, sample, DType::f32),
+                                 output_name(op, o), error));
     }
     if (!differentiable(op, sample) || !differentiable(op, wide)) return;
     const Tensors cotangents = cotangents_for(narrow_out);
