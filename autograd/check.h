@@ -1,17 +1,14 @@
 #pragma once
 // Public checkers: people have functions and theorems of their own.
 
+#include "autograd/functional.h"
 #include "core/op.h"
 #include "core/random.h"
 
-#include <functional>
 #include <string>
 #include <vector>
 
 namespace eg {
-
-/// A function of tensors.
-using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /// What a check found. `error` is relative; `detail` prints both numbers and the worst place.
 struct CheckResult {

@@ -205,6 +205,8 @@ bool Tape::computed(const Tensor& y) const {
   return entry != state_->slot_of.end() && state_->slots[entry->second].computed;
 }
 
+bool Tape::met(const Tensor& t) const { return state_->slot_of.contains(t.id()); }
+
 std::size_t Tape::size() const { return state_->nodes.size(); }
 
 std::size_t Tape::saved_bytes() const {

@@ -50,6 +50,8 @@ public:
   void close();
   /// True when an operation recorded here gave this value.
   bool computed(const Tensor& y) const;
+  /// True when an operation recorded here read or gave this value.
+  bool met(const Tensor& t) const;
   /// Number of recorded operations that a gradient may pass through.
   std::size_t size() const;
   /// Bytes of storage that the tape keeps alive (each storage counted once).

@@ -2,6 +2,7 @@
 // All of equigrad.
 
 #include "autograd/check.h"
+#include "autograd/functional.h"
 #include "autograd/tape.h"
 #include "core/allocator.h"
 #include "core/blas.h"
