@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace eg::nn {
 namespace {
@@ -164,6 +165,32 @@ void Module::collect_all(std::vector<Tensor*>& out) const {
     if (entry.child != nullptr) entry.child->collect_all(out);
   }
   out.insert(out.end(), buffers_.begin(), buffers_.end());
+}
+
+ParameterScope::ParameterScope(const Module& module, std::span<const Tensor> values) {
+  const Slots slots = module.named_slots();
+  if (values.size() != slots.size())
+    throw ValueError(
+        fmt::format("ParameterScope: {} tensors were given for {} parameters", values.size(), slots.size()));
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto& [name, slot] = slots[i];
+    const Tensor& value = values[i];
+    if (!value.defined() || value.shape() != slot->shape())
+      throw ShapeError(fmt::format("ParameterScope: {} does not fit: the value is {}, the parameter is {}", name,
+                                   value.defined() ? value.shape().str() : "undefined", slot->shape().str()));
+    if (value.dtype() != slot->dtype())
+      throw DTypeError(fmt::format("ParameterScope: {} does not fit: the value is {}, the parameter is {}", name,
+                                   name_of(value.dtype()), name_of(slot->dtype())));
+  }
+  own_.reserve(slots.size());
+  // What is there already is not written to, so that such scopes on several threads do not meet.
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (Tensor& slot = *slots[i].second; slot.id() != values[i].id())
+      own_.emplace_back(&slot, std::exchange(slot, values[i]));
+}
+
+ParameterScope::~ParameterScope() {
+  for (auto& [slot, value] : own_) *slot = std::move(value);
 }
 
 } // namespace eg::nn

@@ -5,6 +5,7 @@
 #include "core/ops.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +71,7 @@ protected:
   };
 
 private:
+  friend class ParameterScope;
   void collect(const std::string& prefix, std::vector<std::pair<std::string, Tensor*>>& out) const;
   std::vector<std::pair<std::string, Tensor*>> named_slots() const;
   /// Parameters and buffers, of the children too.
@@ -84,6 +86,28 @@ private:
   std::vector<Tensor*> buffers_;
   std::string name_;
   bool training_ = true;
+};
+
+/// While it lives, a module computes with other tensors in place of its parameters: that makes a loss a function of
+/// them, for the functional forms of autograd/functional.h. Scopes nest; they end in the reverse order of their
+/// beginning. Nobody else may use the module meanwhile.
+///
+///     const auto loss = [&](const std::vector<Tensor>& p) {
+///       const nn::ParameterScope scope(model, p);
+///       return cross_entropy(model(images), labels);
+///     };
+///     const Hvp h = hvp(loss, model.parameters(), direction);
+class ParameterScope {
+public:
+  /// `values`: one for each of module.parameters(), in that order. Throws ValueError for another number, ShapeError and
+  /// DTypeError, naming the parameter, for another shape or type; the module is as it was then.
+  ParameterScope(const Module& module, std::span<const Tensor> values);
+  ~ParameterScope();
+  ParameterScope(const ParameterScope&) = delete;
+  ParameterScope& operator=(const ParameterScope&) = delete;
+
+private:
+  std::vector<std::pair<Tensor*, Tensor>> own_; // slots that were changed, with what stood there
 };
 
 } // namespace eg::nn
