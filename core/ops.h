@@ -66,6 +66,24 @@ Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);
 /// (x - mean) / sqrt(var + eps) * gamma + beta over the last axis; var is the biased one; gamma, beta may be undefined.
 Tensor layer_norm(const Tensor& x, const Tensor& gamma = {}, const Tensor& beta = {}, double eps = 1e-5);
+/// x / sqrt(mean(x^2) + eps) * gamma over the last axis; gamma [C] may be undefined. Squares never overflow.
+Tensor rms_norm(const Tensor& x, const Tensor& gamma = {}, double eps = 1e-6);
+/// What rotary turns, and how.
+struct RotaryOptions {
+  double base = 10000.0;    ///< theta
+  bool interleaved = false; ///< pairs (2i, 2i + 1) as GPT-J has them, instead of (i, i + dims/2) (NeoX, Llama)
+  std::int64_t dims = 0;    ///< leading features that turn, an even number; 0 means all
+  bool heads_first = false; ///< x is [..., heads, T, D] instead of [..., T, heads, D]
+};
+/// Rotary position embedding: pair i of a token at position p turns by p base^(-2i / dims). x [..., T, heads, D],
+/// positions i64 [T] or [..., T] (negative ones turn the other way). Angles are computed in f64.
+Tensor rotary(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {});
+/// Gated linear units act(gate) up, gate and up of one shape. glu: sigmoid; reglu: relu; swiglu: silu; geglu: gelu, or
+/// its tanh form. torch.nn.functional.glu(x, axis) is glu(second half, first half).
+Tensor glu(const Tensor& gate, const Tensor& up);
+Tensor reglu(const Tensor& gate, const Tensor& up);
+Tensor swiglu(const Tensor& gate, const Tensor& up);
+Tensor geglu(const Tensor& gate, const Tensor& up, bool approximate = false);
 /// softmax(scale Q K^T) V per leading index: q [..., Tq, D], k [..., Tk, D], v [..., Tk, Dv]. scale 0 means 1/sqrt(D).
 /// Tiled: the scores never reach memory.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale = 0.0);
@@ -80,6 +98,9 @@ struct AttentionParts {
 AttentionParts attention_explicit(const Tensor& q, const Tensor& k, const Tensor& v, double scale = 0.0);
 /// x mask / (1 - p), mask from Philox (key, element index); p in [0, 1).
 Tensor dropout(const Tensor& x, double p, RandomKey key);
+/// Stochastic depth: sample b (slice of the first axis) times 1 / (1 - p), or 0 with probability p; the choice from
+/// Philox (key, b); p in [0, 1).
+Tensor drop_path(const Tensor& x, double p, RandomKey key);
 
 // --- losses ---
 /// Mean over rows with label != ignore_index of -sum_j t_j log softmax(logits)_j, t = (1-s) onehot + s/C.

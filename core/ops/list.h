@@ -42,6 +42,18 @@
   X(log_softmax_backward)                                                                                              \
   X(layer_norm)                                                                                                        \
   X(layer_norm_backward)                                                                                               \
+  X(rms_norm)                                                                                                          \
+  X(rms_norm_backward)                                                                                                 \
+  X(rotary)                                                                                                            \
+  X(glu)                                                                                                               \
+  X(glu_backward)                                                                                                      \
+  X(reglu)                                                                                                             \
+  X(reglu_backward)                                                                                                    \
+  X(swiglu)                                                                                                            \
+  X(swiglu_backward)                                                                                                   \
+  X(geglu)                                                                                                             \
+  X(geglu_backward)                                                                                                    \
+  X(drop_path)                                                                                                         \
   X(scaled_dot_product_attention)                                                                                      \
   X(scaled_dot_product_attention_backward)                                                                             \
   X(attention_qkv)                                                                                                     \

@@ -1,0 +1,140 @@
+#include "core/ops/glu/kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/glu/glu_simd.cpp"
+#include "core/simd-inl.h" // ahead of what uses it, once per target
+
+#include "core/ops/pointwise/functions-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+namespace {
+
+using glu_kernels::Gate;
+
+/// act(x) and g act'(x) for each gate.
+template <Gate kind, class D, class V> HWY_INLINE V Act(D d, V x) {
+  if constexpr (kind == Gate::sigmoid)
+    return Sigmoid(d, x);
+  else if constexpr (kind == Gate::relu)
+    return Relu(d, x);
+  else if constexpr (kind == Gate::silu)
+    return Silu(d, x);
+  else if constexpr (kind == Gate::gelu)
+    return Gelu(d, x);
+  else
+    return GeluTanh(d, x);
+}
+
+/// The value and the slope of a gate at x.
+template <class V> struct Both { V value, slope; };
+
+template <Gate kind, class D, class V> HWY_INLINE Both<V> ActBoth(D d, V x) {
+  if constexpr (kind == Gate::silu) {
+    const Logistic<V> l = LogisticPair(d, x);
+    const V value = hn::Mul(x, l.s);
+    return {value, hn::MulAdd(value, l.complement, l.s)};
+  } else if constexpr (kind == Gate::sigmoid) {
+    const Logistic<V> l = LogisticPair(d, x);
+    return {l.s, hn::Mul(l.s, l.complement)};
+  } else if constexpr (kind == Gate::gelu) {
+    const Normal<V> normal = NormalCdf(d, x);
+    const V density = hn::Mul(normal.bell, detail::Constant(d, 0.39894228040143267794)); // 1 / sqrt(2 pi)
+    return {hn::Mul(x, normal.cdf), hn::MulAdd(x, density, normal.cdf)};
+  } else if constexpr (kind == Gate::relu) {
+    const V one = detail::Constant(d, 1.0);
+    return {Relu(d, x), hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), one)};
+  } else {
+    return {GeluTanh(d, x), GeluTanhBackward(d, x, detail::Constant(d, 1.0))};
+  }
+}
+
+template <Gate kind, class T> void ForwardLoop(const T* gate, const T* up, T* y, std::size_t n) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::Mul(Act<kind>(d, hn::LoadU(d, gate + i)), hn::LoadU(d, up + i)), d, y + i);
+  if (i < n)
+    StoreUpTo(hn::Mul(Act<kind>(d, LoadUpTo(d, gate + i, n - i)), LoadUpTo(d, up + i, n - i)), d, y + i, n - i);
+}
+
+template <Gate kind, class T>
+void BackwardLoop(const T* gate, const T* up, const T* g, T* dgate, T* dup, std::size_t n) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t i = 0; i < n; i += lanes) {
+    const std::size_t count = std::min(lanes, n - i);
+    const bool whole = count == lanes;
+    const auto gi = whole ? hn::LoadU(d, g + i) : LoadUpTo(d, g + i, count);
+    const auto act = ActBoth<kind>(d, whole ? hn::LoadU(d, gate + i) : LoadUpTo(d, gate + i, count));
+    const auto to_up = hn::Mul(gi, act.value);
+    const auto to_gate = hn::Mul(hn::Mul(gi, whole ? hn::LoadU(d, up + i) : LoadUpTo(d, up + i, count)), act.slope);
+    if (whole) {
+      hn::StoreU(to_gate, d, dgate + i);
+      hn::StoreU(to_up, d, dup + i);
+    } else {
+      StoreUpTo(to_gate, d, dgate + i, count);
+      StoreUpTo(to_up, d, dup + i, count);
+    }
+  }
+}
+
+/// Calls f<kind>() for a kind that is known when the program runs.
+template <class F> void Visit(Gate kind, F&& f) {
+  switch (kind) {
+  case Gate::sigmoid:
+    return f.template operator()<Gate::sigmoid>();
+  case Gate::relu:
+    return f.template operator()<Gate::relu>();
+  case Gate::silu:
+    return f.template operator()<Gate::silu>();
+  case Gate::gelu:
+    return f.template operator()<Gate::gelu>();
+  case Gate::gelu_tanh:
+    return f.template operator()<Gate::gelu_tanh>();
+  }
+}
+
+#define EG_GLU_KERNELS(SUFFIX, T)                                                                                      \
+  void GluForward##SUFFIX(Gate kind, const T* gate, const T* up, T* y, std::size_t n) {                                \
+    Visit(kind, [&]<Gate k>() { ForwardLoop<k>(gate, up, y, n); });                                                    \
+  }                                                                                                                    \
+  void GluBackward##SUFFIX(Gate kind, const T* gate, const T* up, const T* g, T* dgate, T* dup, std::size_t n) {       \
+    Visit(kind, [&]<Gate k>() { BackwardLoop<k>(gate, up, g, dgate, dup, n); });                                       \
+  }
+EG_GLU_KERNELS(F32, float)
+EG_GLU_KERNELS(F64, double)
+#undef EG_GLU_KERNELS
+
+} // namespace
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+
+HWY_EXPORT(GluForwardF32);
+HWY_EXPORT(GluForwardF64);
+HWY_EXPORT(GluBackwardF32);
+HWY_EXPORT(GluBackwardF64);
+
+namespace glu_kernels {
+
+#define EG_GLU_ENTRIES(SUFFIX, T)                                                                                      \
+  template <> void forward<T>(Gate kind, const T* gate, const T* up, T* y, std::int64_t n) {                           \
+    HWY_DYNAMIC_DISPATCH(GluForward##SUFFIX)(kind, gate, up, y, static_cast<std::size_t>(n));                          \
+  }                                                                                                                    \
+  template <> void backward<T>(Gate kind, const T* gate, const T* up, const T* g, T* dgate, T* dup, std::int64_t n) {  \
+    HWY_DYNAMIC_DISPATCH(GluBackward##SUFFIX)(kind, gate, up, g, dgate, dup, static_cast<std::size_t>(n));             \
+  }
+EG_GLU_ENTRIES(F32, float)
+EG_GLU_ENTRIES(F64, double)
+#undef EG_GLU_ENTRIES
+
+} // namespace glu_kernels
+} // namespace eg
+#endif

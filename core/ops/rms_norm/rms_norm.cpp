@@ -1,0 +1,285 @@
+// y = x r gamma over the last axis, r = 1 / sqrt(mean(x^2) + eps) (Zhang, Sennrich, "Root mean square layer
+// normalization", 2019), and its backward op, which computes r again for each row.
+
+#include "core/allocator.h"
+#include "core/call.h"
+#include "core/ops.h"
+#include "core/ops/list.h"
+#include "core/ops/rms_norm/kernels.h"
+#include "core/ops/row_tools.h"
+#include "core/parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg {
+namespace {
+
+void check_eps(const OpArgs& args) {
+  if (const double eps = args.attrs.real("eps"); !(eps >= 0.0))
+    throw ValueError(fmt::format("{}: eps must not be negative, it is {}", args.op.name, eps));
+}
+
+std::vector<TensorSpec> infer(const OpArgs& args) {
+  check_all_floating(args);
+  check_rank_at_least(args, 0, 1);
+  if (args.given(1)) check_shape(args, 1, {args.in[0].shape()[-1]});
+  check_eps(args);
+  return {{args.in[0].shape(), args.in[0].dtype()}};
+}
+
+template <class T> void forward_as(const OpArgs& args, Tensor& out) {
+  const Tensor x = packed(args.in[0]);
+  const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
+  if (x.numel() == 0) return;
+  const std::int64_t n = x.shape()[-1];
+  const T* from = x.data<T>();
+  T* to = out.mutable_data<T>("rms_norm");
+  const auto eps = static_cast<T>(args.attrs.real("eps"));
+  const std::int64_t grain = parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T)));
+  parallel::for_each(x.numel() / n, grain, [&](std::int64_t begin, std::int64_t end) {
+    rms_norm_kernels::run(rms_norm_kernels::Forward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
+                                                       to + begin * n, end - begin, n, eps});
+  });
+}
+
+void forward(const OpArgs& args, std::span<Tensor> out) {
+  visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out[0]); });
+}
+
+std::vector<Tensor> backward_call(const Tensor& x, const Tensor& gamma, const Tensor& g, double eps, bool parameters) {
+  return call(rms_norm_backward_op, {x, gamma, g}, {{"eps", eps}, {"parameters", parameters}});
+}
+
+Gradients rule(const VjpArgs& args) {
+  const Tensor gamma = args.given(1) ? args.in[1] : Tensor{};
+  const std::vector<Tensor> all = backward_call(args.in[0], gamma, args.grad[0], args.attrs.real("eps"), args.wants(1));
+  return {args.wants(0) ? all[0] : Tensor{}, args.wants(1) ? all[1] : Tensor{}};
+}
+
+double reciprocal_rms(const double* x, std::int64_t n, double eps) {
+  double square = 0;
+  for (std::int64_t j = 0; j < n; ++j) square += x[j] * x[j] / static_cast<double>(n);
+  return 1.0 / std::sqrt(square + eps);
+}
+
+std::vector<Tensor> reference(const OpArgs& args) {
+  Tensor result = reference_output(args.in[0].shape());
+  const std::int64_t n = args.in[0].shape()[-1];
+  const double* x = values(args.in[0]);
+  for (std::int64_t i = 0; i < result.numel(); ++i) {
+    const double r = reciprocal_rms(x + i / n * n, n, args.attrs.real("eps"));
+    values(result)[i] = x[i] * r * (args.given(1) ? values(args.in[1])[i % n] : 1.0);
+  }
+  return {result};
+}
+
+std::vector<Sample> samples(DType dtype) {
+  const auto x = [&](const Shape& shape, std::uint64_t tag) { return sample_normal(shape, dtype, tag, 2.0, 0.5); };
+  const auto gamma = [&](std::int64_t n, std::uint64_t tag) { return sample_normal({n}, dtype, tag, 0.5, 1.5); };
+  // The derivative of one feature is a difference of order eps, so no sample has a tiny one.
+  return {{{x({5, 7}, 1001), gamma(7, 1002)}, {{"eps", 0.2}}, "gamma"},
+          {{x({3, 65}, 1003), gamma(65, 1004)}, {{"eps", 0.1}}, "65 features, another eps"},
+          {{x({2, 3, 33}, 1005)}, {{"eps", 0.3}}, "no gamma"},
+          {{scattered(x({4, 9}, 1006)), scattered(gamma(9, 1007))}, {{"eps", 0.5}}, "strided views"},
+          {{x({4, 1}, 1008), gamma(1, 1009)}, {{"eps", 1.0}}, "one feature"},
+          {{x({0, 5}, 1010), gamma(5, 1011)}, {}, "no rows"},
+          {{x({3, 0}, 1012), gamma(0, 1013)}, {}, "no features"}};
+}
+
+std::vector<Refusal> refuses() {
+  const Tensor x = Tensor::ones({4, 3});
+  return {{{x, Tensor::ones({4})}, {}, "rms_norm: gamma must be [3], it is [4]"},
+          {{Tensor::ones({})}, {}, "at least 1 axes"},
+          {{Tensor::ones({4, 3}, DType::i64)}, {}, "must be f32 or f64"},
+          {{x, Tensor::ones({3}, DType::f64)}, {}, "different types"},
+          {{x}, {{"eps", -1.0}}, "eps must not be negative"}};
+}
+
+std::vector<Symmetry> symmetries(const Sample& sample) {
+  std::vector<Symmetry> all;
+  const Shape& shape = sample.in[0].shape();
+  for (int axis = 0; axis + 1 < shape.rank(); ++axis)
+    if (shape[axis] >= 2) all.push_back({fmt::format("rows, axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
+  if (shape[-1] >= 2) all.push_back({"columns", {in_leg(0, -1), in_leg(1, -1), out_leg(0, -1)}});
+  return all;
+}
+
+// --- backward: dx = r (gh - xh mean(gh xh)), dgamma = sum over rows of g xh, with xh = x r, gh = g gamma ---
+
+std::vector<TensorSpec> backward_infer(const OpArgs& args) {
+  check_all_floating(args);
+  check_rank_at_least(args, 0, 1);
+  const Shape& shape = args.in[0].shape();
+  if (args.given(1)) check_shape(args, 1, {shape[-1]});
+  check_shape(args, 2, shape);
+  check_eps(args);
+  const DType dtype = args.in[0].dtype();
+  return {{shape, dtype}, {Shape{args.attrs.flag("parameters") ? shape[-1] : 0}, dtype}};
+}
+
+template <class T> void backward_as(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]), g = packed(args.in[2]);
+  const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
+  const bool parameters = args.attrs.flag("parameters");
+  if (x.numel() == 0) {
+    for (Tensor& t : out) t.fill(0.0);
+    return;
+  }
+  const std::int64_t n = x.shape()[-1], rows = x.numel() / n;
+  // At most 64 chunks, so that the partial sums of dgamma stay small beside x.
+  const std::int64_t grain =
+      std::max(parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T))), (rows + 63) / 64);
+  const std::int64_t chunks = parallel::chunks(rows, grain);
+  const auto scratch = parameters ? allocator::allocate(static_cast<std::size_t>(chunks * n) * sizeof(T)) : nullptr;
+  T* const partial = reinterpret_cast<T*>(scratch.get());
+  const T *from = x.data<T>(), *cotangent = g.data<T>();
+  T* const to = out[0].mutable_data<T>("rms_norm_backward");
+  const auto eps = static_cast<T>(args.attrs.real("eps"));
+  parallel::for_each(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    T* const sums = parameters ? partial + begin / grain * n : nullptr;
+    if (sums != nullptr) std::fill_n(sums, n, T{0});
+    rms_norm_kernels::run(rms_norm_kernels::Backward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
+                                                        cotangent + begin * n, to + begin * n, sums, end - begin, n,
+                                                        eps});
+  });
+  if (!parameters) return;
+  T* const dgamma = out[1].mutable_data<T>("rms_norm_backward");
+  std::copy_n(partial, n, dgamma);
+  for (std::int64_t c = 1; c < chunks; ++c)
+    for (std::int64_t j = 0; j < n; ++j) dgamma[j] += partial[c * n + j];
+}
+
+void backward(const OpArgs& args, std::span<Tensor> out) {
+  visit_floating(out[0].dtype(), [&]<class T>() { backward_as<T>(args, out); });
+}
+
+// With J u = r (u - xh mean(u xh)), the symmetric Jacobian of x r, and cotangents a of dx, b of dgamma:
+//   gbar = gamma J a + b xh,   gammabar = sum over rows of g J a,
+//   xbar = J (b g) - r^2 (xh (mean(a gh) - 3 p q) + a q + gh p)   with   p = mean(a xh), q = mean(gh xh)
+Gradients backward_rule(const VjpArgs& args) {
+  const Tensor &x = args.in[0], &g = args.in[2], &a = args.grad[0];
+  const Tensor gamma = args.given(1) ? args.in[1] : Tensor{};
+  const double eps = args.attrs.real("eps");
+  const Tensor b = args.attrs.flag("parameters") ? args.grad[1] : Tensor{};
+  const auto jacobian = [&](const Tensor& u) { return backward_call(x, {}, u, eps, false)[0]; };
+  const auto row_mean = [](const Tensor& u) { return mean(u, {-1}, true); };
+  const Tensor ja = a.defined() && (args.wants(1) || args.wants(2)) ? jacobian(a) : Tensor{};
+  const Tensor xh = rms_norm(x, {}, eps);
+  Gradients gradients(3);
+  if (args.wants(0)) {
+    if (b.defined()) gradients[0] = jacobian(b * g);
+    if (a.defined()) {
+      const Tensor gh = gamma.defined() ? g * gamma : g;
+      const Tensor r = rsqrt(row_mean(x * x) + eps);
+      const Tensor p = row_mean(a * xh), q = row_mean(gh * xh);
+      add_term(gradients[0], -(r * r * (xh * (row_mean(a * gh) - 3.0 * p * q) + a * q + gh * p)));
+    }
+  }
+  if (args.wants(1) && ja.defined()) gradients[1] = sum_to(g * ja, {x.shape()[-1]});
+  if (args.wants(2)) {
+    if (ja.defined()) gradients[2] = gamma.defined() ? gamma * ja : ja;
+    if (b.defined()) add_term(gradients[2], b * xh);
+  }
+  return gradients;
+}
+
+std::vector<Tensor> backward_reference(const OpArgs& args) {
+  const std::int64_t n = args.in[0].shape()[-1];
+  const std::int64_t rows = n > 0 ? args.in[0].numel() / n : 0;
+  const bool parameters = args.attrs.flag("parameters");
+  Tensor dx = reference_output(args.in[0].shape());
+  Tensor dgamma = reference_output({parameters ? n : 0});
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double* x = values(args.in[0]) + row * n;
+    const double* g = values(args.in[2]) + row * n;
+    const auto gamma = [&](std::int64_t j) { return args.given(1) ? values(args.in[1])[j] : 1.0; };
+    const double r = reciprocal_rms(x, n, args.attrs.real("eps"));
+    double mean = 0;
+    for (std::int64_t j = 0; j < n; ++j) mean += g[j] * gamma(j) * x[j] * r / static_cast<double>(n);
+    for (std::int64_t j = 0; j < n; ++j) {
+      values(dx)[row * n + j] = r * (g[j] * gamma(j) - x[j] * r * mean);
+      if (parameters) values(dgamma)[j] += g[j] * x[j] * r;
+    }
+  }
+  return {dx, dgamma};
+}
+
+std::vector<Sample> backward_samples(DType dtype) {
+  std::vector<Sample> all;
+  for (Sample& sample : samples(dtype)) {
+    sample.in.resize(2);
+    sample.in.push_back(sample_normal(sample.in[0].shape(), dtype, 1020 + all.size()));
+    if (all.size() == 3) sample.in[2] = scattered(sample.in[2]);
+    all.push_back(std::move(sample));
+  }
+  all.push_back(all[0]);
+  all.back().attrs.set("parameters", false);
+  all.back().note = "dx alone";
+  return all;
+}
+
+std::vector<Refusal> backward_refuses() {
+  const Tensor x = Tensor::ones({4, 3});
+  return {{{x, {}, Tensor::ones({3, 4})}, {}, "rms_norm_backward: g must be [4, 3], it is [3, 4]"},
+          {{x, Tensor::ones({4}), x}, {}, "gamma must be [3], it is [4]"},
+          {{x, {}, x}, {{"eps", -1.0}}, "eps must not be negative"},
+          {{Tensor::ones({4, 3}, DType::i64), {}, x}, {}, "must be f32 or f64"}};
+}
+
+std::vector<Symmetry> backward_symmetries(const Sample& sample) {
+  std::vector<Symmetry> all;
+  const Shape& shape = sample.in[0].shape();
+  for (int axis = 0; axis + 1 < shape.rank(); ++axis)
+    if (shape[axis] >= 2)
+      all.push_back({fmt::format("rows, axis {}", axis), {in_leg(0, axis), in_leg(2, axis), out_leg(0, axis)}});
+  if (shape[-1] < 2) return all;
+  Symmetry columns{"columns", {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)}};
+  if (!sample.attrs.has("parameters")) columns.legs.push_back(out_leg(1, -1));
+  all.push_back(std::move(columns));
+  return all;
+}
+
+} // namespace
+
+constinit const OpDef rms_norm_op = row({
+    .name = "rms_norm",
+    .math = "y = x / sqrt(mean(x^2) + eps) * gamma over the last axis",
+    .inputs = {{"x"}, {"gamma", true}},
+    .attributes = {attr_real("eps", 1e-6, "added to the mean square")},
+    .infer = infer,
+    .cpu = forward,
+    .saves = saves::in(0) | saves::in(1),
+    .vjp = rule,
+    .reference = reference,
+    .samples = samples,
+    .refuses = refuses,
+    .symmetries = symmetries,
+    .work = elementwise_work<5>,
+});
+
+constinit const OpDef rms_norm_backward_op = row({
+    .name = "rms_norm_backward",
+    .math =
+        "dx = r (gh - xh mean(gh xh)), dgamma = sum_rows g xh; gh = g gamma, xh = x r, r = (mean(x^2) + eps)^(-1/2)",
+    .inputs = {{"x"}, {"gamma", true}, {"g"}},
+    .outputs = {"dx", "dgamma"},
+    .attributes = {attr_real("eps", 1e-6, "added to the mean square"),
+                   attr_bool("parameters", true, "give dgamma; otherwise it is empty")},
+    .infer = backward_infer,
+    .cpu = backward,
+    .saves = saves::in(0) | saves::in(1) | saves::in(2),
+    .vjp = backward_rule,
+    .reference = backward_reference,
+    .samples = backward_samples,
+    .refuses = backward_refuses,
+    .symmetries = backward_symmetries,
+    .work = elementwise_work<12>,
+});
+
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps) {
+  return call1(rms_norm_op, {x, gamma}, {{"eps", eps}});
+}
+
+} // namespace eg
