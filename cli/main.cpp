@@ -1,6 +1,8 @@
 // equigrad VERB: parse, call the library, print.
 
+#include "cli/arguments.h"
 #include "cli/verb.h"
+#include "cli/words.h"
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -16,8 +18,11 @@
 #include <fcntl.h>
 #include <memory>
 #include <new>
+#include <span>
+#include <string>
 #include <string_view>
 #include <unistd.h>
+#include <vector>
 
 namespace eg::cli {
 
@@ -37,27 +42,28 @@ void write_json(const CommonOptions& common, const nlohmann::json& result) {
 namespace {
 
 constexpr std::array verbs = {
-    Verb{"doctor", "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
-    Verb{"run", "the main job: doctor, the theorems, permuted training side by side, out/report.html", declare_run},
-    Verb{"verify", "check the theorem catalogue, each identity with its gate and negative control", declare_verify},
-    Verb{"train", "train a model, plain or permuted", declare_train},
-    Verb{"keygen", "make a secret key for permuted training", declare_keygen},
-    Verb{"bench", "measure training steps, matrix products, operations", declare_bench},
+    Verb{"doctor", "doctor", "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
+    Verb{"run", "run", "the main job: doctor, the theorems, permuted training side by side, out/report.html",
+         declare_run},
+    Verb{"verify", "verify", "check the theorem catalogue, each identity with its gate and negative control",
+         declare_verify},
+    Verb{"train", "train vit", "train a model, plain or permuted", declare_train},
+    Verb{"keygen", "keygen", "make a secret key for permuted training", declare_keygen},
+    Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench},
 };
 
 /// One line for people on stderr, whatever the message held.
 int complain(std::string_view message, int code) {
-  std::string line(message);
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::fputs(fmt::format("equigrad: {}\n", line).c_str(), stderr); // a closed stderr must not change the exit code
+  // What a closed stderr returns must not change the exit code.
+  std::fputs(fmt::format("equigrad: {}\n", printable(message)).c_str(), stderr);
   return code;
 }
 
 void add_common(CLI::App& verb, CommonOptions& common) {
-  verb.add_option("--json", common.json, "Write the result as JSON to this file, or - for stdout");
+  verb.add_option("--json", common.json, "Write the result as JSON to this file, or - for stdout")->type_name("FILE");
   verb.add_option("--threads", common.threads, "Threads to use (default: what the machine and its quota give)")
-      ->check(CLI::Range(0, 1024));
+      ->check(whole_number(0, 1024))
+      ->type_name("N");
   verb.add_option("--seed", common.seed, "Seed of everything that is drawn at random (default 0; verify: 1)")
       ->check(CLI::Validator(
           [](const std::string& text) {
@@ -66,7 +72,8 @@ void add_common(CLI::App& verb, CommonOptions& common) {
             const bool whole = error == std::errc() && end == text.data() + text.size();
             return whole ? std::string() : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
           },
-          "SEED"));
+          ""))
+      ->type_name("N");
   verb.add_flag("--quiet", common.quiet, "Print nothing but errors");
 }
 
@@ -90,33 +97,89 @@ int finished(int code) {
   return code == done || code == check_failed ? complain("standard output: cannot be written", bad_input) : code;
 }
 
-int parse_and_run(int argc, char** argv) {
-  CLI::App app("Deep learning that commutes with permutations.", "equigrad");
-  app.set_version_flag("--version", "equigrad " EQUIGRAD_VERSION);
-  app.require_subcommand(1);
+/// The verbs with their options, and what each will do.
+struct Program {
   CommonOptions common;
-  std::array<Job, verbs.size()> jobs;
+  CLI::App app{"Deep learning that commutes with permutations.", "equigrad"};
   std::array<CLI::App*, verbs.size()> apps{};
-  for (std::size_t i = 0; i < verbs.size(); ++i) {
-    apps[i] = app.add_subcommand(verbs[i].name, verbs[i].about);
-    add_common(*apps[i], common);
-    jobs[i] = verbs[i].declare(*apps[i], common);
+  std::array<Job, verbs.size()> jobs;
+
+  Program() {
+    app.set_version_flag("--version", "equigrad " EQUIGRAD_VERSION, "Print the version and exit");
+    app.set_help_flag("-h,--help", "Print this help and exit");
+    app.require_subcommand(1);
+    app.footer("Each verb has its own help: equigrad VERB --help, or equigrad help VERB.\n"
+               "Exit codes: 0 done, 1 a check failed, 2 wrong usage or bad input, 130 interrupted.");
+    for (std::size_t i = 0; i < verbs.size(); ++i) {
+      apps[i] = app.add_subcommand(verbs[i].name, verbs[i].about);
+      add_common(*apps[i], common);
+      jobs[i] = verbs[i].declare(*apps[i], common);
+    }
   }
-  if (argc > 1 && argv[1][0] != '-' && std::none_of(verbs.begin(), verbs.end(), [&](const Verb& verb) {
-        return std::string_view(argv[1]) == verb.name;
-      }))
-    return complain(fmt::format("there is no verb '{}'; there are {}", argv[1], verb_names()), bad_input);
+  Program(const Program&) = delete; // the jobs refer to `common`
+  Program& operator=(const Program&) = delete;
+};
+
+/// Place in `verbs`. Throws UsageError with the nearest verb when there is none of that name.
+std::size_t verb_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < verbs.size(); ++i) {
+    if (name == verbs[i].name) return i;
+    names.emplace_back(verbs[i].name);
+  }
+  const std::string hint = did_you_mean(name, names);
+  throw UsageError(fmt::format("there is no verb '{}'{} there are {}", name, hint.empty() ? ";" : hint, verb_names()));
+}
+
+int print_help(const CLI::App& of) {
+  std::fputs(of.help(of.get_parent() == nullptr ? "" : of.get_parent()->get_name()).c_str(), stdout);
+  return done;
+}
+
+/// equigrad help [VERB ...]
+int help(const Program& program, const std::vector<std::string>& words) {
+  return words.size() < 2 ? print_help(program.app) : print_help(*program.apps[verb_named(words[1])]);
+}
+
+/// What stands before any verb.
+int without_verb(const Program& program, const std::vector<std::string>& words) {
+  if (words.empty()) throw UsageError(fmt::format("no verb was given; there are {}", verb_names()));
+  if (words[0] == "--help" || words[0] == "-h") return print_help(program.app);
+  if (words[0] == "--version") {
+    fmt::print("equigrad {}\n", EQUIGRAD_VERSION);
+    return done;
+  }
+  const std::vector<std::string> known = {"--help", "--version"};
+  throw UsageError(fmt::format("'{}' stands before any verb{}", words[0], did_you_mean(words[0], known)));
+}
+
+int run_verb(Program& program, std::size_t i, const std::vector<std::string>& words) {
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help_or_version) {
-    return app.exit(help_or_version);
-  } catch (const CLI::ParseError& error) {
+    check_arguments(*program.apps[i], std::span(words).subspan(1));
+    try {
+      program.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    } catch (const CLI::Success&) {
+      return print_help(*program.apps[i]);
+    } catch (const CLI::ParseError& error) {
+      throw UsageError(error.what());
+    }
+    parallel::set_threads(program.common.threads);
+    return program.jobs[i]();
+  } catch (const UsageError& error) {
+    return complain(fmt::format("{} (see equigrad {} --help)", error.what(), verbs[i].help), bad_input);
+  }
+}
+
+int parse_and_run(const std::vector<std::string>& words) {
+  Program program;
+  try {
+    if (words.empty() || words[0].starts_with('-')) return without_verb(program, words);
+    if (words[0] == "help") return help(program, words);
+    const std::size_t verb = verb_named(words[0]);
+    return run_verb(program, verb, words);
+  } catch (const UsageError& error) {
     return complain(fmt::format("{} (see equigrad --help)", error.what()), bad_input);
   }
-  parallel::set_threads(common.threads);
-  for (std::size_t i = 0; i < verbs.size(); ++i)
-    if (apps[i]->parsed()) return jobs[i]();
-  return complain("no verb was given (see equigrad --help)", bad_input);
 }
 
 } // namespace
@@ -126,7 +189,7 @@ int main(int argc, char** argv) {
   using namespace eg::cli;
   reserve_standard_streams();
   try {
-    return finished(parse_and_run(argc, argv));
+    return finished(parse_and_run({argv + std::min(argc, 1), argv + argc}));
   } catch (const eg::Interrupted& error) {
     return complain(error.what(), interrupted);
   } catch (const eg::Error& error) {

@@ -10,31 +10,52 @@
 namespace eg::cli {
 namespace {
 
-std::size_t terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 std::string bar(double fraction) {
   constexpr int cells = 24;
   const int full = std::clamp(static_cast<int>(std::lround(fraction * cells)), 0, cells);
-  return std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(cells - full), '.');
+  return fmt::format("[{}{}]", std::string(static_cast<std::size_t>(full), '#'),
+                     std::string(static_cast<std::size_t>(cells - full), '.'));
 }
 
 } // namespace
 
+std::size_t terminal_width(int descriptor, std::size_t otherwise) {
+  winsize size{};
+  return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
+}
+
+std::string fit(std::vector<ProgressField> fields, std::size_t width) {
+  const auto line = [&] {
+    std::string text;
+    for (const ProgressField& field : fields) text += (text.empty() ? "" : "  ") + field.text;
+    return text;
+  };
+  std::string text = line();
+  while (text.size() > width) {
+    // Of equal ranks the last one goes.
+    const auto last =
+        std::max_element(fields.rbegin(), fields.rend(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    fields.erase(std::next(last).base());
+    text = line();
+  }
+  return text;
+}
+
 Progress::Progress(bool wanted) : drawing_(wanted && isatty(STDERR_FILENO) == 1) {}
 
-void Progress::show(double done, double total, const std::string& text) {
+void Progress::show(double done, double total, const std::vector<ProgressField>& fields) {
   const Clock::time_point now = Clock::now();
   if (!drawing_ || (drawn_ && now - last_ < std::chrono::milliseconds(100) && done < total)) return;
   last_ = now;
   const double fraction = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0.0;
   const double spent = std::chrono::duration<double>(now - start_).count();
   const std::string left = fraction > 0 ? clock_time(spent / fraction * (1 - fraction)) : "?";
-  std::string line = fmt::format("[{}] {:3.0f} %  {} left  {}", bar(fraction), 100 * fraction, left, text);
-  if (const std::size_t width = terminal_width(); line.size() >= width) line.resize(width - 1);
-  std::fputs(fmt::format("\r\x1b[K{}", line).c_str(), stderr);
+  std::vector<ProgressField> all = {
+      {bar(fraction), 9}, {fmt::format("{:3.0f} %", 100 * fraction), 0}, {left + " left", 2}};
+  all.insert(all.end(), fields.begin(), fields.end());
+  // A line as wide as the terminal would wrap on some.
+  const std::size_t width = terminal_width(STDERR_FILENO, 80) - 1;
+  std::fputs(fmt::format("\r\x1b[K{}", fit(std::move(all), width)).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }

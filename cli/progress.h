@@ -3,8 +3,18 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace eg::cli {
+
+/// A part of the line that is shown whole or not at all.
+struct ProgressField {
+  std::string text;
+  int rank = 0; ///< where there is no room for all, the highest rank goes first
+};
+
+/// The fields in their order, two spaces apart, without those that have no room in `width` columns.
+std::string fit(std::vector<ProgressField> fields, std::size_t width);
 
 class Progress {
 public:
@@ -14,8 +24,9 @@ public:
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows `text` behind a bar of done/total and the time that is left, at most ten times a second.
-  void show(double done, double total, const std::string& text);
+  /// Shows a bar of done/total, the time that is left and `fields`, at most ten times a second. The bar gives way first
+  /// on a narrow terminal, the percentage last; ranks between 1 and 8 are the caller's.
+  void show(double done, double total, const std::vector<ProgressField>& fields);
   /// Removes the line, so that something else can be printed.
   void clear();
 
@@ -26,6 +37,9 @@ private:
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_{};
 };
+
+/// Columns of the terminal behind a file descriptor; `otherwise` when it is none or does not say.
+std::size_t terminal_width(int descriptor, std::size_t otherwise);
 
 /// "1:02:03" or "2:03".
 std::string clock_time(double seconds);

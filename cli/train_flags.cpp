@@ -1,5 +1,7 @@
 #include "cli/train_flags.h"
 
+#include "cli/verb.h"
+
 #include "core/error.h"
 #include "permute/training.h"
 
@@ -71,7 +73,7 @@ template <class T> T parse(const std::string& flag, const std::string& text, con
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    throw ValueError(fmt::format("{}: '{}' is not {}", flag, text, kind));
+    throw UsageError(fmt::format("{}: '{}' is not {}", flag, text, kind));
   return value;
 }
 
@@ -79,7 +81,7 @@ nlohmann::json typed(const std::string& flag, const std::string& text, const nlo
   if (model.is_boolean()) {
     if (text == "true" || text == "1") return true;
     if (text == "false" || text == "0") return false;
-    throw ValueError(fmt::format("{}: '{}' is neither true nor false", flag, text));
+    throw UsageError(fmt::format("{}: '{}' is neither true nor false", flag, text));
   }
   if (model.is_number_integer()) return parse<std::int64_t>(flag, text, "a whole number");
   if (model.is_number()) return parse<double>(flag, text, "a number");
@@ -95,9 +97,14 @@ TrainFlags::TrainFlags(CLI::App& app) : app_(app) {
     const auto meaning = meanings().find(key);
     std::string about = meaning != meanings().end() ? meaning->second : "";
     std::string& slot = values_[key];
-    CLI::Option* option = value.is_boolean() ? app.add_flag(flag_of(key) + "{true}", slot, about)
-                                             : app.add_option(flag_of(key), slot, about);
-    if (!value.is_boolean()) option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
+    if (value.is_boolean()) {
+      app.add_flag(flag_of(key), slot,
+                   about + (value.get<bool>() ? fmt::format(" ({}=false: off)", flag_of(key)) : ""));
+      continue;
+    }
+    CLI::Option* option = app.add_option(flag_of(key), slot, about);
+    option->type_name(value.is_number_integer() ? "N" : value.is_number() ? "X" : "TEXT");
+    option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
   }
 }
 
@@ -107,6 +114,67 @@ nlohmann::json TrainFlags::given() const {
   for (const auto& [key, text] : values_)
     if (app_.count(flag_of(key)) > 0) found[key] = typed(flag_of(key), text, nlohmann::json(defaults.at(key)));
   return found;
+}
+
+void TrainFlags::apply(permute::TrainOptions& options) const {
+  const nlohmann::json found = given();
+  // The one that is given replaces the other one of a config or of the run that goes on.
+  if (found.contains("steps") && !found.contains("epochs")) options.epochs = 0;
+  if (found.contains("epochs") && !found.contains("steps")) options.steps = 0;
+  for (const auto& [key, value] : found.items()) try {
+      permute::apply_options(options, {{key, value}}, flag_of(key));
+    } catch (const ValueError& error) {
+      // "--permute: permute: 'x' is ...": the flag says it already
+      std::string what = error.what();
+      const std::size_t begin = flag_of(key).size() + 2;
+      const std::size_t colon = what.find(": ", begin);
+      if (colon < what.find('\'', begin)) what.erase(begin, colon + 2 - begin);
+      throw UsageError(what);
+    }
+  try {
+    permute::check(options);
+  } catch (const ValueError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+namespace {
+
+bool has_image_size_of_its_own(const std::string& data) {
+  return data == "cifar10" || data == "cifar10-jpeg" || data == "cifar10-records" || data == "mnist" ||
+         data == "fashion-mnist";
+}
+
+/// Why a flag that was given would change nothing; "" when it does its work.
+std::string idle_reason(const std::string& key, const permute::TrainOptions& o, bool resumed_in_place) {
+  std::vector<permute::TrainMode> modes = o.variants;
+  if (modes.empty()) modes = {o.permute};
+  const bool columns = std::any_of(modes.begin(), modes.end(), permute::permutes_columns);
+  const bool compared = o.twin || o.variants.size() > 1;
+  if (key == "size" && has_image_size_of_its_own(o.data))
+    return fmt::format("the images of {} have a size of their own; it is for image folders and shapes", o.data);
+  if (key == "data_dir" && o.data == "shapes") return "shapes are generated";
+  if (key == "data_dir" && !has_image_size_of_its_own(o.data)) return fmt::format("--data names the folder {}", o.data);
+  if (key == "key_form" && !columns) return "no columns are permuted (--permute columns or both)";
+  if ((key == "permute" || key == "twin") && !o.variants.empty()) return "the options of the run list its variants";
+  if (key == "drift_every" && !compared) return "there is no twin to drift from (--twin)";
+  if (key == "eps" && o.optimizer != "adam" && o.optimizer != "adamw")
+    return fmt::format("{} has no epsilon; adam and adamw have", o.optimizer);
+  if (key == "final_fraction" && o.schedule == optim::Schedule::Kind::constant)
+    return "a constant schedule does not fall";
+  if (key == "overwrite" && resumed_in_place) return "--resume goes on in the run's own folder";
+  return {};
+}
+
+} // namespace
+
+void refuse_idle_flags(const nlohmann::json& given, const permute::TrainOptions& options) {
+  const bool in_place = given.contains("resume") && !given.contains("out");
+  for (const auto& [key, value] : given.items()) {
+    if (value == false) continue; // --twin=false asks for nothing
+    const std::string reason = idle_reason(key, options, in_place);
+    if (!reason.empty()) throw UsageError(fmt::format("{} has no effect: {}", flag_of(key), reason));
+  }
 }
 
 } // namespace eg::cli

@@ -1,6 +1,8 @@
 #pragma once
 // One verb of the program: a file verb_NAME.cpp that declares its options and says what runs.
 
+#include "core/error.h"
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
 
@@ -24,6 +26,12 @@ struct CommonOptions {
   bool talks() const { return !quiet && json != "-"; }
 };
 
+/// A mistake on the command line: what is said ends with where to read about the verb.
+class UsageError : public ValueError {
+public:
+  using ValueError::ValueError;
+};
+
 /// What a verb's options leave to be done; returns an ExitCode. Library errors may pass through it.
 using Job = std::function<int()>;
 
@@ -33,6 +41,7 @@ using Declare = Job (*)(CLI::App& app, const CommonOptions& common);
 /// A line of the table of verbs.
 struct Verb {
   const char* name;
+  const char* help; ///< what `equigrad ... --help` must be asked with
   const char* about;
   Declare declare;
 };

@@ -1,3 +1,4 @@
+#include "cli/arguments.h"
 #include "cli/bench/bench.h"
 #include "cli/verb.h"
 
@@ -14,20 +15,25 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
   auto request = std::make_shared<Request>();
   app.add_option("what", request->what, "step: training steps of models; gemm: matrix products; ops: every operation")
       ->required()
-      ->check(CLI::IsMember({"step", "gemm", "ops"}));
-  app.add_option("--case", request->options.name, "One case only (default: all)");
-  app.add_option("--batch", request->options.batch, "Batch size of a step (default: the case's own)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  app.add_option("--dtype", request->dtype, "f32 or f64")->check(CLI::IsMember({"f32", "f64"}))->capture_default_str();
+      ->type_name("WHAT")
+      ->check(one_of({"step", "gemm", "ops"}));
+  app.add_option("--case", request->options.name, "One case only (default: all)")->type_name("NAME");
+  app.add_option("--batch", request->options.batch, "bench step: images a step (default: the case's own)")
+      ->check(whole_number(1, std::int64_t{1} << 20))
+      ->type_name("N");
+  app.add_option("--dtype", request->dtype, "f32 or f64")
+      ->check(one_of({"f32", "f64"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
   app.add_option("--seconds", request->options.seconds, "Time for each case, after warm-up")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            return text.find_first_of("nN") == std::string::npos ? std::string() : text + " is not a time";
-          },
-          ""))
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(number(0.01, 3600.0))
+      ->type_name("X")
       ->capture_default_str();
   return [request, &common] {
+    if (request->what != "step" && request->options.batch != 0)
+      throw UsageError(fmt::format("--batch has no effect on bench {}, whose cases have sizes of their own; only bench "
+                                   "step has batches",
+                                   request->what));
     request->options.dtype = dtype_named(request->dtype);
     request->options.seed = common.seed;
     bench::Output output(common.json, common.talks());

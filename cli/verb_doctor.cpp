@@ -15,6 +15,20 @@
 namespace eg::cli {
 namespace {
 
+#ifdef NDEBUG
+constexpr const char* checks = "assertions off";
+#else
+constexpr const char* checks = "assertions on";
+#endif
+
+std::string compiler() {
+#ifdef __clang__
+  return fmt::format("Clang {}.{}.{}, {}", __clang_major__, __clang_minor__, __clang_patchlevel__, checks);
+#else
+  return fmt::format("GCC {}.{}.{}, {}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__, checks);
+#endif
+}
+
 nlohmann::json findings() {
   return {{"version", EQUIGRAD_VERSION},
           {"threads", parallel::threads()},
@@ -22,6 +36,8 @@ nlohmann::json findings() {
           {"pool", parallel::backend()},
           {"blas", blas::description()},
           {"simd", simd::target()},
+          {"allocator", "caching"},
+          {"compiler", compiler()},
           {"memory_limit_bytes", allocator::limit()},
           {"operations", registry().size()},
           {"cuda", nullptr},
@@ -35,9 +51,12 @@ std::vector<std::pair<std::string, std::string>> doctor_lines() {
           {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
           {"BLAS", blas::description()},
           {"SIMD", simd::target()},
-          {"memory", fmt::format("limit {:.1f} GiB", static_cast<double>(allocator::limit()) / 1073741824.0)},
+          {"memory", fmt::format("at most {:.1f} GiB, the least of machine and cgroup; freed blocks are kept, {}-byte "
+                                 "aligned",
+                                 static_cast<double>(allocator::limit()) / 1073741824.0, allocator::alignment)},
+          {"compiler", compiler()},
           {"operations", std::to_string(registry().size())},
-          {"CUDA", "not built"},
+          {"CUDA", "not built: this version computes on processors alone"},
           {"modules", "none"}};
 }
 

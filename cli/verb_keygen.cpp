@@ -13,9 +13,11 @@ namespace eg::cli {
 Job declare_keygen(CLI::App& app, const CommonOptions& common) {
   auto out = std::make_shared<std::string>();
   app.add_option("--out", *out, "Key file to write, for its owner alone; an existing file is never overwritten")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   return [out, &common, &app]() -> int {
-    if (app.count("--seed") > 0) throw ValueError("keygen: --seed: a secret key comes from the system's random source");
+    if (app.count("--seed") > 0)
+      throw UsageError("--seed has no effect on keygen: a secret key comes from the system's random source");
     const permute::SecretKey key = permute::SecretKey::generate();
     key.save(*out);
     if (common.talks()) fmt::print("{}: key {}\n", *out, key.fingerprint());

@@ -1,5 +1,6 @@
 // The main job: what the program runs on, the theorems, a ViT trained plain and permuted side by side, and a report.
 
+#include "cli/arguments.h"
 #include "cli/doctor.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
@@ -106,8 +107,9 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
     const permute::VariantValues& first = r.variants.front();
     const permute::VariantValues& last = r.variants.back();
     progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()),
-                  fmt::format("step {}/{}  loss plain {:.4f}, permuted {:.4f}", r.step, trainer.total_steps(),
-                              first.loss, last.loss));
+                  {{fmt::format("step {}/{}", r.step, trainer.total_steps()), 1},
+                   {fmt::format("loss plain {:.4f}", first.loss), 3},
+                   {fmt::format("loss permuted {:.4f}", last.loss), 4}});
   };
   told.test = [&](const TrainRecord& r) {
     story.test = r;
@@ -117,7 +119,8 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
   try {
     result = trainer.run(told, &stop);
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(), trainer.options().out));
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(),
+                                  data::shell_word(trainer.options().out)));
   }
   story.test.variants = result.test;
   story.test.step = result.steps;
@@ -148,10 +151,15 @@ Job declare_run(CLI::App& app, const CommonOptions& common) {
     std::int64_t steps = 150;
   };
   auto request = std::make_shared<Request>();
-  app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)");
+  app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
+      ->type_name("FOLDER");
   app.add_option("--out", request->out, "Folder for report.html and the training run (OUT/run, overwritten)")
+      ->type_name("FOLDER")
       ->capture_default_str();
-  app.add_option("--steps", request->steps, "Training steps")->check(CLI::Range(1, 100000))->capture_default_str();
+  app.add_option("--steps", request->steps, "Training steps")
+      ->check(whole_number(1, 100000))
+      ->type_name("N")
+      ->capture_default_str();
   return [request, &common]() -> int {
     permute::report::RunStory story;
     TrainOptions options =

@@ -1,8 +1,10 @@
+#include "cli/arguments.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/train_flags.h"
 #include "cli/verb.h"
 
+#include "data/bytes.h"
 #include "data/json.h"
 #include "permute/checkpoint.h"
 #include "permute/training.h"
@@ -31,11 +33,29 @@ std::string values_text(const TrainRecord& record) {
   return text;
 }
 
+/// Of every variant the loss, the drift that was measured last and the accuracy; the main variant's stay longest.
+std::vector<ProgressField> progress_fields(const TrainRecord& record, std::int64_t total,
+                                           const std::vector<double>& drift) {
+  std::vector<ProgressField> fields = {{fmt::format("step {}/{}", record.step, total), 1}};
+  for (std::size_t i = 0; i < record.variants.size(); ++i) {
+    const permute::VariantValues& v = record.variants[i];
+    const bool main = i + 1 == record.variants.size();
+    const std::string name = record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "";
+    fields.push_back({fmt::format("{}loss {:.4f}", name, v.loss), main ? 3 : 5});
+    if (!std::isnan(drift[i])) fields.push_back({fmt::format("{}drift {:.1e}", name, drift[i]), main ? 4 : 6});
+    fields.push_back({fmt::format("{}accuracy {:.2f} %", name, 100 * v.accuracy), main ? 7 : 8});
+  }
+  fields.push_back({fmt::format("{:.0f} images/s", record.images_per_s), 8});
+  return fields;
+}
+
 permute::TrainCallbacks callbacks(Progress& progress, std::int64_t total, bool talks) {
   permute::TrainCallbacks told;
-  told.step = [&progress, total](const TrainRecord& r) {
-    progress.show(static_cast<double>(r.step), static_cast<double>(total),
-                  fmt::format("step {}/{}{}  {:.0f} images/s", r.step, total, values_text(r), r.images_per_s));
+  told.step = [&progress, total, drift = std::vector<double>()](const TrainRecord& r) mutable {
+    drift.resize(r.variants.size(), permute::not_measured);
+    for (std::size_t i = 0; i < drift.size(); ++i)
+      if (!std::isnan(r.variants[i].drift)) drift[i] = r.variants[i].drift;
+    progress.show(static_cast<double>(r.step), static_cast<double>(total), progress_fields(r, total, drift));
   };
   told.test = [&progress, talks](const TrainRecord& r) {
     progress.clear();
@@ -94,7 +114,8 @@ int train(const TrainOptions& options, const CommonOptions& common) {
                  trainer.options().out);
     write_json(common, result_json(result));
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(), trainer.options().out));
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(),
+                                  data::shell_word(trainer.options().out)));
   }
   return done;
 }
@@ -105,15 +126,18 @@ Job declare_train(CLI::App& app, const CommonOptions& common) {
   auto model = std::make_shared<std::string>();
   auto config = std::make_shared<std::string>();
   auto flags = std::make_shared<TrainFlags>(app);
-  app.add_option("model", *model, "What to train: vit")->required()->check(CLI::IsMember({"vit"}));
-  app.add_option("--config", *config, "JSON file with options named as the flags ('_' for '-'); flags override it");
+  app.add_option("model", *model, "What to train: vit")->required()->check(one_of({"vit"}))->type_name("MODEL");
+  app.add_option("--config", *config, "JSON file with options named as the flags ('_' for '-'); flags override it")
+      ->type_name("FILE");
   return [model, config, flags, &common, &app]() -> int {
     nlohmann::json given = flags->given();
     if (app.count("--seed") > 0) given["seed"] = common.seed;
     TrainOptions options;
     if (given.contains("resume")) options = permute::options_of_run(given["resume"].get<std::string>());
     if (!config->empty()) permute::apply_options(options, data::read_json(*config), *config);
-    permute::apply_options(options, given, "command line");
+    flags->apply(options);
+    if (app.count("--seed") > 0) options.seed = common.seed;
+    refuse_idle_flags(given, options);
     if (options.out.empty()) options.out = options.overwrite ? "out/vit" : free_run_folder();
     return train(options, common);
   };

@@ -1,3 +1,4 @@
+#include "cli/arguments.h"
 #include "cli/verb.h"
 #include "cli/verify_job.h"
 
@@ -6,9 +7,29 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 
 namespace eg::cli {
+
+namespace {
+
+/// Throws UsageError for sizes out of range, a filter that fits nothing and steps where nothing is trained.
+void check_request(const permute::VerifyOptions& options, bool steps_given) {
+  try {
+    permute::check(options);
+  } catch (const ValueError& error) {
+    throw UsageError(error.what());
+  }
+  const std::vector<const permute::Identity*> meant = identities_meant(options.filter);
+  const bool trains = std::any_of(meant.begin(), meant.end(), [](const permute::Identity* identity) {
+    return identity->gate == permute::Gate::training;
+  });
+  if (steps_given && !trains)
+    throw UsageError(fmt::format("--steps has no effect: no identity that fits '{}' trains", options.filter));
+}
+
+} // namespace
 
 Job declare_verify(CLI::App& app, const CommonOptions& common) {
   struct Request {
@@ -18,19 +39,45 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
   };
   auto request = std::make_shared<Request>();
   permute::VerifyOptions& o = request->options;
-  app.add_option("--filter", o.filter, "Glob over ids (thm*, eq7?); see docs/theory.md")->capture_default_str();
-  app.add_option("--dtype", request->dtype, "f64, f32 or both")
-      ->check(CLI::IsMember({"f64", "f32", "both"}))
+  app.add_option(
+         "--filter", o.filter,
+         "Which rows: a pattern for the whole id, in which * stands for any characters and ? for one (eq45, thm*, "
+         "eq7?, *adam); eqN also finds the rows that hold equation N. In quotes, or the shell may expand it. The "
+         "ids are those of docs/theory.md")
+      ->type_name("GLOB")
       ->capture_default_str();
-  app.add_option("--tokens", o.tokens, "Rows of Z")->capture_default_str();
-  app.add_option("--dim", o.dim, "Columns of Z")->capture_default_str();
-  app.add_option("--heads", o.heads, "Attention heads")->capture_default_str();
-  app.add_option("--hidden", o.hidden, "Width of the MLP")->capture_default_str();
-  app.add_option("--layers", o.layers, "Encoder blocks of the models")->capture_default_str();
-  app.add_option("--batch", o.batch, "Samples, each with a P_R of its own")->capture_default_str();
-  app.add_option("--steps", o.steps, "Training steps of the twins")->capture_default_str();
-  app.add_option("--report", request->report, "Also write the results as one HTML file");
+  app.add_option("--dtype", request->dtype, "f64, f32 or both")
+      ->check(one_of({"f64", "f32", "both"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  app.add_option("--tokens", o.tokens, "Rows of Z")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--dim", o.dim, "Columns of Z")->check(whole_number(1, 4096))->type_name("N")->capture_default_str();
+  app.add_option("--heads", o.heads, "Attention heads")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--hidden", o.hidden, "Width of the MLP")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--layers", o.layers, "Encoder blocks of the models")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--batch", o.batch, "Samples, each with a P_R of its own")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--steps", o.steps, "Training steps of the twins")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--report", request->report, "Also write the results as one HTML file")->type_name("FILE");
   return [request, &common, &app]() -> int {
+    check_request(request->options, app.count("--steps") > 0);
     if (app.count("--seed") > 0) request->options.seed = common.seed;
     std::vector<DType> dtypes;
     if (request->dtype != "f32") dtypes.push_back(DType::f64);

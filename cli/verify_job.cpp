@@ -2,19 +2,51 @@
 
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/verb.h"
+#include "cli/words.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
+#include <limits>
+#include <unistd.h>
 
 namespace eg::cli {
+namespace {
+
+/// The beginning and the end of a text that is longer than `width`: titles differ at their ends.
+std::string shortened(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  const std::size_t head = (width - 3) / 3;
+  return text.substr(0, head) + "..." + text.substr(text.size() - (width - 3 - head));
+}
+
+} // namespace
+
+std::vector<const permute::Identity*> identities_meant(const std::string& filter) {
+  std::vector<const permute::Identity*> meant;
+  std::vector<std::string> ids;
+  for (const permute::Identity& identity : permute::catalogue()) {
+    ids.push_back(identity.id);
+    if (permute::matches(identity, filter)) meant.push_back(&identity);
+  }
+  if (!meant.empty()) return meant;
+  std::string word = filter;
+  std::erase_if(word, [](char c) { return c == '*' || c == '?'; });
+  std::vector<std::string> near = near_words(word, ids, 8);
+  for (const std::string& id : ids)
+    if (near.size() < 8 && !word.empty() && id.find(word) != std::string::npos &&
+        std::find(near.begin(), near.end(), id) == near.end())
+      near.push_back(id);
+  throw UsageError(fmt::format("verify: no identity fits the filter '{}'; {}", filter,
+                               near.empty() ? "the ids are those of docs/theory.md, and 'equigrad verify' lists them"
+                                            : fmt::format("ids near it: {}", fmt::join(near, ", "))));
+}
 
 std::vector<permute::VerifyResult> verify_all(permute::VerifyOptions options, const std::vector<DType>& dtypes,
                                               bool show_progress) {
   stop_flag();
-  const auto meant = static_cast<std::size_t>(
-      std::count_if(permute::catalogue().begin(), permute::catalogue().end(),
-                    [&](const permute::Identity& identity) { return permute::matches(identity, options.filter); }));
+  const std::size_t meant = identities_meant(options.filter).size();
   Progress progress(show_progress);
   std::vector<permute::VerifyResult> all;
   for (const DType dtype : dtypes) {
@@ -22,7 +54,7 @@ std::vector<permute::VerifyResult> verify_all(permute::VerifyOptions options, co
     permute::run_catalogue(options, [&](const permute::VerifyResult& result) {
       all.push_back(result);
       progress.show(static_cast<double>(all.size()), static_cast<double>(meant * dtypes.size()),
-                    fmt::format("{} {}", name_of(dtype), result.id));
+                    {{fmt::format("{} {}", name_of(dtype), result.id), 1}});
       throw_if_stopped();
     });
   }
@@ -30,12 +62,20 @@ std::vector<permute::VerifyResult> verify_all(permute::VerifyOptions options, co
 }
 
 void print_table(const std::vector<permute::VerifyResult>& results) {
-  fmt::print("{:<14} {:<5} {:<44} {:>9} {:>9} {:>9}  {}\n", "id", "type", "what", "error", "gate", "control", "");
+  std::size_t id = 2;
+  std::size_t title = 4;
   for (const permute::VerifyResult& r : results) {
-    std::string title = r.title;
-    if (title.size() > 44) title = title.substr(0, 41) + "...";
-    fmt::print("{:<14} {:<5} {:<44} {:>9.1e} {:>9.0e} {:>9.1e}  {}\n", r.id, name_of(r.dtype), title, r.error,
-               r.tolerance, r.control.error, r.pass ? "pass" : "FAIL " + r.detail);
+    id = std::max(id, r.id.size());
+    title = std::max(title, r.title.size());
+  }
+  constexpr std::size_t other_columns = 42;
+  const std::size_t width = terminal_width(STDOUT_FILENO, std::numeric_limits<std::size_t>::max());
+  title = std::clamp(width - std::min(width, id + other_columns), std::min<std::size_t>(title, 16), title);
+  fmt::print("{:<{}}  type  {:<{}}  {:>7}  {:>5}  {:>7}\n", "id", id, "what", title, "error", "gate", "control");
+  for (const permute::VerifyResult& r : results) {
+    fmt::print("{:<{}}  {:<4}  {:<{}}  {:>7.1e}  {:>5.0e}  {:>7.1e}  {}\n", r.id, id, name_of(r.dtype),
+               shortened(r.title, title), title, r.error, r.tolerance, r.control.error, r.pass ? "pass" : "FAIL");
+    if (!r.pass && !r.detail.empty()) fmt::print("  {}\n", r.detail);
   }
   const int failed = failures(results);
   fmt::print("{} of {} identities hold within their gates with controls that fail as they must.\n",

@@ -71,6 +71,15 @@ std::string join_path(std::string_view folder, std::string_view name) {
   return path;
 }
 
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+,=";
+  const std::string word = text.starts_with('-') ? "./" + text : text;
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
+  return quoted + "'";
+}
+
 Bytes read_file(const std::string& path, std::uint64_t limit) {
   // O_NONBLOCK: opening a pipe must not hang; regular files ignore it.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

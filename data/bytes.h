@@ -23,6 +23,9 @@ bool folder_exists(const std::string& path);
 /// Folder and name with one '/' between them; `name` alone when `folder` is empty.
 std::string join_path(std::string_view folder, std::string_view name);
 
+/// `text` as one word of a shell command: as it is when it is plain, in single quotes otherwise, with ./ before a '-'.
+std::string shell_word(const std::string& text);
+
 /// The whole file. Throws FileError when it is missing, not a regular file, unreadable or larger than `limit`.
 Bytes read_file(const std::string& path, std::uint64_t limit = default_byte_limit);
 

@@ -171,6 +171,7 @@ TrainRecord VitTrainer::test(const std::atomic<bool>* stop) {
   for (std::size_t i = 0; i < s.variants.size(); ++i) {
     record.variants[i].loss /= count;
     record.variants[i].accuracy = static_cast<double>(correct[i]) / count;
+    record.variants[i].drift = drift(i);
   }
   record.images_per_s = count / seconds_since(begin);
   return record;
@@ -249,7 +250,6 @@ TrainResult VitTrainer::run(const TrainCallbacks& callbacks, const std::atomic<b
   if (s.step > first || !s.saved) checkpoint();
   TrainRecord tested = test(stop);
   leave_if_stopped();
-  for (std::size_t i = 0; i < s.variants.size(); ++i) tested.variants[i].drift = drift(i);
   tell(callbacks.test, tested);
   if (folder)
     for (std::size_t i = 0; i < s.variants.size(); ++i)

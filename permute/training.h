@@ -155,7 +155,7 @@ public:
 
   /// One training step of every variant on the next batch.
   TrainRecord train_step();
-  /// Mean loss and accuracy of every variant over the test images, permuted as in training.
+  /// Mean loss and accuracy of every variant over the test images, permuted as in training, and its drift.
   TrainRecord test(const std::atomic<bool>* stop = nullptr);
   /// How far a variant's weights, mapped back, are from the plain variant's (weight_difference); not_measured without a
   /// plain variant.

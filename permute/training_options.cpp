@@ -101,6 +101,7 @@ struct Reader {
     const Json* value = find(key);
     if (value == nullptr) return;
     if (!value->is_string()) refuse(key, "a text");
+    if (value->get_ref<const std::string&>().find('\0') != std::string::npos) refuse(key, "a text without NUL");
     field = value->get<std::string>();
   }
   void operator()(const char* key, bool& field) {

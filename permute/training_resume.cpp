@@ -59,8 +59,9 @@ std::string require_free_folder(const TrainOptions& o) {
   const std::string what =
       fmt::format("{} already holds a run{}", o.out, steps.empty() ? "" : fmt::format(" (step {})", steps.back()));
   if (!o.overwrite)
-    throw ValueError(fmt::format("train: {}: give another --out{}, or --overwrite", what,
-                                 steps.empty() ? "" : fmt::format(", or --resume {} to go on", o.out)));
+    throw ValueError(
+        fmt::format("train: {}: give another --out{}, or --overwrite", what,
+                    steps.empty() ? "" : fmt::format(", or --resume {} to go on", data::shell_word(o.out))));
   return what + ", which is overwritten";
 }
 

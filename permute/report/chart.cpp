@@ -69,8 +69,20 @@ double tick_step(double span) {
   return 10 * power;
 }
 
+/// Whole decades around the values, so that at least two powers of ten are labelled.
+Range decades(const Range& range) {
+  const Range whole{std::floor(range.low), std::ceil(range.high)};
+  return whole.span() > 0 ? whole : Range{whole.low, whole.high + 1};
+}
+
+bool whole_numbers(const std::vector<std::vector<double>>& lists) {
+  for (const std::vector<double>& list : lists)
+    if (std::any_of(list.begin(), list.end(), [](double value) { return value != std::floor(value); })) return false;
+  return true;
+}
+
 std::vector<double> ticks(const Range& range, bool whole) {
-  const double step = whole ? std::max(1.0, std::ceil(range.span() / 6)) : tick_step(range.span());
+  const double step = whole ? std::max(1.0, std::ceil(tick_step(range.span()))) : tick_step(range.span());
   std::vector<double> values;
   for (double value = std::ceil(range.low / step) * step; value <= range.high + step * 1e-9; value += step)
     values.push_back(std::abs(value) < step * 1e-9 ? 0.0 : value);
@@ -79,13 +91,13 @@ std::vector<double> ticks(const Range& range, bool whole) {
 
 class Plot {
 public:
-  Plot(const Range& x, const Range& y) : x_(x), y_(y) {}
+  Plot(const Range& x, bool whole_x, const Range& y) : x_(x), y_(y), whole_x_(whole_x) {}
   double at_x(double value) const { return left + (value - x_.low) / x_.span() * (width - left - right); }
   double at_y(double value) const { return height - bottom - (value - y_.low) / y_.span() * (height - top - bottom); }
 
   std::string axes(const Chart& chart) const {
     std::string out;
-    for (const double value : ticks(x_, false))
+    for (const double value : ticks(x_, whole_x_))
       out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle">{:g}</text>)", at_x(value),
                          height - bottom + 18, value);
     for (const double value : ticks(y_, chart.log_y)) {
@@ -116,6 +128,7 @@ public:
 
 private:
   Range x_, y_;
+  bool whole_x_;
 };
 
 std::string legend(const Chart& chart) {
@@ -171,7 +184,11 @@ std::string svg(const Chart& chart) {
   const bool empty = std::all_of(xs.begin(), xs.end(), [](const auto& list) { return list.empty(); });
   if (empty)
     return out + fmt::format(R"(<text class="tick" x="{:g}" y="{:g}">no points</text></svg>)", left, height / 2);
-  const Plot plot(range_of(xs, 1e-9), range_of(ys, chart.log_y ? 1.0 : 1e-9));
+  const bool whole_x = whole_numbers(xs);
+  const Range y = range_of(ys, 0.0);
+  const double least_y = 0.01 * std::max(std::abs(y.low), std::abs(y.high)); // a level line, not its rounding
+  const Plot plot(range_of(xs, whole_x ? 2.0 : 1e-9), whole_x,
+                  chart.log_y ? decades(y) : range_of(ys, std::max(1e-9, least_y)));
   out += plot.axes(chart);
   for (std::size_t i = 0; i < lines.size(); ++i) out += plot.line(lines[i], chart.series[i], color_of(chart, i));
   return out + legend(chart) + "</svg>";

@@ -20,7 +20,7 @@ th, td { text-align: left; padding: .3rem .55rem; border-bottom: 1px solid var(-
 th { color: var(--soft); font-weight: 600; } tr:nth-child(even) td { background: var(--band); }
 tr.pass td:last-child { color: var(--good); font-weight: 600; } tr.fail td:last-child { color: var(--bad); font-weight: 700; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .85rem; }
-svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg { width: 100%; min-width: 560px; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg .title { font-size: 14px; font-weight: 600; } svg .grid { stroke: var(--line); } svg .axis { stroke: var(--soft); } svg .tick { fill: var(--soft); }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; } .row img { image-rendering: pixelated; border: 1px solid var(--line); max-width: 100%; height: auto; }
 )css";
@@ -41,14 +41,17 @@ void Page::paragraph(const std::string& text) { body_ += fmt::format("<p>{}</p>\
 
 void Page::table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows,
                  const std::vector<std::string>& marks) {
-  body_ += fmt::format("<div class=\"scroll\"><table><thead><tr>{}</tr></thead><tbody>\n", cells(header, "th"));
+  body_ += "<div class=\"scroll\"><table>";
+  if (!header.empty()) body_ += fmt::format("<thead><tr>{}</tr></thead>", cells(header, "th"));
+  body_ += "<tbody>\n";
   for (std::size_t i = 0; i < rows.size(); ++i)
     body_ += fmt::format("<tr class=\"{}\">{}</tr>\n", i < marks.size() ? marks[i] : "", cells(rows[i], "td"));
   body_ += "</tbody></table></div>\n";
 }
 
 void Page::chart(const Chart& chart, const std::string& caption) {
-  body_ += fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", svg(chart), escape(caption));
+  body_ += fmt::format("<figure><div class=\"scroll\">{}</div><figcaption>{}</figcaption></figure>\n", svg(chart),
+                       escape(caption));
 }
 
 void Page::figures(const std::vector<Figure>& figures, int width) {

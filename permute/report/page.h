@@ -16,7 +16,7 @@ public:
 
   void heading(const std::string& text);
   void paragraph(const std::string& text);
-  /// `marks[i]` (the list may be empty) colours row i: "pass" or "fail".
+  /// An empty `header` leaves the heading row out. `marks[i]` (the list may be empty) colours row i: "pass" or "fail".
   void table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows,
              const std::vector<std::string>& marks = {});
   void chart(const Chart& chart, const std::string& caption);

@@ -155,7 +155,7 @@ Page run_report(const RunStory& story, const VitTrainer& trainer) {
   page.heading("This machine");
   std::vector<std::vector<std::string>> machine;
   for (const auto& [what, value] : story.machine) machine.push_back({what, value});
-  page.table({"", ""}, machine);
+  page.table({}, machine);
   const TrainOptions& options = trainer.options();
   page.heading("Permuted training (Algorithm 1)");
   page.paragraph(

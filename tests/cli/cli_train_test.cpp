@@ -122,6 +122,53 @@ TEST_CASE("Ctrl-C during the main job's training leaves a checkpoint and says ho
   CHECK(resumed.wait_until([&] { return read_text(run + "/metrics.jsonl").size() > before; }));
 }
 
+TEST_CASE("hints quote a folder whose name a shell would split") {
+  const TemporaryFolder folder;
+  const std::string run = "my run/it's";
+  CHECK(run_program(small({"--steps", "1", "--quiet", "--out", run}), folder.path()).code == 0);
+  const Outcome refused = run_program(small({"--steps", "1", "--out", run}), folder.path());
+  INFO(refused.err);
+  CHECK(refused.err.find(R"(--resume 'my run/it'\''s' to go on)") != std::string::npos);
+}
+
+TEST_CASE("every test of twins shows their drift, one plain line each in a pipe") {
+  const TemporaryFolder folder;
+  const Outcome got = run_program(small({"--steps", "5", "--evaluate-every", "2", "--drift-every", "0", "--permute",
+                                         "both", "--twin", "--out", folder.path("run")}));
+  CHECK(got.code == 0);
+  CHECK(got.err.empty());
+  CHECK(got.out.find('\r') == std::string::npos);
+  std::size_t tests = 0;
+  for (std::size_t at = got.out.find("test   step"); at != std::string::npos;
+       at = got.out.find("test   step", at + 1), ++tests) {
+    const std::string line = got.out.substr(at, got.out.find('\n', at) - at);
+    CHECK(line.find("drift ") != std::string::npos);
+  }
+  CHECK(tests == 3);
+}
+
+TEST_CASE("the progress line drops whole fields on a narrow terminal") {
+  const TemporaryFolder folder;
+  for (const int columns : {200, 80, 30, 5}) {
+    const std::string shown = run_program_on_terminal(
+        small({"--steps", "4", "--permute", "both", "--twin", "--out", folder.path(std::to_string(columns))}), columns);
+    const std::string begin = "\r\x1b[K";
+    std::size_t lines = 0;
+    for (std::size_t at = shown.find(begin); at != std::string::npos; at = shown.find(begin, at + 1)) {
+      const std::string line = shown.substr(at + begin.size(), shown.find(begin, at + 1) - at - begin.size());
+      if (line.find('%') == std::string::npos) continue; // the line was cleared
+      ++lines;
+      INFO(line);
+      CHECK(line.size() < static_cast<std::size_t>(columns));
+      CHECK((line.find("[####") != std::string::npos) == (columns == 200));
+      CHECK((line.find("step 4/4") != std::string::npos || line.find("step ") == std::string::npos ||
+             line.find("/4") != std::string::npos));
+      CHECK((line.find("[both] loss ") != std::string::npos) == (columns >= 80));
+    }
+    CHECK((lines > 0) == (columns > 5));
+  }
+}
+
 TEST_CASE("training twice keeps both runs") {
   const TemporaryFolder folder;
   const auto args = small({"--steps", "1", "--quiet"});

@@ -33,7 +33,7 @@ TEST_CASE("version and help") {
 }
 
 TEST_CASE("wrong usage is one line and exit code 2") {
-  check_refused({}, "A subcommand is required");
+  check_refused({}, "no verb was given; there are doctor, run, verify");
   check_refused({"fly"}, "fly");
   check_refused({"doctor", "--fast"}, "--fast");
   check_refused({"doctor", "--threads", "lots"}, "--threads");
@@ -50,6 +50,87 @@ TEST_CASE("wrong usage is one line and exit code 2") {
   check_refused({"train", "vit", "--data", "no/such/folder", "--steps", "1"}, "no/such/folder");
   check_refused({"train", "vit", "--resume", "no/such/run"}, "no/such/run");
   check_refused({"train", "bird"}, "bird");
+}
+
+TEST_CASE("a mistake names the option, the reason, the nearest name and the verb's help") {
+  const auto refused_exactly = [](const std::vector<std::string>& args, const std::string& message) {
+    const Outcome got = run_program(args);
+    CHECK(got.code == 2);
+    CHECK(got.err == "equigrad: " + message + "\n");
+  };
+  refused_exactly({"train", "vit", "--dim=", "--steps", "1"},
+                  "--dim needs a value after '=' (see equigrad train vit --help)");
+  refused_exactly({"train", "vit", "--dim", "3", "--dim", "4"}, "--dim is given twice (see equigrad train vit --help)");
+  refused_exactly({"train", "vit", "--augment", "--augment"},
+                  "--augment is given twice (see equigrad train vit --help)");
+  refused_exactly({"train", "vit", "--dmi", "3"},
+                  "train: there is no option '--dmi'; did you mean --dim? (see equigrad train vit --help)");
+  refused_exactly({"train", "vit", "--data", "shapes", "--steps", "1", "--permute", "bth"},
+                  "--permute: 'bth' is not one of none, rows, columns, both (see equigrad train vit --help)");
+  refused_exactly({"doctr"}, "there is no verb 'doctr'; did you mean doctor? there are doctor, run, verify, train, "
+                             "keygen, bench (see equigrad --help)");
+  refused_exactly({"verify", "--filter", "--quiet"},
+                  "--filter needs a value before '--quiet' (if that is the value: --filter=--quiet) (see equigrad "
+                  "verify --help)");
+  refused_exactly({"doctor", "extra"}, "doctor: 'extra' is a word too many (see equigrad doctor --help)");
+  refused_exactly({"doctor", "--threads", "-1"},
+                  "--threads: '-1' is not a whole number from 0 to 1024 (see equigrad doctor --help)");
+  refused_exactly({"keygen", "--out", "a\xff"}, R"('a\xff' is not UTF-8 text (see equigrad keygen --help))");
+  refused_exactly({"train", "vit", "--steps", "1", "--data", "x\x1b[31m"},
+                  R"(x\x1b[31m: neither a dataset (cifar10, cifar10-jpeg, cifar10-records, mnist, fashion-mnist, )"
+                  "shapes) nor a folder of images");
+  refused_exactly({"--versoin"}, "'--versoin' stands before any verb; did you mean --version? (see equigrad --help)");
+}
+
+TEST_CASE("options that would change nothing are refused with the reason") {
+  const auto train = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "vit", "--steps", "1"});
+    return more;
+  };
+  check_refused(train({"--data", "cifar10", "--size", "8"}), "--size has no effect: the images of cifar10");
+  check_refused(train({"--data", "shapes", "--data-dir", "."}), "--data-dir has no effect: shapes are generated");
+  check_refused(train({"--data", "shapes", "--key-form", "tied"}), "--key-form has no effect");
+  check_refused(train({"--data", "shapes", "--key-form", "tied", "--permute", "rows"}), "--key-form has no effect");
+  check_refused(train({"--data", "shapes", "--drift-every", "3", "--permute", "rows"}), "--drift-every has no effect");
+  check_refused(train({"--data", "shapes", "--eps", "1e-6", "--optimizer", "sgd"}), "--eps has no effect");
+  check_refused(train({"--data", "shapes", "--final-fraction", "0.5", "--schedule", "constant"}),
+                "--final-fraction has no effect");
+  check_refused({"bench", "gemm", "--batch", "3"}, "--batch has no effect on bench gemm");
+  check_refused({"bench", "ops", "--batch", "3"}, "--batch has no effect on bench ops");
+  check_refused({"verify", "--filter", "eq45", "--steps", "3"}, "--steps has no effect");
+}
+
+TEST_CASE("a config with a NUL in a name is refused") {
+  const TemporaryFolder folder;
+  write_text(folder.path("c.json"), R"({"data": "sha\u0000pes", "steps": 1})");
+  check_refused({"train", "vit", "--config", folder.path("c.json")}, "'data' must be a text without NUL");
+}
+
+TEST_CASE("help by word and by option") {
+  CHECK(run_program({"help"}).out == run_program({"--help"}).out);
+  const Outcome train = run_program({"help", "train", "vit"});
+  CHECK(train.code == 0);
+  CHECK(train.out.find("Usage: equigrad train") != std::string::npos);
+  CHECK(train.out == run_program({"train", "vit", "--help"}).out);
+  check_refused({"help", "fly"}, "there is no verb 'fly'");
+}
+
+TEST_CASE("the table of verify keeps its columns and whole titles in a pipe") {
+  const Outcome got = run_program({"verify", "--filter", "cor4*", "--dtype", "f64"});
+  CHECK(got.code == 0);
+  const std::size_t pass = got.out.find("pass") - got.out.find("cor4.3 ");
+  std::size_t rows = 0;
+  for (std::size_t at = got.out.find("\ncor"); at != std::string::npos; at = got.out.find("\ncor", at + 1)) {
+    CHECK(got.out.substr(at + 1 + pass, 5) == "pass\n");
+    ++rows;
+  }
+  CHECK(rows >= 8);
+  CHECK(got.out.find("training with permuted rows and columns, momentum ") != std::string::npos);
+}
+
+TEST_CASE("a filter that fits nothing names the ids near it") {
+  check_refused({"verify", "--filter", "cor43"}, "no identity fits the filter 'cor43'; ids near it: cor4.3");
+  check_refused({"verify", "--filter", "momentum"}, "cor4.3-momentum, cor4.6-momentum");
 }
 
 TEST_CASE("doctor says what it runs on") {

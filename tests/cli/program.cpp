@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,33 @@ Outcome run_program(const std::vector<std::string>& args, const std::string& fol
 
 Outcome run_program_into(const std::string& device, const std::vector<std::string>& args) {
   return RunningProgram(args, ".", device).wait();
+}
+
+std::string run_program_on_terminal(const std::vector<std::string>& args, int columns) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  const winsize size{24, static_cast<unsigned short>(columns), 0, 0};
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0 || ioctl(terminal, TIOCSWINSZ, &size) != 0)
+    throw std::runtime_error("no pseudo-terminal");
+  const std::string name = ptsname(terminal);
+  const int side = open(name.c_str(), O_RDWR | O_NOCTTY);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    redirect("/dev/null", STDOUT_FILENO);
+    if (dup2(side, STDERR_FILENO) < 0) _exit(126);
+    std::vector<char*> argv{const_cast<char*>(EQUIGRAD_PROGRAM)};
+    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+    argv.push_back(nullptr);
+    execv(EQUIGRAD_PROGRAM, argv.data());
+    _exit(127);
+  }
+  close(side);
+  std::string shown;
+  std::array<char, 4096> part{};
+  for (ssize_t got = 0; (got = read(terminal, part.data(), part.size())) > 0;)
+    shown.append(part.data(), static_cast<std::size_t>(got));
+  close(terminal);
+  waitpid(pid, nullptr, 0);
+  return shown;
 }
 
 std::string read_text(const std::string& path) {

@@ -22,6 +22,9 @@ Outcome run_program(const std::vector<std::string>& args, const std::string& fol
 /// The same with stdout going to a device (/dev/full); Outcome::out is empty.
 Outcome run_program_into(const std::string& device, const std::vector<std::string>& args);
 
+/// The same with stderr on a terminal of `columns` columns; what was written there.
+std::string run_program_on_terminal(const std::vector<std::string>& args, int columns);
+
 /// A program that runs while the test goes on.
 class RunningProgram {
 public:

@@ -1,0 +1,26 @@
+#pragma once
+// The command line as a whole: what is said of options that do not exist, stand twice or lack their value, and the
+// values that options take.
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eg::cli {
+
+/// Looks at what follows the verb before it is parsed. Throws UsageError for an unknown option (with the nearest one
+/// there is), an option that is given twice or without a value, a word too many or too few, and bytes that are not
+/// UTF-8.
+void check_arguments(const CLI::App& verb, std::span<const std::string> arguments);
+
+/// A whole number from `least` to `most`.
+CLI::Validator whole_number(std::int64_t least, std::int64_t most);
+/// A finite number from `least` to `most`.
+CLI::Validator number(double least, double most);
+/// One of some words.
+CLI::Validator one_of(std::vector<std::string> words);
+
+} // namespace eg::cli

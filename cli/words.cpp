@@ -1,0 +1,94 @@
+#include "cli/words.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace eg::cli {
+namespace {
+
+/// Bytes of the UTF-8 character at the front of `text`; 0 when there is none.
+std::size_t character_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t size = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (size == 0 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xed && byte(1) >= 0xa0;
+  const bool beyond = lead == 0xf4 && byte(1) >= 0x90;
+  return overlong || surrogate || beyond ? 0 : size;
+}
+
+} // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+std::vector<std::string> near_words(std::string_view word, std::span<const std::string> known, std::size_t most) {
+  struct Near {
+    std::size_t distance;
+    std::string word;
+  };
+  std::vector<Near> found;
+  constexpr std::size_t longest = 64; // no name is longer, and the distance takes the product of the lengths
+  if (word.empty() || word.size() > longest) return {};
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t letters = std::max(word.size(), candidate.size());
+    const std::string_view begin = std::string_view(candidate).substr(0, word.size());
+    if (3 * distance <= letters || (begin == word && word.size() > 2)) found.push_back({distance, candidate});
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Near& a, const Near& b) { return a.distance < b.distance; });
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < std::min(most, found.size()); ++i) words.push_back(found[i].word);
+  return words;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
+  const std::vector<std::string> near = near_words(word, known, 1);
+  return near.empty() ? std::string() : fmt::format("; did you mean {}?", near.front());
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::string printable(std::string_view text) {
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  std::string line;
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    const auto first = static_cast<unsigned char>(text.front());
+    if (first == '\n')
+      line += ' ';
+    else if (size == 0 || first < 0x20 || first == 0x7f)
+      line += fmt::format("\\x{:02x}", first);
+    else
+      line += text.substr(0, size);
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return line;
+}
+
+} // namespace eg::cli

@@ -1,0 +1,29 @@
+#pragma once
+// Words that people mistype, and words that terminals must not obey.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::cli {
+
+/// Least number of letters to insert, remove, replace or swap with their neighbour to make `b` out of `a` (optimal
+/// string alignment distance).
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The known words nearest to `word`, nearest first, at most `most`: those with at most a third of the letters wrong,
+/// and those that begin with the word.
+std::vector<std::string> near_words(std::string_view word, std::span<const std::string> known, std::size_t most);
+
+/// "; did you mean --dim?", or "" when nothing is near.
+std::string did_you_mean(std::string_view word, std::span<const std::string> known);
+
+/// True when the bytes are UTF-8 (RFC 3629: no surrogates, no overlong forms).
+bool is_utf8(std::string_view text);
+
+/// One line that is safe to print: line ends become spaces; other control characters, and bytes that are not UTF-8,
+/// become \xNN.
+std::string printable(std::string_view text);
+
+} // namespace eg::cli
