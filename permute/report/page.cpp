@@ -9,7 +9,7 @@ namespace eg::permute::report {
 namespace {
 
 constexpr const char* style = R"css(
-:root { --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --paper: #ffffff; --band: #f6f8fa; --good: #1a7f37; --bad: #cf222e; }
+:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --paper: #ffffff; --band: #f6f8fa; --good: #1a7f37; --bad: #cf222e; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --paper: #0d1117; --band: #151b23; --good: #3fb950; --bad: #f85149; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
