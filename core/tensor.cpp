@@ -25,7 +25,31 @@ bool repeats(const Shape& shape, const Shape& strides) {
   return false;
 }
 
+/// Every element of a view that begins at element `first` lies in the storage.
+bool lies_within(const Storage& storage, DType dtype, const Shape& shape, const Shape& strides, std::int64_t first) {
+  if (shape.numel() == 0) return true;
+  std::int64_t lowest = first;
+  std::int64_t highest = first;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    std::int64_t reach = 0;
+    std::int64_t& side = strides[axis] < 0 ? lowest : highest;
+    if (__builtin_mul_overflow(strides[axis], shape[axis] - 1, &reach) || __builtin_add_overflow(side, reach, &side))
+      return false;
+  }
+  return lowest >= 0 && static_cast<std::size_t>(highest) < storage.size_bytes / size_of(dtype);
+}
+
+void require_both(const char* asked, const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined())
+    throw Error(fmt::format("{}: tensor {} is undefined: default constructed, it stands for \"not given\"", asked,
+                            a.defined() ? 'b' : 'a'));
+}
+
 } // namespace
+
+void Tensor::refuse_undefined(const char* asked) {
+  throw Error(fmt::format("{}: this tensor is undefined: default constructed, it stands for \"not given\"", asked));
+}
 
 Tensor Tensor::make(std::shared_ptr<Storage> storage, const Shape& shape, const Shape& strides, std::int64_t offset,
                     DType dtype) {
@@ -89,19 +113,23 @@ Tensor Tensor::meta(const Shape& shape, DType dtype) {
   return make(nullptr, shape, contiguous_strides(shape), 0, dtype);
 }
 
-std::int64_t Tensor::size(int axis) const { return shape()[normalize_axis("size", axis, rank())]; }
+std::int64_t Tensor::size(int axis) const {
+  const Shape& own = impl("size").shape;
+  return own[normalize_axis("size", axis, own.rank())];
+}
 
 bool Tensor::is_contiguous() const {
+  const Impl& own = impl("is_contiguous");
   std::int64_t step = 1;
-  for (int axis = rank() - 1; axis >= 0; --axis) {
-    if (shape()[axis] != 1 && strides()[axis] != step) return false;
-    step *= std::max<std::int64_t>(shape()[axis], 1);
+  for (int axis = own.shape.rank() - 1; axis >= 0; --axis) {
+    if (own.shape[axis] != 1 && own.strides[axis] != step) return false;
+    step *= std::max<std::int64_t>(own.shape[axis], 1);
   }
   return true;
 }
 
 const std::byte* Tensor::bytes() const {
-  if (!has_storage()) throw Error("tensor: a tensor without storage has no values");
+  if (!impl("data").storage) throw Error("tensor: a tensor without storage has no values");
   return impl_->storage->bytes.get() + static_cast<std::ptrdiff_t>(size_of(impl_->dtype)) * impl_->offset;
 }
 
@@ -115,9 +143,8 @@ std::byte* Tensor::mutable_bytes(const char* writer) {
 }
 
 const void* Tensor::raw(DType wanted) const {
-  if (!defined()) throw Error("tensor: an undefined tensor has no values");
-  if (wanted != dtype())
-    throw DTypeError(fmt::format("tensor: elements are {}, not {}", name_of(dtype()), name_of(wanted)));
+  const DType own = impl("data").dtype;
+  if (wanted != own) throw DTypeError(fmt::format("tensor: elements are {}, not {}", name_of(own), name_of(wanted)));
   return bytes();
 }
 
@@ -127,7 +154,7 @@ void* Tensor::raw_mutable(DType wanted, const char* writer) {
 }
 
 double Tensor::item() const {
-  if (numel() != 1)
+  if (impl("item").numel != 1)
     throw ShapeError(fmt::format("item: the tensor has {} elements, not one: {}", numel(), shape().str()));
   double value = 0;
   visit_dtype(dtype(), [&]<class T>() { value = static_cast<double>(*data<T>()); });
@@ -136,7 +163,8 @@ double Tensor::item() const {
 
 double Tensor::at(std::initializer_list<std::int64_t> index) const {
   const Shape where(index);
-  if (where.rank() != rank()) throw IndexError(fmt::format("at: {} indices for {}", where.rank(), shape().str()));
+  if (where.rank() != impl("at").shape.rank())
+    throw IndexError(fmt::format("at: {} indices for {}", where.rank(), shape().str()));
   std::int64_t offset = 0;
   for (int axis = 0; axis < rank(); ++axis) {
     if (where[axis] < 0 || where[axis] >= shape()[axis])
@@ -188,27 +216,36 @@ void Tensor::copy_from(const Tensor& source) {
 }
 
 void Tensor::fill(double value) {
-  if (!defined()) throw Error("fill: the tensor is undefined");
-  visit_dtype(dtype(), [&]<class T>() {
+  visit_dtype(impl("fill").dtype, [&]<class T>() {
     T* to = mutable_data<T>("fill");
     for_each_offset(shape(), strides(), [&](std::int64_t offset) { to[offset] = static_cast<T>(value); });
   });
 }
 
 Tensor Tensor::clone() const {
-  if (!defined()) throw Error("clone: the tensor is undefined");
-  Tensor copy = empty(shape(), dtype());
+  const Impl& own = impl("clone");
+  Tensor copy = empty(own.shape, own.dtype);
   copy.copy_from(*this);
   return copy;
 }
 
-Tensor Tensor::detach() const { return make(impl_->storage, shape(), strides(), impl_->offset, dtype()); }
+Tensor Tensor::detach() const {
+  const Impl& own = impl("detach");
+  return make(own.storage, own.shape, own.strides, own.offset, own.dtype);
+}
 
 Tensor Tensor::view_as(const Shape& shape, const Shape& strides, std::int64_t offset) const {
-  return make(impl_->storage, shape, strides, impl_->offset + offset, dtype());
+  const Impl& own = impl("view_as");
+  // A view without elements touches none, so it may stay where this tensor is.
+  const std::int64_t first = shape.numel() == 0 ? own.offset : own.offset + offset;
+  if (strides.rank() != shape.rank() || (own.storage && !lies_within(*own.storage, own.dtype, shape, strides, first)))
+    throw ShapeError(fmt::format("view_as: {} with strides {} at element {} does not lie in the storage of {} {}",
+                                 shape.str(), strides.str(), own.offset + offset, name_of(own.dtype), own.shape.str()));
+  return make(own.storage, shape, strides, first, own.dtype);
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
+  require_both("same_bits", a, b);
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   bool same = true;
   visit_dtype(a.dtype(), [&]<class T>() {
@@ -221,6 +258,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 double relative_error(const Tensor& a, const Tensor& reference) {
+  require_both("relative_error", a, reference);
   if (a.shape() != reference.shape())
     throw ShapeError(fmt::format("relative_error: a is {}, b is {}", a.shape().str(), reference.shape().str()));
   double difference = 0;

@@ -15,7 +15,8 @@
 namespace eg {
 
 /// A strided array of one element type. Copying a Tensor copies the handle; views share storage. An undefined tensor
-/// (default constructed) stands for "not given". A meta tensor has shape and dtype but no storage.
+/// (default constructed) stands for "not given": it has no shape, dtype or values, and asking for them throws Error. A
+/// meta tensor has shape and dtype but no storage.
 ///
 /// Member functions that make tensors from tensors (views, contiguous, to) are operations of the registry, so an open
 /// tape sees them.
@@ -43,18 +44,18 @@ public:
 
   bool defined() const { return impl_ != nullptr; }
   bool has_storage() const { return impl_ && impl_->storage; }
-  const Shape& shape() const { return impl_->shape; }
-  const Shape& strides() const { return impl_->strides; }
-  DType dtype() const { return impl_->dtype; }
-  int rank() const { return impl_->shape.rank(); }
+  const Shape& shape() const { return impl("shape").shape; }
+  const Shape& strides() const { return impl("strides").strides; }
+  DType dtype() const { return impl("dtype").dtype; }
+  int rank() const { return impl("rank").shape.rank(); }
   std::int64_t size(int axis) const;
-  std::int64_t numel() const { return impl_->numel; }
-  std::size_t nbytes() const { return static_cast<std::size_t>(impl_->numel) * size_of(impl_->dtype); }
+  std::int64_t numel() const { return impl("numel").numel; }
+  std::size_t nbytes() const { return static_cast<std::size_t>(impl("nbytes").numel) * size_of(impl_->dtype); }
   /// Elements are densely packed in row-major order (strides of extent-1 axes are ignored).
   bool is_contiguous() const;
   /// Unique for each tensor value made in this process; copies of a handle share it. Never reused.
   std::uint64_t id() const { return impl_ ? impl_->id : 0; }
-  const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
+  const std::shared_ptr<Storage>& storage() const { return impl("storage").storage; }
   /// True when this handle is the only one on its elements: no copy of it and no view shares them.
   bool exclusive() const { return has_storage() && impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
   std::uint64_t version() const { return has_storage() ? impl_->storage->version : 0; }
@@ -107,7 +108,9 @@ public:
   /// Values laid out as nested brackets, long axes shortened in the middle, with shape and dtype.
   std::string str(int precision = 4) const;
 
-  /// A view on the same storage; used by the view operations. `offset` is in elements from this tensor's first one.
+  /// A view on the same storage, made with plain numbers; what the view operations are made of, not recorded.
+  /// `offset` is in elements from this tensor's first one. Throws ShapeError when some element would lie outside the
+  /// storage.
   Tensor view_as(const Shape& shape, const Shape& strides, std::int64_t offset) const;
 
 private:
@@ -122,6 +125,12 @@ private:
   };
   static Tensor make(std::shared_ptr<Storage> storage, const Shape& shape, const Shape& strides, std::int64_t offset,
                      DType dtype);
+  const Impl& impl(const char* asked) const {
+    if (impl_ == nullptr) [[unlikely]]
+      refuse_undefined(asked);
+    return *impl_;
+  }
+  [[noreturn]] static void refuse_undefined(const char* asked);
   const void* raw(DType wanted) const;
   void* raw_mutable(DType wanted, const char* writer);
 

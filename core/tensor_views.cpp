@@ -17,8 +17,7 @@ Tensor Tensor::slice(int axis, std::int64_t start, std::int64_t stop, std::int64
 }
 
 Tensor Tensor::select(int axis, std::int64_t index) const {
-  if (!defined()) throw Error("select: the tensor is undefined");
-  const int place = normalize_axis("select", axis, rank());
+  const int place = normalize_axis("select", axis, impl("select").shape.rank());
   const std::int64_t extent = shape()[place];
   if (index < -extent || index >= extent)
     throw IndexError(fmt::format("select: index {} is outside [{}, {}) on axis {} of {}", index, -extent, extent, place,

@@ -50,6 +50,8 @@ TEST_CASE("copying an undefined tensor is an error") {
   Tensor undefined;
   CHECK_THROWS_WITH_AS(x.copy_from(undefined), "copy_from: the source is undefined", Error);
   CHECK_THROWS_WITH_AS(undefined.copy_from(x), "copy_from: the tensor to write to is undefined", Error);
-  CHECK_THROWS_WITH_AS(undefined.clone(), "clone: the tensor is undefined", Error);
-  CHECK_THROWS_WITH_AS(undefined.fill(1.0), "fill: the tensor is undefined", Error);
+  CHECK_THROWS_WITH_AS(undefined.clone(),
+                       "clone: this tensor is undefined: default constructed, it stands for \"not given\"", Error);
+  CHECK_THROWS_WITH_AS(undefined.fill(1.0),
+                       "fill: this tensor is undefined: default constructed, it stands for \"not given\"", Error);
 }

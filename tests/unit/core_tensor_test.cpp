@@ -1,10 +1,13 @@
 #include "core/allocator.h"
+#include "core/call.h"
 #include "core/ops.h"
+#include "core/registry.h"
 #include "core/tensor.h"
 
 #include <cmath>
 #include <doctest/doctest.h>
 #include <limits>
+#include <string>
 
 using namespace eg;
 
@@ -34,6 +37,73 @@ TEST_CASE("bad tensors are refused in words") {
   CHECK_THROWS_WITH_AS(normalize_axis("sum", 2, 2), "sum: axis 2 is outside [-2, 2)", IndexError);
   CHECK_THROWS_WITH_AS(Tensor::meta({2}, DType::f32).data<float>(), "tensor: a tensor without storage has no values",
                        Error);
+}
+
+TEST_CASE("an undefined tensor refuses every question in words") {
+  const Tensor none;
+  Tensor target;
+  const Tensor one = Tensor::zeros({1});
+  const auto refused = [](const char* asked, const auto& question) {
+    CAPTURE(asked);
+    const std::string words =
+        std::string(asked) + ": this tensor is undefined: default constructed, it stands for \"not given\"";
+    CHECK_THROWS_WITH_AS((void)question(), words.c_str(), Error);
+  };
+  refused("shape", [&] { return none.shape(); });
+  refused("strides", [&] { return none.strides(); });
+  refused("dtype", [&] { return none.dtype(); });
+  refused("rank", [&] { return none.rank(); });
+  refused("size", [&] { return none.size(0); });
+  refused("numel", [&] { return none.numel(); });
+  refused("nbytes", [&] { return none.nbytes(); });
+  refused("storage", [&] { return none.storage(); });
+  refused("is_contiguous", [&] { return none.is_contiguous(); });
+  refused("item", [&] { return none.item(); });
+  refused("at", [&] { return none.at({0}); });
+  refused("data", [&] { return none.data<float>(); });
+  refused("data", [&] { return target.mutable_data<float>(); });
+  refused("data", [&] { return none.bytes(); });
+  refused("data", [&] { return none.to_vector<float>(); });
+  refused("detach", [&] { return none.detach(); });
+  refused("select", [&] { return none.select(0, 0); });
+  refused("view_as", [&] { return none.view_as({1}, {1}, 0); });
+  const char* first = "same_bits: tensor a is undefined: default constructed, it stands for \"not given\"";
+  const char* second = "relative_error: tensor b is undefined: default constructed, it stands for \"not given\"";
+  CHECK_THROWS_WITH_AS((void)same_bits(none, one), first, Error);
+  CHECK_THROWS_WITH_AS((void)relative_error(one, none), second, Error);
+  CHECK_FALSE(none.defined());
+  CHECK_FALSE(none.has_storage());
+  CHECK_FALSE(none.exclusive());
+  CHECK(none.id() == 0);
+  CHECK(none.version() == 0);
+}
+
+TEST_CASE("every operation refuses an undefined input that it needs") {
+  for (const OpDef* op : registry()) {
+    CAPTURE(op->name);
+    const std::vector<Sample> samples = op->samples(DType::f32);
+    REQUIRE_FALSE(samples.empty());
+    for (std::size_t i = 0; i < (op->variadic ? 1 : op->inputs.size()); ++i) {
+      if (op->inputs[i].optional) continue;
+      std::vector<Tensor> in = samples.front().in;
+      in[i] = Tensor();
+      CHECK_THROWS_AS((void)call(*op, in, samples.front().attrs), ValueError);
+    }
+  }
+}
+
+TEST_CASE("a view never leaves its storage") {
+  const Tensor x = Tensor::arange(12, DType::f64).reshape({3, 4});
+  CHECK(x.view_as({2, 2}, {4, -1}, 3).to_vector<double>() == std::vector<double>{3, 2, 7, 6});
+  CHECK(x.slice(0, 2, 3).view_as({1}, {1}, -8).item() == 0.0);
+  CHECK(x.view_as({0, 3}, {100, 1}, 99).numel() == 0);
+  CHECK_THROWS_WITH_AS(x.view_as({3, 4}, {4, 1}, 1),
+                       "view_as: [3, 4] with strides [4, 1] at element 1 does not lie in the storage of f64 [3, 4]",
+                       ShapeError);
+  CHECK_THROWS_AS(x.view_as({2}, {-1}, 0), ShapeError);
+  CHECK_THROWS_AS(x.view_as({1}, {1}, -1), ShapeError);
+  CHECK_THROWS_AS(x.view_as({2, 2}, {1}, 0), ShapeError);
+  CHECK_THROWS_AS(x.view_as({3}, {std::int64_t{1} << 62}, 0), ShapeError);
 }
 
 TEST_CASE("views share storage and copies do not") {

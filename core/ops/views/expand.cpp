@@ -129,7 +129,7 @@ std::vector<Sample> unsqueeze_samples(DType dtype) {
 
 std::vector<Refusal> unsqueeze_refuses() {
   return {{{Tensor::zeros({4, 3})}, at_axis(3), "axis 3 is outside [-3, 3)"},
-          {{Tensor::zeros({1, 1, 1, 1, 1, 1, 1, 1})}, at_axis(0), "more than 8 axes"}};
+          {{Tensor::zeros({1, 1, 1, 1, 1, 1, 1, 2})}, at_axis(0), "more than 8 axes: [1, 1, 1, 1, 1, 1, 1, 2] has 8"}};
 }
 
 std::vector<Symmetry> unsqueeze_symmetries(const Sample& s) {
@@ -192,8 +192,10 @@ constinit const OpDef unsqueeze_op = row({
     .view =
         [](const OpArgs& a) {
           const int axis = added_axis(a);
-          return a.in[0].view_as(with_new_axis(a, a.in[0].shape(), axis, 1),
-                                 with_new_axis(a, a.in[0].strides(), axis, 0), 0);
+          const Shape shape = with_new_axis(a, a.in[0].shape(), axis, 1); // refuses a ninth axis
+          Shape strides = a.in[0].strides();
+          strides.insert(axis, 0);
+          return a.in[0].view_as(shape, strides, 0);
         },
     .vjp = [](const VjpArgs& v) -> Gradients { return {squeeze(v.grad[0], added_axis(v))}; },
     .reference = same_order,
