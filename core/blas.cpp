@@ -47,10 +47,41 @@ private:
   bool set_;
 };
 
+/// Where OpenBLAS is.
+std::string library_name() {
+  const char* wished = std::getenv("EQUIGRAD_OPENBLAS");
+  return wished == nullptr || *wished == '\0' ? "libopenblas.so.0" : wished;
+}
+
+/// OpenMP's number of threads, a setting of the calling thread. OpenBLAS's OpenMP flavour reads it at every call and
+/// forgets what it was told itself; the other flavours leave both functions null.
+struct OpenMp {
+  void (*set)(int) = nullptr;
+  int (*get)() = nullptr;
+};
+
+/// `count` OpenMP threads for the calling thread while it lives, then what the program around us had set.
+class OpenMpThreads {
+public:
+  OpenMpThreads(const OpenMp& omp, int count) : omp_(omp), before_(omp.get != nullptr ? omp.get() : count) {
+    if (before_ != count) omp_.set(count);
+  }
+  ~OpenMpThreads() {
+    if (omp_.get != nullptr && omp_.get() != before_) omp_.set(before_);
+  }
+  OpenMpThreads(const OpenMpThreads&) = delete;
+  OpenMpThreads& operator=(const OpenMpThreads&) = delete;
+
+private:
+  const OpenMp& omp_;
+  int before_;
+};
+
 struct OpenBlas {
   decltype(&cblas_sgemm) sgemm;
   decltype(&cblas_dgemm) dgemm;
   void (*set_threads)(int);
+  OpenMp omp;
   std::string description;
 
   OpenBlas() {
@@ -58,9 +89,13 @@ struct OpenBlas {
     sgemm = reinterpret_cast<decltype(sgemm)>(symbol(library, "cblas_sgemm"));
     dgemm = reinterpret_cast<decltype(dgemm)>(symbol(library, "cblas_dgemm"));
     set_threads = reinterpret_cast<void (*)(int)>(symbol(library, "openblas_set_num_threads"));
-    set_threads(1);
     const auto text = [&](const char* name) { return reinterpret_cast<char* (*)()>(symbol(library, name))(); };
     const int kind = reinterpret_cast<int (*)()>(symbol(library, "openblas_get_parallel"))();
+    if (kind == 2)
+      omp = {reinterpret_cast<void (*)(int)>(symbol(library, "omp_set_num_threads")),
+             reinterpret_cast<int (*)()>(symbol(library, "omp_get_max_threads"))};
+    const OpenMpThreads kept(omp, 1); // set_threads also sets OpenMP's number
+    set_threads(1);
     const std::string config = text("openblas_get_config"); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
     const std::size_t end = config.find(' ', config.find(' ') + 1);
     description = fmt::format("{} {}, core {}, 1 thread a call", config.substr(0, end),
@@ -86,13 +121,13 @@ private:
     const TemporaryVariable core("OPENBLAS_CORETYPE", wanted_core());
     const TemporaryVariable one_thread("OPENBLAS_NUM_THREADS", "1");
     require_address_space();
-    void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen(library_name().c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw Error(fmt::format("blas: OpenBLAS cannot be opened: {}", dlerror()));
     return library;
   }
   static void* symbol(void* library, const char* name) {
     void* address = dlsym(library, name);
-    if (address == nullptr) throw Error(fmt::format("blas: libopenblas.so.0 has no {}", name));
+    if (address == nullptr) throw Error(fmt::format("blas: {} has no {}; it is not OpenBLAS", library_name(), name));
     return address;
   }
 };
@@ -155,11 +190,10 @@ std::int64_t border(std::int64_t extent, std::int64_t pieces, std::int64_t i) {
   return std::min(extent, (extent * i / pieces + 15) / 16 * 16);
 }
 
-} // namespace
-
+/// The product on the calling thread, or by OpenBLAS's own where it was told to have several.
 template <class T>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
-          std::int64_t ldc) {
+void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta,
+                 T* c, std::int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     for (std::int64_t i = 0; i < m; ++i)
@@ -168,8 +202,17 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, 
   }
   const auto flag = [](const Matrix<T>& x) { return x.transposed ? CblasTrans : CblasNoTrans; };
   const auto ld = [](const Matrix<T>& x) { return narrow(std::max<std::int64_t>(x.ld, 1)); };
+  const OpenMpThreads pinned(openblas().omp, threads);
   call_gemm(flag(a), flag(b), narrow(m), narrow(n), narrow(k), alpha, a.data, ld(a), b.data, ld(b), beta, c,
             narrow(ldc));
+}
+
+} // namespace
+
+template <class T>
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+          std::int64_t ldc) {
+  gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
 }
 
 template <class T>
@@ -205,11 +248,12 @@ void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<
 template <class T>
 void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a,
                            Matrix<T> b, T beta, T* c, std::int64_t ldc) {
+  const OpenMpThreads kept(openblas().omp, threads);
   struct OneThreadAfterwards {
     ~OneThreadAfterwards() { openblas().set_threads(1); }
   } const restore;
   openblas().set_threads(threads);
-  gemm<T>(m, n, k, alpha, a, b, beta, c, ldc);
+  gemm_within<T>(threads, m, n, k, alpha, a, b, beta, c, ldc);
 }
 
 #define EG_INSTANTIATE(T)                                                                                              \

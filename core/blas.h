@@ -42,7 +42,9 @@ template <class T>
 void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a,
                            Matrix<T> b, T beta, T* c, std::int64_t ldc);
 
-/// "OpenBLAS 0.3.21 pthread, core SkylakeX, 1 thread".
+/// "OpenBLAS 0.3.21 pthread, core SkylakeX, 1 thread a call". The library is opened here or at the first product: the
+/// file that EQUIGRAD_OPENBLAS names, else the system's libopenblas.so.0. Throws Error when it cannot be opened or is
+/// not OpenBLAS.
 std::string description();
 
 } // namespace eg::blas

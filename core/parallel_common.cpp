@@ -3,11 +3,13 @@
 #include "core/error.h"
 #include "core/parallel.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
 #include <sched.h>
 #include <string>
+#include <unistd.h>
 
 namespace eg::parallel {
 namespace {
@@ -36,12 +38,14 @@ int from_environment() {
   if (text == nullptr || *text == '\0') return 0;
   char* end = nullptr;
   const long count = std::strtol(text, &end, 10);
-  if (*end != '\0' || count < 1 || count > max_threads)
-    throw ValueError(fmt::format("EQUIGRAD_THREADS: '{}' is not a number from 1 to {}", text, max_threads));
+  if (*end != '\0' || count < 1 || count > max_threads())
+    throw ValueError(fmt::format("EQUIGRAD_THREADS: '{}' is not a number from 1 to {}", text, max_threads()));
   return static_cast<int>(count);
 }
 
 } // namespace
+
+int max_threads() { return std::max(256, static_cast<int>(sysconf(_SC_NPROCESSORS_CONF))); }
 
 ThreadChoice default_threads() {
   const int cores = affinity();
@@ -54,8 +58,8 @@ ThreadChoice default_threads() {
 }
 
 void check_thread_count(int count) {
-  if (count < 0 || count > max_threads)
-    throw ValueError(fmt::format("threads: {} is not a number from 1 to {}", count, max_threads));
+  if (count < 0 || count > max_threads())
+    throw ValueError(fmt::format("threads: {} is not a number from 1 to {}", count, max_threads()));
 }
 
 } // namespace eg::parallel

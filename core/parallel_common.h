@@ -5,7 +5,8 @@
 
 namespace eg::parallel {
 
-inline constexpr int max_threads = 1024;
+/// Most threads that can be asked for: 256, or the machine's processors where it has more.
+int max_threads();
 
 struct ThreadChoice {
   int count = 1;
@@ -14,7 +15,7 @@ struct ThreadChoice {
 
 /// EQUIGRAD_THREADS, else the least of affinity and cgroup quota. Throws ValueError for a bad variable.
 ThreadChoice default_threads();
-/// Throws ValueError unless 0 <= count <= max_threads.
+/// Throws ValueError unless 0 <= count <= max_threads().
 void check_thread_count(int count);
 
 } // namespace eg::parallel

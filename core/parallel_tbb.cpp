@@ -1,18 +1,24 @@
 // The oneTBB twin: the only file that includes TBB.
 
+#include "core/error.h"
 #include "core/parallel.h"
 #include "core/parallel_common.h"
 
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
+#include <latch>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/version.h>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #if defined(__SANITIZE_THREAD__)
 #define EG_TSAN 1
@@ -50,6 +56,26 @@ private:
   char end_ = 0;
 };
 
+/// Starts `count` threads at once and ends them. oneTBB starts its workers from one another, where nobody can catch the
+/// exception that a refusal throws, so the system is asked first.
+void require_threads(int count) {
+  std::vector<std::thread> started;
+  started.reserve(static_cast<std::size_t>(count));
+  std::latch all_asked(1);
+  std::string refusal;
+  try {
+    while (started.size() < static_cast<std::size_t>(count)) started.emplace_back([&] { all_asked.wait(); });
+  } catch (const std::system_error& error) {
+    refusal = error.what();
+  }
+  all_asked.count_down();
+  for (std::thread& thread : started) thread.join();
+  if (!refusal.empty())
+    throw Error(
+        fmt::format("threads: the system gives {} of {} threads ({}); use fewer, or raise its limit (ulimit -u)",
+                    started.size() + 1, count + 1, refusal));
+}
+
 /// The workers. Whoever runs a loop holds it, so set_threads never takes it away from under one.
 struct Pool {
   // An arena alone cannot have more workers than the processors TBB counts; the control lifts that.
@@ -77,7 +103,11 @@ public:
   /// Made at the first use.
   std::shared_ptr<Pool> pool() {
     const std::scoped_lock lock(mutex_);
-    if (pool_ == nullptr) pool_ = std::make_shared<Pool>(choice_.count);
+    if (pool_ == nullptr) {
+      if (choice_.count > granted_) require_threads(choice_.count - 1);
+      granted_ = std::max(granted_, choice_.count);
+      pool_ = std::make_shared<Pool>(choice_.count);
+    }
     return pool_;
   }
 
@@ -86,6 +116,7 @@ private:
   ThreadChoice choice_ = default_threads();
   std::atomic<int> count_ = choice_.count;
   std::shared_ptr<Pool> pool_;
+  int granted_ = 1; // threads that the system has given once
 };
 
 Settings& settings() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 namespace eg::data {
@@ -159,9 +160,12 @@ struct Loader::State {
   explicit State(BatchMaker batch_maker) : maker(std::move(batch_maker)) {
     try {
       for (int i = 0; i < maker.options().workers; ++i) workers.emplace_back([this] { work(); });
-    } catch (...) {
+    } catch (const std::system_error& error) {
+      const std::size_t started = workers.size();
       stop();
-      throw;
+      throw Error(
+          fmt::format("loader: the system gives {} of {} workers ({}); use fewer, or raise its limit (ulimit -u)",
+                      started, maker.options().workers, error.what()));
     }
   }
   ~State() { stop(); }

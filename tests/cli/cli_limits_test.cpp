@@ -1,0 +1,113 @@
+// What the system may refuse or the user may set: threads, address space, which OpenBLAS.
+
+#include "cli/program.h"
+#include "support/skip.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <string>
+#include <sys/resource.h>
+#include <vector>
+
+using namespace eg::test;
+
+namespace {
+
+/// A soft limit of this process, and of the programs that it starts, while it lives.
+class Limit {
+public:
+  Limit(__rlimit_resource resource, rlim_t soft) : resource_(resource) {
+    getrlimit(resource_, &before_);
+    const rlimit lower{std::min(soft, before_.rlim_max), before_.rlim_max};
+    setrlimit(resource_, &lower);
+  }
+  ~Limit() { setrlimit(resource_, &before_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+private:
+  __rlimit_resource resource_;
+  rlimit before_{};
+};
+
+/// An environment variable of the programs that are started while it lives.
+class Variable {
+public:
+  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+private:
+  const char* name_;
+};
+
+void check_refused(const std::vector<std::string>& args, const std::string& words) {
+  const Outcome got = run_program(args);
+  INFO(got.err);
+  CHECK(got.code == 2);
+  CHECK(std::count(got.err.begin(), got.err.end(), '\n') == 1);
+  CHECK(got.err.find(words) != std::string::npos);
+}
+
+/// Debian's flavours side by side: /usr/lib/TRIPLE/openblas-FLAVOUR/libopenblas.so.0.
+std::vector<std::string> openblas_flavours() {
+  std::vector<std::string> found;
+  for (const auto& triple : std::filesystem::directory_iterator("/usr/lib"))
+    for (const char* flavour : {"pthread", "openmp", "serial"}) {
+      const auto library = triple.path() / (std::string("openblas-") + flavour) / "libopenblas.so.0";
+      std::error_code none;
+      if (std::filesystem::exists(library, none)) found.push_back(library.string());
+    }
+  return found;
+}
+
+/// The weights after two steps of training: forward, backward and update, bit for bit.
+std::string trained_weights(const std::string& threads) {
+  const TemporaryFolder folder;
+  const Outcome got =
+      run_program({"train", "vit", "--data", "shapes", "--steps", "2", "--batch", "16", "--dim", "64", "--heads", "2",
+                   "--layers", "2", "--threads", threads, "--quiet", "--out", folder.path("run")});
+  INFO(got.err);
+  REQUIRE(got.code == 0);
+  return read_text(folder.path("run/model.safetensors"));
+}
+
+} // namespace
+
+TEST_CASE("more threads than can be had are refused") {
+  check_refused({"doctor", "--threads", "100000"}, "threads");
+  {
+    const Variable many("EQUIGRAD_THREADS", "100000");
+    check_refused({"doctor"}, "EQUIGRAD_THREADS: '100000' is not a number from 1 to ");
+  }
+  // Stacks of 8 MiB for 200 threads do not fit into 1 GiB of addresses. A limit on processes ends the same way, but
+  // does not hold root.
+  const Limit stack(RLIMIT_STACK, rlim_t{8} << 20);
+  const Limit addresses(RLIMIT_AS, rlim_t{1} << 30);
+  check_refused({"train", "vit", "--data", "shapes", "--steps", "1", "--threads", "200"}, " of 200 threads");
+}
+
+TEST_CASE("EQUIGRAD_OPENBLAS must name an OpenBLAS") {
+  {
+    const Variable library("EQUIGRAD_OPENBLAS", "/no/such/libopenblas.so");
+    check_refused({"doctor"}, "blas: OpenBLAS cannot be opened: /no/such/libopenblas.so");
+  }
+  const Variable library("EQUIGRAD_OPENBLAS", "libm.so.6");
+  check_refused({"doctor"}, "blas: libm.so.6 has no cblas_sgemm; it is not OpenBLAS");
+}
+
+TEST_CASE("every flavour of OpenBLAS gives the same bits for any number of threads") {
+  const std::vector<std::string> flavours = openblas_flavours();
+  if (flavours.empty())
+    return skip("every flavour of OpenBLAS gives the same bits", "no folder /usr/lib/TRIPLE/openblas-FLAVOUR");
+  const Variable wishes("OMP_NUM_THREADS", "3"); // what OpenBLAS's OpenMP flavour would follow
+  const std::string expected = trained_weights("1");
+  CHECK(expected.size() > 1000);
+  for (const std::string& flavour : flavours) {
+    const Variable library("EQUIGRAD_OPENBLAS", flavour);
+    for (const char* threads : {"1", "2", "3"}) CHECK_MESSAGE(trained_weights(threads) == expected, flavour);
+  }
+}
