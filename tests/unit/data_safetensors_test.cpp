@@ -44,9 +44,9 @@ TEST_CASE("safetensors: tensors of every type come back bit for bit") {
   CHECK(file.metadata == Metadata{{"format", "eg"}, {"note", "caf\xC3\xA9 \"quoted\""}});
   REQUIRE(file.tensors.size() == tensors.size());
   for (const auto& [name, tensor] : tensors) {
-    CAPTURE(name);
-    REQUIRE(file.find(name) != nullptr);
-    CHECK(same_bits(*file.find(name), tensor));
+    const Tensor* found = file.find(name);
+    REQUIRE_MESSAGE(found != nullptr, name);
+    CHECK_MESSAGE(same_bits(*found, tensor), name);
   }
   CHECK(file.find("absent") == nullptr);
   const TensorFileHeader header = read_safetensors_header(path);
