@@ -136,16 +136,6 @@ CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs
   });
 }
 
-Tensor random_nonidentity_permutation(std::int64_t count, RandomKey key) {
-  if (count < 2) throw ShapeError(fmt::format("permutation: {} elements have no permutation but the identity", count));
-  for (std::uint64_t attempt = 0;; ++attempt) {
-    Tensor drawn = random_permutation(count, key.fold(attempt));
-    const std::vector<std::int64_t> p = drawn.to_vector<std::int64_t>();
-    for (std::int64_t i = 0; i < count; ++i)
-      if (p[static_cast<std::size_t>(i)] != i) return drawn;
-  }
-}
-
 namespace {
 
 /// One drawn permutation acting on the legs of a symmetry.

@@ -44,7 +44,4 @@ struct SymmetryCheckOptions {
 CheckResult symmetry_check(const TensorFunction& f, const std::vector<Tensor>& inputs, const Symmetry& symmetry,
                            const SymmetryCheckOptions& options = {});
 
-/// A random permutation of 0..count-1 that is not the identity. count >= 2.
-Tensor random_nonidentity_permutation(std::int64_t count, RandomKey key);
-
 } // namespace eg

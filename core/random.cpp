@@ -152,8 +152,18 @@ Tensor random_permutation(std::int64_t count, RandomKey key) {
   Tensor result = Tensor::arange(count);
   RandomStream stream(key);
   auto* p = result.mutable_data<std::int64_t>("random_permutation");
-  for (std::int64_t i = count - 1; i > 0; --i) std::swap(p[i], p[stream.below(static_cast<std::uint64_t>(i) + 1)]);
+  fisher_yates({p, static_cast<std::size_t>(count)}, [&](std::uint64_t bound) { return stream.below(bound); });
   return result;
+}
+
+Tensor random_nonidentity_permutation(std::int64_t count, RandomKey key) {
+  if (count < 2) throw ShapeError(fmt::format("permutation: {} elements have no permutation but the identity", count));
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    Tensor drawn = random_permutation(count, key.fold(attempt));
+    const auto* p = drawn.data<std::int64_t>();
+    for (std::int64_t i = 0; i < count; ++i)
+      if (p[i] != i) return drawn;
+  }
 }
 
 } // namespace eg

@@ -6,7 +6,10 @@
 #include "core/tensor.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 namespace eg {
 
@@ -55,5 +58,13 @@ Tensor random_normal(const Shape& shape, RandomKey key, double mean = 0.0, doubl
 Tensor random_integers(const Shape& shape, RandomKey key, std::int64_t low, std::int64_t high);
 /// A uniformly drawn permutation of 0..count-1 (Fisher-Yates without bias), i64.
 Tensor random_permutation(std::int64_t count, RandomKey key);
+/// The same, uniform among all but the identity. Throws ShapeError when count < 2.
+Tensor random_nonidentity_permutation(std::int64_t count, RandomKey key);
+
+/// Shuffles a list (Fisher-Yates): every order is equally likely when below(n) is uniform in [0, n).
+template <class Below> void fisher_yates(std::span<std::int64_t> list, Below&& below) {
+  for (std::size_t i = list.size(); i > 1; --i)
+    std::swap(list[i - 1], list[static_cast<std::size_t>(below(static_cast<std::uint64_t>(i)))]);
+}
 
 } // namespace eg

@@ -1,6 +1,7 @@
 #include "data/bytes.h"
 
 #include "core/error.h"
+#include "core/file_descriptor.h"
 
 #include <array>
 #include <cerrno>
@@ -18,21 +19,6 @@ namespace {
 [[noreturn]] void fail_errno(const std::string& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
 }
-
-/// Owns a file descriptor.
-class Descriptor {
-public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
-private:
-  int value_;
-};
 
 std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
@@ -82,7 +68,7 @@ std::string shell_word(const std::string& text) {
 
 Bytes read_file(const std::string& path, std::uint64_t limit) {
   // O_NONBLOCK: opening a pipe must not hang; regular files ignore it.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) fail_errno(path, "cannot open");
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) fail_errno(path, "cannot read");
@@ -140,7 +126,7 @@ void AtomicFile::commit() {
   ::close(descriptor_);
   descriptor_ = -1;
   // The rename lives in the folder, which must reach the disk as well. Some file systems cannot flush a folder.
-  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
     fail_errno(path_, "cannot flush the folder");
 }

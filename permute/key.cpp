@@ -1,11 +1,14 @@
 #include "permute/key.h"
 
+#include "core/file_descriptor.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <numeric>
 #include <sodium.h>
 #include <span>
 #include <sys/stat.h>
@@ -95,20 +98,6 @@ private:
   SecretBytes seed_, block_;
   std::uint64_t counter_ = 0;
   std::size_t used_ = block_bytes;
-};
-
-class FileDescriptor {
-public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
-private:
-  int fd_;
 };
 
 [[noreturn]] void fail(const std::filesystem::path& path, std::string_view what) {
@@ -237,9 +226,8 @@ Permutation SecretKey::draw(std::int64_t size, const KeySite& site, std::uint64_
   derivation.finish(seed.get());
   ChaChaStream stream(std::move(seed));
   std::vector<std::int64_t> gather(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < gather.size(); ++i) gather[i] = static_cast<std::int64_t>(i);
-  for (std::size_t i = gather.size(); i > 1; --i)
-    std::swap(gather[i - 1], gather[static_cast<std::size_t>(stream.below(i))]);
+  std::iota(gather.begin(), gather.end(), std::int64_t{0});
+  fisher_yates(gather, [&](std::uint64_t bound) { return stream.below(bound); });
   return Permutation(std::move(gather));
 }
 
@@ -262,14 +250,14 @@ PermutationSource SecretKey::source(std::string_view model) const {
 
 Tensor SecretKey::row_permutations(std::int64_t samples, std::int64_t tokens, std::string_view model,
                                    std::uint64_t first_sample) const {
-  std::vector<std::int64_t> rows;
-  rows.reserve(static_cast<std::size_t>(samples * tokens));
+  Tensor rows = Tensor::empty({samples, tokens}, DType::i64);
+  auto* to = rows.mutable_data<std::int64_t>("row_permutations");
   for (std::int64_t s = 0; s < samples; ++s) {
     const std::uint64_t sample = first_sample + static_cast<std::uint64_t>(s);
     const Permutation p = nonidentity_permutation(tokens, {model, "rows", 0, sample});
-    rows.insert(rows.end(), p.gather().begin(), p.gather().end());
+    to = std::copy(p.gather().begin(), p.gather().end(), to);
   }
-  return Tensor::from<std::int64_t>(rows, Shape{samples, tokens});
+  return rows;
 }
 
 } // namespace eg::permute

@@ -23,8 +23,12 @@ struct KeySite {
 };
 
 /// 32 secret bytes. They live in locked, guarded memory that is left out of core dumps and wiped at the end; the type
-/// cannot be copied, printed or formatted, and no error message holds any of them. Permutations drawn from it are
-/// ordinary values: whoever holds those keeps them secret.
+/// cannot be copied, printed or formatted, and no error message holds any of them.
+///
+/// Permutations drawn from it are ordinary values in ordinary memory: whoever holds those keeps them secret.
+/// Permutation overwrites its entries when it goes, but it is not locked, and index tensors made from it (tensor(),
+/// row_permutations()) and weights moved by it are neither locked nor overwritten. Where that matters, switch off swap
+/// and core dumps.
 ///
 /// Derivation, all with libsodium: a 32-byte seed for a site is BLAKE2b keyed with the master key over a domain label,
 /// the length-prefixed names and the numbers of the site, and the permutation's size; the seed drives a ChaCha20

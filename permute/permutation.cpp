@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <numeric>
+#include <sodium.h>
 
 namespace eg::permute {
 namespace {
@@ -26,6 +27,11 @@ void check_gather(const std::vector<std::int64_t>& gather) {
 
 Permutation::Permutation(std::vector<std::int64_t> gather) : gather_(std::move(gather)) { check_gather(gather_); }
 
+void Permutation::wipe() noexcept {
+  sodium_memzero(gather_.data(), gather_.size() * sizeof(std::int64_t));
+  gather_.clear();
+}
+
 Permutation Permutation::identity(std::int64_t size) {
   if (size < 0) throw ValueError(fmt::format("permutation: size must not be negative: {}", size));
   std::vector<std::int64_t> gather(static_cast<std::size_t>(size));
@@ -35,20 +41,16 @@ Permutation Permutation::identity(std::int64_t size) {
 
 Permutation Permutation::random(std::int64_t size, RandomKey key) {
   RandomStream stream(key);
-  std::vector<std::int64_t> gather = identity(size).gather_;
-  for (std::size_t i = gather.size(); i > 1; --i)
-    std::swap(gather[i - 1], gather[static_cast<std::size_t>(stream.below(i))]);
-  return Permutation(std::move(gather));
+  Permutation drawn = identity(size);
+  fisher_yates(drawn.gather_, [&](std::uint64_t bound) { return stream.below(bound); });
+  return drawn;
 }
 
 Permutation Permutation::random_nonidentity(std::int64_t size, RandomKey key) {
   if (size < 2)
     throw ValueError(
         fmt::format("permutation: only the identity permutes {} element(s); size must be at least 2", size));
-  for (std::uint64_t attempt = 0;; ++attempt) {
-    Permutation drawn = random(size, key.fold(attempt));
-    if (!drawn.is_identity()) return drawn;
-  }
+  return Permutation(random_nonidentity_permutation(size, key).to_vector<std::int64_t>());
 }
 
 bool Permutation::is_identity() const {

@@ -8,10 +8,19 @@
 
 namespace eg::permute {
 
-/// A permutation p of 0..size-1, used as a gather: y[i] = x[p[i]] along an axis.
+/// A permutation p of 0..size-1, used as a gather: y[i] = x[p[i]] along an axis. Its entries are overwritten when it
+/// goes or is assigned to, since it may be secret; they lie in ordinary memory, which the system may write to swap or
+/// to a core dump, and tensor() and copies of gather() are not overwritten.
 class Permutation {
 public:
   Permutation() = default;
+  ~Permutation() { wipe(); }
+  Permutation(const Permutation&) = default;
+  Permutation(Permutation&&) noexcept = default;
+  Permutation& operator=(Permutation other) noexcept {
+    gather_.swap(other.gather_); // what was here is wiped with `other`
+    return *this;
+  }
   /// Throws ValueError when `gather` is not a permutation.
   explicit Permutation(std::vector<std::int64_t> gather);
   static Permutation identity(std::int64_t size);
@@ -24,6 +33,8 @@ public:
   std::int64_t operator[](std::int64_t i) const { return gather_[static_cast<std::size_t>(i)]; }
   const std::vector<std::int64_t>& gather() const { return gather_; }
   bool is_identity() const;
+  /// Overwrites the entries with zeros and becomes the permutation of nothing.
+  void wipe() noexcept;
   Permutation inverse() const;
   /// Gathering with the result equals gathering with *this and then with `next`: r[i] = (*this)[next[i]].
   Permutation then(const Permutation& next) const;

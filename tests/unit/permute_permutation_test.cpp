@@ -2,6 +2,7 @@
 #include "permute/permutation.h"
 #include "permute/permutation_file.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,17 @@ using eg::permute::Permutation;
 
 std::filesystem::path scratch(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("equigrad-" + std::to_string(::getpid()) + "-" + name);
+}
+
+TEST_CASE("a wiped permutation leaves no entries behind") {
+  Permutation p({3, 1, 2, 0});
+  const std::int64_t* entries = p.gather().data(); // the vector keeps its block
+  CHECK(entries[0] == 3);
+  p.wipe();
+  CHECK(p.size() == 0);
+  CHECK(std::all_of(entries, entries + 4, [](std::int64_t entry) { return entry == 0; }));
+  p = Permutation({1, 0});
+  CHECK(p.gather() == std::vector<std::int64_t>{1, 0});
 }
 
 TEST_CASE("permutation: gathers rows and columns as docs/theory.md says") {

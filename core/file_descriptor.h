@@ -1,0 +1,23 @@
+#pragma once
+// A file descriptor with an owner.
+
+#include <unistd.h>
+
+namespace eg {
+
+/// Closes the descriptor at the end; a negative one (the call that should have opened it failed) is left alone.
+class FileDescriptor {
+public:
+  explicit FileDescriptor(int value) : value_(value) {}
+  ~FileDescriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return value_; }
+
+private:
+  int value_;
+};
+
+} // namespace eg
