@@ -61,6 +61,59 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 /// gelu(x W^T + b), fused; the tape keeps the pre-activation. approximate: the tanh form.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, bool approximate = false);
 
+// --- windows of images [N, C, H, W] ---
+/// Rows and columns; one number stands for both.
+struct Size2 {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  constexpr Size2(std::int64_t both) : rows(both), columns(both) {} // NOLINT(google-explicit-constructor)
+  constexpr Size2(std::int64_t r, std::int64_t c) : rows(r), columns(c) {}
+};
+/// Windows as columns (im2col): [N, C, H, W] -> [N, C kh kw, windows], windows in row-major order, 0 where a window
+/// reaches beyond the image. Along each axis: windows = (extent + 2 padding - dilation (kernel - 1) - 1) / stride + 1.
+Tensor unfold(const Tensor& x, Size2 kernel, Size2 stride = 1, Size2 padding = 0, Size2 dilation = 1);
+/// The adjoint of unfold: adds columns [N, C kh kw, windows] into images [N, C, output_size].
+Tensor fold(const Tensor& x, Size2 output_size, Size2 kernel, Size2 stride = 1, Size2 padding = 0, Size2 dilation = 1);
+struct Conv2dOptions {
+  Size2 stride{1};
+  Size2 padding{0};
+  Size2 dilation{1};
+  std::int64_t groups = 1;
+};
+/// y[n, o, i, j] = bias_o + sum over c, u, v of weight[o, c, u, v] x[n, c, i stride - padding + u dilation, ..]: x
+/// [N, Cin, H, W], weight [Cout, Cin / groups, kh, kw], bias [Cout] or undefined -> [N, Cout, windows]. Output channels
+/// of a group see the input channels of that group alone. Memory beside the tensors does not grow with the batch.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv2dOptions& options = {});
+struct Pool2dOptions {
+  Size2 stride{0}; ///< 0: the kernel, so that windows touch
+  Size2 padding{0};
+  Size2 dilation{1};             ///< of max_pool2d
+  bool ceil_mode = false;        ///< count windows that begin in the image, even where they reach beyond its padding
+  bool count_include_pad = true; ///< avg_pool2d: padding counts among the elements
+  std::int64_t divisor = 0;      ///< avg_pool2d: divide by this; 0: by the number of elements
+};
+/// Largest under each window [N, C, windows], and its place r W + q in the plane, i64; padding is -infinity, a NaN is
+/// larger than everything, the first of equals wins.
+struct MaxPool {
+  Tensor values;
+  Tensor places;
+};
+MaxPool max_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options = {});
+/// Mean under each window; padding counts as zeros or not at all.
+Tensor avg_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options = {});
+/// Mean over output_size bins: bin i of n covers [floor(i H / n), ceil((i + 1) H / n)).
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output_size);
+MaxPool adaptive_max_pool2d(const Tensor& x, Size2 output_size);
+struct InterpolateOptions {
+  bool align_corners = false; ///< the corners' centres are kept: place = i (in - 1) / (out - 1)
+  bool antialias = false;     ///< shrinking averages over all pixels covered, as Pillow does
+};
+/// Resizes [N, C, H, W] to [N, C, size]. mode "nearest", "nearest-exact", "bilinear", "bicubic" (a = -0.75, edges
+/// repeated; with antialias a = -0.5, weights outside dropped and the rest scaled to sum 1).
+Tensor interpolate(const Tensor& x, Size2 size, const char* mode = "bilinear", const InterpolateOptions& options = {});
+/// What Pillow's Image.resize gives for "F" images: interpolate with antialias. mode "bilinear" or "bicubic".
+Tensor resize_pillow(const Tensor& x, Size2 size, const char* mode = "bicubic");
+
 // --- normalisation and attention ---
 Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);

@@ -36,6 +36,19 @@
   X(matmul)                                                                                                            \
   X(linear)                                                                                                            \
   X(linear_gelu)                                                                                                       \
+  X(unfold)                                                                                                            \
+  X(fold)                                                                                                              \
+  X(conv2d)                                                                                                            \
+  X(conv2d_input_backward)                                                                                             \
+  X(conv2d_weight_backward)                                                                                            \
+  X(max_pool2d)                                                                                                        \
+  X(adaptive_max_pool2d)                                                                                               \
+  X(avg_pool2d)                                                                                                        \
+  X(avg_pool2d_backward)                                                                                               \
+  X(adaptive_avg_pool2d)                                                                                               \
+  X(adaptive_avg_pool2d_backward)                                                                                      \
+  X(interpolate)                                                                                                       \
+  X(interpolate_backward)                                                                                              \
   X(softmax)                                                                                                           \
   X(softmax_backward)                                                                                                  \
   X(log_softmax)                                                                                                       \
