@@ -1,0 +1,93 @@
+// Exact sums: the same bits for every order, right to a rounding, and what IEEE says where terms are not finite.
+
+#include "core/exact.h"
+#include "core/ops.h"
+#include "core/random.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace eg;
+
+namespace {
+
+/// Terms of very different sizes and both signs.
+std::vector<double> wild_terms(std::int64_t n, std::uint64_t stream, int spread) {
+  const Tensor mantissa = random_normal({n}, {71, stream}, 0.0, 1.0, DType::f64);
+  const Tensor exponent = random_uniform({n}, {72, stream}, -spread, spread, DType::f64);
+  std::vector<double> terms;
+  for (std::int64_t i = 0; i < n; ++i)
+    terms.push_back(std::ldexp(mantissa.data<double>()[i], static_cast<int>(exponent.data<double>()[i])));
+  return terms;
+}
+
+std::vector<double> shuffled(const std::vector<double>& terms, std::uint64_t stream) {
+  const auto n = static_cast<std::int64_t>(terms.size());
+  const Tensor keys = random_uniform({n}, {73, stream}, 0.0, 1.0, DType::f64);
+  std::vector<std::size_t> order(terms.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return keys.data<double>()[a] < keys.data<double>()[b]; });
+  std::vector<double> moved;
+  for (const std::size_t i : order) moved.push_back(terms[i]);
+  return moved;
+}
+
+} // namespace
+
+TEST_CASE("an exact sum is the same for every order, where an ordinary one is not") {
+  int ordinary_differs = 0;
+  for (const std::int64_t n : {2, 7, 33, 1000, 40000})
+    for (std::uint64_t draw = 0; draw < 4; ++draw) {
+      const std::vector<double> terms = wild_terms(n, draw, 30);
+      const std::vector<double> moved = shuffled(terms, draw + 10);
+      CHECK(exact::sum(terms) == exact::sum(moved));
+      ordinary_differs +=
+          std::accumulate(terms.begin(), terms.end(), 0.0) != std::accumulate(moved.begin(), moved.end(), 0.0);
+    }
+  CHECK(ordinary_differs > 5);
+}
+
+TEST_CASE("an exact sum is the real one, rounded") {
+  for (std::uint64_t draw = 0; draw < 5; ++draw) {
+    const std::vector<double> terms = wild_terms(501, 100 + draw, 10);
+    long double total = 0.0L; // Neumaier's in extended precision: 128 bits
+    long double lost = 0.0L;
+    for (const double t : terms) {
+      const long double next = total + t;
+      lost += std::abs(total) >= std::abs(static_cast<long double>(t)) ? (total - next) + t : (t - next) + total;
+      total = next;
+    }
+    CHECK(exact::sum(terms) == static_cast<double>(total + lost));
+  }
+  const std::vector<double> cancelling{1e16, 1.0, -1e16};
+  CHECK(exact::sum(cancelling) == 1.0);
+  CHECK(exact::sum({}) == 0.0);
+}
+
+TEST_CASE("exact sums at the ends of the range") {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr double most = std::numeric_limits<double>::max();
+  constexpr double least = std::numeric_limits<double>::denorm_min();
+  const auto sum_of = [](std::initializer_list<double> terms) { return exact::sum({terms.begin(), terms.size()}); };
+  CHECK(sum_of({most, most, -most}) == most); // no overflow on the way
+  CHECK(sum_of({most, most}) == inf);
+  CHECK(sum_of({least, least, least}) == 3 * least);
+  CHECK(sum_of({inf, 1.0}) == inf);
+  CHECK(sum_of({-inf, most}) == -inf);
+  CHECK(std::isnan(sum_of({inf, 1.0, -inf})));
+  CHECK(std::isnan(sum_of({1.0, std::nan("")})));
+}
+
+TEST_CASE("columns are summed as rows are") {
+  const Tensor x = random_normal({37, 29}, {74, 1}, 0.0, 1.0, DType::f64);
+  std::vector<double> columns(29);
+  exact::column_sums(x.data<double>(), 37, 29, 29, columns.data());
+  const Tensor rows = x.transpose().contiguous();
+  for (std::int64_t j = 0; j < 29; ++j)
+    CHECK(columns[static_cast<std::size_t>(j)] == exact::row_sum(rows.data<double>() + j * 37, 37));
+}
