@@ -200,13 +200,14 @@ std::int64_t extent_of(const Symmetry& symmetry, const Tensors& inputs, const Te
 /// Collects the worst difference of named tensors.
 struct Comparison {
   CheckResult result;
+  bool bits = false; // any other bit counts as an infinite difference
 
   /// Relative to the largest entry of the reference, but to no less than `floor`.
   void compare(const std::string& what, const Tensor& left, const Tensor& right, double floor = 0.0) {
     double error = 0.0;
     if (left.shape() != right.shape() || left.dtype() != right.dtype()) {
       error = INFINITY;
-    } else if (!is_floating(left.dtype())) {
+    } else if (bits || !is_floating(left.dtype())) {
       error = same_bits(left, right) ? 0.0 : INFINITY;
     } else {
       // NaN equal to NaN, or infinity to infinity, says nothing. The floor matters only for tiny references.
@@ -261,6 +262,7 @@ CheckResult symmetry_check(const TensorFunction& f, const std::vector<Tensor>& i
     const std::int64_t extent = extent_of(symmetry, inputs, outputs);
     Comparison worst;
     worst.result.tolerance = options.tolerance;
+    worst.bits = options.bits;
     for (int draw = 0; draw < options.draws; ++draw) {
       const RandomKey key = options.key.fold(static_cast<std::uint64_t>(draw));
       const Action rho(symmetry, random_nonidentity_permutation(extent, key.fold(1)));

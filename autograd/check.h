@@ -36,6 +36,7 @@ struct SymmetryCheckOptions {
   int draws = 2; ///< permutations tried, never the identity
   RandomKey key = {20240602, 0};
   bool backward = true; ///< also vjp(rho x, rho' g) = rho vjp(x, g)
+  bool bits = false;    ///< demand the same bits instead of the tolerance: what exact reductions promise
 };
 
 /// Draws permutations for the symmetry's legs and compares f(rho x) with rho' f(x), and the vector-Jacobian products.

@@ -64,6 +64,10 @@ Tensor packed(const Tensor& x) {
   return x.contiguous();
 }
 
+void assign(Tensor& out, const Tensor& value) {
+  out = value.is_contiguous() && value.exclusive() ? value : value.clone();
+}
+
 AxisSplit split_at(const Shape& shape, int axis) {
   AxisSplit split;
   for (int i = 0; i < axis; ++i) split.outer *= shape[i];

@@ -36,6 +36,8 @@ std::vector<TensorSpec> broadcast_of_both(const OpArgs& args);
 
 /// The tensor if it is packed, else a packed copy that no tape sees.
 Tensor packed(const Tensor& x);
+/// Makes `value`, the result of other operations, an output of a kernel: packed, sharing its elements with nothing.
+void assign(Tensor& out, const Tensor& value);
 /// Product of the extents before `axis`, the extent itself, and the product of those after it.
 struct AxisSplit {
   std::int64_t outer = 1;

@@ -49,6 +49,10 @@ Verdict placement_law(const OpDef& op);
 /// Rows to which placement_law applies.
 bool has_exact_axes(const OpDef& op);
 
+/// In exact mode every declared symmetry holds bit for bit, forward and backward, f64 and f32; the exact kernel agrees
+/// with plain loops and gives the same bits for any number of threads.
+Verdict exact_law(const OpDef& op);
+
 // --- values ---
 
 /// The kernel agrees with plain loops in f64: on the samples, on enlarged ones, in f64 and f32.

@@ -1,4 +1,5 @@
 #include "core/ops/row_tools.h"
+#include "core/reduction.h"
 #include "support/law_tools.h"
 
 #include <fmt/format.h>
@@ -97,6 +98,26 @@ Verdict placement_law(const OpDef& op) {
         if (!result.pass) verdict.fail(fmt::format("{}: {} (must be exact)", where(op, sample, dtype), result.detail));
       }
     });
+  return verdict;
+}
+
+Verdict exact_law(const OpDef& op) {
+  const ReductionScope exact(Reduction::exact);
+  Verdict verdict;
+  if (op.exact != nullptr) {
+    verdict = reference_law(op);
+    const Verdict threads = threads_law(op);
+    verdict.failures.insert(verdict.failures.end(), threads.failures.begin(), threads.failures.end());
+  }
+  if (op.symmetries == nullptr) return verdict;
+  for (const bool backward : {false, true})
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      if (backward && !has_gradient(op)) continue;
+      SymmetryCheckOptions options;
+      options.backward = backward;
+      options.bits = true;
+      check(op, dtype, options, verdict);
+    }
   return verdict;
 }
 

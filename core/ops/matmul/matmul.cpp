@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
+#include "core/ops/matmul/exact.h"
 #include "core/ops/matmul/operands.h"
 #include "core/ops/row_tools.h"
 #include "core/parallel.h"
@@ -73,7 +74,8 @@ BatchOffsets batch_offsets(const Tensor& a, const Tensor& b, const Shape& batch)
   return offsets;
 }
 
-template <class T> void product(const OpArgs& args, Tensor& y) {
+/// The products of a batch; exact: order-independent sums over the inner axis.
+template <class T> void product(const OpArgs& args, Tensor& y, bool exact) {
   const Extents e = extents(args);
   const bool ta = args.attrs.flag("transpose_a");
   T* out = y.mutable_data<T>("matmul");
@@ -94,22 +96,31 @@ template <class T> void product(const OpArgs& args, Tensor& y) {
   const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(e.n) * static_cast<double>(e.k);
   constexpr double worth_tiles = 2e8;
   if (count == 1 || (flops > worth_tiles && count < 16)) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-      blas::gemm_tiled<T>(m, e.n, e.k, T(1), left(offsets.a[i]), right(offsets.b[i]), T(0),
-                          out + static_cast<std::int64_t>(i) * m * e.n, e.n);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      T* c = out + static_cast<std::int64_t>(i) * m * e.n;
+      if (exact)
+        exact_gemm<T>(m, e.n, e.k, left(offsets.a[i]), right(offsets.b[i]), c, true);
+      else
+        blas::gemm_tiled<T>(m, e.n, e.k, T(1), left(offsets.a[i]), right(offsets.b[i]), T(0), c, e.n);
+    }
     return;
   }
   constexpr double flops_per_chunk = 2e6;
   const auto grain = static_cast<std::int64_t>(std::clamp(flops_per_chunk / std::max(flops, 1.0), 1.0, 1e6));
   parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      blas::gemm<T>(m, e.n, e.k, T(1), left(offsets.a[static_cast<std::size_t>(i)]),
-                    right(offsets.b[static_cast<std::size_t>(i)]), T(0), out + i * m * e.n, e.n);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const blas::Matrix<T> l = left(offsets.a[static_cast<std::size_t>(i)]);
+      const blas::Matrix<T> r = right(offsets.b[static_cast<std::size_t>(i)]);
+      if (exact)
+        exact_gemm<T>(m, e.n, e.k, l, r, out + i * m * e.n, false);
+      else
+        blas::gemm<T>(m, e.n, e.k, T(1), l, r, T(0), out + i * m * e.n, e.n);
+    }
   });
 }
 
-void kernel(const OpArgs& args, std::span<Tensor> out) {
-  visit_floating(out[0].dtype(), [&]<class T>() { product<T>(args, out[0]); });
+template <bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
+  visit_floating(out[0].dtype(), [&]<class T>() { product<T>(args, out[0], exact); });
 }
 
 // With y = op(A) op(B):  dA = g op(B)^T,  dB = op(A)^T g, each transposed again where its operand was.
@@ -207,7 +218,8 @@ constinit const OpDef matmul_op = row({
     .inputs = {{"a"}, {"b"}},
     .attributes = {attr_bool("transpose_a", false, "use A^T"), attr_bool("transpose_b", false, "use B^T")},
     .infer = infer,
-    .cpu = kernel,
+    .cpu = kernel<false>,
+    .exact = kernel<true>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = vjp,
     .reference = reference,

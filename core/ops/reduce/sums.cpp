@@ -1,5 +1,6 @@
 // Rows of sum, mean and sum_to.
 
+#include "core/exact.h"
 #include "core/ops/list.h"
 #include "core/ops/reduce/axes.h"
 #include "core/ops/reduce/kernels.h"
@@ -45,6 +46,29 @@ template <class T> void sum_groups(const Tensor& x, const Reduced& reduced, doub
 void run_sum(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) {
   if (y.numel() == 0) return;
   visit_floating(x.dtype(), [&]<class T>() { sum_groups<T>(packed(x), reduced, factor, y); });
+}
+
+/// One sum over all reduced axes at once. A single group of neighbours is summed where it lies; else the reduced axes
+/// are brought to the end first.
+void run_exact_sum(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) {
+  if (y.numel() == 0) return;
+  std::vector<std::int64_t> order;
+  std::int64_t count = 1;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (!reduced[static_cast<std::size_t>(axis)]) order.push_back(axis);
+  bool leading = true; // the reduced axes come first
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (reduced[static_cast<std::size_t>(axis)]) {
+      leading = leading && static_cast<std::int64_t>(axis) <
+                               static_cast<std::int64_t>(x.rank()) - static_cast<std::int64_t>(order.size());
+      order.push_back(axis);
+      count *= x.shape()[axis];
+    }
+  visit_floating(x.dtype(), [&]<class T>() {
+    const Tensor held = packed(leading ? x : permute_axes(x, order));
+    const std::int64_t kept = y.numel();
+    exact::sum_axis(held.data<T>(), leading ? 1 : kept, count, leading ? kept : 1, factor, y.mutable_data<T>());
+  });
 }
 
 // --- sum and mean ---
@@ -181,6 +205,7 @@ constinit const OpDef sum_op = row({
     .attributes = {axes_attr, keepdim_attr},
     .infer = infer_reduction,
     .cpu = [](const OpArgs& args, std::span<Tensor> out) { run_sum(args.in[0], axes_of(args), 1.0, out[0]); },
+    .exact = [](const OpArgs& args, std::span<Tensor> out) { run_exact_sum(args.in[0], axes_of(args), 1.0, out[0]); },
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {spread(args, args.grad[0])};
@@ -203,6 +228,8 @@ constinit const OpDef mean_op = row({
     .infer = infer_reduction,
     .cpu = [](const OpArgs& args,
               std::span<Tensor> out) { run_sum(args.in[0], axes_of(args), mean_factor(args), out[0]); },
+    .exact = [](const OpArgs& args,
+                std::span<Tensor> out) { run_exact_sum(args.in[0], axes_of(args), mean_factor(args), out[0]); },
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {spread(args, affine(args.grad[0], mean_factor(args), 0.0))};
@@ -227,6 +254,8 @@ constinit const OpDef sum_to_op = row({
     .attributes = {required_attr("shape", AttrKind::integers, "shape of the result; x is a broadcast of it")},
     .infer = infer_sum_to,
     .cpu = [](const OpArgs& args, std::span<Tensor> out) { run_sum(args.in[0], summed_axes_of(args), 1.0, out[0]); },
+    .exact = [](const OpArgs& args,
+                std::span<Tensor> out) { run_exact_sum(args.in[0], summed_axes_of(args), 1.0, out[0]); },
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {expand(args.grad[0], args.in[0].shape())};
