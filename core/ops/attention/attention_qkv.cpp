@@ -4,6 +4,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "core/ops/attention/exact.h"
 #include "core/ops/attention/parts.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -288,6 +289,14 @@ constinit const OpDef attention_qkv_op = row({
                    attr_real("scale", 0.0, "factor of the scores; 0 means 1/sqrt(head_dim)")},
     .infer = infer,
     .cpu = forward,
+    .exact =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          const Packed p = packed_extents(args);
+          const auto part = [&](std::int64_t which) { return heads_of(args.in[0], p.heads, which); };
+          const ExactForward found = exact_forward(part(0), part(1), part(2), p.scale);
+          assign(out[0], joined_heads(found.y));
+          assign(out[1], found.lse);
+        },
     .saves = saves::in(0) | saves::out(0) | saves::out(1),
     .vjp = rule,
     .reference = reference,
@@ -306,6 +315,16 @@ constinit const OpDef attention_qkv_backward_op = row({
                    attr_real("scale", 0.0, "factor of the scores; 0 means 1/sqrt(head_dim)")},
     .infer = backward_infer,
     .cpu = backward,
+    .exact =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          const Packed p = packed_extents(args);
+          const auto part = [&](std::int64_t which) { return heads_of(args.in[0], p.heads, which); };
+          const BackwardInputs found =
+              exact_backward({part(0), part(1), part(2), split_heads(args.in[1], p.heads), args.in[2],
+                              split_heads(args.in[3], p.heads), args.given(4) ? args.in[4] : Tensor()},
+                             p.scale);
+          assign(out[0], concat({joined_heads(found.q), joined_heads(found.k), joined_heads(found.v)}, -1));
+        },
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::in(4),
     .vjp = rule_of_backward,
     .reference = backward_naive,

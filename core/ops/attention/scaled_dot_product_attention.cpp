@@ -3,6 +3,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "core/ops/attention/exact.h"
 #include "core/ops/attention/parts.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -275,6 +276,12 @@ constinit const OpDef scaled_dot_product_attention_op = row({
     .attributes = {attr_real("scale", 0.0, "factor of the scores; 0 means 1/sqrt(head_dim)")},
     .infer = infer,
     .cpu = forward,
+    .exact =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          const ExactForward found = exact_forward(args.in[0], args.in[1], args.in[2], extents(args).scale);
+          assign(out[0], found.y);
+          assign(out[1], found.lse);
+        },
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::out(0) | saves::out(1),
     .vjp = rule,
     .reference = reference,
@@ -293,6 +300,20 @@ constinit const OpDef scaled_dot_product_attention_backward_op = row({
     .attributes = {attr_real("scale", 0.0, "factor of the scores; 0 means 1/sqrt(head_dim)")},
     .infer = backward_infer,
     .cpu = backward,
+    .exact =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          const BackwardInputs in{args.in[0],
+                                  args.in[1],
+                                  args.in[2],
+                                  args.in[3],
+                                  args.in[4],
+                                  args.in[5],
+                                  args.given(6) ? args.in[6] : Tensor()};
+          const BackwardInputs found = exact_backward(in, extents(args).scale);
+          assign(out[0], found.q);
+          assign(out[1], found.k);
+          assign(out[2], found.v);
+        },
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::in(4) | saves::in(5) | saves::in(6),
     .vjp = rule_of_backward,
     .reference = backward_naive,

@@ -3,6 +3,7 @@
 // reduction.
 
 #include "core/call.h"
+#include "core/exact.h"
 #include "core/ops.h"
 #include "core/ops/cross_entropy/kernels.h"
 #include "core/ops/cross_entropy/parts.h"
@@ -23,6 +24,50 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   const Settings s = settings(args);
   const DType dtype = args.in[0].dtype();
   return {{loss_shape(args, s), dtype}, {args.in[1].shape(), dtype}};
+}
+
+/// Loss and lse of one row in double, with exact sums; terms is scratch.
+template <class T> struct ExactRow {
+  std::vector<double> terms;
+
+  cross_entropy_kernels::RowLoss<double> operator()(const T* x, std::int64_t classes, std::int64_t label, double s) {
+    const double largest = static_cast<double>(*std::max_element(x, x + classes));
+    terms.assign(x, x + classes);
+    const double mean = exact::sum(terms) / static_cast<double>(classes);
+    for (double& t : terms) t = std::exp(t - largest);
+    const double lse = largest + std::log(exact::sum(terms));
+    const double smooth = s > 0.0 ? s * (lse - mean) : 0.0;
+    return {(1.0 - s) * (lse - static_cast<double>(x[label])) + smooth, lse};
+  }
+};
+
+template <class T> void exact_forward_as(const OpArgs& args, std::span<Tensor> out) {
+  const Settings s = settings(args);
+  const std::vector<std::int64_t> labels = checked_labels(args, s);
+  const Tensor logits = packed(args.in[0]);
+  const T* const x = logits.data<T>();
+  T* const lse = out[1].mutable_data<T>("cross_entropy");
+  std::vector<double> losses(labels.size());
+  const std::int64_t grain = parallel::grain_for_bytes(s.classes * 32);
+  parallel::for_each(s.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    ExactRow<T> row;
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t label = labels[static_cast<std::size_t>(r)];
+      cross_entropy_kernels::RowLoss<double> found{0, 0};
+      if (label != s.ignore) found = row(x + r * s.classes, s.classes, label, s.smoothing);
+      losses[static_cast<std::size_t>(r)] = found.loss;
+      lse[r] = static_cast<T>(found.lse);
+    }
+  });
+  T* const loss = out[0].mutable_data<T>("cross_entropy");
+  if (s.reduction == Reduction::none)
+    std::transform(losses.begin(), losses.end(), loss, [](double l) { return static_cast<T>(l); });
+  else
+    *loss = static_cast<T>(exact::sum(losses) * row_factor(labels, s));
+}
+
+void exact_forward(const OpArgs& args, std::span<Tensor> out) {
+  visit_floating(out[0].dtype(), [&]<class T>() { exact_forward_as<T>(args, out); });
 }
 
 template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
@@ -152,6 +197,7 @@ constinit const OpDef cross_entropy_op = row({
     .attributes = cross_entropy_parts::attributes,
     .infer = infer,
     .cpu = forward,
+    .exact = exact_forward,
     .saves = saves::in(0) | saves::in(1) | saves::out(1),
     .vjp = rule,
     .reference = reference,

@@ -83,13 +83,14 @@ std::vector<TensorSpec> backward_infer(const OpArgs& a) {
   return {{{rows, grad[-1]}, a.in[0].dtype()}};
 }
 
-void backward_cpu(const OpArgs& a, std::span<Tensor> out) {
+template <bool exact> void backward_cpu(const OpArgs& a, std::span<Tensor> out) {
   const Tensor grad = a.in[0].contiguous();
   const Tensor ids = a.in[1].contiguous();
   const Shape& table = out[0].shape();
   check_indices("embedding_backward", ids, table[0]);
   fill_zeros(out[0]);
-  add_rows(grad.dtype(), move_of(ids, table[0], table[1]), grad.bytes(), out[0].mutable_bytes("embedding_backward"));
+  (exact ? add_rows_exact : add_rows)(grad.dtype(), move_of(ids, table[0], table[1]), grad.bytes(),
+                                      out[0].mutable_bytes("embedding_backward"));
 }
 
 std::vector<Tensor> backward_reference(const OpArgs& a) {
@@ -159,7 +160,8 @@ constinit const OpDef embedding_backward_op = row({
     .inputs = {{"grad"}, {"ids"}},
     .attributes = {required_attr("rows", AttrKind::integer, "rows V of the table")},
     .infer = backward_infer,
-    .cpu = backward_cpu,
+    .cpu = backward_cpu<false>,
+    .exact = backward_cpu<true>,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {embedding(v.grad[0], v.in[1]), Tensor()};

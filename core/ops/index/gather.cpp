@@ -100,7 +100,7 @@ std::vector<TensorSpec> scatter_infer(const OpArgs& a) {
   return {{a.in[0].shape(), a.in[0].dtype()}};
 }
 
-void scatter_cpu(const OpArgs& a, std::span<Tensor> out) {
+template <bool exact> void scatter_cpu(const OpArgs& a, std::span<Tensor> out) {
   const Tensor index = a.in[1].contiguous();
   const Tensor source = a.in[2].contiguous();
   const int axis = axis_of(a);
@@ -108,7 +108,8 @@ void scatter_cpu(const OpArgs& a, std::span<Tensor> out) {
   check_indices("scatter_add", index, shape[axis]);
   if (shape.numel() == 0) return;
   pack_into(out[0].mutable_bytes("scatter_add"), a.in[0]);
-  add_elements(source.dtype(), move_of(shape, axis, index), source.bytes(), out[0].mutable_bytes("scatter_add"));
+  (exact ? add_elements_exact : add_elements)(source.dtype(), move_of(shape, axis, index), source.bytes(),
+                                              out[0].mutable_bytes("scatter_add"));
 }
 
 std::vector<Tensor> scatter_reference(const OpArgs& a) {
@@ -190,7 +191,8 @@ constinit const OpDef scatter_add_op = row({
     .inputs = {{"x"}, {"index"}, {"source"}},
     .attributes = {attr_int("axis", -1, "the axis that the index runs over")},
     .infer = scatter_infer,
-    .cpu = scatter_cpu,
+    .cpu = scatter_cpu<false>,
+    .exact = scatter_cpu<true>,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       Gradients grads(3);

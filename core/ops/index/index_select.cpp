@@ -98,13 +98,14 @@ std::vector<TensorSpec> backward_infer(const OpArgs& a) {
   return {{with_extent(grad, axis, extent), a.in[0].dtype()}};
 }
 
-void backward_cpu(const OpArgs& a, std::span<Tensor> out) {
+template <bool exact> void backward_cpu(const OpArgs& a, std::span<Tensor> out) {
   const Tensor grad = a.in[0].contiguous();
   const Tensor index = a.in[1].contiguous();
   const int axis = axis_of(a);
   check_indices("index_select_backward", index, out[0].shape()[axis]);
   fill_zeros(out[0]);
-  add_rows(grad.dtype(), move_of(out[0].shape(), axis, index), grad.bytes(), out[0].mutable_bytes("index_select"));
+  (exact ? add_rows_exact : add_rows)(grad.dtype(), move_of(out[0].shape(), axis, index), grad.bytes(),
+                                      out[0].mutable_bytes("index_select"));
 }
 
 std::vector<Tensor> backward_reference(const OpArgs& a) {
@@ -179,7 +180,8 @@ constinit const OpDef index_select_backward_op = row({
     .attributes = {attr_int("axis", 0, "the axis that the index runs over"),
                    required_attr("extent", AttrKind::integer, "extent of that axis in y")},
     .infer = backward_infer,
-    .cpu = backward_cpu,
+    .cpu = backward_cpu<false>,
+    .exact = backward_cpu<true>,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {index_select(v.grad[0], axis_of(v), v.in[1]), Tensor()};

@@ -1,11 +1,15 @@
 #include "core/ops/index/row_moves.h"
 
+#include "core/exact.h"
+#include "core/function_ref.h"
 #include "core/parallel.h"
 #include "core/strided.h"
 
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <numeric>
+#include <vector>
 
 namespace eg {
 namespace {
@@ -158,6 +162,63 @@ void add_elements(DType dtype, const RowMove& m, const std::byte* source, std::b
       for (std::int64_t k = 0; k < m.count; ++k) {
         const std::int64_t row = (o * m.count + k) * m.inner;
         for (std::int64_t j = first; j < last; ++j) to[m.index[row + j] * m.inner + j] += typed<T>(source)[row + j];
+      }
+    });
+  });
+}
+
+namespace {
+
+/// y += the terms of one target, by an exact sum; terms is scratch and is emptied.
+template <class T> void add_exactly(std::vector<double>& terms, T& y) {
+  if (terms.empty()) return;
+  terms.push_back(static_cast<double>(y));
+  y = static_cast<T>(exact::sum(terms));
+  terms.clear();
+}
+
+/// order: the numbers k sorted by their target, those of one target together.
+void sort_by_target(std::vector<std::int64_t>& order, FunctionRef<std::int64_t(std::int64_t)> target) {
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return target(a) < target(b); });
+}
+
+/// The sums of column j of slice o: index_at(k) names the target of k.
+template <class T>
+void add_column_exactly(const RowMove& m, std::int64_t o, std::int64_t j, const std::vector<std::int64_t>& order,
+                        FunctionRef<std::int64_t(std::int64_t)> target, const T* source, T* y) {
+  std::vector<double> terms;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    terms.push_back(static_cast<double>(source[(o * m.count + order[i]) * m.inner + j]));
+    const bool last = i + 1 == order.size() || target(order[i + 1]) != target(order[i]);
+    if (last) add_exactly(terms, y[(o * m.extent + target(order[i])) * m.inner + j]);
+  }
+}
+
+} // namespace
+
+void add_rows_exact(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
+  if (!is_floating(dtype)) return add_rows(dtype, m, source, y); // integers add up exactly as they are
+  visit_floating(dtype, [&]<class T>() {
+    for_each_column_block(m, sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+      const auto target = [index = m.index_of(o)](std::int64_t k) { return index[k]; };
+      std::vector<std::int64_t> order(static_cast<std::size_t>(m.count));
+      sort_by_target(order, target);
+      for (std::int64_t j = first; j < last; ++j)
+        add_column_exactly(m, o, j, order, target, typed<T>(source), typed<T>(y));
+    });
+  });
+}
+
+void add_elements_exact(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
+  if (!is_floating(dtype)) return add_elements(dtype, m, source, y);
+  visit_floating(dtype, [&]<class T>() {
+    for_each_column_block(m, sizeof(T) + 8, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(m.count));
+      for (std::int64_t j = first; j < last; ++j) {
+        const auto target = [&](std::int64_t k) { return m.index[(o * m.count + k) * m.inner + j]; };
+        sort_by_target(order, target);
+        add_column_exactly(m, o, j, order, target, typed<T>(source), typed<T>(y));
       }
     });
   });

@@ -25,11 +25,15 @@ void take_rows(DType dtype, const RowMove& move, const std::byte* x, std::byte* 
 /// share out slices and columns, so the order of a sum never depends on them.
 void add_rows(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
 
+/// The same with sums that do not depend on the order of k; what y held counts as a term.
+void add_rows_exact(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
+
 /// y[o, k, j] = x[o, index[o, k, j], j]; everything packed.
 void take_elements(DType dtype, const RowMove& move, const std::byte* x, std::byte* y);
 
 /// y[o, index[o, k, j], j] += source[o, k, j] for k = 0, 1, ... in this order.
 void add_elements(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
+void add_elements_exact(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
 
 /// Throws IndexError `op: index 12 at position 3 is outside [0, 10)` for the first index that is out of range.
 void check_indices(std::string_view op, const Tensor& packed_index, std::int64_t extent);

@@ -79,6 +79,20 @@ void kernel(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { run<T>(args, out); });
 }
 
+/// The formulas at the top made of operations, whose sums are exact.
+void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor &x = args.in[0], &g = args.in[2];
+  if (x.numel() == 0) return kernel(args, out);
+  const Tensor centred = x - mean(x, {-1}, true);
+  const Tensor rstd = rsqrt(mean(centred * centred, {-1}, true) + args.attrs.real("eps"));
+  const Tensor xh = centred * rstd;
+  const Tensor gh = args.given(1) ? g * args.in[1] : g;
+  assign(out[0], rstd * (gh - mean(gh, {-1}, true) - xh * mean(gh * xh, {-1}, true)));
+  if (!args.attrs.flag("parameters")) return;
+  assign(out[1], sum_to(g * xh, {x.shape()[-1]}));
+  assign(out[2], sum_to(g, {x.shape()[-1]}));
+}
+
 /// J u = rstd (u - mean(u) - xh mean(u xh)): the symmetric Jacobian of the normalisation, applied to u.
 Tensor jacobian(const Tensor& x, const Tensor& u, double eps) {
   return call(layer_norm_backward_op, {x, {}, u}, {{"eps", eps}, {"parameters", false}})[0];
@@ -202,6 +216,7 @@ constinit const OpDef layer_norm_backward_op = row({
                    attr_bool("parameters", true, "give dgamma and dbeta; otherwise they are empty")},
     .infer = infer,
     .cpu = kernel,
+    .exact = exact_kernel,
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = rule,
     .reference = reference,

@@ -22,6 +22,20 @@ void backward(const OpArgs& args, std::span<Tensor> out) {
   run(args, out[0], Kernels<float>::log_softmax_backward, Kernels<double>::log_softmax_backward);
 }
 
+/// x - max - log sum exp(x - max), made of operations.
+void exact_forward(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor& x = args.in[0];
+  if (x.numel() == 0) return;
+  const int axis = axis_of(args);
+  const Tensor shifted = x - max(x, axis, true);
+  assign(out[0], shifted - log(sum(exp(shifted), {axis}, true)));
+}
+
+void exact_backward(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor &y = args.in[0], &g = args.in[1];
+  assign(out[0], g - exp(y) * sum(g, {axis_of(args)}, true));
+}
+
 Gradients forward_rule(const VjpArgs& args) {
   if (!args.wants(0)) return {{}};
   return {call1(log_softmax_backward_op, {args.out[0], args.grad[0]}, {{"axis", args.attrs.integer("axis")}})};
@@ -84,6 +98,7 @@ constinit const OpDef log_softmax_op = row({
     .attributes = {attr_int("axis", -1, "the axis along which exp(y) sums to 1")},
     .infer = infer,
     .cpu = forward,
+    .exact = exact_forward,
     .saves = saves::out(0),
     .vjp = forward_rule,
     .reference = forward_reference,
@@ -101,6 +116,7 @@ constinit const OpDef log_softmax_backward_op = row({
     .attributes = {attr_int("axis", -1, "the axis of the log_softmax")},
     .infer = infer,
     .cpu = backward,
+    .exact = exact_backward,
     .saves = saves::in(0) | saves::in(1),
     .vjp = backward_rule,
     .reference = backward_reference,

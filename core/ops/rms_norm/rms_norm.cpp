@@ -48,6 +48,17 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out[0]); });
 }
 
+/// rstd = 1 / sqrt(mean(x^2) + eps), its mean an exact sum.
+Tensor exact_rstd(const OpArgs& args) {
+  return rsqrt(mean(args.in[0] * args.in[0], {-1}, true) + args.attrs.real("eps"));
+}
+
+void exact_forward(const OpArgs& args, std::span<Tensor> out) {
+  if (args.in[0].numel() == 0) return;
+  const Tensor y = args.in[0] * exact_rstd(args);
+  assign(out[0], args.given(1) ? y * args.in[1] : y);
+}
+
 std::vector<Tensor> backward_call(const Tensor& x, const Tensor& gamma, const Tensor& g, double eps, bool parameters) {
   return call(rms_norm_backward_op, {x, gamma, g}, {{"eps", eps}, {"parameters", parameters}});
 }
@@ -155,6 +166,16 @@ void backward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { backward_as<T>(args, out); });
 }
 
+void exact_backward(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor &x = args.in[0], &g = args.in[2];
+  if (x.numel() == 0) return backward(args, out);
+  const Tensor rstd = exact_rstd(args);
+  const Tensor xh = x * rstd;
+  const Tensor gh = args.given(1) ? g * args.in[1] : g;
+  assign(out[0], rstd * (gh - xh * mean(gh * xh, {-1}, true)));
+  if (args.attrs.flag("parameters")) assign(out[1], sum_to(g * xh, {x.shape()[-1]}));
+}
+
 // With J u = r (u - xh mean(u xh)), the symmetric Jacobian of x r, and cotangents a of dx, b of dgamma:
 //   gbar = gamma J a + b xh,   gammabar = sum over rows of g J a,
 //   xbar = J (b g) - r^2 (xh (mean(a gh) - 3 p q) + a q + gh p)   with   p = mean(a xh), q = mean(gh xh)
@@ -250,6 +271,7 @@ constinit const OpDef rms_norm_op = row({
     .attributes = {attr_real("eps", 1e-6, "added to the mean square")},
     .infer = infer,
     .cpu = forward,
+    .exact = exact_forward,
     .saves = saves::in(0) | saves::in(1),
     .vjp = rule,
     .reference = reference,
@@ -269,6 +291,7 @@ constinit const OpDef rms_norm_backward_op = row({
                    attr_bool("parameters", true, "give dgamma; otherwise it is empty")},
     .infer = backward_infer,
     .cpu = backward,
+    .exact = exact_backward,
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = backward_rule,
     .reference = backward_reference,

@@ -22,6 +22,20 @@ void backward(const OpArgs& args, std::span<Tensor> out) {
   run(args, out[0], Kernels<float>::softmax_backward, Kernels<double>::softmax_backward);
 }
 
+/// exp(x - max) / sum, made of operations: an exact sum and no online maximum.
+void exact_forward(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor& x = args.in[0];
+  if (x.numel() == 0) return;
+  const int axis = axis_of(args);
+  const Tensor e = exp(x - max(x, axis, true));
+  assign(out[0], e / sum(e, {axis}, true));
+}
+
+void exact_backward(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor &y = args.in[0], &g = args.in[1];
+  assign(out[0], y * (g - sum(y * g, {axis_of(args)}, true)));
+}
+
 Tensor backward_call(const VjpArgs& args, const Tensor& y, const Tensor& g) {
   return call1(softmax_backward_op, {y, g}, {{"axis", args.attrs.integer("axis")}});
 }
@@ -88,6 +102,7 @@ constinit const OpDef softmax_op = row({
     .attributes = {attr_int("axis", -1, "the axis along which y sums to 1")},
     .infer = infer,
     .cpu = forward,
+    .exact = exact_forward,
     .saves = saves::out(0),
     .vjp = forward_rule,
     .reference = forward_reference,
@@ -105,6 +120,7 @@ constinit const OpDef softmax_backward_op = row({
     .attributes = {attr_int("axis", -1, "the axis of the softmax")},
     .infer = infer,
     .cpu = backward,
+    .exact = exact_backward,
     .saves = saves::in(0) | saves::in(1),
     .vjp = backward_rule,
     .reference = backward_reference,
