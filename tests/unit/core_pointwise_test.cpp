@@ -175,7 +175,8 @@ TEST_CASE("binary ops broadcast like NumPy, on any strides") {
     bool equal = true;
     for (std::int64_t i = 0; i < y.numel(); ++i)
       equal = equal && y.data<double>()[i] == broadcast_at(a, y.shape(), i) - broadcast_at(b, y.shape(), i);
-    CHECK_MESSAGE(equal, sa.str() << " and " << sb.str());
+    const std::string both = sa.str() + " and " + sb.str();
+    CHECK_MESSAGE(equal, both);
   }
   const Tensor a = eg::random_normal({6, 8}, {1, 2}, 0.0, 1.0, DType::f64);
   const Tensor b = eg::random_normal({8, 6}, {3, 4}, 0.0, 1.0, DType::f64);
