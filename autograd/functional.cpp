@@ -51,7 +51,7 @@ Tensors as_arguments(const char* who, const Tensors& inputs) {
     if (!flows(x))
       arguments.push_back(x);
     else
-      arguments.push_back(recording() ? expand(x, x.shape()) : x.detach());
+      arguments.push_back(graph_recording() ? expand(x, x.shape()) : x.detach());
   }
   if (floating(arguments).empty())
     throw AutogradError(fmt::format("{}: none of the {} inputs is f32 or f64", who, inputs.size()));

@@ -3,14 +3,38 @@
 
 #include "core/call.h"
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace eg {
 
 /// True for a defined f32 or f64 tensor: one that can have a gradient.
 inline bool flows(const Tensor& t) { return t.defined() && is_floating(t.dtype()); }
+
+/// Looks at a cotangent; returns what takes its place, or an undefined tensor to leave it as it is.
+using GradientHook = std::function<Tensor(const Tensor& cotangent)>;
+
+/// Removes a hook when it goes. Outliving the tape is harmless.
+class [[nodiscard]] HookHandle {
+public:
+  HookHandle() = default;
+  explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  ~HookHandle() { remove(); }
+  HookHandle(HookHandle&& other) noexcept;
+  HookHandle& operator=(HookHandle&& other) noexcept;
+  HookHandle(const HookHandle&) = delete;
+  HookHandle& operator=(const HookHandle&) = delete;
+  /// Removes it now.
+  void remove();
+  /// Leaves it in place for as long as the tape lives.
+  void keep() { remove_ = nullptr; }
+
+private:
+  std::function<void()> remove_;
+};
 
 /// Records the calls of this thread from construction until it is closed or destroyed. Gradients are a returned value,
 /// so nothing has to be zeroed and two gradients can be compared side by side. Tapes nest: while an outer tape is open,
@@ -46,6 +70,19 @@ public:
   std::vector<Tensor> gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                std::span<const Tensor> cotangents, bool retain = false);
 
+  /// The same, joined to what is there: sums[i] (undefined: zero) becomes sums[i] + d(...)/dx_i, undefined where
+  /// neither is. The terms are added one by one in the order of the walk, so the bits are those of one tape that had
+  /// recorded both parts; the results may share elements with each other. Uses the tape up.
+  void add_gradient(std::span<const Tensor> ys, std::span<const Tensor> xs, std::span<const Tensor> cotangents,
+                    std::span<Tensor> sums);
+
+  /// Calls `hook` with the whole cotangent of x, once in every gradient() that passes through x: when x was computed on
+  /// this tape, before the rule of its operation (so a replacement is what flows on), and when x is one of xs. Hooks on
+  /// one value are called in the order of their making. What a hook computes is heard by other tapes, so second
+  /// derivatives see it. The hook goes with its handle. Values inside a checkpointed function cannot be hooked.
+  /// Throws AutogradError for an x without gradients; gradient() throws it when a replacement does not fit.
+  HookHandle on_gradient(const Tensor& x, GradientHook hook);
+
   /// Stops recording; what was recorded stays. Throws AutogradError on another thread than the one that opened it.
   void close();
   /// True when an operation recorded here gave this value.
@@ -62,6 +99,8 @@ private:
   struct Node;
   struct State;
   struct Walk;
+  std::vector<Tensor> walk_back(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain);
   std::unique_ptr<State> state_;
 };
 

@@ -119,15 +119,16 @@ std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
   return op.body(args);
 }
 
-void report(const Event& event) {
-  // A recorder may open or close others while it listens; those that are closed on the way are passed over.
+/// Calls tell(recorder) for every recorder that listens. A recorder may open or close others while it listens; those
+/// that are closed on the way are passed over.
+template <class Tell> void tell_all(Tell&& tell) {
   std::vector<std::uint64_t> serials;
   for (const Listener& listener : listeners)
     if (hears(listener)) serials.push_back(listener.serial);
   for (const std::uint64_t serial : serials) {
     const auto at = std::find_if(listeners.begin(), listeners.end(),
                                  [&](const Listener& listener) { return listener.serial == serial; });
-    if (at != listeners.end()) at->recorder->record(event);
+    if (at != listeners.end()) tell(*at->recorder);
   }
 }
 
@@ -210,6 +211,38 @@ void close_recorder(Recorder* recorder) {
 
 bool recording() { return std::any_of(listeners.begin(), listeners.end(), hears); }
 
+bool graph_recording() {
+  return std::any_of(listeners.begin(), listeners.end(),
+                     [](const Listener& listener) { return hears(listener) && listener.recorder->links(); });
+}
+
+void report(const Event& event) {
+  tell_all([&](Recorder& recorder) { recorder.record(event); });
+}
+
+void report_composite(const Event& event) {
+  tell_all([&](Recorder& recorder) {
+    if (!recorder.observes()) recorder.record(event);
+  });
+}
+
+void report(const RuleEvent& event) {
+  tell_all([&](Recorder& recorder) { recorder.rule_done(event); });
+}
+
+CompositeScope::CompositeScope() {
+  for (Listener& listener : listeners)
+    if (!listener.recorder->observes()) {
+      deaf_.push_back(listener.serial);
+      ++listener.deaf;
+    }
+}
+
+CompositeScope::~CompositeScope() {
+  for (Listener& listener : listeners)
+    if (std::find(deaf_.begin(), deaf_.end(), listener.serial) != deaf_.end()) --listener.deaf;
+}
+
 PauseRecording::PauseRecording() { ++pauses; }
 
 PauseRecording::PauseRecording(Recorder* only) : all_(false) {
@@ -231,6 +264,8 @@ PauseRecording::~PauseRecording() {
 PlaceScope::PlaceScope(std::string_view name) {
   places.push_back(places.empty() ? std::string(name) : fmt::format("{}.{}", places.back(), name));
 }
+
+PlaceScope::PlaceScope(std::string place, Whole) { places.push_back(std::move(place)); }
 
 PlaceScope::~PlaceScope() { places.pop_back(); }
 

@@ -23,6 +23,15 @@ std::vector<Tensor> call(const OpDef& op, std::initializer_list<Tensor> in, Attr
 /// row does not declare, that has another kind or that must be given and is not.
 Attrs completed_attributes(const OpDef& op, Attrs attrs);
 
+/// What a rule sees that adds its gradients itself.
+struct AddingVjp {
+  std::span<const Tensor> in;
+  std::span<const Tensor> out;
+  std::span<const Tensor> grad;    ///< cotangents of the outputs; undefined: zero
+  const std::vector<bool>& wanted; ///< by input; a tensor that is an input twice is wanted once
+  std::span<Tensor> sums;          ///< by input: what has arrived so far from elsewhere (undefined: zero); add to it
+};
+
 /// An operation that a user defines: forward runs unrecorded, vjp gets (inputs, outputs, cotangents) and returns one
 /// gradient per input (undefined: zero). If vjp is made of ops, it can be differentiated again.
 struct CustomOp {
@@ -31,6 +40,9 @@ struct CustomOp {
   std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const Tensor> out,
                                     std::span<const Tensor> grad)>
       vjp;
+  /// Instead of vjp, for a rule that joins its contributions in an order of its own: rounding depends on the order.
+  std::function<void(const AddingVjp&)> adding_vjp = {};
+  bool saves_outputs = true; ///< false: the rule sees shape and dtype of the outputs only, and the tape keeps no more
 };
 std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<const Tensor> in);
 
@@ -43,11 +55,26 @@ struct Event {
   const Attrs* attrs = nullptr;
 };
 
+/// One rule that a tape ran on its way back.
+struct RuleEvent {
+  std::string_view name;                  ///< of the operation
+  std::string_view place;                 ///< where in the model its call stood
+  std::span<const Tensor> grad = {};      ///< cotangents of its outputs
+  std::span<const Tensor> gradients = {}; ///< what the rule made of them, by input
+};
+
 /// Listens to calls on one thread.
 class Recorder {
 public:
   virtual ~Recorder() = default;
   virtual void record(const Event& event) = 0;
+  /// After the calls that the rule made.
+  virtual void rule_done(const RuleEvent&) {}
+  /// True: it looks at values and keeps no graph. An observer hears the calls inside a composite (a checkpointed
+  /// function), a tape the composite as one event.
+  virtual bool observes() const { return false; }
+  /// True: it must hear how a value was made from another one, so nobody may shorten the way by an unrecorded copy.
+  virtual bool links() const { return !observes(); }
 };
 
 /// Recorders open on this thread, oldest first. A tape opens itself when it is made. One that is opened during a pause
@@ -56,6 +83,13 @@ void open_recorder(Recorder* recorder);
 void close_recorder(Recorder* recorder);
 /// True when some recorder listens on this thread.
 bool recording();
+/// True when one listens that links values (a tape).
+bool graph_recording();
+/// Reports one event to the recorders that listen: for what is done otherwise than by call(). A composite event goes to
+/// those alone that are no observers.
+void report(const Event& event);
+void report_composite(const Event& event);
+void report(const RuleEvent& event);
 
 /// While it lives, the recorders that were open when it began hear nothing (or, given one, only that recorder is deaf).
 /// Pauses of a thread end in the reverse order of their beginning.
@@ -72,13 +106,31 @@ private:
   std::uint64_t only_ = 0; // else: serial number of the one that is deaf, 0 when it was not open
 };
 
+/// While it lives, the recorders that were open when it began and are no observers hear nothing.
+class CompositeScope {
+public:
+  CompositeScope();
+  ~CompositeScope();
+  CompositeScope(const CompositeScope&) = delete;
+  CompositeScope& operator=(const CompositeScope&) = delete;
+
+private:
+  std::vector<std::uint64_t> deaf_; // serial numbers
+};
+
 /// Names the part of the model that runs while it lives: scopes nest to "encoder.3.attention.qkv".
 class PlaceScope {
 public:
   explicit PlaceScope(std::string_view name);
+  /// The place as current_place() gave it at another time, wherever this stands.
+  static PlaceScope at(std::string place) { return PlaceScope(std::move(place), Whole{}); }
   ~PlaceScope();
   PlaceScope(const PlaceScope&) = delete;
   PlaceScope& operator=(const PlaceScope&) = delete;
+
+private:
+  struct Whole {};
+  PlaceScope(std::string place, Whole);
 };
 /// The present place, "" at top level.
 std::string current_place();

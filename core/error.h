@@ -55,6 +55,12 @@ public:
   using Error::Error;
 };
 
+/// A NaN or an infinity where numbers were wanted (anomaly mode).
+class NumericError : public Error {
+public:
+  using Error::Error;
+};
+
 /// The work was interrupted by the user (Ctrl-C).
 class Interrupted : public Error {
 public:

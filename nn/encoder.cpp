@@ -1,5 +1,6 @@
 // Self-attention and the encoder block.
 
+#include "autograd/checkpoint.h"
 #include "nn/layers.h"
 
 #include <fmt/format.h>
@@ -88,6 +89,16 @@ Tensor EncoderBlock::transform(const Tensor& y, RandomKey key) const {
 }
 
 Tensor EncoderBlock::operator()(const Tensor& x, RandomKey key) const {
+  if (!config.checkpoint || !graph_recording()) return run(x, key);
+  // The parameters are those of the forward pass, also when a ParameterScope has ended since.
+  const auto again = [this, key, values = parameters()](const Tensor& in) {
+    const ParameterScope scope(*this, values);
+    return run(in, key);
+  };
+  return eg::checkpoint(again, x);
+}
+
+Tensor EncoderBlock::run(const Tensor& x, RandomKey key) const {
   const Scope scope(*this);
   return transform(attend(x, key.fold(0)), key.fold(1));
 }

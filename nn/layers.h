@@ -92,6 +92,7 @@ struct EncoderConfig {
   bool pre_norm = true; ///< x + f(LN x), else LN(x + f(x))
   double dropout = 0.0; ///< on both residual branches
   double norm_eps = 1e-6;
+  bool checkpoint = false; ///< a tape keeps a block's input alone and computes the rest again; same bits, less memory
 
   /// head_dim, or dim / heads where that is 0.
   std::int64_t width_of_head() const { return head_dim > 0 ? head_dim : dim / heads; }
@@ -117,6 +118,7 @@ public:
   Mlp mlp;
 
 private:
+  Tensor run(const Tensor& x, RandomKey key) const;
   bool drops() const { return training() && config.dropout > 0.0; }
   Tensor attend(const Tensor& x, RandomKey key) const;
   Tensor transform(const Tensor& y, RandomKey key) const;

@@ -1,0 +1,24 @@
+#pragma once
+// Activation checkpointing: memory for time (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+
+#include "autograd/functional.h"
+
+namespace eg {
+
+/// f(inputs), of which the tapes that listen keep the inputs alone: what f computed on the way is thrown away and
+/// computed again when the gradient comes by. Without a tape it is f(inputs).
+///
+/// Tensors that f captures (a module's parameters, a mask) are found while it runs and get their gradients like inputs.
+/// Gradients have the bits that they would have without, for any number of threads: random numbers depend on their keys
+/// alone (hand f a RandomKey, not a stream that moves on), contributions are added in the same order, and the
+/// Reduction of the forward pass is set again. Checkpoints nest. Second derivatives work, equal to rounding; the outer
+/// tape then holds what was recomputed.
+///
+/// f must do the same each time it runs; it is kept by value until the tape goes, and what it refers to must live that
+/// long. Throws AutogradError when f computes with other tensors, or gives outputs of another number, shape or type,
+/// the second time; when something it read was changed in place meanwhile; when it gives an undefined output.
+std::vector<Tensor> checkpoint(const TensorFunction& f, const std::vector<Tensor>& inputs);
+/// The same for one tensor to one.
+Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
+
+} // namespace eg

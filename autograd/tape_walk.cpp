@@ -1,0 +1,344 @@
+// The backward walk.
+
+#include "autograd/accumulate.h"
+#include "autograd/tape_state.h"
+#include "core/ops.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace eg {
+namespace {
+
+/// The cotangents of one backward walk, by slot.
+class Cotangents {
+public:
+  explicit Cotangents(std::size_t slots) : at_(slots) {}
+  bool has(Slot s) const { return s != no_slot && at_[s].defined(); }
+  const Tensor& get(Slot s) const { return at_[s]; }
+  Tensor take(Slot s) { return s == no_slot ? Tensor{} : std::exchange(at_[s], Tensor{}); }
+  void add(Slot s, Tensor g) { accumulate(at_[s], std::move(g)); }
+  void put(Slot s, Tensor g) { at_[s] = std::move(g); }
+
+private:
+  std::vector<Tensor> at_;
+};
+
+} // namespace
+
+std::vector<Tensor> Tape::Node::values(const std::vector<Kept>& kept) const {
+  std::vector<Tensor> list;
+  for (const Kept& k : kept) list.push_back(k.tensor);
+  return list;
+}
+
+/// An error in a rule names the part of the model that it belongs to.
+template <class Run> auto Tape::Node::at_its_place(Run&& run) const {
+  try {
+    if (place.empty()) return run();
+    const PlaceScope scope = PlaceScope::at(place);
+    return run();
+  } catch (const NumericError& e) {
+    throw NumericError(fmt::format("{}, in the gradient of {}", e.what(), name()));
+  }
+}
+
+Gradients Tape::Node::apply_rule(std::span<const Tensor> grad, std::uint32_t wanted) const {
+  const std::vector<Tensor> inputs = values(in), outputs = values(out);
+  return at_its_place([&] {
+    if (custom) return custom->vjp(inputs, outputs, grad);
+    const OpArgs args{*op, inputs, attrs};
+    return op->vjp(VjpArgs{args, outputs, grad, wanted});
+  });
+}
+
+void Tape::Node::apply_adding_rule(std::span<const Tensor> grad, const std::vector<bool>& wanted,
+                                   std::span<Tensor> sums) const {
+  const std::vector<Tensor> inputs = values(in), outputs = values(out);
+  at_its_place([&] { custom->adding_vjp({inputs, outputs, grad, wanted, sums}); });
+}
+
+/// By slot: the value depends on some x. Walking oldest first, so one sweep is enough.
+std::vector<bool> Tape::State::mark_active(std::span<const Tensor> xs) {
+  std::vector<bool> active(slots.size());
+  for (const Tensor& x : xs) active[slot(x)] = true;
+  for (const Node& node : nodes) {
+    const bool reached = std::any_of(node.in.begin(), node.in.end(),
+                                     [&](const Kept& kept) { return kept.slot != no_slot && active[kept.slot]; });
+    if (!reached) continue;
+    for (const Kept& kept : node.out)
+      if (kept.slot != no_slot) active[kept.slot] = true;
+  }
+  return active;
+}
+
+namespace {
+
+/// The cotangents that the walk starts from, checked against ys: the caller's, or ones for a single element.
+std::vector<Tensor> starting_cotangents(std::span<const Tensor> ys, std::span<const Tensor> given) {
+  if (!given.empty() && given.size() != ys.size())
+    throw AutogradError(fmt::format("tape: {} cotangents were given for {} outputs", given.size(), ys.size()));
+  std::vector<Tensor> cotangents;
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    const Tensor& y = ys[i];
+    if (!flows(y))
+      throw AutogradError(y.defined()
+                              ? fmt::format("tape: y is {}; only f32 and f64 have gradients", described_value(y))
+                              : std::string("tape: y is undefined"));
+    if (i < given.size() && given[i].defined()) {
+      if (given[i].shape() != y.shape() || given[i].dtype() != y.dtype())
+        throw AutogradError(fmt::format("tape: the cotangent does not fit y: cotangent is {}, y is {}",
+                                        described_value(given[i]), described_value(y)));
+      cotangents.push_back(given[i]);
+    } else if (y.numel() == 1) {
+      cotangents.push_back(Tensor::ones(y.shape(), y.dtype()));
+    } else {
+      throw AutogradError(
+          fmt::format("tape: y is {} and has no cotangent; reduce it to one element (sum, mean) or give "
+                      "a cotangent of its shape",
+                      described_value(y)));
+    }
+  }
+  return cotangents;
+}
+
+bool broadcasts_to(const Shape& small, const Shape& large) {
+  if (small.rank() > large.rank()) return false;
+  for (int axis = -1; axis >= -small.rank(); --axis)
+    if (small[axis] != large[axis] && small[axis] != 1) return false;
+  return true;
+}
+
+/// The gradient that a rule gave for `input`, with broadcasting undone.
+Tensor fitted(const Tensor& gradient, const Tensor& input, const std::string& whose) {
+  if (gradient.dtype() != input.dtype() || !broadcasts_to(input.shape(), gradient.shape()))
+    throw AutogradError(fmt::format("tape: the rule of {} does not fit: gradient is {}, input is {}", whose,
+                                    described_value(gradient), described_value(input)));
+  return gradient.shape() == input.shape() ? gradient : sum_to(gradient, input.shape());
+}
+
+/// Gradients as the caller gets them: packed, zeros where nothing arrived, and each with elements of its own, so that
+/// writing to one (clipping in place) changes no other. While another tape listens they may share: a copy would hide
+/// how they were made.
+void finish(std::vector<Tensor>& gradients, std::span<const Tensor> xs) {
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    Tensor& g = gradients[i];
+    if (!g.defined()) g = Tensor::zeros(xs[i].shape(), xs[i].dtype());
+    if (!g.is_contiguous()) g = g.contiguous();
+    if (!g.exclusive() && !graph_recording()) g = g.clone();
+  }
+}
+
+} // namespace
+
+/// One backward walk over a tape.
+struct Tape::Walk {
+  State& state;
+  std::vector<bool> active;
+  Cotangents cotangents;
+  std::vector<bool> is_x;      // by slot
+  std::vector<Tensor> arrived; // by slot, for xs that the tape computed: kept when their node takes them
+
+  Walk(State& tape, std::span<const Tensor> xs)
+      : state(tape), active(tape.mark_active(xs)), cotangents(active.size()), is_x(active.size()),
+        arrived(active.size()) {
+    for (const Tensor& x : xs) is_x[state.slot(x)] = true;
+  }
+  void start(std::span<const Tensor> ys, std::vector<Tensor> seeds) {
+    for (std::size_t i = 0; i < ys.size(); ++i)
+      if (const Slot s = state.slot(ys[i]); active[s]) cotangents.add(s, std::move(seeds[i]));
+  }
+  void pass_hooks(Slot s, Tensor& g) const;
+  bool take(const Node& node, std::vector<Tensor>& grad);
+  void run_rule(const Node& node, std::vector<Tensor>& grad, const std::vector<bool>& wanted);
+  void run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted);
+  void step(const Node& node);
+  std::vector<Tensor> results(std::span<const Tensor> xs);
+};
+
+/// What the hooks on a value make of its cotangent.
+void Tape::Walk::pass_hooks(Slot s, Tensor& g) const {
+  if (!state.hooks) return;
+  // A hook may remove itself or another one.
+  std::vector<std::uint64_t> numbers;
+  for (auto at = state.hooks->hooks.lower_bound({s, 0}); at != state.hooks->hooks.end() && at->first.first == s; ++at)
+    numbers.push_back(at->first.second);
+  for (const std::uint64_t number : numbers) {
+    const auto at = state.hooks->hooks.find({s, number});
+    if (at == state.hooks->hooks.end()) continue;
+    const GradientHook hook = at->second;
+    Tensor replaced = hook(g);
+    if (!replaced.defined()) continue;
+    if (replaced.shape() != g.shape() || replaced.dtype() != g.dtype())
+      throw AutogradError(fmt::format("tape: what a hook gave does not fit: it is {}, the cotangent is {}",
+                                      described_value(replaced), described_value(g)));
+    g = std::move(replaced);
+  }
+}
+
+/// The cotangents of a node's outputs, all contributions in. False when none arrived.
+bool Tape::Walk::take(const Node& node, std::vector<Tensor>& grad) {
+  bool any = false;
+  for (std::size_t o = 0; o < grad.size(); ++o) {
+    const Slot s = node.out[o].slot;
+    grad[o] = cotangents.take(s);
+    if (!grad[o].defined()) continue;
+    any = true;
+    pass_hooks(s, grad[o]);
+    if (is_x[s]) arrived[s] = grad[o];
+  }
+  return any;
+}
+
+void Tape::Walk::step(const Node& node) {
+  std::vector<Tensor> grad(node.out.size());
+  if (!take(node, grad)) return;
+  std::vector<bool> wanted;
+  for (const Kept& input : node.in) wanted.push_back(input.slot != no_slot && active[input.slot]);
+  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+  if (!node.has_rule())
+    throw AutogradError(fmt::format("tape: {}{} has no gradient: {}", node.name(), at_place(node.place),
+                                    node.op != nullptr ? node.op->no_gradient : "it was defined without a vjp"));
+  node.check_versions();
+  if (node.adds())
+    run_adding_rule(node, grad, std::move(wanted));
+  else
+    run_rule(node, grad, wanted);
+}
+
+void Tape::Walk::run_rule(const Node& node, std::vector<Tensor>& grad, const std::vector<bool>& wanted) {
+  std::uint32_t mask = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(wanted.size(), 32); ++i)
+    if (wanted[i]) mask |= 1U << i;
+  Gradients gradients = node.apply_rule(grad, mask);
+  if (gradients.size() < node.in.size())
+    throw AutogradError(fmt::format("tape: the rule of {} gave {} gradients for {} inputs", node.name(),
+                                    gradients.size(), node.in.size()));
+  if (recording()) report(RuleEvent{node.name(), node.place, grad, gradients});
+  grad.clear(); // a cotangent that the rule handed through may be written to when nobody else holds it
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    Tensor g = std::exchange(gradients[i], Tensor{});
+    if (i >= node.in.size() || !wanted[i] || !g.defined()) continue;
+    const Kept& input = node.in[i];
+    if (g.shape() != input.tensor.shape() || g.dtype() != input.tensor.dtype())
+      g = fitted(g, input.tensor, fmt::format("{} for {}", node.name(), node.name_of_input(i)));
+    cotangents.add(input.slot, std::move(g));
+  }
+}
+
+void Tape::Walk::run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted) {
+  std::vector<Tensor> sums(node.in.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j)
+      if (node.in[j].slot == node.in[i].slot) wanted[i] = false;
+    if (wanted[i]) sums[i] = cotangents.take(node.in[i].slot);
+  }
+  node.apply_adding_rule(grad, wanted, sums);
+  if (recording()) report(RuleEvent{node.name(), node.place, grad, sums});
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!wanted[i] || !sums[i].defined()) continue;
+    const Tensor& input = node.in[i].tensor;
+    if (sums[i].shape() != input.shape() || sums[i].dtype() != input.dtype())
+      throw AutogradError(fmt::format("tape: the rule of {} for {} does not fit: gradient is {}, input is {}",
+                                      node.name(), node.name_of_input(i), described_value(sums[i]),
+                                      described_value(input)));
+    cotangents.put(node.in[i].slot, std::move(sums[i]));
+  }
+}
+
+/// What arrived at each x, undefined where nothing did.
+std::vector<Tensor> Tape::Walk::results(std::span<const Tensor> xs) {
+  std::vector<Tensor> gradients;
+  for (const Tensor& x : xs) {
+    const Slot s = state.slot(x);
+    // What is left in the walk came after the value's last use, so it stands above what its node took.
+    if (cotangents.has(s) && is_x[s]) {
+      arrived[s] = cotangents.take(s);
+      pass_hooks(s, arrived[s]);
+    }
+    gradients.push_back(arrived[s]);
+  }
+  cotangents = Cotangents(0);
+  arrived.clear();
+  return gradients;
+}
+
+namespace {
+
+void require_floating(std::span<const Tensor> xs) {
+  for (const Tensor& x : xs)
+    if (!flows(x))
+      throw AutogradError(x.defined()
+                              ? fmt::format("tape: x is {}; only f32 and f64 have gradients", described_value(x))
+                              : std::string("tape: x is undefined"));
+}
+
+} // namespace
+
+std::vector<Tensor> Tape::walk_back(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                    std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain) {
+  State& state = *state_;
+  if (state.used_up)
+    throw AutogradError("tape: it was used up by an earlier gradient; pass retain = true to that one to use it again");
+  if (!state.closed && state.thread != std::this_thread::get_id())
+    throw AutogradError("tape: it is open on another thread; close it there first");
+  require_floating(xs);
+  std::vector<Tensor> seeds = starting_cotangents(ys, cotangents);
+  for (const Tensor& x : xs) state.slot(x); // values that the tape never met get a number too
+  for (const Tensor& y : ys) {
+    const bool is_x = std::any_of(xs.begin(), xs.end(), [&](const Tensor& x) { return x.id() == y.id(); });
+    if (!is_x && !computed(y))
+      throw AutogradError(fmt::format("tape: y {} was not computed on this tape", described_value(y)));
+  }
+  for (const Tensor& y : ys) state.check_unchanged(y, "gradient()");
+  for (const Tensor& x : xs) state.check_unchanged(x, "gradient()");
+
+  // A tape that is spent stops listening for good, whatever happens on the way.
+  struct Spend {
+    Tape* tape;
+    ~Spend() {
+      if (tape != nullptr) tape->state_->clear();
+    }
+  } const spend{retain ? nullptr : this};
+  if (!retain) {
+    state.used_up = true;
+    close_recorder(this);
+  }
+  const PauseRecording deaf(this);
+  Walk walk(state, xs);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    if (sums[i].defined()) walk.cotangents.put(state.slot(xs[i]), std::move(sums[i]));
+  walk.start(ys, std::move(seeds));
+  for (std::size_t i = state.nodes.size(); i-- > 0;) {
+    walk.step(state.nodes[i]);
+    if (!retain) state.nodes.pop_back();
+  }
+  return walk.results(xs);
+}
+
+std::vector<Tensor> Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                   std::span<const Tensor> cotangents, bool retain) {
+  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, {}, retain);
+  finish(gradients, xs);
+  return gradients;
+}
+
+void Tape::add_gradient(std::span<const Tensor> ys, std::span<const Tensor> xs, std::span<const Tensor> cotangents,
+                        std::span<Tensor> sums) {
+  if (sums.size() != xs.size())
+    throw AutogradError(fmt::format("tape: {} sums were given for {} tensors", sums.size(), xs.size()));
+  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, sums, false);
+  std::move(gradients.begin(), gradients.end(), sums.begin());
+}
+
+std::vector<Tensor> Tape::gradient(const Tensor& y, std::span<const Tensor> xs, const Tensor& cotangent, bool retain) {
+  return gradient(std::span(&y, 1), xs, std::span(&cotangent, 1), retain);
+}
+
+std::vector<Tensor> Tape::gradient(const Tensor& y, std::initializer_list<Tensor> xs, const Tensor& cotangent,
+                                   bool retain) {
+  return gradient(std::span(&y, 1), std::span(xs.begin(), xs.size()), std::span(&cotangent, 1), retain);
+}
+
+} // namespace eg
