@@ -1,7 +1,10 @@
 #pragma once
 // All of equigrad.
 
+#include "autograd/accumulation.h"
+#include "autograd/anomaly.h"
 #include "autograd/check.h"
+#include "autograd/checkpoint.h"
 #include "autograd/functional.h"
 #include "autograd/tape.h"
 #include "core/allocator.h"
