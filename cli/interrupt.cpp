@@ -19,10 +19,12 @@ extern "C" void raise_flag(int signal) {
 
 } // namespace
 
-const std::atomic<bool>& stop_flag() {
+void catch_interrupts() {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, raise_flag);
-  return stopped;
+  if (std::signal(SIGHUP, raise_flag) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
+
+const std::atomic<bool>& stop_flag() { return stopped; }
 
 void throw_if_stopped() {
   if (stopped) throw Interrupted("interrupted");

@@ -5,7 +5,11 @@
 
 namespace eg::cli {
 
-/// Installs handlers for SIGINT and SIGTERM and gives the flag that they raise.
+/// Installs handlers for SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP. The first thing that main does, so
+/// that no work can be cut off that knows how to stop.
+void catch_interrupts();
+
+/// The flag that the handlers raise.
 const std::atomic<bool>& stop_flag();
 
 /// Throws Interrupted when the flag is up.

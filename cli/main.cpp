@@ -1,6 +1,8 @@
 // equigrad VERB: parse, call the library, print.
 
 #include "cli/arguments.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/words.h"
 
@@ -16,6 +18,7 @@
 #include <charconv>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <span>
@@ -163,6 +166,7 @@ int run_verb(Program& program, std::size_t i, const std::vector<std::string>& wo
     } catch (const CLI::ParseError& error) {
       throw UsageError(error.what());
     }
+    require_writable(program.common.json);
     parallel::set_threads(program.common.threads);
     return program.jobs[i]();
   } catch (const UsageError& error) {
@@ -187,6 +191,7 @@ int parse_and_run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   using namespace eg::cli;
+  catch_interrupts();
   reserve_standard_streams();
   try {
     return finished(parse_and_run({argv + std::min(argc, 1), argv + argc}));
@@ -194,6 +199,8 @@ int main(int argc, char** argv) {
     return complain(error.what(), interrupted);
   } catch (const eg::Error& error) {
     return complain(error.what(), bad_input);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return complain(fmt::format("{}: {}", error.path1().string(), error.code().message()), bad_input);
   } catch (const std::bad_alloc&) {
     return complain("the machine has no more memory", bad_input);
   } catch (const std::exception& error) {

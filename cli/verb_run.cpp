@@ -3,16 +3,18 @@
 #include "cli/arguments.h"
 #include "cli/doctor.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "cli/verify_job.h"
 
 #include "data/bytes.h"
+#include "permute/checkpoint.h"
 #include "permute/report/run_report.h"
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -32,10 +34,20 @@ std::string available_data(const std::string& data_dir) {
   return data::folder_exists(folder) ? "cifar10" : "shapes";
 }
 
-TrainOptions twin_options(const CommonOptions& common, const std::string& data_dir, const std::string& out) {
+/// What the command line asks for.
+struct Request {
+  std::string data_dir;
+  std::string out = "out";
+  std::int64_t steps = 150;
+};
+
+/// Goes on with the run that is in the folder when it is this very one and was interrupted, and begins anew otherwise.
+TrainOptions twin_options(const CommonOptions& common, const Request& request) {
   TrainOptions options;
-  options.data = available_data(data_dir);
-  options.data_dir = data_dir;
+  options.data = available_data(request.data_dir);
+  options.data_dir = request.data_dir;
+  options.steps = request.steps;
+  options.checkpoint_every = 50;
   options.test_limit = 1000;
   options.model.patch = 4;
   options.model.layers = 3;
@@ -49,9 +61,12 @@ TrainOptions twin_options(const CommonOptions& common, const std::string& data_d
   options.drift_every = 5;
   options.dtype = DType::f64; // so that what is left of the drift is the theorem's, not f32's rounding under Adam
   options.seed = common.seed;
-  options.out = data::join_path(out, "run");
-  options.overwrite = true; // the folder is the main job's own
+  options.out = data::join_path(request.out, "run");
   options.variants = {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
+  if (permute::unfinished_run(options))
+    options.resume = options.out;
+  else
+    options.overwrite = true; // the folder is the main job's own
   return options;
 }
 
@@ -83,23 +98,25 @@ DriftGate drift_gate(const permute::report::RunStory& story, DType dtype) {
 std::string drift_text(double drift) { return std::isnan(drift) ? "-" : fmt::format("{:.1e}", drift); }
 
 void print_variants(const TrainRecord& test, const DriftGate& gate) {
-  fmt::print("{:<10} {:>12} {:>10} {:>14} {:>14} {:>9}\n", "permuted", "test loss", "accuracy", "drift at end",
-             fmt::format("at step {}", gate.step), "gate");
+  std::string text = fmt::format("{:<10} {:>12} {:>10} {:>14} {:>14} {:>9}\n", "permuted", "test loss", "accuracy",
+                                 "drift at end", fmt::format("at step {}", gate.step), "gate");
   for (std::size_t i = 0; i < test.variants.size(); ++i) {
     const permute::VariantValues& v = test.variants[i];
     const bool gated = !std::isnan(gate.drift[i]);
-    fmt::print("{:<10} {:>12.6f} {:>8.2f} % {:>14} {:>14} {:>9}  {}\n", name_of(v.mode), v.loss, 100 * v.accuracy,
-               drift_text(v.drift), drift_text(gate.drift[i]), gated ? fmt::format("{:.0e}", gate.most) : "-",
-               !gated          ? ""
-               : gate.holds(i) ? "pass"
-                               : "FAIL");
+    text +=
+        fmt::format("{:<10} {:>12.6f} {:>8.2f} % {:>14} {:>14} {:>9}  {}\n", name_of(v.mode), v.loss, 100 * v.accuracy,
+                    drift_text(v.drift), drift_text(gate.drift[i]), gated ? fmt::format("{:.0e}", gate.most) : "-",
+                    !gated          ? ""
+                    : gate.holds(i) ? "pass"
+                                    : "FAIL");
   }
-  std::fflush(stdout);
+  say(text);
 }
 
 /// Trains all variants in step; fills the story.
 void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story, bool show_progress) {
-  const std::atomic<bool>& stop = stop_flag();
+  for (const TrainRecord& r : trainer.history())
+    if (r.split == data::Split::train) story.steps.push_back(r);
   Progress progress(show_progress);
   permute::TrainCallbacks told;
   told.step = [&](const TrainRecord& r) {
@@ -115,13 +132,7 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
     story.test = r;
     progress.clear();
   };
-  permute::TrainResult result;
-  try {
-    result = trainer.run(told, &stop);
-  } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(),
-                                  data::shell_word(trainer.options().out)));
-  }
+  const permute::TrainResult result = trainer.run(told, &stop_flag());
   story.test.variants = result.test;
   story.test.step = result.steps;
 }
@@ -142,18 +153,54 @@ nlohmann::json summary(const permute::report::RunStory& story, const DriftGate& 
   return json;
 }
 
+/// The command that goes on where this one was interrupted.
+std::string same_command(const CommonOptions& common, const Request& request) {
+  std::string command = fmt::format("equigrad run --out {} --steps {}", data::shell_word(request.out), request.steps);
+  if (!request.data_dir.empty()) command += " --data-dir " + data::shell_word(request.data_dir);
+  if (common.seed != 0) command += fmt::format(" --seed {}", common.seed);
+  return command;
+}
+
+std::string heading(const permute::VitTrainer& trainer) {
+  return fmt::format("\n== A ViT on {}, plain and permuted from coupled weights: {} steps of {} images{} ==\n",
+                     trainer.train_data().name(), trainer.total_steps(), trainer.options().batch,
+                     trainer.step() > 0 ? fmt::format(", going on from step {}", trainer.step()) : "");
+}
+
+int main_job(const CommonOptions& common, const Request& request) {
+  permute::report::RunStory story;
+  const TrainOptions options = twin_options(common, request); // refuses a missing folder before the work begins
+  const std::string report = data::join_path(request.out, "report.html");
+  story.machine = doctor_lines();
+  if (common.talks()) print_doctor(story.machine);
+  // Everything that can be refused is refused before the first wait.
+  permute::VitTrainer trainer(options, &stop_flag());
+  require_writable(report, true);
+  permute::remove_leftovers_of(report);
+  if (!common.quiet)
+    for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
+  if (common.talks()) say("\n== The theorems ==\n");
+  story.identities = verify_all({}, {DType::f64, DType::f32}, !common.quiet);
+  if (common.talks()) print_table(story.identities);
+  if (common.talks()) say(heading(trainer));
+  train_twins(trainer, story, !common.quiet);
+  const DriftGate gate = drift_gate(story, options.dtype);
+  if (common.talks()) print_variants(story.test, gate);
+  permute::report::run_report(story, trainer).save(report);
+  if (common.talks()) say(fmt::format("\nreport: {}\n", report));
+  write_json(common, summary(story, gate, report));
+  return failures(story.identities) == 0 && gate.holds() ? done : check_failed;
+}
+
 } // namespace
 
 Job declare_run(CLI::App& app, const CommonOptions& common) {
-  struct Request {
-    std::string data_dir;
-    std::string out = "out";
-    std::int64_t steps = 150;
-  };
   auto request = std::make_shared<Request>();
   app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
       ->type_name("FOLDER");
-  app.add_option("--out", request->out, "Folder for report.html and the training run (OUT/run, overwritten)")
+  app.add_option("--out", request->out,
+                 "Folder for report.html and the training run (OUT/run: gone on with when the same command was "
+                 "interrupted, overwritten otherwise)")
       ->type_name("FOLDER")
       ->capture_default_str();
   app.add_option("--steps", request->steps, "Training steps")
@@ -161,33 +208,13 @@ Job declare_run(CLI::App& app, const CommonOptions& common) {
       ->type_name("N")
       ->capture_default_str();
   return [request, &common]() -> int {
-    permute::report::RunStory story;
-    TrainOptions options =
-        twin_options(common, request->data_dir, request->out); // refuses a missing folder before the work begins
-    story.machine = doctor_lines();
-    if (common.talks()) {
-      print_doctor(story.machine);
-      fmt::print("\n== The theorems ==\n");
-      std::fflush(stdout);
+    survive_broken_pipes();
+    try {
+      return main_job(common, *request);
+    } catch (const Interrupted& e) {
+      throw Interrupted(
+          fmt::format("{}; the same command goes on from there: {}", e.what(), same_command(common, *request)));
     }
-    story.identities = verify_all({}, {DType::f64, DType::f32}, !common.quiet);
-    if (common.talks()) print_table(story.identities);
-    options.steps = request->steps;
-    permute::VitTrainer trainer(options);
-    if (common.talks()) {
-      fmt::print("\n== A ViT on {}, plain and permuted from coupled weights: {} steps of {} images ==\n",
-                 trainer.train_data().name(), trainer.total_steps(), options.batch);
-      std::fflush(stdout);
-    }
-    train_twins(trainer, story, !common.quiet);
-    const DriftGate gate = drift_gate(story, options.dtype);
-    if (common.talks()) print_variants(story.test, gate);
-    std::filesystem::create_directories(request->out);
-    const std::string report = data::join_path(request->out, "report.html");
-    permute::report::run_report(story, trainer).save(report);
-    if (common.talks()) fmt::print("\nreport: {}\n", report);
-    write_json(common, summary(story, gate, report));
-    return failures(story.identities) == 0 && gate.holds() ? done : check_failed;
   };
 }
 

@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/train_flags.h"
 #include "cli/verb.h"
@@ -7,6 +8,7 @@
 #include "data/bytes.h"
 #include "data/json.h"
 #include "permute/checkpoint.h"
+#include "permute/run_lock.h"
 #include "permute/training.h"
 
 #include <cmath>
@@ -59,13 +61,11 @@ permute::TrainCallbacks callbacks(Progress& progress, std::int64_t total, bool t
   };
   told.test = [&progress, talks](const TrainRecord& r) {
     progress.clear();
-    if (talks) fmt::print("test   step {:>6}{}\n", r.step, values_text(r));
-    std::fflush(stdout);
+    if (talks) say(fmt::format("test   step {:>6}{}\n", r.step, values_text(r)));
   };
   told.checkpoint = [&progress, talks](const std::string& folder) {
     progress.clear();
-    if (talks) fmt::print("saved  {}\n", folder);
-    std::fflush(stdout);
+    if (talks) say(fmt::format("saved  {}\n", folder));
   };
   return told;
 }
@@ -88,30 +88,35 @@ nlohmann::json result_json(const TrainResult& result) {
   return json;
 }
 
-/// out/vit, or the first of out/vit-2, out/vit-3, ... that holds no run, so that training twice keeps both.
+/// out/vit, or the first of out/vit-2, out/vit-3, ... that holds no run and in which none is going on, so that training
+/// twice keeps both.
 std::string free_run_folder() {
   std::string folder = "out/vit";
-  for (int i = 2; permute::holds_run(folder); ++i) folder = fmt::format("out/vit-{}", i);
+  for (int i = 2; permute::holds_run(folder) || permute::run_is_locked(folder); ++i)
+    folder = fmt::format("out/vit-{}", i);
   return folder;
 }
 
 int train(const TrainOptions& options, const CommonOptions& common) {
+  survive_broken_pipes();
   const std::atomic<bool>& stop = stop_flag();
-  permute::VitTrainer trainer(options);
+  permute::VitTrainer trainer(options, &stop);
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
-  if (common.talks()) {
-    fmt::print("{}: {} training and {} test images; ViT with {} parameters; {} steps of {} images\n",
-               trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
-               trainer.model(0).parameter_count(), trainer.total_steps(), trainer.options().batch);
-    std::fflush(stdout);
-  }
+  if (common.talks())
+    say(fmt::format("{}: {} training and {} test images; ViT with {} parameters; {} steps of {} images\n",
+                    trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
+                    trainer.model(0).parameter_count(), trainer.total_steps(), trainer.options().batch));
+  const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
   try {
     const TrainResult result = trainer.run(callbacks(progress, trainer.total_steps(), common.talks()), &stop);
     progress.clear();
     if (common.talks())
-      fmt::print("done in {}: {:.0f} images/s, run folder {}\n", clock_time(result.seconds), result.images_per_s,
-                 trainer.options().out);
+      say(fmt::format("{}, run folder {}\n",
+                      complete
+                          ? "tested; training was already complete"
+                          : fmt::format("done in {}: {:.0f} images/s", clock_time(result.seconds), result.images_per_s),
+                      trainer.options().out));
     write_json(common, result_json(result));
   } catch (const Interrupted& e) {
     throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(),

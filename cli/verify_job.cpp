@@ -45,7 +45,6 @@ std::vector<const permute::Identity*> identities_meant(const std::string& filter
 
 std::vector<permute::VerifyResult> verify_all(permute::VerifyOptions options, const std::vector<DType>& dtypes,
                                               bool show_progress) {
-  stop_flag();
   const std::size_t meant = identities_meant(options.filter).size();
   Progress progress(show_progress);
   std::vector<permute::VerifyResult> all;

@@ -75,15 +75,18 @@ ImageDataset parse_cifar10_records(ByteView records, const std::string& source, 
   return {name, 3, side, side, class_list(), std::move(pixels), std::move(labels)};
 }
 
-ImageDataset read_cifar10_records(const std::vector<std::string>& paths, const std::string& name) {
+ImageDataset read_cifar10_records(const std::vector<std::string>& paths, const std::string& name, StopFlag stop) {
   Bytes pixels;
   std::vector<std::int32_t> labels;
-  for (const std::string& path : paths) append_records(read_unpacked(path), path, pixels, labels);
+  for (const std::string& path : paths) {
+    throw_if(stop);
+    append_records(read_unpacked(path), path, pixels, labels);
+  }
   return {name, 3, side, side, class_list(), std::move(pixels), std::move(labels)};
 }
 
 ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& order, const std::string& name,
-                               std::int64_t limit) {
+                               std::int64_t limit, StopFlag stop) {
   const std::vector<Listed> list = read_order(order, limit);
   std::unordered_map<std::string_view, std::size_t> wanted;
   for (std::size_t i = 0; i < list.size(); ++i)
@@ -91,6 +94,7 @@ ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& or
       throw FileError(fmt::format("{}: '{}' is listed twice", order, list[i].path));
   std::vector<Bytes> encoded(list.size());
   read_tar(archive, [&](const ArchiveMember& member) {
+    throw_if(stop);
     std::string_view path = member.name;
     if (path.starts_with("./")) path.remove_prefix(2);
     if (const auto it = wanted.find(path); it != wanted.end())
@@ -98,7 +102,7 @@ ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& or
   });
   Bytes pixels(list.size() * image_size);
   std::vector<std::int32_t> labels(list.size());
-  decode_each(list.size(), 64, [&](std::size_t i) {
+  decode_each(list.size(), 64, stop, [&](std::size_t i) {
     const std::string where = fmt::format("{}: member '{}'", archive, list[i].path);
     if (encoded[i].empty()) throw FileError(where + ": not in the archive");
     decode_member(where, encoded[i], pixels.data() + i * image_size);

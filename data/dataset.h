@@ -4,6 +4,7 @@
 #include "data/bytes.h"
 #include "data/image.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,6 +12,9 @@
 #include <vector>
 
 namespace eg::data {
+
+/// Becomes true (in a signal handler, say) when reading is to end with Interrupted; null: never.
+using StopFlag = const std::atomic<bool>*;
 
 /// Images of one size with labels. Copies share the pixels; nothing changes after construction, so threads may read.
 class ImageDataset {
@@ -64,6 +68,7 @@ struct DatasetOptions {
       0; ///< folders: side that images are resized to; 0: they must all have one size. shapes: side, 0: 32
   std::int64_t count = 0; ///< shapes: how many; 0: 10,000 for training and 2,000 for testing
   std::uint64_t seed = 0; ///< shapes: what they are drawn from
+  StopFlag stop = nullptr;
 };
 
 /// A dataset by name:
@@ -77,7 +82,8 @@ struct DatasetOptions {
 /// (then
 ///   every fifth image of a class, in name order, is for testing).
 /// `data_dir` is the folder that holds cifar10/, mnist/, ...; empty: the environment variable EQUIGRAD_DATA. Throws
-/// FileError when files are missing (it says what was looked for, where, and how to give it) or damaged.
+/// FileError when files are missing (it says what was looked for, where, and how to give it) or damaged, Interrupted
+/// when `options.stop` becomes true.
 ImageDataset open_dataset(const std::string& name, const std::string& data_dir, Split split,
                           const DatasetOptions& options = {});
 
@@ -88,12 +94,13 @@ std::string default_data_dir();
 
 /// CIFAR-10 binary records: a label byte, then 3072 bytes (1024 red, 1024 green, 1024 blue), no header; .xz and .gz are
 /// unpacked. Throws FileError for a length that is not a multiple of 3073 or a label above 9.
-ImageDataset read_cifar10_records(const std::vector<std::string>& paths, const std::string& name);
+ImageDataset read_cifar10_records(const std::vector<std::string>& paths, const std::string& name,
+                                  StopFlag stop = nullptr);
 ImageDataset parse_cifar10_records(ByteView records, const std::string& source, const std::string& name);
 
 /// The JPEG copies: images of a tar archive in the order of a list with lines `label TAB path` (plain or .gz).
 ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& order, const std::string& name,
-                               std::int64_t limit = 0);
+                               std::int64_t limit = 0, StopFlag stop = nullptr);
 
 /// IDX (LeCun, Cortes, Burges): big-endian magic 00 00 08 rank, extents, bytes.
 struct IdxArray {
@@ -110,11 +117,12 @@ ImageDataset read_idx(const std::string& images, const std::string& labels, cons
 /// `limit` as in DatasetOptions. Throws FileError for a folder without classes or images, a file that does not decode,
 /// or images of different sizes when `size` is 0.
 ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size = 0,
-                               std::int64_t limit = 0);
+                               std::int64_t limit = 0, StopFlag stop = nullptr);
 
 /// Ten classes of shapes (disc, ring, square, triangle, cross, star, crescent, bars, nut, heart), RGB, each of a
 /// random colour, size, place and rotation on a random plain background with noise; edges antialiased by 4x4 samples.
 /// Image i of a split depends on (seed, split, i, side) alone; label = i mod 10. Throws ValueError for a side below 8.
-ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed = 0, std::int64_t side = 32);
+ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed = 0, std::int64_t side = 32,
+                             StopFlag stop = nullptr);
 
 } // namespace eg::data

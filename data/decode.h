@@ -3,6 +3,7 @@
 
 #include "core/function_ref.h"
 #include "data/bytes.h"
+#include "data/dataset.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,9 @@ namespace eg::data {
 void transpose_bytes(ByteView from, std::size_t rows, std::size_t columns, std::uint8_t* to);
 
 /// decode(i) for every i below `count`, in parallel. When some of them throw, what the lowest of them threw is thrown,
-/// whatever the number of threads.
-void decode_each(std::size_t count, std::int64_t grain, FunctionRef<void(std::size_t)> decode);
+/// whatever the number of threads. Once `stop` (null: never) is true no further one begins, and Interrupted is thrown.
+void decode_each(std::size_t count, std::int64_t grain, StopFlag stop, FunctionRef<void(std::size_t)> decode);
+/// Throws Interrupted when `stop` is not null and true.
+void throw_if(StopFlag stop);
 
 } // namespace eg::data

@@ -22,7 +22,11 @@ std::vector<std::string> names_in(const std::string& folder, bool folders) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (name.starts_with(".")) continue;
-    if (folders ? it->is_directory() : it->is_regular_file()) names.push_back(name);
+    std::error_code unknown; // a dangling link is none of both, without an error
+    const fs::file_status what = it->status(unknown);
+    if (unknown && what.type() == fs::file_type::none)
+      throw FileError(fmt::format("{}: cannot look at it: {}", it->path().string(), unknown.message()));
+    if (what.type() == (folders ? fs::file_type::directory : fs::file_type::regular)) names.push_back(name);
   }
   if (error) throw FileError(fmt::format("{}: cannot list the folder: {}", folder, error.message()));
   std::sort(names.begin(), names.end());
@@ -64,7 +68,7 @@ void limit_pictures(PictureList& list, std::int64_t limit) {
   });
 }
 
-ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size) {
+ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size, StopFlag stop) {
   if (size < 0 || size > 4096) throw ValueError(fmt::format("image folder: size is {}; 1 to 4096, or 0", size));
   auto height = static_cast<int>(size);
   auto width = static_cast<int>(size);
@@ -80,7 +84,7 @@ ImageDataset load_pictures(const PictureList& list, const std::string& name, std
                                 list.pictures.size(), width, height, most));
   Bytes pixels(list.pictures.size() * 3 * plane);
   std::vector<std::int32_t> labels(list.pictures.size());
-  decode_each(list.pictures.size(), 8, [&](std::size_t i) {
+  decode_each(list.pictures.size(), 8, stop, [&](std::size_t i) {
     const Picture& picture = list.pictures[i];
     Image image = read_image(picture.path, 3);
     if (size != 0) image = resize(image, height, width);
@@ -94,10 +98,10 @@ ImageDataset load_pictures(const PictureList& list, const std::string& name, std
 }
 
 ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size,
-                               std::int64_t limit) {
+                               std::int64_t limit, StopFlag stop) {
   PictureList list = list_pictures(folder);
   limit_pictures(list, limit);
-  return load_pictures(list, name, size);
+  return load_pictures(list, name, size, stop);
 }
 
 } // namespace eg::data

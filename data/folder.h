@@ -29,6 +29,6 @@ PictureList list_pictures(const std::string& folder);
 void limit_pictures(PictureList& list, std::int64_t limit);
 
 /// Decodes them; `size` as in read_image_folder.
-ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size);
+ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size, StopFlag stop);
 
 } // namespace eg::data

@@ -55,29 +55,30 @@ std::vector<std::string> official_batches(const std::string& folder, Split split
 }
 
 ImageDataset open_cifar10_jpeg(const std::string& folder, const std::string& data_dir, Split split, std::int64_t limit,
-                               const std::string& dataset) {
+                               const std::string& dataset, StopFlag stop) {
   const std::string archive = join_path(folder, "cifar10_jpeg_60000.tar.xz");
   const std::string order = join_path(folder, fmt::format("cifar10_jpeg_{}_order.tsv.gz", name_of(split)));
   if (!file_exists(archive) || !file_exists(order))
     fail_missing(dataset, folder, data_dir,
                  fmt::format("{}cifar10_jpeg_60000.tar.xz with cifar10_jpeg_{}_order.tsv.gz",
                              dataset == "cifar10" ? "cifar-10-batches-bin/, or " : "", name_of(split)));
-  return read_cifar10_jpeg(archive, order, "cifar10-jpeg", limit);
+  return read_cifar10_jpeg(archive, order, "cifar10-jpeg", limit, stop);
 }
 
-ImageDataset open_cifar10_records(const std::string& folder, const std::string& data_dir, Split split) {
+ImageDataset open_cifar10_records(const std::string& folder, const std::string& data_dir, Split split, StopFlag stop) {
   if (const auto batches = official_batches(folder, split); !batches.empty())
-    return read_cifar10_records(batches, "cifar10");
+    return read_cifar10_records(batches, "cifar10", stop);
   const std::string part = split == Split::train ? "cifar10_lossless_train_8068.bin" : "cifar10_lossless_test_1017.bin";
   const std::string path = plain_or_packed(join_path(folder, part));
   if (path.empty()) fail_missing("cifar10-records", folder, data_dir, "cifar-10-batches-bin/, or " + part + ".xz");
-  return read_cifar10_records({path}, "cifar10-records");
+  return read_cifar10_records({path}, "cifar10-records", stop);
 }
 
-ImageDataset open_cifar10(const std::string& folder, const std::string& data_dir, Split split, std::int64_t limit) {
+ImageDataset open_cifar10(const std::string& folder, const std::string& data_dir, Split split, std::int64_t limit,
+                          StopFlag stop) {
   if (const auto batches = official_batches(folder, split); !batches.empty())
-    return read_cifar10_records(batches, "cifar10");
-  return open_cifar10_jpeg(folder, data_dir, split, limit, "cifar10");
+    return read_cifar10_records(batches, "cifar10", stop);
+  return open_cifar10_jpeg(folder, data_dir, split, limit, "cifar10", stop);
 }
 
 ImageDataset open_idx(const std::string& dataset, const std::string& folder, const std::string& data_dir, Split split,
@@ -96,7 +97,7 @@ ImageDataset open_folder(const std::string& folder, Split split, const DatasetOp
       split == Split::train ? std::vector<const char*>{"train"} : std::vector<const char*>{"test", "val"};
   for (const char* name : own)
     if (folder_exists(join_path(folder, name)))
-      return read_image_folder(join_path(folder, name), folder, options.size, options.limit);
+      return read_image_folder(join_path(folder, name), folder, options.size, options.limit, options.stop);
   for (const char* name : {"train", "test", "val"})
     if (folder_exists(join_path(folder, name)))
       throw FileError(fmt::format("{}: has a folder {} but none called {}", folder, name, own.front()));
@@ -105,7 +106,7 @@ ImageDataset open_folder(const std::string& folder, Split split, const DatasetOp
   if (list.pictures.empty())
     throw FileError(fmt::format("{}: too few images: no class has the five of which one is kept for testing", folder));
   limit_pictures(list, options.limit);
-  return load_pictures(list, folder, options.size);
+  return load_pictures(list, folder, options.size, options.stop);
 }
 
 std::vector<std::string> clothing() {
@@ -117,12 +118,12 @@ ImageDataset open_whole(const std::string& name, const std::string& data_dir, Sp
   if (name == "shapes") {
     const std::int64_t count = options.count > 0 ? options.count : split == Split::train ? 10'000 : 2'000;
     return generate_shapes(options.limit > 0 ? std::min(options.limit, count) : count, split, options.seed,
-                           options.size > 0 ? options.size : 32);
+                           options.size > 0 ? options.size : 32, options.stop);
   }
   const std::string cifar = join_path(data_dir, "cifar10");
-  if (name == "cifar10") return open_cifar10(cifar, data_dir, split, options.limit);
-  if (name == "cifar10-jpeg") return open_cifar10_jpeg(cifar, data_dir, split, options.limit, name);
-  if (name == "cifar10-records") return open_cifar10_records(cifar, data_dir, split);
+  if (name == "cifar10") return open_cifar10(cifar, data_dir, split, options.limit, options.stop);
+  if (name == "cifar10-jpeg") return open_cifar10_jpeg(cifar, data_dir, split, options.limit, name, options.stop);
+  if (name == "cifar10-records") return open_cifar10_records(cifar, data_dir, split, options.stop);
   if (name == "mnist") return open_idx(name, join_path(data_dir, name), data_dir, split, {});
   if (name == "fashion-mnist") return open_idx(name, join_path(data_dir, name), data_dir, split, clothing());
   if (!folder_exists(name))

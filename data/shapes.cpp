@@ -1,9 +1,9 @@
 // The generated image set: ten classes of shapes, each given by a test whether a point lies inside.
 
 #include "core/error.h"
-#include "core/parallel.h"
 #include "core/random.h"
 #include "data/dataset.h"
+#include "data/decode.h"
 
 #include <algorithm>
 #include <array>
@@ -130,7 +130,7 @@ void draw(std::int64_t label, RandomStream random, std::int64_t side, std::uint8
 
 } // namespace
 
-ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed, std::int64_t side) {
+ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed, std::int64_t side, StopFlag stop) {
   if (side < 8 || side > 1024)
     throw ValueError(fmt::format("shapes: a side of {} pixels; 8 to 1024 are possible", side));
   if (count < 0 || count > 10'000'000)
@@ -142,13 +142,10 @@ ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed
   Bytes pixels(static_cast<std::size_t>(count) * image_size);
   std::vector<std::int32_t> labels(static_cast<std::size_t>(count));
   const RandomKey key = RandomKey{seed, 0x73686170 /* "shap" */}.fold(split == Split::train ? 1 : 2);
-  parallel::for_each(count, 32, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t label = i % class_count;
-      labels[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(label);
-      draw(label, RandomStream(key.fold(static_cast<std::uint64_t>(i))), side,
-           pixels.data() + static_cast<std::size_t>(i) * image_size);
-    }
+  decode_each(static_cast<std::size_t>(count), 32, stop, [&](std::size_t i) {
+    const std::int64_t label = static_cast<std::int64_t>(i) % class_count;
+    labels[i] = static_cast<std::int32_t>(label);
+    draw(label, RandomStream(key.fold(i)), side, pixels.data() + i * image_size);
   });
   return {"shapes",
           3,

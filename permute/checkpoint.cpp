@@ -2,18 +2,21 @@
 
 #include "core/error.h"
 #include "data/bytes.h"
+#include "permute/checkpoint_state.h"
+
+#include <nlohmann/json.hpp>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -60,7 +63,16 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-bool is_complete(const std::string& checkpoint) { return data::file_exists(data::join_path(checkpoint, "state.json")); }
+/// Whether something is at `path`. Throws FileError when the system does not say (no permission, a loop of links):
+/// taking that for a no would pass over what is there.
+bool is_there(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail(path, "cannot look at it", {errno, std::generic_category()});
+  return false;
+}
+
+bool is_complete(const std::string& checkpoint) { return is_there(data::join_path(checkpoint, "state.json")); }
 
 /// The number that all of `text` spells, or -1.
 std::int64_t number_of(std::string_view text) {
@@ -82,18 +94,33 @@ std::vector<std::int64_t> named_steps(const std::string& root) {
   return steps;
 }
 
-/// Removes .step-N.tmp-PID and .step-N.tmp-PID.old of processes that are no more.
-void remove_stale(const std::string& root) {
-  for (const std::string& name : names_in(root)) {
-    const std::size_t at = name.find(".tmp-");
-    if (!name.starts_with(".step-") || at == std::string::npos) continue;
-    std::string_view process = std::string_view(name).substr(at + 5);
-    if (process.ends_with(".old")) process.remove_suffix(4);
-    const std::int64_t pid = number_of(process);
-    if (pid > 0 && pid <= std::numeric_limits<pid_t>::max() && ::kill(static_cast<pid_t>(pid), 0) != 0 &&
-        errno == ESRCH)
-      remove_tree(data::join_path(root, name));
-  }
+/// What a process that was killed while writing leaves: .step-N.tmp-PID and .step-N.tmp-PID.old in `checkpoints`,
+/// NAME.tmp-PID-COUNT beside the file NAME.
+bool is_leftover(std::string_view name) {
+  const std::size_t at = name.rfind(".tmp-");
+  if (at == std::string_view::npos || at == 0) return false;
+  const bool folder = name.starts_with(".step-");
+  std::string_view numbers = name.substr(at + 5);
+  if (folder && numbers.ends_with(".old")) numbers.remove_suffix(4);
+  if (folder) return number_of(numbers) > 0;
+  const std::size_t dash = numbers.find('-');
+  return dash != std::string_view::npos && number_of(numbers.substr(0, dash)) > 0 &&
+         number_of(numbers.substr(dash + 1)) >= 0;
+}
+
+constexpr std::array run_files = {"config.json",
+                                  "metrics.jsonl",
+                                  "model.safetensors",
+                                  "model_none.safetensors",
+                                  "model_rows.safetensors",
+                                  "model_columns.safetensors",
+                                  "model_both.safetensors"};
+
+/// Whether `name` is a leftover of one of the run's own files.
+bool is_run_leftover(const std::string& name) {
+  return is_leftover(name) && std::any_of(run_files.begin(), run_files.end(), [&](const char* file) {
+           return name.starts_with(std::string(file) + ".tmp-");
+         });
 }
 
 /// Exchanges two folders in one step; false where the file system cannot.
@@ -115,7 +142,6 @@ CheckpointWriter::CheckpointWriter(const std::string& run_folder, std::int64_t s
     : root_(checkpoints_of(run_folder)), name_(checkpoint_name(step)),
       temporary_(data::join_path(root_, fmt::format(".{}.tmp-{}", name_, ::getpid()))) {
   make_folder(root_);
-  remove_stale(root_);
   remove_tree(temporary_);
   make_folder(temporary_);
 }
@@ -125,6 +151,8 @@ CheckpointWriter::~CheckpointWriter() {
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
 }
+
+nlohmann::ordered_json CheckpointWriter::files() const { return file_records(temporary_); }
 
 std::string CheckpointWriter::path(const std::string& file) const { return data::join_path(temporary_, file); }
 
@@ -156,7 +184,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder) {
 }
 
 std::vector<std::string> find_checkpoints(const std::string& folder) {
-  if (!data::folder_exists(folder)) throw FileError(folder + ": no such folder");
+  if (!is_there(folder)) throw FileError(folder + ": no such folder");
   if (is_complete(folder)) return {folder};
   const std::string root = checkpoints_of(folder);
   std::vector<std::string> names;
@@ -167,29 +195,66 @@ std::vector<std::string> find_checkpoints(const std::string& folder) {
   return names;
 }
 
+namespace {
+
+enum class Condition { good, damaged, unknown };
+
+Condition condition_of(const std::string& checkpoint) {
+  try {
+    verify_checkpoint_files(checkpoint, read_checkpoint_state(checkpoint));
+    return Condition::good;
+  } catch (const DamagedCheckpoint&) {
+    return Condition::damaged;
+  } catch (const FileError&) {
+    return Condition::unknown; // unreadable to us, or a newer equigrad's
+  }
+}
+
+} // namespace
+
 void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep) {
   const std::string root = checkpoints_of(run_folder);
   const std::vector<std::int64_t> steps = named_steps(root);
   std::size_t kept = 0;
   for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
     const std::string folder = data::join_path(root, checkpoint_name(*at));
-    if (*at <= step && kept < keep && is_complete(folder))
-      ++kept;
-    else
-      remove_tree(folder);
+    const Condition condition = *at <= step && kept < keep ? condition_of(folder) : Condition::damaged;
+    if (condition == Condition::good) ++kept;
+    if (condition == Condition::damaged) remove_tree(folder);
   }
 }
 
+bool holds_results(const std::string& folder) {
+  return !checkpoint_steps(folder).empty() ||
+         std::any_of(run_files.begin(), run_files.end(), [&](std::string_view name) {
+           return name.starts_with("model") && is_there(data::join_path(folder, name));
+         });
+}
+
 bool holds_run(const std::string& folder) {
-  return data::file_exists(data::join_path(folder, "metrics.jsonl")) ||
-         data::file_exists(data::join_path(folder, "model.safetensors")) || !checkpoint_steps(folder).empty();
+  return is_there(data::join_path(folder, "metrics.jsonl")) || holds_results(folder);
 }
 
 void clear_run(const std::string& folder) {
   remove_tree(checkpoints_of(folder));
-  for (const char* name : {"metrics.jsonl", "model.safetensors", "model_none.safetensors", "model_rows.safetensors",
-                           "model_columns.safetensors", "model_both.safetensors"})
-    remove_tree(data::join_path(folder, name));
+  for (const char* name : run_files)
+    if (name != std::string_view("config.json")) remove_tree(data::join_path(folder, name));
+}
+
+void remove_leftovers_of(const std::string& path) {
+  const fs::path file = path;
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  for (const std::string& name : names_in(folder))
+    if (is_leftover(name) && name.starts_with(file.filename().string() + ".tmp-"))
+      remove_tree(data::join_path(folder, name));
+}
+
+void remove_leftovers(const std::string& folder) {
+  for (const std::string& name : names_in(folder))
+    if (is_run_leftover(name)) remove_tree(data::join_path(folder, name));
+  const std::string root = checkpoints_of(folder);
+  for (const std::string& name : names_in(root))
+    if (is_leftover(name)) remove_tree(data::join_path(root, name));
 }
 
 data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const std::vector<std::string>& names) {

@@ -2,10 +2,15 @@
 // Checkpoints: folders that appear complete or not at all.
 //
 //   RUN/checkpoints/latest            the name of the newest complete checkpoint
-//   RUN/checkpoints/step-00001000/    model.safetensors, optimizer.safetensors (per variant), state.json
+//   RUN/checkpoints/step-00001000/    model.safetensors, optimizer.safetensors (per variant), state.json, which records
+//                                     size and checksum of the others
+//
+// Who writes holds the folder's RunLock.
 
 #include "data/safetensors.h"
 #include "optim/optimizer.h"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <string>
@@ -14,8 +19,7 @@
 namespace eg::permute {
 
 /// A folder being written under a temporary name. commit() flushes it to the disk, renames it into place and makes it
-/// the latest one; without commit() it vanishes. What processes that died while writing have left is removed. Members
-/// throw FileError when the system refuses.
+/// the latest one; without commit() it vanishes. Members throw FileError when the system refuses.
 class CheckpointWriter {
 public:
   CheckpointWriter(const std::string& run_folder, std::int64_t step);
@@ -25,6 +29,8 @@ public:
 
   /// Where a file of the checkpoint is to be written.
   std::string path(const std::string& file) const;
+  /// Size and checksum of what has been written so far (file_records).
+  nlohmann::ordered_json files() const;
   /// Returns the folder's final path.
   std::string commit();
 
@@ -41,15 +47,24 @@ std::string checkpoint_name(std::int64_t step);
 std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder);
 /// The checkpoints that `folder` stands for, best first: itself alone, or those of a run folder that are complete: the
 /// newest one first, then the others, for when a disk has damaged the first. Not empty:
-/// throws FileError that says what was looked for.
+/// throws FileError that says what was looked for, or that the system does not let us look.
 std::vector<std::string> find_checkpoints(const std::string& folder);
-/// Removes all checkpoints but the newest `keep` up to `step`: older ones, and later ones that a run which has gone
-/// back to an earlier step has left.
+/// Removes all checkpoints but the newest `keep` whole ones up to `step`: older ones, damaged ones, and later ones that
+/// a run which has gone back to an earlier step has left. One that cannot be read, or that a newer equigrad wrote,
+/// stays and does not count.
 void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep);
 /// What a run would write over: a folder with checkpoints, metrics or a model.
 bool holds_run(const std::string& folder);
+/// What would be a loss: a folder with checkpoints or a model. Metrics alone are left by a run that has nothing to go
+/// on from, as when its loss stopped being finite.
+bool holds_results(const std::string& folder);
 /// Removes what a run has left: checkpoints, metrics, models. Other files stay.
 void clear_run(const std::string& folder);
+/// Removes the temporary files and folders that a run left which was killed while it wrote. Only for who holds the
+/// RunLock.
+void remove_leftovers(const std::string& folder);
+/// The same for the one file `path`.
+void remove_leftovers_of(const std::string& path);
 
 /// State tensors named "<parameter>.<state>"; `names` are the parameters' names in the optimiser's order.
 data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const std::vector<std::string>& names);

@@ -32,6 +32,15 @@ std::int64_t count_correct(const Tensor& logits, const Tensor& labels) {
   return correct;
 }
 
+/// How to train again after the loss stopped being finite.
+std::string after_divergence(const std::string& out) {
+  if (out.empty()) return {};
+  const std::vector<std::int64_t> steps = checkpoint_steps(out);
+  if (steps.empty())
+    return fmt::format("; {} holds no checkpoint, so that --out {} can be used again", out, data::shell_word(out));
+  return fmt::format("; {} keeps its checkpoint of step {}: give another --out, or --overwrite", out, steps.back());
+}
+
 /// Relative difference of two tensors; of a fused qkv bias, the K third is left out.
 double parameter_difference(const std::string& name, const Tensor& a, const Tensor& b) {
   if (!name.ends_with("qkv.bias")) return relative_error(a, b);
@@ -83,8 +92,8 @@ VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, c
   const Tensor loss = cross_entropy(logits, batch.labels, options.label_smoothing);
   VariantValues values{.mode = v.mode, .loss = loss.item()};
   if (!std::isfinite(values.loss))
-    throw ValueError(fmt::format("train: the loss is {} at step {} (variant {}); use a smaller lr or clip", values.loss,
-                                 step, name_of(v.mode)));
+    throw ValueError(fmt::format("train: the loss is {} at step {} (variant {}); use a smaller lr or clip{}",
+                                 values.loss, step, name_of(v.mode), after_divergence(options.out)));
   values.accuracy =
       static_cast<double>(count_correct(logits, batch.labels)) / static_cast<double>(batch.labels.numel());
   std::vector<Tensor> gradients = tape.gradient(loss, v.parameters);
@@ -193,12 +202,12 @@ namespace {
 /// What a run leaves behind besides checkpoints.
 class RunFolder {
 public:
-  RunFolder(const TrainOptions& options, std::int64_t step) : folder_(options.out) {
+  RunFolder(const TrainOptions& options, std::int64_t step, std::int64_t total) : folder_(options.out) {
     if (folder_.empty()) return;
     TrainOptions kept = options;
     kept.overwrite = false; // a permission for one run
     data::write_json(data::join_path(folder_, "config.json"), options_json(kept));
-    metrics_.emplace(data::join_path(folder_, "metrics.jsonl"), options.resume.empty() ? -1 : step);
+    metrics_.emplace(data::join_path(folder_, "metrics.jsonl"), options.resume.empty() ? -1 : step, step == total);
   }
   void write(const TrainRecord& record) {
     if (metrics_) metrics_->write(record);
@@ -215,7 +224,7 @@ private:
 TrainResult VitTrainer::run(const TrainCallbacks& callbacks, const std::atomic<bool>* stop) {
   State& s = *state_;
   if (!s.options.out.empty()) s.claim_folder();
-  RunFolder folder(s.options, s.step);
+  RunFolder folder(s.options, s.step, s.total);
   const auto stopped = [stop] { return stop != nullptr && stop->load(); };
   const auto tell = [&](const std::function<void(const TrainRecord&)>& callback, const TrainRecord& record) {
     folder.write(record);
@@ -270,6 +279,11 @@ std::size_t VitTrainer::variants() const { return state_->variants.size(); }
 TrainMode VitTrainer::mode(std::size_t variant) const { return state_->variants.at(variant).mode; }
 const nn::Vit& VitTrainer::model(std::size_t variant) const { return *state_->variants.at(variant).model; }
 const VitKey* VitTrainer::column_key() const { return state_->column_key ? &*state_->column_key : nullptr; }
+std::vector<TrainRecord> VitTrainer::history() const {
+  const State& s = *state_;
+  if (s.options.resume.empty() || s.options.out.empty()) return {};
+  return read_metrics(data::join_path(s.options.out, "metrics.jsonl"), s.step, s.variants.back().mode);
+}
 const std::vector<std::string>& VitTrainer::notes() const { return state_->notes; }
 const data::ImageDataset& VitTrainer::train_data() const { return state_->train; }
 const data::ImageDataset& VitTrainer::test_data() const { return state_->test; }

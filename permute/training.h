@@ -79,8 +79,12 @@ nlohmann::ordered_json options_json(const TrainOptions& options);
 /// another kind or a word that no option knows.
 void apply_options(TrainOptions& options, const nlohmann::json& json, const std::string& source);
 /// The options that a run or checkpoint folder was made with, `resume` set to the folder and `out` to the run's own. Of
-/// a run, those of its newest checkpoint that can be read. Throws FileError.
+/// a run, those of its newest checkpoint that is not damaged. Throws FileError; one that a newer equigrad wrote, or
+/// that may not be read, is an error and never passed over.
 TrainOptions options_of_run(const std::string& folder);
+/// Whether `options.out` holds a run with these very options (but for paths) that has a checkpoint and no final model:
+/// one that was interrupted and can be resumed. Throws FileError as options_of_run, but not for damage.
+bool unfinished_run(const TrainOptions& options);
 
 /// Bytes that a training step needs at once.
 struct MemoryEstimate {
@@ -141,9 +145,11 @@ double weight_difference(const nn::StateDict& a, const nn::StateDict& b);
 /// dropout) depends on seed and step alone, so a resumed run goes on bit for bit.
 class VitTrainer {
 public:
-  /// Opens the data, refuses what cannot fit in memory or would overwrite another run, builds the models and resumes;
-  /// from the newest checkpoint that is whole when a damaged one is later. Throws ValueError, FileError, MemoryError.
-  explicit VitTrainer(const TrainOptions& options);
+  /// Locks the run folder for as long as the trainer lives (it is made when it is missing), opens the data, refuses
+  /// what cannot fit in memory or would overwrite another run, builds the models and resumes; from the newest
+  /// checkpoint that is whole when a damaged one is later. Throws ValueError, FileError, MemoryError; Interrupted when
+  /// `stop` becomes true while the data is read.
+  explicit VitTrainer(const TrainOptions& options, const std::atomic<bool>* stop = nullptr);
   ~VitTrainer();
   VitTrainer(const VitTrainer&) = delete;
   VitTrainer& operator=(const VitTrainer&) = delete;
@@ -173,8 +179,11 @@ public:
   const nn::Vit& model(std::size_t variant) const;
   /// P_C and the inner permutations of the variants that permute columns; null when none does.
   const VitKey* column_key() const;
+  /// What the run recorded up to the present step in an earlier process, from its metrics.jsonl; empty unless it is
+  /// resumed in its own folder.
+  std::vector<TrainRecord> history() const;
   /// What a person should be told before the first step: a damaged checkpoint that was passed over, a run that will be
-  /// overwritten. One sentence each.
+  /// overwritten or is already complete. One sentence each.
   const std::vector<std::string>& notes() const;
   const data::ImageDataset& train_data() const;
   const data::ImageDataset& test_data() const;

@@ -1,8 +1,8 @@
 // TrainOptions: checks, and to and from JSON.
 
 #include "data/bytes.h"
-#include "data/json.h"
 #include "permute/checkpoint.h"
+#include "permute/checkpoint_state.h"
 #include "permute/training.h"
 
 #include <nlohmann/json.hpp>
@@ -258,15 +258,12 @@ void apply_options(TrainOptions& options, const Json& json, const std::string& s
 namespace {
 
 TrainOptions options_of_checkpoint(const std::string& checkpoint, const std::string& resume) {
-  const std::string path = data::join_path(checkpoint, "state.json");
-  const Json state = data::read_json(path);
-  if (!state.is_object() || !state.contains("options") || !state["options"].is_object())
-    throw FileError(path + ": holds no options");
+  const Json state = read_checkpoint_state(checkpoint);
   TrainOptions options;
   try {
-    apply_options(options, state.at("options"), path);
+    apply_options(options, state.at("options"), data::join_path(checkpoint, "state.json"));
   } catch (const ValueError& e) {
-    throw FileError(e.what());
+    throw DamagedCheckpoint(e.what());
   }
   options.resume = resume;
   // RUN/checkpoints/step-N
@@ -281,10 +278,10 @@ TrainOptions options_of_run(const std::string& folder) {
   std::string damaged;
   for (const std::string& checkpoint : find_checkpoints(folder)) try {
       return options_of_checkpoint(checkpoint, folder);
-    } catch (const FileError& e) {
+    } catch (const DamagedCheckpoint& e) {
       if (damaged.empty()) damaged = e.what();
     }
-  throw FileError(damaged);
+  throw DamagedCheckpoint(damaged);
 }
 
 } // namespace eg::permute

@@ -1,8 +1,8 @@
 // Checkpoints of a training run, and going on from them.
 
 #include "data/bytes.h"
-#include "data/json.h"
 #include "permute/checkpoint.h"
+#include "permute/checkpoint_state.h"
 #include "permute/training_state.h"
 
 #include <nlohmann/json.hpp>
@@ -11,12 +11,15 @@
 
 namespace eg::permute {
 
-std::string VitTrainer::State::state_text() const {
+std::string VitTrainer::State::state_text(const nlohmann::ordered_json& files) const {
   TrainOptions kept = options;
   kept.resume.clear();
   kept.overwrite = false; // a permission for one run
-  nlohmann::ordered_json state{
-      {"format", "equigrad-checkpoint"}, {"version", 1}, {"step", step}, {"options", options_json(kept)}};
+  nlohmann::ordered_json state{{"format", "equigrad-checkpoint"},
+                               {"version", checkpoint_version},
+                               {"step", step},
+                               {"options", options_json(kept)},
+                               {"files", files}};
   if (secret) state["key_fingerprint"] = secret->fingerprint();
   return state.dump(2);
 }
@@ -31,7 +34,7 @@ std::string VitTrainer::save_checkpoint() {
     data::save_safetensors(writer.path("model" + tail), s.variants[i].model->state_dict());
     data::save_safetensors(writer.path("optimizer" + tail), optimizer_tensors(*s.variants[i].optimizer, s.names));
   }
-  data::write_file(writer.path("state.json"), std::string_view(s.state_text() + "\n"));
+  data::write_file(writer.path("state.json"), std::string_view(s.state_text(writer.files()) + "\n"));
   const std::string folder = writer.commit();
   s.saved = true;
   prune_checkpoints(s.options.out, s.step, 2); // two, so that a damaged disk block does not cost the run
@@ -55,6 +58,8 @@ bool goes_on_in_place(const TrainOptions& o) {
 
 std::string require_free_folder(const TrainOptions& o) {
   if (o.out.empty() || goes_on_in_place(o) || !holds_run(o.out)) return {};
+  if (!holds_results(o.out))
+    return o.out + " holds the metrics of a run that ended before its first checkpoint, which are replaced";
   const std::vector<std::int64_t> steps = checkpoint_steps(o.out);
   const std::string what =
       fmt::format("{} already holds a run{}", o.out, steps.empty() ? "" : fmt::format(" (step {})", steps.back()));
@@ -68,8 +73,8 @@ std::string require_free_folder(const TrainOptions& o) {
 void VitTrainer::State::claim_folder() {
   if (claimed) return;
   claimed = true;
-  make_folder(options.out);
-  if (options.overwrite && !goes_on_in_place(options)) clear_run(options.out);
+  // What require_free_folder has let pass.
+  if (!goes_on_in_place(options) && holds_run(options.out)) clear_run(options.out);
 }
 
 namespace {
@@ -113,40 +118,51 @@ void VitTrainer::State::resume(const std::string& folder) {
       resume_from(checkpoint);
       if (!damaged.empty())
         notes.push_back(fmt::format("{} is damaged; going on from {} (step {})", damaged, checkpoint, step));
+      if (step == total)
+        notes.push_back(fmt::format("{}: training is already complete (step {} of {}); to train further, give more "
+                                    "steps or epochs",
+                                    folder, step, total));
       return;
-    } catch (const FileError& e) {
+    } catch (const DamagedCheckpoint& e) {
       if (damaged.empty()) damaged = e.what();
     }
-  throw FileError(damaged);
+  throw DamagedCheckpoint(damaged);
 }
 
 void VitTrainer::State::resume_from(const std::string& checkpoint) {
-  const std::string path = data::join_path(checkpoint, "state.json");
-  const nlohmann::json state = data::read_json(path);
-  // Absent and of another type alike: "".
-  const auto text = [&](const char* key) {
-    const auto found = state.find(key);
-    return found != state.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  const bool sound = state.is_object() && text("format") == "equigrad-checkpoint" && state.contains("version") &&
-                     state["version"] == 1 && state.contains("step") && state["step"].is_number_unsigned() &&
-                     state["step"].get<std::uint64_t>() <= std::uint64_t{1} << 53 && state.contains("options") &&
-                     state["options"].is_object() &&
-                     (!state.contains("key_fingerprint") || state["key_fingerprint"].is_string());
-  if (!sound) throw FileError(path + ": not the state of an equigrad checkpoint of version 1");
-  const std::string folder = std::filesystem::path(checkpoint).filename().string();
-  if (folder.starts_with("step-") && folder != checkpoint_name(state["step"].get<std::int64_t>()))
-    throw FileError(fmt::format("{}: says step {}, but lies in {}", path, state["step"].get<std::int64_t>(), folder));
+  const nlohmann::json state = read_checkpoint_state(checkpoint);
   require_same_options(state["options"], options, checkpoint);
-  if (text("key_fingerprint") != (secret ? secret->fingerprint() : ""))
+  const std::string fingerprint = state.contains("key_fingerprint") ? state["key_fingerprint"].get<std::string>() : "";
+  if (fingerprint != (secret ? secret->fingerprint() : ""))
     throw ValueError(fmt::format("train: {} was made with {}", checkpoint,
                                  state.contains("key_fingerprint") ? "another secret key (or none is given now)"
                                                                    : "no secret key, but one is given now"));
-  step = state["step"].get<std::int64_t>();
-  if (step > total)
-    throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, step, total));
+  const auto at = state["step"].get<std::int64_t>();
+  if (at > total)
+    throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, at, total));
+  std::vector<std::string> needed;
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    for (const char* what : {"model", "optimizer"}) needed.push_back(what + suffix(i) + ".safetensors");
+  verify_checkpoint_files(checkpoint, state, needed);
+  step = at;
   for (std::size_t i = 0; i < variants.size(); ++i) load_variant(variants[i], checkpoint, i + 1 == variants.size());
   loader->seek(epoch_of(step), step % loader->batches_per_epoch());
+}
+
+bool unfinished_run(const TrainOptions& options) {
+  if (options.out.empty() || data::file_exists(data::join_path(options.out, "model.safetensors")) ||
+      checkpoint_steps(options.out).empty())
+    return false;
+  const auto compared = [](const TrainOptions& o) {
+    nlohmann::ordered_json all = options_json(o);
+    for (const char* place : {"out", "resume", "data_dir", "overwrite"}) all.erase(place);
+    return all;
+  };
+  try {
+    return compared(options_of_run(options.out)) == compared(options);
+  } catch (const DamagedCheckpoint&) {
+    return false; // nothing to go on from
+  }
 }
 
 } // namespace eg::permute

@@ -1,6 +1,7 @@
 // What happens before the first step: data, memory, keys, models.
 
 #include "core/allocator.h"
+#include "permute/checkpoint.h"
 #include "permute/training_state.h"
 
 namespace eg::permute {
@@ -12,11 +13,12 @@ std::vector<TrainMode> modes_of(const TrainOptions& o) {
   return {o.permute};
 }
 
-data::ImageDataset open_split(TrainOptions& o, data::Split split) {
+data::ImageDataset open_split(TrainOptions& o, data::Split split, const std::atomic<bool>* stop) {
   data::DatasetOptions options;
   options.limit = split == data::Split::train ? o.train_limit : o.test_limit;
   options.size = o.size;
   options.seed = o.seed;
+  options.stop = stop;
   data::ImageDataset set = data::open_dataset(o.data, o.data_dir, split, options);
   if (set.height() != set.width())
     throw ValueError(fmt::format("train: the images of '{}' are {} x {}; a ViT here takes square ones (give size)",
@@ -97,13 +99,26 @@ void VitTrainer::State::make_variants() {
   for (const nn::Parameter& p : variants.front().model->named_parameters()) names.push_back(p.name);
 }
 
-VitTrainer::VitTrainer(const TrainOptions& given) {
+namespace {
+
+/// The lock of the run folder, with what a killed process left in it removed; null without a folder.
+std::unique_ptr<RunLock> lock_folder(const std::string& folder) {
+  if (folder.empty()) return nullptr;
+  auto lock = std::make_unique<RunLock>(folder);
+  remove_leftovers(folder);
+  return lock;
+}
+
+} // namespace
+
+VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop) {
   TrainOptions options = given;
   check(options);
+  std::unique_ptr<RunLock> lock = lock_folder(options.out);
   const std::string overwriting = require_free_folder(options);
-  data::ImageDataset train = open_split(options, data::Split::train);
+  data::ImageDataset train = open_split(options, data::Split::train, stop);
   const std::int64_t side = options.model.image, channels = options.model.channels;
-  data::ImageDataset test = open_split(options, data::Split::test);
+  data::ImageDataset test = open_split(options, data::Split::test, stop);
   if (options.model.image != side || options.model.channels != channels)
     throw ValueError(fmt::format("train: the training images of '{}' are [{}, {}, {}], the test images [{}, {}, {}]",
                                  options.data, channels, side, side, options.model.channels, options.model.image,
@@ -112,7 +127,7 @@ VitTrainer::VitTrainer(const TrainOptions& given) {
   nn::check(options.model);
   const std::size_t images = image_bytes(train) + image_bytes(test);
   require_memory(options, images, allocator::limit());
-  state_ = std::make_unique<State>(options, std::move(train), std::move(test));
+  state_ = std::make_unique<State>(options, std::move(lock), std::move(train), std::move(test));
   if (!overwriting.empty()) state_->notes.push_back(overwriting);
   state_->make_loaders();
   state_->draw_key();

@@ -3,9 +3,11 @@
 
 #include "data/loader.h"
 #include "permute/key.h"
+#include "permute/run_lock.h"
 #include "permute/training.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json_fwd.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -29,6 +31,7 @@ std::string require_free_folder(const TrainOptions& options);
 
 struct VitTrainer::State {
   TrainOptions options;
+  std::unique_ptr<RunLock> lock; ///< of the run folder; null without one
   data::ImageDataset train, test;
   std::optional<data::Loader> loader;
   std::optional<data::Loader> test_loader;
@@ -46,8 +49,8 @@ struct VitTrainer::State {
   bool claimed = false; ///< what another run has left in the folder is gone
   std::vector<std::string> notes;
 
-  State(const TrainOptions& o, data::ImageDataset train_, data::ImageDataset test_)
-      : options(o), train(std::move(train_)), test(std::move(test_)), root{o.seed, 0} {}
+  State(const TrainOptions& o, std::unique_ptr<RunLock> lock_, data::ImageDataset train_, data::ImageDataset test_)
+      : options(o), lock(std::move(lock_)), train(std::move(train_)), test(std::move(test_)), root{o.seed, 0} {}
 
   void make_loaders();
   void draw_key();
@@ -68,7 +71,7 @@ struct VitTrainer::State {
   std::string suffix(std::size_t i) const {
     return i + 1 == variants.size() ? "" : fmt::format("_{}", name_of(variants[i].mode));
   }
-  std::string state_text() const;
+  std::string state_text(const nlohmann::ordered_json& files) const;
 };
 
 } // namespace eg::permute

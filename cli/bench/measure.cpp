@@ -1,5 +1,7 @@
 #include "cli/bench/measure.h"
 
+#include "cli/interrupt.h"
+
 #include "core/error.h"
 #include "core/parallel.h"
 
@@ -15,6 +17,7 @@ namespace eg::cli::bench {
 namespace {
 
 double milliseconds(FunctionRef<void()> work, int times) {
+  throw_if_stopped();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < times; ++i) work();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / times;

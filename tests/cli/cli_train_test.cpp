@@ -106,22 +106,6 @@ TEST_CASE("Ctrl-C leaves a checkpoint from which the run goes on") {
   }
 }
 
-TEST_CASE("Ctrl-C during the main job's training leaves a checkpoint and says how to go on") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("out/run");
-  RunningProgram program(
-      {"run", "--quiet", "--steps", "100000", "--data-dir", folder.path(), "--out", folder.path("out")}, ".");
-  CHECK(program.wait_until([&] { return !read_text(run + "/metrics.jsonl").empty(); }));
-  program.signal(SIGINT);
-  const Outcome outcome = program.wait();
-  INFO(outcome.err);
-  CHECK(outcome.code == 130);
-  CHECK(outcome.err.find("equigrad train vit --resume " + run) != std::string::npos);
-  const std::size_t before = read_text(run + "/metrics.jsonl").size();
-  RunningProgram resumed({"train", "vit", "--quiet", "--resume", run}, ".");
-  CHECK(resumed.wait_until([&] { return read_text(run + "/metrics.jsonl").size() > before; }));
-}
-
 TEST_CASE("hints quote a folder whose name a shell would split") {
   const TemporaryFolder folder;
   const std::string run = "my run/it's";

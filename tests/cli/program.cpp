@@ -27,12 +27,8 @@ void redirect(const std::string& path, int descriptor) {
 
 RunningProgram::RunningProgram(const std::vector<std::string>& args, const std::string& folder,
                                const std::string& device) {
-  std::string base = "/tmp/equigrad-test-XXXXXX";
-  const int file = mkstemp(base.data());
-  if (file < 0) throw std::runtime_error("no temporary file");
-  close(file);
-  out_path_ = base;
-  err_path_ = base + ".err";
+  out_path_ = streams_.path("out");
+  err_path_ = streams_.path("err");
   std::vector<char*> argv{const_cast<char*>(EQUIGRAD_PROGRAM)};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
@@ -52,8 +48,6 @@ RunningProgram::~RunningProgram() {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  std::filesystem::remove(out_path_);
-  std::filesystem::remove(err_path_);
 }
 
 void RunningProgram::signal(int number) const { kill(pid_, number); }
@@ -62,6 +56,8 @@ bool RunningProgram::running() const {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
 }
+
+std::string RunningProgram::err() const { return read_text(err_path_); }
 
 Outcome RunningProgram::wait() {
   int status = 0;

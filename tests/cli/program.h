@@ -34,6 +34,8 @@ public:
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
   void signal(int number) const;
+  /// What it has printed on stderr so far.
+  std::string err() const;
   Outcome wait();
   bool running() const;
   /// Looks every 2 ms until `holds()` or the program has ended, two minutes at most. Returns whether it holds.
@@ -47,6 +49,7 @@ public:
 
 private:
   int pid_ = -1;
+  TemporaryFolder streams_;
   std::string out_path_, err_path_;
   bool waited_ = false;
 };

@@ -1,0 +1,36 @@
+#pragma once
+// What state.json says of a checkpoint, and whether its files are still those that were written.
+
+#include "core/error.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace eg::permute {
+
+/// A checkpoint with a file that is missing, torn or not the one that was written. An older one may be whole.
+class DamagedCheckpoint : public FileError {
+public:
+  using FileError::FileError;
+};
+
+/// The version of state.json that this program writes and reads.
+inline constexpr int checkpoint_version = 1;
+
+/// Size and checksum of every file in `folder`: {"NAME": {"bytes": 123, "blake2b": "<64 hex digits>"}, ...}, the
+/// checksum being BLAKE2b-256. Throws FileError.
+nlohmann::ordered_json file_records(const std::string& folder);
+
+/// state.json of a checkpoint, its fields checked for presence and kind (format, version, step, options, files,
+/// key_fingerprint). Throws DamagedCheckpoint; FileError when the system refuses to read it, or a newer equigrad wrote
+/// it.
+nlohmann::json read_checkpoint_state(const std::string& checkpoint);
+
+/// Compares the recorded size and checksum of every file, and that those called `needed` are recorded. Throws as
+/// read_checkpoint_state, with the file's name.
+void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,
+                             const std::vector<std::string>& needed = {});
+
+} // namespace eg::permute

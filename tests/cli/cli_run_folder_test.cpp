@@ -1,0 +1,116 @@
+// The program and its run folders: locks, interruptions, broken pipes, targets that cannot be written.
+
+#include "cli/program.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace eg::test;
+
+namespace {
+
+/// A tiny ViT on generated images.
+std::vector<std::string> tiny(std::vector<std::string> more) {
+  std::vector<std::string> args = {"train",  "vit", "--data",  "shapes", "--train-limit", "64", "--test-limit", "32",
+                                   "--size", "16",  "--dim",   "8",      "--layers",      "1",  "--heads",      "2",
+                                   "--mlp",  "8",   "--patch", "8",      "--batch",       "16"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+/// One line on stderr that holds `words`, exit code 2.
+void check_refused(const Outcome& got, const std::string& words) {
+  INFO(got.err);
+  CHECK(got.code == 2);
+  CHECK(std::count(got.err.begin(), got.err.end(), '\n') == 1);
+  CHECK(got.err.find(words) != std::string::npos);
+}
+
+} // namespace
+
+TEST_CASE("two trainings do not share a run folder") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  RunningProgram first(tiny({"--steps", "1000000", "--quiet", "--out", run}), ".");
+  REQUIRE(first.wait_until([&] { return !read_text(run + "/metrics.jsonl").empty(); }));
+  for (const auto& args : {tiny({"--steps", "3", "--out", run}), tiny({"--steps", "3", "--overwrite", "--out", run})})
+    check_refused(run_program(args), run + ": another training is using this run folder (process ");
+  CHECK(first.running());
+  first.signal(SIGKILL);
+  first.wait();
+  CHECK(run_program(tiny({"--steps", "3", "--quiet", "--out", run})).code == 0); // the lock died with its holder
+}
+
+TEST_CASE("Ctrl-C at any moment is 130, also before the work has begun") {
+  const TemporaryFolder folder;
+  for (int delay_ms = 30; delay_ms <= 150; delay_ms += 40) {
+    RunningProgram program({"train", "vit", "--data", "shapes", "--size", "64", "--train-limit", "200000", "--quiet",
+                            "--steps", "1", "--out", folder.path("run")},
+                           ".");
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    program.signal(SIGINT);
+    const Outcome outcome = program.wait();
+    INFO(outcome.err);
+    CHECK(outcome.code == 130);
+  }
+  CHECK_FALSE(std::filesystem::exists(folder.path("run")));
+}
+
+TEST_CASE("a reader of stdout that goes away does not cost the run") {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.path("pipe"), run = folder.path("run");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  RunningProgram program(tiny({"--steps", "300", "--checkpoint-every", "20", "--out", run}), ".", pipe);
+  std::array<char, 16> text{};
+  CHECK(program.wait_until([&] { return ::read(reader, text.data(), text.size()) > 0; }));
+  ::close(reader);
+  const Outcome outcome = program.wait();
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err == "equigrad: standard output: cannot be written\n");
+  CHECK(std::filesystem::exists(run + "/checkpoints/step-00000300/state.json"));
+  CHECK(std::filesystem::exists(run + "/model.safetensors"));
+}
+
+TEST_CASE("resuming a finished run says that it is complete") {
+  const TemporaryFolder folder;
+  CHECK(run_program(tiny({"--steps", "3", "--quiet", "--out", folder.path("run")})).code == 0);
+  const Outcome again = run_program({"train", "vit", "--resume", folder.path("run")});
+  CHECK(again.code == 0);
+  CHECK(again.err.find("training is already complete (step 3 of 3)") != std::string::npos);
+  CHECK(again.out.find("tested; training was already complete") != std::string::npos);
+  CHECK(again.out.find("0 images/s") == std::string::npos);
+}
+
+TEST_CASE("targets that cannot be written are refused before the work, and what is there stays") {
+  const TemporaryFolder folder;
+  const std::string lost = folder.path("no/such/file"), run = folder.path("run");
+  check_refused(run_program(tiny({"--steps", "3", "--quiet", "--out", run, "--json", lost})),
+                lost + ": cannot be written: No such file or directory");
+  CHECK_FALSE(std::filesystem::exists(run));
+  check_refused(run_program({"keygen", "--out", folder.path("key"), "--json", lost}), lost);
+  CHECK_FALSE(std::filesystem::exists(folder.path("key")));
+  // The second is wrong as well, and only noticed once the work begins.
+  check_refused(run_program({"verify", "--filter", "nothing-*", "--report", lost}), lost);
+  check_refused(run_program({"verify", "--filter", "nothing-*", "--report", folder.path()}), "it is a folder");
+  write_text(folder.path("file"), "mine");
+  check_refused(run_program(tiny({"--steps", "3", "--out", folder.path("file/run")})), folder.path("file/run"));
+  std::filesystem::create_directory(folder.path("out"));
+  std::filesystem::create_directory(folder.path("out/report.html"));
+  check_refused(
+      run_program({"run", "--quiet", "--steps", "1", "--data-dir", folder.path(), "--out", folder.path("out")}),
+      "report.html: cannot be written: it is a folder");
+  write_text(folder.path("result.json"), "mine");
+  check_refused(run_program({"verify", "--filter", "nothing-*", "--json", folder.path("result.json")}), "nothing-*");
+  CHECK(read_text(folder.path("result.json")) == "mine");
+  std::filesystem::create_symlink("loop", folder.path("loop"));
+  check_refused(run_program({"train", "vit", "--resume", folder.path("loop")}), "Too many levels of symbolic links");
+  check_refused(run_program({"doctor", "--json", folder.path("loop")}), "Too many levels of symbolic links");
+}

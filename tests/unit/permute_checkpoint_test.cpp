@@ -1,0 +1,296 @@
+// Run folders under adverse conditions: locks, files that are not what was written, rotation, what killed processes
+// leave, runs that diverge.
+
+#include "core/error.h"
+#include "data/bytes.h"
+#include "data/json.h"
+#include "permute/checkpoint.h"
+#include "permute/checkpoint_state.h"
+#include "permute/metrics.h"
+#include "permute/run_lock.h"
+#include "permute/training.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace eg;
+using namespace eg::permute;
+using namespace eg::test;
+
+namespace {
+
+TrainOptions small(const std::string& out) {
+  TrainOptions o;
+  o.data = "shapes";
+  o.size = 16;
+  o.train_limit = 48;
+  o.test_limit = 16;
+  o.model.patch = 8;
+  o.model.layers = 1;
+  o.model.encoder = {.dim = 8, .heads = 2, .mlp = 8};
+  o.steps = 8;
+  o.batch = 8;
+  o.schedule = optim::Schedule::Kind::constant;
+  o.out = out;
+  return o;
+}
+
+/// Leaves checkpoints of steps 6 and 8.
+TrainOptions finished(const std::string& out) {
+  TrainOptions o = small(out);
+  o.checkpoint_every = 2;
+  VitTrainer(o).run();
+  return o;
+}
+
+nlohmann::json state_of(const std::string& checkpoint) { return data::read_json(checkpoint + "/state.json"); }
+
+/// For as long as it lives the process has no more rights than anybody; root may read every file.
+class Nobody {
+public:
+  Nobody() {
+    if (::geteuid() == 0) changed_ = ::seteuid(65534) == 0;
+  }
+  ~Nobody() {
+    if (changed_) static_cast<void>(::seteuid(0) == 0);
+  }
+  Nobody(const Nobody&) = delete;
+  Nobody& operator=(const Nobody&) = delete;
+
+private:
+  bool changed_ = false;
+};
+
+} // namespace
+
+TEST_CASE("run lock: one at a time, and gone with its holder") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("a/b");
+  {
+    const RunLock lock(run);
+    CHECK(run_is_locked(run));
+    CHECK(message_of<FileError>([&] { RunLock{run}; }) ==
+          fmt::format("{}: another training is using this run folder (process {}): wait for it or give another --out",
+                      run, ::getpid()));
+    CHECK(message_of<FileError>([&] { VitTrainer{small(run)}; }).starts_with(run + ": another training is using"));
+  }
+  CHECK_FALSE(run_is_locked(run));
+  CHECK_FALSE(data::folder_exists(folder.path("a"))); // nothing was put in
+  CHECK(data::folder_exists(folder.path()));
+
+  // A process that is killed leaves the file but not the lock.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunLock lock(run);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(data::file_exists(run + "/run.lock"));
+  CHECK_FALSE(run_is_locked(run));
+  VitTrainer trainer(small(run));
+  CHECK(run_is_locked(run));
+  trainer.run();
+}
+
+TEST_CASE("checkpoint: files of another run of equal shapes are not taken for its own") {
+  const TemporaryFolder folder;
+  finished(folder.path("run"));
+  TrainOptions other = small(folder.path("other"));
+  other.seed = 6;
+  VitTrainer(other).run();
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    CAPTURE(name);
+    const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
+    const std::string file = checkpoint + "/" + name;
+    const data::Bytes own = data::read_file(file);
+    const data::Bytes foreign = data::read_file(folder.path("other/checkpoints/step-00000008/") + name);
+    REQUIRE(own.size() == foreign.size());
+    data::write_file(file, data::ByteView(foreign));
+    TrainOptions again = options_of_run(checkpoint);
+    CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
+          file + ": not the file that was written: its checksum is another one");
+    data::write_file(file, data::ByteView(foreign).subspan(1));
+    CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
+          fmt::format("{}: {} bytes, but {} were written", file, own.size() - 1, own.size()));
+    data::write_file(file, data::ByteView(own));
+    CHECK(VitTrainer(again).step() == 8);
+  }
+  const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
+  nlohmann::json state = state_of(checkpoint);
+  state["files"].erase("optimizer.safetensors");
+  data::write_json(checkpoint + "/state.json", state);
+  TrainOptions again = options_of_run(checkpoint);
+  CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
+        checkpoint + "/state.json: does not record 'optimizer.safetensors'");
+}
+
+TEST_CASE("checkpoint: a damaged one takes no place of a good one") {
+  const TemporaryFolder folder;
+  TrainOptions o = finished(folder.path("run"));
+  const std::string root = folder.path("run/checkpoints/");
+  data::Bytes bytes = data::read_file(root + "step-00000008/model.safetensors");
+  bytes.back() ^= 1; // of equal size, and still a safetensors file
+  data::write_file(root + "step-00000008/model.safetensors", data::ByteView(bytes));
+  prune_checkpoints(o.out, 8, 1);
+  CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{6});
+  o = options_of_run(o.out);
+  CHECK(VitTrainer(o).step() == 6);
+}
+
+TEST_CASE("checkpoint: one of a newer equigrad or without permission is an error and stays") {
+  const TemporaryFolder folder;
+  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
+  const TrainOptions o = finished(folder.path("run"));
+  const std::string checkpoint = folder.path("run/checkpoints/step-00000008"), path = checkpoint + "/state.json";
+  REQUIRE(::chmod(path.c_str(), 0) == 0);
+  {
+    const Nobody rights;
+    CHECK(message_of<FileError>([&] { options_of_run(o.out); }) == path + ": cannot open: Permission denied");
+  }
+  REQUIRE(::chmod(path.c_str(), 0644) == 0);
+  REQUIRE(::chmod(checkpoint.c_str(), 0) == 0);
+  {
+    const Nobody rights;
+    CHECK(message_of<FileError>([&] { options_of_run(o.out); }) == path + ": cannot look at it: Permission denied");
+  }
+  REQUIRE(::chmod(checkpoint.c_str(), 0755) == 0);
+  nlohmann::json state = state_of(checkpoint);
+  state["version"] = 2;
+  state["files"] = "told in another way";
+  data::write_json(path, state);
+  CHECK(message_of<FileError>([&] { options_of_run(o.out); }) ==
+        path + ": written by a newer equigrad: checkpoint version 2, this program reads version 1");
+  prune_checkpoints(o.out, 8, 1);
+  CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{6, 8}); // neither counted nor removed
+}
+
+TEST_CASE("checkpoint: a loop of links is one clear message") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder.path("loop"));
+  const std::string loop = folder.path("loop");
+  CHECK(message_of<FileError>([&] { options_of_run(loop); }) ==
+        loop + ": cannot look at it: Too many levels of symbolic links");
+  CHECK(message_of<FileError>([&] { VitTrainer{small(loop)}; }).starts_with(loop + ": cannot make the folder"));
+  std::filesystem::create_directory(folder.path("images"));
+  std::filesystem::create_symlink("cat", folder.path("images/cat"));
+  CHECK(message_of<FileError>([&] { data::read_image_folder(folder.path("images"), "images"); }) ==
+        folder.path("images/cat") + ": cannot look at it: Too many levels of symbolic links");
+}
+
+TEST_CASE("training: what a killed process left goes when the run folder is opened again") {
+  const TemporaryFolder folder;
+  const TrainOptions o = finished(folder.path("run"));
+  const std::string run = o.out + "/", root = run + "checkpoints/";
+  const std::vector<std::string> left = {run + "model.safetensors.tmp-12-0", run + "metrics.jsonl.tmp-12-3",
+                                         root + "latest.tmp-12-0", root + ".step-00000002.tmp-12",
+                                         root + ".step-00000002.tmp-12.old"};
+  const std::vector<std::string> others = {run + "notes.tmp-12-0", run + "model.safetensors.tmp-", run + "a.tmp"};
+  for (const std::string& path : left) data::write_file(path, std::string_view("half"));
+  for (const std::string& path : others) data::write_file(path, std::string_view("mine"));
+  const VitTrainer trainer(options_of_run(o.out));
+  for (const std::string& path : left) CHECK_MESSAGE(!std::filesystem::exists(path), path);
+  for (const std::string& path : others) CHECK_MESSAGE(std::filesystem::exists(path), path);
+}
+
+TEST_CASE("training: a run that diverged says how to go on and does not block the next") {
+  const TemporaryFolder folder;
+  TrainOptions o = small(folder.path("run"));
+  o.optimizer = "sgd";
+  o.lr = 1e30;
+  CHECK(message_of<ValueError>([&] { VitTrainer(o).run(); })
+            .ends_with(fmt::format("use a smaller lr or clip; {0} holds no checkpoint, so that --out {0} can be used "
+                                   "again",
+                                   o.out)));
+  CHECK(data::file_exists(o.out + "/metrics.jsonl"));
+  TrainOptions again = o;
+  again.lr = 1e-3;
+  {
+    VitTrainer retry(again);
+    REQUIRE(retry.notes().size() == 1);
+    CHECK(retry.notes()[0] ==
+          o.out + " holds the metrics of a run that ended before its first checkpoint, which are replaced");
+    CHECK(retry.run().steps == 8);
+  }
+  const std::vector<TrainRecord> records = read_metrics(o.out + "/metrics.jsonl", 8, TrainMode::none);
+  CHECK(records.size() == 9); // nothing of the first run
+
+  o.out = folder.path("later");
+  o.checkpoint_every = 1;
+  CHECK(message_of<ValueError>([&] { VitTrainer(o).run(); }).find("give another --out, or --overwrite") !=
+        std::string::npos);
+}
+
+TEST_CASE("training: resuming a finished run says so and tests it once more") {
+  const TemporaryFolder folder;
+  const TrainOptions o = finished(folder.path("run"));
+  const data::Bytes weights = data::read_file(o.out + "/model.safetensors");
+  for (int i = 0; i < 2; ++i) {
+    VitTrainer again(options_of_run(o.out));
+    REQUIRE(again.notes().size() == 1);
+    CHECK(again.notes()[0] ==
+          o.out + ": training is already complete (step 8 of 8); to train further, give more steps or epochs");
+    CHECK(again.run().steps == 8);
+  }
+  CHECK(data::read_file(o.out + "/model.safetensors") == weights);
+  CHECK(read_metrics(o.out + "/metrics.jsonl", 8, TrainMode::none).size() == 9); // one test, not three
+}
+
+TEST_CASE("training: which interrupted run the same options go on with") {
+  const TemporaryFolder folder;
+  TrainOptions o = small(folder.path("run"));
+  o.variants = {TrainMode::none, TrainMode::both};
+  o.drift_every = 2;
+  CHECK_FALSE(unfinished_run(o));
+  std::atomic<bool> stop = false;
+  TrainCallbacks callbacks;
+  std::vector<TrainRecord> seen;
+  callbacks.step = [&](const TrainRecord& record) {
+    seen.push_back(record);
+    stop = record.step == 5;
+  };
+  CHECK_THROWS_AS(VitTrainer(o).run(callbacks, &stop), Interrupted);
+  CHECK(unfinished_run(o));
+  TrainOptions other = o;
+  other.seed = 9;
+  CHECK_FALSE(unfinished_run(other));
+  other = o;
+  other.steps = 9;
+  CHECK_FALSE(unfinished_run(other));
+
+  o.resume = o.out;
+  {
+    VitTrainer again(o);
+    const std::vector<TrainRecord> history = again.history();
+    REQUIRE(history.size() == 5);
+    for (std::size_t i = 0; i < 5; ++i)
+      CHECK(record_json(history[i]) == record_json(seen[i])); // every number, the drift and the order of the variants
+    again.run();
+  }
+  CHECK_FALSE(unfinished_run(o));
+}
+
+TEST_CASE("training: reading the data can be interrupted") {
+  const TemporaryFolder folder;
+  const std::atomic<bool> stop = true;
+  CHECK(message_of<Interrupted>([&] { VitTrainer(small(folder.path("run")), &stop); }) ==
+        "interrupted while reading the data");
+  CHECK_FALSE(data::folder_exists(folder.path("run")));
+  const data::Image image{8, 8, 3, std::vector<std::uint8_t>(192, 7)};
+  data::write_file(folder.path("cat/1.png", true), data::encode_png(image));
+  CHECK_THROWS_AS(data::read_image_folder(folder.path(), "cats", 0, 0, &stop), Interrupted);
+  data::write_file(folder.path("records"), data::ByteView(data::Bytes(3073)));
+  CHECK_THROWS_AS(data::read_cifar10_records({folder.path("records")}, "records", &stop), Interrupted);
+}
