@@ -97,9 +97,11 @@ TEST_CASE("targets that cannot be written are refused before the work, and what 
   CHECK_FALSE(std::filesystem::exists(run));
   check_refused(run_program({"keygen", "--out", folder.path("key"), "--json", lost}), lost);
   CHECK_FALSE(std::filesystem::exists(folder.path("key")));
-  // The second is wrong as well, and only noticed once the work begins.
-  check_refused(run_program({"verify", "--filter", "nothing-*", "--report", lost}), lost);
-  check_refused(run_program({"verify", "--filter", "nothing-*", "--report", folder.path()}), "it is a folder");
+  for (const std::string& report : {lost, folder.path()}) {
+    const Outcome got = run_program({"verify", "--filter", "eq45", "--dtype", "f64", "--report", report});
+    check_refused(got, report + ": cannot be written: ");
+    CHECK(got.out.empty()); // no row was checked
+  }
   write_text(folder.path("file"), "mine");
   check_refused(run_program(tiny({"--steps", "3", "--out", folder.path("file/run")})), folder.path("file/run"));
   std::filesystem::create_directory(folder.path("out"));
