@@ -55,6 +55,11 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 // --- products ---
 /// op(A) op(B) over the last two axes, leading axes broadcast; 2-D or batched.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+/// Products of any number of tensors in index notation: "bhqd,bhkd->bhqk". A repeated letter within an operand is its
+/// diagonal, letters that the result lacks are summed over, "..." stands for leading axes that broadcast, without
+/// "->" the result has the letters that occur once, in alphabetical order after "...". Lowered to matmul.
+/// order "left_to_right" or "greedy" (the cheapest pair first).
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, const char* order = "left_to_right");
 /// x W^T + b (+ addend): x [..., in], weight [out, in], bias [out], addend [..., out]; bias and addend may be
 /// undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& addend = {});
@@ -113,6 +118,9 @@ struct InterpolateOptions {
 Tensor interpolate(const Tensor& x, Size2 size, const char* mode = "bilinear", const InterpolateOptions& options = {});
 /// What Pillow's Image.resize gives for "F" images: interpolate with antialias. mode "bilinear" or "bicubic".
 Tensor resize_pillow(const Tensor& x, Size2 size, const char* mode = "bicubic");
+/// Keeps the frequencies |f| <= cutoff (whole cycles per image) along both axes of [.., H, W]: y = L_H x L_W with the
+/// projection L_n[i, j] = 1/n sum over |f| <= cutoff of cos(2 pi f (i - j) / n); the identity where 2 cutoff >= n.
+Tensor fft_low_pass(const Tensor& images, std::int64_t cutoff);
 
 // --- normalisation and attention ---
 Tensor softmax(const Tensor& x, int axis = -1);

@@ -50,4 +50,11 @@ Bytes encode_png(const Image& image);
 /// (half-pixel centres) when growing, each axis by its own rule. Throws ValueError for sizes below 1.
 Image resize(const Image& image, int height, int width);
 
+enum class PillowFilter : std::uint8_t { bilinear, bicubic };
+/// Resizes to the very bytes of Pillow's Image.resize (8-bit modes L, LA, RGB, RGBA): triangle or cubic (a = -0.5)
+/// weights, stretched when shrinking, as 22-bit fixed-point numbers; rows first, each pass rounded and clipped to 8
+/// bits; colours are multiplied by their alpha before and divided by it after. Throws ValueError for sizes below 1 and
+/// images whose pixels do not fill them.
+Image resize_pillow(const Image& image, int height, int width, PillowFilter filter);
+
 } // namespace eg::data

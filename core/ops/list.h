@@ -34,6 +34,7 @@
   X(argmax)                                                                                                            \
   X(dropout)                                                                                                           \
   X(matmul)                                                                                                            \
+  X(einsum)                                                                                                            \
   X(linear)                                                                                                            \
   X(linear_gelu)                                                                                                       \
   X(unfold)                                                                                                            \
@@ -49,6 +50,7 @@
   X(adaptive_avg_pool2d_backward)                                                                                      \
   X(interpolate)                                                                                                       \
   X(interpolate_backward)                                                                                              \
+  X(fft_low_pass)                                                                                                      \
   X(softmax)                                                                                                           \
   X(softmax_backward)                                                                                                  \
   X(log_softmax)                                                                                                       \

@@ -86,8 +86,8 @@ Results results(const OpDef& op, const Sample& sample, const Tensors& cotangents
 /// Rows that hand a transposed operand to BLAS as it lies, or whose rules do: N and T are different routines there,
 /// which may add in another order. A packed copy would cost more than the product gains.
 bool products_as_they_lie(const OpDef& op) {
-  for (const std::string_view name :
-       {"matmul", "linear", "linear_gelu", "attention_qkv_backward", "scaled_dot_product_attention_backward"})
+  for (const std::string_view name : {"matmul", "linear", "linear_gelu", "einsum", "fft_low_pass",
+                                      "attention_qkv_backward", "scaled_dot_product_attention_backward"})
     if (op.name == name) return true;
   return false;
 }

@@ -58,16 +58,19 @@ Conv weight_conv(const OpArgs& args) {
   return c;
 }
 
-void forward_kernel(const OpArgs& args, std::span<Tensor> out) {
+template <auto single, auto twice> void forward_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Conv c = forward_conv(args);
   if (out[0].numel() == 0) return;
   const Tensor x = packed(args.in[0]);
   const Tensor w = packed(args.in[1]);
   const Tensor bias = args.given(2) ? packed(args.in[2]) : Tensor{};
-  visit_floating(x.dtype(), [&]<class T>() {
-    conv::forward<T>(c, x.data<T>(), w.data<T>(), bias.defined() ? bias.data<T>() : nullptr,
-                     out[0].mutable_data<T>("conv2d"));
-  });
+  const auto run = [&]<class T>(void (*kernel)(const Conv&, const T*, const T*, const T*, T*)) {
+    kernel(c, x.data<T>(), w.data<T>(), bias.defined() ? bias.data<T>() : nullptr, out[0].mutable_data<T>("conv2d"));
+  };
+  if (x.dtype() == DType::f32)
+    run.template operator()<float>(single);
+  else
+    run.template operator()<double>(twice);
 }
 
 template <Conv (*extents)(const OpArgs&), auto single, auto twice>
@@ -222,7 +225,8 @@ constinit const OpDef conv2d_op = row({
     .infer = [](const OpArgs& args) -> std::vector<TensorSpec> {
       return {{forward_conv(args).y_shape(), args.in[0].dtype()}};
     },
-    .cpu = forward_kernel,
+    .cpu = forward_kernel<conv::forward<float>, conv::forward<double>>,
+    .exact = forward_kernel<conv::exact_forward<float>, conv::exact_forward<double>>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = forward_rule,
     .reference = forward_reference,
@@ -247,6 +251,7 @@ constinit const OpDef conv2d_input_backward_op = row({
       return {{input_conv(args).x_shape(), args.in[0].dtype()}};
     },
     .cpu = adjoint_kernel<input_conv, conv::input_backward<float>, conv::input_backward<double>>,
+    .exact = adjoint_kernel<input_conv, conv::exact_input_backward<float>, conv::exact_input_backward<double>>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = input_rule,
     .reference = input_reference,
@@ -270,6 +275,7 @@ constinit const OpDef conv2d_weight_backward_op = row({
       return {{weight_conv(args).weight_shape(), args.in[0].dtype()}};
     },
     .cpu = adjoint_kernel<weight_conv, conv::weight_backward<float>, conv::weight_backward<double>>,
+    .exact = adjoint_kernel<weight_conv, conv::exact_weight_backward<float>, conv::exact_weight_backward<double>>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = weight_rule,
     .reference = weight_reference,
