@@ -67,16 +67,17 @@ template <class T> void exact_input_backward(const Conv& c, const T* w, const T*
     const std::int64_t column = at % q.extent;
     const std::int64_t k = plane % channels % c.inputs;
     const std::int64_t group = plane % channels / c.inputs;
-    for (std::int64_t o = group * c.outputs; o < (group + 1) * c.outputs; ++o)
-      for (std::int64_t u = 0; u < r.kernel; ++u)
-        for (std::int64_t v = 0; v < q.kernel; ++v) {
-          const std::int64_t i = window_at(r, row, u);
-          const std::int64_t j = window_at(q, column, v);
-          if (i < 0 || j < 0) continue;
+    for (std::int64_t u = 0; u < r.kernel; ++u)
+      for (std::int64_t v = 0; v < q.kernel; ++v) {
+        const std::int64_t i = window_at(r, row, u);
+        const std::int64_t j = window_at(q, column, v);
+        if (i < 0 || j < 0) continue;
+        for (std::int64_t o = group * c.outputs; o < (group + 1) * c.outputs; ++o) {
           const std::int64_t output = plane / channels * c.groups * c.outputs + o;
           terms.push_back(product(static_cast<double>(w[((o * c.inputs + k) * r.kernel + u) * q.kernel + v]),
                                   static_cast<double>(g[(output * r.count + i) * q.count + j])));
         }
+      }
     dx[at] = static_cast<T>(exact::sum(terms));
   };
   each_element(c.images * channels * c.axes.pixels(), c.outputs * c.axes.taps(), element);
