@@ -24,6 +24,10 @@ const std::map<std::string, const char*>& meanings() {
       {"steps", "Training steps (give this or --epochs)"},
       {"epochs", "Passes over the training images"},
       {"batch", "Images a step"},
+      {"accumulate", "Parts that a batch is cut into: less memory, gradients averaged, one step"},
+      {"checkpoint_blocks", "Keep each block's input alone and compute the rest again for the gradient: less memory, "
+                            "the same bits, about a third more time"},
+      {"detect_anomaly", "Stop at the first operation that gives a NaN or an infinity and say where it stands"},
       {"dim", "Width of the encoder"},
       {"layers", "Encoder blocks"},
       {"heads", "Attention heads"},

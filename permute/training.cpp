@@ -1,4 +1,6 @@
 
+#include "autograd/accumulation.h"
+#include "autograd/anomaly.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "data/bytes.h"
@@ -84,19 +86,41 @@ Tensor VitTrainer::State::rows(std::int64_t first_sample, std::int64_t samples, 
   return row_permutations(samples, tokens, root.fold(draw).fold(static_cast<std::uint64_t>(first_sample)));
 }
 
-VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, const Tensor& batch_rows, double lr) {
-  const auto at = static_cast<std::uint64_t>(step);
+std::vector<Tensor> VitTrainer::State::gradients_of(Variant& v, const data::Batch& batch, const Tensor& batch_rows,
+                                                    RandomKey dropout, VariantValues& values) {
   Tape tape;
-  const Tensor logits = permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? batch_rows : Tensor{},
-                                        key_for(v), root.fold(draw_dropout).fold(at));
+  const Tensor logits =
+      permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? batch_rows : Tensor{}, key_for(v), dropout);
   const Tensor loss = cross_entropy(logits, batch.labels, options.label_smoothing);
-  VariantValues values{.mode = v.mode, .loss = loss.item()};
-  if (!std::isfinite(values.loss))
+  if (!std::isfinite(loss.item()))
     throw ValueError(fmt::format("train: the loss is {} at step {} (variant {}); use a smaller lr or clip{}",
-                                 values.loss, step, name_of(v.mode), after_divergence(options.out)));
-  values.accuracy =
-      static_cast<double>(count_correct(logits, batch.labels)) / static_cast<double>(batch.labels.numel());
-  std::vector<Tensor> gradients = tape.gradient(loss, v.parameters);
+                                 loss.item(), step, name_of(v.mode), after_divergence(options.out)));
+  values.loss += loss.item() * static_cast<double>(batch.labels.numel());
+  values.accuracy += static_cast<double>(count_correct(logits, batch.labels));
+  return tape.gradient(loss, v.parameters);
+}
+
+VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, const Tensor& batch_rows, double lr) {
+  std::optional<DetectAnomaly> watch;
+  if (options.detect_anomaly) watch.emplace();
+  const RandomKey dropout = root.fold(draw_dropout).fold(static_cast<std::uint64_t>(step));
+  const std::int64_t images = batch.labels.numel();
+  const std::int64_t part = (images + options.accumulate - 1) / options.accumulate;
+  VariantValues values{.mode = v.mode};
+  GradientAccumulator accumulator(static_cast<double>(images));
+  for (std::int64_t first = 0; first < images; first += part) {
+    const std::int64_t last = std::min(images, first + part);
+    data::Batch cut = batch;
+    cut.images = batch.images.slice(0, first, last);
+    cut.labels = batch.labels.slice(0, first, last);
+    const Tensor rows = batch_rows.defined() ? batch_rows.slice(0, first, last) : Tensor{};
+    const RandomKey key =
+        first == 0 ? dropout : dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
+    accumulator.add(gradients_of(v, cut, rows, key, values), static_cast<double>(last - first));
+  }
+  values.loss /= static_cast<double>(images);
+  values.accuracy /= static_cast<double>(images);
+  std::vector<Tensor> gradients = std::move(accumulator).mean();
   if (options.clip > 0.0) optim::clip_gradients(gradients, options.clip);
   v.optimizer->step(gradients, lr);
   return values;

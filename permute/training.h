@@ -40,6 +40,10 @@ struct TrainOptions {
   std::int64_t steps = 0; ///< one of steps and epochs is given
   std::int64_t epochs = 0;
   std::int64_t batch = 64;
+  /// Parts that a batch is cut into: one after another forward and backward, their gradients averaged, one step. The
+  /// result is the whole batch's to rounding, dropout apart, which draws other masks.
+  std::int64_t accumulate = 1;
+  bool detect_anomaly = false; ///< look at every value; the first NaN or infinity is an error that says where it arose
   std::string optimizer = "adamw";
   double lr = 1e-3;
   optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;

@@ -42,8 +42,11 @@ std::int64_t touched_in_block(const nn::EncoderConfig& e) {
 double activation_elements(const nn::VitConfig& c) {
   const auto tokens = static_cast<double>(c.tokens());
   const double embedding = tokens * static_cast<double>(c.patch_elements() + 3 * c.encoder.dim);
-  return embedding + tokens * (static_cast<double>(c.layers) * static_cast<double>(kept_per_block(c.encoder)) +
-                               static_cast<double>(touched_in_block(c.encoder)));
+  const auto layers = static_cast<double>(c.layers), kept = static_cast<double>(kept_per_block(c.encoder));
+  // Checkpointed: the input of every block, and all of the one that is computed again.
+  const double blocks =
+      c.encoder.checkpoint && layers > 0 ? layers * static_cast<double>(c.encoder.dim) + kept : layers * kept;
+  return embedding + tokens * (blocks + static_cast<double>(touched_in_block(c.encoder)));
 }
 
 constexpr double batches_ready = 6; // the loader's queue, what its worker makes and the one in use
@@ -55,6 +58,9 @@ double pixels_of(const nn::VitConfig& c) {
 double bytes_of_image(const TrainOptions& o) {
   return static_cast<double>(size_of(o.dtype)) * (activation_elements(o.model) + batches_ready * pixels_of(o.model));
 }
+
+/// Images that pass through the model at once.
+double part_of_batch(const TrainOptions& o) { return static_cast<double>((o.batch + o.accumulate - 1) / o.accumulate); }
 
 /// A count of bytes; what is beyond any machine becomes 2^60.
 std::size_t whole(double bytes) { return static_cast<std::size_t>(std::min(bytes, 0x1p60)); }
@@ -72,9 +78,9 @@ MemoryEstimate estimate_memory(const TrainOptions& o, std::size_t images) {
   const auto batch = static_cast<double>(o.batch);
   const auto copies = static_cast<double>(variant_count(o)) * static_cast<double>(1 + state_copies(o.optimizer));
   MemoryEstimate estimate;
-  // Every variant keeps weights and state; gradients exist for one at a time.
-  estimate.parameters = whole(weights * (copies + 1));
-  estimate.activations = whole(batch * element * activation_elements(o.model));
+  // Every variant keeps weights and state; gradients exist for one at a time, and their sum beside them.
+  estimate.parameters = whole(weights * (copies + (o.accumulate > 1 ? 2 : 1)));
+  estimate.activations = whole(part_of_batch(o) * element * activation_elements(o.model));
   estimate.input = whole(static_cast<double>(images) + batch * element * batches_ready * pixels_of(o.model));
   return estimate;
 }
@@ -85,8 +91,15 @@ void require_memory(const TrainOptions& o, std::size_t images, std::size_t limit
   const std::size_t fixed = need.parameters + images;
   const std::size_t fits =
       fixed < limit ? static_cast<std::size_t>(static_cast<double>(limit - fixed) / bytes_of_image(o)) : 0;
-  const std::string remedy = fits > 0 ? fmt::format("--batch {} would fit", fits)
-                                      : "no batch would fit: use a smaller --dim, --layers or --mlp";
+  std::string remedy = fits > 0 ? fmt::format("--batch {} would fit", fits)
+                                : "no batch would fit: use a smaller --dim, --layers or --mlp";
+  TrainOptions cut = o;
+  cut.accumulate = o.batch;
+  if (o.accumulate < o.batch && estimate_memory(cut, images).total() <= limit) remedy += ", and so would --accumulate";
+  cut.accumulate = o.accumulate;
+  cut.model.encoder.checkpoint = true;
+  if (!o.model.encoder.checkpoint && estimate_memory(cut, images).total() <= limit)
+    remedy += ", and so would --checkpoint-blocks";
   throw MemoryError(fmt::format("train: batch {} needs about {} (weights, gradients and optimiser state {}, "
                                 "activations {}, images {}), the limit is {}; {}",
                                 o.batch, size_text(need.total()), size_text(need.parameters),

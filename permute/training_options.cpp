@@ -36,6 +36,8 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
   visit("pre_norm", e.pre_norm);
   visit("dropout", e.dropout);
   visit("norm_eps", e.norm_eps);
+  visit("checkpoint_blocks", e.checkpoint);
+  visit("detect_anomaly", o.detect_anomaly);
   visit.word("activation", nn::name_of(e.activation),
              [&](const std::string& word) { e.activation = nn::activation_named(word); });
   visit.word("pooling", nn::name_of(o.model.pooling),
@@ -45,6 +47,7 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
   visit("steps", o.steps);
   visit("epochs", o.epochs);
   visit("batch", o.batch);
+  visit("accumulate", o.accumulate);
   visit("optimizer", o.optimizer);
   visit("lr", o.lr);
   visit.word("schedule", optim::name_of(o.schedule),
@@ -169,6 +172,8 @@ void need_at_most(const char* option, std::int64_t value, std::int64_t most) {
 void check_numbers(const TrainOptions& o) {
   need(o.batch > 0, "batch", fmt::format("must be positive, not {}", o.batch));
   need_at_most("batch", o.batch, 1 << 22);
+  need(o.accumulate > 0 && o.accumulate <= o.batch, "accumulate",
+       fmt::format("must be from 1 to the batch of {}, not {}", o.batch, o.accumulate));
   need_not_negative("steps", o.steps);
   need_not_negative("epochs", o.epochs);
   need_at_most("steps", o.steps, most_steps);

@@ -65,6 +65,9 @@ struct VitTrainer::State {
     return std::any_of(variants.begin(), variants.end(), [&](const Variant& v) { return permutes(v.mode); });
   }
   std::int64_t epoch_of(std::int64_t at) const { return at / loader->batches_per_epoch(); }
+  /// d(mean loss)/dw over some images; adds their losses and how many were right to `values`.
+  std::vector<Tensor> gradients_of(Variant& variant, const data::Batch& batch, const Tensor& batch_rows,
+                                   RandomKey dropout, VariantValues& values);
   VariantValues advance(Variant& variant, const data::Batch& batch, const Tensor& batch_rows, double lr);
   bool wants_drift() const;
   bool wants_test() const;
