@@ -129,6 +129,22 @@ Tensor log_softmax(const Tensor& x, int axis = -1);
 Tensor layer_norm(const Tensor& x, const Tensor& gamma = {}, const Tensor& beta = {}, double eps = 1e-5);
 /// x / sqrt(mean(x^2) + eps) * gamma over the last axis; gamma [C] may be undefined. Squares never overflow.
 Tensor rms_norm(const Tensor& x, const Tensor& gamma = {}, double eps = 1e-6);
+/// Batch normalisation of each channel over the other axes, x [N, C, ...] with at least one value a channel.
+struct BatchNormResult {
+  Tensor y;        ///< (x - mean) / sqrt(variance + eps) * gamma + beta
+  Tensor mean;     ///< of the batch [C]
+  Tensor variance; ///< of the batch, divided by the count [C]; running statistics want it times count / (count - 1)
+};
+/// By the statistics of the batch; gamma, beta [C] may be undefined. Sums are taken in f64.
+BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma = {}, const Tensor& beta = {}, double eps = 1e-5);
+/// By given statistics, mean and variance [C].
+Tensor batch_norm_inference(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& gamma = {},
+                            const Tensor& beta = {}, double eps = 1e-5);
+/// The same over the places of each of `groups` groups of channels of a sample; x [N, C, ...], groups divides C.
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma = {}, const Tensor& beta = {},
+                  double eps = 1e-5);
+/// group_norm with a group for each channel.
+Tensor instance_norm(const Tensor& x, const Tensor& gamma = {}, const Tensor& beta = {}, double eps = 1e-5);
 /// What rotary turns, and how.
 struct RotaryOptions {
   double base = 10000.0;    ///< theta
@@ -145,18 +161,36 @@ Tensor glu(const Tensor& gate, const Tensor& up);
 Tensor reglu(const Tensor& gate, const Tensor& up);
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 Tensor geglu(const Tensor& gate, const Tensor& up, bool approximate = false);
+/// softmax(x + mask) over the last axis of x [..., rows, columns]. mask broadcasts to x: floating masks are added, of
+/// boolean ones true means that the place is seen. causal: row i sees the columns j <= i + columns - rows. Rows that
+/// see nothing are 0, and nothing flows back through them.
+Tensor masked_softmax(const Tensor& x, const Tensor& mask = {}, bool causal = false);
+/// What attention may see.
+struct AttentionOptions {
+  double scale = 0.0;  ///< factor of the products; 0 means 1/sqrt(D)
+  Tensor mask = {};    ///< broadcast to the scores [..., Tq, Tk]: floating, added; or boolean, true where a key is seen
+  bool causal = false; ///< query i sees the keys j <= i + Tk - Tq: the queries are the last of the keys' tokens
+};
 /// softmax(scale Q K^T) V per leading index: q [..., Tq, D], k [..., Tk, D], v [..., Tk, Dv]. scale 0 means 1/sqrt(D).
 /// Tiled: the scores never reach memory.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale = 0.0);
+/// The same with a mask, causal, or both; k and v may have fewer heads (axis -3) than q, which then share them in
+/// groups of neighbours. A query that sees no key gives 0. Masked tiles stay in cache too; those above the diagonal are
+/// skipped.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 /// The same for all heads of a packed projection: qkv [..., T, 3 heads D], for each token its queries, keys and values,
 /// head by head -> [..., T, heads D]. Nothing is transposed or copied: the way for models.
 Tensor attention_qkv(const Tensor& qkv, std::int64_t heads, double scale = 0.0);
+/// The same with a mask against [..., heads, T, T], causal, or both.
+Tensor attention_qkv(const Tensor& qkv, std::int64_t heads, const AttentionOptions& options);
 /// The same through ops that can be seen, with S.
 struct AttentionParts {
   Tensor scores; ///< S = softmax(scale Q K^T) [..., Tq, Tk]
   Tensor output; ///< A = S V [..., Tq, Dv]
 };
 AttentionParts attention_explicit(const Tensor& q, const Tensor& k, const Tensor& v, double scale = 0.0);
+/// The same for masks, causal attention and shared heads.
+AttentionParts attention_explicit(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 /// x mask / (1 - p), mask from Philox (key, element index); p in [0, 1).
 Tensor dropout(const Tensor& x, double p, RandomKey key);
 /// Stochastic depth: sample b (slice of the first axis) times 1 / (1 - p), or 0 with probability p; the choice from

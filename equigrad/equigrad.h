@@ -23,6 +23,7 @@
 #include "data/loader.h"
 #include "data/safetensors.h"
 #include "nn/init.h"
+#include "nn/kv_cache.h"
 #include "nn/layers.h"
 #include "nn/module.h"
 #include "nn/vit.h"

@@ -53,12 +53,18 @@
   X(fft_low_pass)                                                                                                      \
   X(softmax)                                                                                                           \
   X(softmax_backward)                                                                                                  \
+  X(masked_softmax)                                                                                                    \
   X(log_softmax)                                                                                                       \
   X(log_softmax_backward)                                                                                              \
   X(layer_norm)                                                                                                        \
   X(layer_norm_backward)                                                                                               \
   X(rms_norm)                                                                                                          \
   X(rms_norm_backward)                                                                                                 \
+  X(batch_norm)                                                                                                        \
+  X(batch_norm_backward)                                                                                               \
+  X(batch_norm_inference)                                                                                              \
+  X(group_norm)                                                                                                        \
+  X(instance_norm)                                                                                                     \
   X(rotary)                                                                                                            \
   X(glu)                                                                                                               \
   X(glu_backward)                                                                                                      \

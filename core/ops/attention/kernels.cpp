@@ -21,8 +21,10 @@ struct Plan {
 template <class T> Plan plan_for(const Extents& e) {
   constexpr std::int64_t score_bytes = 192 * 1024; // of a second-level cache of 1 MiB, beside q, k, v and y
   constexpr std::int64_t least_rows = 32;          // below, the product with k is not worth its packing
+  constexpr std::int64_t causal_rows = 64;         // more rows would compute more scores above the diagonal
   const std::int64_t row_bytes = std::max<std::int64_t>(e.keys, 1) * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t most = std::max(score_bytes / row_bytes, least_rows);
+  std::int64_t most = std::max(score_bytes / row_bytes, least_rows);
+  if (e.causal) most = std::min(most, causal_rows);
   Plan plan;
   plan.tiles = (e.queries + most - 1) / most;
   if (plan.tiles > 0) plan.tile_rows = (e.queries + plan.tiles - 1) / plan.tiles;
@@ -56,13 +58,13 @@ private:
   T* next_;
 };
 
-/// to[j, i] = from[i, j] for from [rows, columns], to packed.
-template <class T> void transpose(Rows<const T> from, std::int64_t rows, std::int64_t columns, T* to) {
+/// to[j, i] = from[i, j] for from [rows, columns]; rows of `to` are `ld` apart.
+template <class T> void transpose(Rows<const T> from, std::int64_t rows, std::int64_t columns, T* to, std::int64_t ld) {
   constexpr std::int64_t block = 16;
   for (std::int64_t first = 0; first < rows; first += block) {
     const std::int64_t last = std::min(first + block, rows);
     for (std::int64_t j = 0; j < columns; ++j)
-      for (std::int64_t i = first; i < last; ++i) to[j * rows + i] = from.data[i * from.ld + j];
+      for (std::int64_t i = first; i < last; ++i) to[j * ld + i] = from.data[i * from.ld + j];
   }
 }
 
@@ -70,13 +72,44 @@ template <class T> blas::Matrix<T> plain(Rows<const T> m) { return {m.data, m.ld
 template <class T> blas::Matrix<T> flipped(Rows<const T> m) { return {m.data, m.ld, true}; }
 template <class T> Rows<const T> rows_from(Rows<const T> m, std::int64_t row) { return {m.data + row * m.ld, m.ld}; }
 
-/// Right side b^T of a product for b [rows, columns]: transposed into scratch or left to BLAS.
-template <class T>
-blas::Matrix<T> right_transposed(Rows<const T> b, std::int64_t rows, std::int64_t columns, bool copy, T* scratch) {
-  if (!copy) return flipped(b);
-  transpose(b, rows, columns, scratch);
-  return {scratch, rows, false};
-}
+/// Right side b^T of products with b [rows, columns], of which the first rows are asked for: transposed into scratch as
+/// far as needed, or left to BLAS.
+template <class T> class TransposedRight {
+public:
+  TransposedRight(bool copy, T* scratch) : copy_(copy), scratch_(scratch) {}
+
+  blas::Matrix<T> operator()(Rows<const T> b, std::int64_t rows, std::int64_t wanted, std::int64_t columns) {
+    if (!copy_) return flipped(b);
+    if (b.data != source_) done_ = 0;
+    source_ = b.data;
+    if (wanted > done_) {
+      transpose(rows_from(b, done_), wanted - done_, columns, scratch_ + done_, rows);
+      done_ = wanted;
+    }
+    return {scratch_, rows, false};
+  }
+
+private:
+  bool copy_;
+  T* scratch_;
+  const T* source_ = nullptr;
+  std::int64_t done_ = 0;
+};
+
+/// The queries of one tile and the keys that they see.
+struct Tile {
+  std::int64_t row, rows, keys;
+
+  Tile(const Extents& e, const Plan& plan, std::int64_t first)
+      : row(first), rows(std::min(plan.tile_rows, e.queries - first)),
+        keys(e.causal ? std::clamp<std::int64_t>(e.seen_by(first + rows - 1), 0, e.keys) : e.keys) {}
+
+  template <class T> TileMask<T> mask(const Extents& e, const Mask<T>& of_head) const {
+    Mask<T> moved = of_head;
+    if (moved.data != nullptr) moved.data += row * moved.row;
+    return {moved, e.causal, e.seen_by(row)};
+  }
+};
 
 template <class T> void zero(Rows<T> m, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t i = 0; i < rows; ++i) std::fill_n(m.data + i * m.ld, columns, T{0});
@@ -101,41 +134,109 @@ template <class T> Ahead ahead_of(const Extents& e, const BackwardHead<T>& head)
 }
 
 template <class T>
-void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head, std::int64_t tile, T* transposed,
-                  T* s, const Ahead& ahead) {
-  const std::int64_t row = tile * plan.tile_rows;
-  const std::int64_t rows = std::min(plan.tile_rows, e.queries - row);
-  const auto k = right_transposed(head.k, e.keys, e.head_dim, plan.transpose_keys, transposed);
-  blas::gemm<T>(rows, e.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, row)), k, T{0}, s, e.keys);
-  softmax_tile<T>(s, rows, e.keys, head.lse + row, ahead);
-  blas::gemm<T>(rows, e.value_dim, e.keys, T{1}, {s, e.keys, false}, plain(head.v), T{0}, head.y.data + row * head.y.ld,
-                head.y.ld);
+void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head, std::int64_t index,
+                  TransposedRight<T>& transposed, T* s, const Ahead& ahead) {
+  const Tile tile(e, plan, index * plan.tile_rows);
+  const Rows<T> y = {head.y.data + tile.row * head.y.ld, head.y.ld};
+  if (tile.keys == 0) {
+    zero(y, tile.rows, e.value_dim);
+    std::fill_n(head.lse + tile.row, tile.rows, T{0});
+    return;
+  }
+  const auto k = transposed(head.k, e.keys, tile.keys, e.head_dim);
+  blas::gemm<T>(tile.rows, tile.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, tile.row)), k, T{0},
+                s, tile.keys);
+  softmax_tile<T>(s, tile.rows, tile.keys, head.lse + tile.row, tile.mask(e, head.mask), ahead);
+  blas::gemm<T>(tile.rows, e.value_dim, tile.keys, T{1}, {s, tile.keys, false}, plain(head.v), T{0}, y.data, y.ld);
 }
 
-template <class T> struct BackwardScratch { T *s, *ds, *k, *v; };
-
-template <class T>
-void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& head, const BackwardScratch<T>& scratch,
-                   const Ahead& ahead) {
-  const auto scale = static_cast<T>(e.scale);
-  const auto k = right_transposed(head.k, e.keys, e.head_dim, plan.transpose_keys, scratch.k);
-  const auto v = right_transposed(head.v, e.keys, e.value_dim, plan.transpose_keys, scratch.v);
-  for (std::int64_t row = 0; row < e.queries; row += plan.tile_rows) {
-    const std::int64_t rows = std::min(plan.tile_rows, e.queries - row);
-    const T beta = row == 0 ? T{0} : T{1}; // dk and dv gather the tiles in order
-    const auto q = rows_from(head.q, row), y = rows_from(head.y, row), g = rows_from(head.g, row);
-    blas::gemm<T>(rows, e.keys, e.head_dim, scale, plain(q), k, T{0}, scratch.s, e.keys);
-    probability_tile<T>(scratch.s, rows, e.keys, head.lse + row, row == 0 ? ahead : Ahead{});
-    blas::gemm<T>(e.keys, e.value_dim, rows, T{1}, {scratch.s, e.keys, true}, plain(g), beta, head.dv.data, head.dv.ld);
-    blas::gemm<T>(rows, e.keys, e.value_dim, T{1}, plain(g), v, T{0}, scratch.ds, e.keys);
-    score_gradient_tile<T>(scratch.s, scratch.ds, rows, e.keys, g, y, e.value_dim,
-                           head.dlse ? head.dlse + row : nullptr, row == 0 ? ahead : Ahead{});
-    blas::gemm<T>(rows, e.head_dim, e.keys, scale, {scratch.ds, e.keys, false}, plain(head.k), T{0},
-                  head.dq.data + row * head.dq.ld, head.dq.ld);
-    blas::gemm<T>(e.keys, e.head_dim, rows, scale, {scratch.ds, e.keys, true}, plain(q), beta, head.dk.data,
-                  head.dk.ld);
+/// Adds a tile of score gradients to the gradient of a mask, over what it repeats.
+template <class T> void add_to_mask(const Tile& tile, const T* ds, const MaskGradient<T>& gradient, T* dmask) {
+  for (std::int64_t r = 0; r < tile.rows; ++r, ds += tile.keys) {
+    T* const to = dmask + (tile.row + r) * gradient.row;
+    if (gradient.column == 1) {
+      for (std::int64_t j = 0; j < tile.keys; ++j) to[j] += ds[j];
+    } else {
+      T total = 0;
+      for (std::int64_t j = 0; j < tile.keys; ++j) total += ds[j];
+      *to += total;
+    }
   }
 }
+
+/// Buffers of one chunk of heads. dmask: where this chunk gathers the gradient of the masks, or null.
+template <class T> struct BackwardScratch {
+  T *s, *ds;
+  TransposedRight<T> k, v;
+  T* dmask;
+};
+
+/// One head. first: the first of its group, which sets dk and dv; the others add to them.
+template <class T>
+void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& head, bool first,
+                   BackwardScratch<T>& scratch, const MaskGradient<T>& gradient, const Ahead& ahead) {
+  const auto scale = static_cast<T>(e.scale);
+  if (first && e.causal) { // the first tile does not reach all keys
+    zero(head.dk, e.keys, e.head_dim);
+    zero(head.dv, e.keys, e.value_dim);
+  }
+  for (std::int64_t row = 0; row < e.queries; row += plan.tile_rows) {
+    const Tile tile(e, plan, row);
+    const Rows<T> dq = {head.dq.data + row * head.dq.ld, head.dq.ld};
+    if (tile.keys == 0) {
+      zero(dq, tile.rows, e.head_dim);
+      continue;
+    }
+    const T beta = first && row == 0 && !e.causal ? T{0} : T{1}; // dk and dv gather the tiles in order
+    const auto q = rows_from(head.q, row), y = rows_from(head.y, row), g = rows_from(head.g, row);
+    const auto k = scratch.k(head.k, e.keys, tile.keys, e.head_dim);
+    const auto v = scratch.v(head.v, e.keys, tile.keys, e.value_dim);
+    const std::int64_t rows = tile.rows, keys = tile.keys;
+    blas::gemm<T>(rows, keys, e.head_dim, scale, plain(q), k, T{0}, scratch.s, keys);
+    probability_tile<T>(scratch.s, rows, keys, head.lse + row, tile.mask(e, head.mask), row == 0 ? ahead : Ahead{});
+    blas::gemm<T>(keys, e.value_dim, rows, T{1}, {scratch.s, keys, true}, plain(g), beta, head.dv.data, head.dv.ld);
+    blas::gemm<T>(rows, keys, e.value_dim, T{1}, plain(g), v, T{0}, scratch.ds, keys);
+    score_gradient_tile<T>(scratch.s, scratch.ds, rows, keys, g, y, e.value_dim, head.dlse ? head.dlse + row : nullptr,
+                           row == 0 ? ahead : Ahead{});
+    if (scratch.dmask) add_to_mask(tile, scratch.ds, gradient, scratch.dmask + head.dmask_offset);
+    blas::gemm<T>(rows, e.head_dim, keys, scale, {scratch.ds, keys, false}, plain(head.k), T{0}, dq.data, dq.ld);
+    blas::gemm<T>(keys, e.head_dim, rows, scale, {scratch.ds, keys, true}, plain(q), beta, head.dk.data, head.dk.ld);
+  }
+}
+
+/// Gradients of masks that several heads share, gathered chunk by chunk and joined in order; others are written where
+/// they belong.
+template <class T> class MaskSums {
+public:
+  MaskSums(const MaskGradient<T>& gradient, std::int64_t chunks) : gradient_(gradient) {
+    if (gradient.data == nullptr) return;
+    std::fill_n(gradient.data, gradient.elements, T{0});
+    if (!gradient.shared) return;
+    chunks_ = chunks;
+    partial_ = allocator::allocate(static_cast<std::size_t>(chunks * gradient.elements) * sizeof(T));
+  }
+
+  T* of_chunk(std::int64_t index) {
+    if (!partial_) return gradient_.data;
+    T* const sums = reinterpret_cast<T*>(partial_.get()) + index * gradient_.elements;
+    std::fill_n(sums, gradient_.elements, T{0});
+    return sums;
+  }
+
+  void join() {
+    if (!partial_) return;
+    const T* const sums = reinterpret_cast<const T*>(partial_.get());
+    parallel::for_each(gradient_.elements, 16384, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = 0; c < chunks_; ++c)
+        for (std::int64_t i = begin; i < end; ++i) gradient_.data[i] += sums[c * gradient_.elements + i];
+    });
+  }
+
+private:
+  MaskGradient<T> gradient_;
+  std::int64_t chunks_ = 0;
+  std::shared_ptr<std::byte> partial_;
+};
 
 } // namespace
 
@@ -144,9 +245,11 @@ template <class T> void forward(const Extents& e, FunctionRef<ForwardHead<T>(std
   const double flops = flops_of_product(plan.tile_rows, e.keys, e.head_dim + e.value_dim);
   const std::int64_t transposed = plan.transpose_keys ? e.head_dim * e.keys : 0;
   const std::int64_t scores = plan.tile_rows * e.keys;
-  parallel::for_each(e.heads * plan.tiles, grain_for(flops), [&](std::int64_t begin, std::int64_t end) {
+  std::int64_t grain = grain_for(flops);
+  if (e.causal && e.heads >= 8) grain = std::max(grain, plan.tiles); // whole heads, whose tiles differ in size
+  parallel::for_each(e.heads * plan.tiles, grain, [&](std::int64_t begin, std::int64_t end) {
     Scratch<T> scratch(Scratch<T>::padded(transposed) + scores);
-    T* const k = scratch.take(transposed);
+    TransposedRight<T> k(plan.transpose_keys, scratch.take(transposed));
     T* const s = scratch.take(scores);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t h = i / plan.tiles;
@@ -157,32 +260,46 @@ template <class T> void forward(const Extents& e, FunctionRef<ForwardHead<T>(std
   });
 }
 
-template <class T> void backward(const Extents& e, FunctionRef<BackwardHead<T>(std::int64_t)> head) {
+template <class T>
+void backward(const Extents& e, FunctionRef<BackwardHead<T>(std::int64_t)> head, const MaskGradient<T>& dmask) {
   const Plan plan = plan_for<T>(e);
   if (e.queries == 0) { // no tile would clear them
-    for (std::int64_t h = 0; h < e.heads; ++h) {
+    for (std::int64_t h = 0; h < e.heads; h += e.group) {
       const BackwardHead<T> one = head(h);
       zero(one.dk, e.keys, e.head_dim);
       zero(one.dv, e.keys, e.value_dim);
     }
+    if (dmask.data != nullptr) std::fill_n(dmask.data, dmask.elements, T{0});
     return;
   }
-  const double flops = flops_of_product(e.queries, e.keys, 3 * e.head_dim + 2 * e.value_dim);
+  constexpr std::int64_t most_sums = 16; // chunks that gather a gradient of the masks each
+  const std::int64_t groups = e.heads / e.group;
+  const double flops = flops_of_product(e.queries * e.group, e.keys, 3 * e.head_dim + 2 * e.value_dim);
+  std::int64_t grain = grain_for(flops);
+  if (dmask.data != nullptr && dmask.shared) grain = std::max(grain, (groups + most_sums - 1) / most_sums);
+  MaskSums<T> sums(dmask, parallel::chunks(groups, grain));
   const std::int64_t scores = plan.tile_rows * e.keys;
   const std::int64_t k = plan.transpose_keys ? e.head_dim * e.keys : 0;
   const std::int64_t v = plan.transpose_keys ? e.value_dim * e.keys : 0;
-  parallel::for_each(e.heads, grain_for(flops), [&](std::int64_t begin, std::int64_t end) {
+  parallel::for_each(groups, grain, [&](std::int64_t begin, std::int64_t end) {
     using S = Scratch<T>;
     S scratch(2 * S::padded(scores) + S::padded(k) + S::padded(v));
-    const BackwardScratch<T> buffers{scratch.take(scores), scratch.take(scores), scratch.take(k), scratch.take(v)};
-    for (std::int64_t h = begin; h < end; ++h)
-      backward_head(e, plan, head(h), buffers, h + 1 < e.heads ? ahead_of(e, head(h + 1)) : Ahead{});
+    T* const s = scratch.take(scores);
+    T* const ds = scratch.take(scores);
+    const TransposedRight<T> of_k(plan.transpose_keys, scratch.take(k)), of_v(plan.transpose_keys, scratch.take(v));
+    BackwardScratch<T> buffers{s, ds, of_k, of_v, dmask.data != nullptr ? sums.of_chunk(begin / grain) : nullptr};
+    for (std::int64_t h = begin * e.group; h < end * e.group; ++h)
+      backward_head(e, plan, head(h), h % e.group == 0, buffers, dmask,
+                    h + 1 < e.heads ? ahead_of(e, head(h + 1)) : Ahead{});
   });
+  sums.join();
 }
 
 template void forward<float>(const Extents&, FunctionRef<ForwardHead<float>(std::int64_t)>);
 template void forward<double>(const Extents&, FunctionRef<ForwardHead<double>(std::int64_t)>);
-template void backward<float>(const Extents&, FunctionRef<BackwardHead<float>(std::int64_t)>);
-template void backward<double>(const Extents&, FunctionRef<BackwardHead<double>(std::int64_t)>);
+template void backward<float>(const Extents&, FunctionRef<BackwardHead<float>(std::int64_t)>,
+                              const MaskGradient<float>&);
+template void backward<double>(const Extents&, FunctionRef<BackwardHead<double>(std::int64_t)>,
+                               const MaskGradient<double>&);
 
 } // namespace eg::attention_kernels

@@ -3,15 +3,21 @@
 
 #include "core/function_ref.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace eg::attention_kernels {
 
-/// Extents that all heads share: `heads` counts every leading index.
+/// Extents that all heads share: `heads` counts every leading index of the queries.
 struct Extents {
   std::int64_t heads, queries, keys, head_dim, value_dim;
   double scale;
+  bool causal = false;    ///< query i sees the keys j <= i + keys - queries
+  std::int64_t group = 1; ///< consecutive heads that share their keys and values
+
+  /// Keys that a query sees when it is causal; 0 or less for none.
+  std::int64_t seen_by(std::int64_t query) const { return query + 1 + keys - queries; }
 };
 
 /// A matrix whose rows are `ld` elements apart and have unit stride within.
@@ -20,11 +26,28 @@ template <class T> struct Rows {
   std::int64_t ld = 0;
 };
 
+/// What is added to the scores of a head: element (i, j) at data[i row + j column], strides of 0 repeat, column is 0 or
+/// 1; -infinity hides a key. No data: nothing is added.
+template <class T> struct Mask {
+  const T* data = nullptr;
+  std::int64_t row = 0, column = 0;
+};
+
+/// Where the gradient of the masks goes: `elements` numbers, of which head h writes those from offset(h), with the
+/// strides of its mask. shared: several heads add to the same ones.
+template <class T> struct MaskGradient {
+  T* data = nullptr;
+  std::int64_t elements = 0;
+  std::int64_t row = 0, column = 0;
+  bool shared = false;
+};
+
 /// One head: q [queries, head_dim], k [keys, head_dim], v [keys, value_dim] -> y [queries, value_dim], lse [queries].
 template <class T> struct ForwardHead {
   Rows<const T> q, k, v;
   Rows<T> y;
   T* lse;
+  Mask<T> mask = {};
 };
 
 /// The gradients of one head. dlse, the cotangent of lse, may be null.
@@ -33,15 +56,21 @@ template <class T> struct BackwardHead {
   const T* lse;
   const T* dlse;
   Rows<T> dq, dk, dv;
+  Mask<T> mask = {};
+  std::int64_t dmask_offset = 0; ///< of this head in the gradient of the masks
 };
 
-/// y = softmax(scale q k^T) v and lse = log sum exp(scale q k^T) per query, for every head, on all threads. Scores
-/// exist for one tile of queries at a time, in scratch that stays in cache. Needs keys > 0 where there are queries.
+/// y = softmax(E) v and lse = log sum exp(E) per query, E = scale q k^T + mask, for every head, on all threads. Scores
+/// exist for one tile of queries at a time, in scratch that stays in cache; tiles of hidden keys above the diagonal are
+/// skipped. A query that sees no key gives y = 0 and lse = 0. Needs keys > 0 where there are queries.
 template <class T> void forward(const Extents& extents, FunctionRef<ForwardHead<T>(std::int64_t)> head);
 
-/// With S = exp(scale q k^T - lse), dS = g v^T, dE = S (dS - rowsum(g y) + dlse):
-/// dq = scale dE k, dk = scale dE^T q, dv = S^T g, for every head. S is computed again tile by tile.
-template <class T> void backward(const Extents& extents, FunctionRef<BackwardHead<T>(std::int64_t)> head);
+/// With S = exp(E - lse), dS = g v^T, dE = S (dS - rowsum(g y) + dlse):
+/// dq = scale dE k, dk = scale dE^T q, dv = S^T g, dmask = dE summed over what the mask repeats, for every head. S is
+/// computed again tile by tile. Heads of one group add to the same dk and dv, in order.
+template <class T>
+void backward(const Extents& extents, FunctionRef<BackwardHead<T>(std::int64_t)> head,
+              const MaskGradient<T>& dmask = {});
 
 /// Matrices of the head that comes next. The row loops ask for their rows ahead of time: rows of a packed projection
 /// lie pages apart, where the processor's own prefetching does not reach (64x65 tokens, 8 heads of 64, one thread:
@@ -71,10 +100,27 @@ struct Ahead {
 
 // --- tiles of scores, `rows` rows of `keys` packed elements ---
 
-/// Each row becomes its softmax; lse_r = log sum_j exp(s_rj). Asks for row r of every area of `ahead`.
-template <class T> void softmax_tile(T* s, std::int64_t rows, std::int64_t keys, T* lse, const Ahead& ahead);
-/// s_rj = exp(s_rj - lse_r). Asks for the first three areas of `ahead`.
-template <class T> void probability_tile(T* s, std::int64_t rows, std::int64_t keys, const T* lse, const Ahead& ahead);
+/// What hides keys of a tile: the mask of its first row, and how many keys that row sees when the tile is causal (each
+/// further row sees one more).
+template <class T> struct TileMask {
+  Mask<T> mask = {};
+  bool causal = false;
+  std::int64_t seen = 0;
+
+  bool any() const { return causal || mask.data != nullptr; }
+  std::int64_t keys_of(std::int64_t row, std::int64_t keys) const {
+    return causal ? std::clamp<std::int64_t>(seen + row, 0, keys) : keys;
+  }
+};
+
+/// Each row gains its mask and becomes its softmax; lse_r = log sum_j exp(s_rj). Rows that see nothing become 0, their
+/// lse too. Asks for row r of every area of `ahead`.
+template <class T>
+void softmax_tile(T* s, std::int64_t rows, std::int64_t keys, T* lse, const TileMask<T>& mask, const Ahead& ahead);
+/// s_rj = exp(s_rj + mask_rj - lse_r), 0 where it is hidden. Asks for the first three areas of `ahead`.
+template <class T>
+void probability_tile(T* s, std::int64_t rows, std::int64_t keys, const T* lse, const TileMask<T>& mask,
+                      const Ahead& ahead);
 /// ds_rj = s_rj (ds_rj - delta_r), delta_r = <g_r, y_r> - dlse_r. Asks for the other areas of `ahead`.
 template <class T>
 void score_gradient_tile(const T* s, T* ds, std::int64_t rows, std::int64_t keys, Rows<const T> g, Rows<const T> y,

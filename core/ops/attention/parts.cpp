@@ -1,10 +1,12 @@
 #include "core/ops/attention/parts.h"
 
+#include "core/call.h"
 #include "core/ops.h"
 #include "core/ops/row_tools.h"
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 
 namespace eg::attention_parts {
@@ -37,6 +39,78 @@ Matrices<T>::Matrices(const Tensor& x, T* data)
       // One row has no next one; BLAS still wants a leading dimension that holds it.
       ld_(std::max<std::int64_t>(x.shape()[-2] > 1 ? x.strides()[-2] : x.shape()[-1], 1)) {}
 
+void check_mask(const OpArgs& args, std::size_t i, const Shape& scores) {
+  if (!args.given(i)) return;
+  const Tensor& mask = args.in[i];
+  if (mask.dtype() != DType::boolean && !is_floating(mask.dtype()))
+    throw DTypeError(fmt::format("{}: mask must be boolean (true: the key is seen) or floating (added to the scores), "
+                                 "it is {}",
+                                 args.op.name, name_of(mask.dtype())));
+  bool fits = mask.rank() <= scores.rank();
+  for (int back = 1; fits && back <= mask.rank(); ++back)
+    fits = mask.shape()[-back] == 1 || mask.shape()[-back] == scores[-back];
+  if (!fits)
+    throw ShapeError(fmt::format("{}: mask does not broadcast to the scores: mask is {}, the scores are {}",
+                                 args.op.name, mask.shape().str(), scores.str()));
+}
+
+bool mask_is_floating(const OpArgs& args, std::size_t i) { return args.given(i) && is_floating(args.in[i].dtype()); }
+
+Tensor additive_mask(const Tensor& mask, DType dtype) {
+  if (!mask.defined()) return {};
+  const PauseRecording pause;
+  if (mask.dtype() != DType::boolean) return packed(mask);
+  const Tensor seen = packed(mask);
+  Tensor added = Tensor::empty(mask.shape(), dtype);
+  visit_floating(dtype, [&]<class T>() {
+    const bool* const from = seen.data<bool>();
+    T* const to = added.mutable_data<T>("attention mask");
+    for (std::int64_t i = 0; i < added.numel(); ++i) to[i] = from[i] ? T{0} : -std::numeric_limits<T>::infinity();
+  });
+  return added;
+}
+
+Tensor causal_mask(std::int64_t queries, std::int64_t keys, DType dtype) {
+  Tensor mask = Tensor::zeros({queries, keys}, dtype);
+  visit_floating(dtype, [&]<class T>() {
+    T* const to = mask.mutable_data<T>("attention mask");
+    for (std::int64_t i = 0; i < queries; ++i)
+      for (std::int64_t j = std::max<std::int64_t>(i + keys - queries + 1, 0); j < keys; ++j)
+        to[i * keys + j] = -std::numeric_limits<T>::infinity();
+  });
+  return mask;
+}
+
+template <class T> Masks<T>::Masks(const Tensor& mask, T* data, const Shape& scores) {
+  if (!mask.defined()) return;
+  const PauseRecording pause;
+  const Tensor wide = mask.expand(scores);
+  const auto stride = [&](int back) { return scores[-back] == 1 ? 0 : wide.strides()[-back]; };
+  data_ = data;
+  elements_ = mask.numel();
+  leading_ = leading_axes(scores, 2);
+  strides_ = leading_axes(wide.strides(), 2);
+  row_ = stride(2);
+  column_ = stride(1);
+  std::int64_t repeats = 1;
+  for (int axis = 0; axis < leading_.rank(); ++axis)
+    if (strides_[axis] == 0) repeats *= leading_[axis];
+  shared_ = repeats > 1;
+}
+
+template <class T> std::int64_t Masks<T>::offset(std::int64_t head) const {
+  std::int64_t at = 0;
+  for (int axis = leading_.rank() - 1; axis >= 0; --axis) {
+    at += head % leading_[axis] * strides_[axis];
+    head /= leading_[axis];
+  }
+  return at;
+}
+
+template class Masks<float>;
+template class Masks<double>;
+template class Masks<const float>;
+template class Masks<const double>;
 template class Matrices<float>;
 template class Matrices<double>;
 template class Matrices<const float>;
@@ -52,6 +126,13 @@ double inner(Rows<const double> a, std::int64_t i, Rows<const double> b, std::in
   return total;
 }
 
+/// Score of query i and key j: -infinity where it is hidden.
+template <class Head> double score(const Extents& e, const Head& head, std::int64_t i, std::int64_t j) {
+  if (e.causal && j >= e.seen_by(i)) return -std::numeric_limits<double>::infinity();
+  const double added = head.mask.data ? head.mask.data[i * head.mask.row + j * head.mask.column] : 0.0;
+  return e.scale * inner(head.q, i, head.k, j, e.head_dim) + added;
+}
+
 } // namespace
 
 void forward_reference(const Extents& e, FunctionRef<ForwardHead<double>(std::int64_t)> head) {
@@ -59,30 +140,31 @@ void forward_reference(const Extents& e, FunctionRef<ForwardHead<double>(std::in
     const ForwardHead<double> one = head(h);
     for (std::int64_t i = 0; i < e.queries; ++i) {
       double largest = -std::numeric_limits<double>::infinity();
-      for (std::int64_t j = 0; j < e.keys; ++j)
-        largest = std::max(largest, e.scale * inner(one.q, i, one.k, j, e.head_dim));
+      for (std::int64_t j = 0; j < e.keys; ++j) largest = std::max(largest, score(e, one, i, j));
+      if (std::isinf(largest)) continue; // it sees nothing: y and lse are 0
       double total = 0;
-      for (std::int64_t j = 0; j < e.keys; ++j)
-        total += std::exp(e.scale * inner(one.q, i, one.k, j, e.head_dim) - largest);
+      for (std::int64_t j = 0; j < e.keys; ++j) total += std::exp(score(e, one, i, j) - largest);
       one.lse[i] = largest + std::log(total);
       for (std::int64_t c = 0; c < e.value_dim; ++c) {
         double y = 0;
         for (std::int64_t j = 0; j < e.keys; ++j)
-          y += std::exp(e.scale * inner(one.q, i, one.k, j, e.head_dim) - largest) / total * at(one.v, j, c);
+          y += std::exp(score(e, one, i, j) - largest) / total * at(one.v, j, c);
         one.y.data[i * one.y.ld + c] = y;
       }
     }
   }
 }
 
-void backward_reference(const Extents& e, FunctionRef<BackwardHead<double>(std::int64_t)> head) {
+void backward_reference(const Extents& e, FunctionRef<BackwardHead<double>(std::int64_t)> head,
+                        const attention_kernels::MaskGradient<double>& dmask) {
   for (std::int64_t h = 0; h < e.heads; ++h) {
     const BackwardHead<double> one = head(h);
     for (std::int64_t i = 0; i < e.queries; ++i) {
       const double delta = inner(one.g, i, one.y, i, e.value_dim) - (one.dlse ? one.dlse[i] : 0.0);
       for (std::int64_t j = 0; j < e.keys; ++j) {
-        const double s = std::exp(e.scale * inner(one.q, i, one.k, j, e.head_dim) - one.lse[i]);
+        const double s = std::exp(score(e, one, i, j) - one.lse[i]);
         const double de = s * (inner(one.g, i, one.v, j, e.value_dim) - delta);
+        if (dmask.data) dmask.data[one.dmask_offset + i * dmask.row + j * dmask.column] += de;
         for (std::int64_t c = 0; c < e.head_dim; ++c) {
           one.dq.data[i * one.dq.ld + c] += e.scale * de * at(one.k, j, c);
           one.dk.data[j * one.dk.ld + c] += e.scale * de * at(one.q, i, c);
@@ -93,21 +175,62 @@ void backward_reference(const Extents& e, FunctionRef<BackwardHead<double>(std::
   }
 }
 
-// The backward op, with m = dlse:  E = scale q k^T,  S = exp(E - lse),  dS = g v^T,  delta = rowsum(g y) - m,
-//   dE = S (dS - delta),  dq = scale dE k,  dk = scale dE^T q,  dv = S^T g.
-// The cotangent of dE is W = scale (a k^T + q b^T), that of S is Sbar = g c^T + W (dS - delta), that of dS is W S, that
-// of delta is -rowsum(W S), and that of E is Ebar = Sbar S.
-BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& wants, const Tensor& a, const Tensor& b,
-                             const Tensor& c, double scale) {
-  const auto& [q, k, v, y, lse, g, dlse] = in;
-  const Tensor s = exp(matmul(q, k, false, true) * scale - unsqueeze(lse, -1));
-  const bool scores = wants.q || wants.k || wants.lse; // what Ebar leads to
+Tensor repeat_heads(const Tensor& x, std::int64_t group) {
+  if (group == 1 || !x.defined()) return x;
+  const int axis = x.rank() - 3;
+  Shape wide(x.shape().dims());
+  Shape split = leading_axes(x.shape(), 2);
+  split.push_back(group);
+  split.push_back(x.shape()[-2]);
+  split.push_back(x.shape()[-1]);
+  wide[axis] *= group;
+  return unsqueeze(x, axis + 1).expand(split).reshape(wide);
+}
+
+Tensor sum_groups(const Tensor& x, std::int64_t group) {
+  if (group == 1 || !x.defined()) return x;
+  Shape split = leading_axes(x.shape(), 2);
+  split[-1] /= group;
+  split.push_back(group);
+  split.push_back(x.shape()[-2]);
+  split.push_back(x.shape()[-1]);
+  return sum(x.reshape(split), {-3});
+}
+
+namespace {
+
+/// S = exp(scale q k^T + mask - lse).
+Tensor probabilities(const BackwardInputs& in, const Tensor& k, double scale, bool causal) {
+  Tensor e = matmul(in.q, k, false, true) * scale;
+  if (in.mask.defined()) e = e + (is_floating(in.mask.dtype()) ? in.mask : additive_mask(in.mask, in.q.dtype()));
+  if (causal) e = e + causal_mask(in.q.shape()[-2], k.shape()[-2], in.q.dtype());
+  return exp(e - unsqueeze(in.lse, -1));
+}
+
+} // namespace
+
+// The backward op, with dlse:  E = scale q k^T + mask,  S = exp(E - lse),  dS = g v^T,  delta = rowsum(g y) - dlse,
+//   dE = S (dS - delta),  dq = scale dE k,  dk = scale dE^T q,  dv = S^T g,  dmask = dE.
+// The cotangent of dE is W = scale (a k^T + q b^T) + m, that of S is Sbar = g c^T + W (dS - delta), that of dS is W S,
+// that of delta is -rowsum(W S), and that of E is Ebar = Sbar S. Heads of a group read one k and v: these are repeated
+// first, and their gradients summed at the end.
+BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& wants, const BackwardCotangents& cotangent,
+                             double scale, bool causal) {
+  const auto& [q, grouped_k, grouped_v, y, lse, g, dlse, mask] = in;
+  const std::int64_t group =
+      q.rank() > 2 && grouped_k.shape()[-3] > 0 ? q.shape()[-3] / grouped_k.shape()[-3] : std::int64_t{1};
+  const Tensor k = repeat_heads(grouped_k, group), v = repeat_heads(grouped_v, group);
+  const Tensor &a = cotangent.q, &m = cotangent.mask;
+  const Tensor b = repeat_heads(cotangent.k, group), c = repeat_heads(cotangent.v, group);
+  const Tensor s = probabilities(in, k, scale, causal);
+  const bool scores = wants.q || wants.k || wants.lse || wants.mask; // what Ebar leads to
   BackwardInputs bar;
   Tensor s_bar;
-  if (a.defined() || b.defined()) {
+  if (a.defined() || b.defined() || m.defined()) {
     Tensor w;
     if (a.defined()) add_term(w, matmul(a, k, false, true) * scale);
     if (b.defined()) add_term(w, matmul(q, b, false, true) * scale);
+    if (m.defined()) add_term(w, expand(m, s.shape()));
     const Tensor ds_bar = w * s;
     const Tensor total = wants.g || wants.y || wants.dlse ? sum(ds_bar, {-1}, true) : Tensor{};
     if (wants.g) bar.g = matmul(ds_bar, v) - total * y;
@@ -127,11 +250,15 @@ BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& want
     if (scores) add_term(s_bar, matmul(g, c, false, true));
     if (wants.g) add_term(bar.g, matmul(s, c));
   }
-  if (!s_bar.defined()) return bar;
-  const Tensor e_bar = s_bar * s;
-  if (wants.lse) bar.lse = -sum(e_bar, {-1});
-  if (wants.q) add_term(bar.q, matmul(e_bar, k) * scale);
-  if (wants.k) add_term(bar.k, matmul(e_bar, q, true) * scale);
+  if (s_bar.defined()) {
+    const Tensor e_bar = s_bar * s;
+    if (wants.lse) bar.lse = -sum(e_bar, {-1});
+    if (wants.q) add_term(bar.q, matmul(e_bar, k) * scale);
+    if (wants.k) add_term(bar.k, matmul(e_bar, q, true) * scale);
+    if (wants.mask) bar.mask = e_bar;
+  }
+  bar.k = sum_groups(bar.k, group);
+  bar.v = sum_groups(bar.v, group);
   return bar;
 }
 

@@ -5,6 +5,7 @@
 #include "core/ops/attention/kernels.h"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace eg::attention_parts {
 
@@ -38,28 +39,79 @@ private:
 /// The axes of a shape but the last `trailing` ones.
 Shape leading_axes(const Shape& shape, int trailing);
 
+// --- masks: floating ones are added to the scores, boolean ones say which keys are seen ---
+
+/// Throws unless input i, where given, is boolean or of the dtype of input 0 and broadcasts to `scores`
+/// [..., Tq, Tk].
+void check_mask(const OpArgs& args, std::size_t i, const Shape& scores);
+/// True where input i was given and is floating: it has a gradient.
+bool mask_is_floating(const OpArgs& args, std::size_t i);
+/// The mask as numbers to add, packed; a boolean one becomes 0 and -infinity. Undefined for an undefined mask. No tape
+/// sees it.
+Tensor additive_mask(const Tensor& mask, DType dtype);
+
+/// The masks of the heads: a packed mask, read as if it were broadcast to `scores`. T may be const.
+template <class T> class Masks {
+public:
+  /// None.
+  Masks() = default;
+  Masks(const Tensor& mask, T* data, const Shape& scores);
+
+  bool any() const { return data_ != nullptr; }
+  std::int64_t offset(std::int64_t head) const;
+  attention_kernels::Mask<std::remove_const_t<T>> operator()(std::int64_t head) const {
+    if (data_ == nullptr) return {};
+    return {data_ + offset(head), row_, column_};
+  }
+  /// The gradient that has this mask's shape; shared where leading axes repeat.
+  attention_kernels::MaskGradient<std::remove_const_t<T>> gradient() const requires(!std::is_const_v<T>) {
+    return {data_, elements_, row_, column_, shared_};
+  }
+
+private:
+  Shape leading_, strides_;
+  T* data_ = nullptr;
+  std::int64_t row_ = 0, column_ = 0, elements_ = 0;
+  bool shared_ = false;
+};
+
 // --- plain loops in f64 ---
 
 void forward_reference(const attention_kernels::Extents& extents,
                        FunctionRef<attention_kernels::ForwardHead<double>(std::int64_t)> head);
 void backward_reference(const attention_kernels::Extents& extents,
-                        FunctionRef<attention_kernels::BackwardHead<double>(std::int64_t)> head);
+                        FunctionRef<attention_kernels::BackwardHead<double>(std::int64_t)> head,
+                        const attention_kernels::MaskGradient<double>& dmask = {});
 
 // --- the rule of the backward ops ---
 
-/// Inputs of a backward op, or their gradients: q, k [..., T, D], v, y, g [..., T, Dv], lse, dlse [..., T].
+/// Inputs of a backward op, or their gradients: q [..., T, D], k, v (possibly fewer heads), y, g [..., T, Dv], lse,
+/// dlse [..., T], mask.
 struct BackwardInputs {
-  Tensor q, k, v, y, lse, g, dlse;
+  Tensor q, k, v, y, lse, g, dlse, mask;
 };
 
 /// Which gradients are asked for.
 struct BackwardWants {
-  bool q, k, v, y, lse, g, dlse;
+  bool q, k, v, y, lse, g, dlse, mask;
 };
 
-/// Gradients of <a, dq> + <b, dk> + <c, dv> with respect to the wanted inputs; a, b, c may be undefined (zero). y and
-/// lse count as inputs of their own: what reaches q, k and v through them is added by the rule of the forward op.
-BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& wants, const Tensor& a, const Tensor& b,
-                             const Tensor& c, double scale);
+/// Cotangents of dq, dk, dv and dmask; undefined ones are zero.
+struct BackwardCotangents {
+  Tensor q, k, v, mask;
+};
+
+/// Gradients of <a, dq> + <b, dk> + <c, dv> + <m, dmask> with respect to the wanted inputs. y and lse count as inputs
+/// of their own: what reaches q, k and v through them is added by the rule of the forward op. The gradient of the mask
+/// has the shape of the scores.
+BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& wants, const BackwardCotangents& cotangent,
+                             double scale, bool causal);
+
+/// x [..., heads, T, D] with each head repeated `group` times in place, through views that a tape sees.
+Tensor repeat_heads(const Tensor& x, std::int64_t group);
+/// The adjoint of repeat_heads.
+Tensor sum_groups(const Tensor& x, std::int64_t group);
+/// The mask of a causal call [Tq, Tk]: 0 where j <= i + Tk - Tq, else -infinity.
+Tensor causal_mask(std::int64_t queries, std::int64_t keys, DType dtype);
 
 } // namespace eg::attention_parts
