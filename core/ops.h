@@ -203,6 +203,42 @@ Tensor drop_path(const Tensor& x, double p, RandomKey key);
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0.0,
                      std::int64_t ignore_index = -100, const char* reduction = "mean");
 
+/// Mean over rows of -sum_j w_j t_j log softmax(logits)_j, t = (1-s) target + s/C: cross-entropy against probabilities,
+/// logits and target [..., C], weight [C]. reduction "none": [...].
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target, double label_smoothing = 0.0,
+                          const Tensor& weight = {}, const char* reduction = "mean");
+/// -w_label input_label of log-probabilities [..., C], labels [...] i64, weight [C]; the mean is over the weights of
+/// the rows that count. All ignored: 0.
+Tensor nll_loss(const Tensor& input, const Tensor& labels, const Tensor& weight = {}, std::int64_t ignore_index = -100,
+                const char* reduction = "mean");
+/// -w (p t log s(x) + (1 - t) log s(-x)), s the sigmoid, without overflow; weight w and pos_weight p broadcast to x.
+Tensor bce_with_logits(const Tensor& input, const Tensor& target, const Tensor& weight = {},
+                       const Tensor& pos_weight = {}, const char* reduction = "mean");
+/// What losses are made of. huber: x^2 / (2 beta) where |x| < beta, else |x| - beta/2; huber_slope is its derivative.
+Tensor huber(const Tensor& x, double beta = 1.0);
+Tensor huber_slope(const Tensor& x, double beta = 1.0);
+/// log(1 / (1 + e^-x)), without overflow.
+Tensor log_sigmoid(const Tensor& x);
+/// x ln x, 0 for 0.
+Tensor xlogx(const Tensor& x);
+/// Losses of two tensors of one shape, element by element. The mean of nothing is 0.
+/// (x - t)^2
+Tensor mse_loss(const Tensor& input, const Tensor& target, const char* reduction = "mean");
+/// |x - t|
+Tensor l1_loss(const Tensor& input, const Tensor& target, const char* reduction = "mean");
+/// d^2 / (2 beta) where |d| < beta, else |d| - beta/2, d = x - t
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, double beta = 1.0, const char* reduction = "mean");
+/// d^2 / 2 where |d| < delta, else delta (|d| - delta/2), d = x - t
+Tensor huber_loss(const Tensor& input, const Tensor& target, double delta = 1.0, const char* reduction = "mean");
+/// t (ln t - x), or e^t (t - x) for log targets; x are logarithms of probabilities. reduction also "batchmean": the sum
+/// over the extent of the first axis.
+Tensor kl_div(const Tensor& input, const Tensor& target, bool log_target = false, const char* reduction = "mean");
+/// <a, b> / (max(|a|, eps) max(|b|, eps)) along one axis, which goes; no square overflows.
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int axis = -1, double eps = 1e-8);
+/// 1 - cos(x1, x2) for label 1, max(0, cos(x1, x2) - margin) for label -1; x1, x2 [..., C], labels [...] i64.
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& labels, double margin = 0.0,
+                             const char* reduction = "mean");
+
 // --- indexing; indices are i64, out of range throws IndexError ---
 /// Rows of weight [V, C] by ids [...] -> [..., C]
 Tensor embedding(const Tensor& weight, const Tensor& ids);

@@ -81,6 +81,20 @@
   X(attention_qkv_backward)                                                                                            \
   X(cross_entropy)                                                                                                     \
   X(cross_entropy_backward)                                                                                            \
+  X(soft_cross_entropy)                                                                                                \
+  X(nll_loss)                                                                                                          \
+  X(bce_with_logits)                                                                                                   \
+  X(mse_loss)                                                                                                          \
+  X(l1_loss)                                                                                                           \
+  X(smooth_l1_loss)                                                                                                    \
+  X(huber_loss)                                                                                                        \
+  X(kl_div)                                                                                                            \
+  X(cosine_similarity)                                                                                                 \
+  X(cosine_embedding_loss)                                                                                             \
+  X(huber)                                                                                                             \
+  X(huber_slope)                                                                                                       \
+  X(log_sigmoid)                                                                                                       \
+  X(xlogx)                                                                                                             \
   X(reshape)                                                                                                           \
   X(transpose)                                                                                                         \
   X(permute)                                                                                                           \

@@ -388,7 +388,7 @@ std::vector<Symmetry> backward_symmetries(const Sample& sample) {
 
 void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Packed p = packed_extents(args);
-  const auto part = [&](std::int64_t which) { return heads_of(args.in[0], p.heads, which); };
+  const auto part = [&](std::int64_t which) { return attention_parts::heads_of(args.in[0], p.heads, which); };
   const ExactForward found = exact_forward(part(0), part(1), part(2), mask_of(args, forward_mask), p.causal, p.scale);
   assign(out[0], joined_heads(found.y));
   assign(out[1], found.lse);
@@ -396,7 +396,7 @@ void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
 
 void exact_backward_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Packed p = packed_extents(args);
-  const auto part = [&](std::int64_t which) { return heads_of(args.in[0], p.heads, which); };
+  const auto part = [&](std::int64_t which) { return attention_parts::heads_of(args.in[0], p.heads, which); };
   const BackwardInputs found =
       exact_backward({part(0), part(1), part(2), attention_parts::split_heads(args.in[1], p.heads), args.in[2],
                       attention_parts::split_heads(args.in[3], p.heads), args.given(4) ? args.in[4] : Tensor(),

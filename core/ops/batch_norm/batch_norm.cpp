@@ -48,7 +48,7 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   return {{shape, dtype}, {Shape{shape[1]}, dtype}, {Shape{shape[1]}, dtype}};
 }
 
-template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
+template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out, bool exact) {
   const Tensor x = packed(args.in[0]);
   const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
   const Tensor beta = args.given(2) ? packed(args.in[2]) : Tensor{};
@@ -59,7 +59,7 @@ template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
   T* const variance = out[2].mutable_data<T>("batch_norm");
   const double eps = args.attrs.real("eps");
   for_each_block(extents, [&](std::int64_t first, std::int64_t last) {
-    const ChannelSums sums(extents, first, last);
+    const ChannelSums sums(extents, first, last, exact);
     const Statistics<T> s(extents, sums, from, first);
     std::vector<double> factor(s.mean.size()), shift(s.mean.size());
     for (std::int64_t c = first; c < last; ++c) {
@@ -77,8 +77,8 @@ template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
-void forward(const OpArgs& args, std::span<Tensor> out) {
-  visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out); });
+template <bool exact> void forward(const OpArgs& args, std::span<Tensor> out) {
+  visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out, exact); });
 }
 
 // Besides y there are the mean, whose derivative is 1/m, and the variance, whose is 2 (x - mean) / m.
@@ -229,7 +229,8 @@ constinit const OpDef batch_norm_op = row({
     .outputs = {"y", "mean", "var"},
     .attributes = {attr_real("eps", 1e-5, "added to the variance")},
     .infer = infer,
-    .cpu = forward,
+    .cpu = forward<false>,
+    .exact = forward<true>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = rule,
     .reference = reference,

@@ -25,7 +25,7 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   return {{shape, dtype}, {parameter, dtype}, {parameter, dtype}};
 }
 
-template <class T> void run(const OpArgs& args, std::span<Tensor> out) {
+template <class T> void run(const OpArgs& args, std::span<Tensor> out, bool exact) {
   const Tensor x = packed(args.in[0]), g = packed(args.in[2]);
   const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
   const bool parameters = args.attrs.flag("parameters");
@@ -41,7 +41,7 @@ template <class T> void run(const OpArgs& args, std::span<Tensor> out) {
   T* const dbeta = out[2].mutable_data<T>("batch_norm_backward");
   const double eps = args.attrs.real("eps");
   for_each_block(extents, [&](std::int64_t first, std::int64_t last) {
-    const ChannelSums sums(extents, first, last);
+    const ChannelSums sums(extents, first, last, exact);
     const Statistics<T> s(extents, sums, from, first);
     std::vector<double> rstd(s.mean.size());
     for (std::size_t c = 0; c < rstd.size(); ++c) rstd[c] = 1.0 / std::sqrt(s.variance[c] + eps);
@@ -67,8 +67,8 @@ template <class T> void run(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
-void kernel(const OpArgs& args, std::span<Tensor> out) {
-  visit_floating(out[0].dtype(), [&]<class T>() { run<T>(args, out); });
+template <bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
+  visit_floating(out[0].dtype(), [&]<class T>() { run<T>(args, out, exact); });
 }
 
 /// J u = rstd (u - mean(u) - xh mean(u xh)): the symmetric Jacobian of the normalisation, applied to u.
@@ -193,7 +193,8 @@ constinit const OpDef batch_norm_backward_op = row({
     .attributes = {attr_real("eps", 1e-5, "added to the variance"),
                    attr_bool("parameters", true, "give dgamma and dbeta; otherwise they are empty")},
     .infer = infer,
-    .cpu = kernel,
+    .cpu = kernel<false>,
+    .exact = kernel<true>,
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = rule,
     .reference = reference,

@@ -4,7 +4,6 @@
 #include "core/exact.h"
 #include "core/ops/row_tools.h"
 #include "core/parallel.h"
-#include "core/reduction.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -40,12 +39,12 @@ template <class F> void for_each_run(const Channels& x, std::int64_t first, std:
     for (std::int64_t c = first; c < last; ++c) visit(c, (n * x.channels + c) * x.inner);
 }
 
-/// Sums over the channels [first, last): add(c, f) adds f(i) for every element i of channel c. In exact mode the order
-/// of the elements cannot matter (core/exact.h).
+/// Sums over the channels [first, last): exact: the order of the elements cannot matter
+/// (core/exact.h).
 class ChannelSums {
 public:
-  ChannelSums(const Channels& x, std::int64_t first, std::int64_t last)
-      : x_(x), first_(first), last_(last), exact_(reduction() == Reduction::exact) {}
+  ChannelSums(const Channels& x, std::int64_t first, std::int64_t last, bool exact)
+      : x_(x), first_(first), last_(last), exact_(exact) {}
 
   /// totals[c - first] = sum of f(c, i) over the elements i of channel c.
   template <class F> std::vector<double> of(F&& f) const {

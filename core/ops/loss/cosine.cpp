@@ -1,0 +1,282 @@
+// The cosine of the angle between vectors, and the loss made of it. Vectors are divided by their largest element first,
+// so that no square overflows or vanishes; the cosine does not depend on that factor, which therefore counts as a
+// constant.
+
+#include "core/ops/list.h"
+#include "core/ops/loss/parts.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg {
+namespace {
+
+using namespace loss_parts;
+
+/// Axis `axis` of x in plain terms: x is [outer, extent, inner].
+AxisSplit lines_of(const Tensor& x, int axis) { return split_at(x.shape(), axis); }
+
+/// Constants of each line of x, of x's shape with extent 1 along the axis.
+struct Scales {
+  Tensor inverse; ///< 1 / the largest |x_j|, or 1 for a line of zeros
+  Tensor longer;  ///< 1 where the norm is at least eps, else 0
+  Tensor shorter; ///< where it is not: the largest |x_j| / eps, else 0
+};
+
+template <class T> Scales scales_as(const Tensor& x, int axis, double eps) {
+  const Tensor from = packed(x);
+  const AxisSplit split = lines_of(x, axis);
+  Shape shape = x.shape();
+  shape[axis] = 1;
+  Scales s{Tensor::ones(shape, x.dtype()), Tensor::zeros(shape, x.dtype()), Tensor::zeros(shape, x.dtype())};
+  for (std::int64_t line = 0; line < split.outer * split.inner; ++line) {
+    const T* const first = from.data<T>() + line / split.inner * split.extent * split.inner + line % split.inner;
+    double largest = 0, squares = 0;
+    for (std::int64_t j = 0; j < split.extent; ++j) {
+      const double size = std::abs(static_cast<double>(first[j * split.inner]));
+      if (!(size <= largest)) largest = size; // a NaN stays
+    }
+    const double unit = largest > 0 && std::isfinite(largest) ? largest : 1.0;
+    for (std::int64_t j = 0; j < split.extent; ++j) {
+      const double part = static_cast<double>(first[j * split.inner]) / unit;
+      squares += part * part;
+    }
+    const bool is_long = !(unit * std::sqrt(squares) < eps) && largest != 0.0;
+    s.inverse.mutable_data<T>("cosine")[line] = static_cast<T>(1.0 / unit);
+    s.longer.mutable_data<T>("cosine")[line] = is_long ? T{1} : T{0};
+    s.shorter.mutable_data<T>("cosine")[line] = is_long ? T{0} : static_cast<T>(eps > 0.0 ? unit / eps : 1.0);
+  }
+  return s;
+}
+
+Scales scales_of(const Tensor& x, int axis, double eps) {
+  const PauseRecording pause;
+  Scales s;
+  visit_floating(x.dtype(), [&]<class T>() { s = scales_as<T>(x, axis, eps); });
+  return s;
+}
+
+/// x / max(|x|, eps) along the axis.
+Tensor direction(const Tensor& x, int axis, double eps) {
+  const Scales s = scales_of(x, axis, eps);
+  const Tensor scaled = x * s.inverse;
+  const Tensor squares = sum(scaled * scaled, {axis}, true);
+  return scaled * (s.longer * rsqrt(squares + affine(s.longer, -1.0, 1.0)) + s.shorter);
+}
+
+Tensor cosine(const Tensor& a, const Tensor& b, int axis, double eps) {
+  return sum(direction(a, axis, eps) * direction(b, axis, eps), {axis});
+}
+
+double reference_cosine(const double* a, const double* b, std::int64_t n, std::int64_t step, double eps) {
+  double aa = 0, bb = 0, ab = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    aa += a[j * step] * a[j * step];
+    bb += b[j * step] * b[j * step];
+    ab += a[j * step] * b[j * step];
+  }
+  return ab / (std::max(std::sqrt(aa), eps) * std::max(std::sqrt(bb), eps));
+}
+
+void check_eps(const OpArgs& args) {
+  if (const double eps = args.attrs.real("eps"); !(eps > 0.0))
+    throw ValueError(fmt::format("{}: eps must be positive, it is {}", args.op.name, eps));
+}
+
+// --- cosine_similarity ---
+
+int axis_of(const OpArgs& args) {
+  return normalize_axis(args.op.name.data(), args.attrs.integer("axis"), args.in[0].rank());
+}
+
+std::vector<TensorSpec> similarity_infer(const OpArgs& args) {
+  const auto specs = same_shape_everywhere(args);
+  check_eps(args);
+  const int axis = axis_of(args);
+  Shape shape;
+  for (int i = 0; i < specs[0].shape.rank(); ++i)
+    if (i != axis) shape.push_back(specs[0].shape[i]);
+  return {{shape, specs[0].dtype}};
+}
+
+std::vector<Tensor> similarity_body(const OpArgs& args) {
+  return {cosine(args.in[0], args.in[1], axis_of(args), args.attrs.real("eps"))};
+}
+
+std::vector<Tensor> similarity_reference(const OpArgs& args) {
+  Tensor y = reference_output(similarity_infer(args)[0].shape);
+  const AxisSplit split = lines_of(args.in[0], axis_of(args));
+  for (std::int64_t line = 0; line < y.numel(); ++line) {
+    const std::int64_t first = line / split.inner * split.extent * split.inner + line % split.inner;
+    values(y)[line] = reference_cosine(values(args.in[0]) + first, values(args.in[1]) + first, split.extent,
+                                       split.inner, args.attrs.real("eps"));
+  }
+  return {y};
+}
+
+std::vector<Sample> similarity_samples(DType dtype) {
+  const auto x = [&](const Shape& s, std::uint64_t tag) { return sample_normal(s, dtype, 2100 + tag, 2.0); };
+  const Attrs first{{"axis", std::int64_t{0}}};
+  return {{{x({5, 7}, 1), x({5, 7}, 2)}, {}, "rows"},
+          {{x({33, 4}, 3), x({33, 4}, 4)}, first, "the first axis"},
+          {{x({2, 3, 65}, 5), x({2, 3, 65}, 6)}, {}, "two leading axes"},
+          {{x({4, 3}, 7), x({4, 3}, 8)}, {{"eps", 50.0}}, "vectors shorter than eps"},
+          {{scattered(x({4, 6}, 9)), scattered(x({4, 6}, 10))}, {}, "strided views"},
+          {{x({5}, 11), x({5}, 12)}, {}, "two vectors"},
+          {{x({3, 0}, 13), x({3, 0}, 14)}, {}, "vectors without elements"},
+          {{x({0, 3}, 15), x({0, 3}, 16)}, {}, "no vectors"}};
+}
+
+std::vector<Refusal> similarity_refuses() {
+  const Tensor x = Tensor::ones({4, 3});
+  return {{{x, Tensor::ones({3})}, {}, "[4, 3]"},
+          {{x, x}, {{"axis", std::int64_t{2}}}, "axis"},
+          {{x, x}, {{"eps", 0.0}}, "eps must be positive, it is 0"},
+          {{Tensor::ones({3}, DType::i64), Tensor::ones({3}, DType::i64)}, {}, "must be f32 or f64"}};
+}
+
+std::vector<Symmetry> similarity_symmetries(const Sample& sample) {
+  const int rank = sample.in[0].rank();
+  const int along = sample.attrs.has("axis") ? static_cast<int>(sample.attrs.integer("axis")) : rank - 1;
+  std::vector<Symmetry> all;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (sample.in[0].size(axis) < 2) continue;
+    Symmetry symmetry{axis == along ? "elements" : fmt::format("axis {}", axis), {in_leg(0, axis), in_leg(1, axis)}};
+    if (axis != along) symmetry.legs.push_back(out_leg(0, axis < along ? axis : axis - 1));
+    all.push_back(std::move(symmetry));
+  }
+  return all;
+}
+
+// --- cosine_embedding_loss ---
+
+/// 1 for labels 1 and 0 for labels -1.
+Tensor checked_signs(const OpArgs& args) {
+  const PauseRecording pause;
+  const Tensor labels = packed(args.in[2]);
+  Tensor positive = Tensor::zeros(labels.shape(), args.in[0].dtype());
+  visit_floating(positive.dtype(), [&]<class T>() {
+    T* const to = positive.mutable_data<T>("cosine_embedding_loss");
+    for (std::int64_t i = 0; i < labels.numel(); ++i) {
+      const std::int64_t label = labels.data<std::int64_t>()[i];
+      if (label != 1 && label != -1)
+        throw ValueError(fmt::format("{}: labels must be 1 or -1, label {} is {}", args.op.name, i, label));
+      to[i] = label == 1 ? T{1} : T{0};
+    }
+  });
+  return positive;
+}
+
+std::vector<TensorSpec> embedding_infer(const OpArgs& args) {
+  check_floating(args, 0);
+  check_floating(args, 1);
+  check_dtype(args, 2, DType::i64);
+  check_rank_at_least(args, 0, 1);
+  check_reduction(args);
+  const Shape& shape = args.in[0].shape();
+  check_shape(args, 1, shape);
+  const Shape rows(shape.dims().first(static_cast<std::size_t>(shape.rank() - 1)));
+  check_shape(args, 2, rows);
+  return {{reduced_shape(args, rows), args.in[0].dtype()}};
+}
+
+constexpr double embedding_eps = 1e-12; // as far as vectors count as zero
+
+std::vector<Tensor> embedding_body(const OpArgs& args) {
+  const Tensor positive = checked_signs(args);
+  const Tensor c = cosine(args.in[0], args.in[1], args.in[0].rank() - 1, embedding_eps);
+  const Tensor apart = relu(c - args.attrs.real("margin"));
+  return {reduced(args, positive * affine(c, -1.0, 1.0) + affine(positive, -1.0, 1.0) * apart)};
+}
+
+std::vector<Tensor> embedding_reference(const OpArgs& args) {
+  Tensor losses = reference_output(args.in[2].shape());
+  const std::int64_t n = args.in[0].shape()[-1];
+  for (std::int64_t r = 0; r < losses.numel(); ++r) {
+    const double c = reference_cosine(values(args.in[0]) + r * n, values(args.in[1]) + r * n, n, 1, embedding_eps);
+    const bool positive = args.in[2].data<std::int64_t>()[r] == 1;
+    values(losses)[r] = positive ? 1.0 - c : std::max(0.0, c - args.attrs.real("margin"));
+  }
+  return {reduced_reference(args, losses)};
+}
+
+std::vector<Sample> embedding_samples(DType dtype) {
+  const auto x = [&](const Shape& s, std::uint64_t tag) { return sample_normal(s, dtype, 2150 + tag, 2.0); };
+  const Tensor labels = Tensor::from<std::int64_t>({1, -1, -1, 1, -1}, {5});
+  return {{{x({5, 7}, 1), x({5, 7}, 2), labels}, {}, "mean"},
+          {{x({5, 33}, 3), x({5, 33}, 4), labels},
+           {{"margin", -0.5}, {"reduction", std::string("none")}},
+           "a margin, none"},
+          {{scattered(x({5, 6}, 5)), scattered(x({5, 6}, 6)), labels}, reducing("sum"), "strided views, sum"},
+          {{x({65}, 7), x({65}, 8), Tensor::from<std::int64_t>({1}, {})}, {}, "two vectors"},
+          {{x({0, 3}, 9), x({0, 3}, 10), Tensor::zeros({0}, DType::i64)}, {}, "nothing"}};
+}
+
+std::vector<Refusal> embedding_refuses() {
+  const Tensor x = Tensor::ones({2, 3});
+  const Tensor labels = Tensor::from<std::int64_t>({1, -1}, {2});
+  return {{{x, x, Tensor::from<std::int64_t>({1, 0}, {2})}, {}, "labels must be 1 or -1, label 1 is 0"},
+          {{x, Tensor::ones({3}), labels}, {}, "x2 must be [2, 3], it is [3]"},
+          {{x, x, Tensor::from<std::int64_t>({1}, {1})}, {}, "labels must be [2], it is [1]"},
+          {{x, x, Tensor::ones({2})}, {}, "labels must be i64, it is f32"},
+          {{x, x, labels}, reducing("median"), "reduction must be mean, sum or none"}};
+}
+
+std::vector<Symmetry> embedding_symmetries(const Sample& sample) {
+  const bool kept = sample.attrs.has("reduction") && sample.attrs.text("reduction") == "none";
+  const int rank = sample.in[0].rank();
+  std::vector<Symmetry> all;
+  if (sample.in[0].size(-1) >= 2) all.push_back({"elements", {in_leg(0, -1), in_leg(1, -1)}});
+  for (int axis = 0; axis + 1 < rank; ++axis) {
+    if (sample.in[0].size(axis) < 2) continue;
+    Symmetry symmetry{fmt::format("axis {}", axis), {in_leg(0, axis), in_leg(1, axis), in_leg(2, axis)}};
+    if (kept) symmetry.legs.push_back(out_leg(0, axis));
+    all.push_back(std::move(symmetry));
+  }
+  return all;
+}
+
+Work work(const OpArgs& args, std::span<const TensorSpec> out) {
+  return {12.0 * static_cast<double>(args.in[0].numel()), bytes_moved(args, out)};
+}
+
+} // namespace
+
+constinit const OpDef cosine_similarity_op = row({
+    .name = "cosine_similarity",
+    .math = "y = <a, b> / (max(|a|, eps) max(|b|, eps)) along one axis",
+    .inputs = {{"x1"}, {"x2"}},
+    .attributes = {attr_int("axis", -1, "the axis of the vectors"), attr_real("eps", 1e-8, "least norm")},
+    .infer = similarity_infer,
+    .body = similarity_body,
+    .reference = similarity_reference,
+    .samples = similarity_samples,
+    .refuses = similarity_refuses,
+    .symmetries = similarity_symmetries,
+    .work = work,
+});
+
+constinit const OpDef cosine_embedding_loss_op = row({
+    .name = "cosine_embedding_loss",
+    .math = "loss = 1 - cos(x1, x2) for label 1, max(0, cos(x1, x2) - margin) for label -1, reduced over the rows",
+    .inputs = {{"x1"}, {"x2"}, {"labels"}},
+    .outputs = {"loss"},
+    .attributes = {attr_real("margin", 0.0, "cosine below which a pair with label -1 costs nothing"), reduction_attr},
+    .infer = embedding_infer,
+    .body = embedding_body,
+    .reference = embedding_reference,
+    .samples = embedding_samples,
+    .refuses = embedding_refuses,
+    .symmetries = embedding_symmetries,
+    .work = work,
+});
+
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int axis, double eps) {
+  return call1(cosine_similarity_op, {x1, x2}, {{"axis", std::int64_t{axis}}, {"eps", eps}});
+}
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& labels, double margin,
+                             const char* reduction) {
+  return call1(cosine_embedding_loss_op, {x1, x2, labels}, {{"margin", margin}, {"reduction", std::string(reduction)}});
+}
+
+} // namespace eg

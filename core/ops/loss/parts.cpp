@@ -1,0 +1,239 @@
+#include "core/ops/loss/parts.h"
+
+#include "core/ops/list.h"
+#include "core/parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg {
+namespace loss_parts {
+
+void check_reduction(const OpArgs& args, bool batchmean) {
+  const std::string& word = args.attrs.text("reduction");
+  if (word == "mean" || word == "sum" || word == "none" || (batchmean && word == "batchmean")) return;
+  throw ValueError(fmt::format("{}: reduction must be mean, sum{} or none, it is '{}'", args.op.name,
+                               batchmean ? ", batchmean" : "", word));
+}
+
+Shape reduced_shape(const OpArgs& args, const Shape& losses) {
+  return args.attrs.text("reduction") == "none" ? losses : Shape{};
+}
+
+Tensor reduced(const OpArgs& args, const Tensor& losses) {
+  const std::string& word = args.attrs.text("reduction");
+  if (word == "none") return losses;
+  if (word == "sum" || losses.numel() == 0) return sum(losses);
+  if (word == "mean") return mean(losses);
+  return sum(losses) / static_cast<double>(losses.rank() > 0 ? losses.shape()[0] : 1);
+}
+
+Tensor reduced_reference(const OpArgs& args, const Tensor& losses) {
+  const std::string& word = args.attrs.text("reduction");
+  if (word == "none") return losses;
+  Tensor total = reference_output({});
+  for (std::int64_t i = 0; i < losses.numel(); ++i) *values(total) += values(losses)[i];
+  if (losses.numel() == 0) return total;
+  if (word == "mean") *values(total) /= static_cast<double>(losses.numel());
+  if (word == "batchmean") *values(total) /= static_cast<double>(losses.rank() > 0 ? losses.shape()[0] : 1);
+  return total;
+}
+
+void check_broadcasts(const OpArgs& args, std::size_t i, const Shape& shape) {
+  if (!args.given(i)) return;
+  const Shape& own = args.in[i].shape();
+  bool fits = own.rank() <= shape.rank();
+  for (int back = 1; fits && back <= own.rank(); ++back) fits = own[-back] == 1 || own[-back] == shape[-back];
+  if (!fits)
+    throw ShapeError(fmt::format("{}: {} must broadcast to {}, it is {}", args.op.name, args.op.inputs[i].name,
+                                 shape.str(), own.str()));
+}
+
+} // namespace loss_parts
+
+namespace {
+
+// --- functions of one element ---
+
+double huber_of(double x, double beta) {
+  const double size = std::abs(x);
+  return size < beta ? 0.5 * size * (size / beta) : size - 0.5 * beta;
+}
+
+double huber_slope_of(double x, double beta) {
+  if (std::abs(x) < beta) return x / beta;
+  return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; // 0 and NaN stay
+}
+
+double log_sigmoid_of(double x, double) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
+
+double xlogx_of(double x, double) { return x == 0.0 ? 0.0 : x * std::log(x); }
+
+double beta_of(const OpArgs& args) { return args.op.attributes.size() > 0 ? args.attrs.real("beta") : 0.0; }
+
+/// Computed in double and rounded once.
+template <double f(double, double)> void kernel(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  const double beta = beta_of(args);
+  visit_floating(x.dtype(), [&]<class T>() {
+    const T* from = x.data<T>();
+    T* to = out[0].mutable_data<T>(args.op.name.data());
+    parallel::for_each(x.numel(), 8192, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(f(static_cast<double>(from[i]), beta));
+    });
+  });
+}
+
+template <double f(double, double)> std::vector<Tensor> reference(const OpArgs& args) {
+  Tensor y = reference_output(args.in[0].shape());
+  for (std::int64_t i = 0; i < y.numel(); ++i) values(y)[i] = f(values(args.in[0])[i], beta_of(args));
+  return {y};
+}
+
+std::vector<TensorSpec> huber_infer(const OpArgs& args) {
+  if (const double beta = args.attrs.real("beta"); !(beta >= 0.0))
+    throw ValueError(fmt::format("{}: beta must not be negative, it is {}", args.op.name, beta));
+  return same_shape_as_first(args);
+}
+
+/// Numbers away from 0 and from the kinks at 1 and 0.4.
+Tensor off_kinks(const Shape& shape, DType dtype, std::uint64_t tag) {
+  Tensor away = sample_off_zero(shape, DType::f64, 1700 + tag, 0.1).contiguous().clone();
+  double* const x = values(away);
+  for (std::int64_t i = 0; i < away.numel(); ++i)
+    for (const double kink : {1.0, 0.4})
+      if (std::abs(std::abs(x[i]) - kink) < 0.1) x[i] *= 1.5;
+  return away.to(dtype);
+}
+
+std::vector<Sample> shapes(DType dtype, Tensor (*draw)(const Shape&, DType, std::uint64_t)) {
+  return {{{draw({5, 7}, dtype, 1)}, {}, "matrix"},
+          {{scattered(draw({4, 9}, dtype, 2))}, {}, "strided view"},
+          {{draw({65}, dtype, 3)}, {}, "odd size"},
+          {{draw({}, dtype, 4)}, {}, "scalar"},
+          {{draw({0, 3}, dtype, 5)}, {}, "empty"}};
+}
+
+std::vector<Sample> huber_samples(DType dtype) {
+  std::vector<Sample> all = shapes(dtype, off_kinks);
+  all.push_back({{off_kinks({3, 5}, dtype, 6)}, {{"beta", 0.4}}, "another beta"});
+  all.push_back({{off_kinks({3, 5}, dtype, 7)}, {{"beta", 0.0}}, "beta 0: the absolute value"});
+  return all;
+}
+
+std::vector<Refusal> refuses() { return {{{Tensor::ones({3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"}}; }
+
+std::vector<Refusal> huber_refuses() {
+  std::vector<Refusal> all = refuses();
+  all.push_back({{Tensor::ones({3})}, {{"beta", -1.0}}, "beta must not be negative"});
+  return all;
+}
+
+/// 1 / beta where |x| < beta, else 0: the second derivative, a constant between the kinks.
+Tensor huber_curvature(const Tensor& x, double beta) {
+  const PauseRecording pause;
+  const Tensor from = packed(x);
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  visit_floating(x.dtype(), [&]<class T>() {
+    T* const to = y.mutable_data<T>("huber");
+    for (std::int64_t i = 0; i < y.numel(); ++i)
+      to[i] = std::abs(static_cast<double>(from.data<T>()[i])) < beta ? static_cast<T>(1.0 / beta) : T{0};
+  });
+  return y;
+}
+
+constexpr AttrSpec beta_attr = attr_real("beta", 1.0, "where the parabola meets the lines");
+
+} // namespace
+
+constinit const OpDef huber_op = row({
+    .name = "huber",
+    .math = "y = x^2 / (2 beta) where |x| < beta, else |x| - beta / 2",
+    .inputs = {{"x"}},
+    .attributes = {beta_attr},
+    .infer = huber_infer,
+    .cpu = kernel<huber_of>,
+    .saves = saves::in(0),
+    .vjp = [](const VjpArgs& args) -> Gradients {
+      if (!args.wants(0)) return {{}};
+      return {args.grad[0] * huber_slope(args.in[0], args.attrs.real("beta"))};
+    },
+    .reference = reference<huber_of>,
+    .samples = huber_samples,
+    .refuses = huber_refuses,
+    .symmetries = pointwise_symmetries,
+    .work = elementwise_work<4>,
+});
+
+constinit const OpDef huber_slope_op = row({
+    .name = "huber_slope",
+    .math = "y = x / beta where |x| < beta, else the sign of x",
+    .inputs = {{"x"}},
+    .attributes = {beta_attr},
+    .infer = huber_infer,
+    .cpu = kernel<huber_slope_of>,
+    .saves = saves::in(0),
+    .vjp = [](const VjpArgs& args) -> Gradients {
+      if (!args.wants(0)) return {{}};
+      return {args.grad[0] * huber_curvature(args.in[0], args.attrs.real("beta"))};
+    },
+    .reference = reference<huber_slope_of>,
+    .samples = huber_samples,
+    .refuses = huber_refuses,
+    .symmetries = pointwise_symmetries,
+    .work = elementwise_work<3>,
+});
+
+constinit const OpDef log_sigmoid_op = row({
+    .name = "log_sigmoid",
+    .math = "y = -log(1 + e^-x)",
+    .inputs = {{"x"}},
+    .infer = same_shape_as_first,
+    .cpu = kernel<log_sigmoid_of>,
+    .saves = saves::in(0),
+    .vjp = [](const VjpArgs& args) -> Gradients {
+      if (!args.wants(0)) return {{}};
+      return {args.grad[0] * sigmoid(-args.in[0])};
+    },
+    .reference = reference<log_sigmoid_of>,
+    .samples =
+        [](DType dtype) {
+          return shapes(dtype, [](const Shape& shape, DType type, std::uint64_t tag) {
+            return sample_normal(shape, type, 1720 + tag, 3.0);
+          });
+        },
+    .refuses = refuses,
+    .symmetries = pointwise_symmetries,
+    .work = elementwise_work<25>,
+});
+
+constinit const OpDef xlogx_op = row({
+    .name = "xlogx",
+    .math = "y = x ln x, 0 for 0",
+    .inputs = {{"x"}},
+    .infer = same_shape_as_first,
+    .cpu = kernel<xlogx_of>,
+    .saves = saves::in(0),
+    .vjp = [](const VjpArgs& args) -> Gradients {
+      if (!args.wants(0)) return {{}};
+      return {args.grad[0] * (log(args.in[0]) + 1.0)};
+    },
+    .reference = reference<xlogx_of>,
+    .samples =
+        [](DType dtype) {
+          return shapes(dtype, [](const Shape& shape, DType type, std::uint64_t tag) {
+            return sample_uniform(shape, type, 1740 + tag, 0.1, 2.0);
+          });
+        },
+    .refuses = refuses,
+    .symmetries = pointwise_symmetries,
+    .work = elementwise_work<22>,
+});
+
+Tensor huber(const Tensor& x, double beta) { return call1(huber_op, {x}, {{"beta", beta}}); }
+Tensor huber_slope(const Tensor& x, double beta) { return call1(huber_slope_op, {x}, {{"beta", beta}}); }
+Tensor log_sigmoid(const Tensor& x) { return call1(log_sigmoid_op, {x}); }
+Tensor xlogx(const Tensor& x) { return call1(xlogx_op, {x}); }
+
+} // namespace eg
