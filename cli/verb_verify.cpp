@@ -76,6 +76,8 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       ->check(whole_number(1, 4096))
       ->type_name("N")
       ->capture_default_str();
+  app.add_flag("--exact", o.exact,
+               "Exact reductions: sums that no order changes, so that both sides of a row have the same bits");
   app.add_option("--report", request->report, "Also write the results as one HTML file")->type_name("FILE");
   return [request, &common, &app]() -> int {
     check_request(request->options, app.count("--steps") > 0);

@@ -1,10 +1,12 @@
 #include "permute/catalogue/catalogue.h"
 
+#include "core/reduction.h"
 #include "permute/catalogue/case.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 
@@ -59,10 +61,16 @@ void compare_with_f64(const Identity& identity, const VerifyOptions& options, co
   }
 }
 
-bool all_same_bits(const std::vector<Comparison>& comparisons) {
-  for (const Comparison& c : comparisons)
-    if (!same_bits(c.value, c.expected)) return false;
-  return true;
+/// Elements whose bytes differ.
+std::int64_t differing_elements(const Comparison& c) {
+  const Tensor a = c.value.contiguous(), b = c.expected.contiguous();
+  const std::size_t width = size_of(a.dtype());
+  std::int64_t differing = 0;
+  for (std::int64_t i = 0; i < a.numel(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * width;
+    differing += std::memcmp(a.bytes() + at, b.bytes() + at, width) != 0 ? 1 : 0;
+  }
+  return differing;
 }
 
 void measure(const Identity& identity, const VerifyOptions& options, VerifyResult& result) {
@@ -77,12 +85,17 @@ void measure(const Identity& identity, const VerifyOptions& options, VerifyResul
   result.detail = worst.what;
   result.control.what = claim.control;
   result.control.error = control.error;
-  if (identity.kind != ClaimKind::counterexample) result.bitwise = all_same_bits(claim.holds);
+  for (const Comparison& c : claim.holds) {
+    result.differing += differing_elements(c);
+    result.compared += c.value.numel();
+  }
+  if (identity.kind != ClaimKind::counterexample) result.bitwise = result.differing == 0;
+  const bool bits_promised = options.exact && identity.rounds.empty();
   // Not a number in a control would pass for a difference.
   const bool sound = std::all_of(claim.fails.begin(), claim.fails.end(),
                                  [](const Comparison& c) { return all_finite(c.expected) && all_finite(c.value); });
-  result.pass =
-      sound && !claim.holds.empty() && worst.error <= result.tolerance && control.error > result.control.must_exceed;
+  result.pass = sound && !claim.holds.empty() && worst.error <= result.tolerance &&
+                control.error > result.control.must_exceed && (!bits_promised || result.differing == 0);
 }
 
 int number(std::string_view digits) {
@@ -172,6 +185,7 @@ VerifyResult verify(const Identity& identity, const VerifyOptions& options) {
   result.tolerance = tolerance(identity.gate, options.dtype);
   const auto start = std::chrono::steady_clock::now();
   try {
+    const ReductionScope scope(options.exact ? Reduction::exact : Reduction::fast);
     measure(identity, options, result);
   } catch (const Interrupted&) {
     throw;

@@ -27,6 +27,8 @@ Json row(const VerifyResult& r) {
           {"control",
            {{"what", r.control.what}, {"error", finite(r.control.error)}, {"must_exceed", r.control.must_exceed}}},
           {"bitwise", r.bitwise ? Json(*r.bitwise) : Json(nullptr)},
+          {"differing", r.differing},
+          {"compared", r.compared},
           {"status", r.pass ? "pass" : "fail"},
           {"ms", r.ms},
           {"detail", r.detail}};
