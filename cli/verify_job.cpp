@@ -21,6 +21,28 @@ std::string shortened(const std::string& text, std::size_t width) {
   return text.substr(0, head) + "..." + text.substr(text.size() - (width - 3 - head));
 }
 
+/// Elements compared, and how many differ in bits without and with exact reductions.
+std::string bits_of(const permute::VerifyResult& r) {
+  if (!r.differing_exact) return {};
+  return fmt::format("  {:>8}  {:>6}  {:>5}", r.compared, r.differing, *r.differing_exact);
+}
+
+/// The sums of those columns.
+void print_bits(const std::vector<permute::VerifyResult>& results) {
+  std::int64_t compared = 0, fast = 0, exact = 0, formulas = 0;
+  for (const permute::VerifyResult& r : results) {
+    compared += r.compared;
+    fast += r.differing;
+    exact += r.differing_exact.value_or(0);
+    const auto row = std::find_if(permute::catalogue().begin(), permute::catalogue().end(),
+                                  [&](const permute::Identity& identity) { return identity.id == r.id; });
+    if (row->two_formulas) formulas += r.differing_exact.value_or(0);
+  }
+  fmt::print("Of {} elements {} differ in bits with ordinary reductions and {} with exact ones; {} of these belong to "
+             "rows whose sides are two formulas.\n",
+             compared, fast, exact, formulas);
+}
+
 } // namespace
 
 std::vector<const permute::Identity*> identities_meant(const std::string& filter) {
@@ -67,16 +89,21 @@ void print_table(const std::vector<permute::VerifyResult>& results) {
     id = std::max(id, r.id.size());
     title = std::max(title, r.title.size());
   }
-  constexpr std::size_t other_columns = 42;
+  const bool exact = std::any_of(results.begin(), results.end(),
+                                 [](const permute::VerifyResult& r) { return r.differing_exact.has_value(); });
+  const std::size_t other_columns = exact ? 67 : 42;
   const std::size_t width = terminal_width(STDOUT_FILENO, std::numeric_limits<std::size_t>::max());
   title = std::clamp(width - std::min(width, id + other_columns), std::min<std::size_t>(title, 16), title);
-  fmt::print("{:<{}}  type  {:<{}}  {:>7}  {:>5}  {:>7}\n", "id", id, "what", title, "error", "gate", "control");
+  fmt::print("{:<{}}  type  {:<{}}  {:>7}  {:>5}  {:>7}{}\n", "id", id, "what", title, "error", "gate", "control",
+             exact ? "  elements  differ  exact" : "");
   for (const permute::VerifyResult& r : results) {
-    fmt::print("{:<{}}  {:<4}  {:<{}}  {:>7.1e}  {:>5.0e}  {:>7.1e}  {}\n", r.id, id, name_of(r.dtype),
-               shortened(r.title, title), title, r.error, r.tolerance, r.control.error, r.pass ? "pass" : "FAIL");
+    fmt::print("{:<{}}  {:<4}  {:<{}}  {:>7.1e}  {:>5.0e}  {:>7.1e}{}  {}\n", r.id, id, name_of(r.dtype),
+               shortened(r.title, title), title, r.error, r.tolerance, r.control.error, bits_of(r),
+               r.pass ? "pass" : "FAIL");
     if (!r.pass && !r.detail.empty()) fmt::print("  {}\n", r.detail);
   }
   const int failed = failures(results);
+  if (exact) print_bits(results);
   fmt::print("{} of {} identities hold within their gates with controls that fail as they must.\n",
              static_cast<int>(results.size()) - failed, results.size());
   std::fflush(stdout);

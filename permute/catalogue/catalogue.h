@@ -45,8 +45,8 @@ struct Identity {
   std::string statement; ///< one sentence
   std::string tex;       ///< the formula
   std::function<Claim(Case&)> run;
-  /// Why the two sides may differ by rounding even in exact mode ("" if they must not): they are two formulas.
-  std::string rounds = {};
+  /// The sides are two formulas for one number: they differ by rounding even in exact mode.
+  bool two_formulas = false;
 };
 
 /// Sizes and numbers of one verification. Every dimension of an identity follows from these.
@@ -60,8 +60,8 @@ struct VerifyOptions {
   std::int64_t layers = 2;
   std::int64_t steps = 60; ///< training steps of the twins
   std::uint64_t seed = 1;
-  /// Exact reductions (core/reduction.h): both sides of a row must then have the same bits, unless the row says why
-  /// not.
+  /// Exact reductions (core/reduction.h): the two sides of a row must then have the same bits, unless they are two
+  /// formulas. Each row also runs with ordinary ones, to count the bits that differ there.
   bool exact = false;
   std::string filter = "*"; ///< glob over ids; "eq7" also finds the row whose equation number is 7
 };
@@ -87,8 +87,10 @@ struct VerifyResult {
   double tolerance = 0.0;
   ControlResult control;
   std::optional<bool> bitwise; ///< both sides have the same bits; none where the row is a counterexample
-  std::int64_t differing = 0;  ///< elements of the compared tensors whose bits differ
-  std::int64_t compared = 0;   ///< elements compared
+  std::int64_t compared = 0;   ///< elements on either side (those that are to be 0 left out)
+  std::int64_t differing = 0;  ///< of them, those whose bits differ with ordinary reductions
+  /// The same with exact reductions; none where they were not asked for.
+  std::optional<std::int64_t> differing_exact = {};
   bool pass = false;
   double ms = 0.0;
   std::string detail; ///< the comparison with the largest error, or why the row could not be run

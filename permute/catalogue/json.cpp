@@ -27,8 +27,9 @@ Json row(const VerifyResult& r) {
           {"control",
            {{"what", r.control.what}, {"error", finite(r.control.error)}, {"must_exceed", r.control.must_exceed}}},
           {"bitwise", r.bitwise ? Json(*r.bitwise) : Json(nullptr)},
-          {"differing", r.differing},
           {"compared", r.compared},
+          {"differing", r.differing},
+          {"differing_exact", r.differing_exact ? Json(*r.differing_exact) : Json(nullptr)},
           {"status", r.pass ? "pass" : "fail"},
           {"ms", r.ms},
           {"detail", r.detail}};
