@@ -221,6 +221,26 @@ TEST_CASE("catalogue: the same numbers for any number of threads, whole training
   }
 }
 
+TEST_CASE("catalogue: exact reductions give both sides the same bits, ordinary ones do not") {
+  std::int64_t compared = 0, ordinary = 0;
+  for (const Identity& identity : catalogue()) {
+    VerifyOptions options;
+    options.exact = true;
+    options.steps = 20;
+    for (const eg::DType dtype : {eg::DType::f64, eg::DType::f32}) {
+      options.dtype = dtype;
+      const VerifyResult r = verify(identity, options);
+      INFO(r.id, " ", std::string(eg::name_of(dtype)), ": ", r.differing_exact.value_or(-1), " of ", r.compared);
+      CHECK(r.pass);
+      CHECK((identity.two_formulas || r.differing_exact == 0));
+      compared += r.compared;
+      ordinary += r.differing;
+    }
+  }
+  CHECK(compared > 50000);
+  CHECK(ordinary > compared / 4);
+}
+
 TEST_CASE("catalogue: JSON has the promised fields") {
   VerifyOptions options;
   options.filter = "lem9.5*";

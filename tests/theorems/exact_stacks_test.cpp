@@ -199,7 +199,8 @@ Tensors run_llama(const Tensors& in) {
     x = x + linear(attend(q, k, v, mask), r.next());
     const Tensor m = rms_norm(x, r.next());
     const Tensor gate = linear(m, r.next());
-    x = x + linear(swiglu(gate, linear(m, r.next())), r.next());
+    const Tensor up = linear(m, r.next());
+    x = x + linear(swiglu(gate, up), r.next());
   }
   return {x};
 }

@@ -31,18 +31,13 @@ struct Case {
 } // namespace
 
 TEST_CASE("resize_pillow gives Pillow's bytes") {
-  const Case cases[] = {{7, 5, 1, 3, 4, false, 0x63e87965U, 0x2358f628U},
-                        {7, 5, 3, 13, 11, false, 0x62c7564eU, 0x06f3a56dU},
-                        {32, 32, 3, 24, 24, false, 0x6210556bU, 0xef9437b4U},
-                        {48, 64, 3, 16, 16, true, 0xa0ae7ddcU, 0xf9a6cef6U},
-                        {5, 9, 1, 5, 20, true, 0x3e876542U, 0x5407f70bU},
-                        {33, 17, 3, 7, 17, false, 0xc8c680cdU, 0xb7f24219U},
-                        {16, 16, 4, 9, 25, false, 0xbb193e85U, 0x491e92cbU},
-                        {16, 12, 2, 7, 5, true, 0xc21ed481U, 0x8a319b1aU},
-                        {1, 1, 3, 4, 3, false, 0xdcc7c8ccU, 0xdcc7c8ccU},
-                        {96, 80, 3, 224, 224, true, 0xb4346f8bU, 0x2b461dc8U},
-                        {256, 200, 3, 31, 57, false, 0xfcd9e4fdU, 0x98db0fb9U},
-                        {2, 3, 1, 1, 1, false, 0xd80241aaU, 0x4666d409U}};
+  const Case cases[] = {
+      {7, 5, 1, 3, 4, false, 0x63e87965U, 0x2358f628U},       {7, 5, 3, 13, 11, false, 0x62c7564eU, 0x06f3a56dU},
+      {32, 32, 3, 24, 24, false, 0x6210556bU, 0xef9437b4U},   {48, 64, 3, 16, 16, true, 0xa0ae7ddcU, 0xf9a6cef6U},
+      {5, 9, 1, 5, 20, true, 0x3e876542U, 0x5407f70bU},       {33, 17, 3, 7, 17, false, 0xc8c680cdU, 0xb7f24219U},
+      {16, 16, 4, 9, 25, false, 0xbb193e85U, 0x491e92cbU},    {16, 12, 2, 7, 5, true, 0xc21ed481U, 0x8a319b1aU},
+      {1, 1, 3, 4, 3, false, 0xdcc7c8ccU, 0xdcc7c8ccU},       {96, 80, 3, 224, 224, true, 0xb4346f8bU, 0x2b461dc8U},
+      {256, 200, 3, 31, 57, false, 0xfcd9e4fdU, 0x98db0fb9U}, {2, 3, 1, 1, 1, false, 0xd80241aaU, 0x4666d409U}};
   for (const Case& c : cases) {
     CAPTURE(c.height);
     CAPTURE(c.to_height);
