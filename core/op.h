@@ -141,6 +141,7 @@ struct OpDef {
   std::uint32_t saves = saves::nothing; ///< what the tape keeps for the rule
   VjpFn vjp = nullptr;                  ///< the rule, made of ops
   std::string_view no_gradient = {};    ///< why there is no rule, where there is none
+  std::string_view zero_gradient = {};  ///< why the rule gives zero everywhere, where it does
   ReferenceFn reference = nullptr;      ///< oracle and teaching text
   std::vector<Sample> (*samples)(DType) = nullptr;
   std::vector<Refusal> (*refuses)() = nullptr;
@@ -169,6 +170,8 @@ consteval OpDef row(OpDef def) {
   if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
   if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
     throw "an op row needs a rule or the reason why it has none; a body needs no rule";
+  if (def.vjp == nullptr && !def.zero_gradient.empty())
+    throw "an op row whose gradient is zero needs a rule that says so";
   if (def.reference == nullptr) throw "an op row needs a reference in plain loops";
   if (def.samples == nullptr) throw "an op row needs samples";
   if (def.refuses == nullptr) throw "an op row needs calls that must be refused";

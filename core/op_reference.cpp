@@ -137,7 +137,9 @@ void write_row(Writer& out, const OpDef& op) {
   if (op.body != nullptr)
     out.line("- Made of other operations{}", op.no_gradient.empty() ? ", which the tape records" : "");
   if (op.body != nullptr && op.no_gradient.empty()) return write_symmetries(out, op);
-  if (op.vjp != nullptr)
+  if (!op.zero_gradient.empty())
+    out.line("- Gradient: zero: {}", op.zero_gradient);
+  else if (op.vjp != nullptr)
     out.line("- Gradient: yes; the tape keeps {}", saved_by(op));
   else
     out.line("- Gradient: none: {}", op.no_gradient);

@@ -30,6 +30,99 @@ Tensor gelu(const Tensor& x);
 Tensor gelu_tanh(const Tensor& x);
 /// x sigmoid(x)
 Tensor silu(const Tensor& x);
+/// x sigmoid(1.702 x)
+Tensor quick_gelu(const Tensor& x);
+/// ln sigmoid(x)
+Tensor log_sigmoid(const Tensor& x);
+/// x tanh(ln(1 + e^x))
+Tensor mish(const Tensor& x);
+/// x clamp(x + 3, 0, 6) / 6
+Tensor hardswish(const Tensor& x);
+/// clamp(x + 3, 0, 6) / 6
+Tensor hardsigmoid(const Tensor& x);
+/// min(max(x, min), max): max where min > max. The gradient passes at both bounds.
+Tensor clamp(const Tensor& x, double min, double max);
+/// The same values; no gradient passes at the bounds.
+Tensor hardtanh(const Tensor& x, double min_val = -1.0, double max_val = 1.0);
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
+/// x for x > 0, else alpha (e^x - 1)
+Tensor elu(const Tensor& x, double alpha = 1.0);
+/// ln(1 + e^(beta x)) / beta; x itself where beta x > threshold
+Tensor softplus(const Tensor& x, double beta = 1.0, double threshold = 20.0);
+/// The gradient at 0 is 0.
+Tensor abs(const Tensor& x);
+/// -1, 0 or 1; NaN for NaN. Its gradient, and that of the four roundings, is zero.
+Tensor sign(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+/// Towards zero.
+Tensor trunc(const Tensor& x);
+/// To the nearest integer, halves to the even one.
+Tensor round(const Tensor& x);
+Tensor square(const Tensor& x);
+/// 1 / x
+Tensor reciprocal(const Tensor& x);
+/// e^x - 1, exact for small x
+Tensor expm1(const Tensor& x);
+/// ln(1 + x), exact for small x
+Tensor log1p(const Tensor& x);
+Tensor exp2(const Tensor& x);
+Tensor log2(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor atan(const Tensor& x);
+Tensor erf(const Tensor& x);
+/// 1 - erf(x), exact for large x
+Tensor erfc(const Tensor& x);
+/// x^exponent; NaN for negative x unless the exponent is a whole number
+Tensor pow_scalar(const Tensor& x, double exponent);
+inline Tensor pow(const Tensor& x, double exponent) { return pow_scalar(x, exponent); }
+Tensor pow(const Tensor& a, const Tensor& b);
+/// The smaller and the larger of two; NaN beside NaN. Where both are equal each receives half of the gradient.
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& a, const Tensor& b);
+/// a - trunc(a / b) b: the remainder with the sign of a, as std::fmod
+Tensor fmod(const Tensor& a, const Tensor& b);
+/// a - floor(a / b) b: the remainder with the sign of b, as Python's %
+Tensor remainder(const Tensor& a, const Tensor& b);
+
+// --- comparisons and truth values: bool, no gradient; broadcasting; both of one element type, any ---
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+/// With a number. Throws ValueError where a's whole-number type cannot hold it.
+Tensor eq(const Tensor& a, double b);
+Tensor ne(const Tensor& a, double b);
+Tensor lt(const Tensor& a, double b);
+Tensor le(const Tensor& a, double b);
+Tensor gt(const Tensor& a, double b);
+Tensor ge(const Tensor& a, double b);
+/// Of bool tensors.
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+Tensor isnan(const Tensor& x);
+Tensor isinf(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+
+// --- of three, with broadcasting ---
+/// a where cond (bool) is true, else b; a and b of one element type, any.
+Tensor where(const Tensor& cond, const Tensor& a, const Tensor& b);
+/// value where mask (bool) is true, else x.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+/// a + weight (b - a): exactly a for weight 0, exactly b for weight 1.
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
+Tensor lerp_scalar(const Tensor& a, const Tensor& b, double weight);
+inline Tensor lerp(const Tensor& a, const Tensor& b, double weight) { return lerp_scalar(a, b, weight); }
+/// x + value a b
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1.0);
+/// x + value a / b
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1.0);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }

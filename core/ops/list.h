@@ -17,10 +17,63 @@
   X(gelu_tanh)                                                                                                         \
   X(silu)                                                                                                              \
   X(affine)                                                                                                            \
+  X(abs)                                                                                                               \
+  X(square)                                                                                                            \
+  X(reciprocal)                                                                                                        \
+  X(expm1)                                                                                                             \
+  X(log1p)                                                                                                             \
+  X(sign)                                                                                                              \
+  X(floor)                                                                                                             \
+  X(ceil)                                                                                                              \
+  X(trunc)                                                                                                             \
+  X(round)                                                                                                             \
+  X(quick_gelu)                                                                                                        \
+  X(log_sigmoid)                                                                                                       \
+  X(mish)                                                                                                              \
+  X(hardswish)                                                                                                         \
+  X(hardsigmoid)                                                                                                       \
+  X(clamp)                                                                                                             \
+  X(hardtanh)                                                                                                          \
+  X(leaky_relu)                                                                                                        \
+  X(elu)                                                                                                               \
+  X(softplus)                                                                                                          \
+  X(pow_scalar)                                                                                                        \
+  X(exp2)                                                                                                              \
+  X(log2)                                                                                                              \
+  X(sin)                                                                                                               \
+  X(cos)                                                                                                               \
+  X(tan)                                                                                                               \
+  X(atan)                                                                                                              \
+  X(erf)                                                                                                               \
+  X(erfc)                                                                                                              \
   X(add)                                                                                                               \
   X(sub)                                                                                                               \
   X(mul)                                                                                                               \
   X(div)                                                                                                               \
+  X(fmod)                                                                                                              \
+  X(remainder)                                                                                                         \
+  X(pow)                                                                                                               \
+  X(minimum)                                                                                                           \
+  X(maximum)                                                                                                           \
+  X(eq)                                                                                                                \
+  X(ne)                                                                                                                \
+  X(lt)                                                                                                                \
+  X(le)                                                                                                                \
+  X(gt)                                                                                                                \
+  X(ge)                                                                                                                \
+  X(logical_and)                                                                                                       \
+  X(logical_or)                                                                                                        \
+  X(logical_xor)                                                                                                       \
+  X(logical_not)                                                                                                       \
+  X(isnan)                                                                                                             \
+  X(isinf)                                                                                                             \
+  X(isfinite)                                                                                                          \
+  X(where)                                                                                                             \
+  X(masked_fill)                                                                                                       \
+  X(lerp)                                                                                                              \
+  X(lerp_scalar)                                                                                                       \
+  X(addcmul)                                                                                                           \
+  X(addcdiv)                                                                                                           \
   X(tanh_backward)                                                                                                     \
   X(sigmoid_backward)                                                                                                  \
   X(relu_backward)                                                                                                     \

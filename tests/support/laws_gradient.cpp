@@ -145,11 +145,15 @@ Verdict gradient_law(const OpDef& op) {
       moved[i] = moved[i] || !all_zero(g[i]);
     }
   });
+  const bool somewhere = std::find(moved.begin(), moved.end(), true) != moved.end();
+  if (!op.zero_gradient.empty()) {
+    if (somewhere) verdict.fail(fmt::format("{}: its gradient is not zero everywhere", op.name));
+    return verdict;
+  }
   for (std::size_t i = 0; i < given.size(); ++i)
     if (given[i] && !moved[i])
       verdict.fail(fmt::format("{}: the gradient of {} is zero in every sample", op.name, input_name(op, i)));
-  if (std::find(moved.begin(), moved.end(), true) == moved.end())
-    verdict.fail(fmt::format("{}: every gradient is zero in every sample", op.name));
+  if (!somewhere) verdict.fail(fmt::format("{}: every gradient is zero in every sample", op.name));
   return verdict;
 }
 

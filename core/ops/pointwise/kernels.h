@@ -1,7 +1,7 @@
 #pragma once
-// The vector kernels of the pointwise ops, for rows and for kernels that fuse one of them in.
+// The kernels of the pointwise ops, for rows and for kernels that fuse one of them in.
 
-#include "core/ops/pointwise/table.h"
+#include "core/ops/pointwise/tables.h"
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@ namespace eg::pointwise {
 
 #define EG_NAME(NAME, ...) NAME,
 /// The pointwise ops of one input.
-enum class Unary : std::uint8_t { EG_UNARY_OPS(EG_NAME) EG_PARAMETRIC_OPS(EG_NAME) count };
+enum class Unary : std::uint8_t { EG_ALL_UNARY_OPS(EG_NAME) count };
 /// The pointwise ops of two inputs.
-enum class Binary : std::uint8_t { EG_BINARY_OPS(EG_NAME) count };
+enum class Binary : std::uint8_t { EG_ALL_BINARY_OPS(EG_NAME) count };
 #undef EG_NAME
 
 /// y[i] = f(x[i]) for i < n on the calling thread; p: the op's attributes (null where it has none). y may be x.
@@ -25,6 +25,16 @@ template <class T> using BinaryKernel = void (*)(const T* a, const T* b, T* y, s
 /// The kernel for this processor. T is float or double.
 template <class T> UnaryKernel<T> kernel(Unary op);
 template <class T> BinaryKernel<T> kernel(Binary op);
+
+/// The kernels of one file, in the order of the enumerations.
+template <class T> struct Kernels {
+  const UnaryKernel<T>* unary;
+  const BinaryKernel<T>* binary;
+};
+template <class T> Kernels<T> arithmetic_kernels();
+template <class T> Kernels<T> math_kernels();
+template <class T> Kernels<T> activation_kernels();
+template <class T> Kernels<T> scalar_kernels();
 
 /// Pointwise loops run on all threads in chunks of this many elements.
 inline constexpr std::int64_t chunk = 16384;

@@ -2,12 +2,12 @@
 // Pointwise ops of two inputs as functions, for rules: the arithmetic of core/ops.h and the fused backward rows.
 
 #include "core/ops.h"
-#include "core/ops/pointwise/table.h"
+#include "core/ops/pointwise/tables.h"
 
 namespace eg {
 
 #define EG_DECLARE(NAME, ...) Tensor NAME(const Tensor& a, const Tensor& b);
-EG_BINARY_OPS(EG_DECLARE)
+EG_ALL_BINARY_OPS(EG_DECLARE)
 #undef EG_DECLARE
 
 /// Second derivatives of the activations at x, made of ops: x phi' + 2 phi and its kin.

@@ -1,0 +1,48 @@
+// The kernels of the ops in table_activations.h.
+
+#include "core/ops/pointwise/kernels.h"
+
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/pointwise/activations_simd.cpp"
+#include "core/simd-inl.h"
+
+#include "core/ops/pointwise/kernels-inl.h"
+#include "core/ops/pointwise/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+namespace {
+
+EG_ACTIVATION_OPS(EG_UNARY_FUNCTOR)
+EG_PARAMETRIC_ACTIVATION_OPS(EG_UNARY_FUNCTOR)
+
+/// Kernels in the order of the enumerations.
+template <class T> pointwise::Kernels<T> Kernels() {
+  static constexpr UnaryKernel<T> unary[] = {EG_ACTIVATION_OPS(EG_UNARY_ENTRY)
+                                                 EG_PARAMETRIC_ACTIVATION_OPS(EG_UNARY_ENTRY)};
+  return {unary, nullptr};
+}
+
+pointwise::Kernels<float> KernelsF32() { return Kernels<float>(); }
+pointwise::Kernels<double> KernelsF64() { return Kernels<double>(); }
+
+} // namespace
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+
+HWY_EXPORT(KernelsF32);
+HWY_EXPORT(KernelsF64);
+
+namespace pointwise {
+
+template <> Kernels<float> activation_kernels() { return HWY_DYNAMIC_DISPATCH(KernelsF32)(); }
+template <> Kernels<double> activation_kernels() { return HWY_DYNAMIC_DISPATCH(KernelsF64)(); }
+
+} // namespace pointwise
+} // namespace eg
+#endif

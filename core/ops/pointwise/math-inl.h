@@ -1,0 +1,193 @@
+// Vector forms of elementary functions and of activations built on them. Included by kernel files after
+// core/simd-inl.h, once per target. The functors work on double vectors to about 2 ULP; InDouble runs them for float
+// vectors too, whose results are then the nearest floats in all but the closest of cases.
+
+#if defined(EQUIGRAD_POINTWISE_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef EQUIGRAD_POINTWISE_MATH_INL_H
+#undef EQUIGRAD_POINTWISE_MATH_INL_H
+#else
+#define EQUIGRAD_POINTWISE_MATH_INL_H
+#endif
+
+#include "core/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+
+/// F::value(d, x, p) on doubles: as it is for doubles, through them for floats. p: the op's attributes or nothing.
+template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDouble(D d, V x, P p) {
+  if constexpr (sizeof(LaneOf<D>) == 8) {
+    return F::value(d, x, p);
+  } else {
+#if HWY_TARGET == HWY_SCALAR
+    const hn::Rebind<double, D> dd;
+    return hn::DemoteTo(d, F::value(dd, hn::PromoteTo(dd, x), p.in(dd)));
+#else
+    const hn::Half<D> half;
+    const hn::Rebind<double, decltype(half)> dd;
+    const auto low = F::value(dd, hn::PromoteTo(dd, hn::LowerHalf(half, x)), p.in(dd));
+    const auto high = F::value(dd, hn::PromoteTo(dd, hn::UpperHalf(half, x)), p.in(dd));
+    return hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+#endif
+  }
+}
+
+/// -1, 0 or 1; a NaN stays.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Sign(D d, V x) {
+  const V one = detail::Constant(d, 1.0);
+  const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, x);
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(one), positive);
+}
+
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Reciprocal(D d, V x) {
+  return hn::Div(detail::Constant(d, 1.0), x);
+}
+
+/// e^x - 1. With x = n ln 2 + r it is 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2): halved, so that n = 1024 does not overflow
+/// early.
+struct Expm1 {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
+    using Format = detail::FloatFormat<LaneOf<D>>;
+    const V half = detail::Constant(d, 0.5);
+    const V a = detail::AtMost(detail::AtLeast(x, detail::Constant(d, -40.0)), hn::Set(d, Format::exp_most));
+    const detail::ReducedExp<V> e = detail::ReduceExp(d, a);
+    const V power = detail::PowerOfTwo(d, hn::Add(e.n, hn::Set(d, Format::rounder + Format::bias - 1)));
+    const V y = hn::MulAdd(power, e.expm1, hn::Sub(power, half));
+    return hn::CopySign(hn::IfThenElse(hn::Eq(e.n, hn::Zero(d)), e.expm1, hn::Add(y, y)), x);
+  }
+};
+
+/// ln(1 + x) = ln u + c / u, u = 1 + x as rounded and c what the rounding lost.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V LogOnePlus(D d, V x) {
+  const V one = detail::Constant(d, 1.0);
+  const V u = hn::Add(x, one);
+  const V lost = hn::Sub(x, hn::Sub(u, one));
+  const auto usual = hn::And(hn::Gt(u, hn::Zero(d)), hn::Lt(u, hn::Set(d, std::numeric_limits<LaneOf<D>>::infinity())));
+  return hn::CopySign(hn::Add(Log(d, u), hn::IfThenElseZero(usual, hn::Div(lost, u))), x);
+}
+struct Log1p {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) { return LogOnePlus(d, x); }
+};
+
+namespace detail {
+
+/// a b - product, for product = a b rounded.
+template <class D, class V> HWY_INLINE V ProductError([[maybe_unused]] D d, V a, V b, V product) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_SSE2
+  // No fused product here. Dekker: the halves of a and b have 26 bits, so their products are exact.
+  const V splitter = Constant(d, 134217729.0); // 2^27 + 1
+  const V wide_a = hn::Mul(a, splitter);
+  const V high_a = hn::Sub(wide_a, hn::Sub(wide_a, a));
+  const V low_a = hn::Sub(a, high_a);
+  const V wide_b = hn::Mul(b, splitter);
+  const V high_b = hn::Sub(wide_b, hn::Sub(wide_b, b));
+  const V low_b = hn::Sub(b, high_b);
+  const V rest =
+      hn::Sub(hn::Sub(hn::Sub(product, hn::Mul(high_a, high_b)), hn::Mul(low_a, high_b)), hn::Mul(high_a, low_b));
+  return hn::Sub(hn::Mul(low_a, low_b), rest);
+#else
+  return hn::MulSub(a, b, product);
+#endif
+}
+
+/// e^z = m 2^n with m near 1: kept apart, so that a product with it is rounded once where e^z is subnormal.
+template <class V> struct ExpParts {
+  V m;
+  V n;
+};
+/// For z in [-1000, 700] or NaN, and a small correction: e^(z + low).
+template <class D, class V> HWY_INLINE ExpParts<V> SplitExp(D d, V z, V low) {
+  const ReducedExp<V> e = ReduceExp(d, z);
+  const V m = hn::Add(e.expm1, Constant(d, 1.0));
+  return {hn::MulAdd(m, low, m), e.n};
+}
+
+/// x / (1 + e^-z) for z = slope x, x and slope doubles.
+template <class D, class V> HWY_INLINE V Swish(D d, V x, V slope) {
+  const V one = Constant(d, 1.0);
+  const V z = hn::Mul(slope, x);
+  const V size = hn::Abs(z);
+  const auto usual = hn::Lt(size, Constant(d, 800.0));
+  const V lost = hn::IfThenElseZero(usual, ProductError(d, slope, x, z));
+  const auto negative = hn::Lt(z, hn::Zero(d));
+  const ExpParts<V> e =
+      SplitExp(d, hn::Neg(AtMost(size, Constant(d, 800.0))), hn::IfThenElse(negative, lost, hn::Neg(lost)));
+  const V denominator = hn::Add(one, ScaleByPowerOfTwo(d, e.m, e.n));
+  const V left = ScaleByPowerOfTwo(d, hn::Div(hn::Mul(x, e.m), denominator), e.n);
+  return hn::IfThenElse(negative, left, hn::Div(x, denominator));
+}
+
+} // namespace detail
+
+/// x sigmoid(1.702 x)
+struct QuickGelu {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
+    return detail::Swish(d, x, detail::Constant(d, 1.702));
+  }
+};
+
+/// ln sigmoid(x) = min(x, 0) - ln(1 + e^-|x|)
+struct LogSigmoid {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
+    return hn::Sub(detail::AtMost(x, hn::Zero(d)), LogOnePlus(d, Exp(d, hn::Neg(hn::Abs(x)))));
+  }
+};
+
+/// x tanh(ln(1 + e^x)) = x e (e + 2) / (e (e + 2) + 2), e = e^x.
+struct Mish {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
+    const V two = detail::Constant(d, 2.0);
+    const V most = detail::Constant(d, 40.0); // the quotient is 1 from there on
+    const V z = detail::AtMost(detail::AtLeast(x, detail::Constant(d, -800.0)), most);
+    const detail::ExpParts<V> parts = detail::SplitExp(d, z, hn::Zero(d));
+    const V e = detail::ScaleByPowerOfTwo(d, parts.m, parts.n);
+    const V sum = hn::Add(e, two);
+    const V quotient = hn::Div(sum, hn::MulAdd(e, sum, two));
+    const V y = detail::ScaleByPowerOfTwo(d, hn::Mul(hn::Mul(x, parts.m), quotient), parts.n);
+    return hn::IfThenElse(hn::Gt(x, most), x, y);
+  }
+};
+
+/// clamp(x + 3, 0, 6) / 6; a NaN stays.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V HardSigmoid(D d, V x) {
+  const V six = detail::Constant(d, 6.0);
+  const V shifted = hn::Add(x, detail::Constant(d, 3.0));
+  return hn::Div(detail::AtMost(detail::AtLeast(shifted, hn::Zero(d)), six), six);
+}
+
+/// x for x > 0, else p[0] (e^x - 1)
+struct Elu {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P p) {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(p[0], Expm1::value(d, x, p)));
+  }
+};
+
+/// (max(z, 0) + ln(1 + e^-|z|)) / beta for z = beta x, x where z > threshold; beta = p[0], threshold = p[1].
+struct Softplus {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P p) {
+    const V z = hn::Mul(p[0], x);
+    const V size = hn::Abs(z);
+    const auto negative = hn::Lt(z, hn::Zero(d));
+    // What z lost in rounding would be a large relative error of a small e^z.
+    const auto usual = hn::Lt(size, detail::Constant(d, 800.0));
+    const V lost = hn::IfThenElseZero(usual, detail::ProductError(d, p[0], x, z));
+    const detail::ExpParts<V> parts = detail::SplitExp(d, hn::Neg(detail::AtMost(size, detail::Constant(d, 800.0))),
+                                                       hn::IfThenElse(negative, lost, hn::Neg(lost)));
+    const V e = detail::ScaleByPowerOfTwo(d, parts.m, parts.n);
+    const V y = hn::Add(detail::AtLeast(z, hn::Zero(d)), LogOnePlus(d, e));
+    return hn::IfThenElse(hn::Gt(z, p[1]), x, hn::Div(y, p[0]));
+  }
+};
+
+/// The smaller, the larger of two; NaN beside a NaN.
+template <class V> HWY_INLINE HWY_MAYBE_UNUSED V Smaller(V a, V b) {
+  return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+}
+template <class V> HWY_INLINE HWY_MAYBE_UNUSED V Larger(V a, V b) {
+  return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+}
+
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

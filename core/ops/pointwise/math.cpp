@@ -1,0 +1,68 @@
+// The op rows and functions of table_math.h.
+
+#include "core/ops/pointwise/row_macros.h"
+#include "core/ops/pointwise/scalar.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace eg {
+
+using namespace pointwise;
+using namespace pointwise::columns;
+
+namespace {
+
+/// In [-1, 1), away from the poles of tan.
+Tensor within_one(const Shape& shape, DType dtype, std::uint64_t tag) {
+  return sample_uniform(shape, dtype, tag, -1.0, 1.0);
+}
+
+/// Pairs of these have quotients between 1.2 and 1.9 in size, away from the jumps at whole numbers.
+Tensor dividend(const Shape& shape, DType dtype, std::uint64_t tag) {
+  return mul(sign(sample_normal(shape, dtype, tag)), sample_uniform(shape, dtype, tag, 2.1, 2.4));
+}
+Tensor divisor(const Shape& shape, DType dtype, std::uint64_t tag) {
+  return sample_uniform(shape, dtype, tag, 1.3, 1.7);
+}
+
+/// erf'(x) = 2 / sqrt(pi) e^(-x^2)
+Tensor bell(const Tensor& x) { return affine(exp(neg(square(x))), 2.0 * std::numbers::inv_sqrtpi, 0.0); }
+
+/// Where two values are compared: g to the one that wins, half each where they are equal.
+Tensor share(const Tensor& wins, const Tensor& equal, const Tensor& g) {
+  return where(wins, g, where(equal, affine(g, 0.5, 0.0), Tensor::zeros({}, g.dtype())));
+}
+
+/// g exponent x^(exponent - 1), without 0 times infinity at x = 0 for exponent 0.
+Tensor pow_gradient(const Tensor& x, const Tensor& g, double exponent) {
+  if (exponent == 0.0) return Tensor();
+  return exponent == 1.0 ? g : mul(affine(g, exponent, 0.0), pow(x, exponent - 1.0));
+}
+
+/// g b a^(b-1); 0 at a = b = 0.
+Tensor pow_base_gradient(const Tensor& a, const Tensor& b, const Tensor& g) {
+  const Tensor both_zero = logical_and(eq(a, 0.0), eq(b, 0.0));
+  return mul(g, mul(b, pow(a, where(both_zero, Tensor::ones({}, b.dtype()), affine(b, 1.0, -1.0)))));
+}
+
+/// g a^b ln a; 0 at a = 0 for b >= 0, where a^b is 0 or the step from 1 to 0.
+Tensor pow_exponent_gradient(const Tensor& a, const Tensor& b, const Tensor& y, const Tensor& g) {
+  const Tensor at_zero = logical_and(eq(a, 0.0), ge(b, 0.0));
+  return mul(mul(g, y), log(where(at_zero, Tensor::ones({}, a.dtype()), a)));
+}
+
+constexpr Parametric pow_attributes = {{required_attr("exponent", AttrKind::real, "any real number")}, {1.7}};
+
+} // namespace
+
+EG_MATH_OPS(EG_UNARY_ROW)
+EG_STEP_OPS(EG_STEP_ROW)
+EG_SCALAR_OPS(EG_UNARY_ROW)
+EG_SCALAR_PARAMETRIC_OPS(EG_PARAMETRIC_ROW)
+EG_MATH_BINARY_OPS(EG_BINARY_ROW)
+EG_SCALAR_BINARY_OPS(EG_BINARY_ROW)
+
+Tensor pow_scalar(const Tensor& x, double exponent) { return call1(pow_scalar_op, {x}, {{"exponent", exponent}}); }
+
+} // namespace eg

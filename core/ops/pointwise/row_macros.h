@@ -1,0 +1,78 @@
+#pragma once
+// Turns the tables of pointwise ops into op rows and functions: EG_UNARY_OPS(EG_UNARY_ROW) in namespace eg.
+
+#include "core/ops/list.h"
+#include "core/ops/pointwise/pointwise.h"
+#include "core/ops/pointwise/samples.h"
+
+namespace eg::pointwise::columns {
+
+// What the column `saves` may say.
+constexpr std::uint32_t nothing() { return saves::nothing; }
+constexpr std::uint32_t x() { return saves::in(0); }
+constexpr std::uint32_t y() { return saves::out(0); }
+constexpr std::uint32_t a() { return saves::in(0); }
+constexpr std::uint32_t b() { return saves::in(1); }
+
+inline constexpr Parametric no_attributes = {};
+
+} // namespace eg::pointwise::columns
+
+#define EG_UNARY_ROW_WITH(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS, ATTRIBUTES, ZERO)                 \
+  constinit const OpDef NAME##_op = row({                                                                              \
+      .name = #NAME,                                                                                                   \
+      .math = MATH,                                                                                                    \
+      .inputs = {{"x"}},                                                                                               \
+      .attributes = ATTRIBUTES.specs,                                                                                  \
+      .infer = same_shape_as_first,                                                                                    \
+      .cpu = [](const OpArgs& args, std::span<Tensor> out) { pointwise::run(pointwise::Unary::NAME, args, out[0]); },  \
+      .saves = SAVES,                                                                                                  \
+      .vjp = [](const VjpArgs& args) -> Gradients {                                                                    \
+        if (!args.wants(0) || !args.grad[0].defined()) return {Tensor()};                                              \
+        [[maybe_unused]] const std::vector<double> p = pointwise::parameters(args);                                    \
+        [[maybe_unused]] const Tensor &x = args.in[0], &y = args.out[0], &g = args.grad[0];                            \
+        return {RULE};                                                                                                 \
+      },                                                                                                               \
+      .zero_gradient = ZERO,                                                                                           \
+      .reference = [](const OpArgs& args) -> std::vector<Tensor> {                                                     \
+        return unary_reference(args, [](double x, [[maybe_unused]] const double* p) -> double { return REFERENCE; });  \
+      },                                                                                                               \
+      .samples = [](DType dtype) { return unary_samples(dtype, DOMAIN, sample_attributes(ATTRIBUTES)); },              \
+      .refuses = [] { return unary_refusals(sample_attributes(ATTRIBUTES)); },                                         \
+      .symmetries = pointwise_symmetries,                                                                              \
+      .work = elementwise_work<FLOPS>,                                                                                 \
+  });
+
+#define EG_UNARY_ROW(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS)                                        \
+  EG_UNARY_ROW_WITH(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS, no_attributes, {})                      \
+  Tensor NAME(const Tensor& x) { return call1(NAME##_op, {x}); }
+
+#define EG_STEP_ROW(NAME, MATH, VECTOR, REFERENCE, DOMAIN, REASON)                                                     \
+  EG_UNARY_ROW_WITH(NAME, MATH, VECTOR, REFERENCE, DOMAIN, nothing(), Tensor(), 1, no_attributes, REASON)              \
+  Tensor NAME(const Tensor& x) { return call1(NAME##_op, {x}); }
+
+#define EG_PARAMETRIC_ROW(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS, ATTRIBUTES)                       \
+  EG_UNARY_ROW_WITH(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS, ATTRIBUTES, {})
+
+#define EG_BINARY_ROW(NAME, MATH, A, B, SHAPES, VECTOR, REFERENCE, DOMAIN_A, DOMAIN_B, SAVES, RULE_A, RULE_B, FLOPS)   \
+  constinit const OpDef NAME##_op = row({                                                                              \
+      .name = #NAME,                                                                                                   \
+      .math = MATH,                                                                                                    \
+      .inputs = {{A}, {B}},                                                                                            \
+      .infer = SHAPES,                                                                                                 \
+      .cpu = [](const OpArgs& args, std::span<Tensor> out) { pointwise::run(pointwise::Binary::NAME, args, out[0]); }, \
+      .saves = SAVES,                                                                                                  \
+      .vjp = [](const VjpArgs& args) -> Gradients {                                                                    \
+        if (!args.grad[0].defined()) return {Tensor(), Tensor()};                                                      \
+        [[maybe_unused]] const Tensor &a = args.in[0], &b = args.in[1], &y = args.out[0], &g = args.grad[0];           \
+        return {args.wants(0) ? RULE_A : Tensor(), args.wants(1) ? RULE_B : Tensor()};                                 \
+      },                                                                                                               \
+      .reference = [](const OpArgs& args) -> std::vector<Tensor> {                                                     \
+        return binary_reference(args, [](double a, double b) -> double { return REFERENCE; });                         \
+      },                                                                                                               \
+      .samples = [](DType dtype) { return binary_samples(SHAPES, dtype, DOMAIN_A, DOMAIN_B); },                        \
+      .refuses = [] { return binary_refusals(SHAPES); },                                                               \
+      .symmetries = pointwise_symmetries,                                                                              \
+      .work = elementwise_work<FLOPS>,                                                                                 \
+  });                                                                                                                  \
+  Tensor NAME(const Tensor& a, const Tensor& b) { return call1(NAME##_op, {a, b}); }

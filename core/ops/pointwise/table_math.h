@@ -1,0 +1,66 @@
+#pragma once
+// Elementary functions and the steps between integers. Columns as in table.h; a step's last column says why its
+// gradient is zero. The ops of the scalar tables run the C library's double function element by element, in place of
+// `vector` they have the value in double: rare functions, whose last digits matter more than their speed.
+
+// clang-format off
+#define EG_MATH_OPS(X)                                                                                                 \
+  X(abs,        "y = |x|",                        hn::Abs(x),             std::abs(x),        off_zero, x(),           \
+    mul(g, sign(x)), 1)                                                                                                \
+  X(square,     "y = x^2",                        hn::Mul(x, x),          x * x,              anywhere, x(),           \
+    mul(affine(g, 2.0, 0.0), x), 1)                                                                                    \
+  X(reciprocal, "y = 1 / x",                      Reciprocal(d, x),       1.0 / x,            off_zero, y(),           \
+    neg(mul(g, mul(y, y))), 1)                                                                                         \
+  X(expm1,      "y = e^x - 1",                    InDouble<Expm1>(d, x, p),  std::expm1(x),      anywhere, x(),           \
+    mul(g, exp(x)), 25)                                                                                                \
+  X(log1p,      "y = ln(1 + x)",                  InDouble<Log1p>(d, x, p),  std::log1p(x),      positive, x(),           \
+    div(g, affine(x, 1.0, 1.0)), 30)
+
+#define EG_STEP_OPS(X)                                                                                                 \
+  X(sign,  "y = -1, 0 or 1, the sign of x",       Sign(d, x), static_cast<double>((x > 0.0) - (x < 0.0)), off_zero,    \
+    "constant but for a step at 0")                                                                                    \
+  X(floor, "y = largest integer <= x",            hn::Floor(x),           std::floor(x),      anywhere,                \
+    "constant but for steps at the integers")                                                                          \
+  X(ceil,  "y = smallest integer >= x",           hn::Ceil(x),            std::ceil(x),       anywhere,                \
+    "constant but for steps at the integers")                                                                          \
+  X(trunc, "y = x without its fraction",          hn::Trunc(x),           std::trunc(x),      anywhere,                \
+    "constant but for steps at the integers")                                                                          \
+  X(round, "y = nearest integer to x, the even one of two", hn::Round(x), std::nearbyint(x),  anywhere,                \
+    "constant but for steps halfway between integers")
+
+#define EG_SCALAR_OPS(X)                                                                                               \
+  X(exp2, "y = 2^x",                              std::exp2(x),  std::exp2(x),                anywhere, y(),           \
+    mul(affine(g, std::numbers::ln2, 0.0), y), 20)                                                                     \
+  X(log2, "y = log x / log 2",                    std::log2(x),  std::log2(x),                positive, x(),           \
+    div(affine(g, std::numbers::log2e, 0.0), x), 25)                                                                   \
+  X(sin,  "y = sin x, x in radians",              std::sin(x),   std::sin(x),                 anywhere, x(),           \
+    mul(g, cos(x)), 25)                                                                                                \
+  X(cos,  "y = cos x, x in radians",              std::cos(x),   std::cos(x),                 anywhere, x(),           \
+    neg(mul(g, sin(x))), 25)                                                                                           \
+  X(tan,  "y = tan x, x in radians",              std::tan(x),   std::tan(x),                 within_one, y(),         \
+    mul(g, affine(square(y), 1.0, 1.0)), 35)                                                                           \
+  X(atan, "y = arctan x in radians",              std::atan(x),  std::atan(x),                anywhere, x(),           \
+    div(g, affine(square(x), 1.0, 1.0)), 30)                                                                           \
+  X(erf,  "y = 2 / sqrt(pi) int_0^x e^(-t^2) dt", std::erf(x),   std::erf(x),                 anywhere, x(),           \
+    mul(g, bell(x)), 40)                                                                                               \
+  X(erfc, "y = 1 - erf x, exact for large x",     std::erfc(x),  std::erfc(x),                anywhere, x(),           \
+    neg(mul(g, bell(x))), 40)
+
+#define EG_SCALAR_PARAMETRIC_OPS(X)                                                                                    \
+  X(pow_scalar, "y = x^exponent", p[0] == 2.0 ? x * x : std::pow(x, p[0]), std::pow(x, p[0]), positive, x(),           \
+    pow_gradient(x, g, p[0]), 40, pow_attributes)
+
+#define EG_MATH_BINARY_OPS(X)                                                                                          \
+  X(minimum, "y = min(a, b)", "a", "b", broadcast_of_both, Smaller(a, b), a < b ? a : b, anywhere, anywhere,           \
+    a() | b(), share(lt(a, b), eq(a, b), g), share(lt(b, a), eq(a, b), g), 1)                                          \
+  X(maximum, "y = max(a, b)", "a", "b", broadcast_of_both, Larger(a, b), a > b ? a : b, anywhere, anywhere,            \
+    a() | b(), share(gt(a, b), eq(a, b), g), share(gt(b, a), eq(a, b), g), 1)
+
+#define EG_SCALAR_BINARY_OPS(X)                                                                                        \
+  X(fmod,      "y = a - trunc(a / b) b, the sign of a", "a", "b", broadcast_of_both, std::fmod(a, b), std::fmod(a, b), \
+    dividend, divisor, a() | b(), g, neg(mul(g, trunc(div(a, b)))), 20)                                               \
+  X(remainder, "y = a - floor(a / b) b, the sign of b", "a", "b", broadcast_of_both, scalar::remainder(a, b),          \
+    a - std::floor(a / b) * b, dividend, divisor, a() | b(), g, neg(mul(g, floor(div(a, b)))), 20)                                               \
+  X(pow,       "y = a^b", "a", "b", broadcast_of_both, std::pow(a, b), std::pow(a, b), positive, anywhere,             \
+    a() | b() | y(), pow_base_gradient(a, b, g), pow_exponent_gradient(a, b, y, g), 40)
+// clang-format on
