@@ -1,6 +1,8 @@
 #pragma once
 // Element types and the run-time tag that names them.
 
+#include "core/bf16.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -8,24 +10,25 @@
 namespace eg {
 
 /// Element type of a tensor.
-enum class DType : std::uint8_t { f32, f64, i64, u8, boolean };
+enum class DType : std::uint8_t { f32, f64, i64, u8, boolean, bf16 };
 
 /// Bytes of one element.
 std::size_t size_of(DType dtype);
 
-/// "f32", "f64", "i64", "u8" or "bool".
+/// "f32", "f64", "i64", "u8", "bool" or "bf16".
 std::string_view name_of(DType dtype);
 
 /// Inverse of name_of. Throws ValueError for any other word.
 DType dtype_named(std::string_view name);
 
-/// True for f32 and f64: the types that have gradients.
+/// True for f32 and f64: the types that have gradients and that operations compute in. bf16 is for storage: it is
+/// moved, compared, printed and converted; matmul and linear() convert it to f32.
 constexpr bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
-/// The tag of a C++ element type: float, double, std::int64_t, std::uint8_t or bool.
+/// The tag of a C++ element type: float, double, std::int64_t, std::uint8_t, bool or BFloat16.
 template <class T>
 inline constexpr DType dtype_of = [] {
-  static_assert(sizeof(T) == 0, "not an element type: float, double, std::int64_t, std::uint8_t or bool");
+  static_assert(sizeof(T) == 0, "not an element type: float, double, std::int64_t, std::uint8_t, bool or BFloat16");
   return DType{};
 }();
 template <> inline constexpr DType dtype_of<float> = DType::f32;
@@ -33,5 +36,6 @@ template <> inline constexpr DType dtype_of<double> = DType::f64;
 template <> inline constexpr DType dtype_of<std::int64_t> = DType::i64;
 template <> inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
 template <> inline constexpr DType dtype_of<bool> = DType::boolean;
+template <> inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 
 } // namespace eg

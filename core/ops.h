@@ -145,7 +145,7 @@ Tensor argmax(const Tensor& x, int axis, bool keepdim = false);
 /// Sums broadcast axes away so that the result has `shape`.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-// --- products ---
+// --- products; bf16 operands are converted to f32, in which the sums are made and the result is ---
 /// op(A) op(B) over the last two axes, leading axes broadcast; 2-D or batched.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 /// Products of any number of tensors in index notation: "bhqd,bhkd->bhqk". A repeated letter within an operand is its

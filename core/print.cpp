@@ -61,7 +61,7 @@ std::string number(double value, Notation notation, int precision) {
 template <class T> std::vector<std::string> words_of(const Tensor& x, int precision) {
   const T* data = x.data<T>();
   std::vector<std::string> words;
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>) {
     std::vector<double> shown;
     const auto collect = [&](std::int64_t offset) { shown.push_back(static_cast<double>(data[offset])); };
     for_each_shown(x, 0, 0, collect);

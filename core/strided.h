@@ -23,6 +23,8 @@ template <class F> void visit_dtype(DType dtype, F&& f) {
     return f.template operator()<std::uint8_t>();
   case DType::boolean:
     return f.template operator()<bool>();
+  case DType::bf16:
+    return f.template operator()<BFloat16>();
   }
 }
 

@@ -99,6 +99,7 @@ template Tensor Tensor::from<double>(std::span<const double>, const Shape&);
 template Tensor Tensor::from<std::int64_t>(std::span<const std::int64_t>, const Shape&);
 template Tensor Tensor::from<std::uint8_t>(std::span<const std::uint8_t>, const Shape&);
 template Tensor Tensor::from<bool>(std::span<const bool>, const Shape&);
+template Tensor Tensor::from<BFloat16>(std::span<const BFloat16>, const Shape&);
 
 Tensor Tensor::arange(std::int64_t count, DType dtype) {
   Tensor result = empty({count}, dtype);
@@ -188,6 +189,7 @@ template std::vector<double> Tensor::to_vector<double>() const;
 template std::vector<std::int64_t> Tensor::to_vector<std::int64_t>() const;
 template std::vector<std::uint8_t> Tensor::to_vector<std::uint8_t>() const;
 template std::vector<bool> Tensor::to_vector<bool>() const;
+template std::vector<BFloat16> Tensor::to_vector<BFloat16>() const;
 
 void Tensor::copy_from(const Tensor& source) {
   if (!defined()) throw Error("copy_from: the tensor to write to is undefined");

@@ -36,8 +36,9 @@ struct Supported {
   std::string_view name;
   DType dtype;
 };
-constexpr std::array supported{Supported{"F32", DType::f32}, Supported{"F64", DType::f64}, Supported{"I64", DType::i64},
-                               Supported{"U8", DType::u8}, Supported{"BOOL", DType::boolean}};
+constexpr std::array supported{Supported{"F32", DType::f32},      Supported{"F64", DType::f64},
+                               Supported{"I64", DType::i64},      Supported{"U8", DType::u8},
+                               Supported{"BOOL", DType::boolean}, Supported{"BF16", DType::bf16}};
 
 /// Says where in which file something is wrong.
 struct Place {
@@ -164,7 +165,8 @@ TensorFileHeader parse_header(std::string_view text, std::uint64_t file_bytes, c
 DType dtype_of_entry(const TensorEntry& entry, const std::string& source) {
   for (const Supported& known : supported)
     if (known.name == entry.dtype) return known.dtype;
-  Place{source, entry.name}.fail(fmt::format("dtype {} is not read; F32, F64, I64, U8 and BOOL are", entry.dtype));
+  Place{source, entry.name}.fail(
+      fmt::format("dtype {} is not read; F32, F64, BF16, I64, U8 and BOOL are", entry.dtype));
 }
 
 /// Tensors without values yet, after everything about all of them has been checked.

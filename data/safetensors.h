@@ -50,7 +50,7 @@ TensorFileHeader read_safetensors_header(const std::string& path);
 
 /// Reads every tensor. Nothing is allocated before the whole header has been checked against the file's size. Beyond
 /// what read_safetensors_header refuses, throws FileError that names the tensor for an element type other than F32,
-/// F64, I64, U8 and BOOL, for more than eight axes, and for a BOOL byte other than 0 and 1.
+/// F64, BF16, I64, U8 and BOOL, for more than eight axes, and for a BOOL byte other than 0 and 1.
 TensorFile load_safetensors(const std::string& path);
 /// The same from memory; `source` is what errors call it.
 TensorFile parse_safetensors(ByteView bytes, const std::string& source);

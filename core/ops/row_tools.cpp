@@ -68,6 +68,8 @@ void assign(Tensor& out, const Tensor& value) {
   out = value.is_contiguous() && value.exclusive() ? value : value.clone();
 }
 
+Tensor widened(const Tensor& x) { return x.defined() && x.dtype() == DType::bf16 ? x.to(DType::f32) : x; }
+
 AxisSplit split_at(const Shape& shape, int axis) {
   AxisSplit split;
   for (int i = 0; i < axis; ++i) split.outer *= shape[i];

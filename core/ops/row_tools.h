@@ -38,6 +38,8 @@ std::vector<TensorSpec> broadcast_of_both(const OpArgs& args);
 Tensor packed(const Tensor& x);
 /// Makes `value`, the result of other operations, an output of a kernel: packed, sharing its elements with nothing.
 void assign(Tensor& out, const Tensor& value);
+/// x, a bf16 tensor as f32 (recorded): what products compute with.
+Tensor widened(const Tensor& x);
 /// Product of the extents before `axis`, the extent itself, and the product of those after it.
 struct AxisSplit {
   std::int64_t outer = 1;

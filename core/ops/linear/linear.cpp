@@ -292,11 +292,11 @@ constinit const OpDef linear_gelu_op = row({
 });
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& addend) {
-  return call1(linear_op, {x, weight, bias, addend});
+  return call1(linear_op, {widened(x), widened(weight), widened(bias), widened(addend)});
 }
 
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, bool approximate) {
-  return call1(linear_gelu_op, {x, weight, bias}, {{"approximate", approximate}});
+  return call1(linear_gelu_op, {widened(x), widened(weight), widened(bias)}, {{"approximate", approximate}});
 }
 
 } // namespace eg

@@ -26,7 +26,8 @@ Extents extents(const OpArgs& args) {
   const Tensor& b = args.in[1];
   for (const Tensor& x : args.in) {
     if (!is_floating(x.dtype()))
-      throw DTypeError(fmt::format("matmul: inputs must be f32 or f64, one is {}", name_of(x.dtype())));
+      throw DTypeError(
+          fmt::format("matmul: inputs must be f32 or f64, one is {}; convert it with to()", name_of(x.dtype())));
     if (x.rank() < 2) throw ShapeError(fmt::format("matmul: inputs need two axes or more, one is {}", x.shape().str()));
   }
   const bool ta = args.attrs.flag("transpose_a");
@@ -230,7 +231,7 @@ constinit const OpDef matmul_op = row({
 });
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
-  return call1(matmul_op, {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  return call1(matmul_op, {widened(a), widened(b)}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
 } // namespace eg

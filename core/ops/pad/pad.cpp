@@ -32,7 +32,7 @@ Padding padding_of(const OpArgs& a) {
 std::array<std::byte, 8> element(DType dtype, double value) {
   std::array<std::byte, 8> bytes{};
   visit_dtype(dtype, [&]<class T>() {
-    if constexpr (!std::is_floating_point_v<T>) {
+    if constexpr (std::is_integral_v<T>) {
       const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
       if (!(value >= static_cast<double>(std::numeric_limits<T>::min()) && value < beyond) ||
           value != std::floor(value))

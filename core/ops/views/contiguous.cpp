@@ -47,6 +47,8 @@ std::vector<Refusal> contiguous_refuses() {
 template <class To, class From> To converted(From value) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != From{};
+  } else if constexpr (std::is_same_v<From, BFloat16>) {
+    return converted<To>(static_cast<float>(value));
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     if (std::isnan(value)) return To{};
     // Both ends are powers of two or small, so exact in From; the upper one is the first value beyond the range.
@@ -122,9 +124,9 @@ constinit const OpDef contiguous_op = row({
 
 constinit const OpDef cast_op = row({
     .name = "cast",
-    .math = "y = x in another element type; integers saturate, NaN becomes 0, bool is x != 0",
+    .math = "y = x in another element type, to nearest even; integers saturate, NaN becomes 0, bool is x != 0",
     .inputs = {{"x"}},
-    .attributes = {required_attr("dtype", AttrKind::text, "f32, f64, i64, u8 or bool")},
+    .attributes = {required_attr("dtype", AttrKind::text, "f32, f64, i64, u8, bool or bf16")},
     .infer = [](const OpArgs& a) -> std::vector<TensorSpec> {
       return {{a.in[0].shape(), target(a)}};
     },

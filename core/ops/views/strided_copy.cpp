@@ -191,6 +191,8 @@ void strided_copy(DType dtype, const Shape& shape, std::byte* dst, const Shape& 
     return copy_typed<double>(shape, dst, dst_strides, src, src_strides);
   case DType::i64:
     return copy_typed<std::int64_t>(shape, dst, dst_strides, src, src_strides);
+  case DType::bf16:
+    return copy_typed<std::uint16_t>(shape, dst, dst_strides, src, src_strides);
   case DType::u8:
   case DType::boolean:
     return copy_typed<unsigned char>(shape, dst, dst_strides, src, src_strides);
