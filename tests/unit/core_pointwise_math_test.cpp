@@ -169,6 +169,7 @@ template <class T> void check_specials() {
   CHECK(at<T>(elu, std::numeric_limits<T>::max()) == std::numeric_limits<T>::max());
   // Halves go to the even neighbour.
   CHECK(at<T>(eg::round, T{0.5}) == T{0});
+  CHECK(at<T>(eg::round, std::nextafter(T{0.5}, T{0})) == T{0});
   CHECK(at<T>(eg::round, T{1.5}) == T{2});
   CHECK(at<T>(eg::round, T{2.5}) == T{2});
   CHECK(at<T>(eg::round, T{-3.5}) == T{-4});

@@ -180,7 +180,10 @@ std::vector<Refusal> question_refusals() {
         KERNEL(args, out[0], [](auto a, auto b) { return VALUE; });                                                    \
       },                                                                                                               \
       .no_gradient = why_no_gradient,                                                                                  \
-      .reference = [](const OpArgs& args) { return reference_of_both(args, [](double a, double b) { return VALUE; }); }, \
+      .reference =                                                                                                     \
+          [](const OpArgs& args) {                                                                                     \
+            return reference_of_both(args, [](double a, double b) { return VALUE; });                                  \
+          },                                                                                                           \
       .samples = SAMPLES,                                                                                              \
       .refuses = REFUSES,                                                                                              \
       .symmetries = pointwise_symmetries,                                                                              \

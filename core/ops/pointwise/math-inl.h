@@ -21,7 +21,8 @@ template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDo
   } else {
 #if HWY_TARGET == HWY_SCALAR
     const hn::Rebind<double, D> dd;
-    return hn::DemoteTo(d, F::value(dd, hn::PromoteTo(dd, x), p.in(dd)));
+    // DemoteTo would make the largest float of infinity here.
+    return hn::Set(d, static_cast<float>(hn::GetLane(F::value(dd, hn::PromoteTo(dd, x), p.in(dd)))));
 #else
     const hn::Half<D> half;
     const hn::Rebind<double, decltype(half)> dd;
@@ -37,6 +38,20 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Sign(D d, V x) {
   const V one = detail::Constant(d, 1.0);
   const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, x);
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(one), positive);
+}
+
+/// The integers below, above, towards zero: with the sign of x also where they are 0, which Highway's scalar target
+/// forgets. (Names other than Highway's: argument-dependent lookup would find those.)
+template <class V> HWY_INLINE HWY_MAYBE_UNUSED V RoundDown(V x) { return hn::CopySign(hn::Floor(x), x); }
+template <class V> HWY_INLINE HWY_MAYBE_UNUSED V RoundUp(V x) { return hn::CopySign(hn::Ceil(x), x); }
+template <class V> HWY_INLINE HWY_MAYBE_UNUSED V RoundToZero(V x) { return hn::CopySign(hn::Trunc(x), x); }
+
+/// The nearest integer, halves to the even one: beyond 2^mantissa_bits floats are integers, so adding that much rounds.
+/// (Highway's scalar Round makes 1 of the float before 1/2.)
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V RoundToEven(D d, V x) {
+  const V whole = hn::Set(d, detail::LogFormat<LaneOf<D>>::two_power_value);
+  const V a = hn::Abs(x);
+  return hn::CopySign(hn::IfThenElse(hn::Lt(a, whole), hn::Sub(hn::Add(a, whole), whole), a), x);
 }
 
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Reciprocal(D d, V x) {

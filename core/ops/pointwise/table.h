@@ -1,7 +1,7 @@
 #pragma once
-// Every pointwise op as one row of data. The kernels (pointwise_simd.cpp), the op rows and the functions
-// (pointwise.cpp) are made from these tables: a new op is a new row here, its name in core/ops/list.h and its
-// declaration in core/ops.h.
+// Arithmetic and the activations that models are made of: every op one row of data. The kernels (pointwise_simd.cpp),
+// the op rows and the functions (pointwise.cpp) are made from these tables: a new op is a new row here or in
+// table_math.h or table_activations.h, its name in core/ops/list.h and its declaration in core/ops.h.
 //
 // Columns of the unary tables
 //   name         also the function's name

@@ -11,21 +11,21 @@
     mul(affine(g, 2.0, 0.0), x), 1)                                                                                    \
   X(reciprocal, "y = 1 / x",                      Reciprocal(d, x),       1.0 / x,            off_zero, y(),           \
     neg(mul(g, mul(y, y))), 1)                                                                                         \
-  X(expm1,      "y = e^x - 1",                    InDouble<Expm1>(d, x, p),  std::expm1(x),      anywhere, x(),           \
+  X(expm1,      "y = e^x - 1",                    InDouble<Expm1>(d, x, p),  std::expm1(x),      anywhere, x(),        \
     mul(g, exp(x)), 25)                                                                                                \
-  X(log1p,      "y = ln(1 + x)",                  InDouble<Log1p>(d, x, p),  std::log1p(x),      positive, x(),           \
+  X(log1p,      "y = ln(1 + x)",                  InDouble<Log1p>(d, x, p),  std::log1p(x),      positive, x(),        \
     div(g, affine(x, 1.0, 1.0)), 30)
 
 #define EG_STEP_OPS(X)                                                                                                 \
   X(sign,  "y = -1, 0 or 1, the sign of x",       Sign(d, x), static_cast<double>((x > 0.0) - (x < 0.0)), off_zero,    \
     "constant but for a step at 0")                                                                                    \
-  X(floor, "y = largest integer <= x",            hn::Floor(x),           std::floor(x),      anywhere,                \
+  X(floor, "y = largest integer <= x",            RoundDown(x),           std::floor(x),      anywhere,                \
     "constant but for steps at the integers")                                                                          \
-  X(ceil,  "y = smallest integer >= x",           hn::Ceil(x),            std::ceil(x),       anywhere,                \
+  X(ceil,  "y = smallest integer >= x",           RoundUp(x),             std::ceil(x),       anywhere,                \
     "constant but for steps at the integers")                                                                          \
-  X(trunc, "y = x without its fraction",          hn::Trunc(x),           std::trunc(x),      anywhere,                \
+  X(trunc, "y = x without its fraction",          RoundToZero(x),         std::trunc(x),      anywhere,                \
     "constant but for steps at the integers")                                                                          \
-  X(round, "y = nearest integer to x, the even one of two", hn::Round(x), std::nearbyint(x),  anywhere,                \
+  X(round, "y = nearest integer to x, the even one of two", RoundToEven(d, x), std::nearbyint(x), anywhere,            \
     "constant but for steps halfway between integers")
 
 #define EG_SCALAR_OPS(X)                                                                                               \
@@ -58,9 +58,9 @@
 
 #define EG_SCALAR_BINARY_OPS(X)                                                                                        \
   X(fmod,      "y = a - trunc(a / b) b, the sign of a", "a", "b", broadcast_of_both, std::fmod(a, b), std::fmod(a, b), \
-    dividend, divisor, a() | b(), g, neg(mul(g, trunc(div(a, b)))), 20)                                               \
+    dividend, divisor, a() | b(), g, neg(mul(g, trunc(div(a, b)))), 20)                                                \
   X(remainder, "y = a - floor(a / b) b, the sign of b", "a", "b", broadcast_of_both, scalar::remainder(a, b),          \
-    a - std::floor(a / b) * b, dividend, divisor, a() | b(), g, neg(mul(g, floor(div(a, b)))), 20)                                               \
+    a - std::floor(a / b) * b, dividend, divisor, a() | b(), g, neg(mul(g, floor(div(a, b)))), 20)                     \
   X(pow,       "y = a^b", "a", "b", broadcast_of_both, std::pow(a, b), std::pow(a, b), positive, anywhere,             \
     a() | b() | y(), pow_base_gradient(a, b, g), pow_exponent_gradient(a, b, y, g), 40)
 // clang-format on
