@@ -29,7 +29,12 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       ->check(number(0.01, 3600.0))
       ->type_name("X")
       ->capture_default_str();
+  app.add_flag("--exact", request->options.exact,
+               "bench step, ops: with exact reductions; ops: the rows that have an exact kernel, and how much slower");
   return [request, &common] {
+    if (request->what == "gemm" && request->options.exact)
+      throw UsageError("--exact has no effect on bench gemm, which compares BLAS with itself; bench ops --case matmul "
+                       "times the exact product");
     if (request->what != "step" && request->options.batch != 0)
       throw UsageError(fmt::format("--batch has no effect on bench {}, whose cases have sizes of their own; only bench "
                                    "step has batches",

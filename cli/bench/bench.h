@@ -18,6 +18,7 @@ struct Options {
   DType dtype = DType::f32;
   double seconds = 5.0; ///< per case, after warm-up
   std::uint64_t seed = 0;
+  bool exact = false; ///< exact reductions; ops: only the rows that have an exact kernel, beside their ordinary one
 
   bool matches(std::string_view candidate) const { return name.empty() || name == candidate; }
 };

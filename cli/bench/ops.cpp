@@ -4,6 +4,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "core/reduction.h"
 #include "core/registry.h"
 #include "core/work_meter.h"
 
@@ -200,6 +201,26 @@ Sample sample_for(const OpDef& op, Draw& draw) {
                            [&](const Sample& a, const Sample& b) { return elements(a) < elements(b); });
 }
 
+/// The exact kernel in turn with the ordinary one.
+void run_exact(const OpDef& op, const Options& options, Output& output) {
+  Draw draw{options.dtype, {options.seed, 5}};
+  const Sample sample = sample_for(op, draw);
+  const auto ordinary = [&] { call(op, sample.in, sample.attrs); };
+  const auto exact = [&] {
+    const ReductionScope scope(Reduction::exact);
+    call(op, sample.in, sample.attrs);
+  };
+  const PairedTiming timing = measure_in_turn(exact, ordinary, options.seconds, 0);
+  output.write(
+      {.bench = "ops",
+       .engine = "equigrad exact",
+       .name = std::string(op.name),
+       .timing = timing.a,
+       .items = 1,
+       .extra = fmt::format(R"(, "dtype": "{}", "ordinary_ms": {:.6g}, "ratio": {:.4g})", name_of(options.dtype),
+                            timing.b.median_ms, timing.a.median_ms / timing.b.median_ms)});
+}
+
 void run(const OpDef& op, const Options& options, Output& output) {
   Draw draw{options.dtype, {options.seed, 5}};
   const Sample sample = sample_for(op, draw);
@@ -228,10 +249,11 @@ void ops(const Options& options, Output& output) {
   std::vector<Name> names;
   bool found = false;
   for (const OpDef* op : registry()) {
+    if (options.exact && op->exact == nullptr) continue;
     names.push_back({op->name});
     if (!options.matches(op->name)) continue;
     found = true;
-    run(*op, options, output);
+    options.exact ? run_exact(*op, options, output) : run(*op, options, output);
   }
   if (!found) throw no_such_case("ops", options.name, names);
 }

@@ -4,6 +4,7 @@
 
 #include "autograd/tape.h"
 #include "core/allocator.h"
+#include "core/reduction.h"
 #include "core/work_meter.h"
 #include "nn/vit.h"
 #include "optim/optimizer.h"
@@ -66,6 +67,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
   }
   const Timing timing = measure(step, options.seconds, 2, 5);
   output.write({.bench = "step",
+                .engine = options.exact ? "equigrad exact" : "equigrad",
                 .name = c.name,
                 .batch = batch,
                 .timing = timing,
@@ -77,6 +79,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
 } // namespace
 
 void step(const Options& options, Output& output) {
+  const ReductionScope reduction(options.exact ? Reduction::exact : Reduction::fast);
   bool found = false;
   for (const StepCase& c : cases)
     if (options.matches(c.name)) {
