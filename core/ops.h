@@ -310,8 +310,6 @@ Tensor bce_with_logits(const Tensor& input, const Tensor& target, const Tensor& 
 /// What losses are made of. huber: x^2 / (2 beta) where |x| < beta, else |x| - beta/2; huber_slope is its derivative.
 Tensor huber(const Tensor& x, double beta = 1.0);
 Tensor huber_slope(const Tensor& x, double beta = 1.0);
-/// log(1 / (1 + e^-x)), without overflow.
-Tensor log_sigmoid(const Tensor& x);
 /// x ln x, 0 for 0.
 Tensor xlogx(const Tensor& x);
 /// Losses of two tensors of one shape, element by element. The mean of nothing is 0.

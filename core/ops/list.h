@@ -146,7 +146,6 @@
   X(cosine_embedding_loss)                                                                                             \
   X(huber)                                                                                                             \
   X(huber_slope)                                                                                                       \
-  X(log_sigmoid)                                                                                                       \
   X(xlogx)                                                                                                             \
   X(reshape)                                                                                                           \
   X(transpose)                                                                                                         \

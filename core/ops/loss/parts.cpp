@@ -66,8 +66,6 @@ double huber_slope_of(double x, double beta) {
   return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; // 0 and NaN stay
 }
 
-double log_sigmoid_of(double x, double) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
-
 double xlogx_of(double x, double) { return x == 0.0 ? 0.0 : x * std::log(x); }
 
 double beta_of(const OpArgs& args) { return args.op.attributes.size() > 0 ? args.attrs.real("beta") : 0.0; }
@@ -185,29 +183,6 @@ constinit const OpDef huber_slope_op = row({
     .work = elementwise_work<3>,
 });
 
-constinit const OpDef log_sigmoid_op = row({
-    .name = "log_sigmoid",
-    .math = "y = -log(1 + e^-x)",
-    .inputs = {{"x"}},
-    .infer = same_shape_as_first,
-    .cpu = kernel<log_sigmoid_of>,
-    .saves = saves::in(0),
-    .vjp = [](const VjpArgs& args) -> Gradients {
-      if (!args.wants(0)) return {{}};
-      return {args.grad[0] * sigmoid(-args.in[0])};
-    },
-    .reference = reference<log_sigmoid_of>,
-    .samples =
-        [](DType dtype) {
-          return shapes(dtype, [](const Shape& shape, DType type, std::uint64_t tag) {
-            return sample_normal(shape, type, 1720 + tag, 3.0);
-          });
-        },
-    .refuses = refuses,
-    .symmetries = pointwise_symmetries,
-    .work = elementwise_work<25>,
-});
-
 constinit const OpDef xlogx_op = row({
     .name = "xlogx",
     .math = "y = x ln x, 0 for 0",
@@ -233,7 +208,6 @@ constinit const OpDef xlogx_op = row({
 
 Tensor huber(const Tensor& x, double beta) { return call1(huber_op, {x}, {{"beta", beta}}); }
 Tensor huber_slope(const Tensor& x, double beta) { return call1(huber_slope_op, {x}, {{"beta", beta}}); }
-Tensor log_sigmoid(const Tensor& x) { return call1(log_sigmoid_op, {x}); }
 Tensor xlogx(const Tensor& x) { return call1(xlogx_op, {x}); }
 
 } // namespace eg
