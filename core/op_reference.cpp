@@ -1,5 +1,6 @@
 #include "core/op_reference.h"
 
+#include "core/call.h"
 #include "core/registry.h"
 
 #include <algorithm>
@@ -120,6 +121,26 @@ void write_symmetries(Writer& out, const OpDef& op) {
   for (const Symmetry& symmetry : best) out.line("  - {}: {}", symmetry.name, symmetry_text(op, symmetry));
 }
 
+/// The cost of the row's largest sample.
+void write_cost(Writer& out, const OpDef& op) {
+  const auto elements = [](const Sample& sample) {
+    std::int64_t count = 0;
+    for (const Tensor& x : sample.in) count += x.defined() ? x.numel() : 0;
+    return count;
+  };
+  const std::vector<Sample> samples = op.samples(DType::f32);
+  const Sample& sample = *std::max_element(samples.begin(), samples.end(),
+                                           [&](const Sample& a, const Sample& b) { return elements(a) < elements(b); });
+  const Attrs attrs = completed_attributes(op, sample.attrs);
+  const OpArgs args{op, sample.in, attrs};
+  const Work work = op.work(args, op.infer(args));
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < sample.in.size(); ++i)
+    if (sample.in[i].defined()) words.push_back(fmt::format("{} {}", input_name(op, i), sample.in[i].shape().str()));
+  out.line("- Cost, for {} of f32: {:.0f} operations, {:.0f} bytes moved{}", joined(words, ""), work.flops, work.bytes,
+           op.exact != nullptr ? "; has an exact kernel" : "");
+}
+
 void write_attributes(Writer& out, const OpDef& op) {
   if (op.attributes.size() == 0) return;
   out.line("- Attributes:");
@@ -128,22 +149,22 @@ void write_attributes(Writer& out, const OpDef& op) {
              spec.required ? "required" : "default " + default_of(spec), spec.doc);
 }
 
+std::string gradient_of(const OpDef& op) {
+  if (!op.zero_gradient.empty()) return fmt::format("zero: {}", op.zero_gradient);
+  if (!op.no_gradient.empty()) return fmt::format("none: {}", op.no_gradient);
+  return op.body != nullptr ? "that of these operations" : "yes; the tape keeps " + saved_by(op);
+}
+
 void write_row(Writer& out, const OpDef& op) {
   out.line("\n## {}\n", op.name);
   out.line("    {}\n", op.math);
   out.line("- Inputs: {}", inputs_of(op));
   out.line("- Outputs: {}{}", outputs_of(op), op.view != nullptr ? " (a view where strides allow)" : "");
   write_attributes(out, op);
-  if (op.body != nullptr)
-    out.line("- Made of other operations{}", op.no_gradient.empty() ? ", which the tape records" : "");
-  if (op.body != nullptr && op.no_gradient.empty()) return write_symmetries(out, op);
-  if (!op.zero_gradient.empty())
-    out.line("- Gradient: zero: {}", op.zero_gradient);
-  else if (op.vjp != nullptr)
-    out.line("- Gradient: yes; the tape keeps {}", saved_by(op));
-  else
-    out.line("- Gradient: none: {}", op.no_gradient);
+  if (op.body != nullptr) out.line("- Made of other operations, which the tape records");
+  out.line("- Gradient: {}", gradient_of(op));
   write_symmetries(out, op);
+  write_cost(out, op);
 }
 
 } // namespace

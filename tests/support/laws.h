@@ -12,9 +12,11 @@ namespace eg::laws {
 /// What a law found about one row.
 struct Verdict {
   int checked = 0;                   ///< comparisons made; a law that compared nothing has not passed
+  double largest_error = 0.0;        ///< relative, of those comparisons that have one
   std::vector<std::string> failures; ///< "softmax [odd sizes]: differences give 0.31, the tape gives 0.29"
 
   bool pass() const { return failures.empty(); }
+  void see(double error) { largest_error = error > largest_error ? error : largest_error; }
   void fail(std::string text) { failures.push_back(std::move(text)); }
   /// The first failures, a line each.
   std::string text() const;

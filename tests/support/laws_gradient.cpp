@@ -22,6 +22,7 @@ Verdict check_gradients(const OpDef& op, const GradcheckOptions& options) {
     if (!differentiable(op, sample)) return;
     ++verdict.checked;
     const CheckResult result = gradcheck(function_of(op, sample.attrs), sample.in, options);
+    verdict.see(result.error);
     if (!result.pass) verdict.fail(fmt::format("{}: {}", where(op, sample), result.detail));
   });
   return verdict;

@@ -32,6 +32,7 @@ void check(const OpDef& op, DType dtype, const SymmetryCheckOptions& options, Ve
       const CheckResult result = symmetry_check(function_of(op, sample.attrs), sample.in, symmetry, options);
       ++count;
       ++verdict.checked;
+      if (dtype == DType::f64) verdict.see(result.error);
       if (!result.pass)
         verdict.fail(
             fmt::format("{}: {} (tolerance {:.0e})", where(op, sample, dtype), result.detail, options.tolerance));

@@ -46,6 +46,7 @@ void compare_with_reference(const OpDef& op, const Sample& sample, DType dtype, 
       continue;
     }
     const double error = distance(got[o], wanted[o], 1.0);
+    if (dtype == DType::f64) verdict.see(error);
     if (!(error <= tolerance_of(dtype)))
       verdict.fail(fmt::format("{}: {} differs from the plain loops by {:.2e} (tolerance {:.0e})",
                                where(op, sample, dtype), output_name(op, o), error, tolerance_of(dtype)));
@@ -247,6 +248,7 @@ Verdict dtype_law(const OpDef& op) {
     for (std::size_t o = 0; o < narrow_out.size(); ++o) {
       ++verdict.checked;
       const double error = distance(narrow_out[o], wide_out[o], 1.0);
+      verdict.see(error);
       if (!(error <= tolerance))
         verdict.fail(fmt::format("{}: {}: f32 and f64 differ by {:.2e}", where(op, sample, DType::f32),
                                  output_name(op, o), error));
@@ -264,6 +266,7 @@ Verdict dtype_law(const OpDef& op) {
       if (g[i].dtype() != DType::f32)
         verdict.fail(fmt::format("{}: gradient {} is {}", where(op, sample, DType::f32), i, name_of(g[i].dtype())));
       const double error = distance(g[i], h[i], 1.0);
+      verdict.see(error);
       if (!(error <= tolerance))
         verdict.fail(
             fmt::format("{}: gradient {}: f32 and f64 differ by {:.2e}", where(op, sample, DType::f32), i, error));
