@@ -131,7 +131,12 @@ private:
     if (stats_.cached_bytes > room() - size) release_locked();
     constexpr std::size_t huge_page = std::size_t{2} << 20;
     const std::size_t align = size >= huge_page ? huge_page : alignment;
-    void* block = std::aligned_alloc(align, (size + align - 1) / align * align);
+    const auto ask = [&] { return std::aligned_alloc(align, (size + align - 1) / align * align); };
+    void* block = ask();
+    if (block == nullptr && stats_.cached_bytes > 0) { // the system gives less than the limit says
+      release_locked();
+      block = ask();
+    }
     if (block == nullptr)
       throw MemoryError(
           fmt::format("allocator: the system has no {} more bytes; {} are in use", size, stats_.live_bytes));

@@ -135,8 +135,13 @@ template <class Tell> void tell_all(Tell&& tell) {
 /// Rethrows the present exception with the place in the model appended, keeping its type.
 [[noreturn]] void rethrow_with_place() {
   const std::string place = current_place();
-  if (place.empty()) throw;
-  const auto at = [&](const Error& e) { return fmt::format("{} (at {})", e.what(), place); };
+  const std::string suffix = fmt::format(" (at {})", place);
+  const auto at = [&](const Error& e) { return e.what() + suffix; };
+  try {
+    throw;
+  } catch (const Error& e) { // an operation inside this one may have said it
+    if (place.empty() || std::string_view(e.what()).ends_with(suffix)) throw;
+  }
   try {
     throw;
   } catch (const ShapeError& e) {

@@ -32,12 +32,12 @@ void Shape::erase(int axis) {
 std::int64_t Shape::numel() const {
   if (std::any_of(begin(), end(), [](std::int64_t extent) { return extent < 0; }))
     throw ShapeError(fmt::format("shape: negative extent in {}", str()));
-  if (std::any_of(begin(), end(), [](std::int64_t extent) { return extent == 0; })) return 0;
+  // Without the zeros, so that strides and products of some of the extents can be counted too.
   std::int64_t product = 1;
   for (const std::int64_t extent : dims())
-    if (__builtin_mul_overflow(product, extent, &product))
+    if (extent != 0 && __builtin_mul_overflow(product, extent, &product))
       throw ShapeError(fmt::format("shape: {} has more elements than can be counted", str()));
-  return product;
+  return std::any_of(begin(), end(), [](std::int64_t extent) { return extent == 0; }) ? 0 : product;
 }
 
 std::string Shape::str() const { return fmt::format("[{}]", fmt::join(dims(), ", ")); }

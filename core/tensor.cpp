@@ -1,6 +1,7 @@
 #include "core/tensor.h"
 
 #include "core/call.h"
+#include "core/element.h"
 #include "core/ops/views/strided_copy.h"
 #include "core/strided.h"
 
@@ -105,6 +106,7 @@ Tensor Tensor::arange(std::int64_t count, DType dtype) {
   Tensor result = empty({count}, dtype);
   visit_dtype(dtype, [&]<class T>() {
     T* values = result.mutable_data<T>("arange");
+    if (count > 0) element_of<T>("arange", static_cast<double>(count - 1));
     for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<T>(i);
   });
   return result;
@@ -220,7 +222,8 @@ void Tensor::copy_from(const Tensor& source) {
 void Tensor::fill(double value) {
   visit_dtype(impl("fill").dtype, [&]<class T>() {
     T* to = mutable_data<T>("fill");
-    for_each_offset(shape(), strides(), [&](std::int64_t offset) { to[offset] = static_cast<T>(value); });
+    const T element = element_of<T>("fill", value);
+    for_each_offset(shape(), strides(), [&](std::int64_t offset) { to[offset] = element; });
   });
 }
 

@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/ops.h"
 #include "core/parallel.h"
+#include "core/reduction.h"
 
 #include <fmt/format.h>
 
@@ -41,6 +42,11 @@ double gradient_norm(const std::vector<Tensor>& gradients) {
     if (!g.defined()) continue;
     if (!is_floating(g.dtype()))
       throw DTypeError(fmt::format("gradient_norm: a gradient is f32 or f64, not {}", name_of(g.dtype())));
+    if (reduction() == Reduction::exact) { // the same for permuted gradients
+      const Tensor wide = g.to(DType::f64);
+      total += sum(wide * wide).item();
+      continue;
+    }
     const Tensor packed = g.contiguous();
     total += g.dtype() == DType::f32 ? sum_of_squares<float>(packed) : sum_of_squares<double>(packed);
   }

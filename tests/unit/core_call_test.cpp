@@ -1,4 +1,5 @@
 #include "autograd/tape.h"
+#include "core/allocator.h"
 #include "core/call.h"
 #include "core/ops.h"
 
@@ -112,4 +113,22 @@ TEST_CASE("a recorder may close another one while it listens") {
   counter = std::make_unique<Counter>();
   mul(x, x);
   CHECK(counter == nullptr);
+}
+
+TEST_CASE("the place of a failure is said once, also where operations are made of others") {
+  const PlaceScope place("encoder.0");
+  const Tensor x = Tensor::ones({300, 300});
+  const struct Limit { // the product inside einsum finds no room
+    std::size_t before = allocator::limit();
+    Limit() { allocator::set_limit(allocator::stats().live_bytes + 1000); }
+    ~Limit() { allocator::set_limit(before); }
+  } limit;
+  try {
+    einsum("ij,jk->ik", {x, x});
+    FAIL("accepted");
+  } catch (const MemoryError& e) {
+    const std::string message = e.what();
+    CHECK(message.find("(at encoder.0)") == message.rfind("(at encoder.0)"));
+    CHECK(message.ends_with("(at encoder.0)"));
+  }
 }

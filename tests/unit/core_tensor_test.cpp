@@ -30,7 +30,12 @@ TEST_CASE("bad tensors are refused in words") {
   CHECK_THROWS_WITH_AS(Tensor::zeros({2, 2}).at({0, 2}), "at: [0, 2] is outside [2, 2]", IndexError);
   CHECK_THROWS_WITH_AS(Tensor::zeros({-1}), "shape: negative extent in [-1]", ShapeError);
   CHECK_THROWS_AS(Tensor::empty({std::int64_t{1} << 40, std::int64_t{1} << 40}), ShapeError);
+  CHECK_THROWS_AS(Tensor::empty({0, std::int64_t{1} << 40, std::int64_t{1} << 40}), ShapeError); // its strides
   CHECK_THROWS_AS(Tensor::empty({std::int64_t{1} << 62}, DType::f64), MemoryError);
+  CHECK_THROWS_WITH_AS(Tensor::full({1}, -1.0, DType::u8), doctest::Contains("fill: -1 is not a value of u8"),
+                       ValueError);
+  CHECK_THROWS_AS(Tensor::full({1}, std::nan(""), DType::i64), ValueError);
+  CHECK_THROWS_WITH_AS(Tensor::arange(300, DType::u8), doctest::Contains("is not a value of u8"), ValueError);
   CHECK_THROWS_AS(Shape({1, 2, 3, 4, 5, 6, 7, 8, 9}), ShapeError);
   CHECK_THROWS_WITH_AS(broadcast_shapes("add", {4, 3}, {5, 2}),
                        "add: shapes do not broadcast: a is [4, 3], b is [5, 2]", ShapeError);

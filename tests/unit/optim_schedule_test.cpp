@@ -1,8 +1,10 @@
 // Schedules and clipping.
 
 #include "core/error.h"
+#include "core/ops.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "core/reduction.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
@@ -70,4 +72,12 @@ TEST_CASE("optim: the norm has the same bits for any number of threads") {
   parallel::set_threads(3);
   CHECK(optim::gradient_norm(g) == one);
   parallel::set_threads(0);
+}
+
+TEST_CASE("optim: in exact mode permuted gradients have the same norm") {
+  const eg::Tensor g = eg::random_normal({37, 29}, {.seed = 5});
+  const eg::Tensor columns = eg::random_permutation(29, {.seed = 6});
+  const eg::Tensor moved = eg::permute_columns(g, columns);
+  const eg::ReductionScope exact(eg::Reduction::exact);
+  CHECK(eg::optim::gradient_norm({g}) == eg::optim::gradient_norm({moved}));
 }

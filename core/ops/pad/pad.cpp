@@ -1,5 +1,6 @@
 // pad: a border of one value at the ends of an axis.
 
+#include "core/element.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
@@ -32,13 +33,7 @@ Padding padding_of(const OpArgs& a) {
 std::array<std::byte, 8> element(DType dtype, double value) {
   std::array<std::byte, 8> bytes{};
   visit_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) {
-      const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
-      if (!(value >= static_cast<double>(std::numeric_limits<T>::min()) && value < beyond) ||
-          value != std::floor(value))
-        throw ValueError(fmt::format("pad: {} is not a value of {}", value, name_of(dtype)));
-    }
-    const T typed = static_cast<T>(value);
+    const T typed = element_of<T>("pad", value);
     std::memcpy(bytes.data(), &typed, sizeof(T));
   });
   return bytes;
