@@ -140,8 +140,56 @@ Tensor sum(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool kee
 Tensor mean(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
 /// Largest along one axis; the gradient goes to the first of equals.
 Tensor max(const Tensor& x, int axis, bool keepdim = false);
-/// Index of the first largest, i64.
+Tensor min(const Tensor& x, int axis, bool keepdim = false);
+/// Index of the first largest, i64. A NaN counts as larger (for argmin: smaller) than everything.
 Tensor argmax(const Tensor& x, int axis, bool keepdim = false);
+Tensor argmin(const Tensor& x, int axis, bool keepdim = false);
+/// Two outputs of one shape.
+struct ValuesAndIndices {
+  Tensor values;
+  Tensor indices; ///< places along the axis, i64
+};
+/// Largest along one axis and its first place; the gradient goes to that place.
+ValuesAndIndices max_with_index(const Tensor& x, int axis, bool keepdim = false);
+ValuesAndIndices min_with_index(const Tensor& x, int axis, bool keepdim = false);
+/// Largest (smallest) over several axes; equals share the gradient evenly.
+Tensor amax(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+Tensor amin(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// x - mean over the axes, the mean taken in double.
+Tensor center(const Tensor& x, const std::vector<std::int64_t>& axes = {});
+/// sum (x - mean)^2 / max(0, n - correction) over n elements, by two passes: no cancellation. n = correction: NaN.
+Tensor var(const Tensor& x, const std::vector<std::int64_t>& axes = {}, double correction = 1.0, bool keepdim = false);
+/// Square root of var; its gradient is 0 where it is 0. Op "std": the function's name must not be a namespace's.
+Tensor std_deviation(const Tensor& x, const std::vector<std::int64_t>& axes = {}, double correction = 1.0,
+                     bool keepdim = false);
+/// Product; the gradient is right where factors are 0. Of nothing: 1.
+Tensor prod(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// y_i = product of the other factors along one axis, without a division.
+Tensor prod_of_others(const Tensor& x, int axis = -1);
+/// log sum exp x, shifted by the largest: never overflows. All -inf: -inf, with gradient 0.
+Tensor logsumexp(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// (sum |x|^p)^(1/p), p > 0; p = infinity: the largest |x|. Scaled where it would overflow. The gradient at 0 is 0.
+Tensor norm(const Tensor& x, double p = 2.0, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// True where some (all) elements differ from 0; any type, NaN is not 0.
+Tensor any(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+Tensor all(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// How many elements differ from 0, i64; any type.
+Tensor count_nonzero(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+
+// --- along one axis ---
+/// y_k = x_0 + ... + x_k (reverse: x_k + ... + x_last), added up in double; f32, f64 or i64.
+Tensor cumsum(const Tensor& x, int axis, bool reverse = false);
+/// y_k = x_0 x_1 ... x_k
+Tensor cumprod(const Tensor& x, int axis);
+/// y_k = a_k y_(k-1) + b_k with y_(-1) = 0 along one axis (reverse: from the end); a_0 is not used.
+Tensor linear_scan(const Tensor& a, const Tensor& b, int axis = -1, bool reverse = false);
+/// x in ascending (descending) order along one axis, equals as they stood; a NaN is larger than everything.
+ValuesAndIndices sort(const Tensor& x, int axis = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
+/// The k largest (or smallest) along one axis, best first (sorted = false: in the order of their places); of equals the
+/// first. Throws ValueError when the axis has fewer than k elements.
+ValuesAndIndices topk(const Tensor& x, std::int64_t k, int axis = -1, bool largest = true, bool sorted = true);
+
 /// Sums broadcast axes away so that the result has `shape`.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
@@ -346,6 +394,21 @@ Tensor permute_columns(const Tensor& x, const Tensor& columns);
 /// r with r[p[i]] = i along the last axis. Throws ValueError when p is not a permutation.
 Tensor invert_permutation(const Tensor& permutation);
 
+/// How often each number occurs in x [N] i64 -> [max(minlength, max x + 1)] i64; with weights [N] their sums, of the
+/// weights' type. Throws IndexError for a negative number.
+Tensor bincount(const Tensor& x, const Tensor& weights = {}, std::int64_t minlength = 0);
+/// x [...] i64 -> [..., num_classes] with a 1 at each number's place. Throws IndexError outside [0, num_classes).
+Tensor one_hot(const Tensor& x, std::int64_t num_classes, DType dtype = DType::i64);
+
+// --- made from numbers ---
+/// start, start + step, ... before stop. Throws ValueError when step is 0 or leads away from stop.
+Tensor arange(double start, double stop, double step = 1.0, DType dtype = DType::i64);
+/// `steps` numbers from start to stop, both included, in equal distances; symmetric to the last bit.
+Tensor linspace(double start, double stop, std::int64_t steps, DType dtype = DType::f32);
+/// [rows, columns] (columns -1: square) with 1 on the diagonal.
+Tensor eye(std::int64_t rows, std::int64_t columns = -1, DType dtype = DType::f32);
+Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
+
 // --- shape ---
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int axis_a = -2, int axis_b = -1);
@@ -359,6 +422,21 @@ Tensor contiguous(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
 Tensor concat(const std::vector<Tensor>& xs, int axis);
 Tensor stack(const std::vector<Tensor>& xs, int axis);
+/// 0 above (tril) or below (triu) the diagonal of the last two axes; diagonal > 0: one further up and right.
+Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
+Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
+/// Elements move by shifts[i] places along axes[i], round the end; no axes: the flattened tensor by one shift.
+Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::vector<std::int64_t>& axes = {});
+/// The other way round along the axes.
+Tensor flip(const Tensor& x, const std::vector<std::int64_t>& axes);
+/// x side by side repeats[i] times along axis i, counted from the last; further repeats make new leading axes.
+Tensor repeat(const Tensor& x, const std::vector<std::int64_t>& repeats);
+/// Each element `repeats` times in a row along one axis.
+Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, int axis);
+/// Pieces along one axis, views of x. One size: pieces of that size, the last may be smaller; several: these extents.
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis = 0);
+/// At most `chunks` pieces of one size, the last may be smaller.
+std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, int axis = 0);
 /// Adds before/after elements of `value` at the ends of one axis.
 Tensor pad(const Tensor& x, int axis, std::int64_t before, std::int64_t after, double value = 0.0);
 /// Images [B, C, H, W] -> patches [B, (H/p)(W/p), C p p], each patch in (channel, row, column) order.

@@ -85,6 +85,31 @@
   X(sum_to)                                                                                                            \
   X(max)                                                                                                               \
   X(argmax)                                                                                                            \
+  X(min)                                                                                                               \
+  X(argmin)                                                                                                            \
+  X(max_with_index)                                                                                                    \
+  X(min_with_index)                                                                                                    \
+  X(amax)                                                                                                              \
+  X(amin)                                                                                                              \
+  X(center)                                                                                                            \
+  X(var)                                                                                                               \
+  X(std)                                                                                                               \
+  X(prod)                                                                                                              \
+  X(prod_of_others)                                                                                                    \
+  X(logsumexp)                                                                                                         \
+  X(logsumexp_backward)                                                                                                \
+  X(norm)                                                                                                              \
+  X(any)                                                                                                               \
+  X(all)                                                                                                               \
+  X(count_nonzero)                                                                                                     \
+  X(cumsum)                                                                                                            \
+  X(cumprod)                                                                                                           \
+  X(linear_scan)                                                                                                       \
+  X(sort)                                                                                                              \
+  X(argsort)                                                                                                           \
+  X(topk)                                                                                                              \
+  X(bincount)                                                                                                          \
+  X(one_hot)                                                                                                           \
   X(dropout)                                                                                                           \
   X(matmul)                                                                                                            \
   X(einsum)                                                                                                            \

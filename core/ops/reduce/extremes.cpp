@@ -1,4 +1,4 @@
-// Rows of max and argmax.
+// Rows of max, min, argmax, argmin and those that give value and place together.
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/axes.h"
@@ -31,30 +31,104 @@ Shape infer_shape(const OpArgs& args) {
   return reduce::reduced_shape(shape, only(axis), args.attrs.flag("keepdim"));
 }
 
-/// Place of the first largest of n elements that lie `stride` apart; a NaN counts as larger than everything.
-template <class T> std::int64_t first_largest(const T* x, std::int64_t n, std::int64_t stride) {
+/// Place of the first largest (or smallest) of n elements that lie `stride` apart; a NaN comes before everything.
+template <bool largest, class T> std::int64_t first_extreme(const T* x, std::int64_t n, std::int64_t stride) {
   std::int64_t best = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const T value = x[i * stride];
     if (std::isnan(value)) return i;
-    if (value > x[best * stride]) best = i;
+    if (largest ? value > x[best * stride] : value < x[best * stride]) best = i;
   }
   return best;
 }
 
-/// write(position in the packed output, first of the elements, place of the largest) for every output element.
-template <class T, class Write> void for_each_largest(const Tensor& x, int axis, Write write) {
+/// write(position in the packed output, value, place) for every output element.
+template <bool largest, class T, class Write> void for_each_extreme(const Tensor& x, int axis, Write write) {
   const AxisSplit s = split_at(x.shape(), axis);
   const T* data = x.data<T>();
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / s.extent);
   parallel::for_each(s.outer * s.inner, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const T* first = data + i / s.inner * s.extent * s.inner + i % s.inner;
-      const std::int64_t place = first_largest(first, s.extent, s.inner);
+      const std::int64_t place = first_extreme<largest>(first, s.extent, s.inner);
       write(i, first[place * s.inner], place);
     }
   });
 }
+
+template <bool largest> void value_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  visit_floating(x.dtype(), [&]<class T>() {
+    T* y = out[0].mutable_data<T>();
+    for_each_extreme<largest, T>(x, axis_of(args), [y](std::int64_t i, T value, std::int64_t) { y[i] = value; });
+  });
+}
+
+template <bool largest> void place_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  std::int64_t* y = out[0].mutable_data<std::int64_t>();
+  visit_floating(x.dtype(), [&]<class T>() {
+    for_each_extreme<largest, T>(x, axis_of(args), [y](std::int64_t i, T, std::int64_t place) { y[i] = place; });
+  });
+}
+
+template <bool largest> void both_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  std::int64_t* places = out[1].mutable_data<std::int64_t>();
+  visit_floating(x.dtype(), [&]<class T>() {
+    T* y = out[0].mutable_data<T>();
+    for_each_extreme<largest, T>(x, axis_of(args), [y, places](std::int64_t i, T value, std::int64_t place) {
+      y[i] = value;
+      places[i] = place;
+    });
+  });
+}
+
+std::vector<TensorSpec> infer_value(const OpArgs& args) { return {{infer_shape(args), args.in[0].dtype()}}; }
+std::vector<TensorSpec> infer_place(const OpArgs& args) { return {{infer_shape(args), DType::i64}}; }
+std::vector<TensorSpec> infer_both(const OpArgs& args) {
+  const Shape shape = infer_shape(args);
+  return {{shape, args.in[0].dtype()}, {shape, DType::i64}};
+}
+
+/// The element at `place` (reduced axis kept as 1) receives the gradient, the others none.
+Tensor gradient_at(const VjpArgs& args, const Tensor& place) {
+  const Tensor& x = args.in[0];
+  const int axis = axis_of(args);
+  const Shape kept = reduce::reduced_shape(x.shape(), only(axis), true);
+  return scatter_add(Tensor::zeros(x.shape(), x.dtype()), axis, place.reshape(kept), reshape(args.grad[0], kept));
+}
+
+template <bool largest> Gradients value_rule(const VjpArgs& args) {
+  if (!args.wants(0)) return {Tensor()};
+  const int axis = axis_of(args);
+  return {gradient_at(args, largest ? argmax(args.in[0], axis, true) : argmin(args.in[0], axis, true))};
+}
+
+Gradients both_rule(const VjpArgs& args) {
+  if (!args.wants(0) || !args.grad[0].defined()) return {Tensor()};
+  return {gradient_at(args, args.out[1])};
+}
+
+/// Value and place by plain loops.
+template <bool largest> std::vector<Tensor> naive_both(const OpArgs& args) {
+  const Tensor& x = args.in[0];
+  const AxisSplit s = split_at(x.shape(), axis_of(args));
+  Tensor y = reference_output(infer_shape(args));
+  Tensor places = Tensor::zeros(infer_shape(args), DType::i64);
+  for (std::int64_t o = 0; o < s.outer; ++o)
+    for (std::int64_t i = 0; i < s.inner; ++i) {
+      const auto value = [&](std::int64_t e) { return values(x)[(o * s.extent + e) * s.inner + i]; };
+      std::int64_t place = 0;
+      for (std::int64_t e = 1; e < s.extent; ++e)
+        if (largest ? value(e) > value(place) : value(e) < value(place)) place = e;
+      values(y)[o * s.inner + i] = value(place);
+      places.mutable_data<std::int64_t>()[o * s.inner + i] = place;
+    }
+  return {y, places};
+}
+template <bool largest> std::vector<Tensor> naive_value(const OpArgs& args) { return {naive_both<largest>(args)[0]}; }
+template <bool largest> std::vector<Tensor> naive_place(const OpArgs& args) { return {naive_both<largest>(args)[1]}; }
 
 std::vector<Sample> extreme_samples(DType dtype) {
   const auto axis = [](std::int64_t a, bool keepdim) { return Attrs{{"axis", a}, {"keepdim", keepdim}}; };
@@ -87,107 +161,108 @@ SampleAxis sample_axis(const Sample& sample) {
   return {normalize_axis("max", sample.attrs.integer("axis"), sample.in[0].rank()), sample.attrs.flag("keepdim")};
 }
 
+std::vector<Symmetry> value_symmetries(const Sample& sample) {
+  const auto [axis, keepdim] = sample_axis(sample);
+  return reduce::reduction_symmetries(sample.in[0].shape(), only(axis), keepdim);
+}
+
+/// Along the axis itself the places move. Outputs other than the first move like it.
+template <int outputs> std::vector<Symmetry> kept_symmetries(const Sample& sample) {
+  std::vector<Symmetry> kept;
+  for (Symmetry& s : value_symmetries(sample)) {
+    if (s.legs.size() < 2) continue;
+    for (int o = 1; o < outputs; ++o) s.legs.push_back(out_leg(o, s.legs[1].axis));
+    kept.push_back(std::move(s));
+  }
+  return kept;
+}
+
 constexpr AttrSpec axis_attr = attr_int("axis", -1, "axis to reduce; negative ones count from the end");
 constexpr AttrSpec keepdim_attr = attr_bool("keepdim", false, "the reduced axis stays, with extent 1");
 
-} // namespace
-
-constinit const OpDef max_op = row({
-    .name = "max",
-    .math = "y = largest of x along the axis",
-    .inputs = {{"x"}},
-    .attributes = {axis_attr, keepdim_attr},
-    .infer = [](const OpArgs& args) -> std::vector<TensorSpec> {
-      return {{infer_shape(args), args.in[0].dtype()}};
-    },
-    .cpu =
-        [](const OpArgs& args, std::span<Tensor> out) {
-          const Tensor x = packed(args.in[0]);
-          visit_floating(x.dtype(), [&]<class T>() {
-            T* y = out[0].mutable_data<T>();
-            for_each_largest<T>(x, axis_of(args), [y](std::int64_t i, T value, std::int64_t) { y[i] = value; });
-          });
-        },
-    .saves = saves::in(0),
-    .vjp = [](const VjpArgs& args) -> Gradients { // the first of equals receives the gradient
-      if (!args.wants(0)) return {Tensor()};
-      const Tensor& x = args.in[0];
-      const int axis = axis_of(args);
-      const Tensor place = argmax(x, axis, true);
-      const Tensor g = reshape(args.grad[0], reduce::reduced_shape(x.shape(), only(axis), true));
-      return {scatter_add(Tensor::zeros(x.shape(), x.dtype()), axis, place, g)};
-    },
-    .reference = [](const OpArgs& args) -> std::vector<Tensor> {
-      const Tensor& x = args.in[0];
-      const AxisSplit s = split_at(x.shape(), axis_of(args));
-      Tensor y = reference_output(infer_shape(args));
-      for (std::int64_t o = 0; o < s.outer; ++o)
-        for (std::int64_t i = 0; i < s.inner; ++i) {
-          double largest = values(x)[o * s.extent * s.inner + i];
-          for (std::int64_t e = 1; e < s.extent; ++e)
-            largest = std::max(largest, values(x)[(o * s.extent + e) * s.inner + i]);
-          values(y)[o * s.inner + i] = largest;
-        }
-      return {y};
-    },
-    .samples = extreme_samples,
-    .refuses = extreme_refusals,
-    .symmetries = [](const Sample& sample) -> std::vector<Symmetry> {
-      const auto [axis, keepdim] = sample_axis(sample);
-      return reduce::reduction_symmetries(sample.in[0].shape(), only(axis), keepdim);
-    },
-    .work = extreme_work,
-});
-
-constinit const OpDef argmax_op = row({
-    .name = "argmax",
-    .math = "y = place of the first largest of x along the axis",
-    .inputs = {{"x"}},
-    .attributes = {axis_attr, keepdim_attr},
-    .infer = [](const OpArgs& args) -> std::vector<TensorSpec> {
-      return {{infer_shape(args), DType::i64}};
-    },
-    .cpu =
-        [](const OpArgs& args, std::span<Tensor> out) {
-          const Tensor x = packed(args.in[0]);
-          std::int64_t* y = out[0].mutable_data<std::int64_t>();
-          visit_floating(x.dtype(), [&]<class T>() {
-            for_each_largest<T>(x, axis_of(args), [y](std::int64_t i, T, std::int64_t place) { y[i] = place; });
-          });
-        },
-    .no_gradient = "a place is an integer: it does not change when x changes a little",
-    .reference = [](const OpArgs& args) -> std::vector<Tensor> {
-      const Tensor& x = args.in[0];
-      const AxisSplit s = split_at(x.shape(), axis_of(args));
-      Tensor y = Tensor::zeros(infer_shape(args), DType::i64);
-      for (std::int64_t o = 0; o < s.outer; ++o)
-        for (std::int64_t i = 0; i < s.inner; ++i) {
-          const auto value = [&](std::int64_t e) { return values(x)[(o * s.extent + e) * s.inner + i]; };
-          std::int64_t place = 0;
-          for (std::int64_t e = 1; e < s.extent; ++e)
-            if (value(e) > value(place)) place = e;
-          y.mutable_data<std::int64_t>()[o * s.inner + i] = place;
-        }
-      return {y};
-    },
-    .samples = extreme_samples,
-    .refuses = extreme_refusals,
-    .symmetries = [](const Sample& sample) -> std::vector<Symmetry> { // along the axis itself the places move
-      const auto [axis, keepdim] = sample_axis(sample);
-      std::vector<Symmetry> kept;
-      for (Symmetry& s : reduce::reduction_symmetries(sample.in[0].shape(), only(axis), keepdim))
-        if (s.legs.size() > 1) kept.push_back(std::move(s));
-      return kept;
-    },
-    .work = extreme_work,
-});
-
-Tensor max(const Tensor& x, int axis, bool keepdim) {
-  return call1(max_op, {x}, {{"axis", std::int64_t{axis}}, {"keepdim", keepdim}});
+consteval OpDef value_row(std::string_view name, std::string_view math, KernelFn cpu, VjpFn rule, ReferenceFn naive) {
+  return row({.name = name,
+              .math = math,
+              .inputs = {{"x"}},
+              .attributes = {axis_attr, keepdim_attr},
+              .infer = infer_value,
+              .cpu = cpu,
+              .saves = saves::in(0),
+              .vjp = rule,
+              .reference = naive,
+              .samples = extreme_samples,
+              .refuses = extreme_refusals,
+              .symmetries = value_symmetries,
+              .work = extreme_work});
 }
 
-Tensor argmax(const Tensor& x, int axis, bool keepdim) {
-  return call1(argmax_op, {x}, {{"axis", std::int64_t{axis}}, {"keepdim", keepdim}});
+consteval OpDef place_row(std::string_view name, std::string_view math, KernelFn cpu, ReferenceFn naive) {
+  return row({.name = name,
+              .math = math,
+              .inputs = {{"x"}},
+              .attributes = {axis_attr, keepdim_attr},
+              .infer = infer_place,
+              .cpu = cpu,
+              .no_gradient = "a place is an integer: it does not change when x changes a little",
+              .reference = naive,
+              .samples = extreme_samples,
+              .refuses = extreme_refusals,
+              .symmetries = kept_symmetries<1>,
+              .work = extreme_work});
+}
+
+consteval OpDef both_row(std::string_view name, std::string_view math, KernelFn cpu, ReferenceFn naive) {
+  return row({.name = name,
+              .math = math,
+              .inputs = {{"x"}},
+              .outputs = {"values", "indices"},
+              .attributes = {axis_attr, keepdim_attr},
+              .infer = infer_both,
+              .cpu = cpu,
+              .saves = saves::out(1),
+              .vjp = both_rule,
+              .reference = naive,
+              .samples = extreme_samples,
+              .refuses = extreme_refusals,
+              .symmetries = kept_symmetries<2>,
+              .work = extreme_work});
+}
+
+Attrs at(int axis, bool keepdim) { return {{"axis", std::int64_t{axis}}, {"keepdim", keepdim}}; }
+
+ValuesAndIndices pair_of(const OpDef& op, const Tensor& x, int axis, bool keepdim) {
+  std::vector<Tensor> out = call(op, {x}, at(axis, keepdim));
+  return {std::move(out[0]), std::move(out[1])};
+}
+
+} // namespace
+
+constinit const OpDef max_op =
+    value_row("max", "y = largest of x along the axis", value_cpu<true>, value_rule<true>, naive_value<true>);
+constinit const OpDef min_op =
+    value_row("min", "y = smallest of x along the axis", value_cpu<false>, value_rule<false>, naive_value<false>);
+constinit const OpDef argmax_op =
+    place_row("argmax", "y = place of the first largest of x along the axis", place_cpu<true>, naive_place<true>);
+constinit const OpDef argmin_op =
+    place_row("argmin", "y = place of the first smallest of x along the axis", place_cpu<false>, naive_place<false>);
+constinit const OpDef max_with_index_op =
+    both_row("max_with_index", "values = largest of x along the axis; indices = its first place", both_cpu<true>,
+             naive_both<true>);
+constinit const OpDef min_with_index_op =
+    both_row("min_with_index", "values = smallest of x along the axis; indices = its first place", both_cpu<false>,
+             naive_both<false>);
+
+Tensor max(const Tensor& x, int axis, bool keepdim) { return call1(max_op, {x}, at(axis, keepdim)); }
+Tensor min(const Tensor& x, int axis, bool keepdim) { return call1(min_op, {x}, at(axis, keepdim)); }
+Tensor argmax(const Tensor& x, int axis, bool keepdim) { return call1(argmax_op, {x}, at(axis, keepdim)); }
+Tensor argmin(const Tensor& x, int axis, bool keepdim) { return call1(argmin_op, {x}, at(axis, keepdim)); }
+
+ValuesAndIndices max_with_index(const Tensor& x, int axis, bool keepdim) {
+  return pair_of(max_with_index_op, x, axis, keepdim);
+}
+
+ValuesAndIndices min_with_index(const Tensor& x, int axis, bool keepdim) {
+  return pair_of(min_with_index_op, x, axis, keepdim);
 }
 
 } // namespace eg

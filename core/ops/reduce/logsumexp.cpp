@@ -1,0 +1,158 @@
+// Rows of logsumexp and its backward formula.
+
+#include "core/ops/list.h"
+#include "core/ops/reduce/groups.h"
+
+#include <fmt/format.h>
+#include <limits>
+
+namespace eg {
+namespace {
+
+using namespace reduce;
+
+/// Shifted by the largest, which is the result itself where it is infinite or NaN.
+template <class Adder, class T> double log_sum_exp(const T* x, std::int64_t n) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (std::isnan(x[i])) return static_cast<double>(x[i]);
+    largest = std::max(largest, static_cast<double>(x[i]));
+  }
+  if (!std::isfinite(largest)) return largest;
+  return largest + std::log(Adder{}(n, [=](std::int64_t i) { return std::exp(static_cast<double>(x[i]) - largest); }));
+}
+
+template <class Adder> void logsumexp_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const Groups groups = groups_of(args.in[0], axes_attribute(args));
+  visit_floating(out[0].dtype(), [&]<class T>() {
+    T* y = out[0].mutable_data<T>();
+    for_each_group<T>(groups,
+                      [&](std::int64_t g, const T* x) { y[g] = static_cast<T>(log_sum_exp<Adder>(x, groups.extent)); });
+  });
+}
+
+// --- backward: g exp(x - y), 0 where y is -inf ---
+
+double weight(double g, double x, double y) {
+  return y == -std::numeric_limits<double>::infinity() ? 0.0 : g * std::exp(x - y);
+}
+
+std::vector<TensorSpec> backward_infer(const OpArgs& args) {
+  check_all_floating(args);
+  const Shape& x = args.in[1].shape();
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}})
+    if (broadcast_shapes("logsumexp_backward", x, args.in[i].shape()) != x)
+      throw ShapeError(fmt::format("logsumexp_backward: {} does not broadcast to x: {} is {}, x is {}",
+                                   args.op.inputs[i].name, args.op.inputs[i].name, args.in[i].shape().str(), x.str()));
+  return {{x, args.in[1].dtype()}};
+}
+
+void backward_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const Shape& shape = out[0].shape();
+  const Tensor g = packed(expand(args.in[0], shape));
+  const Tensor x = packed(args.in[1]);
+  const Tensor y = packed(expand(args.in[2], shape));
+  visit_floating(x.dtype(), [&]<class T>() {
+    T* to = out[0].mutable_data<T>();
+    parallel::for_each(x.numel(), 4096, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        to[i] = static_cast<T>(weight(static_cast<double>(g.data<T>()[i]), static_cast<double>(x.data<T>()[i]),
+                                      static_cast<double>(y.data<T>()[i])));
+    });
+  });
+}
+
+/// With w = exp(x - y): d/dg = w, d/dx = g w, d/dy = -g w.
+Gradients backward_rule(const VjpArgs& args) {
+  Gradients grads(3);
+  const Tensor v = call1(logsumexp_backward_op, {args.grad[0], args.in[1], args.in[2]});
+  if (args.wants(0)) grads[0] = v;
+  if (!args.wants(1) && !args.wants(2)) return grads;
+  const Tensor both = mul(v, args.in[0]);
+  if (args.wants(1)) grads[1] = both;
+  if (args.wants(2)) grads[2] = neg(both);
+  return grads;
+}
+
+std::vector<Tensor> backward_naive(const OpArgs& args) {
+  const Shape& shape = args.in[1].shape();
+  Tensor out = reference_output(shape);
+  const Tensor g = expand(args.in[0], shape);
+  const Tensor y = expand(args.in[2], shape);
+  for_each_offsets<3>(shape, {args.in[1].strides(), g.strides(), y.strides()},
+                      [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+                        values(out)[i] = weight(values(g)[j], values(args.in[1])[i], values(y)[k]);
+                      });
+  return {out};
+}
+
+std::vector<Sample> backward_samples(DType dtype) {
+  const auto r = [&](const Shape& shape, std::uint64_t tag) { return sample_normal(shape, dtype, 1420 + tag); };
+  return {{{r({3, 33}, 1), r({3, 33}, 2), r({3, 1}, 3)}, {}, "one sum a row"},
+          {{r({3, 1}, 4), r({3, 7}, 5), r({3, 1}, 6)}, {}, "one cotangent a row"},
+          {{r({1, 4, 1}, 7), scattered(r({3, 4, 5}, 8)), r({1, 4, 1}, 9)}, {}, "strided"},
+          {{r({}, 10), r({65}, 11), r({}, 12)}, {}, "all of a vector"},
+          {{r({1, 3}, 13), r({0, 3}, 14), r({1, 3}, 15)}, {}, "no elements"}};
+}
+
+std::vector<Refusal> backward_refuses() {
+  const Tensor x = Tensor::zeros({2, 3});
+  return {{{x, Tensor::zeros({2, 1}), x}, {}, "grad does not broadcast to x: grad is [2, 3], x is [2, 1]"},
+          {{x, x, Tensor::zeros({3, 3})}, {}, "[3, 3]"},
+          {{x, Tensor::zeros({2, 3}, DType::i64), x}, {}, "x must be f32 or f64, it is i64"}};
+}
+
+} // namespace
+
+constinit const OpDef logsumexp_op = row({
+    .name = "logsumexp",
+    .math = "y = log of the sum of exp(x) over the axes",
+    .inputs = {{"x"}},
+    .attributes = {axes_spec, keepdim_spec},
+    .infer = infer_floating,
+    .cpu = logsumexp_cpu<TreeAdder>,
+    .saves = saves::in(0) | saves::out(0),
+    .vjp = [](const VjpArgs& args) -> Gradients {
+      if (!args.wants(0)) return {Tensor()};
+      return {call1(logsumexp_backward_op,
+                    {with_kept_axes(args, args.grad[0]), args.in[0], with_kept_axes(args, args.out[0])})};
+    },
+    .reference = [](const OpArgs& args) -> std::vector<Tensor> {
+      Tensor y = reference_output(result_shape(args));
+      for_each_naive_group(args, [&](std::int64_t g, const std::vector<double>& x) {
+        double sum = 0;
+        for (const double value : x) sum += std::exp(value);
+        values(y)[g] = std::log(sum);
+      });
+      return {y};
+    },
+    .samples =
+        [](DType dtype) {
+          return axes_samples(dtype, 1400, {2.0, 1.0, false});
+        },
+    .refuses = axes_refusals,
+    .symmetries = axes_symmetries,
+    .work = group_work<10>,
+});
+
+constinit const OpDef logsumexp_backward_op = row({
+    .name = "logsumexp_backward",
+    .math = "out = grad exp(x - y), 0 where y is -inf; grad and y broadcast to x",
+    .inputs = {{"grad"}, {"x"}, {"y"}},
+    .outputs = {"out"},
+    .infer = backward_infer,
+    .cpu = backward_cpu,
+    .saves = saves::in(0) | saves::in(1) | saves::in(2),
+    .vjp = backward_rule,
+    .reference = backward_naive,
+    .samples = backward_samples,
+    .refuses = backward_refuses,
+    .symmetries = pointwise_symmetries,
+    .work = elementwise_work<10>,
+});
+
+Tensor logsumexp(const Tensor& x, const std::vector<std::int64_t>& axes, bool keepdim) {
+  return call1(logsumexp_op, {x}, {{"axes", axes}, {"keepdim", keepdim}});
+}
+
+} // namespace eg

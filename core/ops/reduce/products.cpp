@@ -1,0 +1,278 @@
+// Rows of prod and prod_of_others. Nothing is divided: the gradient is right where factors are 0.
+
+#include "core/ops/list.h"
+#include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/scans.h"
+
+#include <fmt/format.h>
+
+namespace eg {
+namespace {
+
+using namespace reduce;
+
+/// mantissa * 2^exponent: a product that neither overflows nor vanishes on the way.
+struct Product {
+  double mantissa = 1;
+  std::int64_t exponent = 0;
+
+  void times(double factor) {
+    int of_factor = 0;
+    int of_product = 0;
+    mantissa = std::frexp(mantissa * std::frexp(factor, &of_factor), &of_product);
+    exponent += of_factor + of_product;
+  }
+  void times(const Product& other) {
+    times(other.mantissa);
+    exponent += other.exponent;
+  }
+  double value() const {
+    return std::ldexp(mantissa, static_cast<int>(std::clamp<std::int64_t>(exponent, -9999, 9999)));
+  }
+};
+
+template <class T> double product_of(const T* x, std::int64_t n) {
+  Product p;
+  for (std::int64_t i = 0; i < n; ++i) p.times(static_cast<double>(x[i]));
+  return p.value();
+}
+
+/// By size, so that the product does not depend on where the factors stand. NaN first: any order will do among them.
+template <class T> std::vector<T> sorted(const T* x, std::int64_t n) {
+  std::vector<T> factors(x, x + n);
+  std::sort(factors.begin(), factors.end(),
+            [](T a, T b) { return std::isnan(a) != std::isnan(b) ? std::isnan(a) : a < b; });
+  return factors;
+}
+
+template <bool exact> void prod_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const Groups groups = groups_of(args.in[0], axes_attribute(args));
+  visit_floating(out[0].dtype(), [&]<class T>() {
+    T* y = out[0].mutable_data<T>();
+    for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
+      y[g] = static_cast<T>(exact ? product_of(sorted(x, groups.extent).data(), groups.extent)
+                                  : product_of(x, groups.extent));
+    });
+  });
+}
+
+/// The reduced axes joined into a last one.
+struct Joined {
+  std::vector<std::int64_t> order;   ///< kept axes, then reduced ones
+  std::vector<std::int64_t> inverse; ///< of order
+  Shape permuted;
+  Shape shape; ///< kept extents, then the number of factors
+  Shape broadcast;
+};
+
+Joined joined(const Shape& x, const Reduced& reduced) {
+  Joined j;
+  for (const bool gone : {false, true})
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (reduced[static_cast<std::size_t>(axis)] == gone) j.order.push_back(axis);
+  j.inverse.resize(j.order.size());
+  for (std::size_t i = 0; i < j.order.size(); ++i)
+    j.inverse[static_cast<std::size_t>(j.order[i])] = static_cast<std::int64_t>(i);
+  for (const std::int64_t axis : j.order) j.permuted.push_back(x[static_cast<int>(axis)]);
+  j.shape = reduced_shape(x, reduced, false);
+  j.broadcast = j.shape;
+  j.shape.push_back(reduced_count(x, reduced));
+  j.broadcast.push_back(1);
+  return j;
+}
+
+Tensor prod_gradient(const VjpArgs& args) {
+  const Joined j = joined(args.in[0].shape(), axes_attribute(args));
+  const Tensor others = prod_of_others(reshape(permute_axes(args.in[0], j.order), j.shape), -1);
+  const Tensor g = mul(others, reshape(args.grad[0], j.broadcast));
+  return permute_axes(reshape(g, j.permuted), j.inverse);
+}
+
+std::vector<Sample> prod_samples(DType dtype) {
+  std::vector<Sample> list = axes_samples(dtype, 1720, {0.3, 1.0, false});
+  Tensor zeros = sample_normal({4, 5}, dtype, 1740);
+  visit_floating(dtype, [&]<class T>() {
+    T* x = zeros.mutable_data<T>();
+    x[2] = x[5] = x[8] = x[10] = x[12] = x[14] = T(0);
+  });
+  list.push_back({{zeros}, {{"axes", std::vector<std::int64_t>{1}}}, "one, two, three and no zeros"});
+  list.push_back({{Tensor::zeros({0, 3}, dtype)}, {{"axes", std::vector<std::int64_t>{0}}}, "of nothing: 1"});
+  return list;
+}
+
+// --- prod_of_others ---
+
+int axis_of(const OpArgs& args) {
+  return normalize_axis("prod_of_others", args.attrs.integer("axis"), args.in[0].rank());
+}
+
+Reduced only(int axis) {
+  Reduced reduced{};
+  reduced[static_cast<std::size_t>(axis)] = true;
+  return reduced;
+}
+
+/// others[i] = product of what comes before and of what comes after i.
+template <class T> void others_of(const T* x, std::int64_t n, std::vector<double>& others) {
+  std::vector<Product> before(static_cast<std::size_t>(n));
+  for (std::int64_t i = 1; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    before[at] = before[at - 1];
+    before[at].times(static_cast<double>(x[i - 1]));
+  }
+  Product after;
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    Product& p = before[static_cast<std::size_t>(i)];
+    p.times(after);
+    others[static_cast<std::size_t>(i)] = p.value();
+    after.times(static_cast<double>(x[i]));
+  }
+}
+
+/// Each by its own product of the sorted others: the places do not matter.
+template <class T> void others_exactly(const T* x, std::int64_t n, std::vector<double>& others) {
+  const std::vector<T> factors = sorted(x, n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    Product p;
+    bool left_out = false;
+    for (const T factor : factors) {
+      const bool same = factor == x[i] || (std::isnan(factor) && std::isnan(x[i]));
+      if (same && !left_out)
+        left_out = true;
+      else
+        p.times(static_cast<double>(factor));
+    }
+    others[static_cast<std::size_t>(i)] = p.value();
+  }
+}
+
+template <bool exact> void others_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const int axis = axis_of(args);
+  const AxisSplit s = split_at(args.in[0].shape(), axis);
+  const Groups groups = groups_of(args.in[0], only(axis));
+  visit_floating(out[0].dtype(), [&]<class T>() {
+    T* y = out[0].mutable_data<T>();
+    for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
+      std::vector<double> others(static_cast<std::size_t>(s.extent));
+      exact ? others_exactly(x, s.extent, others) : others_of(x, s.extent, others);
+      T* to = y + g / s.inner * s.extent * s.inner + g % s.inner;
+      for (std::int64_t e = 0; e < s.extent; ++e) to[e * s.inner] = static_cast<T>(others[static_cast<std::size_t>(e)]);
+    });
+  });
+}
+
+/// dx_k = sum over i != k of g_i (product without i and k) = A_k S_k + P_k B_k, with P and S the products before and
+/// after k, A_k = x_(k-1) A_(k-1) + g_(k-1) P_(k-1) the share of the i before k, B that of those after it.
+Tensor others_gradient(const VjpArgs& args) {
+  const Tensor& x = args.in[0];
+  const Tensor& g = args.grad[0];
+  const int axis = axis_of(args);
+  Tensor total;
+  for (const bool reverse : {false, true}) {
+    const Tensor near = product_before(x, axis, reverse);
+    const Tensor far = product_before(x, axis, !reverse);
+    const Tensor share =
+        linear_scan(shifted_along(x, axis, !reverse), shifted_along(mul(g, near), axis, !reverse), axis, reverse);
+    add_term(total, mul(share, far));
+  }
+  return total;
+}
+
+std::vector<Tensor> others_naive(const OpArgs& args) {
+  const Tensor& x = args.in[0];
+  const AxisSplit s = split_at(x.shape(), axis_of(args));
+  Tensor y = reference_output(x.shape());
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const std::int64_t place = i / s.inner % s.extent;
+    values(y)[i] = 1.0;
+    for (std::int64_t e = 0; e < s.extent; ++e)
+      if (e != place) values(y)[i] *= values(x)[i + (e - place) * s.inner];
+  }
+  return {y};
+}
+
+std::vector<Sample> others_samples(DType dtype) {
+  const auto at = [](std::int64_t axis) { return Attrs{{"axis", axis}}; };
+  const auto x = [&](const Shape& s, std::uint64_t tag) { return sample_normal(s, dtype, 1760 + tag, 0.3, 1.0); };
+  return {{{x({3, 7}, 1)}, at(-1), "rows"},          {{x({33, 3}, 2)}, at(0), "columns"},
+          {{x({2, 5, 3}, 3)}, at(1), "middle axis"}, {{scattered(x({5, 6}, 4))}, at(1), "strided"},
+          {{x({3, 1}, 5)}, at(1), "no others: 1"},   {{x({3, 0}, 6)}, at(1), "no factors"}};
+}
+
+/// The others' product moves with the axis as well, but its rule adds along the axis by scans, whose bits depend on the
+/// order: only the axes beside it are promised.
+std::vector<Symmetry> others_symmetries(const Sample& sample) {
+  const Shape& shape = sample.in[0].shape();
+  const int along = normalize_axis("axis", sample.attrs.integer("axis"), shape.rank());
+  std::vector<Symmetry> list;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (axis != along && shape[axis] >= 2)
+      list.push_back({fmt::format("kept axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
+  return list;
+}
+
+} // namespace
+
+constinit const OpDef prod_op = row({
+    .name = "prod",
+    .math = "y = product of x over the axes",
+    .inputs = {{"x"}},
+    .attributes = {axes_spec, keepdim_spec},
+    .infer = infer_floating,
+    .cpu = prod_cpu<false>,
+    .exact = prod_cpu<true>,
+    .saves = saves::in(0),
+    .vjp = [](const VjpArgs& args) -> Gradients {
+      if (!args.wants(0)) return {Tensor()};
+      return {prod_gradient(args)};
+    },
+    .reference = [](const OpArgs& args) -> std::vector<Tensor> {
+      Tensor y = reference_output(result_shape(args));
+      for_each_naive_group(args, [&](std::int64_t g, const std::vector<double>& x) {
+        values(y)[g] = 1.0;
+        for (const double value : x) values(y)[g] *= value;
+      });
+      return {y};
+    },
+    .samples = prod_samples,
+    .refuses = axes_refusals,
+    .symmetries = axes_symmetries,
+    .work = group_work<1>,
+});
+
+constinit const OpDef prod_of_others_op = row({
+    .name = "prod_of_others",
+    .math = "y_i = product of x_j over j != i along the axis",
+    .inputs = {{"x"}},
+    .attributes = {attr_int("axis", -1, "axis of the factors; negative ones count from the end")},
+    .infer = [](const OpArgs& args) -> std::vector<TensorSpec> {
+      axis_of(args);
+      return same_shape_as_first(args);
+    },
+    .cpu = others_cpu<false>,
+    .exact = others_cpu<true>,
+    .saves = saves::in(0),
+    .vjp = [](const VjpArgs& args) -> Gradients {
+      if (!args.wants(0)) return {Tensor()};
+      return {others_gradient(args)};
+    },
+    .reference = others_naive,
+    .samples = others_samples,
+    .refuses = []() -> std::vector<Refusal> {
+      return {{{Tensor::zeros({2, 3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"},
+              {{Tensor::zeros({2, 3})}, {{"axis", std::int64_t{2}}}, "axis 2 is outside"},
+              {{Tensor::zeros({})}, {}, "axis -1 is outside"}};
+    },
+    .symmetries = others_symmetries,
+    .work = elementwise_work<3>,
+});
+
+Tensor prod(const Tensor& x, const std::vector<std::int64_t>& axes, bool keepdim) {
+  return call1(prod_op, {x}, {{"axes", axes}, {"keepdim", keepdim}});
+}
+
+Tensor prod_of_others(const Tensor& x, int axis) {
+  return call1(prod_of_others_op, {x}, {{"axis", std::int64_t{axis}}});
+}
+
+} // namespace eg

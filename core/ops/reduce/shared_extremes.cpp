@@ -1,0 +1,95 @@
+// Rows of amax and amin: over several axes, the gradient shared evenly among equals.
+
+#include "core/ops/list.h"
+#include "core/ops/reduce/groups.h"
+
+#include <fmt/format.h>
+
+namespace eg {
+namespace {
+
+using namespace reduce;
+
+std::vector<TensorSpec> infer(const OpArgs& args) {
+  check_floating(args, 0);
+  const Shape& shape = args.in[0].shape();
+  const Shape out = result_shape(args);
+  if (reduced_count(shape, axes_attribute(args)) == 0)
+    throw ShapeError(fmt::format("{}: the reduced axes have no elements: x is {}", args.op.name, shape.str()));
+  return {{out, args.in[0].dtype()}};
+}
+
+template <bool largest> void extreme_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const Groups groups = groups_of(args.in[0], axes_attribute(args));
+  visit_floating(out[0].dtype(), [&]<class T>() {
+    T* y = out[0].mutable_data<T>();
+    for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
+      T best = x[0];
+      for (std::int64_t i = 0; i < groups.extent; ++i) {
+        if (largest ? x[i] > best : x[i] < best) best = x[i];
+        if (std::isnan(x[i])) {
+          best = x[i];
+          break; // a NaN stays
+        }
+      }
+      y[g] = best;
+    });
+  });
+}
+
+Gradients rule(const VjpArgs& args) {
+  if (!args.wants(0)) return {Tensor()};
+  return {mul(with_kept_axes(args, args.grad[0]),
+              even_shares(args.in[0], with_kept_axes(args, args.out[0]), args.attrs.integers("axes"), false))};
+}
+
+template <bool largest> std::vector<Tensor> naive(const OpArgs& args) {
+  Tensor y = reference_output(result_shape(args));
+  for_each_naive_group(args, [&](std::int64_t g, const std::vector<double>& x) {
+    double best = x[0];
+    for (const double value : x) best = largest ? std::max(best, value) : std::min(best, value);
+    values(y)[g] = best;
+  });
+  return {y};
+}
+
+std::vector<Sample> samples(DType dtype) { return axes_samples(dtype, 1100, {2.0, 0.0, false}); }
+
+std::vector<Refusal> refuses() {
+  std::vector<Refusal> list = axes_refusals();
+  list.push_back({{Tensor::zeros({2, 0})}, {}, "the reduced axes have no elements: x is [2, 0]"});
+  return list;
+}
+
+consteval OpDef extreme_row(std::string_view name, std::string_view math, KernelFn cpu, ReferenceFn reference) {
+  return row({.name = name,
+              .math = math,
+              .inputs = {{"x"}},
+              .attributes = {axes_spec, keepdim_spec},
+              .infer = infer,
+              .cpu = cpu,
+              .saves = saves::in(0) | saves::out(0),
+              .vjp = rule,
+              .reference = reference,
+              .samples = samples,
+              .refuses = refuses,
+              .symmetries = axes_symmetries,
+              .work = group_work<1>});
+}
+
+} // namespace
+
+constinit const OpDef amax_op =
+    extreme_row("amax", "y = largest of x over the axes; equals share the gradient", extreme_cpu<true>, naive<true>);
+constinit const OpDef amin_op =
+    extreme_row("amin", "y = smallest of x over the axes; equals share the gradient", extreme_cpu<false>, naive<false>);
+
+Tensor amax(const Tensor& x, const std::vector<std::int64_t>& axes, bool keepdim) {
+  return call1(amax_op, {x}, {{"axes", axes}, {"keepdim", keepdim}});
+}
+
+Tensor amin(const Tensor& x, const std::vector<std::int64_t>& axes, bool keepdim) {
+  return call1(amin_op, {x}, {{"axes", axes}, {"keepdim", keepdim}});
+}
+
+} // namespace eg
