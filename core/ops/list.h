@@ -184,6 +184,14 @@
   X(cast)                                                                                                              \
   X(concat)                                                                                                            \
   X(stack)                                                                                                             \
+  X(split)                                                                                                             \
+  X(chunk)                                                                                                             \
+  X(repeat)                                                                                                            \
+  X(repeat_interleave)                                                                                                 \
+  X(roll)                                                                                                              \
+  X(flip)                                                                                                              \
+  X(tril)                                                                                                              \
+  X(triu)                                                                                                              \
   X(pad)                                                                                                               \
   X(patchify)                                                                                                          \
   X(unpatchify)                                                                                                        \
