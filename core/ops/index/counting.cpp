@@ -1,5 +1,6 @@
 // Rows of bincount and one_hot: numbers counted, numbers as unit vectors.
 
+#include "core/exact.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
 #include "core/ops/views/strided_copy.h"
@@ -56,6 +57,19 @@ void bincount_cpu(const OpArgs& args, std::span<Tensor> out) {
       total[static_cast<std::size_t>(bin[i])] += static_cast<double>(weights.data<T>()[i]);
     std::transform(total.begin(), total.end(), out[0].mutable_data<T>(),
                    [](double sum) { return static_cast<T>(sum); });
+  });
+}
+
+void bincount_exact(const OpArgs& args, std::span<Tensor> out) {
+  if (!args.given(1)) return bincount_cpu(args, out);
+  const Tensor x = packed(args.in[0]);
+  const Tensor weights = packed(args.in[1]);
+  std::vector<std::vector<double>> terms(static_cast<std::size_t>(out[0].numel()));
+  visit_floating(weights.dtype(), [&]<class T>() {
+    for (std::int64_t i = 0; i < x.numel(); ++i)
+      terms[static_cast<std::size_t>(x.data<std::int64_t>()[i])].push_back(static_cast<double>(weights.data<T>()[i]));
+    std::transform(terms.begin(), terms.end(), out[0].mutable_data<T>(),
+                   [](const std::vector<double>& bin) { return static_cast<T>(exact::sum(bin)); });
   });
 }
 
@@ -171,6 +185,7 @@ constinit const OpDef bincount_op = row({
     .attributes = {attr_int("minlength", 0, "least number of bins; the largest x needs x + 1")},
     .infer = bincount_infer,
     .cpu = bincount_cpu,
+    .exact = bincount_exact,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (args.in.size() < 2 || !args.wants(1)) return {Tensor(), Tensor()};

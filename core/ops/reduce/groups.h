@@ -1,6 +1,7 @@
 #pragma once
 // Reductions over any axes, a group of elements at a time: what their kernels and rows share.
 
+#include "core/exact.h"
 #include "core/ops/reduce/axes.h"
 #include "core/ops/row_tools.h"
 #include "core/parallel.h"
@@ -63,6 +64,15 @@ template <class Term> double tree_sum(std::int64_t begin, std::int64_t end, cons
 /// How a kernel adds up term(0) ... term(n - 1).
 struct TreeAdder {
   template <class Term> double operator()(std::int64_t n, const Term& term) const { return tree_sum(0, n, term); }
+};
+
+/// The same with the order of the terms of no account, for exact kernels.
+struct ExactAdder {
+  template <class Term> double operator()(std::int64_t n, const Term& term) const {
+    std::vector<double> terms(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < n; ++i) terms[static_cast<std::size_t>(i)] = term(i);
+    return exact::sum(terms);
+  }
 };
 
 /// scale^2 * sum = sum of term(i)^2 without overflow and without losing small terms: scale is a power of two, 1 unless

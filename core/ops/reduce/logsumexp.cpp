@@ -111,6 +111,7 @@ constinit const OpDef logsumexp_op = row({
     .attributes = {axes_spec, keepdim_spec},
     .infer = infer_floating,
     .cpu = logsumexp_cpu<TreeAdder>,
+    .exact = logsumexp_cpu<ExactAdder>,
     .saves = saves::in(0) | saves::out(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};

@@ -109,6 +109,7 @@ constinit const OpDef norm_op = row({
     .attributes = {attr_real("p", 2.0, "which norm: p > 0, also infinity"), axes_spec, keepdim_spec},
     .infer = infer,
     .cpu = norm_cpu<TreeAdder>,
+    .exact = norm_cpu<ExactAdder>,
     .saves = saves::in(0) | saves::out(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};

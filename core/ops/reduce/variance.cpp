@@ -128,6 +128,7 @@ constinit const OpDef var_op = row({
     .attributes = {axes_spec, correction_spec, keepdim_spec},
     .infer = infer_variance,
     .cpu = variance_cpu<TreeAdder, false>,
+    .exact = variance_cpu<ExactAdder, false>,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
@@ -147,6 +148,7 @@ constinit const OpDef std_op = row({
     .attributes = {axes_spec, correction_spec, keepdim_spec},
     .infer = infer_variance,
     .cpu = variance_cpu<TreeAdder, true>,
+    .exact = variance_cpu<ExactAdder, true>,
     .saves = saves::in(0) | saves::out(0),
     .vjp = std_rule,
     .reference = naive<true>,
@@ -167,6 +169,7 @@ constinit const OpDef center_op = row({
       return {{args.in[0].shape(), args.in[0].dtype()}};
     },
     .cpu = center_cpu<TreeAdder>,
+    .exact = center_cpu<ExactAdder>,
     .vjp = [](const VjpArgs& args) -> Gradients { // it is its own adjoint
       if (!args.wants(0)) return {Tensor()};
       return {center(args.grad[0], args.attrs.integers("axes"))};
