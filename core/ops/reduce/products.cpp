@@ -37,11 +37,16 @@ template <class T> double product_of(const T* x, std::int64_t n) {
   return p.value();
 }
 
-/// By size, so that the product does not depend on where the factors stand. NaN first: any order will do among them.
+/// A total order of the numbers, NaN first, -0 before 0.
+template <class T> bool is_before(T a, T b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
+  return a < b || (a == b && std::signbit(a) && !std::signbit(b));
+}
+
+/// By size, so that the product does not depend on where the factors stand.
 template <class T> std::vector<T> sorted(const T* x, std::int64_t n) {
   std::vector<T> factors(x, x + n);
-  std::sort(factors.begin(), factors.end(),
-            [](T a, T b) { return std::isnan(a) != std::isnan(b) ? std::isnan(a) : a < b; });
+  std::sort(factors.begin(), factors.end(), is_before<T>);
   return factors;
 }
 
@@ -129,20 +134,30 @@ template <class T> void others_of(const T* x, std::int64_t n, std::vector<double
   }
 }
 
-/// Each by its own product of the sorted others: the places do not matter.
+/// The same over the sorted factors; equal ones get one value, so that the places do not matter.
 template <class T> void others_exactly(const T* x, std::int64_t n, std::vector<double>& others) {
   const std::vector<T> factors = sorted(x, n);
+  std::vector<Product> after(factors.size() + 1); // after[i]: factors i, i + 1, ...
+  for (std::size_t i = factors.size(); i > 0; --i) {
+    after[i - 1] = after[i];
+    after[i - 1].times(static_cast<double>(factors[i - 1]));
+  }
+  std::vector<double> of_rank(factors.size()); // at the first of each run of equals
+  Product before;
+  for (std::size_t first = 0; first < factors.size();) {
+    const auto from = factors.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto last =
+        static_cast<std::size_t>(std::upper_bound(from, factors.end(), *from, is_before<T>) - factors.begin());
+    for (std::size_t i = first + 1; i < last; ++i) before.times(static_cast<double>(*from));
+    Product rest = before; // all but one of the run
+    rest.times(after[last]);
+    of_rank[first] = rest.value();
+    before.times(static_cast<double>(*from));
+    first = last;
+  }
   for (std::int64_t i = 0; i < n; ++i) {
-    Product p;
-    bool left_out = false;
-    for (const T factor : factors) {
-      const bool same = factor == x[i] || (std::isnan(factor) && std::isnan(x[i]));
-      if (same && !left_out)
-        left_out = true;
-      else
-        p.times(static_cast<double>(factor));
-    }
-    others[static_cast<std::size_t>(i)] = p.value();
+    const auto place = std::lower_bound(factors.begin(), factors.end(), x[i], is_before<T>);
+    others[static_cast<std::size_t>(i)] = of_rank[static_cast<std::size_t>(place - factors.begin())];
   }
 }
 
