@@ -134,7 +134,7 @@ void one_hot_cpu(const OpArgs& args, std::span<Tensor> out) {
   fill_zeros(out[0]);
   visit_dtype(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
-    for (std::int64_t i = 0; i < ids.numel(); ++i) y[i * classes + ids.data<std::int64_t>()[i]] = T(1);
+    for (std::int64_t i = 0; i < ids.numel(); ++i) y[i * classes + ids.data<std::int64_t>()[i]] = T(true);
   });
 }
 

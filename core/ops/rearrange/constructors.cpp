@@ -43,7 +43,7 @@ Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   Tensor y = Tensor::zeros({rows, columns}, dtype);
   visit_dtype(dtype, [&]<class T>() {
     T* at = y.mutable_data<T>("eye");
-    for (std::int64_t i = 0; i < std::min(rows, columns); ++i) at[i * columns + i] = T(1);
+    for (std::int64_t i = 0; i < std::min(rows, columns); ++i) at[i * columns + i] = T(true);
   });
   return y;
 }
