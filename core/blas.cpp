@@ -147,7 +147,7 @@ void call_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, doub
 }
 
 int narrow(std::int64_t value) {
-  if (value > INT32_MAX) throw ShapeError(fmt::format("matmul: an extent of {} is more than BLAS counts", value));
+  if (value > INT32_MAX) throw ShapeError(fmt::format("blas: an extent of {} is more than BLAS counts", value));
   return static_cast<int>(value);
 }
 

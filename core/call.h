@@ -11,9 +11,9 @@
 namespace eg {
 
 /// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel (unrecorded), and
-/// reports to every recorder that this thread has open. A row with a body runs it instead, and the recorders hear the
-/// operations in it. Inputs of different floating types are refused. Throws what the
-/// row's shape rule throws; the message ends with the place in the model where the call stood.
+/// reports to every recorder that this thread has open. A row with a body runs the body instead, and the recorders hear
+/// the operations in it. Inputs of different floating types are refused. Throws what the row's shape rule throws; the
+/// message ends with the place in the model where the call stood.
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs = {});
 /// The same for operations with one output.
 Tensor call1(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs = {});

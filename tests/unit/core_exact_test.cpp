@@ -3,6 +3,7 @@
 #include "core/exact.h"
 #include "core/ops.h"
 #include "core/random.h"
+#include "core/reduction.h"
 
 #include <doctest/doctest.h>
 
@@ -81,6 +82,19 @@ TEST_CASE("exact sums at the ends of the range") {
   CHECK(sum_of({-inf, most}) == -inf);
   CHECK(std::isnan(sum_of({inf, 1.0, -inf})));
   CHECK(std::isnan(sum_of({1.0, std::nan("")})));
+}
+
+TEST_CASE("the mean of a plane does not depend on where its pixels are, in exact mode") {
+  const ReductionScope scope(Reduction::exact);
+  const std::vector<double> pixels = wild_terms(7 * 9, 200, 20);
+  const std::vector<double> moved = shuffled(pixels, 201);
+  CHECK(pixels != moved);
+  const Tensor x = Tensor::from<double>(pixels, {1, 1, 7, 9}), shuffled_x = Tensor::from<double>(moved, {1, 1, 7, 9});
+  const double mean = exact::sum(pixels) / 63.0;
+  for (const Tensor& image : {x, shuffled_x}) {
+    CHECK(adaptive_avg_pool2d(image, 1).item() == mean);
+    CHECK(avg_pool2d(image, {7, 9}).item() == mean);
+  }
 }
 
 TEST_CASE("columns are summed as rows are") {

@@ -1,6 +1,7 @@
 // Softmax, layer_norm, attention and cross_entropy where the laws do not look: large numbers, equal rows, ignored rows,
 // and different ways to the same result.
 
+#include "autograd/functional.h"
 #include "autograd/tape.h"
 #include "core/call.h"
 #include "core/ops.h"
@@ -12,6 +13,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 #include <string>
+#include <vector>
 
 using namespace eg;
 using eg::test::message_of;
@@ -199,6 +201,46 @@ TEST_CASE("cross_entropy: ignored rows neither count nor get a gradient") {
     CHECK(g.at({3, j}) == 0.0);
     CHECK(g.at({0, j}) != 0.0);
   }
+}
+
+TEST_CASE("cross_entropy: what an ignored row holds does not reach the second derivative") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double large : {1000.0, inf}) {
+    const Tensor x = Tensor::from<double>({0.5, -1.0, 2.0, large, 0.0, 1.0}, {2, 3});
+    const Tensor labels = Tensor::from<std::int64_t>({1, -100}, {2});
+    const auto loss_of = [&](const Tensor& l) {
+      return [l](const std::vector<Tensor>& in) { return cross_entropy(in[0], l, 0.1); };
+    };
+    const Tensor all = hvp(loss_of(labels), {x}, {Tensor::ones({2, 3}, DType::f64) + x.slice(0, 0, 1)}).products[0];
+    const Tensor alone = hvp(loss_of(labels.slice(0, 0, 1)), {x.slice(0, 0, 1)}, {x.slice(0, 0, 1) + 1.0}).products[0];
+    for (std::int64_t j = 0; j < 3; ++j) {
+      CHECK(all.at({0, j}) == alone.at({0, j}));
+      CHECK(all.at({1, j}) == 0.0);
+    }
+  }
+}
+
+TEST_CASE("nll_loss: what an ignored row holds reaches neither the loss nor the gradient") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = Tensor::from<double>({-0.5, -1.0, -inf, std::nan("")}, {2, 2});
+  const Tensor labels = Tensor::from<std::int64_t>({1, -100}, {2});
+  const Tensor weight = Tensor::from<double>({inf, 2.0}, {2});
+  for (const char* reduction : {"mean", "sum", "none"}) {
+    Tape tape;
+    const Tensor loss = nll_loss(x, labels, weight, -100, reduction);
+    const double divisor = std::string(reduction) == "mean" ? 2.0 : 1.0;
+    const Tensor g = tape.gradient(sum(loss), {x})[0];
+    CHECK(sum(loss).item() == 2.0 / divisor);
+    CHECK(g.to_vector<double>() == std::vector<double>{0.0, -2.0 / divisor, 0.0, 0.0});
+  }
+}
+
+TEST_CASE("nll_loss: the mean by weights of sum 0 is NaN, in the kernel and in plain loops") {
+  const std::vector<Tensor> in = {Tensor::from<double>({-0.5, -1.0}, {1, 2}), Tensor::from<std::int64_t>({1}, {1}),
+                                  Tensor::from<double>({1.0, 0.0}, {2})};
+  CHECK(std::isnan(nll_loss(in[0], in[1], in[2]).item()));
+  const Attrs attrs = completed_attributes(nll_loss_op, {});
+  CHECK(std::isnan(nll_loss_op.reference(OpArgs{nll_loss_op, in, attrs})[0].item()));
 }
 
 TEST_CASE("cross_entropy: when every row is ignored, the mean is 0 and so is the gradient") {

@@ -7,10 +7,12 @@
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/random.h"
+#include "core/reduction.h"
 
 #include <cmath>
 #include <doctest/doctest.h>
 #include <limits>
+#include <utility>
 
 using namespace eg;
 
@@ -139,6 +141,27 @@ TEST_CASE("rms_norm: squares that overflow or vanish") {
     CHECK(y.data<float>()[0] == doctest::Approx(3.0 / std::sqrt(12.5)).epsilon(1e-6));
     CHECK(y.data<float>()[1] == doctest::Approx(-4.0 / std::sqrt(12.5)).epsilon(1e-6));
   }
+}
+
+TEST_CASE("rms_norm: exact rows whose squares leave the range, forward and backward") {
+  const ReductionScope exact(Reduction::exact);
+  const double root = std::sqrt(12.5);
+  for (const auto& [dtype, size] :
+       {std::pair{DType::f32, 1e20}, {DType::f32, 1e-30}, {DType::f64, 1e200}, {DType::f64, 1e-200}}) {
+    CAPTURE(size);
+    const Tensor x = Tensor::from<double>({3.0 * size, -4.0 * size}, {1, 2}).to(dtype);
+    const Tensor g = Tensor::from<double>({1.0, 0.0}, {1, 2}).to(dtype);
+    Tape tape;
+    const Tensor y = rms_norm(x, {}, 0.0);
+    const Tensor dx = tape.gradient(sum(y * g), {x})[0];
+    CHECK(y.at({0, 0}) == doctest::Approx(3.0 / root).epsilon(1e-6));
+    CHECK(y.at({0, 1}) == doctest::Approx(-4.0 / root).epsilon(1e-6));
+    CHECK(dx.at({0, 0}) * size == doctest::Approx(0.64 / root).epsilon(1e-6)); // r (g - xh mean(g xh))
+    CHECK(dx.at({0, 1}) * size == doctest::Approx(0.48 / root).epsilon(1e-6));
+  }
+  // A row of tiny numbers beside eps is divided by the root of eps.
+  const Tensor tiny = Tensor::full({1, 3}, 1e-200, DType::f64);
+  CHECK(rms_norm(tiny, {}, 1e-6).at({0, 0}) == doctest::Approx(1e-197).epsilon(1e-12));
 }
 
 TEST_CASE("rotary: products of turned queries and keys depend on the distance alone") {

@@ -202,7 +202,7 @@ std::vector<Sample> inference_samples(DType dtype) {
 std::vector<Refusal> inference_refuses() {
   const Tensor x = Tensor::ones({4, 3}), c = Tensor::ones({3});
   return {{{x, Tensor::ones({4}), c}, {}, "batch_norm_inference: mean must be [3], it is [4]"},
-          {{x, c, Tensor::ones({1, 3})}, {}, "batch_norm_inference: var must be [3], it is [1, 3]"},
+          {{x, c, Tensor::ones({1, 3})}, {}, "batch_norm_inference: variance must be [3], it is [1, 3]"},
           {{x, c, c, Tensor::ones({4})}, {}, "gamma must be [3], it is [4]"},
           {{c, c, c}, {}, "at least 2 axes"},
           {{x, c, c}, {{"eps", -1.0}}, "eps must not be negative"}};
@@ -223,10 +223,10 @@ std::vector<Symmetry> inference_symmetries(const Sample& sample) {
 
 constinit const OpDef batch_norm_op = row({
     .name = "batch_norm",
-    .math = "y = (x - mean) / sqrt(var + eps) * gamma + beta for each channel (axis 1) over the other axes, "
-            "var = mean((x - mean)^2)",
+    .math = "y = (x - mean) / sqrt(variance + eps) * gamma + beta for each channel (axis 1) over the other axes, "
+            "variance = mean((x - mean)^2)",
     .inputs = {{"x"}, {"gamma", true}, {"beta", true}},
-    .outputs = {"y", "mean", "var"},
+    .outputs = {"y", "mean", "variance"},
     .attributes = {attr_real("eps", 1e-5, "added to the variance")},
     .infer = infer,
     .cpu = forward<false>,
@@ -242,8 +242,8 @@ constinit const OpDef batch_norm_op = row({
 
 constinit const OpDef batch_norm_inference_op = row({
     .name = "batch_norm_inference",
-    .math = "y = (x - mean) / sqrt(var + eps) * gamma + beta for each channel (axis 1), mean and var given",
-    .inputs = {{"x"}, {"mean"}, {"var"}, {"gamma", true}, {"beta", true}},
+    .math = "y = (x - mean) / sqrt(variance + eps) * gamma + beta for each channel (axis 1), mean and variance given",
+    .inputs = {{"x"}, {"mean"}, {"variance"}, {"gamma", true}, {"beta", true}},
     .attributes = {attr_real("eps", 1e-5, "added to the variance")},
     .infer = inference_infer,
     .body = inference_body,

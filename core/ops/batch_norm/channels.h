@@ -39,7 +39,7 @@ template <class F> void for_each_run(const Channels& x, std::int64_t first, std:
     for (std::int64_t c = first; c < last; ++c) visit(c, (n * x.channels + c) * x.inner);
 }
 
-/// Sums over the channels [first, last): exact: the order of the elements cannot matter
+/// Sums over the elements of each of the channels [first, last); if exact, so that their order cannot matter
 /// (core/exact.h).
 class ChannelSums {
 public:

@@ -60,7 +60,7 @@ template <class T> void exact_forward_as(const OpArgs& args, std::span<Tensor> o
     }
   });
   T* const loss = out[0].mutable_data<T>("cross_entropy");
-  if (s.reduction == Reduction::none)
+  if (s.joined == Joined::none)
     std::transform(losses.begin(), losses.end(), loss, [](double l) { return static_cast<T>(l); });
   else
     *loss = static_cast<T>(exact::sum(losses) * row_factor(labels, s));
@@ -89,7 +89,7 @@ template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
     }
   });
   T* const loss = out[0].mutable_data<T>("cross_entropy");
-  if (s.reduction == Reduction::none) {
+  if (s.joined == Joined::none) {
     std::copy(losses.begin(), losses.end(), loss);
     return;
   }
@@ -129,7 +129,7 @@ std::vector<Tensor> reference(const OpArgs& args) {
       row_loss -= target * (x[j] - largest - std::log(total));
     }
     values(lse)[r] = largest + std::log(total);
-    values(loss)[s.reduction == Reduction::none ? r : 0] += row_loss * row_factor(labels, s);
+    values(loss)[s.joined == Joined::none ? r : 0] += row_loss * row_factor(labels, s);
   }
   return {loss, lse};
 }

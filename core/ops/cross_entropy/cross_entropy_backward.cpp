@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace eg {
 namespace {
@@ -34,7 +35,7 @@ template <class T> class RowWeights {
 public:
   RowWeights(const OpArgs& args, const std::vector<std::int64_t>& labels, const Settings& s)
       : g_(packed(args.in[3])), dlse_(args.given(4) ? packed(args.in[4]) : Tensor{}),
-        factor_(static_cast<T>(row_factor(labels, s))), by_row_(s.reduction == Reduction::none) {}
+        factor_(static_cast<T>(row_factor(labels, s))), by_row_(s.joined == Joined::none) {}
   T loss(std::int64_t row) const { return factor_ * g_.template data<T>()[by_row_ ? row : 0]; }
   T lse(std::int64_t row) const { return dlse_.defined() ? dlse_.template data<T>()[row] : T{0}; }
 
@@ -75,9 +76,10 @@ double target_of(const Settings& s, std::int64_t label, std::int64_t j) {
   return (j == label ? 1.0 - s.smoothing : 0.0) + s.smoothing / static_cast<double>(s.classes);
 }
 
-/// What the rule needs of the labels, as constants: which rows count [..., 1], and their targets [..., C].
+/// What the rule needs of the labels, as constants: which rows are ignored, bool [..., 1], and the targets [..., C], 0
+/// on ignored rows.
 struct Constants {
-  Tensor counts, targets;
+  Tensor ignored, targets;
 };
 Constants constants_of(const OpArgs& args, const Settings& s, const std::vector<std::int64_t>& labels) {
   std::vector<double> counts(labels.size()), targets(static_cast<std::size_t>(s.rows * s.classes));
@@ -90,21 +92,23 @@ Constants constants_of(const OpArgs& args, const Settings& s, const std::vector<
   PauseRecording pause;
   Shape rows = args.in[1].shape();
   rows.push_back(1);
-  return {Tensor::from<double>(counts, rows).to(args.in[0].dtype()),
+  return {eq(Tensor::from<double>(counts, rows), 0.0),
           Tensor::from<double>(targets, args.in[0].shape()).to(args.in[0].dtype())};
 }
 
 // With n the factor of a row, w = n g and m = dlse, on rows that count: d = (w + m) p - w t, p = exp(logits - lse).
 // Along a cotangent a:  logits_bar = a p (w + m),  lse_bar = -(w + m) rowsum(a p),
 //   g_bar = n rowsum(a (p - t)), summed over rows unless reduction is none,  m_bar = rowsum(a p).
+// Ignored rows have lse = 0: their exponentials, which could be infinite, are never taken, so p = 0 whatever they hold.
 Gradients rule(const VjpArgs& args) {
   const Settings s = settings(args);
   const std::vector<std::int64_t> labels = checked_labels(args, s);
   const Constants constants = constants_of(args, s, labels);
-  const bool by_row = s.reduction == Reduction::none;
+  const bool by_row = s.joined == Joined::none;
   const double factor = row_factor(labels, s);
   const Tensor& a = args.grad[0];
-  const Tensor ap = a * exp(args.in[0] - unsqueeze(args.in[2], -1)) * constants.counts;
+  constexpr double least = -std::numeric_limits<double>::infinity();
+  const Tensor ap = a * exp(masked_fill(args.in[0] - unsqueeze(args.in[2], -1), constants.ignored, least));
   const Tensor row_ap = sum(ap, {-1}, true);
   Tensor weight = (by_row ? unsqueeze(args.in[3], -1) : args.in[3]) * factor;
   if (args.given(4)) weight = weight + unsqueeze(args.in[4], -1);
@@ -126,7 +130,7 @@ std::vector<Tensor> reference(const OpArgs& args) {
   for (std::int64_t r = 0; r < s.rows; ++r) {
     const std::int64_t label = labels[static_cast<std::size_t>(r)];
     if (label == s.ignore) continue;
-    const double w = row_factor(labels, s) * values(args.in[3])[s.reduction == Reduction::none ? r : 0];
+    const double w = row_factor(labels, s) * values(args.in[3])[s.joined == Joined::none ? r : 0];
     const double m = args.given(4) ? values(args.in[4])[r] : 0.0;
     for (std::int64_t j = 0; j < s.classes; ++j) {
       const double p = std::exp(values(args.in[0])[r * s.classes + j] - values(args.in[2])[r]);

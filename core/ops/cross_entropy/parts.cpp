@@ -19,12 +19,12 @@ Settings settings(const OpArgs& args) {
   const std::string& word = args.attrs.text("reduction");
   if (word != "mean" && word != "sum" && word != "none")
     throw ValueError(fmt::format("{}: reduction must be mean, sum or none, it is '{}'", args.op.name, word));
-  const Reduction reduction = word == "mean" ? Reduction::mean : word == "sum" ? Reduction::sum : Reduction::none;
-  return {args.in[1].numel(), shape[-1], smoothing, args.attrs.integer("ignore_index"), reduction};
+  const Joined joined = word == "mean" ? Joined::mean : word == "sum" ? Joined::sum : Joined::none;
+  return {args.in[1].numel(), shape[-1], smoothing, args.attrs.integer("ignore_index"), joined};
 }
 
 Shape loss_shape(const OpArgs& args, const Settings& s) {
-  return s.reduction == Reduction::none ? args.in[1].shape() : Shape{};
+  return s.joined == Joined::none ? args.in[1].shape() : Shape{};
 }
 
 std::vector<std::int64_t> checked_labels(const OpArgs& args, const Settings& s) {
@@ -38,7 +38,7 @@ std::vector<std::int64_t> checked_labels(const OpArgs& args, const Settings& s) 
 }
 
 double row_factor(const std::vector<std::int64_t>& labels, const Settings& s) {
-  if (s.reduction != Reduction::mean) return 1.0;
+  if (s.joined != Joined::mean) return 1.0;
   const auto counted =
       std::count_if(labels.begin(), labels.end(), [&](std::int64_t label) { return label != s.ignore; });
   return counted > 0 ? 1.0 / static_cast<double>(counted) : 0.0;

@@ -8,14 +8,15 @@
 
 namespace eg::cross_entropy_parts {
 
-enum class Reduction : std::uint8_t { mean, sum, none };
+/// What becomes of the losses of the rows: the attribute "reduction".
+enum class Joined : std::uint8_t { mean, sum, none };
 
 /// One call: logits [rows, classes] and what the attributes say.
 struct Settings {
   std::int64_t rows, classes;
   double smoothing;
   std::int64_t ignore;
-  Reduction reduction;
+  Joined joined;
 };
 
 /// Checks logits (input 0), labels (input 1) and the attributes. Throws ShapeError, DTypeError, ValueError.

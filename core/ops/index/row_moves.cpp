@@ -183,7 +183,7 @@ void sort_by_target(std::vector<std::int64_t>& order, FunctionRef<std::int64_t(s
   std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return target(a) < target(b); });
 }
 
-/// The sums of column j of slice o: index_at(k) names the target of k.
+/// The sums of column j of slice o: target(k) is the row of y that k adds to; order lists the k sorted by it.
 template <class T>
 void add_column_exactly(const RowMove& m, std::int64_t o, std::int64_t j, const std::vector<std::int64_t>& order,
                         FunctionRef<std::int64_t(std::int64_t)> target, const T* source, T* y) {

@@ -181,16 +181,16 @@ std::vector<Symmetry> soft_symmetries(const Sample& sample) {
 
 // --- nll_loss ---
 
-/// The labels, ignored ones as 0, and for each row 1 or, where it is ignored, 0.
+/// The labels, ignored ones as 0; for each row 1 or, where it is ignored, 0; and the same as a truth value.
 struct Labels {
-  Tensor safe, counted;
+  Tensor safe, counted, ignored;
 };
 
 Labels checked_labels(const OpArgs& args) {
   const PauseRecording pause;
   const Tensor labels = packed(args.in[1]);
   const std::int64_t classes = args.in[0].shape()[-1], ignore = args.attrs.integer("ignore_index");
-  Labels all{Tensor::zeros(labels.shape(), DType::i64), Tensor::zeros(labels.shape(), args.in[0].dtype())};
+  Labels all{Tensor::zeros(labels.shape(), DType::i64), Tensor::zeros(labels.shape(), args.in[0].dtype()), {}};
   std::int64_t* const safe = all.safe.mutable_data<std::int64_t>("nll_loss");
   visit_floating(args.in[0].dtype(), [&]<class T>() {
     T* const counted = all.counted.mutable_data<T>("nll_loss");
@@ -206,6 +206,7 @@ Labels checked_labels(const OpArgs& args) {
       counted[i] = T{1};
     }
   });
+  all.ignored = eq(all.counted, 0.0);
   return all;
 }
 
@@ -230,17 +231,18 @@ std::vector<Tensor> nll_body(const OpArgs& args) {
   if (!some) return {reduced(args, sum(args.in[0], {-1}) * labels.counted)};
   if (args.given(2)) {
     const Shape flat = {labels.safe.numel()};
-    weight = reshape(gather(args.in[2], 0, labels.safe.reshape(flat)), labels.safe.shape()) * labels.counted;
+    weight = reshape(gather(args.in[2], 0, labels.safe.reshape(flat)), labels.safe.shape());
+    weight = masked_fill(weight, labels.ignored, 0.0); // not times 0: what an ignored row gathers may be infinite
   }
   Shape column = labels.safe.shape();
   column.push_back(1);
   const Tensor picked = reshape(gather(args.in[0], -1, labels.safe.reshape(column)), labels.safe.shape());
-  const Tensor losses = -(picked * weight);
+  const Tensor losses = -(masked_fill(picked, labels.ignored, 0.0) * weight);
   const std::string& word = args.attrs.text("reduction");
   if (word == "none") return {losses};
   const Tensor total = sum(losses);
   if (word == "sum") return {total};
-  double counted = 0; // all ignored: the total is 0, and so is the mean
+  double counted = 0; // all ignored: the total is 0, and so is the mean; counted with weights of sum 0: 0/0
   {
     const PauseRecording pause;
     counted = sum(labels.counted.to(DType::f64)).item();
@@ -252,18 +254,20 @@ std::vector<Tensor> nll_reference(const OpArgs& args) {
   Tensor losses = reference_output(args.in[1].shape());
   const std::int64_t classes = args.in[0].shape()[-1];
   double weights = 0, total = 0;
+  std::int64_t counted = 0;
   for (std::int64_t r = 0; r < losses.numel(); ++r) {
     const std::int64_t label = args.in[1].data<std::int64_t>()[r];
     if (label == args.attrs.integer("ignore_index")) continue;
     const double weight = args.given(2) ? values(args.in[2])[label] : 1.0;
     values(losses)[r] = -weight * values(args.in[0])[r * classes + label];
     weights += weight;
+    ++counted;
     total += values(losses)[r];
   }
   const std::string& word = args.attrs.text("reduction");
   if (word == "none") return {losses};
   Tensor result = reference_output({});
-  *values(result) = word == "mean" && weights > 0 ? total / weights : total;
+  *values(result) = word == "mean" && counted > 0 ? total / weights : total;
   return {result};
 }
 
@@ -351,7 +355,8 @@ constinit const OpDef soft_cross_entropy_op = row({
 
 constinit const OpDef nll_loss_op = row({
     .name = "nll_loss",
-    .math = "loss_i = -w_label x_i,label; mean: the sum over the rows that count over the sum of their weights",
+    .math = "loss_i = -w_label x_i,label; mean: the sum over the rows that count over the sum of their weights, "
+            "0 where no row counts",
     .inputs = {{"input"}, {"labels"}, {"weight", true}},
     .outputs = {"loss"},
     .attributes = {attr_int("ignore_index", -100, "rows with this label do not count"), reduction_attr},

@@ -1,6 +1,7 @@
 #include "core/ops/pool/bins.h"
 
 #include "core/error.h"
+#include "core/exact.h"
 #include "core/ops/row_tools.h"
 #include "core/parallel.h"
 
@@ -155,6 +156,23 @@ template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, 
   });
 }
 
+template <class T> void mean_exact(const Grid& grid, std::int64_t planes, const T* x, T* y) {
+  const Bins& rows = grid.rows;
+  const Bins& columns = grid.columns;
+  each_plane(grid, planes, [&](std::int64_t p) {
+    const T* plane = x + p * grid.pixels();
+    T* to = y + p * grid.outputs();
+    std::vector<double> terms;
+    each_output(grid, [&](std::size_t output, std::size_t i, std::size_t j) {
+      terms.clear();
+      for (std::int64_t r = rows.begin[i]; r < rows.end[i]; ++r)
+        terms.insert(terms.end(), plane + r * columns.extent + columns.begin[j],
+                     plane + r * columns.extent + columns.end[j]);
+      to[output] = static_cast<T>(exact::sum(terms) / (rows.divisor[i] * columns.divisor[j]));
+    });
+  });
+}
+
 template <class T> void mean_backward(const Grid& grid, std::int64_t planes, const T* g, T* dx) {
   const Bins& rows = grid.rows;
   const Bins& columns = grid.columns;
@@ -191,6 +209,7 @@ template <class T> void largest(const Grid& grid, std::int64_t planes, const T* 
 
 #define EG_INSTANTIATE(T)                                                                                              \
   template void mean<T>(const Grid&, std::int64_t, const T*, T*);                                                      \
+  template void mean_exact<T>(const Grid&, std::int64_t, const T*, T*);                                                \
   template void mean_backward<T>(const Grid&, std::int64_t, const T*, T*);                                             \
   template void largest<T>(const Grid&, std::int64_t, const T*, T*, std::int64_t*);
 EG_INSTANTIATE(float)

@@ -46,7 +46,9 @@ Grid sliding_grid(const OpArgs& args, const Extents& e);
 Extents adaptive_extents(const OpArgs& args, const Shape& images);
 Grid adaptive_grid(const Extents& e);
 
-/// y = sum / divisor under every bin, for `planes` packed planes; dx is the adjoint.
+/// y = sum / divisor under every bin, for `planes` packed planes; dx is the adjoint. mean_exact: the order of the
+/// pixels in a bin cannot matter.
+template <class T> void mean_exact(const Grid& grid, std::int64_t planes, const T* x, T* y);
 template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, T* y);
 template <class T> void mean_backward(const Grid& grid, std::int64_t planes, const T* g, T* dx);
 /// Largest under every bin and its place in the plane; a NaN is larger than everything, the first of equals wins.

@@ -42,12 +42,13 @@ template <const Kind& kind> std::vector<TensorSpec> adjoint_infer(const OpArgs& 
   return {{adjoint<kind>(args).x_shape(), args.in[0].dtype()}};
 }
 
-template <const Kind& kind> void kernel(const OpArgs& args, std::span<Tensor> out) {
+template <const Kind& kind, bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
   const Extents e = pooling<kind>(args);
   if (out[0].numel() == 0) return;
   const Tensor x = packed(args.in[0]);
   visit_floating(x.dtype(), [&]<class T>() {
-    pool::mean<T>(kind.grid(args, e), e.images * e.channels, x.data<T>(), out[0].mutable_data<T>("pool"));
+    (exact ? pool::mean_exact<T> : pool::mean<T>)(kind.grid(args, e), e.images * e.channels, x.data<T>(),
+                                                  out[0].mutable_data<T>("pool"));
   });
 }
 
@@ -153,6 +154,8 @@ std::vector<Case> sliding_cases() {
       {{2, 1, 5, 5}, with(2, {.stride = 3, .ceil_mode = true, .count_include_pad = false}), true, "clipped windows"},
       {{1, 2, 5, 4}, with(2, {.divisor = 3}), false, "another divisor"},
       {{1, 1, 2, 3}, with(5, {.padding = 2, .ceil_mode = true}), false, "a kernel larger than the image"},
+      {{2, 2, 5, 7}, with({5, 7}), false, "one window: the mean of the plane"},
+      {{2, 1, 3, 6}, with({3, 2}), false, "windows of whole columns"},
       {{1, 1, 1, 1}, with(1), false, "one pixel"},
       {{0, 2, 4, 4}, with(2), false, "no images"}};
 }
@@ -220,8 +223,30 @@ std::vector<Refusal> adaptive_adjoint_refuses() {
           {{g}, with_size(adaptive_attrs(2), {1, 2, 0, 4}), "the image has no pixels"}};
 }
 
-std::vector<Symmetry> planes(const Sample&) {
-  return {{"kept: images", {in_leg(0, 0), out_leg(0, 0)}}, {"kept: channels", {in_leg(0, 1), out_leg(0, 1)}}};
+/// Whether one window or bin, without padding, covers the whole axis (0: rows, 1: columns) of `extent` places: then all
+/// its places are equal.
+bool covers(const Attrs& attrs, int axis, std::int64_t extent) {
+  const auto of = [&](const char* name, std::int64_t fallback) {
+    const std::vector<std::int64_t> list = attrs.has(name) ? attrs.integers(name) : std::vector<std::int64_t>{};
+    return list.empty() ? fallback : axis == 0 ? list.front() : list.back();
+  };
+  if (attrs.has("output_size")) return of("output_size", 0) == 1;
+  return of("kernel_size", 0) == extent && of("padding", 0) == 0;
+}
+
+/// Images; channels; and the pixels along each axis that single bins cover. They are in x, or in dx.
+std::vector<Symmetry> symmetries(const Sample& sample) {
+  std::vector<Symmetry> all{{"kept: images", {in_leg(0, 0), out_leg(0, 0)}},
+                            {"kept: channels", {in_leg(0, 1), out_leg(0, 1)}}};
+  const bool backward = sample.attrs.has("input_size");
+  for (const int axis : {0, 1}) {
+    const std::int64_t extent =
+        backward ? sample.attrs.integers("input_size")[static_cast<std::size_t>(axis)] : sample.in[0].shape()[axis + 2];
+    if (extent >= 2 && covers(sample.attrs, axis, extent))
+      all.push_back({axis == 0 ? "rows of pixels" : "columns of pixels",
+                     {backward ? out_leg(0, axis + 2) : in_leg(0, axis + 2)}});
+  }
+  return all;
 }
 
 Work pool_work(const OpArgs& args, std::span<const TensorSpec> out) {
@@ -246,14 +271,15 @@ constinit const OpDef avg_pool2d_op = row({
     .inputs = {{"x"}},
     .attributes = {kernel_attr, stride_attr, padding_attr, ceil_attr, include_attr, divisor_attr},
     .infer = infer<sliding>,
-    .cpu = kernel<sliding>,
+    .cpu = kernel<sliding, false>,
+    .exact = kernel<sliding, true>,
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(avg_pool2d_backward_op, {v.grad[0]}, with_size(v.attrs, v.in[0].shape()))};
     },
     .reference = [](const OpArgs& args) { return sliding_loops(args, pooling<sliding>(args), false); },
     .samples = samples_of<sliding_cases, 2300>,
     .refuses = sliding_refuses,
-    .symmetries = planes,
+    .symmetries = symmetries,
     .work = pool_work,
 });
 
@@ -269,7 +295,7 @@ constinit const OpDef avg_pool2d_backward_op = row({
     .reference = [](const OpArgs& args) { return sliding_loops(args, adjoint<sliding>(args), true); },
     .samples = adjoint_samples_of<sliding_cases, sliding, avg_pool2d_op, 2320>,
     .refuses = sliding_adjoint_refuses,
-    .symmetries = planes,
+    .symmetries = symmetries,
     .work = pool_work,
 });
 
@@ -279,14 +305,15 @@ constinit const OpDef adaptive_avg_pool2d_op = row({
     .inputs = {{"x"}},
     .attributes = {bins_attr},
     .infer = infer<adaptive>,
-    .cpu = kernel<adaptive>,
+    .cpu = kernel<adaptive, false>,
+    .exact = kernel<adaptive, true>,
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(adaptive_avg_pool2d_backward_op, {v.grad[0]}, with_size(v.attrs, v.in[0].shape()))};
     },
     .reference = [](const OpArgs& args) { return adaptive_loops(args, pooling<adaptive>(args), false); },
     .samples = samples_of<adaptive_cases, 2340>,
     .refuses = adaptive_refuses,
-    .symmetries = planes,
+    .symmetries = symmetries,
     .work = pool_work,
 });
 
@@ -304,7 +331,7 @@ constinit const OpDef adaptive_avg_pool2d_backward_op = row({
     .reference = [](const OpArgs& args) { return adaptive_loops(args, adjoint<adaptive>(args), true); },
     .samples = adjoint_samples_of<adaptive_cases, adaptive, adaptive_avg_pool2d_op, 2360>,
     .refuses = adaptive_adjoint_refuses,
-    .symmetries = planes,
+    .symmetries = symmetries,
     .work = pool_work,
 });
 

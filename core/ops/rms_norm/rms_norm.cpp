@@ -3,6 +3,7 @@
 
 #include "core/allocator.h"
 #include "core/call.h"
+#include "core/exact.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/rms_norm/kernels.h"
@@ -12,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <span>
+#include <vector>
 
 namespace eg {
 namespace {
@@ -48,15 +51,48 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out[0]); });
 }
 
-/// rstd = 1 / sqrt(mean(x^2) + eps), its mean an exact sum.
-Tensor exact_rstd(const OpArgs& args) {
-  return rsqrt(mean(args.in[0] * args.in[0], {-1}, true) + args.attrs.real("eps"));
+/// 1 / sqrt(mean(x^2) + eps) of one row, its mean an exact sum. Where the largest square would leave the range of
+/// double, all x are divided by a power of two near the largest first, and the root is taken in long double.
+double exact_rstd_of(std::span<const double> x, double eps, std::vector<double>& terms) {
+  double largest = 0;
+  for (const double v : x) largest = std::max(largest, std::abs(v)); // a NaN is passed over: its square is not
+  constexpr double most = 0x1p500;
+  const bool extreme = std::isfinite(largest) && largest > 0 && (largest > most || largest < 1.0 / most);
+  const int exponent = extreme ? std::ilogb(largest) : 0;
+  terms.assign(x.begin(), x.end());
+  for (double& t : terms) {
+    t = std::ldexp(t, -exponent);
+    t *= t;
+  }
+  const double square = exact::sum(terms) / static_cast<double>(x.size());
+  if (exponent == 0) return 1.0 / std::sqrt(square + eps);
+  const long double whole = std::ldexp(static_cast<long double>(square), 2 * exponent);
+  return static_cast<double>(1.0L / std::sqrt(whole + static_cast<long double>(eps)));
 }
 
+/// Of every row of x [..., n], n > 0, in f64: [..., 1].
+Tensor exact_rstd(const Tensor& x, double eps) {
+  const std::int64_t n = x.shape()[-1];
+  Shape rows = x.shape();
+  rows[-1] = 1;
+  Tensor rstd = Tensor::empty(rows, DType::f64);
+  const Tensor from = packed(x);
+  const double* const data = from.data<double>();
+  double* const to = rstd.mutable_data<double>("rms_norm");
+  parallel::for_each(rstd.numel(), parallel::grain_for_bytes(n * 32), [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> terms;
+    for (std::int64_t r = begin; r < end; ++r)
+      to[r] = exact_rstd_of({data + r * n, static_cast<std::size_t>(n)}, eps, terms);
+  });
+  return rstd;
+}
+
+/// Everything in f64, rounded once.
 void exact_forward(const OpArgs& args, std::span<Tensor> out) {
   if (args.in[0].numel() == 0) return;
-  const Tensor y = args.in[0] * exact_rstd(args);
-  assign(out[0], args.given(1) ? y * args.in[1] : y);
+  const Tensor x = args.in[0].to(DType::f64);
+  const Tensor y = x * exact_rstd(x, args.attrs.real("eps"));
+  assign(out[0], (args.given(1) ? y * args.in[1].to(DType::f64) : y).to(out[0].dtype()));
 }
 
 std::vector<Tensor> backward_call(const Tensor& x, const Tensor& gamma, const Tensor& g, double eps, bool parameters) {
@@ -167,13 +203,14 @@ void backward(const OpArgs& args, std::span<Tensor> out) {
 }
 
 void exact_backward(const OpArgs& args, std::span<Tensor> out) {
-  const Tensor &x = args.in[0], &g = args.in[2];
-  if (x.numel() == 0) return backward(args, out);
-  const Tensor rstd = exact_rstd(args);
+  if (args.in[0].numel() == 0) return backward(args, out);
+  const DType dtype = out[0].dtype();
+  const Tensor x = args.in[0].to(DType::f64), g = args.in[2].to(DType::f64);
+  const Tensor rstd = exact_rstd(x, args.attrs.real("eps"));
   const Tensor xh = x * rstd;
-  const Tensor gh = args.given(1) ? g * args.in[1] : g;
-  assign(out[0], rstd * (gh - xh * mean(gh * xh, {-1}, true)));
-  if (args.attrs.flag("parameters")) assign(out[1], sum_to(g * xh, {x.shape()[-1]}));
+  const Tensor gh = args.given(1) ? g * args.in[1].to(DType::f64) : g;
+  assign(out[0], (rstd * (gh - xh * mean(gh * xh, {-1}, true))).to(dtype));
+  if (args.attrs.flag("parameters")) assign(out[1], sum_to(g * xh, {x.shape()[-1]}).to(dtype));
 }
 
 // With J u = r (u - xh mean(u xh)), the symmetric Jacobian of x r, and cotangents a of dx, b of dgamma:
