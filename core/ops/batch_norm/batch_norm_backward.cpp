@@ -121,8 +121,8 @@ std::vector<Tensor> reference(const OpArgs& args) {
   Tensor dgamma = reference_output({parameters ? e.channels : 0}), dbeta = reference_output(dgamma.shape());
   for (std::int64_t c = 0; c < e.channels; ++c) {
     const auto each = [&](auto&& visit) {
-      for (std::int64_t i = 0; i < dx.numel(); ++i)
-        if (i / e.inner % e.channels == c) visit(i);
+      for (std::int64_t n = 0; n < e.samples; ++n)
+        for (std::int64_t j = 0; j < e.inner; ++j) visit((n * e.channels + c) * e.inner + j);
     };
     double mean = 0, variance = 0, total = 0, inner = 0;
     each([&](std::int64_t i) { mean += x[i] / count; });
