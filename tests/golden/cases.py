@@ -49,9 +49,14 @@ def V(values, layout="c"):
     return In(a.shape, listed(a), layout)
 
 
+def array(tensor):
+    """Its elements. Second derivatives of abs and the like are tensors without storage, whose numpy() is what lies in memory."""
+    return np.zeros(tuple(tensor.shape)) if torch._is_zerotensor(tensor) else tensor.detach().resolve_conj().resolve_neg().numpy()
+
+
 def rounded(tensor):
     """A computed input, rounded so that float32 holds it exactly."""
-    return V(np.round(tensor.detach().numpy() * 2.0**18) / 2.0**18)
+    return V(np.round(array(tensor) * 2.0**18) / 2.0**18)
 
 
 class Case:

@@ -67,6 +67,82 @@ TEST_CASE("wrong rows are caught") {
   });
 }
 
+namespace {
+
+/// A file with this text and these numbers, and a checksum that is right.
+data::Bytes file_of(const std::string& text, const data::Bytes& numbers) {
+  const auto little = [](std::uint32_t n) {
+    data::Bytes bytes;
+    for (unsigned shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::uint8_t>(n >> shift));
+    return bytes;
+  };
+  data::Bytes body = little(static_cast<std::uint32_t>(text.size()));
+  body.insert(body.end(), text.begin(), text.end());
+  body.insert(body.end(), numbers.begin(), numbers.end());
+  data::Bytes file;
+  for (const char c : std::string("EGGOLD1\n")) file.push_back(static_cast<std::uint8_t>(c));
+  const data::Bytes sum = little(data::crc32(body));
+  file.insert(file.end(), sum.begin(), sum.end());
+  file.insert(file.end(), body.begin(), body.end());
+  return file;
+}
+
+struct BadFile {
+  const char* text;
+  data::Bytes numbers;
+  const char* says;
+};
+
+} // namespace
+
+TEST_CASE("files with a right checksum and wrong contents are refused before room is made for them") {
+  const std::string sound = "op exp\ncase v 1 | f:2:c:n | f:2\n";
+  CHECK(golden::parse(file_of(sound, {0}), "sound").at(0).values.at(0) == std::vector<double>{0.0, 0.0});
+  const BadFile files[] = {
+      {"op exp\ncase v 1 | f:2:c:n | f:1048577\n", {0}, "not the shape of a tensor"},
+      {"op exp\ncase v 1 | f:2:c:n | f:4611686018427387904\n", {0}, "not the shape of a tensor"},
+      {"op exp\ncase v 1 | f:-2:c:n | f:2\n", {0}, "not the shape of a tensor"},
+      {"op exp\ncase v 1 | f:2:c:n | f:1x1x1x1x1x1x1x1x1\n", {0}, "not the shape of a tensor"},
+      {"op exp\ncase v 1 | f:2:c:n | f:2048x1024\n", {0}, "more elements"},
+      {"op exp\ncase v 1 | f:2:c:n | f:0x1048576x1048576\n", {0}, "more elements"},
+      {"op exp\ncase v 1 | f:2:c:n | f:1048576 f:1048576 f:1048576 f:1048576 f:1\n", {0, 0, 0, 0, 0}, "more numbers"},
+      {"op exp\ncase v 1 | f:2:c:n | f:1048576\n", {1, 0, 0, 1}, "too early"},
+      {"op exp\ncase v 1 | f:2:c:n | f:1048576\n", {2, 0, 0, 1}, "too early"},
+      {"op exp\ncase v 1 | f:2:c:n | f:1048576\n", {3, 0, 0, 1}, "too early"},
+      {"op exp\ncase v 1 | f:2:c:n | f:1048576\n", {4, 0, 0, 1}, "too early"},
+      {"op exp\ncase v 1 | f:2:c:n | f:2\n", {}, "too early"},
+      {"op exp\ncase 2 1 | f:2:c:n | f:2\n", {0, 0}, "too early"},
+      {"op exp\ncase v 1 | f:2:c:n | f:2\n", {0, 0}, "more numbers than the cases need"},
+      {"op exp\ncase v 1 | f:2:c:n | f:2\n", {5}, "an unknown kind of numbers"},
+      {"op exp\ncase v 1 | f:2:c:n | i:1\n", data::Bytes{3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+       "64 bits"},
+      {"case v 1 | f:2:c:n | f:2\n", {0}, "before any operation"},
+      {"op exp\ncase v 1 | f:2:c: | f:2\n", {0}, "not an input"},
+      {"op exp\ncase v 1 | f:2:c:n\n", {0}, "not a case"},
+      {"op exp\ncase y 1 | f:2:c:n | f:2\n", {0}, "an unknown depth"},
+      {"op exp\ncase v 1 axis:q=1 | f:2:c:n | f:2\n", {0}, "an unknown kind of attribute"},
+      {"op exp\ncase v 1 axis=1 | f:2:c:n | f:2\n", {0}, "not an attribute"},
+      {"op exp\ncase v one | f:2:c:n | f:2\n", {0}, "not a number"},
+  };
+  for (const BadFile& bad : files) {
+    const std::string message =
+        test::message_of<FileError>([&] { golden::parse(file_of(bad.text, bad.numbers), "bad.golden"); });
+    CHECK_MESSAGE(message.starts_with("bad.golden: "), bad.text, message);
+    CHECK_MESSAGE(message.find(bad.says) != std::string::npos, bad.text, message);
+  }
+}
+
+TEST_CASE("calls with unknown draws or layouts fail") {
+  for (const char* spec : {"f:2:c:q", "f:2:c:i", "f:2:c:i3", "f:2:c:i3_", "f:2:c:i_3", "f:2:c:i3_3", "f:2:c:i3_x",
+                           "f::c:P", "f:2:c:=1", "f:2:c:=1,x", "f:2:z:n", "q:2:c:n"}) {
+    const std::string text = std::string("op exp\ncase v 1 | ") + spec + " | f:2\n";
+    const golden::Outcome outcome =
+        golden::run(golden::parse(file_of(text, {0}), "odd.golden").at(0), find_op("exp"), DType::f64);
+    REQUIRE_MESSAGE(outcome.failures.size() == 1, spec);
+    CHECK_MESSAGE(outcome.failures[0].find("threw: golden file: ") != std::string::npos, outcome.failures[0]);
+  }
+}
+
 TEST_CASE("damaged files are refused") {
   const data::Bytes packed = data::read_file(path);
   const data::Bytes plain = data::unpack(packed, path);

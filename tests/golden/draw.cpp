@@ -81,13 +81,17 @@ double element(std::string_view way, std::int64_t r) {
 
 /// "i3_7": integers 3 <= x < 7.
 std::pair<std::int64_t, std::int64_t> range(std::string_view way) {
-  const std::size_t bar = way.find('_');
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-  const auto a = std::from_chars(way.data() + 1, way.data() + bar, low);
-  const auto b = std::from_chars(way.data() + bar + 1, way.data() + way.size(), high);
-  if (bar == std::string_view::npos || a.ec != std::errc() || b.ec != std::errc() || low >= high)
-    throw FileError(fmt::format("golden file: not a range: '{}'", way));
+  const auto number = [way](std::string_view text) {
+    std::int32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw FileError(fmt::format("golden file: not a range: '{}'", way));
+    return std::int64_t{value};
+  };
+  const std::size_t bar = std::min(way.find('_'), way.size());
+  const std::int64_t low = number(way.substr(1, bar - 1));
+  const std::int64_t high = number(way.substr(std::min(bar + 1, way.size())));
+  if (low >= high) throw FileError(fmt::format("golden file: an empty range: '{}'", way));
   return {low, high};
 }
 
@@ -99,7 +103,7 @@ std::vector<double> drawn(const std::string& way, const Shape& shape, std::uint6
   if (way == "d") { // all different, none of them 0
     values = shuffled(word_of, 0, count);
     for (double& x : values) x = (2.0 * x - static_cast<double>(count) + 1.0) / 16.0 + 1.0 / 64.0;
-  } else if (way == "P") { // a permutation along the last axis
+  } else if (way == "P" && shape.rank() > 0) { // a permutation along the last axis
     for (std::int64_t row = 0; row < count; row += shape[-1]) {
       const std::vector<double> one = shuffled(word_of, row, shape[-1]);
       values.insert(values.end(), one.begin(), one.end());
@@ -127,7 +131,7 @@ Tensor laid_out(const Tensor& x, char layout) {
   case 's': { // every other element of a larger tensor, from the second on
     Shape roomy = x.shape();
     for (int axis = 0; axis < roomy.rank(); ++axis) roomy[axis] = 2 * roomy[axis] + 1;
-    Tensor view = Tensor::full(roomy, 99.0, x.dtype());
+    Tensor view = Tensor::full(roomy, x.dtype() == DType::boolean ? 1.0 : 99.0, x.dtype());
     for (int axis = 0; axis < roomy.rank(); ++axis) view = view.slice(axis, 1, 1 + 2 * x.shape()[axis], 2);
     view.copy_from(x);
     return view;

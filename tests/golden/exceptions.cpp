@@ -6,7 +6,21 @@
 namespace eg::golden {
 
 const std::vector<Exception>& exceptions() {
-  static const std::vector<Exception> list = {};
+  // PyTorch in float32 on the same calls is named beside; what this library measures is in docs/numerics/golden.md.
+  static const std::vector<Exception> list = {
+      {"masked_softmax", {5e-6, 2e-5, 5e-5}, "gradients that cancel to less than 1/64 (PyTorch in float32: 9e-6)"},
+      {"layer_norm",
+       {5e-6, 6e-5, 4e-4},
+       "rows of two elements: all terms but that of eps cancel (PyTorch in float32: 9e-5, second derivatives 5e-4)"},
+      {"layer_norm_backward",
+       {4e-5, 3e-4, 2e-3},
+       "as layer_norm (PyTorch in float32: 1.2e-5, gradients 1.2e-4, second derivatives 1.2e-3)"},
+      {"group_norm", {5e-6, 5e-5, 5e-5}, "as layer_norm, groups of two elements (PyTorch in float32: 5e-5)"},
+      {"instance_norm", {5e-6, 1e-5, 5e-5}, "as layer_norm, planes of two elements (PyTorch in float32: 5e-6)"},
+      {"batch_norm_backward",
+       {5e-6, 1e-5, 8e-5},
+       "terms that cancel to less than 1/64 (PyTorch in float32: 3e-5, second derivatives 3e-5)"},
+  };
   return list;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -16,6 +17,9 @@ using Words = std::vector<std::string_view>;
 
 constexpr std::string_view magic = "EGGOLD1\n";
 constexpr std::size_t header = magic.size() + 8;
+/// Most numbers of one tensor (a stream of the generator has so many) and of one file.
+constexpr std::int64_t tensor_limit = std::int64_t{1} << 20U;
+constexpr std::size_t file_limit = std::size_t{1} << 22U;
 
 Words split(std::string_view text, char separator) {
   Words words;
@@ -38,6 +42,16 @@ public:
     for (std::size_t i = 0; i < N; ++i) value |= static_cast<std::uint64_t>(bytes_[at_++]) << (8 * i);
     return value;
   }
+  /// For `count` numbers of at least `least_bytes` each, before room is made for them.
+  std::vector<double> room(std::int64_t count, std::size_t least_bytes) {
+    const auto n = static_cast<std::size_t>(count);
+    if (n > file_limit - numbers_) fail("more numbers than a golden file may hold");
+    if (n * least_bytes > bytes_.size() - at_) fail("the numbers end too early");
+    numbers_ += n;
+    std::vector<double> values;
+    values.reserve(n);
+    return values;
+  }
   bool at_end() const { return at_ == bytes_.size(); }
   [[noreturn]] void fail(const std::string& what) const { throw FileError(fmt::format("{}: {}", source_, what)); }
 
@@ -45,12 +59,13 @@ private:
   data::ByteView bytes_;
   const std::string& source_;
   std::size_t at_ = 0;
+  std::size_t numbers_ = 0;
 };
 
-/// Codes n of the value n 2^exponent; the ends of their range stand for what is not finite.
+/// Codes n of the values n 2^exponent.
 template <class Code> std::vector<double> read_codes(Reader& in, std::int64_t count) {
   const int exponent = static_cast<std::int16_t>(in.word<2>());
-  std::vector<double> values;
+  std::vector<double> values = in.room(count, sizeof(Code));
   for (std::int64_t i = 0; i < count; ++i)
     values.push_back(std::ldexp(static_cast<double>(static_cast<Code>(in.word<sizeof(Code)>())), exponent));
   return values;
@@ -63,6 +78,7 @@ double read_integer(Reader& in) {
     const std::uint64_t byte = in.word<1>();
     code |= (byte & 127U) << shift;
     if (byte < 128) break;
+    if (shift == 63) in.fail("an integer of more than 64 bits");
   }
   const auto half = static_cast<std::int64_t>(code >> 1U);
   return static_cast<double>((code & 1U) != 0 ? -half - 1 : half);
@@ -72,13 +88,17 @@ std::vector<double> read_numbers(Reader& in, std::int64_t count) {
   std::vector<double> values;
   switch (in.word<1>()) {
   case 0:
-    return std::vector<double>(static_cast<std::size_t>(count), 0.0);
+    values = in.room(count, 0);
+    values.resize(static_cast<std::size_t>(count), 0.0);
+    return values;
   case 1:
     return read_codes<std::int32_t>(in, count);
   case 2:
+    values = in.room(count, 8);
     for (std::int64_t i = 0; i < count; ++i) values.push_back(std::bit_cast<double>(in.word<8>()));
     return values;
   case 3:
+    values = in.room(count, 1);
     for (std::int64_t i = 0; i < count; ++i) values.push_back(read_integer(in));
     return values;
   case 4:
@@ -108,7 +128,14 @@ public:
   Shape shape(std::string_view text) const {
     Shape shape;
     if (text.empty()) return shape;
-    for (const std::string_view extent : split(text, 'x')) shape.push_back(number<std::int64_t>(extent));
+    std::int64_t most = 1; // the product without extents of 0
+    for (const std::string_view word : split(text, 'x')) {
+      const auto extent = number<std::int64_t>(word);
+      if (extent < 0 || extent > tensor_limit || shape.rank() == max_rank) fail("not the shape of a tensor", text);
+      most *= std::max<std::int64_t>(extent, 1);
+      if (most > tensor_limit) fail("more elements than a golden tensor may have", text);
+      shape.push_back(extent);
+    }
     return shape;
   }
 
@@ -145,7 +172,8 @@ public:
   InputSpec input(std::string_view word) const {
     if (word == "-") return {};
     const Words parts = split(word, ':');
-    if (parts.size() != 4 || parts[0].size() != 1 || parts[2].size() != 1) fail("not an input", word);
+    if (parts.size() != 4 || parts[0].size() != 1 || parts[2].size() != 1 || parts[3].empty())
+      fail("not an input", word);
     return {true, parts[0][0], shape(parts[1]), parts[2][0], std::string(parts[3])};
   }
 
@@ -249,6 +277,7 @@ std::vector<Case> parse(data::ByteView bytes, const std::string& source) {
       continue;
     }
     Case c = parser.parse_case(line);
+    if (op.empty()) parser.fail("a case before any operation", line);
     c.op = op;
     c.number = number++;
     read_results(numbers, c);

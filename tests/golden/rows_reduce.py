@@ -151,8 +151,8 @@ one_axis("linear_scan", scan, attrs=({}, {"reverse": True}), keepdim=False, inpu
 # --- order ---
 
 ORDER = ({}, {"descending": True})
-one_axis("sort", lambda a, x: tuple(torch.sort(x, a["axis"], a.get("descending", False), stable=True)), attrs=ORDER, keepdim=False)
-one_axis("argsort", lambda a, x: torch.sort(x, a["axis"], a.get("descending", False), stable=True)[1], attrs=ORDER, keepdim=False, depth="v")
+one_axis("sort", lambda a, x: tuple(torch.sort(x, dim=a["axis"], descending=a.get("descending", False), stable=True)), attrs=ORDER, keepdim=False)
+one_axis("argsort", lambda a, x: torch.sort(x, dim=a["axis"], descending=a.get("descending", False), stable=True)[1], attrs=ORDER, keepdim=False, depth="v")
 
 
 def topk(a, x):

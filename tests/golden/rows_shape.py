@@ -107,7 +107,7 @@ moved("chunk", pieces(lambda a, x: torch.chunk(x, a["chunks"], a["axis"])), [
         ((7,), 0, 3), ((7,), 0, 1), ((7,), 0, 7), ((7,), 0, 9), ((3, 5), 1, 2), ((3, 5), 1, 4), ((3, 5), 0, 3), ((3, 5), -1, 5), ((2, 3, 4), 2, 2), ((2, 3, 4), 1, 2), ((1,), 0, 1), ((1, 1), 1, 4), ((2, 2, 2, 2), 3, 2),
         ((9, 1), 0, 4), ((1, 9), 1, 3), ((4, 6), 1, 5), ((4, 6), 0, 2), ((17,), 0, 4), ((2, 0), 0, 2), ((5, 3), 0, 2), ((2, 5, 2), 1, 3), ((13,), 0, 6)]])
 moved("repeat", lambda a, x: x.repeat(a["repeats"]), [(s, {"repeats": [1 + (i + k) % 3 for k in range(len(s) + i % 2)]}) for i, s in enumerate(s for s in SHAPES if math.prod(s) < 14 and len(s))]
-      + [((2,), {"repeats": [r, 2]}) for r in (0, 1, 2, 3)] + [((3, 1), {"repeats": [1, r]}) for r in (0, 1, 4)])
+      + [((2,), {"repeats": [r, 2]}) for r in (1, 2, 3, 4, 5)] + [((3, 1), {"repeats": [1, r]}) for r in (1, 4, 7)])
 moved("repeat_interleave", lambda a, x: torch.repeat_interleave(x, a["repeats"], a["axis"]),
       [(s, {"repeats": 1 + i % 3, "axis": i % len(s) - (len(s) if i % 4 == 3 else 0)}) for i, s in enumerate(s for s in SHAPES + [(4, 3), (2, 2)] if len(s))])
 moved("roll", lambda a, x: torch.roll(x, a["shifts"] if a.get("axes") else a["shifts"][0], a["axes"] if a.get("axes") else None),
