@@ -109,6 +109,30 @@ TEST_CASE("every row has golden cases or a reason why PyTorch has no counterpart
   }
 }
 
+TEST_CASE("every attribute is given in a golden case, every optional input in one and left out in another") {
+  std::map<std::string, std::set<std::string>> given;
+  std::map<std::string, std::set<std::string>> left_out;
+  for (const golden::Case& c : all_cases()) {
+    for (const auto& item : c.attrs.items()) given[c.op].insert(item.first);
+    const OpDef& op = find_op(c.op);
+    for (std::size_t i = 0; i < op.inputs.size() && !op.variadic; ++i) {
+      const bool there = i < c.inputs.size() && c.inputs[i].given;
+      (there ? given : left_out)[c.op].emplace(op.inputs[i].name);
+    }
+  }
+  for (const auto& row : given) {
+    const OpDef& op = find_op(row.first);
+    for (const AttrSpec& a : op.attributes)
+      CHECK_MESSAGE(row.second.contains(std::string(a.name)), row.first, ": no case gives ", std::string(a.name));
+    for (const InputSpec& x : op.inputs) {
+      if (!x.optional) continue;
+      CHECK_MESSAGE(row.second.contains(std::string(x.name)), row.first, ": no case gives ", std::string(x.name));
+      CHECK_MESSAGE(left_out[row.first].contains(std::string(x.name)), row.first, ": no case without ",
+                    std::string(x.name));
+    }
+  }
+}
+
 TEST_CASE("rows with gradients have golden derivatives") {
   std::set<std::string> twice;
   for (const golden::Case& c : all_cases())

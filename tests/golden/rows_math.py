@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as nn
 
-from cases import B, EXTREMES, F, I, SHAPES, V, In, layouts, row
+from cases import B, EXTREMES, F, I, SHAPES, V, In, array, layouts, row
 
 aten = torch.ops.aten
 
@@ -37,6 +37,11 @@ for name, f, draw in [
 ]:
     none = name in ("sin", "cos", "tan", "gelu_tanh", "quick_gelu", "mish", "hardswish")
     unary(name, plain(f), draw, extremes=() if none else EXTREMES[:-1] if name == "sign" else EXTREMES)
+
+# The second derivative of abs, and of the norms and losses made of it, is 0 off zero: a tensor without storage (cases.array).
+x = torch.tensor([-1.25, 0.5], dtype=torch.float64, requires_grad=True)
+(slope,) = torch.autograd.grad(torch.abs(x), x, torch.ones_like(x, requires_grad=True), create_graph=True)
+assert not array(torch.autograd.grad(slope.sum(), x)[0]).any()
 
 unary("affine", lambda a, x: a.get("scale", 1.0) * x + a.get("shift", 0.0), "n",
       ({"scale": -1.75, "shift": 0.5}, {"scale": 3.0}, {"shift": -2.25}), extremes=())
