@@ -195,12 +195,3 @@ TEST_CASE("a report explains the rows that ran and no others") {
   CHECK(html.find("<td>eq45</td>") != std::string::npos);
   CHECK(html.find("<td>alg1</td>") == std::string::npos);
 }
-
-TEST_CASE("bench lines have the agreed fields") {
-  const Outcome got = run_program({"bench", "gemm", "--case", "1024x1024x1024-nn", "--seconds", "0.05", "--json", "-"});
-  CHECK(got.code == 0);
-  const auto line = nlohmann::json::parse(got.out.substr(0, got.out.find('\n')));
-  for (const char* field :
-       {"bench", "engine", "case", "threads", "batch", "ms", "ms_best", "per_s", "gflops", "rss_mb"})
-    CHECK_MESSAGE(line.contains(field), field);
-}

@@ -1,0 +1,48 @@
+#pragma once
+// What `bench ops` calls: inputs of the sizes that models use.
+
+#include "core/op.h"
+#include "core/ops.h"
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace eg::cli::bench {
+
+/// Makes the inputs of a case.
+struct Draw {
+  DType dtype;
+  RandomKey key;
+
+  Tensor operator()(const Shape& shape) { return random_normal(shape, key = key.fold(1), 0.0, 1.0, dtype); }
+  Tensor positive(const Shape& shape) { return random_uniform(shape, key = key.fold(1), 0.5, 2.0, dtype); }
+  Tensor ids(const Shape& shape, std::int64_t count) { return random_integers(shape, key = key.fold(1), 0, count); }
+  Tensor permutation(std::int64_t count) { return random_permutation(count, key = key.fold(1)); }
+};
+
+using Make = Sample (*)(Draw&);
+using Sizes = std::map<std::string_view, Make>;
+using List = std::vector<std::int64_t>;
+
+/// The token matrix of a ViT with 64 images of 65 tokens and MLP 2048, and with dim 512.
+inline const Shape wide{4160, 2048};
+inline const Shape tokens{4160, 512};
+/// Attention of 64 images, 8 heads of 64.
+inline const Shape heads{64, 8, 65, 64};
+/// Scores of the same.
+inline const Shape scores{64, 8, 65, 65};
+/// What a convolutional layer sees: 16 images, 64 channels.
+inline const Shape images{16, 64, 56, 56};
+
+/// Rows of a ViT: arithmetic, products, softmax, layer norm, indexing. By name.
+const Sizes& basic_sizes();
+/// The other rows whose inputs are not alike: statistics, order, images, norms, backward rows, losses. By name.
+const Sizes& further_sizes();
+
+/// Inputs for `op`: a case of the tables, else one tensor [4160, 2048] for each input where the row takes that, else
+/// the row's own largest sample: for views, and rows whose cost is that of others.
+Sample sample_of_model_size(const OpDef& op, Draw& draw);
+
+} // namespace eg::cli::bench

@@ -1,0 +1,167 @@
+#include "cli/bench/op_sizes.h"
+#include "core/call.h"
+#include "core/registry.h"
+
+namespace eg::cli::bench {
+namespace {
+
+Sample columns_of_wide(Draw& d) { return {{d(wide)}, {{"axes", List{0}}}}; }
+
+Sample rows_of_wide(Draw& d) { return {{d(wide)}, {{"axes", List{1}}}}; }
+
+Sample along_rows(Draw& d) { return {{d(tokens)}, {{"axis", std::int64_t{-1}}}}; }
+
+template <bool cotangent> Sample normed(Draw& d) {
+  Sample sample{{d(tokens), d({512})}, {}};
+  if (cotangent) sample.in.push_back(d(tokens));
+  return sample;
+}
+
+/// x and, where the row reads them, gamma, beta or gamma and the cotangent.
+template <bool cotangent> Sample normed_images(Draw& d) {
+  return {{d(images), d({64}), cotangent ? d(images) : d({64})}, {}};
+}
+
+Sample grouped_images(Draw& d) { return {{d(images), d({64}), d({64})}, {{"groups", std::int64_t{32}}}}; }
+
+/// Windows of 2 x 2 pixels, seen from x or from y.
+template <bool backward> Sample windows(Draw& d) {
+  if (!backward) return {{d(images)}, {{"kernel_size", List{2}}}};
+  return {{d({16, 64, 28, 28})}, {{"kernel_size", List{2}}, {"input_size", List{56, 56}}}};
+}
+
+template <bool backward> Sample bins(Draw& d) {
+  if (!backward) return {{d(images)}, {{"output_size", List{7}}}};
+  return {{d({16, 64, 7, 7})}, {{"output_size", List{7}}, {"input_size", List{56, 56}}}};
+}
+
+/// conv2d with 64 filters of 3 x 3; the backward rows read the cotangent and the other operand.
+enum class Conv : std::uint8_t { forward, input, weight };
+template <Conv which> Sample convolved(Draw& d) {
+  const Shape filters{64, 64, 3, 3};
+  Attrs attrs{{"padding", List{1}}};
+  if (which == Conv::input) attrs.set("input_size", List{56, 56});
+  if (which == Conv::weight) attrs.set("kernel_size", List{3, 3});
+  switch (which) {
+  case Conv::forward:
+    return {{d(images), d(filters)}, std::move(attrs)};
+  case Conv::input:
+    return {{d(filters), d(images)}, std::move(attrs)};
+  case Conv::weight:
+    return {{d(images), d(images)}, std::move(attrs)};
+  }
+  return {};
+}
+
+/// Two tensors that look alike.
+Sample a_pair(Draw& d) { return {{d(tokens), d(tokens)}, {}}; }
+
+/// What the backward row of `name` reads: the inputs, the outputs and a cotangent of the first output.
+Sample after(std::string_view name, Sample sample, Draw& d) {
+  for (const Tensor& output : call(find_op(name), sample.in, sample.attrs)) sample.in.push_back(output);
+  sample.in.push_back(d(sample.in[sample.in.size() - 2].shape()));
+  return sample;
+}
+
+} // namespace
+
+const Sizes& further_sizes() {
+  static const Sizes table = {
+      {"center", rows_of_wide},
+      {"var", rows_of_wide},
+      {"std", rows_of_wide},
+      {"norm", rows_of_wide},
+      {"prod", rows_of_wide},
+      {"logsumexp", rows_of_wide},
+      {"amax", columns_of_wide},
+      {"amin", columns_of_wide},
+      {"any", columns_of_wide},
+      {"all", columns_of_wide},
+      {"count_nonzero", columns_of_wide},
+      {"min", along_rows},
+      {"argmin", along_rows},
+      {"max_with_index", along_rows},
+      {"min_with_index", along_rows},
+      {"prod_of_others", along_rows},
+      {"cumsum", along_rows},
+      {"cumprod", along_rows},
+      {"sort", along_rows},
+      {"argsort", along_rows},
+      {"topk",
+       [](Draw& d) {
+         return Sample{{d(tokens)}, {{"k", std::int64_t{5}}}};
+       }},
+      {"bincount",
+       [](Draw& d) {
+         return Sample{{d.ids({1 << 20}, 30522), d({1 << 20})}, {}};
+       }},
+      {"one_hot",
+       [](Draw& d) {
+         return Sample{{d.ids({4160}, 1000)}, {{"num_classes", std::int64_t{1000}}, {"dtype", std::string("f32")}}};
+       }},
+      {"clamp",
+       [](Draw& d) {
+         return Sample{{d(wide)}, {{"min", -1.0}, {"max", 1.0}}};
+       }},
+      {"masked_softmax",
+       [](Draw& d) {
+         return Sample{{d(scores)}, {{"causal", true}}};
+       }},
+      {"rms_norm", normed<false>},
+      {"rms_norm_backward", normed<true>},
+      {"batch_norm", normed_images<false>},
+      {"batch_norm_backward", normed_images<true>},
+      {"group_norm", grouped_images},
+      {"instance_norm", normed_images<false>},
+      {"conv2d", convolved<Conv::forward>},
+      {"conv2d_input_backward", convolved<Conv::input>},
+      {"conv2d_weight_backward", convolved<Conv::weight>},
+      {"max_pool2d", windows<false>},
+      {"avg_pool2d", windows<false>},
+      {"avg_pool2d_backward", windows<true>},
+      {"adaptive_avg_pool2d", bins<false>},
+      {"adaptive_max_pool2d", bins<false>},
+      {"adaptive_avg_pool2d_backward", bins<true>},
+      {"interpolate",
+       [](Draw& d) {
+         return Sample{{d({16, 3, 256, 256})}, {{"size", List{224, 224}}}};
+       }},
+      {"fft_low_pass",
+       [](Draw& d) {
+         return Sample{{d({64, 3, 224, 224})}, {{"cutoff", std::int64_t{20}}}};
+       }},
+      {"drop_path",
+       [](Draw& d) {
+         return Sample{{d({64, 65, 512})}, {{"p", 0.1}, {"seed", std::int64_t{1}}}};
+       }},
+      {"scaled_dot_product_attention_backward",
+       [](Draw& d) {
+         return after("scaled_dot_product_attention", {{d(heads), d(heads), d(heads)}, {}}, d);
+       }},
+      {"attention_qkv_backward",
+       [](Draw& d) {
+         return after("attention_qkv", {{d({64, 65, 1536})}, {{"heads", std::int64_t{8}}}}, d);
+       }},
+      {"index_select_backward",
+       [](Draw& d) {
+         return Sample{{d(tokens), d.ids({4160}, 4160)}, {{"axis", std::int64_t{0}}, {"extent", std::int64_t{4160}}}};
+       }},
+      {"embedding_backward",
+       [](Draw& d) {
+         return Sample{{d({32, 128, 256}), d.ids({32, 128}, 30522)}, {{"rows", std::int64_t{30522}}}};
+       }},
+      {"cosine_similarity", a_pair},
+      {"mse_loss", a_pair},
+      {"bce_with_logits",
+       [](Draw& d) {
+         return Sample{{d(tokens), d.positive(tokens)}, {}};
+       }},
+      {"nll_loss",
+       [](Draw& d) {
+         return Sample{{d(tokens), d.ids({4160}, 512)}, {}};
+       }},
+  };
+  return table;
+}
+
+} // namespace eg::cli::bench
