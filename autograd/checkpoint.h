@@ -21,4 +21,8 @@ std::vector<Tensor> checkpoint(const TensorFunction& f, const std::vector<Tensor
 /// The same for one tensor to one.
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
 
+/// True while this thread runs the function of a checkpoint again for the gradient. What moves on with every pass
+/// (running statistics) stays where it is then.
+bool recomputing();
+
 } // namespace eg

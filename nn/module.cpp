@@ -10,7 +10,7 @@
 namespace eg::nn {
 namespace {
 
-using Slots = std::vector<std::pair<std::string, Tensor*>>;
+using NamedSlots = std::vector<std::pair<std::string, Tensor*>>;
 
 /// "a, b, c and 4 more": long lists are cut so that the message stays readable.
 std::string listed(const std::vector<std::string>& names) {
@@ -44,7 +44,7 @@ struct Misfit {
   }
 };
 
-Misfit compare(const Slots& slots, const std::unordered_map<std::string, const Tensor*>& given) {
+Misfit compare(const NamedSlots& slots, const std::unordered_map<std::string, const Tensor*>& given) {
   Misfit misfit;
   for (const auto& [name, slot] : slots) {
     const auto found = given.find(name);
@@ -67,55 +67,60 @@ Misfit compare(const Slots& slots, const std::unordered_map<std::string, const T
 } // namespace
 
 void Module::register_parameter(std::string name, Tensor& parameter) {
-  entries_.push_back({.name = std::move(name), .parameter = &parameter, .child = nullptr});
+  entries_.push_back({.name = std::move(name), .tensor = &parameter, .child = nullptr, .trained = true});
+}
+
+void Module::register_state(std::string name, Tensor& state) {
+  entries_.push_back({.name = std::move(name), .tensor = &state, .child = nullptr, .trained = false});
 }
 
 void Module::register_buffer(Tensor& buffer) { buffers_.push_back(&buffer); }
 
 void Module::register_module(std::string name, Module& child) {
   child.name_ = name;
-  entries_.push_back({.name = std::move(name), .parameter = nullptr, .child = &child});
+  entries_.push_back({.name = std::move(name), .tensor = nullptr, .child = &child, .trained = false});
 }
 
-void Module::collect(const std::string& prefix, Slots& out) const {
+void Module::collect(Slots which, const std::string& prefix, NamedSlots& out) const {
   for (const Entry& entry : entries_) {
-    if (entry.parameter != nullptr) out.emplace_back(prefix + entry.name, entry.parameter);
-    if (entry.child != nullptr) entry.child->collect(prefix + entry.name + ".", out);
+    if (entry.tensor != nullptr && (entry.trained || which == Slots::state))
+      out.emplace_back(prefix + entry.name, entry.tensor);
+    if (entry.child != nullptr) entry.child->collect(which, prefix + entry.name + ".", out);
   }
 }
 
-Slots Module::named_slots() const {
-  Slots slots;
-  collect("", slots);
+NamedSlots Module::named_slots(Slots which) const {
+  NamedSlots slots;
+  collect(which, "", slots);
   return slots;
 }
 
 std::vector<Parameter> Module::named_parameters() const {
   std::vector<Parameter> out;
-  for (const auto& [name, tensor] : named_slots()) out.push_back({name, *tensor});
+  for (const auto& [name, tensor] : named_slots(Slots::trained)) out.push_back({name, *tensor});
   return out;
 }
 
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> out;
-  for (const auto& [name, tensor] : named_slots()) out.push_back(*tensor);
+  for (const auto& [name, tensor] : named_slots(Slots::trained)) out.push_back(*tensor);
   return out;
 }
 
 std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
-  for (const auto& [name, tensor] : named_slots()) count += tensor->numel();
+  for (const auto& [name, tensor] : named_slots(Slots::trained)) count += tensor->numel();
   return count;
 }
 
 StateDict Module::state_dict() const {
   StateDict state;
-  for (const auto& [name, tensor] : named_slots()) state.emplace_back(name, *tensor);
+  for (const auto& [name, tensor] : named_slots(Slots::state)) state.emplace_back(name, *tensor);
   return state;
 }
 
 void Module::load_state_dict(const StateDict& state) {
-  const Slots slots = named_slots();
+  const NamedSlots slots = named_slots(Slots::state);
   std::unordered_map<std::string, const Tensor*> given;
   std::vector<std::string> repeated;
   for (const auto& [name, tensor] : state)
@@ -161,14 +166,14 @@ void Module::to(DType dtype) {
 
 void Module::collect_all(std::vector<Tensor*>& out) const {
   for (const Entry& entry : entries_) {
-    if (entry.parameter != nullptr) out.push_back(entry.parameter);
+    if (entry.tensor != nullptr) out.push_back(entry.tensor);
     if (entry.child != nullptr) entry.child->collect_all(out);
   }
   out.insert(out.end(), buffers_.begin(), buffers_.end());
 }
 
 ParameterScope::ParameterScope(const Module& module, std::span<const Tensor> values) {
-  const Slots slots = module.named_slots();
+  const NamedSlots slots = module.named_slots(Module::Slots::trained);
   if (values.size() != slots.size())
     throw ValueError(
         fmt::format("ParameterScope: {} tensors were given for {} parameters", values.size(), slots.size()));

@@ -4,6 +4,7 @@
 #include "core/call.h"
 #include "core/ops.h"
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,7 +38,7 @@ public:
   std::vector<Tensor> parameters() const;
   /// Number of parameter elements.
   std::int64_t parameter_count() const;
-  /// Handles to the parameters (not copies).
+  /// Handles to the parameters and to what register_state named (not copies).
   StateDict state_dict() const;
   /// Copies values in by name; f32 and f64 are converted to the parameter's type. Throws ShapeError when only shapes
   /// are wrong, ValueError otherwise, with the missing, unexpected, repeated, mis-shaped and mis-typed names listed;
@@ -55,6 +56,9 @@ public:
 
 protected:
   void register_parameter(std::string name, Tensor& parameter);
+  /// A tensor that is not trained and belongs to the model nevertheless: running statistics. In the state dict, and
+  /// converted by `to`.
+  void register_state(std::string name, Tensor& state);
   /// A constant that `to` converts and that is neither trained nor part of the state dict.
   void register_buffer(Tensor& buffer);
   void register_module(std::string name, Module& child);
@@ -72,15 +76,18 @@ protected:
 
 private:
   friend class ParameterScope;
-  void collect(const std::string& prefix, std::vector<std::pair<std::string, Tensor*>>& out) const;
-  std::vector<std::pair<std::string, Tensor*>> named_slots() const;
+  /// What a list of slots is for: the parameters alone, or the state too.
+  enum class Slots : std::uint8_t { trained, state };
+  void collect(Slots which, const std::string& prefix, std::vector<std::pair<std::string, Tensor*>>& out) const;
+  std::vector<std::pair<std::string, Tensor*>> named_slots(Slots which) const;
   /// Parameters and buffers, of the children too.
   void collect_all(std::vector<Tensor*>& out) const;
-  /// A parameter or a child, whichever pointer is set.
+  /// A tensor or a child, whichever pointer is set.
   struct Entry {
     std::string name;
-    Tensor* parameter = nullptr;
+    Tensor* tensor = nullptr;
     Module* child = nullptr;
+    bool trained = true;
   };
   std::vector<Entry> entries_;
   std::vector<Tensor*> buffers_;
