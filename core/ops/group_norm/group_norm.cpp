@@ -137,9 +137,9 @@ std::vector<Refusal> instance_refuses() {
 
 constinit const OpDef group_norm_op = row({
     .name = "group_norm",
-    .math =
-        "y = (x - mean) / sqrt(variance + eps) * gamma + beta, statistics over the C / groups channels and all places of "
-        "each group of a sample; gamma, beta for each channel (axis 1)",
+    .math = "y = (x - mean) / sqrt(variance + eps) * gamma + beta, statistics over the C / groups channels and all "
+            "places of "
+            "each group of a sample; gamma, beta for each channel (axis 1)",
     .inputs = {{"x"}, {"gamma", true}, {"beta", true}},
     .attributes = {required_attr("groups", AttrKind::integer, "a divisor of the number of channels"),
                    attr_real("eps", 1e-5, "added to the variance")},
@@ -154,7 +154,8 @@ constinit const OpDef group_norm_op = row({
 
 constinit const OpDef instance_norm_op = row({
     .name = "instance_norm",
-    .math = "y = (x - mean) / sqrt(variance + eps) * gamma + beta, statistics over the places of each channel (axis 1) of a "
+    .math = "y = (x - mean) / sqrt(variance + eps) * gamma + beta, statistics over the places of each channel (axis 1) "
+            "of a "
             "sample",
     .inputs = {{"x"}, {"gamma", true}, {"beta", true}},
     .attributes = {attr_real("eps", 1e-5, "added to the variance")},
