@@ -36,11 +36,11 @@ Packed packed_extents(const OpArgs& args) {
   const Shape& shape = args.in[0].shape();
   const std::int64_t heads = args.attrs.integer("heads");
   if (heads < 1) throw ValueError(fmt::format("{}: heads must be at least 1, it is {}", args.op.name, heads));
-  if (shape[-1] % (3 * heads) != 0)
+  if (shape[-1] % 3 != 0 || shape[-1] / 3 % heads != 0) // 3 heads may be beyond counting
     throw ShapeError(fmt::format("{}: the last axis of qkv must be 3 heads head_dim, a multiple of {} for {} heads: "
                                  "qkv is {}",
-                                 args.op.name, 3 * heads, heads, shape.str()));
-  const std::int64_t head_dim = shape[-1] / (3 * heads);
+                                 args.op.name, 3.0 * static_cast<double>(heads), heads, shape.str()));
+  const std::int64_t head_dim = shape[-1] / 3 / heads;
   return {leading_axes(shape, 2).numel(), shape[-2], heads, head_dim, scale_of(args.attrs.real("scale"), head_dim),
           args.attrs.flag("causal")};
 }

@@ -139,8 +139,9 @@ template <bool adjoint> void kernel(const OpArgs& args, std::span<Tensor> out) {
 
 double keys(double x, double a) {
   x = std::abs(x);
-  if (x <= 1) return (a + 2) * x * x * x - (a + 3) * x * x + 1;
-  return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
+  // the published cubics, by their zeros: (a + 2) x^3 - (a + 3) x^2 + 1 and a (x^3 - 5 x^2 + 8 x - 4)
+  if (x <= 1) return (1 - x) * (1 + x - (a + 2) * x * x);
+  return x < 2 ? a * (x - 1) * (x - 2) * (x - 2) : 0;
 }
 
 double smooth_weight(const Settings& s, double step, std::int64_t in, std::int64_t i, std::int64_t p) {
@@ -168,12 +169,20 @@ double weight(const Settings& s, std::int64_t in, std::int64_t out, std::int64_t
     const float place = (static_cast<float>(i) + shift) * (static_cast<float>(in) / static_cast<float>(out));
     return std::min(static_cast<std::int64_t>(place), in - 1) == p ? 1.0 : 0.0;
   }
-  const double place = s.align_corners ? static_cast<double>(i) * step : (static_cast<double>(i) + 0.5) * step - 0.5;
-  if (s.filter == Filter::bilinear)
-    return std::max(0.0, 1 - std::abs(std::clamp(place, 0.0, n - 1) - static_cast<double>(p)));
+  // place - q, of whole numbers, so that it is rounded once
+  const auto distance = [&](std::int64_t q) {
+    if (s.align_corners && out == 1) return -static_cast<double>(q);
+    if (s.align_corners) return static_cast<double>(i * (in - 1) - q * (out - 1)) / static_cast<double>(out - 1);
+    return static_cast<double>((2 * i + 1) * in - (2 * q + 1) * out) / static_cast<double>(2 * out);
+  };
+  if (s.filter == Filter::bilinear) {
+    if (distance(0) <= 0) return p == 0 ? 1.0 : 0.0;
+    if (distance(in - 1) >= 0) return p == in - 1 ? 1.0 : 0.0;
+    return std::max(0.0, 1 - std::abs(distance(p)));
+  }
   double total = 0; // every neighbour beyond the edge is the edge's pixel
-  for (std::int64_t q = static_cast<std::int64_t>(std::floor(place)) - 1, k = 0; k < 4; ++k, ++q)
-    if (std::clamp<std::int64_t>(q, 0, in - 1) == p) total += keys(place - static_cast<double>(q), -0.75);
+  for (std::int64_t q = -2; q <= in + 1; ++q)
+    if (std::clamp<std::int64_t>(q, 0, in - 1) == p) total += keys(distance(q), -0.75);
   return total;
 }
 

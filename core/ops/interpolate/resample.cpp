@@ -14,11 +14,12 @@ void append(Matrix& a, std::int64_t first, std::int64_t last) {
   a.start.push_back(static_cast<std::int64_t>(a.weights.size()));
 }
 
-/// Keys, Cubic convolution interpolation for digital image processing, IEEE ASSP 29(6), 1981.
+/// Keys, Cubic convolution interpolation for digital image processing, IEEE ASSP 29(6), 1981. In factors, whose zeros
+/// at 1 and 2 cost no digits.
 double cubic(double x, double a) {
   x = std::abs(x);
-  if (x < 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
-  if (x < 2.0) return (((x - 5.0) * x + 8.0) * x - 4.0) * a;
+  if (x < 1.0) return (1.0 - x) * (1.0 + x - (a + 2.0) * x * x);
+  if (x < 2.0) return a * (x - 1.0) * (x - 2.0) * (x - 2.0);
   return 0.0;
 }
 
@@ -38,20 +39,34 @@ void nearest_row(Matrix& a, std::int64_t out, float shift, std::int64_t i) {
   a.weights.back() = 1.0;
 }
 
-void bilinear_row(Matrix& a, double place) {
-  place = std::max(place, 0.0);
-  const std::int64_t low = std::min(static_cast<std::int64_t>(place), a.columns - 1);
+/// Where a new pixel lies among the old ones, as a whole number and a rest in [0, 1) that is rounded once.
+struct Place {
+  std::int64_t low;
+  double share;
+};
+
+/// i (in - 1) / (out - 1), or the centre (i + 1/2) in / out - 1/2.
+Place place_of(std::int64_t in, std::int64_t out, bool align_corners, std::int64_t i) {
+  if (align_corners && out == 1) return {0, 0.0};
+  const std::int64_t above = align_corners ? i * (in - 1) : (2 * i + 1) * in - out;
+  const std::int64_t below = align_corners ? out - 1 : 2 * out;
+  const std::int64_t low = above / below - (above % below < 0 ? 1 : 0);
+  return {low, static_cast<double>(above - low * below) / static_cast<double>(below)};
+}
+
+void bilinear_row(Matrix& a, Place place) {
+  if (place.low < 0) place = {0, 0.0};
+  const std::int64_t low = std::min(place.low, a.columns - 1);
   const std::int64_t high = std::min(low + 1, a.columns - 1);
-  const double share = std::min(place - static_cast<double>(low), 1.0);
+  const double share = place.low > low ? 1.0 : place.share;
   append(a, low, high);
   double* w = a.weights.data() + a.start[a.start.size() - 2];
   w[0] += 1.0 - share;
   w[high - low] += share;
 }
 
-void bicubic_row(Matrix& a, double place) {
-  const auto low = static_cast<std::int64_t>(std::floor(place));
-  const double share = place - static_cast<double>(low);
+void bicubic_row(Matrix& a, const Place& place) {
+  const auto [low, share] = place;
   const auto inside = [&](std::int64_t p) { return std::clamp<std::int64_t>(p, 0, a.columns - 1); };
   append(a, inside(low - 1), inside(low + 2));
   double* w = a.weights.data() + a.start[a.start.size() - 2];
@@ -63,9 +78,7 @@ void bicubic_row(Matrix& a, double place) {
 
 Matrix interpolation(Filter filter, std::int64_t in, std::int64_t out, bool align_corners) {
   Matrix a{in, {}, {0}, {}};
-  const double step = step_of(in, out, align_corners);
   for (std::int64_t i = 0; i < out; ++i) {
-    const double place = align_corners ? static_cast<double>(i) * step : (static_cast<double>(i) + 0.5) * step - 0.5;
     switch (filter) {
     case Filter::nearest:
       nearest_row(a, out, 0.0F, i);
@@ -74,10 +87,10 @@ Matrix interpolation(Filter filter, std::int64_t in, std::int64_t out, bool alig
       nearest_row(a, out, 0.5F, i);
       break;
     case Filter::bilinear:
-      bilinear_row(a, place);
+      bilinear_row(a, place_of(in, out, align_corners, i));
       break;
     case Filter::bicubic:
-      bicubic_row(a, place);
+      bicubic_row(a, place_of(in, out, align_corners, i));
       break;
     }
   }

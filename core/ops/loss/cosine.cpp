@@ -18,7 +18,7 @@ AxisSplit lines_of(const Tensor& x, int axis) { return split_at(x.shape(), axis)
 
 /// Constants of each line of x, of x's shape with extent 1 along the axis.
 struct Scales {
-  Tensor inverse; ///< 1 / the largest |x_j|, or 1 for a line of zeros
+  Tensor unit;    ///< the largest |x_j|, or 1 for a line of zeros; its inverse may be beyond the largest number
   Tensor longer;  ///< 1 where the norm is at least eps, else 0
   Tensor shorter; ///< where it is not: the largest |x_j| / eps, else 0
 };
@@ -42,7 +42,7 @@ template <class T> Scales scales_as(const Tensor& x, int axis, double eps) {
       squares += part * part;
     }
     const bool is_long = !(unit * std::sqrt(squares) < eps) && largest != 0.0;
-    s.inverse.mutable_data<T>("cosine")[line] = static_cast<T>(1.0 / unit);
+    s.unit.mutable_data<T>("cosine")[line] = static_cast<T>(unit);
     s.longer.mutable_data<T>("cosine")[line] = is_long ? T{1} : T{0};
     s.shorter.mutable_data<T>("cosine")[line] = is_long ? T{0} : static_cast<T>(eps > 0.0 ? unit / eps : 1.0);
   }
@@ -59,7 +59,7 @@ Scales scales_of(const Tensor& x, int axis, double eps) {
 /// x / max(|x|, eps) along the axis.
 Tensor direction(const Tensor& x, int axis, double eps) {
   const Scales s = scales_of(x, axis, eps);
-  const Tensor scaled = x * s.inverse;
+  const Tensor scaled = x / s.unit;
   const Tensor squares = sum(scaled * scaled, {axis}, true);
   return scaled * (s.longer * rsqrt(squares + affine(s.longer, -1.0, 1.0)) + s.shorter);
 }

@@ -22,6 +22,11 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Relu(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
 }
 
+/// g where r > 0, else 0; a NaN of r stays.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V ReluBackward(D d, V r, V g) {
+  return hn::IfThenElse(hn::Gt(r, hn::Zero(d)), g, hn::IfThenElseZero(hn::IsNaN(r), r));
+}
+
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Gelu(D d, V x) { return hn::Mul(x, NormalCdf(d, x).cdf); }
 
 /// g (Phi + x phi)

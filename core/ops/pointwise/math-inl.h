@@ -129,7 +129,9 @@ template <class D, class V> HWY_INLINE V Swish(D d, V x, V slope) {
       SplitExp(d, hn::Neg(AtMost(size, Constant(d, 800.0))), hn::IfThenElse(negative, lost, hn::Neg(lost)));
   const V denominator = hn::Add(one, ScaleByPowerOfTwo(d, e.m, e.n));
   const V left = ScaleByPowerOfTwo(d, hn::Div(hn::Mul(x, e.m), denominator), e.n);
-  return hn::IfThenElse(negative, left, hn::Div(x, denominator));
+  // e^-800 times a huge x would be no longer 0.
+  const V tail = hn::IfThenElse(hn::Lt(z, Constant(d, -800.0)), hn::Neg(hn::Zero(d)), left);
+  return hn::IfThenElse(negative, tail, hn::Div(x, denominator));
 }
 
 } // namespace detail
@@ -152,14 +154,16 @@ struct LogSigmoid {
 struct Mish {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
     const V two = detail::Constant(d, 2.0);
-    const V most = detail::Constant(d, 40.0); // the quotient is 1 from there on
-    const V z = detail::AtMost(detail::AtLeast(x, detail::Constant(d, -800.0)), most);
+    const V most = detail::Constant(d, 40.0);    // the quotient is 1 from there on
+    const V least = detail::Constant(d, -800.0); // the value is 0 below
+    const V z = detail::AtMost(detail::AtLeast(x, least), most);
     const detail::ExpParts<V> parts = detail::SplitExp(d, z, hn::Zero(d));
     const V e = detail::ScaleByPowerOfTwo(d, parts.m, parts.n);
     const V sum = hn::Add(e, two);
     const V quotient = hn::Div(sum, hn::MulAdd(e, sum, two));
     const V y = detail::ScaleByPowerOfTwo(d, hn::Mul(hn::Mul(x, parts.m), quotient), parts.n);
-    return hn::IfThenElse(hn::Gt(x, most), x, y);
+    const V left = hn::IfThenElse(hn::Lt(x, least), hn::Neg(hn::Zero(d)), y);
+    return hn::IfThenElse(hn::Gt(x, most), x, left);
   }
 };
 

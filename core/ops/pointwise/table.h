@@ -69,7 +69,7 @@
     SigmoidBackward(d, a, b), b * a * (1.0 - a), anywhere, anywhere, a() | b(),                                        \
     mul(mul(affine(a, -2.0, 1.0), b), g), sigmoid_backward(a, g), 3)                                                   \
   X(relu_backward, "y = g [r > 0], r = relu x", "r", "g", same_shape_everywhere,                                       \
-    hn::IfThenElseZero(hn::Gt(a, hn::Zero(d)), b), a > 0.0 ? b : 0.0, off_zero, anywhere, a(),                         \
+    ReluBackward(d, a, b), a > 0.0 ? b : (a != a ? a : 0.0), off_zero, anywhere, a(),                         \
     Tensor(), relu_backward(a, g), 1)                                                                                  \
   X(gelu_backward, "y = g (Phi(x) + x phi(x)), phi(x) = exp(-x^2/2) / sqrt(2 pi)", "x", "g", same_shape_everywhere,    \
     GeluBackward(d, a, b), b * (reference::normal_cdf(a) + a * reference::normal_density(a)), anywhere, anywhere,      \

@@ -16,11 +16,18 @@ int axis_of(const OpArgs& args) {
 
 // --- split and chunk ---
 
+/// Each piece is a tensor of its own: more are taken for a mistake, and could not be held.
+constexpr std::int64_t most_pieces = std::int64_t{1} << 16;
+
 /// Extents of pieces of one size; a last one that is smaller.
-List equal_pieces(std::int64_t extent, std::int64_t size) {
-  List pieces;
-  for (std::int64_t start = 0; start < extent; start += size) pieces.push_back(std::min(size, extent - start));
-  if (pieces.empty()) pieces.push_back(0);
+List equal_pieces(const OpArgs& args, std::int64_t extent, std::int64_t size) {
+  const std::int64_t count = extent / size + (extent % size != 0 ? 1 : 0);
+  if (count > most_pieces)
+    throw ValueError(fmt::format("{}: axis {} would be cut into {} pieces, {} are the most: x is {}", args.op.name,
+                                 axis_of(args), count, most_pieces, args.in[0].shape().str()));
+  if (count == 0) return {0};
+  List pieces(static_cast<std::size_t>(count), size);
+  pieces.back() = extent - (count - 1) * size;
   return pieces;
 }
 
@@ -29,18 +36,20 @@ List split_extents(const OpArgs& args) {
   const int axis = axis_of(args);
   const List& sizes = args.attrs.integers("sizes");
   if (sizes.empty()) throw ValueError("split: sizes is empty; it must hold a number");
-  std::int64_t total = 0;
+  const auto extent = static_cast<std::uint64_t>(shape[axis]);
+  std::uint64_t total = 0;
   for (const std::int64_t size : sizes) {
     if (size < 0 || size > shape[axis])
       if (sizes.size() > 1 || size < 0)
         throw ValueError(fmt::format("split: a piece of {} does not fit axis {}: x is {}", size, axis, shape.str()));
-    total += std::min(size, shape[axis]);
+    // A sum beyond the extent stays wrong; counted further it could overflow.
+    if (total <= extent) total += std::min(static_cast<std::uint64_t>(size), extent);
   }
   if (sizes.size() == 1) {
     if (sizes[0] == 0 && shape[axis] > 0) throw ValueError("split: pieces of size 0 never fill the axis");
-    return equal_pieces(shape[axis], std::max<std::int64_t>(1, std::min(sizes[0], shape[axis])));
+    return equal_pieces(args, shape[axis], std::max<std::int64_t>(1, std::min(sizes[0], shape[axis])));
   }
-  if (total != shape[axis])
+  if (total != extent)
     throw ValueError(
         fmt::format("split: sizes add up to {}, axis {} has {}: x is {}", total, axis, shape[axis], shape.str()));
   return sizes;
@@ -51,7 +60,7 @@ List chunk_extents(const OpArgs& args) {
   const std::int64_t chunks = args.attrs.integer("chunks");
   if (chunks < 1) throw ValueError(fmt::format("chunk: chunks is {}; it must be positive", chunks));
   const std::int64_t size = extent / chunks + (extent % chunks != 0 ? 1 : 0);
-  return equal_pieces(extent, std::max<std::int64_t>(1, size));
+  return equal_pieces(args, extent, std::max<std::int64_t>(1, size));
 }
 
 template <List (*extents)(const OpArgs&)> std::vector<TensorSpec> pieces_infer(const OpArgs& args) {
@@ -114,6 +123,7 @@ std::vector<Refusal> split_refuses() {
           {{x}, by({-1, 6}, 1), "a piece of -1 does not fit axis 1"},
           {{x}, by({0}, 1), "pieces of size 0 never fill the axis"},
           {{x}, by({}, 1), "sizes is empty"},
+          {{Tensor::zeros({1}).expand({std::int64_t{1} << 40})}, by({3}, 0), "cut into 366503875926 pieces"},
           {{x}, by({1}, 2), "axis 2 is outside"}};
 }
 
@@ -130,6 +140,9 @@ std::vector<Refusal> chunk_refuses() {
   const Tensor x = Tensor::zeros({2, 5});
   return {{{x}, {{"chunks", std::int64_t{0}}}, "chunks is 0; it must be positive"},
           {{x}, {{"chunks", std::int64_t{2}}, {"axis", std::int64_t{-3}}}, "axis -3 is outside"},
+          {{Tensor::zeros({1}).expand({INT64_MAX})},
+           {{"chunks", INT64_MAX}},
+           "would be cut into 9223372036854775807 pieces"},
           {{x}, {}, "attribute 'chunks' must be given"}};
 }
 

@@ -34,6 +34,7 @@ Shape reshaped(const OpArgs& a) {
   if (known != have || (open >= 0 && to[open] < 0))
     throw ShapeError(fmt::format("reshape: {} elements do not fill the new shape: x is {}, shape is {}", have,
                                  from.str(), to.str()));
+  static_cast<void>(to.numel()); // throws where the extents beside a 0 cannot be counted
   return to;
 }
 
@@ -91,6 +92,7 @@ std::vector<Refusal> refuses() {
           {{x}, to({-1, 5}), "do not fill the new shape"},
           {{x}, to({-1, -1}), "only one extent can be -1"},
           {{x}, to({-3, -4}), "negative extent"},
+          {{Tensor::zeros({0, 3})}, to({0, 3, INT64_MAX}), "more elements than can be counted"},
           {{Tensor::zeros({0, 3})}, to({-1, 0}), "do not fill the new shape"}};
 }
 

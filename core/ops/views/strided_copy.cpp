@@ -216,11 +216,12 @@ void write_along(Tensor& y, const Tensor& x, int axis, std::int64_t start, std::
   const auto element = static_cast<std::int64_t>(size_of(y.dtype()));
   Shape strides = y.strides();
   std::byte* first = y.mutable_bytes("write") + start * strides[axis] * element;
-  strides[axis] *= step;
+  strides[axis] = x.shape()[axis] > 1 ? strides[axis] * step : 0; // the step of one element may be beyond counting
   strided_copy(y.dtype(), x.shape(), first, strides, x.bytes(), x.strides());
 }
 
 void embed_along(Tensor& y, const Tensor& x, int axis, std::int64_t start, std::int64_t step, const std::byte* fill) {
+  if (y.numel() == 0) return;
   const auto element = static_cast<std::int64_t>(size_of(y.dtype()));
   const auto fill_range = [&](std::int64_t from, std::int64_t to) {
     if (from >= to) return;

@@ -293,7 +293,7 @@ constinit const OpDef lerp_scalar_op = row({
   }
 
 EG_ADDC_ROW(addcmul, "y = x + value a b", mul, x + v * a * b, number)
-EG_ADDC_ROW(addcdiv, "y = x + value a / b", div, x + v * a / b, off_zero)
+EG_ADDC_ROW(addcdiv, "y = x + value a / b", div, x + v * (a / b), off_zero)
 
 Tensor where(const Tensor& cond, const Tensor& a, const Tensor& b) { return call1(where_op, {cond, a, b}); }
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
