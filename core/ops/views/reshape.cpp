@@ -34,7 +34,10 @@ Shape reshaped(const OpArgs& a) {
   if (known != have || (open >= 0 && to[open] < 0))
     throw ShapeError(fmt::format("reshape: {} elements do not fill the new shape: x is {}, shape is {}", have,
                                  from.str(), to.str()));
-  static_cast<void>(to.numel()); // throws where the extents beside a 0 cannot be counted
+  std::int64_t beside_zeros = 1; // strides need it too
+  for (const std::int64_t extent : to)
+    if (extent != 0 && __builtin_mul_overflow(beside_zeros, extent, &beside_zeros))
+      throw ShapeError(fmt::format("reshape: {} has more elements than can be counted", to.str()));
   return to;
 }
 
