@@ -5,6 +5,7 @@
 #include "core/function_ref.h"
 #include "core/ops.h"
 #include "core/ops/conv/cases.h"
+#include "core/ops/conv/exact.h"
 #include "core/ops/conv/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -56,6 +57,12 @@ Conv weight_conv(const OpArgs& args) {
   const Conv c = conv::conv_of(args, x, {g[1], x[1] / groups, kernel.rows, kernel.columns});
   check_shape(args, 1, c.y_shape());
   return c;
+}
+
+/// The exact kernel of a row: outputs without elements need no work.
+template <Conv (*extents)(const OpArgs&), void (*kernel)(const Conv&, const OpArgs&, Tensor&)>
+void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
+  if (out[0].numel() > 0) kernel(extents(args), args, out[0]);
 }
 
 template <auto single, auto twice> void forward_kernel(const OpArgs& args, std::span<Tensor> out) {
@@ -226,7 +233,7 @@ constinit const OpDef conv2d_op = row({
       return {{forward_conv(args).y_shape(), args.in[0].dtype()}};
     },
     .cpu = forward_kernel<conv::forward<float>, conv::forward<double>>,
-    .exact = forward_kernel<conv::exact_forward<float>, conv::exact_forward<double>>,
+    .exact = exact_kernel<forward_conv, conv::exact_forward>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = forward_rule,
     .reference = forward_reference,
@@ -251,7 +258,7 @@ constinit const OpDef conv2d_input_backward_op = row({
       return {{input_conv(args).x_shape(), args.in[0].dtype()}};
     },
     .cpu = adjoint_kernel<input_conv, conv::input_backward<float>, conv::input_backward<double>>,
-    .exact = adjoint_kernel<input_conv, conv::exact_input_backward<float>, conv::exact_input_backward<double>>,
+    .exact = exact_kernel<input_conv, conv::exact_input_backward>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = input_rule,
     .reference = input_reference,
@@ -275,7 +282,7 @@ constinit const OpDef conv2d_weight_backward_op = row({
       return {{weight_conv(args).weight_shape(), args.in[0].dtype()}};
     },
     .cpu = adjoint_kernel<weight_conv, conv::weight_backward<float>, conv::weight_backward<double>>,
-    .exact = adjoint_kernel<weight_conv, conv::exact_weight_backward<float>, conv::exact_weight_backward<double>>,
+    .exact = exact_kernel<weight_conv, conv::exact_weight_backward>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = weight_rule,
     .reference = weight_reference,

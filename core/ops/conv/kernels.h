@@ -17,9 +17,4 @@ template <class T> void depthwise_forward(const Conv& c, const T* x, const T* w,
 template <class T> void depthwise_input_backward(const Conv& c, const T* w, const T* g, T* dx);
 template <class T> void depthwise_weight_backward(const Conv& c, const T* x, const T* g, T* dw);
 
-/// The same in exact mode: every element is one exact::sum, whose terms may come in any order.
-template <class T> void exact_forward(const Conv& c, const T* x, const T* w, const T* bias, T* y);
-template <class T> void exact_input_backward(const Conv& c, const T* w, const T* g, T* dx);
-template <class T> void exact_weight_backward(const Conv& c, const T* x, const T* g, T* dw);
-
 } // namespace eg::conv
