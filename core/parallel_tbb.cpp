@@ -20,41 +20,8 @@
 #include <utility>
 #include <vector>
 
-#if defined(__SANITIZE_THREAD__)
-#define EG_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define EG_TSAN 1
-#endif
-#endif
-#ifdef EG_TSAN
-extern "C" void __tsan_acquire(void* address);
-extern "C" void __tsan_release(void* address);
-#endif
-
 namespace eg::parallel {
 namespace {
-
-/// Debian's libtbb is not instrumented, so ThreadSanitizer cannot see that starting and joining tasks orders memory.
-/// These say so; they are nothing in other builds.
-class TaskOrder {
-public:
-  void before_start() { release(&start_); }
-  void task_begins() { acquire(&start_); }
-  void task_ends() { release(&end_); }
-  void after_join() { acquire(&end_); }
-
-private:
-#ifdef EG_TSAN
-  static void acquire(char* address) { __tsan_acquire(address); }
-  static void release(char* address) { __tsan_release(address); }
-#else
-  static void acquire(char*) {}
-  static void release(char*) {}
-#endif
-  char start_ = 0;
-  char end_ = 0;
-};
 
 /// Starts `count` threads at once and ends them. oneTBB starts its workers from one another, where nobody can catch the
 /// exception that a refusal throws, so the system is asked first.
@@ -148,19 +115,11 @@ void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int6
     return;
   }
   const std::shared_ptr<Pool> pool = settings().pool();
-  TaskOrder order;
-  order.before_start();
   pool->arena.execute([&] {
     tbb::parallel_for(
-        std::int64_t{0}, total,
-        [&](std::int64_t chunk) {
-          order.task_begins();
-          body(chunk * grain, std::min((chunk + 1) * grain, count));
-          order.task_ends();
-        },
+        std::int64_t{0}, total, [&](std::int64_t chunk) { body(chunk * grain, std::min((chunk + 1) * grain, count)); },
         tbb::auto_partitioner());
   });
-  order.after_join();
 }
 
 } // namespace eg::parallel
