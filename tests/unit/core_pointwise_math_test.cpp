@@ -100,6 +100,7 @@ std::vector<Row> rows() {
       {"expm1", one(eg::expm1), [](Real x) { return std::expm1(x); }},
       {"log1p", one(eg::log1p), [](Real x) { return std::log1p(x); }, false},
       {"log1p above -1", one(eg::log1p), [](Real x) { return std::log1p(x); }, true, 0.999},
+      {"xlogx", one(eg::xlogx), [](Real x) { return x == 0 ? Real{0} : x * std::log(x); }, false},
       {"exp2", one(eg::exp2), [](Real x) { return std::exp2(x); }},
       {"log2", one(eg::log2), [](Real x) { return std::log2(x); }, false},
       {"sin", one(eg::sin), [](Real x) { return std::sin(x); }, true, 1e5},

@@ -4,7 +4,10 @@
 
 #include "core/ops/list.h"
 #include "core/ops/loss/parts.h"
+#include "core/ops/reduce/rows.h"
+#include "core/parallel.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -23,29 +26,51 @@ struct Scales {
   Tensor shorter; ///< where it is not: the largest |x_j| / eps, else 0
 };
 
+/// Largest |x_j| of n elements `stride` apart; NaN where there is one, 0 of none.
+template <class T> double largest_size(const T* x, std::int64_t n, std::int64_t stride) {
+  if (n == 0) return 0.0;
+  if (stride == 1)
+    return std::max(std::abs(static_cast<double>(reduce::row_extreme(x, n, true))),
+                    std::abs(static_cast<double>(reduce::row_extreme(x, n, false))));
+  double largest = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    const double size = std::abs(static_cast<double>(x[j * stride]));
+    if (!(size <= largest)) largest = size; // a NaN stays
+  }
+  return largest;
+}
+
+/// The Euclidean norm; no element is larger than `unit`.
+template <class T> double norm_of(const T* x, std::int64_t n, std::int64_t stride, double unit) {
+  double squares = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    const double part = static_cast<double>(x[j * stride]) / unit;
+    squares += part * part;
+  }
+  return unit * std::sqrt(squares);
+}
+
 template <class T> Scales scales_as(const Tensor& x, int axis, double eps) {
   const Tensor from = packed(x);
   const AxisSplit split = lines_of(x, axis);
   Shape shape = x.shape();
   shape[axis] = 1;
   Scales s{Tensor::ones(shape, x.dtype()), Tensor::zeros(shape, x.dtype()), Tensor::zeros(shape, x.dtype())};
-  for (std::int64_t line = 0; line < split.outer * split.inner; ++line) {
-    const T* const first = from.data<T>() + line / split.inner * split.extent * split.inner + line % split.inner;
-    double largest = 0, squares = 0;
-    for (std::int64_t j = 0; j < split.extent; ++j) {
-      const double size = std::abs(static_cast<double>(first[j * split.inner]));
-      if (!(size <= largest)) largest = size; // a NaN stays
+  T* const unit_of = s.unit.mutable_data<T>("cosine");
+  T* const longer = s.longer.mutable_data<T>("cosine");
+  T* const shorter = s.shorter.mutable_data<T>("cosine");
+  const std::int64_t grain = parallel::grain_for_bytes(split.extent * static_cast<std::int64_t>(sizeof(T)));
+  parallel::for_each(split.outer * split.inner, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t line = begin; line < end; ++line) {
+      const T* const first = from.data<T>() + line / split.inner * split.extent * split.inner + line % split.inner;
+      const double largest = largest_size(first, split.extent, split.inner);
+      const double unit = largest > 0 && std::isfinite(largest) ? largest : 1.0;
+      const bool is_long = largest != 0.0 && !(largest < eps && norm_of(first, split.extent, split.inner, unit) < eps);
+      unit_of[line] = static_cast<T>(unit);
+      longer[line] = is_long ? T{1} : T{0};
+      shorter[line] = is_long ? T{0} : static_cast<T>(eps > 0.0 ? unit / eps : 1.0);
     }
-    const double unit = largest > 0 && std::isfinite(largest) ? largest : 1.0;
-    for (std::int64_t j = 0; j < split.extent; ++j) {
-      const double part = static_cast<double>(first[j * split.inner]) / unit;
-      squares += part * part;
-    }
-    const bool is_long = !(unit * std::sqrt(squares) < eps) && largest != 0.0;
-    s.unit.mutable_data<T>("cosine")[line] = static_cast<T>(unit);
-    s.longer.mutable_data<T>("cosine")[line] = is_long ? T{1} : T{0};
-    s.shorter.mutable_data<T>("cosine")[line] = is_long ? T{0} : static_cast<T>(eps > 0.0 ? unit / eps : 1.0);
-  }
+  });
   return s;
 }
 

@@ -66,8 +66,6 @@ double huber_slope_of(double x, double beta) {
   return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; // 0 and NaN stay
 }
 
-double xlogx_of(double x, double) { return x == 0.0 ? 0.0 : x * std::log(x); }
-
 double beta_of(const OpArgs& args) { return args.op.attributes.size() > 0 ? args.attrs.real("beta") : 0.0; }
 
 /// Computed in double and rounded once.
@@ -183,31 +181,7 @@ constinit const OpDef huber_slope_op = row({
     .work = elementwise_work<3>,
 });
 
-constinit const OpDef xlogx_op = row({
-    .name = "xlogx",
-    .math = "y = x ln x, 0 for 0",
-    .inputs = {{"x"}},
-    .infer = same_shape_as_first,
-    .cpu = kernel<xlogx_of>,
-    .saves = saves::in(0),
-    .vjp = [](const VjpArgs& args) -> Gradients {
-      if (!args.wants(0)) return {{}};
-      return {args.grad[0] * (log(args.in[0]) + 1.0)};
-    },
-    .reference = reference<xlogx_of>,
-    .samples =
-        [](DType dtype) {
-          return shapes(dtype, [](const Shape& shape, DType type, std::uint64_t tag) {
-            return sample_uniform(shape, type, 1740 + tag, 0.1, 2.0);
-          });
-        },
-    .refuses = refuses,
-    .symmetries = pointwise_symmetries,
-    .work = elementwise_work<22>,
-});
-
 Tensor huber(const Tensor& x, double beta) { return call1(huber_op, {x}, {{"beta", beta}}); }
 Tensor huber_slope(const Tensor& x, double beta) { return call1(huber_slope_op, {x}, {{"beta", beta}}); }
-Tensor xlogx(const Tensor& x) { return call1(xlogx_op, {x}); }
 
 } // namespace eg

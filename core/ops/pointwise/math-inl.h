@@ -84,6 +84,13 @@ struct Log1p {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) { return LogOnePlus(d, x); }
 };
 
+/// x ln x; 0 for 0 and -0.
+struct XLogX {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
+    return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Zero(d), hn::Mul(x, Log(d, x)));
+  }
+};
+
 namespace detail {
 
 /// a b - product, for product = a b rounded.

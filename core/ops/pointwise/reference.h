@@ -6,6 +6,7 @@
 
 namespace eg::reference {
 
+inline double xlogx(double x) { return x == 0.0 ? 0.0 : x * std::log(x); }
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 /// Phi(x), the normal distribution function.
 inline double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }

@@ -14,7 +14,9 @@
   X(expm1,      "y = e^x - 1",                    InDouble<Expm1>(d, x, p),  std::expm1(x),      anywhere, x(),        \
     mul(g, exp(x)), 25)                                                                                                \
   X(log1p,      "y = ln(1 + x)",                  InDouble<Log1p>(d, x, p),  std::log1p(x),      positive, x(),        \
-    div(g, affine(x, 1.0, 1.0)), 30)
+    div(g, affine(x, 1.0, 1.0)), 30)                                                                                   \
+  X(xlogx,      "y = x ln x, 0 for 0",            InDouble<XLogX>(d, x, p),  reference::xlogx(x), positive, x(),       \
+    mul(g, affine(log(x), 1.0, 1.0)), 22)
 
 #define EG_STEP_OPS(X)                                                                                                 \
   X(sign,  "y = -1, 0 or 1, the sign of x",       Sign(d, x), static_cast<double>((x > 0.0) - (x < 0.0)), off_zero,    \

@@ -2,12 +2,14 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/axes.h"
+#include "core/ops/reduce/rows.h"
 #include "core/ops/row_tools.h"
 #include "core/parallel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <type_traits>
 
 namespace eg {
 namespace {
@@ -31,29 +33,83 @@ Shape infer_shape(const OpArgs& args) {
   return reduce::reduced_shape(shape, only(axis), args.attrs.flag("keepdim"));
 }
 
-/// Place of the first largest (or smallest) of n elements that lie `stride` apart; a NaN comes before everything.
-template <bool largest, class T> std::int64_t first_extreme(const T* x, std::int64_t n, std::int64_t stride) {
-  std::int64_t best = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const T value = x[i * stride];
-    if (std::isnan(value)) return i;
-    if (largest ? value > x[best * stride] : value < x[best * stride]) best = i;
+/// Place of the first of n elements that is `extreme`, or of the first NaN where that is one.
+template <class T> std::int64_t place_of(const T* x, std::int64_t n, T extreme) {
+  const auto found = std::isnan(extreme) ? std::find_if(x, x + n, [](T value) { return std::isnan(value); })
+                                         : std::find(x, x + n, extreme);
+  return found - x;
+}
+
+/// write(row, value, place) for every row of a last axis. The value is that at the first place, also of 0 and -0.
+template <bool largest, class T, class Write>
+void extremes_of_rows(const T* data, std::int64_t rows, std::int64_t n, Write write) {
+  parallel::for_each(rows, std::max<std::int64_t>(1, 16384 / n), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* first = data + r * n;
+      const std::int64_t place = place_of(first, n, reduce::row_extreme(first, n, largest));
+      write(r, first[place], place);
+    }
+  });
+}
+
+/// Columns that are compared side by side.
+constexpr std::int64_t columns_at_once = 64;
+
+/// The best of each of at most 64 columns and the first place where it stands; a NaN comes before everything.
+template <class T> struct BestOfColumns {
+  using Place = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>; // as wide, for the sake of vectors
+  T value[columns_at_once];
+  std::int64_t place[columns_at_once];
+
+  template <bool largest> void find(const T* x, std::int64_t n, std::int64_t stride, std::int64_t columns) {
+    constexpr std::int64_t most = std::int64_t{1} << 30; // rows that a Place can count
+    std::copy_n(x, columns, value);
+    std::fill_n(place, columns, 0);
+    for (std::int64_t first = 0; first < n; first += most)
+      add_rows<largest>(x + first * stride, first, static_cast<Place>(std::min(most, n - first)), stride, columns);
   }
-  return best;
+
+private:
+  template <bool largest>
+  void add_rows(const T* x, std::int64_t first, Place rows, std::int64_t stride, std::int64_t columns) {
+    Place at[columns_at_once];
+    std::fill_n(at, columns, Place{-1});
+    for (Place r = 0; r < rows; ++r, x += stride)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const T candidate = x[c];
+        const bool wins = largest ? candidate > value[c] : candidate < value[c];
+        const bool better = wins | ((candidate != candidate) & (value[c] == value[c]));
+        value[c] = better ? candidate : value[c];
+        at[c] = better ? r : at[c];
+      }
+    for (std::int64_t c = 0; c < columns; ++c)
+      if (at[c] >= 0) place[c] = first + at[c];
+  }
+};
+
+/// The same for an axis with others behind it: rows are read as they lie.
+template <bool largest, class T, class Write> void extremes_of_columns(const T* data, const AxisSplit& s, Write write) {
+  const std::int64_t blocks = parallel::chunks(s.inner, columns_at_once);
+  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (s.extent * std::min(s.inner, columns_at_once)));
+  parallel::for_each(s.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    BestOfColumns<T> best;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t column = i % blocks * columns_at_once;
+      const std::int64_t columns = std::min(columns_at_once, s.inner - column);
+      best.template find<largest>(data + i / blocks * s.extent * s.inner + column, s.extent, s.inner, columns);
+      for (std::int64_t c = 0; c < columns; ++c) write(i / blocks * s.inner + column + c, best.value[c], best.place[c]);
+    }
+  });
 }
 
 /// write(position in the packed output, value, place) for every output element.
 template <bool largest, class T, class Write> void for_each_extreme(const Tensor& x, int axis, Write write) {
   const AxisSplit s = split_at(x.shape(), axis);
-  const T* data = x.data<T>();
-  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / s.extent);
-  parallel::for_each(s.outer * s.inner, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const T* first = data + i / s.inner * s.extent * s.inner + i % s.inner;
-      const std::int64_t place = first_extreme<largest>(first, s.extent, s.inner);
-      write(i, first[place * s.inner], place);
-    }
-  });
+  if (s.outer * s.inner == 0) return;
+  if (s.inner == 1)
+    extremes_of_rows<largest>(x.data<T>(), s.outer, s.extent, write);
+  else
+    extremes_of_columns<largest>(x.data<T>(), s, write);
 }
 
 template <bool largest> void value_cpu(const OpArgs& args, std::span<Tensor> out) {

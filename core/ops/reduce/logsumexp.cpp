@@ -1,7 +1,9 @@
 // Rows of logsumexp and its backward formula.
 
 #include "core/ops/list.h"
+#include "core/ops/pointwise/ternary.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/rows.h"
 
 #include <fmt/format.h>
 #include <limits>
@@ -12,30 +14,28 @@ namespace {
 using namespace reduce;
 
 /// Shifted by the largest, which is the result itself where it is infinite or NaN.
-template <class Adder, class T> double log_sum_exp(const T* x, std::int64_t n) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (std::isnan(x[i])) return static_cast<double>(x[i]);
-    largest = std::max(largest, static_cast<double>(x[i]));
-  }
+template <bool exact, class T> double log_sum_exp(const T* x, std::int64_t n) {
+  if (n == 0) return -std::numeric_limits<double>::infinity();
+  const auto largest = static_cast<double>(row_extreme(x, n, true));
   if (!std::isfinite(largest)) return largest;
-  return largest + std::log(Adder{}(n, [=](std::int64_t i) { return std::exp(static_cast<double>(x[i]) - largest); }));
+  if constexpr (exact) {
+    const auto term = [=](std::int64_t i) { return std::exp(static_cast<double>(x[i]) - largest); };
+    return largest + std::log(ExactAdder{}(n, term));
+  } else {
+    return largest + std::log(row_exp_sum(x, n, largest));
+  }
 }
 
-template <class Adder> void logsumexp_cpu(const OpArgs& args, std::span<Tensor> out) {
+template <bool exact> void logsumexp_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     for_each_group<T>(groups,
-                      [&](std::int64_t g, const T* x) { y[g] = static_cast<T>(log_sum_exp<Adder>(x, groups.extent)); });
+                      [&](std::int64_t g, const T* x) { y[g] = static_cast<T>(log_sum_exp<exact>(x, groups.extent)); });
   });
 }
 
 // --- backward: g exp(x - y), 0 where y is -inf ---
-
-double weight(double g, double x, double y) {
-  return y == -std::numeric_limits<double>::infinity() ? 0.0 : g * std::exp(x - y);
-}
 
 std::vector<TensorSpec> backward_infer(const OpArgs& args) {
   check_all_floating(args);
@@ -48,18 +48,8 @@ std::vector<TensorSpec> backward_infer(const OpArgs& args) {
 }
 
 void backward_cpu(const OpArgs& args, std::span<Tensor> out) {
-  const Shape& shape = out[0].shape();
-  const Tensor g = packed(expand(args.in[0], shape));
-  const Tensor x = packed(args.in[1]);
-  const Tensor y = packed(expand(args.in[2], shape));
-  visit_floating(x.dtype(), [&]<class T>() {
-    T* to = out[0].mutable_data<T>();
-    parallel::for_each(x.numel(), 4096, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        to[i] = static_cast<T>(weight(static_cast<double>(g.data<T>()[i]), static_cast<double>(x.data<T>()[i]),
-                                      static_cast<double>(y.data<T>()[i])));
-    });
-  });
+  pointwise::run(pointwise::Ternary<float>::scaled_exp, pointwise::Ternary<double>::scaled_exp,
+                 {args.in[0], args.in[1], args.in[2]}, out[0]);
 }
 
 /// With w = exp(x - y): d/dg = w, d/dx = g w, d/dy = -g w.
@@ -81,7 +71,11 @@ std::vector<Tensor> backward_naive(const OpArgs& args) {
   const Tensor y = expand(args.in[2], shape);
   for_each_offsets<3>(shape, {args.in[1].strides(), g.strides(), y.strides()},
                       [&](std::int64_t i, std::int64_t j, std::int64_t k) {
-                        values(out)[i] = weight(values(g)[j], values(args.in[1])[i], values(y)[k]);
+                        const double total = values(y)[k];
+                        if (total == -std::numeric_limits<double>::infinity())
+                          values(out)[i] = 0.0;
+                        else
+                          values(out)[i] = values(g)[j] * std::exp(values(args.in[1])[i] - total);
                       });
   return {out};
 }
@@ -110,8 +104,8 @@ constinit const OpDef logsumexp_op = row({
     .inputs = {{"x"}},
     .attributes = {axes_spec, keepdim_spec},
     .infer = infer_floating,
-    .cpu = logsumexp_cpu<TreeAdder>,
-    .exact = logsumexp_cpu<ExactAdder>,
+    .cpu = logsumexp_cpu<false>,
+    .exact = logsumexp_cpu<true>,
     .saves = saves::in(0) | saves::out(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};

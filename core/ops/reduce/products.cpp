@@ -2,8 +2,10 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/rows.h"
 #include "core/ops/reduce/scans.h"
 
+#include <bit>
 #include <fmt/format.h>
 
 namespace eg {
@@ -11,30 +13,47 @@ namespace {
 
 using namespace reduce;
 
+/// value = result * 2^n with 1/2 <= |result| < 1, and n goes to `exponent`: std::frexp without a call for most numbers.
+inline double take_powers(double value, std::int64_t& exponent) {
+  constexpr std::uint64_t field = 0x7FF0000000000000, field_of_half = 0x3FE0000000000000;
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const std::uint64_t own = bits & field;
+  if (own == 0 || own == field) { // 0, subnormal, infinite, NaN
+    int power = 0;
+    const double mantissa = std::frexp(value, &power);
+    exponent += power;
+    return mantissa;
+  }
+  exponent += static_cast<std::int64_t>(own >> 52) - 1022;
+  return std::bit_cast<double>((bits ^ own) | field_of_half);
+}
+
 /// mantissa * 2^exponent: a product that neither overflows nor vanishes on the way.
 struct Product {
   double mantissa = 1;
   std::int64_t exponent = 0;
 
-  void times(double factor) {
-    int of_factor = 0;
-    int of_product = 0;
-    mantissa = std::frexp(mantissa * std::frexp(factor, &of_factor), &of_product);
-    exponent += of_factor + of_product;
-  }
+  void times(double factor) { mantissa = take_powers(mantissa * take_powers(factor, exponent), exponent); }
   void times(const Product& other) {
     times(other.mantissa);
     exponent += other.exponent;
   }
   double value() const {
+    if (exponent > -1000 && exponent < 1000) // 2^exponent is a number
+      return mantissa * std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
     return std::ldexp(mantissa, static_cast<int>(std::clamp<std::int64_t>(exponent, -9999, 9999)));
   }
 };
 
-template <class T> double product_of(const T* x, std::int64_t n) {
+template <class T> double product_in_order(const T* x, std::int64_t n) {
   Product p;
   for (std::int64_t i = 0; i < n; ++i) p.times(static_cast<double>(x[i]));
   return p.value();
+}
+
+template <class T> double product_of(const T* x, std::int64_t n) {
+  const RowProduct p = row_product(x, n);
+  return p.normal ? Product{p.mantissa, p.exponent}.value() : product_in_order(x, n);
 }
 
 /// A total order of the numbers, NaN first, -0 before 0.
@@ -55,7 +74,7 @@ template <bool exact> void prod_cpu(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
-      y[g] = static_cast<T>(exact ? product_of(sorted(x, groups.extent).data(), groups.extent)
+      y[g] = static_cast<T>(exact ? product_in_order(sorted(x, groups.extent).data(), groups.extent)
                                   : product_of(x, groups.extent));
     });
   });

@@ -2,6 +2,7 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/rows.h"
 
 #include <fmt/format.h>
 
@@ -23,17 +24,7 @@ template <bool largest> void extreme_cpu(const OpArgs& args, std::span<Tensor> o
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
-    for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
-      T best = x[0];
-      for (std::int64_t i = 0; i < groups.extent; ++i) {
-        if (largest ? x[i] > best : x[i] < best) best = x[i];
-        if (std::isnan(x[i])) {
-          best = x[i];
-          break; // a NaN stays
-        }
-      }
-      y[g] = best;
-    });
+    for_each_group<T>(groups, [&](std::int64_t g, const T* x) { y[g] = row_extreme(x, groups.extent, largest); });
   });
 }
 

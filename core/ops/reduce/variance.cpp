@@ -1,6 +1,7 @@
 // Rows of center, var and std: two passes, so that a large mean costs no digits.
 
 #include "core/ops/list.h"
+#include "core/ops/pointwise/broadcast.h"
 #include "core/ops/reduce/groups.h"
 
 #include <fmt/format.h>
@@ -44,17 +45,54 @@ template <class Adder, bool root> void variance_cpu(const OpArgs& args, std::spa
   });
 }
 
-template <class Adder> void center_cpu(const OpArgs& args, std::span<Tensor> out) {
-  const Groups groups = groups_of(args.in[0], axes_attribute(args));
-  const Tensor x = packed(args.in[0]);
+/// y_i = x_i - mean, rounded once.
+template <class T> void shifted(const T* x, std::int64_t n, double mean, T* y) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<double>(x[i]) - mean);
+}
+
+/// The same with one mean for each element.
+template <class T> void shifted_each(const T* x, std::int64_t n, const double* means, T* y) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<double>(x[i]) - means[i]);
+}
+
+/// Means first; then they go from the elements where those lie.
+template <class Adder, class T> void center_scattered(const OpArgs& args, const Groups& groups, Tensor& out) {
   Tensor means = Tensor::empty(kept_shape(args), DType::f64);
   double* mean = means.mutable_data<double>();
-  visit_floating(x.dtype(), [&]<class T>() {
-    for_each_group<T>(groups, [&](std::int64_t g, const T* row) { mean[g] = mean_of<Adder>(row, groups.extent); });
+  for_each_group<T>(groups, [&](std::int64_t g, const T* row) { mean[g] = mean_of<Adder>(row, groups.extent); });
+  const Tensor x = packed(args.in[0]);
+  T* y = out.mutable_data<T>();
+  const auto loop = pointwise::broadcast_loop<2>({x, means}, x.shape());
+  pointwise::for_each_piece(loop, [&](const std::array<std::int64_t, 2>& at, std::int64_t to, std::int64_t n) {
+    if (loop.step(1) == 0)
+      shifted(x.data<T>() + at[0], n, mean[at[1]], y + to);
+    else
+      shifted_each(x.data<T>() + at[0], n, mean + at[1], y + to);
+  });
+}
+
+/// True when all reduced axes come after the kept ones (axes of one element do not count): groups lie in x's order.
+bool reduces_last_axes(const Shape& shape, const Reduced& reduced) {
+  bool before = true;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1) continue;
+    const bool gone = reduced[static_cast<std::size_t>(axis)];
+    if (!gone && !before) return false;
+    before = before && !gone;
+  }
+  return true;
+}
+
+template <class Adder> void center_cpu(const OpArgs& args, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return;
+  const Reduced reduced = axes_attribute(args);
+  const Groups groups = groups_of(args.in[0], reduced);
+  visit_floating(out[0].dtype(), [&]<class T>() {
+    if (!reduces_last_axes(args.in[0].shape(), reduced)) return center_scattered<Adder, T>(args, groups, out[0]);
     T* y = out[0].mutable_data<T>();
-    const T* from = x.data<T>();
-    for_each_offset(x.shape(), expand(means, x.shape()).strides(),
-                    [&](std::int64_t j) { *y++ = static_cast<T>(static_cast<double>(*from++) - mean[j]); });
+    for_each_group<T>(groups, [&](std::int64_t g, const T* row) { // while the row is in cache
+      shifted(row, groups.extent, mean_of<Adder>(row, groups.extent), y + g * groups.extent);
+    });
   });
 }
 

@@ -50,24 +50,24 @@ std::vector<TensorSpec> argsort_infer(const OpArgs& args) { return {sort_infer(a
 /// write(place in the packed output, element, its place in the line).
 template <class T, class Write> void sort_lines(const OpArgs& args, const Write& write) {
   const AxisSplit s = split_at(args.in[0].shape(), axis_of(args));
-  const InOrder<T> in_order{args.attrs.flag("descending")};
-  for_each_line<T>(args.in[0], s, [&](std::int64_t l, std::vector<Placed<T>>& line) {
-    std::sort(line.begin(), line.end(), in_order);
+  const auto sort_line = [&](std::int64_t l, const T* first, auto& items, auto& spare) {
+    sort_items(items, spare, static_cast<int>(sizeof(T)));
     std::int64_t at = l / s.inner * s.extent * s.inner + l % s.inner;
-    for (const Placed<T>& element : line) {
-      write(at, element);
+    for (const auto& item : items) {
+      write(at, first[item.place() * s.inner], item.place());
       at += s.inner;
     }
-  });
+  };
+  for_each_line<T>(args.in[0], s, args.attrs.flag("descending"), sort_line);
 }
 
 void sort_cpu(const OpArgs& args, std::span<Tensor> out) {
   std::int64_t* indices = out[1].mutable_data<std::int64_t>();
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
-    sort_lines<T>(args, [=](std::int64_t at, const Placed<T>& element) {
-      y[at] = element.value;
-      indices[at] = element.place;
+    sort_lines<T>(args, [=](std::int64_t at, T value, std::int64_t place) {
+      y[at] = value;
+      indices[at] = place;
     });
   });
 }
@@ -75,7 +75,7 @@ void sort_cpu(const OpArgs& args, std::span<Tensor> out) {
 void argsort_cpu(const OpArgs& args, std::span<Tensor> out) {
   std::int64_t* indices = out[0].mutable_data<std::int64_t>();
   visit_floating(args.in[0].dtype(), [&]<class T>() {
-    sort_lines<T>(args, [=](std::int64_t at, const Placed<T>& element) { indices[at] = element.place; });
+    sort_lines<T>(args, [=](std::int64_t at, T, std::int64_t place) { indices[at] = place; });
   });
 }
 

@@ -22,6 +22,12 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   return {{shape, args.in[0].dtype()}, {shape, DType::i64}};
 }
 
+/// The first k in order; the others may be anywhere.
+template <class Item> void choose(std::vector<Item>& items, std::vector<Item>& spare, std::int64_t k, int key_bytes) {
+  if (16 * k > static_cast<std::int64_t>(items.size())) return sort_items(items, spare, key_bytes);
+  std::partial_sort(items.begin(), items.begin() + k, items.end());
+}
+
 void topk_cpu(const OpArgs& args, std::span<Tensor> out) {
   const AxisSplit s = split_at(args.in[0].shape(), axis_of(args));
   const std::int64_t k = args.attrs.integer("k");
@@ -29,17 +35,18 @@ void topk_cpu(const OpArgs& args, std::span<Tensor> out) {
   std::int64_t* indices = out[1].mutable_data<std::int64_t>();
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
-    const InOrder<T> in_order{args.attrs.flag("largest")};
-    for_each_line<T>(args.in[0], s, [&](std::int64_t l, std::vector<Placed<T>>& line) {
-      std::partial_sort(line.begin(), line.begin() + k, line.end(), in_order);
+    const auto write_best = [&](std::int64_t l, const T* first, auto& items, auto& spare) {
+      choose(items, spare, k, static_cast<int>(sizeof(T)));
       if (!in_order_of_size)
-        std::sort(line.begin(), line.begin() + k, [](const auto& a, const auto& b) { return a.place < b.place; });
+        std::sort(items.begin(), items.begin() + k, [](auto a, auto b) { return a.place() < b.place(); });
       for (std::int64_t i = 0; i < k; ++i) {
         const std::int64_t at = (l / s.inner * k + i) * s.inner + l % s.inner;
-        y[at] = line[static_cast<std::size_t>(i)].value;
-        indices[at] = line[static_cast<std::size_t>(i)].place;
+        const std::int64_t place = items[static_cast<std::size_t>(i)].place();
+        y[at] = first[place * s.inner];
+        indices[at] = place;
       }
-    });
+    };
+    for_each_line<T>(args.in[0], s, args.attrs.flag("largest"), write_best);
   });
 }
 

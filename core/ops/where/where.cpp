@@ -2,6 +2,7 @@
 
 #include "core/ops/list.h"
 #include "core/ops/pointwise/broadcast.h"
+#include "core/ops/pointwise/ternary.h"
 #include "core/ops/views/movement.h"
 
 #include <cmath>
@@ -130,18 +131,24 @@ std::vector<TensorSpec> infer_masked_fill(const OpArgs& args) {
   return {{shape_of_all(args), args.in[0].dtype()}};
 }
 
-/// a + w (b - a) for |w| < 1/2 and b - (1 - w) (b - a) otherwise: exact at both ends.
-std::vector<Tensor> lerp_body(const OpArgs& args) {
-  const Tensor &a = args.in[0], &b = args.in[1], &w = args.in[2];
-  const Tensor way = sub(b, a);
-  return {where(lt(abs(w), 0.5), add(a, mul(w, way)), sub(b, mul(affine(w, -1.0, 1.0), way)))};
+void lerp_cpu(const OpArgs& args, std::span<Tensor> out) {
+  pointwise::run(pointwise::Ternary<float>::lerp, pointwise::Ternary<double>::lerp,
+                 {args.in[0], args.in[1], args.in[2]}, out[0]);
+}
+
+Gradients lerp_rule(const VjpArgs& args) {
+  const Tensor &a = args.in[0], &b = args.in[1], &w = args.in[2], &g = args.grad[0];
+  Gradients gradients(3);
+  if (!g.defined()) return gradients;
+  if (args.wants(0)) gradients[0] = mul(g, affine(w, -1.0, 1.0));
+  if (args.wants(1)) gradients[1] = mul(g, w);
+  if (args.wants(2)) gradients[2] = mul(g, sub(b, a));
+  return gradients;
 }
 
 std::vector<Tensor> lerp_scalar_body(const OpArgs& args) {
-  const Tensor &a = args.in[0], &b = args.in[1];
-  const double w = args.attrs.real("weight");
-  const Tensor way = sub(b, a);
-  return {std::abs(w) < 0.5 ? add(a, affine(way, w, 0.0)) : sub(b, affine(way, 1.0 - w, 0.0))};
+  const Tensor weight = pointwise::number_like("lerp_scalar", args.in[0], args.attrs.real("weight"));
+  return {lerp(args.in[0], args.in[1], weight)};
 }
 
 std::vector<Refusal> refusals_of_three() {
@@ -228,7 +235,9 @@ constinit const OpDef lerp_op = row({
     .math = "y = a + weight (b - a)",
     .inputs = {{"a"}, {"b"}, {"weight"}},
     .infer = infer_floating,
-    .body = lerp_body,
+    .cpu = lerp_cpu,
+    .saves = saves::in(0) | saves::in(1) | saves::in(2),
+    .vjp = lerp_rule,
     .reference =
         [](const OpArgs& args) {
           return reference_of_three(args, [](double a, double b, double w) { return a + w * (b - a); });

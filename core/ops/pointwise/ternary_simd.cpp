@@ -1,0 +1,111 @@
+// The kernels of ternary.h.
+
+#include "core/ops/pointwise/ternary.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/pointwise/ternary_simd.cpp"
+#include "core/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+namespace {
+
+using pointwise::Operand;
+
+struct Lerp {
+  template <class D, class V> static HWY_INLINE V value(D d, V a, V b, V w) {
+    const V way = hn::Sub(b, a);
+    const V from_a = hn::Add(a, hn::Mul(w, way));
+    const V from_b = hn::Sub(b, hn::Mul(hn::Sub(detail::Constant(d, 1.0), w), way));
+    return hn::IfThenElse(hn::Lt(hn::Abs(w), detail::Constant(d, 0.5)), from_a, from_b);
+  }
+};
+
+struct ScaledExp {
+  template <class D, class V> static HWY_INLINE V value(D d, V g, V x, V s) {
+    const V y = hn::Mul(g, Exp(d, hn::Sub(x, s)));
+    return hn::IfThenElse(hn::Eq(s, detail::Constant(d, -std::numeric_limits<double>::infinity())), hn::Zero(d), y);
+  }
+};
+
+/// The lanes of a vector of E as T and back: kernels of floats may compute in double.
+template <class D, class T> HWY_INLINE hn::Vec<D> LoadAs(D d, Operand<T> from, std::int64_t i, std::size_t count) {
+  if (!from.steps) return hn::Set(d, static_cast<LaneOf<D>>(*from.at));
+  const hn::Rebind<T, D> dt;
+  const auto v = count == hn::Lanes(d) ? hn::LoadU(dt, from.at + i) : LoadUpTo(dt, from.at + i, count);
+  if constexpr (sizeof(T) == sizeof(LaneOf<D>)) {
+    return v;
+  } else {
+    return hn::PromoteTo(d, v);
+  }
+}
+
+template <class D, class V, class T> HWY_INLINE void StoreAs(D d, V v, T* to, std::size_t count) {
+  const hn::Rebind<T, D> dt;
+  auto narrow = hn::Zero(dt);
+  if constexpr (sizeof(T) == sizeof(LaneOf<D>)) {
+    narrow = v;
+  } else {
+#if HWY_TARGET == HWY_SCALAR
+    narrow = hn::Set(dt, static_cast<T>(hn::GetLane(v))); // DemoteTo would make the largest float of infinity here
+#else
+    narrow = hn::DemoteTo(dt, v);
+#endif
+  }
+  count == hn::Lanes(d) ? hn::StoreU(narrow, dt, to) : StoreUpTo(narrow, dt, to, count);
+}
+
+template <class F, class E, class T> void RunTernary(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {
+  const hn::ScalableTag<E> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const std::size_t all = hn::Lanes(d);
+    StoreAs(d, F::value(d, LoadAs(d, a, i, all), LoadAs(d, b, i, all), LoadAs(d, c, i, all)), y + i, all);
+  }
+  if (i == n) return;
+  const auto rest = static_cast<std::size_t>(n - i);
+  StoreAs(d, F::value(d, LoadAs(d, a, i, rest), LoadAs(d, b, i, rest), LoadAs(d, c, i, rest)), y + i, rest);
+}
+
+#define EG_TERNARY(NAME, SUFFIX, FUNCTOR, T, E)                                                                        \
+  void NAME##SUFFIX(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {                                  \
+    RunTernary<FUNCTOR, E>(a, b, c, y, n);                                                                             \
+  }
+EG_TERNARY(Lerp, F32, Lerp, float, float)
+EG_TERNARY(Lerp, F64, Lerp, double, double)
+EG_TERNARY(ScaledExp, F32, ScaledExp, float, double)
+EG_TERNARY(ScaledExp, F64, ScaledExp, double, double)
+#undef EG_TERNARY
+
+} // namespace
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+
+HWY_EXPORT(LerpF32);
+HWY_EXPORT(LerpF64);
+HWY_EXPORT(ScaledExpF32);
+HWY_EXPORT(ScaledExpF64);
+
+namespace pointwise {
+
+#define EG_TERNARY_ENTRY(NAME, KERNEL, T)                                                                              \
+  template <> void Ternary<T>::NAME(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {                  \
+    HWY_DYNAMIC_DISPATCH(KERNEL)(a, b, c, y, n);                                                                       \
+  }
+EG_TERNARY_ENTRY(lerp, LerpF32, float)
+EG_TERNARY_ENTRY(lerp, LerpF64, double)
+EG_TERNARY_ENTRY(scaled_exp, ScaledExpF32, float)
+EG_TERNARY_ENTRY(scaled_exp, ScaledExpF64, double)
+#undef EG_TERNARY_ENTRY
+
+} // namespace pointwise
+} // namespace eg
+#endif

@@ -1,0 +1,23 @@
+#pragma once
+// Reductions of one packed row on the calling thread, with vectors: the same bits wherever the row lies.
+
+#include <cstdint>
+
+namespace eg::reduce {
+
+/// The largest (or smallest) of n >= 1 elements; the first NaN where there is one. Of 0 and -0 either.
+template <class T> T row_extreme(const T* x, std::int64_t n, bool largest);
+
+/// sum of exp(x_i - shift) in double.
+template <class T> double row_exp_sum(const T* x, std::int64_t n, double shift);
+
+/// mantissa * 2^exponent, 1 <= |mantissa| < 2: the product of n elements, unless one of them is 0, subnormal (as a
+/// double), infinite or NaN; then `normal` is false and the rest says nothing.
+struct RowProduct {
+  double mantissa = 1;
+  std::int64_t exponent = 0;
+  bool normal = true;
+};
+template <class T> RowProduct row_product(const T* x, std::int64_t n);
+
+} // namespace eg::reduce
