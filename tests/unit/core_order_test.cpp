@@ -43,7 +43,8 @@ template <class F> void check_derivatives(F f, const List& first, const List& se
   const Tensor x = Tensor::from<double>({1.5, -2, 0.25, 3, 0, 2, -1, 0.5, 0, 0, 3, 2}, {3, 4});
   const std::vector<Tensor> d = derivatives(f, x);
   CHECK(eg::relative_error(d[0], Tensor::from<double>(first, {3, 4})) < 1e-14);
-  CHECK(eg::relative_error(d[1], Tensor::from<double>(second, {3, 4})) < 1e-14);
+  // Small differences of numbers some 40 times as large: a few roundings of those.
+  CHECK(eg::relative_error(d[1], Tensor::from<double>(second, {3, 4})) < 4e-14);
 }
 
 } // namespace
