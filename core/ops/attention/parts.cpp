@@ -70,6 +70,39 @@ Tensor additive_mask(const Tensor& mask, DType dtype) {
   return added;
 }
 
+Tensor mask_of(const OpArgs& args, std::size_t i) {
+  return args.given(i) ? additive_mask(args.in[i], args.in[0].dtype()) : Tensor{};
+}
+
+bool wants_mask_gradient(const OpArgs& args) { return args.attrs.flag("mask_gradient"); }
+
+void check_mask_gradient(const OpArgs& args, std::size_t mask) {
+  if (wants_mask_gradient(args) && !mask_is_floating(args, mask))
+    throw ValueError(fmt::format("{}: mask_gradient needs a floating mask", args.op.name));
+}
+
+bool is_causal(const Sample& sample) { return sample.attrs.has("causal") && sample.attrs.flag("causal"); }
+
+std::vector<Sample> samples_of_backward(const OpDef& forward, const std::vector<Sample>& samples, std::size_t mask,
+                                        DType dtype, std::uint64_t tag) {
+  std::vector<Sample> all;
+  for (const Sample& of_forward : samples) {
+    Sample sample = of_forward;
+    const std::vector<Tensor> out = call(forward, of_forward.in, of_forward.attrs);
+    const Tensor given = sample.in.size() > mask ? sample.in[mask] : Tensor{};
+    sample.in.resize(mask);
+    sample.in.insert(sample.in.end(), {out[0], out[1], sample_normal(out[0].shape(), dtype, ++tag)});
+    if (tag % 2 == 0) sample.in.push_back(sample_normal(out[1].shape(), dtype, 100 + tag));
+    if (given.defined()) {
+      sample.in.resize(mask + 4);
+      sample.in.push_back(given);
+      if (is_floating(given.dtype())) sample.attrs.set("mask_gradient", true);
+    }
+    all.push_back(std::move(sample));
+  }
+  return all;
+}
+
 Tensor causal_mask(std::int64_t queries, std::int64_t keys, DType dtype) {
   Tensor mask = Tensor::zeros({queries, keys}, dtype);
   visit_floating(dtype, [&]<class T>() {

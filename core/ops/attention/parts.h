@@ -50,6 +50,13 @@ bool mask_is_floating(const OpArgs& args, std::size_t i);
 /// sees it.
 Tensor additive_mask(const Tensor& mask, DType dtype);
 
+/// The same for input i of a call, undefined where it was not given.
+Tensor mask_of(const OpArgs& args, std::size_t i);
+/// The attribute mask_gradient of the backward rows.
+bool wants_mask_gradient(const OpArgs& args);
+/// Throws ValueError where mask_gradient is set and input `mask` is not a floating one.
+void check_mask_gradient(const OpArgs& args, std::size_t mask);
+
 /// The masks of the heads: a packed mask, read as if it were broadcast to `scores`. T may be const.
 template <class T> class Masks {
 public:
@@ -74,6 +81,20 @@ private:
   std::int64_t row_ = 0, column_ = 0, elements_ = 0;
   bool shared_ = false;
 };
+
+/// The masks that `added` gives (packed numbers; undefined: none), read as if they were broadcast to `scores`.
+template <class T> Masks<const T> masks_of(const Tensor& added, const Shape& scores) {
+  return added.defined() ? Masks<const T>(added, added.data<T>(), scores) : Masks<const T>();
+}
+
+// --- samples ---
+
+bool is_causal(const Sample& sample);
+/// Samples of a backward row (operands, y, lse, g, dlse, mask) from those of its forward row (operands, mask), whose
+/// outputs are y and lse: `mask` is the number of operands. Half of them have a cotangent of lse. `tag` is that of the
+/// first g, less one.
+std::vector<Sample> samples_of_backward(const OpDef& forward, const std::vector<Sample>& samples, std::size_t mask,
+                                        DType dtype, std::uint64_t tag);
 
 // --- plain loops in f64 ---
 

@@ -28,8 +28,6 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   return {{args.in[0].shape(), args.in[0].dtype()}};
 }
 
-Tensor mask_of(const OpArgs& args) { return args.given(1) ? additive_mask(args.in[1], args.in[0].dtype()) : Tensor{}; }
-
 /// Matrices of rows x keys, one for each leading index.
 struct Matrices {
   std::int64_t count, rows, keys;
@@ -46,9 +44,8 @@ template <class T> void forward_as(const OpArgs& args, Tensor& out) {
   const Matrices m(args);
   const Tensor x = packed(args.in[0]);
   if (x.numel() == 0) return;
-  const Tensor added = mask_of(args);
-  const Masks<const T> masks =
-      added.defined() ? Masks<const T>(added, added.data<T>(), args.in[0].shape()) : Masks<const T>();
+  const Tensor added = mask_of(args, 1);
+  const Masks<const T> masks = masks_of<T>(added, args.in[0].shape());
   const T* const from = x.data<T>();
   T* const to = out.mutable_data<T>("masked_softmax");
   const std::int64_t block = parallel::grain_for_bytes(m.keys * static_cast<std::int64_t>(sizeof(T)));
@@ -75,7 +72,7 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
 void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Matrices m(args);
   Tensor scores = args.in[0];
-  if (args.given(1)) scores = scores + mask_of(args);
+  if (args.given(1)) scores = scores + mask_of(args, 1);
   if (m.causal) scores = scores + causal_mask(m.rows, m.keys, scores.dtype());
   assign(out[0], exact_softmax(scores, true).y);
 }
@@ -90,9 +87,8 @@ Gradients rule(const VjpArgs& args) {
 std::vector<Tensor> reference(const OpArgs& args) {
   const Matrices m(args);
   Tensor result = reference_output(args.in[0].shape());
-  const Tensor added = mask_of(args);
-  const Masks<const double> masks =
-      added.defined() ? Masks<const double>(added, values(added), args.in[0].shape()) : Masks<const double>();
+  const Tensor added = mask_of(args, 1);
+  const Masks<const double> masks = masks_of<double>(added, args.in[0].shape());
   for (std::int64_t r = 0; r < m.count * m.rows; ++r) {
     const std::int64_t i = r % m.rows;
     const auto mask = masks(r / m.rows);
@@ -145,7 +141,7 @@ std::vector<Refusal> refuses() {
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  const bool causal = sample.attrs.has("causal") && sample.attrs.flag("causal");
+  const bool causal = is_causal(sample);
   const Shape& shape = sample.in[0].shape();
   std::vector<Symmetry> all;
   for (int axis = 0; axis < shape.rank() - (causal ? 2 : 0); ++axis) {
