@@ -5,9 +5,7 @@
 #include "core/ops/list.h"
 #include "core/ops/softmax/rows_tools.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace eg {
 namespace {
@@ -36,11 +34,6 @@ void exact_backward(const OpArgs& args, std::span<Tensor> out) {
   assign(out[0], g - exp(y) * sum(g, {axis_of(args)}, true));
 }
 
-Gradients forward_rule(const VjpArgs& args) {
-  if (!args.wants(0)) return {{}};
-  return {call1(log_softmax_backward_op, {args.out[0], args.grad[0]}, {{"axis", args.attrs.integer("axis")}})};
-}
-
 // gx = g - p sum(g) with p = exp(y). Along a cotangent a:  gbar = a - <a, p>,  ybar = -a p sum(g)
 Gradients backward_rule(const VjpArgs& args) {
   const Tensor& g = args.in[1];
@@ -54,75 +47,45 @@ Gradients backward_rule(const VjpArgs& args) {
 }
 
 std::vector<Tensor> forward_reference(const OpArgs& args) {
-  Tensor result = reference_output(args.in[0].shape());
   const double* x = values(args.in[0]);
-  double* y = values(result);
-  for_each_line(args, [&](std::int64_t first, std::int64_t step, std::int64_t n) {
-    double largest = -std::numeric_limits<double>::infinity();
-    for (std::int64_t j = 0; j < n; ++j) largest = std::max(largest, x[first + j * step]);
-    double total = 0;
-    for (std::int64_t j = 0; j < n; ++j) total += std::exp(x[first + j * step] - largest);
-    for (std::int64_t j = 0; j < n; ++j) y[first + j * step] = x[first + j * step] - largest - std::log(total);
+  return reference_by_lines(args, [&](const Line& line, double* y) {
+    const ExpSum sum(x, line);
+    for (std::int64_t j = 0; j < line.n; ++j) y[line[j]] = x[line[j]] - sum.largest - std::log(sum.total);
   });
-  return {result};
 }
 
 std::vector<Tensor> backward_reference(const OpArgs& args) {
-  Tensor result = reference_output(args.in[0].shape());
-  const double* y = values(args.in[0]);
-  const double* g = values(args.in[1]);
-  double* gx = values(result);
-  for_each_line(args, [&](std::int64_t first, std::int64_t step, std::int64_t n) {
+  const double *y = values(args.in[0]), *g = values(args.in[1]);
+  return reference_by_lines(args, [&](const Line& line, double* gx) {
     double total = 0;
-    for (std::int64_t j = 0; j < n; ++j) total += g[first + j * step];
-    for (std::int64_t j = 0; j < n; ++j)
-      gx[first + j * step] = g[first + j * step] - std::exp(y[first + j * step]) * total;
+    for (std::int64_t j = 0; j < line.n; ++j) total += g[line[j]];
+    for (std::int64_t j = 0; j < line.n; ++j) gx[line[j]] = g[line[j]] - std::exp(y[line[j]]) * total;
   });
-  return {result};
-}
-
-std::vector<Sample> forward_samples(DType dtype) {
-  return samples(dtype, 1, [](const Tensor& x) { return x; });
-}
-
-std::vector<Sample> backward_samples(DType dtype) {
-  return samples(dtype, 2, [](const Tensor& x) { return log_softmax(x); });
 }
 
 } // namespace
 
-constinit const OpDef log_softmax_op = row({
+constinit const OpDef log_softmax_op = forward_row({
     .name = "log_softmax",
     .math = "y_j = x_j - log sum_k exp(x_k) along one axis",
     .inputs = {{"x"}},
     .attributes = {attr_int("axis", -1, "the axis along which exp(y) sums to 1")},
-    .infer = infer,
     .cpu = forward,
     .exact = exact_forward,
-    .saves = saves::out(0),
-    .vjp = forward_rule,
+    .vjp = rule_of_forward<log_softmax_backward_op>,
     .reference = forward_reference,
-    .samples = forward_samples,
-    .refuses = refuses<1>,
-    .symmetries = symmetries,
-    .work = elementwise_work<12>,
 });
 
-constinit const OpDef log_softmax_backward_op = row({
+constinit const OpDef log_softmax_backward_op = backward_row({
     .name = "log_softmax_backward",
     .math = "gx_j = g_j - exp(y_j) sum_k g_k along one axis",
     .inputs = {{"y"}, {"g"}},
-    .outputs = {"gx"},
     .attributes = {attr_int("axis", -1, "the axis of the log_softmax")},
-    .infer = infer,
     .cpu = backward,
     .exact = exact_backward,
-    .saves = saves::in(0) | saves::in(1),
     .vjp = backward_rule,
     .reference = backward_reference,
-    .samples = backward_samples,
-    .refuses = refuses<2>,
-    .symmetries = symmetries,
+    .samples = samples_of_backward<log_softmax>,
     .work = elementwise_work<12>,
 });
 

@@ -1,9 +1,12 @@
 #pragma once
-// Parts of the rows of softmax and log_softmax that differ in the kernel alone.
+// What the rows of softmax and log_softmax share: all but their kernels and formulas.
 
 #include "core/ops/softmax/kernels.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace eg::softmax_kernels {
 
@@ -35,11 +38,36 @@ inline void run(const OpArgs& args, Tensor& out, RowsKernel<float> f32, RowsKern
   });
 }
 
-/// line(first, step, n) for every line of elements along the axis: element j is at first + j * step.
-template <class F> void for_each_line(const OpArgs& args, F&& line) {
+/// The elements of a tensor along the axis: element j is at first + j * step.
+struct Line {
+  std::int64_t first, step, n;
+  std::int64_t operator[](std::int64_t j) const { return first + j * step; }
+};
+
+/// A reference with one output like the first input: fill(line, out) for every line of elements along the axis.
+template <class F> std::vector<Tensor> reference_by_lines(const OpArgs& args, F&& fill) {
+  Tensor result = reference_output(args.in[0].shape());
   const AxisSplit split = split_at(args.in[0].shape(), axis_of(args));
   for (std::int64_t o = 0; o < split.outer; ++o)
-    for (std::int64_t i = 0; i < split.inner; ++i) line(o * split.extent * split.inner + i, split.inner, split.extent);
+    for (std::int64_t i = 0; i < split.inner; ++i)
+      fill(Line{o * split.extent * split.inner + i, split.inner, split.extent}, values(result));
+  return {result};
+}
+
+/// The largest x along a line and the sum of exp(x - largest).
+struct ExpSum {
+  double largest = -std::numeric_limits<double>::infinity(), total = 0;
+
+  ExpSum(const double* x, const Line& line) {
+    for (std::int64_t j = 0; j < line.n; ++j) largest = std::max(largest, x[line[j]]);
+    for (std::int64_t j = 0; j < line.n; ++j) total += std::exp(x[line[j]] - largest);
+  }
+};
+
+/// The rule of a forward row: its backward op, called with y and the cotangent.
+template <const OpDef& backward> Gradients rule_of_forward(const VjpArgs& args) {
+  if (!args.wants(0)) return {{}};
+  return {call1(backward, {args.out[0], args.grad[0]}, {{"axis", args.attrs.integer("axis")}})};
 }
 
 /// Samples for `count` inputs of one shape; `first` may map the first input (a softmax wants positive numbers).
@@ -65,6 +93,14 @@ template <class First> std::vector<Sample> samples(DType dtype, std::size_t coun
   return all;
 }
 
+inline std::vector<Sample> samples_of_forward(DType dtype) {
+  return samples(dtype, 1, [](const Tensor& x) { return x; });
+}
+/// y and g, y being `forward` of the numbers.
+template <Tensor (*forward)(const Tensor&, int)> std::vector<Sample> samples_of_backward(DType dtype) {
+  return samples(dtype, 2, [](const Tensor& x) { return forward(x, -1); });
+}
+
 /// Permuting any axis, the normalised one as well, permutes it in the output.
 inline std::vector<Symmetry> symmetries(const Sample& sample) {
   std::vector<Symmetry> all;
@@ -87,6 +123,27 @@ template <int count> std::vector<Refusal> refuses() {
                               {same(Tensor::full({}, 1.0)), {}, "axis"}};
   if (count == 2) all.push_back({{x, Tensor::ones({3, 4})}, {}, "shapes differ"});
   return all;
+}
+
+/// The forward row of `own`, which gives name, math, input, attributes, kernels, rule and reference.
+consteval OpDef forward_row(OpDef own) {
+  own.infer = infer;
+  own.saves = saves::out(0);
+  own.samples = samples_of_forward;
+  own.refuses = refuses<1>;
+  own.symmetries = symmetries;
+  own.work = elementwise_work<12>;
+  return row(own);
+}
+
+/// The backward row of `own`, which gives the samples and the work as well.
+consteval OpDef backward_row(OpDef own) {
+  own.outputs = {"gx"};
+  own.infer = infer;
+  own.saves = saves::in(0) | saves::in(1);
+  own.refuses = refuses<2>;
+  own.symmetries = symmetries;
+  return row(own);
 }
 
 } // namespace eg::softmax_kernels
