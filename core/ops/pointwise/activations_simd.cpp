@@ -1,5 +1,6 @@
 // The kernels of the ops in table_activations.h.
 
+#include "core/ops/pointwise/dispatch-inl.h"
 #include "core/ops/pointwise/kernels.h"
 
 #include <cstddef>
@@ -25,8 +26,7 @@ template <class T> pointwise::Kernels<T> Kernels() {
   return {unary, nullptr};
 }
 
-pointwise::Kernels<float> KernelsF32() { return Kernels<float>(); }
-pointwise::Kernels<double> KernelsF64() { return Kernels<double>(); }
+EG_KERNELS_OF_TARGET
 
 } // namespace
 } // namespace eg::HWY_NAMESPACE
@@ -34,15 +34,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace eg {
-
-HWY_EXPORT(KernelsF32);
-HWY_EXPORT(KernelsF64);
-
-namespace pointwise {
-
-template <> Kernels<float> activation_kernels() { return HWY_DYNAMIC_DISPATCH(KernelsF32)(); }
-template <> Kernels<double> activation_kernels() { return HWY_DYNAMIC_DISPATCH(KernelsF64)(); }
-
-} // namespace pointwise
+EG_DISPATCH_KERNELS(activation_kernels)
 } // namespace eg
 #endif

@@ -1,5 +1,6 @@
 // The kernels of the ops in table.h.
 
+#include "core/ops/pointwise/dispatch-inl.h"
 #include "core/ops/pointwise/kernels.h"
 
 #include <cstddef>
@@ -26,8 +27,7 @@ template <class T> pointwise::Kernels<T> Kernels() {
   return {unary, binary};
 }
 
-pointwise::Kernels<float> KernelsF32() { return Kernels<float>(); }
-pointwise::Kernels<double> KernelsF64() { return Kernels<double>(); }
+EG_KERNELS_OF_TARGET
 
 } // namespace
 } // namespace eg::HWY_NAMESPACE
@@ -35,15 +35,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace eg {
-
-HWY_EXPORT(KernelsF32);
-HWY_EXPORT(KernelsF64);
-
-namespace pointwise {
-
-template <> Kernels<float> arithmetic_kernels() { return HWY_DYNAMIC_DISPATCH(KernelsF32)(); }
-template <> Kernels<double> arithmetic_kernels() { return HWY_DYNAMIC_DISPATCH(KernelsF64)(); }
-
-} // namespace pointwise
+EG_DISPATCH_KERNELS(arithmetic_kernels)
 } // namespace eg
 #endif

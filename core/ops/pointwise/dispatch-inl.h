@@ -1,0 +1,19 @@
+// The end of a file of pointwise vector kernels, which has defined `template <class T> pointwise::Kernels<T> Kernels()`
+// for each target: EG_KERNELS_OF_TARGET names its two instances, still within the target's namespace, and
+// EG_DISPATCH_KERNELS(NAME), once and within eg, defines pointwise::NAME, which picks the target at run time. Macros
+// alone, so that this may be included above everything else.
+
+#ifndef EQUIGRAD_POINTWISE_DISPATCH_INL_H
+#define EQUIGRAD_POINTWISE_DISPATCH_INL_H
+
+#define EG_KERNELS_OF_TARGET                                                                                           \
+  pointwise::Kernels<float> KernelsF32() { return Kernels<float>(); }                                                  \
+  pointwise::Kernels<double> KernelsF64() { return Kernels<double>(); }
+
+#define EG_DISPATCH_KERNELS(NAME)                                                                                      \
+  HWY_EXPORT(KernelsF32);                                                                                              \
+  HWY_EXPORT(KernelsF64);                                                                                              \
+  template <> pointwise::Kernels<float> pointwise::NAME() { return HWY_DYNAMIC_DISPATCH(KernelsF32)(); }               \
+  template <> pointwise::Kernels<double> pointwise::NAME() { return HWY_DYNAMIC_DISPATCH(KernelsF64)(); }
+
+#endif
