@@ -6,18 +6,16 @@
 #include "core/random.h"
 #include "nn/vit.h"
 #include "support/message.h"
+#include "unit/autograd_vectors.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 
 using namespace eg;
+using namespace eg::test;
 
 namespace {
-
-Tensor vec(std::initializer_list<double> values) {
-  return Tensor::from<double>(values, {static_cast<std::int64_t>(values.size())});
-}
 
 void says(const std::string& message, std::initializer_list<const char*> words) {
   INFO(message);

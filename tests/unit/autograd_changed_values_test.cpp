@@ -1,19 +1,11 @@
 #include "autograd/tape.h"
 #include "core/ops.h"
+#include "unit/autograd_vectors.h"
 
 #include <doctest/doctest.h>
 
 using namespace eg;
-
-namespace {
-
-Tensor vec(std::initializer_list<double> values) {
-  return Tensor::from<double>(values, {static_cast<std::int64_t>(values.size())});
-}
-
-std::vector<double> list(const Tensor& t) { return t.to_vector<double>(); }
-
-} // namespace
+using namespace eg::test;
 
 TEST_CASE("tape: a computed value that was changed in place is not read again") {
   const Tensor a = vec({1, 2});

@@ -4,22 +4,18 @@
 #include "core/ops.h"
 #include "core/random.h"
 #include "support/message.h"
+#include "unit/autograd_vectors.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 using namespace eg;
+using namespace eg::test;
 
 namespace {
 
 using Tensors = std::vector<Tensor>;
-
-Tensor vec(std::initializer_list<double> values) {
-  return Tensor::from<double>(values, {static_cast<std::int64_t>(values.size())});
-}
-
-std::vector<double> list(const Tensor& t) { return t.to_vector<double>(); }
 
 Tensor normal(const Shape& shape, std::uint64_t seed) { return random_normal(shape, {seed, 7}, 0.0, 1.0, DType::f64); }
 

@@ -6,20 +6,12 @@
 #include "nn/vit.h"
 #include "optim/optimizer.h"
 #include "support/message.h"
+#include "unit/autograd_vectors.h"
 
 #include <doctest/doctest.h>
 
 using namespace eg;
-
-namespace {
-
-Tensor vec(std::initializer_list<double> values) {
-  return Tensor::from<double>(values, {static_cast<std::int64_t>(values.size())});
-}
-
-std::vector<double> list(const Tensor& t) { return t.to_vector<double>(); }
-
-} // namespace
+using namespace eg::test;
 
 TEST_CASE("hooks: observe the whole cotangent once, of computed values and of leaves") {
   const Tensor x = vec({1, 2});

@@ -1,4 +1,4 @@
-// The trainer: twins stay together, runs resume bit for bit, folders hold what they should, bad options are refused.
+// The trainer: twins stay together, runs resume bit for bit, folders hold what they should.
 
 #include "core/allocator.h"
 #include "core/parallel.h"
@@ -9,6 +9,7 @@
 #include "permute/training.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -27,23 +28,6 @@ using namespace eg::permute;
 using namespace eg::test;
 
 namespace {
-
-TrainOptions small() {
-  TrainOptions o;
-  o.data = "shapes";
-  o.size = 16;
-  o.train_limit = 80;
-  o.test_limit = 20;
-  o.model.patch = 4;
-  o.model.layers = 2;
-  o.model.encoder = {.dim = 12, .heads = 3, .head_dim = 5, .mlp = 20};
-  o.steps = 8;
-  o.batch = 8;
-  o.lr = 3e-3;
-  o.seed = 5;
-  o.schedule = optim::Schedule::Kind::constant;
-  return o;
-}
 
 bool same_weights(const VitTrainer& a, const VitTrainer& b) {
   for (std::size_t v = 0; v < a.variants(); ++v) {
@@ -297,177 +281,6 @@ TEST_CASE("training: permutations from a secret key; a checkpoint asks for the s
   CHECK(message_of([&] { VitTrainer{again}; }).find("another secret key") != std::string::npos);
   const nlohmann::json state = data::read_json(o.out + "/checkpoints/step-00000008/state.json");
   CHECK(state.at("key_fingerprint") == SecretKey::load(key).fingerprint());
-}
-
-TEST_CASE("training: options to JSON and back, and every mistake by name") {
-  TrainOptions o = small();
-  o.variants = {TrainMode::none, TrainMode::both};
-  o.model.pooling = nn::Pooling::mean;
-  o.model.encoder.activation = nn::Activation::silu;
-  TrainOptions back;
-  apply_options(back, nlohmann::json::parse(options_json(o).dump()), "file");
-  CHECK(options_json(back) == options_json(o));
-
-  const auto refused = [](const char* text) {
-    TrainOptions options;
-    return message_of([&] { apply_options(options, nlohmann::json::parse(text), "run.json"); });
-  };
-  CHECK(refused(R"({"batch": "8"})") == "run.json: 'batch' must be a whole number, not \"8\"");
-  CHECK(refused(R"({"batch": 8.5})") == "run.json: 'batch' must be a whole number, not 8.5");
-  CHECK(refused(R"({"permute": "all"})") == "run.json: permute: 'all' is not one of none, rows, columns, both");
-  CHECK(refused(R"({"batches": 8})").starts_with("run.json: unknown option 'batches'; known are data, data_dir,"));
-  CHECK(refused("[1]") == "run.json: options must be a JSON object");
-
-  const auto wrong = [](auto change) {
-    TrainOptions options = small();
-    change(options);
-    return message_of([&] { VitTrainer{options}; });
-  };
-  CHECK(wrong([](TrainOptions& t) { t.batch = 0; }) == "train: batch must be positive, not 0");
-  CHECK(wrong([](TrainOptions& t) { t.batch = std::int64_t{1} << 40; }) ==
-        "train: batch must be at most 4194304, not 1099511627776");
-  CHECK(wrong([](TrainOptions& t) {
-          t.steps = 0;
-          t.epochs = std::numeric_limits<std::int64_t>::max();
-        }) == "train: epochs must be at most 16777216, not 9223372036854775807");
-  CHECK(wrong([](TrainOptions& t) {
-          t.model.encoder.dim = 3'000'000'000;
-          t.model.encoder.heads = 1;
-        }) == "encoder: dim must be at most 1048576, not 3000000000");
-  CHECK(wrong([](TrainOptions& t) {
-          t.model.encoder = {.dim = 1 << 20, .heads = 1 << 12, .head_dim = 1 << 20, .mlp = 1 << 20};
-          t.model.layers = 1 << 16;
-        }).find("no batch would fit") != std::string::npos);
-  CHECK(wrong([](TrainOptions& t) { t.steps = 0; }) == "train: steps or epochs must be given");
-  CHECK(wrong([](TrainOptions& t) { t.epochs = 1; }) == "train: steps and epochs cannot both be given");
-  CHECK(wrong([](TrainOptions& t) { t.lr = 0; }) == "train: lr must be positive, not 0");
-  CHECK(wrong([](TrainOptions& t) { t.twin = true; }) ==
-        "train: twin needs a permutation to compare with: give permute");
-  CHECK(wrong([](TrainOptions& t) { t.key = "k"; }) == "train: key is given, but nothing is permuted");
-  CHECK(wrong([](TrainOptions& t) { t.optimizer = "lion"; }) ==
-        "optimizer: 'lion' is not one of sgd, momentum, nesterov, adam, adamw");
-  CHECK(wrong([](TrainOptions& t) { t.model.patch = 5; }) == "vit: patch 5 does not divide image 16");
-  CHECK(wrong([](TrainOptions& t) { t.checkpoint_every = 2; }) ==
-        "train: checkpoint_every needs a run folder: give out");
-  CHECK(wrong([](TrainOptions& t) {
-          t.permute = TrainMode::rows;
-          t.model.patch = 16;
-          t.model.pooling = nn::Pooling::mean;
-        }) == "train: one token cannot be permuted; use a smaller patch or no row permutation");
-  CHECK(wrong([](TrainOptions& t) {
-          t.permute = TrainMode::rows;
-          t.twin = true;
-          t.model.encoder.dropout = 0.1;
-        }).starts_with("train: dropout must be 0 for twins"));
-}
-
-TEST_CASE("training: a folder whose splits have different classes is refused with the first difference") {
-  const TemporaryFolder folder;
-  const data::Image image{8, 8, 3, std::vector<std::uint8_t>(192, 7)};
-  for (const char* name : {"train/a/1.png", "train/b/1.png", "train/c/1.png", "test/a/1.png", "test/b/1.png"})
-    data::write_file(folder.path(name, true), data::encode_png(image));
-  TrainOptions o = small();
-  o.data = folder.path();
-  o.batch = 1;
-  o.size = 0;
-  const std::string begin = "train: training and test images of '" + folder.path() + "' have different classes: ";
-  CHECK(message_of([&] { VitTrainer{o}; }) == begin + "class 2 is 'c' for training and missing for testing");
-  data::write_file(folder.path("test/d/1.png", true), data::encode_png(image));
-  CHECK(message_of([&] { VitTrainer{o}; }) == begin + "class 2 is 'c' for training and 'd' for testing");
-}
-
-TEST_CASE("training: the memory estimate is near the allocator's peak, and too large a batch is refused in time") {
-  TrainOptions o = small();
-  o.size = 32;
-  o.train_limit = 200;
-  o.batch = 64;
-  o.steps = 2;
-  o.model.patch = 4;
-  o.model.layers = 4;
-  o.model.encoder = {.dim = 64, .heads = 4, .mlp = 128};
-  const std::size_t before = allocator::stats().live_bytes;
-  allocator::reset_peak();
-  VitTrainer trainer(o);
-  trainer.train_step();
-  const auto peak = static_cast<double>(allocator::stats().peak_bytes - before);
-  TrainOptions full = trainer.options();
-  const auto estimate = static_cast<double>(estimate_memory(full).total());
-  CAPTURE(peak);
-  CAPTURE(estimate);
-  CHECK(estimate > 0.9 * peak);
-  CHECK(estimate < 1.25 * peak);
-
-  full.batch = 4096;
-  const std::size_t limit = std::size_t{256} << 20;
-  const std::string text = message_of([&] { require_memory(full, 0, limit); });
-  CAPTURE(text);
-  CHECK(text.starts_with("train: batch 4096 needs about"));
-  const std::size_t at = text.find("--batch ");
-  REQUIRE(at != std::string::npos);
-  full.batch = std::stoll(text.substr(at + 8));
-  CHECK(full.batch > 0);
-  CHECK(message_of([&] { require_memory(full, 0, limit); }).empty());
-  full.batch += 1;
-  CHECK_FALSE(message_of([&] { require_memory(full, 0, limit); }).empty());
-  CHECK(message_of([&] { require_memory(full, 0, 1000); }).find("no batch would fit") != std::string::npos);
-}
-
-TEST_CASE("training: checkpointed blocks give the same weights bit for bit, in less memory, near the estimate") {
-  TrainOptions o = small();
-  o.size = 32;
-  o.train_limit = 200;
-  o.batch = 64;
-  o.steps = 2;
-  o.model.layers = 4;
-  o.model.encoder = {.dim = 64, .heads = 4, .mlp = 128, .dropout = 0.1};
-  const auto train = [&](bool checkpoint, double& peak) {
-    o.model.encoder.checkpoint = checkpoint;
-    const std::size_t before = allocator::stats().live_bytes;
-    allocator::reset_peak();
-    auto trainer = std::make_unique<VitTrainer>(o);
-    trainer->train_step();
-    trainer->train_step();
-    peak = static_cast<double>(allocator::stats().peak_bytes - before);
-    return trainer;
-  };
-  double plain_peak = 0.0, peak = 0.0;
-  const auto plain = train(false, plain_peak);
-  const auto checkpointed = train(true, peak);
-  const nn::StateDict a = plain->model(0).state_dict(), b = checkpointed->model(0).state_dict();
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
-  const auto estimate = static_cast<double>(estimate_memory(checkpointed->options()).total());
-  CAPTURE(plain_peak);
-  CAPTURE(peak);
-  CAPTURE(estimate);
-  CHECK(peak < 0.75 * plain_peak);
-  CHECK(estimate > 0.9 * peak);
-  CHECK(estimate < 1.5 * peak);
-}
-
-TEST_CASE("training: a batch in parts takes the same step to rounding") {
-  TrainOptions o = small();
-  o.dtype = DType::f64;
-  o.batch = 8;
-  o.permute = TrainMode::both;
-  const auto weights = [&](std::int64_t parts) {
-    o.accumulate = parts;
-    VitTrainer trainer(o);
-    const TrainRecord first = trainer.train_step();
-    trainer.train_step();
-    nn::StateDict state;
-    for (const auto& [name, value] : trainer.model(0).state_dict()) state.emplace_back(name, value.clone());
-    return std::pair(first.variants[0], std::move(state));
-  };
-  const auto [whole, plain] = weights(1);
-  for (const std::int64_t parts : {3, 8}) {
-    const auto joined = weights(parts);
-    CHECK(joined.first.loss == doctest::Approx(whole.loss).epsilon(1e-12));
-    CHECK(joined.first.accuracy == doctest::Approx(whole.accuracy).epsilon(1e-12));
-    CHECK(weight_difference(joined.second, plain) < 1e-8);
-  }
-  o.accumulate = 9;
-  CHECK(message_of([&] { VitTrainer{o}; }).find("accumulate must be from 1 to the batch of 8, not 9") !=
-        std::string::npos);
 }
 
 TEST_CASE("training: anomalies are told with their place") {
