@@ -4,6 +4,7 @@
 #include "core/ops.h"
 #include "core/ops/batch_norm/channels.h"
 #include "core/ops/list.h"
+#include "core/ops/norm_tools.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -17,8 +18,7 @@ void check(const OpArgs& args, std::initializer_list<std::size_t> parameters) {
   const Shape& shape = args.in[0].shape();
   for (const std::size_t i : parameters)
     if (args.given(i)) check_shape(args, i, {shape[1]});
-  if (const double eps = args.attrs.real("eps"); !(eps >= 0.0))
-    throw ValueError(fmt::format("{}: eps must not be negative, it is {}", args.op.name, eps));
+  norm_tools::check_eps(args);
 }
 
 Tensor beside(const Tensor& vector, const Tensor& x) {
@@ -147,15 +147,9 @@ std::vector<Refusal> refuses() {
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  std::vector<Symmetry> all;
-  const Shape& shape = sample.in[0].shape();
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (axis != 1 && shape[axis] >= 2)
-      all.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
-  if (shape[1] >= 2)
-    all.push_back(
-        {"channels", {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1), out_leg(1, 0), out_leg(2, 0)}});
-  return all;
+  return norm_tools::symmetries(
+      sample, 1, "axis", {0}, "channels",
+      {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1), out_leg(1, 0), out_leg(2, 0)});
 }
 
 // --- by given statistics ---
@@ -209,14 +203,8 @@ std::vector<Refusal> inference_refuses() {
 }
 
 std::vector<Symmetry> inference_symmetries(const Sample& sample) {
-  std::vector<Symmetry> all;
-  const Shape& shape = sample.in[0].shape();
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (axis != 1 && shape[axis] >= 2)
-      all.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
-  if (shape[1] >= 2)
-    all.push_back({"channels", {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), in_leg(3, 0), in_leg(4, 0), out_leg(0, 1)}});
-  return all;
+  return norm_tools::symmetries(sample, 1, "axis", {0}, "channels",
+                                {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), in_leg(3, 0), in_leg(4, 0), out_leg(0, 1)});
 }
 
 } // namespace

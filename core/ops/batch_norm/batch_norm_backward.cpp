@@ -7,9 +7,10 @@
 #include "core/ops.h"
 #include "core/ops/batch_norm/channels.h"
 #include "core/ops/list.h"
+#include "core/ops/norm_tools.h"
 
 #include <cmath>
-#include <fmt/format.h>
+#include <utility>
 
 namespace eg {
 namespace {
@@ -144,16 +145,7 @@ std::vector<Tensor> reference(const OpArgs& args) {
 }
 
 std::vector<Sample> samples(DType dtype) {
-  std::vector<Sample> all;
-  for (Sample& sample : batch_norm_op.samples(dtype)) {
-    sample.in.resize(2); // beta plays no part
-    sample.in.push_back(sample_normal(sample.in[0].shape(), dtype, 1500 + all.size()));
-    if (all.size() == 6) sample.in[2] = scattered(sample.in[2]);
-    all.push_back(std::move(sample));
-  }
-  all.push_back(all[1]);
-  all.back().attrs.set("parameters", false);
-  all.back().note = "dx alone";
+  std::vector<Sample> all = norm_tools::backward_samples(batch_norm_op.samples(dtype), dtype, 1500, 6, 1);
   all.push_back({{sample_normal({0, 3}, dtype, 1520), {}, sample_normal({0, 3}, dtype, 1521)}, {}, "no samples"});
   return all;
 }
@@ -167,19 +159,9 @@ std::vector<Refusal> refuses() {
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  std::vector<Symmetry> all;
-  const Shape& shape = sample.in[0].shape();
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (axis != 1 && shape[axis] >= 2)
-      all.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), in_leg(2, axis), out_leg(0, axis)}});
-  if (shape[1] < 2) return all;
-  Symmetry channels{"channels", {in_leg(0, 1), in_leg(1, 0), in_leg(2, 1), out_leg(0, 1)}};
-  if (!sample.attrs.has("parameters")) {
-    channels.legs.push_back(out_leg(1, 0));
-    channels.legs.push_back(out_leg(2, 0));
-  }
-  all.push_back(std::move(channels));
-  return all;
+  std::vector<Leg> channels = {in_leg(0, 1), in_leg(1, 0), in_leg(2, 1), out_leg(0, 1)};
+  if (norm_tools::gives_parameters(sample)) channels.insert(channels.end(), {out_leg(1, 0), out_leg(2, 0)});
+  return norm_tools::symmetries(sample, 1, "axis", {0, 2}, "channels", std::move(channels));
 }
 
 } // namespace

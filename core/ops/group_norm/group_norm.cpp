@@ -4,7 +4,7 @@
 #include "core/call.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
-#include "core/ops/row_tools.h"
+#include "core/ops/norm_tools.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -18,8 +18,7 @@ void check(const OpArgs& args) {
   check_rank_at_least(args, 0, 2);
   for (const std::size_t i : {1U, 2U})
     if (args.given(i)) check_shape(args, i, {args.in[0].shape()[1]});
-  if (const double eps = args.attrs.real("eps"); !(eps >= 0.0))
-    throw ValueError(fmt::format("{}: eps must not be negative, it is {}", args.op.name, eps));
+  norm_tools::check_eps(args);
 }
 
 std::vector<TensorSpec> group_infer(const OpArgs& args) {

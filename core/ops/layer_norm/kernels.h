@@ -1,11 +1,13 @@
 #pragma once
-// Row kernels of layer_norm and layer_norm_backward.
+// Row kernels of layer_norm, rms_norm and their backward ops, and the jobs that they are given.
 
 #include <cstdint>
 
-namespace eg::layer_norm_kernels {
+namespace eg {
 
-/// y = (x - mean) rstd gamma + beta for `rows` packed rows of n elements; gamma and beta may be null.
+namespace norm_kernels {
+
+/// y for `rows` packed rows of n elements; gamma and beta may be null.
 template <class T> struct Forward {
   const T* x;
   const T* gamma;
@@ -27,9 +29,22 @@ template <class T> struct Backward {
   T eps;
 };
 
-void run(const Forward<float>& job);
-void run(const Forward<double>& job);
-void run(const Backward<float>& job);
-void run(const Backward<double>& job);
+} // namespace norm_kernels
 
-} // namespace eg::layer_norm_kernels
+/// y = (x - mean) rstd gamma + beta. T is float or double.
+namespace layer_norm_kernels {
+void run(const norm_kernels::Forward<float>& job);
+void run(const norm_kernels::Forward<double>& job);
+void run(const norm_kernels::Backward<float>& job);
+void run(const norm_kernels::Backward<double>& job);
+} // namespace layer_norm_kernels
+
+/// y = x r gamma, r = 1 / sqrt(mean(x^2) + eps): beta and dbeta play no part.
+namespace rms_norm_kernels {
+void run(const norm_kernels::Forward<float>& job);
+void run(const norm_kernels::Forward<double>& job);
+void run(const norm_kernels::Backward<float>& job);
+void run(const norm_kernels::Backward<double>& job);
+} // namespace rms_norm_kernels
+
+} // namespace eg

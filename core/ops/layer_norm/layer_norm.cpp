@@ -4,23 +4,16 @@
 #include "core/ops.h"
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/list.h"
-#include "core/ops/row_tools.h"
+#include "core/ops/norm_tools.h"
 #include "core/parallel.h"
 
 #include <cmath>
-#include <fmt/format.h>
 
 namespace eg {
 namespace {
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
-  check_all_floating(args);
-  check_rank_at_least(args, 0, 1);
-  const Shape features = {args.in[0].shape()[-1]};
-  for (const std::size_t i : {1U, 2U})
-    if (args.given(i)) check_shape(args, i, features);
-  if (const double eps = args.attrs.real("eps"); !(eps >= 0.0))
-    throw ValueError(fmt::format("layer_norm: eps must not be negative, it is {}", eps));
+  norm_tools::check_rows(args, {1, 2});
   return {{args.in[0].shape(), args.in[0].dtype()}};
 }
 
@@ -35,9 +28,9 @@ template <class T> void forward_as(const OpArgs& args, Tensor& out) {
   const auto eps = static_cast<T>(args.attrs.real("eps"));
   const std::int64_t grain = parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T)));
   parallel::for_each(x.numel() / n, grain, [&](std::int64_t begin, std::int64_t end) {
-    layer_norm_kernels::run(
-        layer_norm_kernels::Forward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
-                                       beta.defined() ? beta.data<T>() : nullptr, to + begin * n, end - begin, n, eps});
+    layer_norm_kernels::run(norm_kernels::Forward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
+                                                     beta.defined() ? beta.data<T>() : nullptr, to + begin * n,
+                                                     end - begin, n, eps});
   });
 }
 
@@ -114,14 +107,8 @@ std::vector<Refusal> refuses() {
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  std::vector<Symmetry> all;
-  const int rank = sample.in[0].rank();
-  for (int axis = 0; axis + 1 < rank; ++axis)
-    if (sample.in[0].shape()[axis] >= 2)
-      all.push_back({fmt::format("rows, axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
-  if (sample.in[0].shape()[-1] >= 2)
-    all.push_back({"columns", {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)}});
-  return all;
+  return norm_tools::symmetries(sample, sample.in[0].rank() - 1, "rows, axis", {0}, "columns",
+                                {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)});
 }
 
 } // namespace

@@ -9,13 +9,12 @@
 #include "core/ops.h"
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/list.h"
-#include "core/ops/row_tools.h"
+#include "core/ops/norm_tools.h"
 #include "core/parallel.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fmt/format.h>
+#include <utility>
 
 namespace eg {
 namespace {
@@ -31,18 +30,6 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   return {{shape, dtype}, {parameter, dtype}, {parameter, dtype}};
 }
 
-/// Rows of one chunk. At most 64 chunks, so that the partial sums of dgamma and dbeta stay small beside x.
-std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes) {
-  return std::max(parallel::grain_for_bytes(row_bytes), (rows + 63) / 64);
-}
-
-/// out[j] = sum over chunks, in order, of partial[chunk][j].
-template <class T> void join(const T* partial, std::int64_t chunks, std::int64_t stride, std::int64_t n, T* out) {
-  std::copy_n(partial, n, out);
-  for (std::int64_t c = 1; c < chunks; ++c)
-    for (std::int64_t j = 0; j < n; ++j) out[j] += partial[c * stride + j];
-}
-
 template <class T> void run(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
   const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
@@ -54,7 +41,7 @@ template <class T> void run(const OpArgs& args, std::span<Tensor> out) {
   }
   const std::int64_t n = x.shape()[-1];
   const std::int64_t rows = x.numel() / n;
-  const std::int64_t grain = rows_per_chunk(rows, n * static_cast<std::int64_t>(sizeof(T)));
+  const std::int64_t grain = norm_tools::rows_per_chunk(rows, n * static_cast<std::int64_t>(sizeof(T)));
   const std::int64_t chunks = parallel::chunks(rows, grain);
   const auto partial_bytes = static_cast<std::size_t>(chunks * 2 * n) * sizeof(T);
   const auto scratch = parameters ? allocator::allocate(partial_bytes) : nullptr;
@@ -66,13 +53,13 @@ template <class T> void run(const OpArgs& args, std::span<Tensor> out) {
   parallel::for_each(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     T* const sums = parameters ? partial + begin / grain * 2 * n : nullptr;
     if (sums != nullptr) std::memset(sums, 0, static_cast<std::size_t>(2 * n) * sizeof(T));
-    layer_norm_kernels::run(layer_norm_kernels::Backward<T>{
-        from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr, cotangent + begin * n, to + begin * n, sums,
-        parameters ? sums + n : nullptr, end - begin, n, eps});
+    layer_norm_kernels::run(norm_kernels::Backward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
+                                                      cotangent + begin * n, to + begin * n, sums,
+                                                      parameters ? sums + n : nullptr, end - begin, n, eps});
   });
   if (!parameters) return;
-  join(partial, chunks, 2 * n, n, out[1].mutable_data<T>("layer_norm_backward"));
-  join(partial + n, chunks, 2 * n, n, out[2].mutable_data<T>("layer_norm_backward"));
+  norm_tools::join(partial, chunks, 2 * n, n, out[1].mutable_data<T>("layer_norm_backward"));
+  norm_tools::join(partial + n, chunks, 2 * n, n, out[2].mutable_data<T>("layer_norm_backward"));
 }
 
 void kernel(const OpArgs& args, std::span<Tensor> out) {
@@ -189,19 +176,9 @@ std::vector<Refusal> refuses() {
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  std::vector<Symmetry> all;
-  const Shape& shape = sample.in[0].shape();
-  for (int axis = 0; axis + 1 < shape.rank(); ++axis)
-    if (shape[axis] >= 2)
-      all.push_back({fmt::format("rows, axis {}", axis), {in_leg(0, axis), in_leg(2, axis), out_leg(0, axis)}});
-  if (shape[-1] < 2) return all;
-  Symmetry columns{"columns", {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)}};
-  if (!sample.attrs.has("parameters") || sample.attrs.flag("parameters")) {
-    columns.legs.push_back(out_leg(1, -1));
-    columns.legs.push_back(out_leg(2, -1));
-  }
-  all.push_back(std::move(columns));
-  return all;
+  std::vector<Leg> columns = {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)};
+  if (norm_tools::gives_parameters(sample)) columns.insert(columns.end(), {out_leg(1, -1), out_leg(2, -1)});
+  return norm_tools::symmetries(sample, sample.in[0].rank() - 1, "rows, axis", {0, 2}, "columns", std::move(columns));
 }
 
 } // namespace

@@ -1,3 +1,4 @@
+#include "core/ops/layer_norm/dispatch-inl.h"
 #include "core/ops/layer_norm/kernels.h"
 
 #include <cmath>
@@ -11,8 +12,8 @@ namespace eg {
 namespace HWY_NAMESPACE {
 namespace {
 
-using layer_norm_kernels::Backward;
-using layer_norm_kernels::Forward;
+using norm_kernels::Backward;
+using norm_kernels::Forward;
 
 /// sum_j (x_j - mean)^2
 template <class T> HWY_INLINE T RowSquares(const T* x, std::size_t n, T mean) {
@@ -161,10 +162,7 @@ template <class T> void BackwardRows(const Backward<T>& job) {
   }
 }
 
-void ForwardF32(const Forward<float>& job) { ForwardRows(job); }
-void ForwardF64(const Forward<double>& job) { ForwardRows(job); }
-void BackwardF32(const Backward<float>& job) { BackwardRows(job); }
-void BackwardF64(const Backward<double>& job) { BackwardRows(job); }
+EG_NORM_KERNELS_OF_TARGET
 
 } // namespace
 } // namespace HWY_NAMESPACE
@@ -173,16 +171,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace eg {
-
-HWY_EXPORT(ForwardF32);
-HWY_EXPORT(ForwardF64);
-HWY_EXPORT(BackwardF32);
-HWY_EXPORT(BackwardF64);
-
-void layer_norm_kernels::run(const Forward<float>& job) { HWY_DYNAMIC_DISPATCH(ForwardF32)(job); }
-void layer_norm_kernels::run(const Forward<double>& job) { HWY_DYNAMIC_DISPATCH(ForwardF64)(job); }
-void layer_norm_kernels::run(const Backward<float>& job) { HWY_DYNAMIC_DISPATCH(BackwardF32)(job); }
-void layer_norm_kernels::run(const Backward<double>& job) { HWY_DYNAMIC_DISPATCH(BackwardF64)(job); }
-
+EG_DISPATCH_NORM(layer_norm_kernels)
 } // namespace eg
 #endif

@@ -5,30 +5,22 @@
 #include "core/call.h"
 #include "core/exact.h"
 #include "core/ops.h"
+#include "core/ops/layer_norm/kernels.h"
 #include "core/ops/list.h"
-#include "core/ops/rms_norm/kernels.h"
-#include "core/ops/row_tools.h"
+#include "core/ops/norm_tools.h"
 #include "core/parallel.h"
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace eg {
 namespace {
 
-void check_eps(const OpArgs& args) {
-  if (const double eps = args.attrs.real("eps"); !(eps >= 0.0))
-    throw ValueError(fmt::format("{}: eps must not be negative, it is {}", args.op.name, eps));
-}
-
 std::vector<TensorSpec> infer(const OpArgs& args) {
-  check_all_floating(args);
-  check_rank_at_least(args, 0, 1);
-  if (args.given(1)) check_shape(args, 1, {args.in[0].shape()[-1]});
-  check_eps(args);
+  norm_tools::check_rows(args, {1});
   return {{args.in[0].shape(), args.in[0].dtype()}};
 }
 
@@ -42,8 +34,8 @@ template <class T> void forward_as(const OpArgs& args, Tensor& out) {
   const auto eps = static_cast<T>(args.attrs.real("eps"));
   const std::int64_t grain = parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T)));
   parallel::for_each(x.numel() / n, grain, [&](std::int64_t begin, std::int64_t end) {
-    rms_norm_kernels::run(rms_norm_kernels::Forward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
-                                                       to + begin * n, end - begin, n, eps});
+    rms_norm_kernels::run(norm_kernels::Forward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
+                                                   nullptr, to + begin * n, end - begin, n, eps});
   });
 }
 
@@ -145,23 +137,16 @@ std::vector<Refusal> refuses() {
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  std::vector<Symmetry> all;
-  const Shape& shape = sample.in[0].shape();
-  for (int axis = 0; axis + 1 < shape.rank(); ++axis)
-    if (shape[axis] >= 2) all.push_back({fmt::format("rows, axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
-  if (shape[-1] >= 2) all.push_back({"columns", {in_leg(0, -1), in_leg(1, -1), out_leg(0, -1)}});
-  return all;
+  return norm_tools::symmetries(sample, sample.in[0].rank() - 1, "rows, axis", {0}, "columns",
+                                {in_leg(0, -1), in_leg(1, -1), out_leg(0, -1)});
 }
 
 // --- backward: dx = r (gh - xh mean(gh xh)), dgamma = sum over rows of g xh, with xh = x r, gh = g gamma ---
 
 std::vector<TensorSpec> backward_infer(const OpArgs& args) {
-  check_all_floating(args);
-  check_rank_at_least(args, 0, 1);
+  norm_tools::check_rows(args, {1});
   const Shape& shape = args.in[0].shape();
-  if (args.given(1)) check_shape(args, 1, {shape[-1]});
   check_shape(args, 2, shape);
-  check_eps(args);
   const DType dtype = args.in[0].dtype();
   return {{shape, dtype}, {Shape{args.attrs.flag("parameters") ? shape[-1] : 0}, dtype}};
 }
@@ -175,9 +160,7 @@ template <class T> void backward_as(const OpArgs& args, std::span<Tensor> out) {
     return;
   }
   const std::int64_t n = x.shape()[-1], rows = x.numel() / n;
-  // At most 64 chunks, so that the partial sums of dgamma stay small beside x.
-  const std::int64_t grain =
-      std::max(parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T))), (rows + 63) / 64);
+  const std::int64_t grain = norm_tools::rows_per_chunk(rows, n * static_cast<std::int64_t>(sizeof(T)));
   const std::int64_t chunks = parallel::chunks(rows, grain);
   const auto scratch = parameters ? allocator::allocate(static_cast<std::size_t>(chunks * n) * sizeof(T)) : nullptr;
   T* const partial = reinterpret_cast<T*>(scratch.get());
@@ -187,15 +170,12 @@ template <class T> void backward_as(const OpArgs& args, std::span<Tensor> out) {
   parallel::for_each(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     T* const sums = parameters ? partial + begin / grain * n : nullptr;
     if (sums != nullptr) std::fill_n(sums, n, T{0});
-    rms_norm_kernels::run(rms_norm_kernels::Backward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
-                                                        cotangent + begin * n, to + begin * n, sums, end - begin, n,
-                                                        eps});
+    rms_norm_kernels::run(norm_kernels::Backward<T>{from + begin * n, gamma.defined() ? gamma.data<T>() : nullptr,
+                                                    cotangent + begin * n, to + begin * n, sums, nullptr, end - begin,
+                                                    n, eps});
   });
   if (!parameters) return;
-  T* const dgamma = out[1].mutable_data<T>("rms_norm_backward");
-  std::copy_n(partial, n, dgamma);
-  for (std::int64_t c = 1; c < chunks; ++c)
-    for (std::int64_t j = 0; j < n; ++j) dgamma[j] += partial[c * n + j];
+  norm_tools::join(partial, chunks, n, n, out[1].mutable_data<T>("rms_norm_backward"));
 }
 
 void backward(const OpArgs& args, std::span<Tensor> out) {
@@ -265,17 +245,7 @@ std::vector<Tensor> backward_reference(const OpArgs& args) {
 }
 
 std::vector<Sample> backward_samples(DType dtype) {
-  std::vector<Sample> all;
-  for (Sample& sample : samples(dtype)) {
-    sample.in.resize(2);
-    sample.in.push_back(sample_normal(sample.in[0].shape(), dtype, 1020 + all.size()));
-    if (all.size() == 3) sample.in[2] = scattered(sample.in[2]);
-    all.push_back(std::move(sample));
-  }
-  all.push_back(all[0]);
-  all.back().attrs.set("parameters", false);
-  all.back().note = "dx alone";
-  return all;
+  return norm_tools::backward_samples(samples(dtype), dtype, 1020, 3, 0);
 }
 
 std::vector<Refusal> backward_refuses() {
@@ -287,16 +257,9 @@ std::vector<Refusal> backward_refuses() {
 }
 
 std::vector<Symmetry> backward_symmetries(const Sample& sample) {
-  std::vector<Symmetry> all;
-  const Shape& shape = sample.in[0].shape();
-  for (int axis = 0; axis + 1 < shape.rank(); ++axis)
-    if (shape[axis] >= 2)
-      all.push_back({fmt::format("rows, axis {}", axis), {in_leg(0, axis), in_leg(2, axis), out_leg(0, axis)}});
-  if (shape[-1] < 2) return all;
-  Symmetry columns{"columns", {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)}};
-  if (!sample.attrs.has("parameters")) columns.legs.push_back(out_leg(1, -1));
-  all.push_back(std::move(columns));
-  return all;
+  std::vector<Leg> columns = {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)};
+  if (norm_tools::gives_parameters(sample)) columns.push_back(out_leg(1, -1));
+  return norm_tools::symmetries(sample, sample.in[0].rank() - 1, "rows, axis", {0, 2}, "columns", std::move(columns));
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-#include "core/ops/rms_norm/kernels.h"
+#include "core/ops/layer_norm/dispatch-inl.h"
+#include "core/ops/layer_norm/kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
 
-using rms_norm_kernels::Backward;
-using rms_norm_kernels::Forward;
+using norm_kernels::Backward;
+using norm_kernels::Forward;
 
 /// 1 / sqrt(mean(x^2) + eps). Squares that leave the range of T (|x| near 1e19 or 1e-19 in f32) are added again in long
 /// double, which holds the square of every T.
@@ -98,10 +99,7 @@ template <class T> void BackwardRows(const Backward<T>& job) {
     RowBackward(job, job.x + row * job.n, job.g + row * job.n, job.dx + row * job.n);
 }
 
-void RmsForwardF32(const Forward<float>& job) { ForwardRows(job); }
-void RmsForwardF64(const Forward<double>& job) { ForwardRows(job); }
-void RmsBackwardF32(const Backward<float>& job) { BackwardRows(job); }
-void RmsBackwardF64(const Backward<double>& job) { BackwardRows(job); }
+EG_NORM_KERNELS_OF_TARGET
 
 } // namespace
 } // namespace eg::HWY_NAMESPACE
@@ -109,16 +107,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace eg {
-
-HWY_EXPORT(RmsForwardF32);
-HWY_EXPORT(RmsForwardF64);
-HWY_EXPORT(RmsBackwardF32);
-HWY_EXPORT(RmsBackwardF64);
-
-void rms_norm_kernels::run(const Forward<float>& job) { HWY_DYNAMIC_DISPATCH(RmsForwardF32)(job); }
-void rms_norm_kernels::run(const Forward<double>& job) { HWY_DYNAMIC_DISPATCH(RmsForwardF64)(job); }
-void rms_norm_kernels::run(const Backward<float>& job) { HWY_DYNAMIC_DISPATCH(RmsBackwardF32)(job); }
-void rms_norm_kernels::run(const Backward<double>& job) { HWY_DYNAMIC_DISPATCH(RmsBackwardF64)(job); }
-
+EG_DISPATCH_NORM(rms_norm_kernels)
 } // namespace eg
 #endif

@@ -1,0 +1,70 @@
+#include "core/ops/norm_tools.h"
+
+#include "core/parallel.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace eg::norm_tools {
+
+void check_eps(const OpArgs& args) {
+  if (const double eps = args.attrs.real("eps"); !(eps >= 0.0))
+    throw ValueError(fmt::format("{}: eps must not be negative, it is {}", args.op.name, eps));
+}
+
+void check_rows(const OpArgs& args, std::initializer_list<std::size_t> parameters) {
+  check_all_floating(args);
+  check_rank_at_least(args, 0, 1);
+  for (const std::size_t i : parameters)
+    if (args.given(i)) check_shape(args, i, {args.in[0].shape()[-1]});
+  check_eps(args);
+}
+
+std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes) {
+  return std::max(parallel::grain_for_bytes(row_bytes), (rows + 63) / 64);
+}
+
+template <class T> void join(const T* partial, std::int64_t chunks, std::int64_t stride, std::int64_t n, T* out) {
+  std::copy_n(partial, n, out);
+  for (std::int64_t c = 1; c < chunks; ++c)
+    for (std::int64_t j = 0; j < n; ++j) out[j] += partial[c * stride + j];
+}
+template void join<float>(const float*, std::int64_t, std::int64_t, std::int64_t, float*);
+template void join<double>(const double*, std::int64_t, std::int64_t, std::int64_t, double*);
+
+std::vector<Sample> backward_samples(const std::vector<Sample>& forward, DType dtype, std::uint64_t tag,
+                                     std::size_t strided, std::size_t alone) {
+  std::vector<Sample> all = forward;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<Tensor>& in = all[i].in;
+    in.resize(2);
+    in.push_back(sample_normal(in[0].shape(), dtype, tag + i));
+    if (i == strided) in[2] = scattered(in[2]);
+  }
+  all.push_back(all[alone]);
+  all.back().attrs.set("parameters", false);
+  all.back().note = "dx alone";
+  return all;
+}
+
+std::vector<Symmetry> symmetries(const Sample& sample, int axis, const std::string& others,
+                                 std::initializer_list<int> like_x, std::string name, std::vector<Leg> along) {
+  std::vector<Symmetry> all;
+  const Shape& shape = sample.in[0].shape();
+  for (int other = 0; other < shape.rank(); ++other) {
+    if (other == axis || shape[other] < 2) continue;
+    Symmetry symmetry{fmt::format("{} {}", others, other), {}};
+    for (const int i : like_x) symmetry.legs.push_back(in_leg(i, other));
+    symmetry.legs.push_back(out_leg(0, other));
+    all.push_back(std::move(symmetry));
+  }
+  if (shape[axis] >= 2) all.push_back({std::move(name), std::move(along)});
+  return all;
+}
+
+bool gives_parameters(const Sample& sample) {
+  return !sample.attrs.has("parameters") || sample.attrs.flag("parameters");
+}
+
+} // namespace eg::norm_tools

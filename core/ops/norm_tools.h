@@ -1,0 +1,39 @@
+#pragma once
+// What the rows of layer_norm, rms_norm, batch_norm and group_norm share: checks, chunks of the backward kernels,
+// samples and symmetries.
+
+#include "core/ops/row_tools.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace eg::norm_tools {
+
+/// Throws ValueError unless the attribute eps is at least 0.
+void check_eps(const OpArgs& args);
+/// Checks x (input 0) of at least one axis, its dtype, the given ones of `parameters` (inputs of the shape of its last
+/// axis) and eps. Throws DTypeError, ShapeError or ValueError.
+void check_rows(const OpArgs& args, std::initializer_list<std::size_t> parameters);
+
+/// Rows of one chunk of a backward kernel. At most 64 chunks, so that the partial sums of parameters stay small beside
+/// x.
+std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes);
+/// out[j] = sum over chunks, in order, of partial[chunk * stride + j], for j < n.
+template <class T> void join(const T* partial, std::int64_t chunks, std::int64_t stride, std::int64_t n, T* out);
+
+/// Samples {x, gamma, g} of a backward row from those of its forward row {x, gamma, ...}: g has tags from `tag`, that
+/// of sample `strided` is strided, and sample `alone` comes once more with parameters = false.
+std::vector<Sample> backward_samples(const std::vector<Sample>& forward, DType dtype, std::uint64_t tag,
+                                     std::size_t strided, std::size_t alone);
+
+/// The symmetries of a normalisation with one parameter for each index of `axis` (not negative) of x: every other axis
+/// permutes the inputs `like_x` and output 0, under the name `others` and its number; `axis` moves the legs `along`,
+/// under the name `name`.
+std::vector<Symmetry> symmetries(const Sample& sample, int axis, const std::string& others,
+                                 std::initializer_list<int> like_x, std::string name, std::vector<Leg> along);
+/// True where the sample of a backward row has gradients of parameters.
+bool gives_parameters(const Sample& sample);
+
+} // namespace eg::norm_tools
