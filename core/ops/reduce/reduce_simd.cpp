@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/reduce/reduce_simd.cpp"
-#include "core/simd-inl.h"
+#include "core/ops/softmax/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
@@ -12,26 +12,11 @@ namespace {
 
 constexpr std::int64_t block = 1024;
 
-/// At most `block` elements: four accumulators, so that additions overlap; joined as a tree.
-template <class T> double SumBlock(const T* x, std::int64_t n) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-  std::int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::Add(s0, hn::LoadU(d, x + i));
-    s1 = hn::Add(s1, hn::LoadU(d, x + i + lanes));
-    s2 = hn::Add(s2, hn::LoadU(d, x + i + 2 * lanes));
-    s3 = hn::Add(s3, hn::LoadU(d, x + i + 3 * lanes));
-  }
-  for (; i + lanes <= n; i += lanes) s0 = hn::Add(s0, hn::LoadU(d, x + i));
-  if (i < n) s1 = hn::Add(s1, LoadUpTo(d, x + i, static_cast<std::size_t>(n - i)));
-  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)))));
-}
-
-template <class T> double RowSum(const T* x, std::int64_t n) {
+/// In blocks, of four accumulators each, whose sums are added in double.
+template <class T> double BlockedSum(const T* x, std::int64_t n) {
   double sum = 0.0;
-  for (std::int64_t i = 0; i < n; i += block) sum += SumBlock(x + i, std::min(block, n - i));
+  for (std::int64_t i = 0; i < n; i += block)
+    sum += static_cast<double>(RowSum(x + i, static_cast<std::size_t>(std::min(block, n - i))));
   return sum;
 }
 
@@ -84,8 +69,8 @@ template <class T> void ColumnSums(const T* x, std::int64_t rows, std::int64_t s
          : AddRows<false, false>(x + r * stride, rows - r, stride, columns, out);
 }
 
-double RowSumF32(const float* x, std::int64_t n) { return RowSum(x, n); }
-double RowSumF64(const double* x, std::int64_t n) { return RowSum(x, n); }
+double RowSumF32(const float* x, std::int64_t n) { return BlockedSum(x, n); }
+double RowSumF64(const double* x, std::int64_t n) { return BlockedSum(x, n); }
 void ColumnSumsF32(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, float* out) {
   ColumnSums(x, rows, stride, columns, out);
 }
