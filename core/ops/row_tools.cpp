@@ -39,6 +39,10 @@ void check_rank_at_least(const OpArgs& args, std::size_t i, int rank) {
                                  args.in[i].shape().str()));
 }
 
+int axis_of(const OpArgs& args) {
+  return normalize_axis(std::string(args.op.name).c_str(), args.attrs.integer("axis"), args.in[0].rank());
+}
+
 std::vector<TensorSpec> same_shape_as_first(const OpArgs& args) {
   check_all_floating(args);
   return {{args.in[0].shape(), args.in[0].dtype()}};

@@ -25,6 +25,9 @@ void check_shape(const OpArgs& args, std::size_t i, const Shape& wanted);
 /// Throws ShapeError when input i has fewer axes.
 void check_rank_at_least(const OpArgs& args, std::size_t i, int rank);
 
+/// The attribute `axis` as an axis of input 0, in [0, rank). Throws IndexError.
+int axis_of(const OpArgs& args);
+
 /// Shape rule: all inputs floating, one output like the first input.
 std::vector<TensorSpec> same_shape_as_first(const OpArgs& args);
 /// Shape rule: all inputs floating and of one shape, one output like them.

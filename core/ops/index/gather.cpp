@@ -10,8 +10,6 @@
 namespace eg {
 namespace {
 
-int axis_of(const OpArgs& a) { return normalize_axis(a.op.name.data(), a.attrs.integer("axis"), a.in[0].rank()); }
-
 /// index must be i64 and have x's extents on every axis but one.
 void check_index(const OpArgs& a) {
   check_dtype(a, 1, DType::i64);

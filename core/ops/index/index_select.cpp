@@ -10,9 +10,6 @@
 namespace eg {
 namespace {
 
-/// The call's axis, counted from the front.
-int axis_of(const OpArgs& a) { return normalize_axis(a.op.name.data(), a.attrs.integer("axis"), a.in[0].rank()); }
-
 RowMove move_of(const Shape& table, int axis, const Tensor& packed_index) {
   RowMove m;
   m.outer = outer_size(table, axis);

@@ -110,10 +110,6 @@ void check_eps(const OpArgs& args) {
 
 // --- cosine_similarity ---
 
-int axis_of(const OpArgs& args) {
-  return normalize_axis(args.op.name.data(), args.attrs.integer("axis"), args.in[0].rank());
-}
-
 std::vector<TensorSpec> similarity_infer(const OpArgs& args) {
   const auto specs = same_shape_everywhere(args);
   check_eps(args);

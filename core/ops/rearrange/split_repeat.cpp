@@ -10,10 +10,6 @@ namespace {
 
 using List = std::vector<std::int64_t>;
 
-int axis_of(const OpArgs& args) {
-  return normalize_axis(std::string(args.op.name).c_str(), args.attrs.integer("axis"), args.in[0].rank());
-}
-
 // --- split and chunk ---
 
 /// Each piece is a tensor of its own: more are taken for a mistake, and could not be held.

@@ -14,10 +14,6 @@
 namespace eg {
 namespace {
 
-int axis_of(const OpArgs& args) {
-  return normalize_axis(std::string(args.op.name).c_str(), args.attrs.integer("axis"), args.in[0].rank());
-}
-
 reduce::Reduced only(int axis) {
   reduce::Reduced reduced{};
   reduced[static_cast<std::size_t>(axis)] = true;

@@ -126,10 +126,6 @@ std::vector<Sample> prod_samples(DType dtype) {
 
 // --- prod_of_others ---
 
-int axis_of(const OpArgs& args) {
-  return normalize_axis("prod_of_others", args.attrs.integer("axis"), args.in[0].rank());
-}
-
 Reduced only(int axis) {
   Reduced reduced{};
   reduced[static_cast<std::size_t>(axis)] = true;

@@ -19,10 +19,6 @@ Tensor shifted_along(const Tensor& x, int axis, bool towards_end) {
 
 namespace {
 
-int axis_of(const OpArgs& args) {
-  return normalize_axis(std::string(args.op.name).c_str(), args.attrs.integer("axis"), args.in[0].rank());
-}
-
 /// y[i] = state = step(i, state) along every line; the first element gets first(i).
 template <class State, class T, class First, class Step>
 void scan_lines(const AxisSplit& s, bool reverse, T* y, const First& first, const Step& step) {

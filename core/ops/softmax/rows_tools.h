@@ -10,11 +10,6 @@
 
 namespace eg::softmax_kernels {
 
-/// The attribute axis, in [0, rank). Throws IndexError.
-inline int axis_of(const OpArgs& args) {
-  return normalize_axis(args.op.name.data(), args.attrs.integer("axis"), args.in[0].rank());
-}
-
 /// One or two floating inputs of one shape, and an axis that they have.
 inline std::vector<TensorSpec> infer(const OpArgs& args) {
   auto specs = same_shape_everywhere(args);

@@ -52,9 +52,6 @@ template <class Item> void sort_items(std::vector<Item>& items, std::vector<Item
 extern template void sort_items(std::vector<ShortItem>&, std::vector<ShortItem>&, int);
 extern template void sort_items(std::vector<LongItem>&, std::vector<LongItem>&, int);
 
-/// The attribute `axis`.
-int axis_of(const OpArgs& args);
-
 /// f(line, its first element in the packed x, its items, spare room for sort_items) for every line along the axis, on
 /// all threads. The elements of a line lie `split.inner` apart.
 template <class Item, class T, class F>

@@ -10,10 +10,6 @@ namespace eg {
 
 namespace sorting {
 
-int axis_of(const OpArgs& args) {
-  return normalize_axis(std::string(args.op.name).c_str(), args.attrs.integer("axis"), args.in[0].rank());
-}
-
 Gradients scattered_back(const VjpArgs& args) {
   if (!args.wants(0) || !args.grad[0].defined()) return {Tensor()};
   const Tensor& x = args.in[0];
