@@ -77,7 +77,28 @@ void Tape::State::produced(const Event& event, std::size_t node) {
   }
 }
 
+/// bf16 tensors have no slots. What they were made from is remembered, so that a gradient that would get lost on the
+/// way back to f32 is refused rather than taken for zero.
+void Tape::State::follow_bf16(const Event& event, const std::string& name) {
+  const auto is_bf16 = [](const Tensor& t) { return t.defined() && t.dtype() == DType::bf16; };
+  std::vector<Slot> sources;
+  for (const Tensor& x : event.in)
+    if (is_bf16(x)) {
+      const auto found = narrowed.find(x.id());
+      if (found != narrowed.end()) sources.insert(sources.end(), found->second.begin(), found->second.end());
+    }
+  if (std::any_of(event.out.begin(), event.out.end(), flows))
+    for (const Slot source : sources) broken.push_back({source, name});
+  if (std::none_of(event.out.begin(), event.out.end(), is_bf16)) return;
+  for (const Tensor& x : event.in)
+    if (flows(x)) sources.push_back(slot(x));
+  for (const Tensor& y : event.out)
+    if (is_bf16(y) && !sources.empty()) narrowed[y.id()] = sources;
+}
+
 void Tape::State::clear() {
+  narrowed.clear();
+  broken.clear();
   nodes.clear();
   slot_of.clear();
   slots.clear();
@@ -167,6 +188,7 @@ void Tape::record(const Event& event) {
   node.out.reserve(event.out.size());
   for (std::size_t i = 0; i < event.in.size(); ++i) node.in.push_back(state.keep(event.in[i], saves_in(i)));
   for (std::size_t o = 0; o < event.out.size(); ++o) node.out.push_back(state.keep(event.out[o], saves_out(o)));
+  state.follow_bf16(event, std::string(node.name()) + at_place(node.place));
   const auto has_slot = [](const Kept& kept) { return kept.slot != no_slot; };
   const bool differentiable =
       std::any_of(node.in.begin(), node.in.end(), has_slot) && std::any_of(node.out.begin(), node.out.end(), has_slot);

@@ -63,6 +63,12 @@ struct SlotState {
   std::uint64_t version = 0; // of its storage, when it was made
 };
 
+/// A place where a value came back from bf16, through which no gradient flows.
+struct BrokenPath {
+  Slot slot;        // the value that was converted to bf16
+  std::string name; // of the operation that read the bf16 tensor, with its place
+};
+
 struct Tape::State {
   std::thread::id thread = std::this_thread::get_id();
   std::vector<Node> nodes; // in the order of the calls
@@ -70,12 +76,15 @@ struct Tape::State {
   std::vector<SlotState> slots;
   bool used_up = false;
   bool closed = false;
-  std::shared_ptr<HookTable> hooks; // null until the first one
+  std::shared_ptr<HookTable> hooks;                              // null until the first one
+  std::unordered_map<std::uint64_t, std::vector<Slot>> narrowed; // bf16 tensors: the values they were made from
+  std::vector<BrokenPath> broken;
 
   Slot slot(const Tensor& t);
   Kept keep(const Tensor& t, bool save);
   void check_unchanged(const Tensor& t, const std::string& reader) const;
   void produced(const Event& event, std::size_t node);
+  void follow_bf16(const Event& event, const std::string& name);
   std::vector<bool> mark_active(std::span<const Tensor> xs);
   void clear();
 };

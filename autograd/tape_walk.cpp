@@ -70,6 +70,11 @@ std::vector<bool> Tape::State::mark_active(std::span<const Tensor> xs) {
     for (const Kept& kept : node.out)
       if (kept.slot != no_slot) active[kept.slot] = true;
   }
+  for (const BrokenPath& path : broken)
+    if (active[path.slot])
+      throw AutogradError(fmt::format("tape: {} read a bf16 tensor made from a value that depends on x; no gradient "
+                                      "flows through bf16 (keep f32 on the way, or convert x.detach())",
+                                      path.name));
   return active;
 }
 

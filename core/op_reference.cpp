@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 
 namespace eg {
@@ -121,6 +122,43 @@ void write_symmetries(Writer& out, const OpDef& op) {
   for (const Symmetry& symmetry : best) out.line("  - {}: {}", symmetry.name, symmetry_text(op, symmetry));
 }
 
+std::string shape_list(const std::vector<std::string>& names, const std::vector<Shape>& shapes) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < shapes.size(); ++i) words.push_back(fmt::format("{} {}", names[i], shapes[i].str()));
+  return joined(words, "nothing");
+}
+
+/// What goes in and what comes out in one call: "x [2, 3], weight [4, 3] -> y [2, 4]".
+std::string shapes_of(const OpDef& op, const Sample& sample) {
+  std::vector<std::string> in_names, out_names;
+  std::vector<Shape> in, out;
+  for (std::size_t i = 0; i < sample.in.size(); ++i)
+    if (sample.in[i].defined()) {
+      in_names.push_back(input_name(op, i));
+      in.push_back(sample.in[i].shape());
+    }
+  const Attrs attrs = completed_attributes(op, sample.attrs);
+  for (const TensorSpec& spec : op.infer({op, sample.in, attrs})) {
+    out_names.push_back(output_name(op, out.size()));
+    out.push_back(spec.shape);
+  }
+  return shape_list(in_names, in) + " -> " + shape_list(out_names, out);
+}
+
+/// Of up to three samples that differ in the number of axes.
+void write_shapes(Writer& out, const OpDef& op) {
+  std::vector<std::string> seen;
+  std::vector<int> ranks;
+  for (const Sample& sample : op.samples(DType::f32)) {
+    const auto first = std::find_if(sample.in.begin(), sample.in.end(), [](const Tensor& x) { return x.defined(); });
+    const int rank = first == sample.in.end() ? -1 : first->rank();
+    if (seen.size() == 3 || std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) continue;
+    ranks.push_back(rank);
+    seen.push_back(shapes_of(op, sample));
+  }
+  out.line("- Shapes, for example: {}", fmt::join(seen, "; "));
+}
+
 /// The cost of the row's largest sample.
 void write_cost(Writer& out, const OpDef& op) {
   const auto elements = [](const Sample& sample) {
@@ -161,6 +199,7 @@ void write_row(Writer& out, const OpDef& op) {
   out.line("- Inputs: {}", inputs_of(op));
   out.line("- Outputs: {}{}", outputs_of(op), op.view != nullptr ? " (a view where strides allow)" : "");
   write_attributes(out, op);
+  write_shapes(out, op);
   if (op.body != nullptr) out.line("- Made of other operations, which the tape records");
   out.line("- Gradient: {}", gradient_of(op));
   write_symmetries(out, op);
@@ -180,6 +219,8 @@ std::string op_reference_markdown() {
   out.line("A symmetry says: the same permutation applied to all the axes named moves inputs to inputs and outputs to "
            "outputs, forward and\nin every gradient. Values that are indices along the permuted axis are relabelled "
            "with the inverse.\n");
+  out.line("Not rows, because nothing flows through them: constructors (`arange`, `linspace`, `eye`), metrics "
+           "(`core/metrics.h`) and the assignment\n(`core/assignment.h`).\n");
   out.line("{} rows:\n", rows.size());
   std::string names;
   for (const OpDef* op : rows) names += fmt::format("{}[{}](#{})", names.empty() ? "" : ",\n", op->name, op->name);

@@ -157,7 +157,8 @@ Tensor amax(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool ke
 Tensor amin(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
 /// x - mean over the axes, the mean taken in double.
 Tensor center(const Tensor& x, const std::vector<std::int64_t>& axes = {});
-/// sum (x - mean)^2 / max(0, n - correction) over n elements, by two passes: no cancellation. n = correction: NaN.
+/// sum (x - mean)^2 / max(0, n - correction) over n elements, by two passes: no cancellation. A sum of squares over 0
+/// is NaN where it is 0, else infinite.
 Tensor var(const Tensor& x, const std::vector<std::int64_t>& axes = {}, double correction = 1.0, bool keepdim = false);
 /// Square root of var; its gradient is 0 where it is 0. Op "std": the function's name must not be a namespace's.
 Tensor std_deviation(const Tensor& x, const std::vector<std::int64_t>& axes = {}, double correction = 1.0,
@@ -228,7 +229,8 @@ struct Conv2dOptions {
 };
 /// y[n, o, i, j] = bias_o + sum over c, u, v of weight[o, c, u, v] x[n, c, i stride - padding + u dilation, ..]: x
 /// [N, Cin, H, W], weight [Cout, Cin / groups, kh, kw], bias [Cout] or undefined -> [N, Cout, windows]. Output channels
-/// of a group see the input channels of that group alone. Memory beside the tensors does not grow with the batch.
+/// of a group see the input channels of that group alone. Memory beside the tensors does not grow with the batch (but
+/// that of the gradient by the weight in exact mode does).
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv2dOptions& options = {});
 struct Pool2dOptions {
   Size2 stride{0}; ///< 0: the kernel, so that windows touch

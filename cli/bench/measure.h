@@ -31,7 +31,7 @@ PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, doubl
 /// Largest resident memory of this process so far, MB (10^6 bytes).
 double peak_rss_mb();
 
-/// Fields of interfaces.md's bench line; work_flops 0: gflops is null.
+/// Fields of one line of `bench --json`; work_flops 0: gflops is null.
 struct Line {
   std::string bench, engine = "equigrad", name;
   std::int64_t batch = 0;

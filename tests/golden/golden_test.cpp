@@ -52,7 +52,12 @@ std::string table(const std::map<std::string, Tally>& tallies) {
       "any\n"
       "entry, relative to the largest entry of its tensor. The f64 columns show what the file keeps of a number (31 "
       "bits\n"
-      "below the largest entry of a tensor): up to 9.3e-10.\n\n"
+      "below the largest entry of a tensor): up to 9.3e-10. Inputs are multiples of small powers of two, so products "
+      "and "
+      "sums\n"
+      "of few terms are exact in f32 too: a 0 there says that the formula is right; what rounding does is in ulp.md "
+      "and "
+      "laws.md.\n\n"
       "| operation | calls | values f64 | gradients f64 | second f64 | values f32 | gradients f32 | second f32 |\n"
       "|---|---:|---:|---:|---:|---:|---:|---:|\n",
       cases, tallies.size());

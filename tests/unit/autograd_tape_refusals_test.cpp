@@ -145,3 +145,25 @@ TEST_CASE("tape: exceptions leave the thread clean") {
   CHECK_FALSE(recording());
   CHECK(current_place().empty());
 }
+
+TEST_CASE("tape: a gradient that would get lost in bf16 is refused, not taken for zero") {
+  const Tensor x = random_normal({3, 4}, {1, 0}), w = random_normal({2, 4}, {2, 0});
+  const auto gradient_by = [&](const Tensor& by) {
+    Tape tape;
+    const Tensor half = w.to(DType::bf16);
+    const Tensor y = sum(linear(x, half.reshape({2, 4})));
+    return tape.gradient(y, {by})[0];
+  };
+  CHECK_THROWS_WITH_AS(gradient_by(w), doctest::Contains("no gradient flows through bf16"), AutogradError);
+  CHECK(gradient_by(x).shape() == Shape({3, 4})); // nothing of x went through bf16
+}
+
+TEST_CASE("tape: bf16 copies that are only stored do not disturb, nor do those of detached values") {
+  const Tensor x = random_normal({3, 4}, {1, 0}), w = random_normal({2, 4}, {2, 0});
+  Tape tape;
+  const Tensor stored = w.to(DType::bf16);
+  const Tensor constant = w.detach().to(DType::bf16).to(DType::f32);
+  const Tensor y = sum(linear(x, w) * linear(x, constant));
+  CHECK(tape.gradient(y, {w})[0].shape() == Shape({2, 4}));
+  CHECK(stored.dtype() == DType::bf16);
+}

@@ -174,7 +174,7 @@ void forward_reference(const Extents& e, FunctionRef<ForwardHead<double>(std::in
     for (std::int64_t i = 0; i < e.queries; ++i) {
       double largest = -std::numeric_limits<double>::infinity();
       for (std::int64_t j = 0; j < e.keys; ++j) largest = std::max(largest, score(e, one, i, j));
-      if (std::isinf(largest)) continue; // it sees nothing: y and lse are 0
+      if (largest == -std::numeric_limits<double>::infinity()) continue; // it sees nothing: y and lse are 0
       double total = 0;
       for (std::int64_t j = 0; j < e.keys; ++j) total += std::exp(score(e, one, i, j) - largest);
       one.lse[i] = largest + std::log(total);

@@ -96,7 +96,7 @@ Gradients rule(const VjpArgs& args) {
   const double per_value = 1.0 / static_cast<double>(Channels(x.shape()).count());
   if (args.grad[1].defined()) add_term(gradients[0], expand(beside(args.grad[1], x) * per_value, x.shape()));
   if (args.grad[2].defined())
-    add_term(gradients[0], (x - mean(x, other_axes(x), true)) * (beside(args.grad[2], x) * (2.0 * per_value)));
+    add_term(gradients[0], center(x, other_axes(x)) * (beside(args.grad[2], x) * (2.0 * per_value)));
   return gradients;
 }
 

@@ -91,7 +91,7 @@ Gradients rule(const VjpArgs& args) {
   const Tensor c = parameters && args.grad[2].defined() ? beside(args.grad[2], x) : Tensor{};
   const std::vector<std::int64_t> axes = other_axes(x);
   const auto average = [&](const Tensor& u) { return mean(u, axes, true); };
-  const Tensor centred = x - average(x);
+  const Tensor centred = center(x, axes);
   const Tensor rstd = rsqrt(average(centred * centred) + eps);
   const Tensor xh = centred * rstd;
   const Tensor ja = a.defined() && (args.wants(1) || args.wants(2)) ? jacobian(x, a, eps) : Tensor{};

@@ -42,7 +42,7 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
 void exact_forward(const OpArgs& args, std::span<Tensor> out) {
   const Tensor& x = args.in[0];
   if (x.numel() == 0) return;
-  const Tensor centred = x - mean(x, {-1}, true);
+  const Tensor centred = center(x, {-1});
   Tensor y = centred * rsqrt(mean(centred * centred, {-1}, true) + args.attrs.real("eps"));
   if (args.given(1)) y = y * args.in[1];
   if (args.given(2)) y = y + args.in[2];

@@ -70,7 +70,7 @@ void kernel(const OpArgs& args, std::span<Tensor> out) {
 void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Tensor &x = args.in[0], &g = args.in[2];
   if (x.numel() == 0) return kernel(args, out);
-  const Tensor centred = x - mean(x, {-1}, true);
+  const Tensor centred = center(x, {-1});
   const Tensor rstd = rsqrt(mean(centred * centred, {-1}, true) + args.attrs.real("eps"));
   const Tensor xh = centred * rstd;
   const Tensor gh = args.given(1) ? g * args.in[1] : g;
@@ -106,7 +106,7 @@ Gradients rule(const VjpArgs& args) {
     Tensor u = b.defined() ? b * g : Tensor{};
     if (a.defined()) {
       const Tensor gh = gamma.defined() ? g * gamma : g;
-      const Tensor centred = x - mean(x, {-1}, true);
+      const Tensor centred = center(x, {-1});
       const Tensor rstd = rsqrt(mean(centred * centred, {-1}, true) + eps);
       add_term(u, -(rstd * (a * mean(gh * xh, {-1}, true) + gh * mean(a * xh, {-1}, true))));
       gradients[0] = -(rstd * xh * mean(a * jacobian(x, gh, eps), {-1}, true));

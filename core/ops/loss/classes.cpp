@@ -42,11 +42,11 @@ std::vector<TensorSpec> bce_infer(const OpArgs& args) {
   return {{reduced_shape(args, shape), args.in[0].dtype()}};
 }
 
-// -(p t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x.
+// Both logarithms are taken: log s(-x) = log s(x) - x would lose a confident negative to cancellation.
 std::vector<Tensor> bce_body(const OpArgs& args) {
   const Tensor &x = args.in[0], &t = args.in[1];
-  const Tensor logs = log_sigmoid(x), others = affine(t, -1.0, 1.0);
-  Tensor loss = others * x - (args.given(3) ? others + args.in[3] * t : others + t) * logs;
+  const Tensor positive = args.given(3) ? args.in[3] * t : t;
+  Tensor loss = neg(positive * log_sigmoid(x) + affine(t, -1.0, 1.0) * log_sigmoid(neg(x)));
   if (args.given(2)) loss = loss * args.in[2];
   return {reduced(args, loss)};
 }

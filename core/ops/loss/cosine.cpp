@@ -35,7 +35,7 @@ template <class T> double largest_size(const T* x, std::int64_t n, std::int64_t 
   double largest = 0;
   for (std::int64_t j = 0; j < n; ++j) {
     const double size = std::abs(static_cast<double>(x[j * stride]));
-    if (!(size <= largest)) largest = size; // a NaN stays
+    if (size > largest || std::isnan(size)) largest = size; // nothing is above a NaN: it stays
   }
   return largest;
 }

@@ -98,7 +98,7 @@ std::vector<Tensor> reference(const OpArgs& args) {
     };
     double largest = -std::numeric_limits<double>::infinity(), total = 0;
     for (std::int64_t j = 0; j < m.keys; ++j) largest = std::max(largest, score(j));
-    if (std::isinf(largest)) continue; // nothing is seen
+    if (largest == -std::numeric_limits<double>::infinity()) continue; // nothing is seen
     for (std::int64_t j = 0; j < m.keys; ++j) total += std::exp(score(j) - largest);
     for (std::int64_t j = 0; j < m.keys; ++j) values(result)[r * m.keys + j] = std::exp(score(j) - largest) / total;
   }

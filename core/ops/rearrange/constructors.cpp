@@ -15,6 +15,11 @@ Tensor arange(double start, double stop, double step, DType dtype) {
   if (count > 1e15) throw ValueError(fmt::format("arange: {} numbers are too many", count));
   Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
   visit_dtype(dtype, [&]<class T>() {
+    if (std::is_integral_v<T> && y.numel() > 0) // the last number lies between these
+      for (const double each : {start, step, start + (count - 1) * step})
+        if (each != std::floor(each))
+          throw ValueError(fmt::format("arange: {} is not a whole number, and {} holds no other; name a floating dtype",
+                                       each, name_of(dtype)));
     T* at = y.mutable_data<T>("arange");
     for (std::int64_t i = 0; i < y.numel(); ++i) at[i] = static_cast<T>(start + static_cast<double>(i) * step);
   });

@@ -76,8 +76,10 @@ Tensor slopes(const VjpArgs& args, double p) {
   if (p == 1.0) return signs(x);
   const Tensor y = with_kept_axes(args, args.out[0]);
   if (p == infinity) return even_shares(x, y, args.attrs.integers("axes"), true);
-  const Tensor safe = add(y, zeros_of(y)); // x is 0 where y is
-  if (p == 2.0) return div(x, safe);
+  // x is 0 where y is; over infinity it stays 0 with all its derivatives.
+  if (p == 2.0)
+    return div(x, add(y, constant_map(y, [](auto v) { return v == 0 ? decltype(v)(infinity) : decltype(v)(0); })));
+  const Tensor safe = add(y, zeros_of(y));
   const Tensor sign = signs(x);
   const Tensor ratio = add(div(mul(x, sign), safe), zeros_of(x));
   return mul(sign, exp(affine(log(ratio), p - 1.0, 0.0)));

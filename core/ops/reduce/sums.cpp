@@ -48,19 +48,18 @@ void run_sum(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) 
   visit_floating(x.dtype(), [&]<class T>() { sum_groups<T>(packed(x), reduced, factor, y); });
 }
 
-/// One sum over all reduced axes at once. A single group of neighbours is summed where it lies; else the reduced axes
-/// are brought to the end first.
+/// One sum over all reduced axes at once. Leading axes are summed where they lie; others are brought to the end first.
 void run_exact_sum(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) {
   if (y.numel() == 0) return;
   std::vector<std::int64_t> order;
   std::int64_t count = 1;
   for (int axis = 0; axis < x.rank(); ++axis)
     if (!reduced[static_cast<std::size_t>(axis)]) order.push_back(axis);
+  const int reduced_axes = x.rank() - static_cast<int>(order.size());
   bool leading = true; // the reduced axes come first
   for (int axis = 0; axis < x.rank(); ++axis)
     if (reduced[static_cast<std::size_t>(axis)]) {
-      leading = leading && static_cast<std::int64_t>(axis) <
-                               static_cast<std::int64_t>(x.rank()) - static_cast<std::int64_t>(order.size());
+      leading = leading && axis < reduced_axes;
       order.push_back(axis);
       count *= x.shape()[axis];
     }

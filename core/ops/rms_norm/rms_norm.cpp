@@ -193,6 +193,18 @@ void exact_backward(const OpArgs& args, std::span<Tensor> out) {
   if (args.attrs.flag("parameters")) assign(out[1], sum_to(g * xh, {x.shape()[-1]}).to(dtype));
 }
 
+/// r = (mean(x^2) + eps)^(-1/2) of every row, made of operations. Rows that exceed 1 are divided by their largest
+/// element first, a constant: their squares could leave the type.
+Tensor reciprocal_rms_row(const Tensor& x, double eps) {
+  Tensor unit = Tensor::ones({}, x.dtype());
+  if (x.numel() > 0) {
+    const PauseRecording pause;
+    unit = clamp(amax(abs(x), {-1}, true), 1.0, std::numeric_limits<double>::infinity());
+  }
+  const Tensor scaled = x / unit;
+  return rsqrt(mean(scaled * scaled, {-1}, true) + reciprocal(unit * unit) * eps) / unit;
+}
+
 // With J u = r (u - xh mean(u xh)), the symmetric Jacobian of x r, and cotangents a of dx, b of dgamma:
 //   gbar = gamma J a + b xh,   gammabar = sum over rows of g J a,
 //   xbar = J (b g) - r^2 (xh (mean(a gh) - 3 p q) + a q + gh p)   with   p = mean(a xh), q = mean(gh xh)
@@ -210,7 +222,7 @@ Gradients backward_rule(const VjpArgs& args) {
     if (b.defined()) gradients[0] = jacobian(b * g);
     if (a.defined()) {
       const Tensor gh = gamma.defined() ? g * gamma : g;
-      const Tensor r = rsqrt(row_mean(x * x) + eps);
+      const Tensor r = reciprocal_rms_row(x, eps);
       const Tensor p = row_mean(a * xh), q = row_mean(gh * xh);
       add_term(gradients[0], -(r * r * (xh * (row_mean(a * gh) - 3.0 * p * q) + a * q + gh * p)));
     }
