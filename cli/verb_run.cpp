@@ -38,7 +38,7 @@ std::string available_data(const std::string& data_dir) {
 struct Request {
   std::string data_dir;
   std::string out = "out";
-  std::int64_t steps = 150;
+  std::int64_t steps = 250;
 };
 
 /// Goes on with the run that is in the folder when it is this very one and was interrupted, and begins anew otherwise.
@@ -49,15 +49,15 @@ TrainOptions twin_options(const CommonOptions& common, const Request& request) {
   options.steps = request.steps;
   options.checkpoint_every = 50;
   options.test_limit = 1000;
-  options.model.patch = 4;
+  options.model.patch = 8;
   options.model.layers = 3;
   options.model.encoder.dim = 96;
   options.model.encoder.heads = 3;
   options.model.encoder.mlp = 192;
-  options.batch = 64;
+  options.batch = 128;
   options.optimizer = "adam";
   options.lr = 1e-3;
-  options.warmup = 20;
+  options.warmup = 50;
   options.drift_every = 5;
   options.dtype = DType::f64; // so that what is left of the drift is the theorem's, not f32's rounding under Adam
   options.seed = common.seed;

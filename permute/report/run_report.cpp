@@ -74,8 +74,10 @@ void add_training(Page& page, const RunStory& story) {
                               [](const VariantValues& v) { return v.drift; });
   drift.log_y = true;
   std::erase_if(drift.series, [](const Series& s) { return s.name == "plain"; });
-  page.chart(drift, "How far the permuted models' weights, mapped back, are from the plain model's (b_K excluded: its "
-                    "gradient is zero, so an adaptive optimiser moves it by rounding noise).");
+  page.chart(drift,
+             "How far the permuted models' weights, mapped back, are from the plain model's (b_K excluded: its "
+             "gradient is zero, so an adaptive optimiser moves it by rounding noise). Only rounding tells them apart; "
+             "it grows as the model learns, and with exact sums (verify --exact) there is none.");
 }
 
 Tensor raw_image(const data::ImageDataset& data, std::int64_t i) {
