@@ -1,7 +1,7 @@
 #include "cli/arguments.h"
 
 #include "cli/verb.h"
-#include "cli/words.h"
+#include "core/words.h"
 
 #include <charconv>
 #include <cmath>

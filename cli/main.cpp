@@ -4,7 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "cli/words.h"
+#include "core/words.h"
 
 #include "core/error.h"
 #include "core/parallel.h"

@@ -3,7 +3,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
-#include "cli/words.h"
+#include "core/words.h"
 
 #include <algorithm>
 #include <cstdio>

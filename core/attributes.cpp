@@ -41,6 +41,9 @@ const std::vector<std::int64_t>& Attrs::integers(std::string_view name) const {
 const std::string& Attrs::text(std::string_view name) const {
   return value_of<std::string>(find(name), name, "a text");
 }
+const std::vector<double>& Attrs::reals(std::string_view name) const {
+  return value_of<std::vector<double>>(find(name), name, "a list of real numbers");
+}
 
 void Attrs::set(std::string_view name, AttrValue value) {
   for (auto& item : items_)

@@ -12,9 +12,10 @@
 namespace eg {
 
 /// Value of one attribute.
-using AttrValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>, std::string>;
+using AttrValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>, std::string, std::vector<double>>;
 
-enum class AttrKind : std::uint8_t { boolean, integer, real, integers, text };
+/// In the order of AttrValue's alternatives.
+enum class AttrKind : std::uint8_t { boolean, integer, real, integers, text, reals };
 
 /// Declaration of one attribute in an op row: name, kind, default, meaning. An attribute without default must be given.
 struct AttrSpec {
@@ -42,6 +43,10 @@ constexpr AttrSpec attr_text(std::string_view name, std::string_view value, std:
 constexpr AttrSpec attr_ints(std::string_view name, std::string_view doc) {
   return {name, AttrKind::integers, false, 0.0, {}, doc};
 }
+/// A list of real numbers; its default is the empty list.
+constexpr AttrSpec attr_reals(std::string_view name, std::string_view doc) {
+  return {name, AttrKind::reals, false, 0.0, {}, doc};
+}
 constexpr AttrSpec required_attr(std::string_view name, AttrKind kind, std::string_view doc) {
   return {name, kind, true, 0.0, {}, doc};
 }
@@ -59,6 +64,7 @@ public:
   double real(std::string_view name) const;
   const std::vector<std::int64_t>& integers(std::string_view name) const;
   const std::string& text(std::string_view name) const;
+  const std::vector<double>& reals(std::string_view name) const;
 
   void set(std::string_view name, AttrValue value);
   const std::vector<std::pair<std::string, AttrValue>>& items() const { return items_; }

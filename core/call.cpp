@@ -37,6 +37,8 @@ std::string_view word_of(AttrKind kind) {
     return "a list of integers";
   case AttrKind::text:
     return "a text";
+  case AttrKind::reals:
+    return "a list of real numbers";
   }
   return "";
 }
@@ -53,6 +55,8 @@ AttrValue default_of(const AttrSpec& spec) {
     return std::vector<std::int64_t>{};
   case AttrKind::text:
     return std::string(spec.text);
+  case AttrKind::reals:
+    return std::vector<double>{};
   }
   return false;
 }

@@ -21,6 +21,8 @@ std::string_view word_of(AttrKind kind) {
     return "real";
   case AttrKind::integers:
     return "integers";
+  case AttrKind::reals:
+    return "reals";
   case AttrKind::text:
     return "text";
   }
@@ -37,6 +39,7 @@ std::string default_of(const AttrSpec& spec) {
   case AttrKind::real:
     return fmt::format("{:g}", spec.number);
   case AttrKind::integers:
+  case AttrKind::reals:
     return "[]";
   case AttrKind::text:
     return fmt::format("\"{}\"", spec.text);

@@ -294,6 +294,8 @@ struct RotaryOptions {
   bool interleaved = false; ///< pairs (2i, 2i + 1) as GPT-J has them, instead of (i, i + dims/2) (NeoX, Llama)
   std::int64_t dims = 0;    ///< leading features that turn, an even number; 0 means all
   bool heads_first = false; ///< x is [..., heads, T, D] instead of [..., T, heads, D]
+  /// Radians by which each pair turns from one position to the next, [dims / 2], in place of base^(-2i / dims).
+  std::vector<double> frequencies = {};
 };
 /// Rotary position embedding: pair i of a token at position p turns by p base^(-2i / dims). x [..., T, heads, D],
 /// positions i64 [T] or [..., T] (negative ones turn the other way). Angles are computed in f64.

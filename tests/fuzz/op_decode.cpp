@@ -199,6 +199,11 @@ AttrValue any_value(Choices& choose, AttrKind kind) {
     for (std::size_t count = choose.below(10); count > 0; --count) list.push_back(choose.pick(integers));
     return list;
   }
+  case AttrKind::reals: {
+    std::vector<double> list;
+    for (std::size_t count = choose.below(10); count > 0; --count) list.push_back(choose.pick(reals));
+    return list;
+  }
   case AttrKind::text:
     break;
   }
@@ -211,7 +216,7 @@ void change_attribute(Choices& choose, OpCall& call, const std::vector<Sample>& 
   const AttrSpec& spec = call.op->attributes[choose.below(count)];
   const std::size_t way = choose.below(5);
   if (way == 0) { // of another kind
-    call.attrs.set(spec.name, any_value(choose, static_cast<AttrKind>(choose.below(5))));
+    call.attrs.set(spec.name, any_value(choose, static_cast<AttrKind>(choose.below(6))));
   } else if (way == 1 && !samples.empty()) { // from another sample
     const Sample& other = choose.pick(samples);
     for (const auto& [name, value] : other.attrs.items())
@@ -299,6 +304,11 @@ std::string text_of(const AttrValue& value) {
       return text + "]";
     }
     std::string operator()(const std::string& v) const { return "'" + v + "'"; }
+    std::string operator()(const std::vector<double>& v) const {
+      std::string text = "[";
+      for (const double e : v) text += fmt::format("{:.17g} ", e);
+      return text + "]";
+    }
   } print;
   return std::visit(print, value);
 }

@@ -155,6 +155,11 @@ public:
         for (const std::string_view item : split(text, ',')) list.push_back(number<std::int64_t>(item));
       return list;
     }
+    case 'v': {
+      std::vector<double> list;
+      for (const std::string_view item : split(text, ',')) list.push_back(number<double>(item));
+      return list;
+    }
     default:
       fail("an unknown kind of attribute", text);
     }
@@ -233,6 +238,10 @@ std::string in_words(const AttrValue& value) {
   if (const double* r = std::get_if<double>(&value)) return fmt::format("{}", *r);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   std::string list;
+  if (const auto* all = std::get_if<std::vector<double>>(&value)) {
+    for (const double r : *all) list += fmt::format(" {}", r);
+    return "[" + list + " ]";
+  }
   for (const std::int64_t i : std::get<std::vector<std::int64_t>>(value)) list += fmt::format(" {}", i);
   return "[" + list + " ]";
 }

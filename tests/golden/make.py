@@ -93,6 +93,8 @@ def attribute(name, value):
         return f"{name}:r={value!r}"
     if isinstance(value, str):
         return f"{name}:t={value}"
+    if value and isinstance(value[0], float):
+        return f"{name}:v={','.join(map(repr, value))}"
     return f"{name}:l={','.join(map(str, value))}"
 
 

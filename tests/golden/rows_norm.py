@@ -268,7 +268,10 @@ def rotary(a, x, positions):
     dims = a.get("dims", 0) or y.shape[-1]
     turned, rest = y[..., :dims], y[..., dims:]
     pairs = turned.unflatten(-1, (-1, 2)) if a.get("interleaved") else turned.unflatten(-1, (2, -1)).transpose(-1, -2)
-    angle = positions.to(torch.float64).unsqueeze(-1) * a.get("base", 10000.0) ** (-torch.arange(0, dims, 2, dtype=torch.float64) / dims)
+    frequencies = a.get("base", 10000.0) ** (-torch.arange(0, dims, 2, dtype=torch.float64) / dims)
+    if a.get("frequencies"):
+        frequencies = torch.tensor(a["frequencies"], dtype=torch.float64)
+    angle = positions.to(torch.float64).unsqueeze(-1) * frequencies
     c, d = torch.cos(angle).unsqueeze(-2), torch.sin(-angle if a.get("inverse") else angle).unsqueeze(-2)
     z = (pairs.unsqueeze(-2) * torch.stack([torch.stack([c, -d], -1), torch.stack([d, c], -1)], -2)).sum(-1)
     turned = z.flatten(-2) if a.get("interleaved") else z.transpose(-1, -2).flatten(-2)
@@ -285,4 +288,6 @@ for i, s in enumerate(TOKENS * 2):
         a["heads_first"] = True
         s = s[:-3] + (s[-2], s[-3], s[-1])
     calls.append((a, [F(s, "n", lay(s)), I(s[:-3] + t if i % 3 == 1 else t, -5, 40)]))
+for s in [(3, 1, 2), (2, 2, 3, 6)]:
+    calls.append(({"frequencies": [0.75, -0.3, 0.01][: s[-1] // 2], "interleaved": len(s) == 4}, [F(s, "n", lay(s)), I(s[-3:-2], -5, 40)]))
 row("rotary", rotary, calls)

@@ -3,6 +3,7 @@
 #include "core/ops.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "core/work_meter.h"
 
 #include <doctest/doctest.h>
 
@@ -104,6 +105,13 @@ TEST_CASE("fft_low_pass is a projection that keeps waves up to the cutoff") {
   const Tensor x = normal({2, 12, 9}, 7);
   CHECK(relative_error(fft_low_pass(fft_low_pass(x, 2), 2), fft_low_pass(x, 2)) < 1e-13);
   CHECK(same_bits(fft_low_pass(x, 6), x));
+}
+
+TEST_CASE("the work of fft_low_pass on no images of any size is a number") {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const WorkMeter meter;
+  fft_low_pass(Tensor::zeros({0, 1, most}), 1); // 1 + most overflowed
+  CHECK(meter.total().flops == 0.0);
 }
 
 TEST_CASE("einsum: the order of products does not change the result, the cheap one costs less") {

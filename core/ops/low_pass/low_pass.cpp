@@ -111,7 +111,7 @@ std::vector<Symmetry> symmetries(const Sample& s) {
 
 Work work(const OpArgs& args, std::span<const TensorSpec> out) {
   const Tensor& x = args.in[0];
-  const auto sides = static_cast<double>(x.size(-2) + x.size(-1));
+  const auto sides = static_cast<double>(x.size(-2)) + static_cast<double>(x.size(-1));
   return {2 * static_cast<double>(x.numel()) * sides, bytes_moved(args, out)};
 }
 

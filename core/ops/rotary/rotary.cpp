@@ -49,12 +49,23 @@ Layout layout_of(const OpArgs& args) {
   Shape leading = Shape(x.dims().first(static_cast<std::size_t>(x.rank() - 3)));
   layout.batch = leading.numel();
   leading.push_back(layout.tokens);
+  if (const std::size_t given = args.attrs.reals("frequencies").size();
+      given != 0 && given != static_cast<std::size_t>(layout.dims / 2))
+    throw ValueError(fmt::format("{}: frequencies must be one for each of {} pairs, there are {}", args.op.name,
+                                 layout.dims / 2, given));
   layout.by_batch = args.in[1].rank() > 1;
   if (layout.by_batch)
     check_shape(args, 1, leading);
   else
     check_shape(args, 1, {layout.tokens});
   return layout;
+}
+
+/// How far pair i turns from one position to the next, radians.
+double frequency_of(const OpArgs& args, const Layout& layout, std::int64_t i) {
+  const std::vector<double>& given = args.attrs.reals("frequencies");
+  if (!given.empty()) return given[static_cast<std::size_t>(i)];
+  return std::pow(args.attrs.real("base"), -2.0 * static_cast<double>(i) / static_cast<double>(layout.dims));
 }
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
@@ -71,8 +82,7 @@ template <class T> struct Angles {
     const std::int64_t half = layout.dims / 2;
     std::vector<double> frequency(static_cast<std::size_t>(half));
     for (std::int64_t i = 0; i < half; ++i)
-      frequency[static_cast<std::size_t>(i)] =
-          std::pow(args.attrs.real("base"), -2.0 * static_cast<double>(i) / static_cast<double>(layout.dims));
+      frequency[static_cast<std::size_t>(i)] = frequency_of(args, layout, i);
     const double sign = args.attrs.flag("inverse") ? -1.0 : 1.0;
     cosine.resize(static_cast<std::size_t>(positions.numel() * half));
     sine.resize(cosine.size());
@@ -150,9 +160,8 @@ std::vector<Tensor> reference(const OpArgs& args) {
     for (std::int64_t i = 0; i < layout.dims / 2; ++i) {
       const std::int64_t a = layout.interleaved ? 2 * i : i;
       const std::int64_t b = layout.interleaved ? 2 * i + 1 : i + layout.dims / 2;
-      const double frequency =
-          std::pow(args.attrs.real("base"), -2.0 * static_cast<double>(i) / static_cast<double>(layout.dims));
-      const double angle = sign * static_cast<double>(positions[layout.position_row(r)]) * frequency;
+      const double angle =
+          sign * static_cast<double>(positions[layout.position_row(r)]) * frequency_of(args, layout, i);
       to[a] = from[a] * std::cos(angle) - from[b] * std::sin(angle);
       to[b] = from[a] * std::sin(angle) + from[b] * std::cos(angle);
     }
@@ -174,6 +183,9 @@ std::vector<Sample> samples(DType dtype) {
            {{"heads_first", true}, {"interleaved", true}, {"inverse", true}, {"base", 100.0}},
            "heads first, interleaved, backwards, another base"},
           {{x({7, 2, 9}, 5), sample_positions({7}, 5)}, {{"dims", std::int64_t{4}}}, "4 of 9 features"},
+          {{x({2, 5, 3, 6}, 12), sample_positions({5}, 12)},
+           {{"frequencies", std::vector<double>{0.7, -0.3, 0.01}}},
+           "given frequencies"},
           {{x({3, 2, 66}, 6), sample_positions({3}, 6)}, {}, "66 features"},
           {{scattered(x({4, 6, 4}, 7)), scattered(sample_positions({4}, 7))}, {}, "strided views"},
           {{x({1, 1, 1, 2}, 8), sample_positions({1, 1}, 8)}, {}, "extents of 1"},
@@ -190,6 +202,9 @@ std::vector<Refusal> refuses() {
           {{x, positions}, {{"dims", std::int64_t{3}}}, "dims must be even, 0 to 4, it is 3"},
           {{x, positions}, {{"dims", std::int64_t{6}}}, "dims must be even, 0 to 4, it is 6"},
           {{x, positions}, {{"base", 0.0}}, "base must be positive"},
+          {{x, positions},
+           {{"frequencies", std::vector<double>{1.0}}},
+           "rotary: frequencies must be one for each of 2 pairs, there are 1"},
           {{Tensor::ones({3, 4}), positions}, {}, "at least 3 axes"},
           {{Tensor::ones({3, 2, 4}, DType::i64), positions}, {}, "x must be f32 or f64"}};
 }
@@ -215,13 +230,14 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
 
 constinit const OpDef rotary_op = row({
     .name = "rotary",
-    .math = "(y_a, y_b) = (x_a cos w - x_b sin w, x_a sin w + x_b cos w), w = position base^(-2i/dims), for the pairs "
-            "(a, b) = (i, i + dims/2) or, interleaved, (2i, 2i + 1)",
+    .math = "(y_a, y_b) = (x_a cos w - x_b sin w, x_a sin w + x_b cos w), w = position base^(-2i/dims), or "
+            "position frequencies_i, for the pairs (a, b) = (i, i + dims/2) or, interleaved, (2i, 2i + 1)",
     .inputs = {{"x"}, {"positions"}},
     .attributes = {attr_real("base", 10000.0, "theta: the slowest pair turns by position / base^(1 - 2/dims)"),
                    attr_bool("interleaved", false, "pairs of neighbours (GPT-J) instead of halves (NeoX, Llama)"),
                    attr_int("dims", 0, "leading features that turn; 0 means all"),
                    attr_bool("heads_first", false, "x is [..., heads, T, D] instead of [..., T, heads, D]"),
+                   attr_reals("frequencies", "turn of each pair by position, in place of base^(-2i/dims)"),
                    attr_bool("inverse", false, "turn by minus the angle")},
     .infer = infer,
     .cpu = kernel,
@@ -239,7 +255,8 @@ Tensor rotary(const Tensor& x, const Tensor& positions, const RotaryOptions& opt
                {{"base", options.base},
                 {"interleaved", options.interleaved},
                 {"dims", options.dims},
-                {"heads_first", options.heads_first}});
+                {"heads_first", options.heads_first},
+                {"frequencies", options.frequencies}});
 }
 
 } // namespace eg

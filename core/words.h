@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace eg::cli {
+namespace eg {
 
 /// Least number of letters to insert, remove, replace or swap with their neighbour to make `b` out of `a` (optimal
 /// string alignment distance).
@@ -26,4 +26,4 @@ bool is_utf8(std::string_view text);
 /// become \xNN.
 std::string printable(std::string_view text);
 
-} // namespace eg::cli
+} // namespace eg

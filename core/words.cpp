@@ -1,9 +1,9 @@
-#include "cli/words.h"
+#include "core/words.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace eg::cli {
+namespace eg {
 namespace {
 
 /// Bytes of the UTF-8 character at the front of `text`; 0 when there is none.
@@ -91,4 +91,4 @@ std::string printable(std::string_view text) {
   return line;
 }
 
-} // namespace eg::cli
+} // namespace eg
