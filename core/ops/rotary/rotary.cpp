@@ -81,8 +81,7 @@ template <class T> struct Angles {
     const Tensor positions = packed(args.in[1]);
     const std::int64_t half = layout.dims / 2;
     std::vector<double> frequency(static_cast<std::size_t>(half));
-    for (std::int64_t i = 0; i < half; ++i)
-      frequency[static_cast<std::size_t>(i)] = frequency_of(args, layout, i);
+    for (std::int64_t i = 0; i < half; ++i) frequency[static_cast<std::size_t>(i)] = frequency_of(args, layout, i);
     const double sign = args.attrs.flag("inverse") ? -1.0 : 1.0;
     cosine.resize(static_cast<std::size_t>(positions.numel() * half));
     sine.resize(cosine.size());
