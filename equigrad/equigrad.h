@@ -24,6 +24,8 @@
 #include "data/image.h"
 #include "data/loader.h"
 #include "data/safetensors.h"
+#include "nn/attention.h"
+#include "nn/block.h"
 #include "nn/conv.h"
 #include "nn/init.h"
 #include "nn/kv_cache.h"

@@ -10,10 +10,14 @@
 namespace eg::nn {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Activation>, 5> activations{{{"gelu", Activation::gelu},
+constexpr std::array<std::pair<std::string_view, Activation>, 9> activations{{{"gelu", Activation::gelu},
                                                                               {"gelu_tanh", Activation::gelu_tanh},
+                                                                              {"quick_gelu", Activation::quick_gelu},
                                                                               {"relu", Activation::relu},
+                                                                              {"relu2", Activation::relu2},
                                                                               {"silu", Activation::silu},
+                                                                              {"mish", Activation::mish},
+                                                                              {"sigmoid", Activation::sigmoid},
                                                                               {"tanh", Activation::tanh}}};
 
 void check_positive(const char* layer, const char* field, std::int64_t value) {
@@ -87,10 +91,18 @@ Tensor activate(const Tensor& x, Activation activation) {
     return gelu(x);
   case Activation::gelu_tanh:
     return gelu_tanh(x);
+  case Activation::quick_gelu:
+    return quick_gelu(x);
   case Activation::relu:
     return relu(x);
+  case Activation::relu2:
+    return square(relu(x));
   case Activation::silu:
     return silu(x);
+  case Activation::mish:
+    return mish(x);
+  case Activation::sigmoid:
+    return sigmoid(x);
   case Activation::tanh:
     return tanh(x);
   }
@@ -98,9 +110,12 @@ Tensor activate(const Tensor& x, Activation activation) {
 }
 
 Activation activation_named(std::string_view name) {
-  for (const auto& [word, activation] : activations)
+  std::string known;
+  for (const auto& [word, activation] : activations) {
     if (word == name) return activation;
-  throw ValueError(fmt::format("activation: '{}' is not one of gelu, gelu_tanh, relu, silu, tanh", name));
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
+  }
+  throw ValueError(fmt::format("activation: '{}' is not one of {}", name, known));
 }
 
 std::string_view name_of(Activation activation) {
@@ -109,22 +124,48 @@ std::string_view name_of(Activation activation) {
   return "unknown";
 }
 
-Mlp::Mlp(std::int64_t dim, std::int64_t hidden, Activation activation_, RandomKey key, bool bias)
-    : activation(activation_), fc1(dim, hidden, key.fold(0), bias), fc2(hidden, dim, key.fold(1), bias) {
+Mlp::Mlp(std::int64_t dim, std::int64_t hidden_, Activation activation_, RandomKey key, bool bias, bool gated_)
+    : activation(activation_), gated(gated_), fc1(dim, gated_ ? 2 * hidden_ : hidden_, key.fold(0), bias),
+      fc2(hidden_, dim, key.fold(1), bias) {
   register_module("fc1", fc1);
   register_module("fc2", fc2);
 }
 
+namespace {
+
+Tensor gated_product(const Tensor& gate, const Tensor& up, Activation activation) {
+  switch (activation) {
+  case Activation::silu:
+    return swiglu(gate, up);
+  case Activation::gelu:
+    return geglu(gate, up);
+  case Activation::gelu_tanh:
+    return geglu(gate, up, true);
+  case Activation::relu:
+    return reglu(gate, up);
+  case Activation::sigmoid:
+    return glu(gate, up);
+  default:
+    return activate(gate, activation) * up;
+  }
+}
+
+} // namespace
+
+Tensor Mlp::hidden(const Tensor& x) const {
+  if (gated) {
+    const Tensor both = fc1(x);
+    const std::int64_t width = both.size(-1) / 2;
+    return gated_product(slice(both, -1, 0, width), slice(both, -1, width, 2 * width), activation);
+  }
+  if (activation != Activation::gelu && activation != Activation::gelu_tanh) return activate(fc1(x), activation);
+  const PlaceScope place(fc1.name()); // the fused call stands for fc1 and the activation
+  return linear_gelu(x, fc1.weight, fc1.bias, activation == Activation::gelu_tanh);
+}
+
 Tensor Mlp::operator()(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
-  if (activation != Activation::gelu && activation != Activation::gelu_tanh)
-    return fc2(activate(fc1(x), activation), addend);
-  Tensor hidden;
-  {
-    const PlaceScope place(fc1.name()); // the fused call stands for fc1 and the activation
-    hidden = linear_gelu(x, fc1.weight, fc1.bias, activation == Activation::gelu_tanh);
-  }
-  return fc2(hidden, addend);
+  return fc2(hidden(x), addend);
 }
 
 } // namespace eg::nn

@@ -1,6 +1,6 @@
 #pragma once
-// Linear, LayerNorm, Embedding, Dropout, attention, MLP and the encoder block. An error inside a module ends with the
-// module's place in the model ("blocks.3.attention.qkv").
+// Linear, LayerNorm, Embedding, Dropout and MLP. An error inside a module ends with the module's place in the model
+// ("blocks.3.mlp.fc1").
 
 #include "nn/module.h"
 
@@ -50,78 +50,29 @@ public:
   double p;
 };
 
-enum class Activation : std::uint8_t { gelu, gelu_tanh, relu, silu, tanh };
+enum class Activation : std::uint8_t { gelu, gelu_tanh, quick_gelu, relu, relu2, silu, mish, sigmoid, tanh };
+/// relu2 is relu(x)^2; the others are the ops of their names.
 Tensor activate(const Tensor& x, Activation activation);
-/// "gelu", "gelu_tanh", "relu", "silu" or "tanh". Throws ValueError that lists them.
+/// By the enumerator's name. Throws ValueError that lists them.
 Activation activation_named(std::string_view name);
 std::string_view name_of(Activation activation);
 
-/// Self-attention with `heads` heads of `head_dim` (not tied to dim/heads). Q, K and V are one fused projection
-/// qkv.weight [3 heads head_dim, dim] in the order Q, K, V, each head-major; proj.weight [dim, heads head_dim].
-class MultiHeadAttention : public Module {
-public:
-  MultiHeadAttention(std::int64_t dim, std::int64_t heads, std::int64_t head_dim, RandomKey key, bool bias = true);
-  /// x [B, T, dim]. addend (may be undefined) is added to the output: the residual.
-  Tensor operator()(const Tensor& x, const Tensor& addend = {}) const;
-  /// Intermediate values of the explicit path, for theorems and pictures. q, k, v, a: [B, heads, T, head_dim];
-  /// scores: softmax(q k^T / sqrt(head_dim)) [B, heads, T, T]; output: after the projection, [B, T, dim].
-  struct Trace {
-    Tensor q, k, v, scores, a, output;
-  };
-  Trace trace(const Tensor& x) const;
-  std::int64_t dim, heads, head_dim;
-  Linear qkv, proj;
-};
-
 /// fc2(activation(fc1(x))): fc1.weight [hidden, dim], fc2.weight [dim, hidden].
+/// Gated: fc2(activation(gate) up), fc1.weight [2 hidden, dim], the gate's rows before up's (Shazeer, "GLU variants
+/// improve transformer", 2020; with silu: SwiGLU).
 class Mlp : public Module {
 public:
-  Mlp(std::int64_t dim, std::int64_t hidden, Activation activation, RandomKey key, bool bias = true);
+  Mlp(std::int64_t dim, std::int64_t hidden, Activation activation, RandomKey key, bool bias = true,
+      bool gated = false);
   /// addend (may be undefined) is added to the output: the residual.
   Tensor operator()(const Tensor& x, const Tensor& addend = {}) const;
   Activation activation;
+  bool gated;
   Linear fc1, fc2;
-};
-
-struct EncoderConfig {
-  std::int64_t dim = 192;
-  std::int64_t heads = 3;
-  std::int64_t head_dim = 0; ///< 0: dim / heads
-  std::int64_t mlp = 768;
-  Activation activation = Activation::gelu;
-  bool pre_norm = true; ///< x + f(LN x), else LN(x + f(x))
-  double dropout = 0.0; ///< on both residual branches
-  double norm_eps = 1e-6;
-  bool checkpoint = false; ///< a tape keeps a block's input alone and computes the rest again; same bits, less memory
-
-  /// head_dim, or dim / heads where that is 0.
-  std::int64_t width_of_head() const { return head_dim > 0 ? head_dim : dim / heads; }
-};
-
-/// Throws ValueError that names the field when a config makes no block.
-void check(const EncoderConfig& config);
-
-/// One encoder block: norm1, attention (qkv, proj), norm2, mlp (fc1, fc2). x [B, T, dim] -> [B, T, dim].
-///   pre-norm:  y = x + attention(norm1(x)), z = y + mlp(norm2(y))
-///   post-norm: y = norm1(x + attention(x)), z = norm2(y + mlp(y))
-class EncoderBlock : public Module {
-public:
-  EncoderBlock(const EncoderConfig& config, RandomKey key);
-  /// `key` feeds dropout; unused in eval or with dropout 0.
-  Tensor operator()(const Tensor& x, RandomKey key = {}) const;
-  /// The same without dropout, through the explicit attention path; `trace` receives its intermediate values.
-  Tensor traced(const Tensor& x, MultiHeadAttention::Trace& trace) const;
-  const EncoderConfig config;
-  LayerNorm norm1;
-  MultiHeadAttention attention;
-  LayerNorm norm2;
-  Mlp mlp;
 
 private:
-  Tensor run(const Tensor& x, RandomKey key) const;
-  bool drops() const { return training() && config.dropout > 0.0; }
-  Tensor attend(const Tensor& x, RandomKey key) const;
-  Tensor transform(const Tensor& y, RandomKey key) const;
+  /// activation(fc1(x)), or the gated product.
+  Tensor hidden(const Tensor& x) const;
 };
 
 } // namespace eg::nn

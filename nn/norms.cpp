@@ -27,6 +27,20 @@ Tensor RmsNorm::operator()(const Tensor& x) const {
   return rms_norm(x, weight, eps);
 }
 
+Norm::Norm(NormKind kind_, std::int64_t dim, double eps_) : kind(kind_), eps(eps_) {
+  check_extent(kind == NormKind::layer ? "LayerNorm" : "RmsNorm", "dim", dim);
+  weight = Tensor::ones({dim});
+  register_parameter("weight", weight);
+  if (kind == NormKind::rms) return;
+  bias = Tensor::zeros({dim});
+  register_parameter("bias", bias);
+}
+
+Tensor Norm::operator()(const Tensor& x) const {
+  const Scope scope(*this);
+  return kind == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
+}
+
 BatchNorm::BatchNorm(std::int64_t channels, double eps_, double momentum_) : eps(eps_), momentum(momentum_) {
   check_extent("BatchNorm", "channels", channels);
   if (!(momentum >= 0.0 && momentum <= 1.0))

@@ -14,6 +14,18 @@ public:
   double eps;
 };
 
+enum class NormKind : std::uint8_t { layer, rms };
+
+/// The norm of a block, LayerNorm or RmsNorm by its kind. weight [dim]; bias [dim], undefined for rms.
+class Norm : public Module {
+public:
+  Norm(NormKind kind, std::int64_t dim, double eps);
+  Tensor operator()(const Tensor& x) const;
+  Tensor weight, bias;
+  NormKind kind;
+  double eps;
+};
+
 /// (x - mean) / sqrt(variance + eps) * weight + bias for each channel of x [N, C] or [N, C, ...]; all tensors [C].
 /// In training: mean and variance of the batch, and the running statistics move,
 ///   running_mean <- (1 - momentum) running_mean + momentum mean,

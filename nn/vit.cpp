@@ -38,12 +38,19 @@ void check(const VitConfig& c) {
     at_most(field, value, most);
   };
   positive("image", c.image, 1 << 16);
+  if (c.image_width != 0) positive("image width", c.image_width, 1 << 16);
   positive("channels", c.channels, 1 << 16);
   positive("patch", c.patch, 1 << 16);
-  positive("classes", c.classes, 1 << 24);
+  if (c.classes < 0) throw ValueError(fmt::format("vit: classes must not be negative, not {}", c.classes));
+  at_most("classes", c.classes, 1 << 24);
   at_most("layers", c.layers, 1 << 16);
   if (c.layers < 0) throw ValueError(fmt::format("vit: layers must not be negative, not {}", c.layers));
-  if (c.image % c.patch != 0) throw ValueError(fmt::format("vit: patch {} does not divide image {}", c.patch, c.image));
+  for (const std::int64_t side : {c.height(), c.width()})
+    if (side % c.patch != 0) throw ValueError(fmt::format("vit: patch {} does not divide image {}", c.patch, side));
+  if ((c.distillation || c.pooler > 0) && c.pooling != Pooling::cls)
+    throw ValueError("vit: a distillation token and a pooler need the class token (pooling cls)");
+  if (c.pooler < 0) throw ValueError(fmt::format("vit: pooler must not be negative, not {}", c.pooler));
+  at_most("pooler", c.pooler, 1 << 20);
   check(c.encoder);
   if (c.position == PositionEmbedding::sinusoidal && c.encoder.dim % 2 != 0)
     throw ValueError(fmt::format("vit: a sinusoidal position embedding needs an even dim, not {}", c.encoder.dim));
@@ -81,11 +88,15 @@ const VitConfig& checked(const VitConfig& config) {
 
 Vit::Vit(const VitConfig& c, RandomKey key)
     : config(checked(c)), patch_embedding(c.channels, c.patch, c.encoder.dim, key.fold(0)),
-      norm(c.encoder.dim, c.encoder.norm_eps), classifier(c.encoder.dim, c.classes, key.fold(1)) {
+      norm(c.encoder.norm, c.encoder.dim, c.encoder.norm_eps) {
   register_module("patch_embedding", patch_embedding);
   if (c.pooling == Pooling::cls) {
     cls_token = Tensor::zeros({1, 1, c.encoder.dim});
     register_parameter("cls_token", cls_token);
+  }
+  if (c.distillation) {
+    distillation_token = Tensor::zeros({1, 1, c.encoder.dim});
+    register_parameter("distillation_token", distillation_token);
   }
   if (c.position == PositionEmbedding::learned) {
     position_embedding = Tensor::zeros({1, c.tokens(), c.encoder.dim});
@@ -95,11 +106,16 @@ Vit::Vit(const VitConfig& c, RandomKey key)
     register_buffer(position_embedding);
   }
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    blocks.push_back(std::make_unique<EncoderBlock>(c.encoder, key.fold(2).fold(static_cast<std::uint64_t>(i))));
+    blocks.push_back(std::make_unique<Block>(c.encoder, key.fold(2).fold(static_cast<std::uint64_t>(i))));
     register_module(fmt::format("blocks.{}", i), *blocks.back());
   }
   register_module("norm", norm);
-  register_module("classifier", classifier);
+  const auto add = [&](const char* name, std::optional<Linear>& layer, std::int64_t width, std::uint64_t tag) {
+    if (width > 0) register_module(name, layer.emplace(c.encoder.dim, width, key.fold(tag)));
+  };
+  add("classifier", classifier, c.classes, 1);
+  add("distillation_classifier", distillation_classifier, c.distillation ? c.classes : 0, 4);
+  add("pooler", pooler, c.pooler, 5);
   init::timm_vit(*this, key);
 }
 
@@ -109,28 +125,47 @@ Tensor Vit::operator()(const Tensor& images, RandomKey dropout_key) const {
 
 Tensor Vit::embed(const Tensor& images) const {
   const Scope scope(*this);
-  if (images.rank() != 4 || images.size(1) != config.channels || images.size(2) != config.image ||
-      images.size(3) != config.image)
-    throw ShapeError(fmt::format("vit: images must be [batch, {}, {}, {}], not {}", config.channels, config.image,
-                                 config.image, images.shape().str()));
+  if (images.rank() != 4 || images.size(1) != config.channels || images.size(2) != config.height() ||
+      images.size(3) != config.width())
+    throw ShapeError(fmt::format("vit: images must be [batch, {}, {}, {}], not {}", config.channels, config.height(),
+                                 config.width(), images.shape().str()));
   Tensor z = patch_embedding(images);
   const PlaceScope place("embed");
-  if (cls_token.defined()) z = concat({cls_token.expand({images.size(0), 1, config.encoder.dim}), z}, 1);
+  std::vector<Tensor> tokens;
+  for (const Tensor& token : {cls_token, distillation_token})
+    if (token.defined()) tokens.push_back(token.expand({images.size(0), 1, config.encoder.dim}));
+  tokens.push_back(z);
+  if (tokens.size() > 1) z = concat(tokens, 1);
   return position_embedding.defined() ? z + position_embedding : z;
 }
 
 Tensor Vit::encode(const Tensor& z, RandomKey key) const {
   const Scope scope(*this);
-  Tensor x = z;
-  for (std::size_t i = 0; i < blocks.size(); ++i) x = (*blocks[i])(x, key.fold(i));
-  return x;
+  return run_blocks(blocks, z, {}, key);
 }
 
 Tensor Vit::head(const Tensor& z) const {
   const Scope scope(*this);
+  if (!classifier) throw ValueError("vit: there is no classifier (classes is 0)");
+  if (distillation_classifier) {
+    const TwoLogits both = heads(z);
+    return (both.classes + both.distillation) * 0.5;
+  }
   // The norm acts on each token alone, so only the class token needs it.
-  if (config.pooling == Pooling::cls) return classifier(norm(z.select(1, 0)));
-  return classifier(mean(norm(z), {1}));
+  if (config.pooling == Pooling::cls) return (*classifier)(norm(z.select(1, 0)));
+  return (*classifier)(mean(norm(z), {1}));
+}
+
+Vit::TwoLogits Vit::heads(const Tensor& z) const {
+  const Scope scope(*this);
+  if (!distillation_classifier) throw ValueError("vit: there is no distillation token with a classifier");
+  return {(*classifier)(norm(z.select(1, 0))), (*distillation_classifier)(norm(z.select(1, 1)))};
+}
+
+Tensor Vit::pool(const Tensor& z) const {
+  const Scope scope(*this);
+  if (!pooler) throw ValueError("vit: there is no pooler");
+  return activate((*pooler)(norm(z.select(1, 0))), config.pooler_activation);
 }
 
 std::vector<MultiHeadAttention::Trace> Vit::trace_encoder(Tensor& z) const {
@@ -152,7 +187,7 @@ void init::timm_vit(Vit& model, RandomKey key) {
     const RandomKey own = root.fold(tag++);
     if (p.name == "patch_embedding.weight")
       kaiming_uniform(p.value, own);
-    else if (p.name == "cls_token")
+    else if (p.name == "cls_token" || p.name == "distillation_token")
       normal(p.value, 1e-6, own);
     else if (p.name == "position_embedding" || p.value.rank() == 2)
       trunc_normal(p.value, 0.02, own);

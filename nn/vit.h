@@ -1,7 +1,10 @@
 #pragma once
-// Vision transformer (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021).
+// Vision transformer (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021), and with a distillation token
+// DeiT (Touvron et al., "Training data-efficient image transformers & distillation through attention", ICML 2021).
 
-#include "nn/layers.h"
+#include "nn/block.h"
+
+#include <optional>
 
 namespace eg::nn {
 
@@ -16,19 +19,27 @@ std::string_view name_of(Pooling pooling);
 std::string_view name_of(PositionEmbedding position);
 
 struct VitConfig {
-  std::int64_t image = 32; ///< height = width, pixels
+  std::int64_t image = 32;      ///< height, pixels
+  std::int64_t image_width = 0; ///< pixels; 0: as high as wide
   std::int64_t channels = 3;
   std::int64_t patch = 4;
-  std::int64_t classes = 10;
+  std::int64_t classes = 10; ///< 0: no classifier
   std::int64_t layers = 6;
-  EncoderConfig encoder;
+  BlockConfig encoder;
   Pooling pooling = Pooling::cls;
   PositionEmbedding position = PositionEmbedding::learned;
+  bool distillation = false; ///< DeiT: a second token after the class token, with a classifier of its own
+  std::int64_t pooler = 0;   ///< width of a linear map of the class token followed by pooler_activation; 0: none
+  Activation pooler_activation = Activation::tanh;
 
-  /// Patches of one image: (image / patch)^2.
-  std::int64_t patches() const { return (image / patch) * (image / patch); }
-  /// Tokens that pass through the encoder: patches, and the class token if there is one.
-  std::int64_t tokens() const { return patches() + (pooling == Pooling::cls ? 1 : 0); }
+  std::int64_t height() const { return image; }
+  std::int64_t width() const { return image_width > 0 ? image_width : image; }
+  /// Patches of one image: (height / patch) (width / patch).
+  std::int64_t patches() const { return (height() / patch) * (width() / patch); }
+  /// Tokens before the patches: class token and distillation token.
+  std::int64_t special_tokens() const { return (pooling == Pooling::cls ? 1 : 0) + (distillation ? 1 : 0); }
+  /// Tokens that pass through the encoder.
+  std::int64_t tokens() const { return patches() + special_tokens(); }
   /// Elements of one patch: channels patch^2.
   std::int64_t patch_elements() const { return channels * patch * patch; }
 };
@@ -58,12 +69,24 @@ public:
   /// Throws ValueError as check(config) does.
   Vit(const VitConfig& config, RandomKey key);
 
-  /// images [B, C, H, W] -> logits [B, classes]
+  /// images [B, C, H, W] -> logits [B, classes]; with a distillation token the mean of both classifiers'.
+  /// Throws ValueError when there is no classifier.
   Tensor operator()(const Tensor& images, RandomKey dropout_key = {}) const;
   /// The three parts of it.
   Tensor embed(const Tensor& images) const;                 ///< [B, C, H, W] -> Z [B, T, dim]
   Tensor encode(const Tensor& z, RandomKey key = {}) const; ///< Z -> [B, T, dim], all blocks
   Tensor head(const Tensor& z) const;                       ///< final norm, pooling, linear -> [B, classes]
+
+  /// What the classifiers of the class token and the distillation token say, [B, classes] each: a teacher trains the
+  /// second (hard distillation: cross_entropy(distillation, teacher's class)).
+  struct TwoLogits {
+    Tensor classes, distillation;
+  };
+  /// Throws ValueError unless there is a distillation token.
+  TwoLogits heads(const Tensor& z) const;
+  /// activation(W z_0 + b) of the normed class token, [B, pooler]; z is the encoder's output [B, T, dim]. Throws
+  /// ValueError when there is no pooler.
+  Tensor pool(const Tensor& z) const;
 
   /// What every block's attention computed for these images, through the explicit path and without dropout.
   std::vector<MultiHeadAttention::Trace> trace(const Tensor& images) const;
@@ -74,9 +97,12 @@ public:
   PatchEmbedding patch_embedding; ///< weight [dim, C p p]
   Tensor cls_token;               ///< [1, 1, dim], undefined for mean pooling
   Tensor position_embedding;      ///< [1, T, dim]; a constant when sinusoidal; undefined for none
-  std::vector<std::unique_ptr<EncoderBlock>> blocks;
-  LayerNorm norm;
-  Linear classifier; ///< [classes, dim]
+  Tensor distillation_token;      ///< [1, 1, dim], undefined without distillation
+  Blocks blocks;
+  Norm norm;
+  std::optional<Linear> classifier; ///< [classes, dim]
+  std::optional<Linear> distillation_classifier;
+  std::optional<Linear> pooler; ///< [pooler, dim]
 };
 
 namespace init {

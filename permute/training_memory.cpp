@@ -19,7 +19,7 @@ std::size_t variant_count(const TrainOptions& o) { return o.variants.empty() ? (
 // Counts are doubles: exact below 2^53, and beyond that no config can overflow them.
 
 double parameter_elements(const nn::VitConfig& c) {
-  const nn::EncoderConfig& e = c.encoder;
+  const nn::BlockConfig& e = c.encoder;
   const auto dim = static_cast<double>(e.dim), mlp = static_cast<double>(e.mlp);
   const double inner = static_cast<double>(e.heads) * static_cast<double>(e.width_of_head());
   const double block = 4 * dim * inner + 3 * inner + dim + 2 * dim * mlp + mlp + dim + 4 * dim;
@@ -30,12 +30,12 @@ double parameter_elements(const nn::VitConfig& c) {
 
 /// What the tape keeps of one token in one block: the residual and its norm twice, Q, K, V and the attention's output,
 /// the MLP's hidden values before and after the activation.
-std::int64_t kept_per_block(const nn::EncoderConfig& e) {
+std::int64_t kept_per_block(const nn::BlockConfig& e) {
   return 4 * e.dim + 4 * e.heads * e.width_of_head() + 2 * e.mlp;
 }
 
 /// The largest set of cotangents that is alive at once while one block is walked backward.
-std::int64_t touched_in_block(const nn::EncoderConfig& e) {
+std::int64_t touched_in_block(const nn::BlockConfig& e) {
   return 2 * e.dim + std::max(2 * e.mlp, 4 * e.heads * e.width_of_head());
 }
 

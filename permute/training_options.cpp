@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 /// Calls visit(key, field) for every plain field and visit.word(key, name, assign) for every field that is one of a set
 /// of words: the one list that reading and writing share.
 template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
-  nn::EncoderConfig& e = o.model.encoder;
+  nn::BlockConfig& e = o.model.encoder;
   visit("data", o.data);
   visit("data_dir", o.data_dir);
   visit("train_limit", o.train_limit);

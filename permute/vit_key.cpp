@@ -8,11 +8,11 @@
 namespace eg::permute {
 namespace {
 
-std::int64_t head_dim_of(const nn::EncoderConfig& config) {
+std::int64_t head_dim_of(const nn::BlockConfig& config) {
   return config.head_dim > 0 ? config.head_dim : config.dim / config.heads;
 }
 
-std::int64_t inner_of(const nn::EncoderConfig& config) { return config.heads * head_dim_of(config); }
+std::int64_t inner_of(const nn::BlockConfig& config) { return config.heads * head_dim_of(config); }
 
 std::string layer_prefix(std::int64_t layer) { return fmt::format("blocks.{}.", layer); }
 
@@ -25,7 +25,19 @@ Permutation fused(const Permutation& qk, const Permutation& v) {
   return Permutation(std::move(gather));
 }
 
-void need_square(const nn::EncoderConfig& config, KeyForm form) {
+/// The axis maps below are those of an encoder block: every head has its own keys, tokens do not turn, norms have a
+/// bias.
+void need_encoder(const nn::BlockConfig& c) {
+  const char* const what = c.kv_heads != 0 && c.kv_heads != c.heads     ? "shared key heads"
+                           : c.rotary.on                                ? "rotary positions"
+                           : c.gated                                    ? "a gated MLP"
+                           : c.norm != nn::NormKind::layer              ? "RMSNorm"
+                           : !c.qkv_bias || !c.proj_bias || !c.mlp_bias ? "layers without bias"
+                                                                        : nullptr;
+  if (what != nullptr) throw ValueError(fmt::format("key: blocks with {} have no key of this kind", what));
+}
+
+void need_square(const nn::BlockConfig& config, KeyForm form) {
   if (inner_of(config) != config.dim)
     throw ValueError(
         fmt::format("key: form \"{}\" ties the inner axis to the residual, which needs heads * head_dim == "
@@ -33,7 +45,7 @@ void need_square(const nn::EncoderConfig& config, KeyForm form) {
                     name_of(form), config.heads, head_dim_of(config), config.dim));
 }
 
-Permutation draw_block(const nn::EncoderConfig& config, const Permutation& head_map, const PermutationSource& source,
+Permutation draw_block(const nn::BlockConfig& config, const Permutation& head_map, const PermutationSource& source,
                        const std::string& site) {
   std::vector<Permutation> within;
   for (std::int64_t h = 0; h < config.heads; ++h)
@@ -41,7 +53,7 @@ Permutation draw_block(const nn::EncoderConfig& config, const Permutation& head_
   return block_permutation(head_map, within);
 }
 
-Permutation draw_tied(const nn::EncoderConfig& config, KeyForm form, const PermutationSource& source) {
+Permutation draw_tied(const nn::BlockConfig& config, KeyForm form, const PermutationSource& source) {
   need_square(config, form);
   const Permutation head_map = source(config.heads, "residual.heads");
   if (form == KeyForm::tied) return draw_block(config, head_map, source, "residual");
@@ -49,7 +61,7 @@ Permutation draw_tied(const nn::EncoderConfig& config, KeyForm form, const Permu
   return block_permutation(head_map, std::vector<Permutation>(static_cast<std::size_t>(config.heads), one));
 }
 
-BlockKey draw_inner(const nn::EncoderConfig& config, std::int64_t layer, const PermutationSource& source) {
+BlockKey draw_inner(const nn::BlockConfig& config, std::int64_t layer, const PermutationSource& source) {
   const std::string prefix = layer_prefix(layer);
   const Permutation head_map = source(config.heads, prefix + "heads");
   return {draw_block(config, head_map, source, prefix + "qk"), draw_block(config, head_map, source, prefix + "v"),
@@ -103,8 +115,8 @@ bool is_block_permutation(const Permutation& p, std::int64_t block) {
   return true;
 }
 
-VitKey VitKey::draw(const nn::EncoderConfig& config, std::int64_t layers, KeyForm form,
-                    const PermutationSource& source) {
+VitKey VitKey::draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, const PermutationSource& source) {
+  need_encoder(config);
   VitKey key = identity(config, layers);
   if (form == KeyForm::decoupled || form == KeyForm::residual) {
     key.residual = source(config.dim, "residual");
@@ -118,11 +130,11 @@ VitKey VitKey::draw(const nn::EncoderConfig& config, std::int64_t layers, KeyFor
   return key;
 }
 
-VitKey VitKey::random(const nn::EncoderConfig& config, std::int64_t layers, KeyForm form, RandomKey key) {
+VitKey VitKey::random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key) {
   return draw(config, layers, form, public_source(key));
 }
 
-VitKey VitKey::identity(const nn::EncoderConfig& config, std::int64_t layers) {
+VitKey VitKey::identity(const nn::BlockConfig& config, std::int64_t layers) {
   const BlockKey block = {Permutation::identity(inner_of(config)), Permutation::identity(inner_of(config)),
                           Permutation::identity(config.mlp)};
   return {Permutation::identity(config.dim), std::vector<BlockKey>(static_cast<std::size_t>(layers), block)};
@@ -135,7 +147,7 @@ VitKey VitKey::inverse() const {
   return result;
 }
 
-PermutationSet VitKey::permutations(const nn::EncoderConfig& config) const {
+PermutationSet VitKey::permutations(const nn::BlockConfig& config) const {
   const auto check = [](std::string_view what, const Permutation& p, std::int64_t size) {
     if (p.size() != size)
       throw ValueError(fmt::format("key: the {} permutation has {} elements, the model {}", what, p.size(), size));
@@ -182,6 +194,7 @@ AxisMap block_axes(std::int64_t layer, std::string_view prefix) {
 }
 
 AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope) {
+  need_encoder(config.encoder);
   AxisMap map;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     for (ParameterAxes& axes : block_axes(layer, layer_prefix(layer))) map.push_back(std::move(axes));
@@ -193,13 +206,16 @@ AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope) {
   map.push_back({"patch_embedding.bias", {"residual"}});
   if (config.pooling == nn::Pooling::cls) map.push_back({"cls_token", {"", "", "residual"}});
   if (config.position == nn::PositionEmbedding::learned) map.push_back({"position_embedding", {"", "", "residual"}});
+  if (config.distillation) map.push_back({"distillation_token", {"", "", "residual"}});
   map.push_back({"norm.weight", {"residual"}});
   map.push_back({"norm.bias", {"residual"}});
-  map.push_back({"classifier.weight", {"", "residual"}});
+  if (config.classes > 0) map.push_back({"classifier.weight", {"", "residual"}});
+  if (config.classes > 0 && config.distillation) map.push_back({"distillation_classifier.weight", {"", "residual"}});
+  if (config.pooler > 0) map.push_back({"pooler.weight", {"", "residual"}});
   return map;
 }
 
-double key_space_log2(const nn::EncoderConfig& config, std::int64_t layers, KeyForm form) {
+double key_space_log2(const nn::BlockConfig& config, std::int64_t layers, KeyForm form) {
   const auto heads = static_cast<double>(config.heads);
   const double wreath = heads * log2_factorial(head_dim_of(config));
   const double head_moves = log2_factorial(config.heads);

@@ -1,6 +1,6 @@
 #pragma once
 // Keys of encoder blocks and vision transformers: which permutation sits on the residual, the inner attention axes and
-// the MLP's hidden axis, and the axis maps that carry them to the parameters of nn::EncoderBlock and nn::Vit.
+// the MLP's hidden axis, and the axis maps that carry them to the parameters of nn::Block and nn::Vit.
 
 #include "nn/vit.h"
 #include "permute/axes.h"
@@ -59,21 +59,21 @@ struct VitKey {
 
   /// Draws a key that is nowhere the identity (axes of extent 1, and axes that the form leaves alone, excepted).
   /// Throws ValueError when the form needs heads * head_dim == dim and they differ.
-  static VitKey draw(const nn::EncoderConfig& config, std::int64_t layers, KeyForm form,
+  static VitKey draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form,
                      const PermutationSource& source);
-  static VitKey random(const nn::EncoderConfig& config, std::int64_t layers, KeyForm form, RandomKey key);
+  static VitKey random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key);
   /// All identity.
-  static VitKey identity(const nn::EncoderConfig& config, std::int64_t layers);
+  static VitKey identity(const nn::BlockConfig& config, std::int64_t layers);
 
   VitKey inverse() const;
   /// The permutations by group name, as the axis maps below name them. Throws ValueError when a size does not fit.
-  PermutationSet permutations(const nn::EncoderConfig& config) const;
+  PermutationSet permutations(const nn::BlockConfig& config) const;
   /// Z P_C and its undoing, along the last axis.
   Tensor apply_columns(const Tensor& z) const;
   Tensor undo_columns(const Tensor& z) const;
 };
 
-/// Axis map of one nn::EncoderBlock whose parameters are named `prefix` + "norm1.weight" and so on. The rows of the
+/// Axis map of one nn::Block whose parameters are named `prefix` + "norm1.weight" and so on. The rows of the
 /// fused qkv.weight [3 heads head_dim, dim] are (which, head, inner): their group is the concatenation of qk, qk and v.
 AxisMap block_axes(std::int64_t layer = 0, std::string_view prefix = "");
 
@@ -82,7 +82,7 @@ AxisMap block_axes(std::int64_t layer = 0, std::string_view prefix = "");
 AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope = KeyScope::encoder);
 
 /// log2 of the number of keys of a form: residual choices times the inner choices of every layer.
-double key_space_log2(const nn::EncoderConfig& config, std::int64_t layers, KeyForm form);
+double key_space_log2(const nn::BlockConfig& config, std::int64_t layers, KeyForm form);
 
 /// One row permutation for each of `samples` samples, none the identity: i64 [samples, tokens] for permute_rows.
 /// Sample s depends on (key, s) alone.

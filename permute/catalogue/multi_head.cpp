@@ -32,14 +32,14 @@ const Tensor& named(const nn::StateDict& tensors, std::string_view name) {
 }
 
 /// A permutation that splits heads: not in S_head_dim wr S_heads.
-Permutation splitting(Case& c, const nn::EncoderConfig& config) {
+Permutation splitting(Case& c, const nn::BlockConfig& config) {
   for (;;) {
     Permutation p = c.permutation(config.dim);
     if (!is_block_permutation(p, config.head_dim)) return p;
   }
 }
 
-VitKey tied_to(const nn::EncoderConfig& config, std::int64_t layers, const Permutation& p) {
+VitKey tied_to(const nn::BlockConfig& config, std::int64_t layers, const Permutation& p) {
   VitKey key = VitKey::identity(config, layers);
   key.residual = p;
   for (BlockKey& block : key.blocks) block.qk = block.v = p;
@@ -85,7 +85,7 @@ Claim decoupled_is_valid(Case& c) {
 Claim rows_forward(Case& c) {
   Claim claim;
   for (const bool pre_norm : {true, false}) {
-    nn::EncoderConfig config = encoder_config(c);
+    nn::BlockConfig config = encoder_config(c);
     config.pre_norm = pre_norm;
     const auto stack = draw_stack(c, config);
     const Tensor z = c.normal({c.options.batch, c.options.tokens, c.options.dim}), rows = c.rows();
@@ -97,7 +97,7 @@ Claim rows_forward(Case& c) {
 }
 
 Claim rows_backward(Case& c) {
-  const nn::EncoderConfig config = encoder_config(c);
+  const nn::BlockConfig config = encoder_config(c);
   const auto stack = draw_stack(c, config);
   const Shape shape{c.options.batch, c.options.tokens, c.options.dim};
   const Tensor z = c.normal(shape), g = c.normal(shape), rows = c.rows();

@@ -17,9 +17,9 @@ Tensor draw_parameter(const std::string& name, const Shape& shape, Case& c) {
 
 } // namespace
 
-BlockStack::BlockStack(const nn::EncoderConfig& config_, std::int64_t layers, DType dtype) : config(config_) {
+BlockStack::BlockStack(const nn::BlockConfig& config_, std::int64_t layers, DType dtype) : config(config_) {
   for (std::int64_t i = 0; i < layers; ++i) {
-    blocks.push_back(std::make_unique<nn::EncoderBlock>(config, RandomKey{}));
+    blocks.push_back(std::make_unique<nn::Block>(config, RandomKey{}));
     register_module(fmt::format("blocks.{}", i), *blocks.back());
   }
   to(dtype);
@@ -31,8 +31,8 @@ Tensor BlockStack::operator()(const Tensor& z) const {
   return y;
 }
 
-nn::EncoderConfig encoder_config(const Case& c, std::int64_t head_dim) {
-  nn::EncoderConfig config;
+nn::BlockConfig encoder_config(const Case& c, std::int64_t head_dim) {
+  nn::BlockConfig config;
   config.dim = c.options.dim;
   config.heads = c.options.heads;
   config.head_dim = head_dim > 0 ? head_dim : c.options.dim / c.options.heads;
@@ -47,13 +47,13 @@ void draw_parameters(nn::Module& module, Case& c) {
   module.load_state_dict(drawn);
 }
 
-std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::EncoderConfig& config) {
+std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::BlockConfig& config) {
   auto stack = std::make_unique<BlockStack>(config, c.options.layers, c.dtype);
   draw_parameters(*stack, c);
   return stack;
 }
 
-VitKey another_key(const VitKey& key, const nn::EncoderConfig& config, KeyForm form, Case& c) {
+VitKey another_key(const VitKey& key, const nn::BlockConfig& config, KeyForm form, Case& c) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     VitKey other = VitKey::random(config, c.options.layers, form, c.key());
     if (other.residual != key.residual) return other;

@@ -1,5 +1,5 @@
 #pragma once
-// A stack of nn::EncoderBlock with dense random parameters (gamma != 1, beta and biases != 0), run plainly and
+// A stack of nn::Block with dense random parameters (gamma != 1, beta and biases != 0), run plainly and
 // permuted.
 
 #include "permute/catalogue/case.h"
@@ -11,22 +11,22 @@ namespace eg::permute {
 /// Parameters "blocks.0.norm1.weight" and so on, as in nn::Vit.
 class BlockStack : public nn::Module {
 public:
-  BlockStack(const nn::EncoderConfig& config, std::int64_t layers, DType dtype);
+  BlockStack(const nn::BlockConfig& config, std::int64_t layers, DType dtype);
   Tensor operator()(const Tensor& z) const;
-  const nn::EncoderConfig config;
-  std::vector<std::unique_ptr<nn::EncoderBlock>> blocks;
+  const nn::BlockConfig config;
+  std::vector<std::unique_ptr<nn::Block>> blocks;
 };
 
 /// The sizes of the case; head_dim 0 means dim / heads.
-nn::EncoderConfig encoder_config(const Case& c, std::int64_t head_dim = 0);
+nn::BlockConfig encoder_config(const Case& c, std::int64_t head_dim = 0);
 
 /// Fills a module's parameters: matrices 0.7/sqrt(in) (attention 1/sqrt(in), so that softmax is not uniform),
 /// norm weights about 1, biases and embeddings about 0.3.
 void draw_parameters(nn::Module& module, Case& c);
 
-std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::EncoderConfig& config);
+std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::BlockConfig& config);
 /// A key of the same form that moves the residual stream otherwise, for negative controls: small models have few keys.
-VitKey another_key(const VitKey& key, const nn::EncoderConfig& config, KeyForm form, Case& c);
+VitKey another_key(const VitKey& key, const nn::BlockConfig& config, KeyForm form, Case& c);
 /// Axis map of a stack.
 AxisMap stack_axes(std::int64_t layers);
 /// A copy whose parameters the key has moved.
@@ -56,7 +56,7 @@ StackPass run_stack(const BlockStack& stack, const Tensor& z, const Tensor& g, c
 
 /// The plain stack on Z and its permuted copy on P_R Z P_C, sharing g.
 struct StackTwins {
-  nn::EncoderConfig config;
+  nn::BlockConfig config;
   Tensor z, g;
   std::unique_ptr<BlockStack> plain_stack;
   VitKey key;

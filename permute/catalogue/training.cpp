@@ -112,7 +112,7 @@ Claim row_training(Case& c, const std::string& optimizer) {
 
 /// coupled: W0_(C) is the image of W0; otherwise both start from the very same W0, as the corollary reads.
 Claim column_training(Case& c, const std::string& optimizer, bool literal) {
-  const nn::EncoderConfig config = encoder_config(c);
+  const nn::BlockConfig config = encoder_config(c);
   const auto plain = draw_stack(c, config);
   const VitKey key = VitKey::random(config, c.options.layers, KeyForm::tied, c.key());
   const VitKey other = another_key(key, config, KeyForm::tied, c);

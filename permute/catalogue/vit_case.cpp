@@ -25,7 +25,7 @@ std::unique_ptr<nn::Vit> draw_vit(Case& c, const nn::VitConfig& config) {
 
 std::unique_ptr<nn::Vit> vit_copy(const nn::Vit& vit, const VitKey* key, KeyScope scope) {
   auto copy = std::make_unique<nn::Vit>(vit.config, RandomKey{});
-  copy->to(vit.classifier.weight.dtype());
+  copy->to(vit.classifier->weight.dtype());
   nn::StateDict weights = vit.state_dict();
   if (key) weights = transform(weights, vit_axes(vit.config, scope), key->permutations(vit.config.encoder));
   copy->load_state_dict(weights);

@@ -107,11 +107,12 @@ TEST_CASE("fft_low_pass is a projection that keeps waves up to the cutoff") {
   CHECK(same_bits(fft_low_pass(x, 6), x));
 }
 
-TEST_CASE("the work of fft_low_pass on no images of any size is a number") {
+TEST_CASE("no images of any size: extents that are not multiplied") {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const WorkMeter meter;
   fft_low_pass(Tensor::zeros({0, 1, most}), 1); // 1 + most overflowed
   CHECK(meter.total().flops == 0.0);
+  CHECK(group_norm(Tensor::zeros({most, 3, 0}), 3).shape() == Shape{most, 3, 0}); // 3 most overflowed
 }
 
 TEST_CASE("einsum: the order of products does not change the result, the cheap one costs less") {

@@ -62,7 +62,7 @@ TEST_CASE("nn: an MLP is fc2 of the activation of fc1, whatever the activation")
 TEST_CASE("nn: pre- and post-norm blocks are what their formulas say") {
   for (const bool pre : {true, false}) {
     CAPTURE(pre);
-    EncoderBlock block(tiny(Pooling::cls, PositionEmbedding::learned, pre).encoder, {1, 0});
+    Block block(tiny(Pooling::cls, PositionEmbedding::learned, pre).encoder, {1, 0});
     block.to(DType::f64);
     const Tensor x = random64({2, 5, 12}, 0);
     const auto attention = [&](const Tensor& in) { return block.attention.trace(in).output; };

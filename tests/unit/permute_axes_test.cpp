@@ -10,8 +10,8 @@ namespace {
 using namespace eg::permute;
 using eg::Tensor;
 
-eg::nn::EncoderConfig small() {
-  eg::nn::EncoderConfig config;
+eg::nn::BlockConfig small() {
+  eg::nn::BlockConfig config;
   config.dim = 12;
   config.heads = 3;
   config.head_dim = 4;
@@ -187,7 +187,7 @@ TEST_CASE("axes: a module's parameters move in place and come back") {
 }
 
 TEST_CASE("keys: sizes of the key spaces of ViT-Base") {
-  eg::nn::EncoderConfig base;
+  eg::nn::BlockConfig base;
   base.dim = 768;
   base.heads = 12;
   base.head_dim = 64;

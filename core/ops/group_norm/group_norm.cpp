@@ -46,9 +46,13 @@ Tensor beside(const Tensor& vector, const Tensor& x) {
 
 std::vector<Tensor> body(const OpArgs& args) {
   const Tensor& x = args.in[0];
-  const std::int64_t rows = x.shape()[0] * groups_of(args);
-  Tensor y = layer_norm(reshape(x, {rows, rows > 0 ? x.numel() / rows : 0}), {}, {}, args.attrs.real("eps"));
-  y = reshape(y, x.shape());
+  Tensor y;
+  if (x.numel() == 0) { // the other extents may be too large to multiply
+    y = expand(x, x.shape());
+  } else {
+    const std::int64_t rows = x.shape()[0] * groups_of(args);
+    y = reshape(layer_norm(reshape(x, {rows, x.numel() / rows}), {}, {}, args.attrs.real("eps")), x.shape());
+  }
   if (args.given(1)) y = y * beside(args.in[1], x);
   if (args.given(2)) y = y + beside(args.in[2], x);
   return {y};

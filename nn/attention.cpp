@@ -1,0 +1,145 @@
+#include "nn/attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace eg::nn {
+namespace {
+
+// Far beyond what fits in a machine, and small enough that no product of sizes overflows 64 bits.
+constexpr std::int64_t most_width = std::int64_t{1} << 20;
+constexpr std::int64_t most_heads = std::int64_t{1} << 12;
+
+void check_extent(const char* field, std::int64_t value, std::int64_t most) {
+  if (value <= 0) throw ValueError(fmt::format("attention: {} must be positive, not {}", field, value));
+  if (value > most) throw ValueError(fmt::format("attention: {} must be at most {}, not {}", field, most, value));
+}
+
+void check(const RotaryConfig& r, std::int64_t head_dim) {
+  const std::int64_t dims = r.dims == 0 ? head_dim : r.dims;
+  if (dims <= 0 || dims > head_dim || dims % 2 != 0)
+    throw ValueError(
+        fmt::format("attention: rotary dims must be even and at most head_dim {}, not {}", head_dim, dims));
+  if (!(r.base > 0.0 && std::isfinite(r.base)))
+    throw ValueError(fmt::format("attention: rotary base must be positive and finite, not {}", r.base));
+  if (!r.frequencies.empty() && static_cast<std::int64_t>(r.frequencies.size()) != dims / 2)
+    throw ValueError(fmt::format("attention: rotary frequencies must be one for each of {} pairs, there are {}",
+                                 dims / 2, r.frequencies.size()));
+  if (!(r.amplitude > 0.0 && std::isfinite(r.amplitude)))
+    throw ValueError(fmt::format("attention: rotary amplitude must be positive and finite, not {}", r.amplitude));
+}
+
+const AttentionConfig& checked(const AttentionConfig& config) {
+  check(config);
+  return config;
+}
+
+/// Positions of the tokens that come next, [T].
+Tensor counted(std::int64_t first, std::int64_t tokens) {
+  const PauseRecording pause;
+  return arange(static_cast<double>(first), static_cast<double>(first + tokens));
+}
+
+/// x [B, T, heads, head_dim] turned by its tokens' positions.
+Tensor turned(const Tensor& x, const Tensor& positions, const RotaryConfig& r) {
+  const Tensor y = rotary(x, positions,
+                          {.base = r.base,
+                           .interleaved = r.interleaved,
+                           .dims = r.dims,
+                           .heads_first = false,
+                           .frequencies = r.frequencies});
+  if (r.amplitude == 1.0) return y;
+  const std::int64_t dims = r.dims == 0 ? x.size(-1) : r.dims;
+  if (dims == x.size(-1)) return y * r.amplitude;
+  return concat({slice(y, -1, 0, dims) * r.amplitude, slice(y, -1, dims, x.size(-1))}, -1);
+}
+
+} // namespace
+
+void check(const AttentionConfig& c) {
+  check_extent("dim", c.dim, most_width);
+  check_extent("heads", c.heads, most_heads);
+  check_extent("head_dim", c.head_dim, most_width);
+  if (c.kv_heads < 0 || c.heads % c.key_heads() != 0)
+    throw ValueError(fmt::format("attention: kv_heads {} does not divide heads {}", c.kv_heads, c.heads));
+  if (!(c.dropout >= 0.0 && c.dropout < 1.0))
+    throw ValueError(fmt::format("attention: dropout must be in [0, 1), not {}", c.dropout));
+  if (!(c.scale >= 0.0 && std::isfinite(c.scale)))
+    throw ValueError(fmt::format("attention: scale must not be negative, it is {}", c.scale));
+  if (c.rotary.on) check(c.rotary, c.head_dim);
+}
+
+MultiHeadAttention::MultiHeadAttention(const AttentionConfig& c, RandomKey key)
+    : config(checked(c)), dim(c.dim), heads(c.heads), head_dim(c.head_dim),
+      qkv(c.dim, (c.heads + 2 * c.key_heads()) * c.head_dim, key.fold(0), c.qkv_bias),
+      proj(c.heads * c.head_dim, c.dim, key.fold(1), c.proj_bias) {
+  register_module("qkv", qkv);
+  register_module("proj", proj);
+}
+
+MultiHeadAttention::MultiHeadAttention(std::int64_t dim_, std::int64_t heads_, std::int64_t head_dim_, RandomKey key,
+                                       bool bias)
+    : MultiHeadAttention(
+          AttentionConfig{.dim = dim_, .heads = heads_, .head_dim = head_dim_, .qkv_bias = bias, .proj_bias = bias},
+          key) {}
+
+MultiHeadAttention::Heads MultiHeadAttention::split(const Tensor& x, const AttentionContext& context) const {
+  const std::int64_t batch = x.size(0), tokens = x.size(1), shared = config.key_heads();
+  const Tensor all = qkv(x).reshape({batch, tokens, heads + 2 * shared, head_dim});
+  const Tensor v = slice(all, 2, heads + shared, heads + 2 * shared).transpose(1, 2);
+  if (!config.rotary.on)
+    return {slice(all, 2, 0, heads).transpose(1, 2), slice(all, 2, heads, heads + shared).transpose(1, 2), v};
+  const Tensor positions = context.positions.defined()
+                               ? context.positions
+                               : counted(context.cache != nullptr ? context.cache->length() : 0, tokens);
+  const Tensor qk = turned(slice(all, 2, 0, heads + shared), positions, config.rotary);
+  return {slice(qk, 2, 0, heads).transpose(1, 2), slice(qk, 2, heads, heads + shared).transpose(1, 2), v};
+}
+
+Tensor MultiHeadAttention::attend_dropping(const Heads& h, const AttentionOptions& options, RandomKey key) const {
+  const auto repeated = [&](const Tensor& t) {
+    return heads == config.key_heads() ? t : repeat_interleave(t, heads / config.key_heads(), 1);
+  };
+  const double scale = options.scale != 0.0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
+  const Tensor products = matmul(h.q, repeated(h.k).transpose(-1, -2)) * scale;
+  const Tensor scores = dropout(masked_softmax(products, options.mask, options.causal), config.dropout, key);
+  return matmul(scores, repeated(h.v));
+}
+
+Tensor MultiHeadAttention::attend(const Tensor& x, const AttentionContext& context, RandomKey key) const {
+  const bool drops = training() && config.dropout > 0.0;
+  const AttentionOptions options{.scale = config.scale, .mask = context.mask, .causal = config.causal};
+  if (!drops && !config.rotary.on && config.key_heads() == heads && context.cache == nullptr)
+    return attention_qkv(qkv(x), heads, options);
+  const Heads h = split(x, context);
+  Tensor y;
+  if (context.cache != nullptr) {
+    if (!config.causal) throw ValueError("attention: a key-value cache needs causal attention");
+    context.cache->append(h.k, h.v);
+    y = context.cache->attend(h.q, config.scale, context.mask);
+  } else {
+    y = drops ? attend_dropping(h, options, key) : scaled_dot_product_attention(h.q, h.k, h.v, options);
+  }
+  return y.transpose(1, 2).reshape({x.size(0), x.size(1), heads * head_dim});
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& addend, const AttentionContext& context,
+                                      RandomKey key) const {
+  const Scope scope(*this);
+  return proj(attend(x, context, key), addend);
+}
+
+MultiHeadAttention::Trace MultiHeadAttention::trace(const Tensor& x, const AttentionContext& context) const {
+  const Scope scope(*this);
+  const Heads h = split(x, context);
+  Trace t{.q = h.q, .k = h.k, .v = h.v, .scores = {}, .a = {}, .output = {}};
+  const AttentionParts attention =
+      attention_explicit(t.q, t.k, t.v, {.scale = config.scale, .mask = context.mask, .causal = config.causal});
+  t.scores = attention.scores;
+  t.a = attention.output;
+  t.output = proj(t.a.transpose(1, 2).reshape({x.size(0), x.size(1), heads * head_dim}));
+  return t;
+}
+
+} // namespace eg::nn

@@ -1,0 +1,110 @@
+#include "nn/block.h"
+
+#include "autograd/checkpoint.h"
+
+#include <fmt/format.h>
+
+namespace eg::nn {
+namespace {
+
+constexpr std::int64_t most_width = std::int64_t{1} << 20; // as in attention
+constexpr std::int64_t most_heads = std::int64_t{1} << 12;
+
+const BlockConfig& checked(const BlockConfig& config) {
+  check(config);
+  return config;
+}
+
+} // namespace
+
+AttentionConfig BlockConfig::attention() const {
+  return {.dim = dim,
+          .heads = heads,
+          .head_dim = width_of_head(),
+          .kv_heads = kv_heads,
+          .qkv_bias = qkv_bias,
+          .proj_bias = proj_bias,
+          .causal = causal,
+          .scale = attention_scale,
+          .dropout = attention_dropout,
+          .rotary = rotary};
+}
+
+void check(const BlockConfig& c) {
+  const auto positive = [](const char* field, std::int64_t value, std::int64_t most) {
+    if (value <= 0) throw ValueError(fmt::format("encoder: {} must be positive, not {}", field, value));
+    if (value > most) throw ValueError(fmt::format("encoder: {} must be at most {}, not {}", field, most, value));
+  };
+  positive("dim", c.dim, most_width);
+  positive("heads", c.heads, most_heads);
+  positive("mlp", c.mlp, most_width);
+  if (c.head_dim < 0) throw ValueError(fmt::format("encoder: head_dim must not be negative, not {}", c.head_dim));
+  if (c.head_dim > 0) positive("head_dim", c.head_dim, most_width);
+  if (c.head_dim == 0 && c.dim % c.heads != 0)
+    throw ValueError(fmt::format("encoder: dim {} is not a multiple of heads {}; give head_dim", c.dim, c.heads));
+  if (!(c.dropout >= 0.0 && c.dropout < 1.0))
+    throw ValueError(fmt::format("encoder: dropout must be in [0, 1), not {}", c.dropout));
+  if (!(c.norm_eps > 0.0 && c.norm_eps <= 1.0))
+    throw ValueError(fmt::format("encoder: norm_eps must be positive and at most 1, not {}", c.norm_eps));
+  check(c.attention());
+}
+
+Block::Block(const BlockConfig& c, RandomKey key)
+    : config(checked(c)), norm1(c.norm, c.dim, c.norm_eps), attention(c.attention(), key.fold(0)),
+      norm2(c.norm, c.dim, c.norm_eps), mlp(c.dim, c.mlp, c.activation, key.fold(1), c.mlp_bias, c.gated) {
+  register_module("norm1", norm1);
+  register_module("attention", attention);
+  register_module("norm2", norm2);
+  register_module("mlp", mlp);
+}
+
+Tensor Block::attend(const Tensor& x, const AttentionContext& context, RandomKey key) const {
+  const Tensor in = config.pre_norm ? norm1(x) : x;
+  const RandomKey weights = key.fold(0); // of the attention weights' dropout
+  const Tensor y = drops() ? x + dropout(attention(in, {}, context, weights), config.dropout, key)
+                           : attention(in, x, context, weights);
+  return config.pre_norm ? y : norm1(y);
+}
+
+Tensor Block::transform(const Tensor& y, RandomKey key) const {
+  const Tensor in = config.pre_norm ? norm2(y) : y;
+  const Tensor z = drops() ? y + dropout(mlp(in), config.dropout, key) : mlp(in, y);
+  return config.pre_norm ? z : norm2(z);
+}
+
+Tensor Block::operator()(const Tensor& x, const AttentionContext& context, RandomKey key) const {
+  if (!config.checkpoint || !graph_recording() || context.cache != nullptr) return run(x, context, key);
+  // The parameters are those of the forward pass, also when a ParameterScope has ended since.
+  const auto again = [this, context, key, values = parameters()](const Tensor& in) {
+    const ParameterScope scope(*this, values);
+    return run(in, context, key);
+  };
+  return eg::checkpoint(again, x);
+}
+
+Tensor Block::run(const Tensor& x, const AttentionContext& context, RandomKey key) const {
+  const Scope scope(*this);
+  return transform(attend(x, context, key.fold(0)), key.fold(1));
+}
+
+Tensor Block::traced(const Tensor& x, MultiHeadAttention::Trace& trace, const AttentionContext& context) const {
+  const Scope scope(*this);
+  trace = attention.trace(config.pre_norm ? norm1(x) : x, context);
+  const Tensor sum = x + trace.output;
+  const Tensor y = config.pre_norm ? sum : norm1(sum);
+  const Tensor z = mlp(config.pre_norm ? norm2(y) : y, y);
+  return config.pre_norm ? z : norm2(z);
+}
+
+Tensor run_blocks(const Blocks& blocks, const Tensor& x, const AttentionContext& context, RandomKey key,
+                  std::vector<KvCache>* caches) {
+  Tensor z = x;
+  AttentionContext own = context;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (caches != nullptr) own.cache = &(*caches)[i];
+    z = (*blocks[i])(z, own, key.fold(i));
+  }
+  return z;
+}
+
+} // namespace eg::nn
