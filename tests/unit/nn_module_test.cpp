@@ -156,6 +156,8 @@ TEST_CASE("nn: a config that makes no model is refused with the field's name") {
         }) == "vit: a sinusoidal position embedding needs an even dim, not 5");
   CHECK_THROWS_WITH_AS(Linear(0, 3, {}), "Linear: in must be positive, not 0", ValueError);
   CHECK_THROWS_WITH_AS(pooling_named("max"), "pooling: 'max' is not one of cls, mean", ValueError);
-  CHECK_THROWS_WITH_AS(activation_named("swash"), "activation: 'swash' is not one of gelu, gelu_tanh, quick_gelu, relu, relu2, silu, mish, sigmoid, tanh",
-                       ValueError);
+  CHECK_THROWS_WITH_AS(
+      activation_named("swash"),
+      "activation: 'swash' is not one of gelu, gelu_tanh, quick_gelu, relu, relu2, silu, mish, sigmoid, tanh",
+      ValueError);
 }
