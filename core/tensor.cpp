@@ -74,6 +74,18 @@ Tensor Tensor::empty(const Shape& shape, DType dtype) {
   return make(std::make_shared<Storage>(bytes), shape, contiguous_strides(shape), 0, dtype);
 }
 
+Tensor Tensor::adopt(std::shared_ptr<std::byte> memory, std::size_t size, const Shape& shape, DType dtype) {
+  const std::size_t element = size_of(dtype);
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(shape.numel()), element, &bytes) || bytes > size ||
+      (bytes > 0 && memory == nullptr))
+    throw ValueError(fmt::format("adopt: {} of {} do not lie in {} bytes", shape.str(), name_of(dtype), size));
+  if (reinterpret_cast<std::uintptr_t>(memory.get()) % element != 0)
+    throw ValueError(
+        fmt::format("adopt: elements of {} must begin at a multiple of {} bytes", name_of(dtype), element));
+  return make(std::make_shared<Storage>(std::move(memory), size), shape, contiguous_strides(shape), 0, dtype);
+}
+
 Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   Tensor result = empty(shape, dtype);
   std::memset(result.mutable_bytes("zeros"), 0, result.nbytes());

@@ -37,6 +37,10 @@ public:
   template <class T> static Tensor from(const std::vector<T>& values, const Shape& shape) {
     return from<T>(std::span<const T>(values), shape);
   }
+  /// A densely packed tensor on memory that somebody else made and `memory` keeps alive; nothing is copied, and writing
+  /// to the tensor writes there. `size` is the bytes from `memory` on. Throws ValueError when they are too few or do
+  /// not begin at a multiple of the element's size.
+  static Tensor adopt(std::shared_ptr<std::byte> memory, std::size_t size, const Shape& shape, DType dtype);
   /// 0, 1, ..., count-1.
   static Tensor arange(std::int64_t count, DType dtype = DType::i64);
   /// Shape and dtype without storage.

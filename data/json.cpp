@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "data/bytes.h"
+#include "data/json_errors.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,8 +12,6 @@
 namespace eg::data {
 
 namespace {
-
-constexpr int max_depth = 128;
 
 /// "line 3, column 14" of a byte offset.
 std::string position(std::string_view text, std::size_t byte) {
@@ -40,7 +39,7 @@ template <class Json> Json parse(std::string_view text, const std::string& sourc
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, typename Json::parse_event_t event, Json& parsed) {
     using Event = typename Json::parse_event_t;
-    if (depth > max_depth) throw FileError(fmt::format("{}: JSON nested deeper than {} levels", source, max_depth));
+    if (depth > max_json_depth) refuse_depth(source);
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key) {
@@ -53,8 +52,7 @@ template <class Json> Json parse(std::string_view text, const std::string& sourc
   try {
     return Json::parse(text, watch);
   } catch (const nlohmann::json::parse_error& error) {
-    throw FileError(
-        fmt::format("{}: malformed JSON at {}: {}", source, position(text, error.byte), reason(error.what())));
+    refuse_malformed(text, source, error.byte, error.what());
   } catch (const nlohmann::json::exception& error) {
     throw FileError(fmt::format("{}: malformed JSON: {}", source, reason(error.what())));
   }
@@ -71,6 +69,14 @@ template <class Json> void write(const std::string& path, const Json& value, int
 }
 
 } // namespace
+
+void refuse_depth(const std::string& source) {
+  throw FileError(fmt::format("{}: JSON nested deeper than {} levels", source, max_json_depth));
+}
+
+void refuse_malformed(std::string_view text, const std::string& source, std::size_t byte, std::string_view what) {
+  throw FileError(fmt::format("{}: malformed JSON at {}: {}", source, position(text, byte), reason(what)));
+}
 
 nlohmann::json parse_json(std::string_view text, const std::string& source) {
   return parse<nlohmann::json>(text, source);

@@ -4,19 +4,13 @@
 
 #include "core/tensor.h"
 #include "data/bytes.h"
+#include "data/tensor_reader.h"
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace eg::data {
-
-/// Tensors by name, in order. The same type as nn::StateDict.
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
-/// The free text entries of a header ("__metadata__").
-using Metadata = std::map<std::string, std::string>;
 
 /// What a file holds: tensors in the order of their data, and the free text.
 struct TensorFile {
@@ -30,7 +24,7 @@ struct TensorFile {
 /// Where one tensor lies.
 struct TensorEntry {
   std::string name;
-  std::string dtype; ///< as in the file: "F32", "BF16", ...
+  ElementType type = ElementType::f32;
   std::vector<std::int64_t> dims;
   std::uint64_t begin = 0; ///< bytes from the start of the data
   std::uint64_t end = 0;
@@ -44,20 +38,33 @@ struct TensorFileHeader {
 };
 
 /// Reads and checks the header alone, for every dtype of the format. Throws FileError when the file is truncated,
-/// longer than the header says, not UTF-8 JSON, has duplicate keys, an unknown dtype, a shape that does not fit its
-/// byte range or overflows, or ranges that overlap or leave holes.
+/// longer than the header says, the header larger than 100 MB, not UTF-8 JSON, has duplicate keys, an unknown dtype, a
+/// shape that does not fit its byte range or overflows, or ranges that overlap or leave holes.
 TensorFileHeader read_safetensors_header(const std::string& path);
 
-/// Reads every tensor. Nothing is allocated before the whole header has been checked against the file's size. Beyond
-/// what read_safetensors_header refuses, throws FileError that names the tensor for an element type other than F32,
-/// F64, BF16, I64, U8 and BOOL, for more than eight axes, and for a BOOL byte other than 0 and 1.
-TensorFile load_safetensors(const std::string& path);
+/// Reads every tensor into memory. Nothing is allocated before the whole header has been checked against the file's
+/// size. Throws what read_safetensors_header and TensorReader::read do. `options.map` is not looked at.
+TensorFile load_safetensors(const std::string& path, const LoadOptions& options = {});
 /// The same from memory; `source` is what errors call it.
-TensorFile parse_safetensors(ByteView bytes, const std::string& source);
+TensorFile parse_safetensors(ByteView bytes, const std::string& source, const LoadOptions& options = {});
 
-/// Writes tensors (of any layout) and text so that the file appears complete or not at all. Data is ordered by element
-/// size, largest first, and 8-byte aligned; within a size the given order is kept. Throws ValueError for an empty,
-/// repeated, reserved ("__metadata__") or non-UTF-8 name or an undefined tensor, FileError when it cannot be written.
+/// Writes tensors (of any layout) and text so that the file appears complete or not at all; tensors that are mapped
+/// from the old file stay what they are. Data is ordered by element size, largest first, and 8-byte aligned; within a
+/// size the given order is kept. Throws ValueError for an empty, repeated, reserved ("__metadata__") or non-UTF-8 name
+/// or an undefined tensor, FileError when it cannot be written.
 void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
+
+/// What save_sharded needs to know.
+struct ShardOptions {
+  std::uint64_t max_bytes = 5'000'000'000; ///< of the tensors of one file; a larger tensor gets a file of its own
+  Metadata metadata = {};                  ///< goes into every file
+};
+/// Writes a model folder's weights as Hugging Face does: model.safetensors when one file is enough, else
+/// model-00001-of-0000N.safetensors and so on, and last the index, model.safetensors.index.json, without which nobody
+/// reads the others. Returns the names of the files. One file can be replaced at once, a set of files cannot: FileError
+/// when an index is there already, or model.safetensors and several files are needed. Throws otherwise what
+/// save_safetensors does, and ValueError for max_bytes 0.
+std::vector<std::string> save_sharded(const std::string& folder, const NamedTensors& tensors,
+                                      const ShardOptions& options = {});
 
 } // namespace eg::data

@@ -168,3 +168,28 @@ TEST_CASE("the allocator reuses blocks, counts them and keeps its limit") {
   allocator::set_limit(limit);
   CHECK_NOTHROW(Tensor::empty({1000, 1000}));
 }
+
+TEST_CASE("adopted memory is shared, not copied, and lives as long as the tensor") {
+  bool gone = false;
+  std::vector<float> values{1, 2, 3, 4, 5, 6, 7};
+  {
+    const std::shared_ptr<std::byte> memory(reinterpret_cast<std::byte*>(values.data() + 1),
+                                            [&gone](std::byte*) { gone = true; });
+    Tensor x = Tensor::adopt(memory, 24, {2, 3}, DType::f32);
+    CHECK(x.to_vector<float>() == std::vector<float>{2, 3, 4, 5, 6, 7});
+    CHECK(x.version() == 1); // its values were there before: the first write is a change
+    x.mutable_data<float>()[0] = -2;
+    CHECK(x.version() == 2);
+    CHECK(values == std::vector<float>{1, -2, 3, 4, 5, 6, 7});
+    CHECK_THROWS_WITH_AS(Tensor::adopt(memory, 23, {2, 3}, DType::f32), "adopt: [2, 3] of f32 do not lie in 23 bytes",
+                         ValueError);
+    CHECK_THROWS_WITH_AS(Tensor::adopt(nullptr, 24, {2, 3}, DType::f32), "adopt: [2, 3] of f32 do not lie in 24 bytes",
+                         ValueError);
+    CHECK_THROWS_AS(Tensor::adopt(memory, 24, {-2}, DType::f32), ShapeError);
+    const std::shared_ptr<std::byte> odd(memory, memory.get() + 2);
+    CHECK_THROWS_WITH_AS(Tensor::adopt(odd, 20, {2}, DType::f32),
+                         "adopt: elements of f32 must begin at a multiple of 4 bytes", ValueError);
+    CHECK(Tensor::adopt(nullptr, 0, {0, 3}, DType::f64).to_vector<double>().empty());
+  }
+  CHECK(gone);
+}
