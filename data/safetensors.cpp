@@ -34,7 +34,7 @@ TensorFile load_safetensors(const std::string& path, const LoadOptions& options)
   for (const TensorEntry& entry : header.entries) {
     const TensorPlace place{path, entry.name};
     result.tensors.emplace_back(entry.name,
-                                read_elements(file, header.data_begin + entry.begin, entry.type,
+                                read_elements(file, {header.data_begin + entry.begin, entry.type},
                                               checked_shape(entry.dims, place), {options.widen, false}, place));
   }
   return result;

@@ -1,5 +1,6 @@
 // Safetensors files behind a TensorReader: one, or the shards of an index.
 
+#include "core/words.h"
 #include "data/json_walk.h"
 #include "data/safetensors_header.h"
 #include "data/tensor_place.h"
@@ -21,7 +22,7 @@ public:
   Tensor read(std::size_t i, const TensorInfo& info, const LoadOptions& options) const override {
     const InputFile& file = *files_[info.file];
     const TensorPlace place{file.path(), info.name};
-    return read_elements(file, offsets_[i], info.type, checked_shape(info.dims, place), options, place);
+    return read_elements(file, {offsets_[i], info.type}, checked_shape(info.dims, place), options, place);
   }
 
   /// Takes a file over and appends what it holds.
@@ -59,7 +60,7 @@ struct Index {
 void check_shard_name(const std::string& path, const std::string& tensor, const std::string& name) {
   const bool plain = !name.empty() && name != "." && name != ".." && name.find_first_of("/\\") == std::string::npos &&
                      name.find('\0') == std::string::npos;
-  if (!plain) TensorPlace{path, tensor}.fail(fmt::format("its shard '{}' is not a plain file name", name));
+  if (!plain) TensorPlace{path, tensor}.fail(fmt::format("its shard '{}' is not a plain file name", printable(name)));
   if (name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth"))
     TensorPlace{path, tensor}.fail(fmt::format(
         "its shard '{}' is a pickle, which can run any program and is not read: save the model as safetensors", name));

@@ -1,5 +1,7 @@
 #include "data/tensor_place.h"
 
+#include "core/words.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
@@ -18,17 +20,18 @@ Tensor map_elements(const InputFile& file, std::uint64_t offset, const Shape& sh
   return memory ? Tensor::adopt(std::move(memory), bytes, shape, type) : Tensor();
 }
 
-/// A piece of the file at a time is read and converted. False when a value has no counterpart.
-bool convert_file(const InputFile& file, std::uint64_t offset, ElementType from, Tensor& to) {
+/// A piece at a time is read and converted. False when a value has no counterpart.
+bool convert_stream(ReadNext next, ElementType from, bool big_endian, Tensor& to) {
   constexpr std::size_t piece = std::size_t{1} << 18; // elements
   const std::size_t width = bits_of(from) / 8;
   const auto count = static_cast<std::size_t>(to.numel());
   std::vector<std::byte> buffer(std::min(piece, count) * width);
-  std::byte* out = count > 0 ? to.mutable_bytes("load") : nullptr;
+  std::byte* out = to.mutable_bytes("load");
   for (std::size_t done = 0; done < count; done += piece) {
     const std::size_t now = std::min(piece, count - done);
-    file.read(offset + done * width, buffer.data(), now * width);
-    if (!convert_elements(from, false, buffer.data(), now, to.dtype(), out + done * size_of(to.dtype()))) return false;
+    next(buffer.data(), now * width);
+    if (!convert_elements(from, big_endian, buffer.data(), now, to.dtype(), out + done * size_of(to.dtype())))
+      return false;
   }
   return true;
 }
@@ -37,7 +40,7 @@ bool convert_file(const InputFile& file, std::uint64_t offset, ElementType from,
 
 void TensorPlace::fail(const std::string& reason) const {
   if (tensor.empty()) throw FileError(fmt::format("{}: {}", source, reason));
-  throw FileError(fmt::format("{}: tensor '{}': {}", source, tensor, reason));
+  throw FileError(fmt::format("{}: tensor '{}': {}", source, printable(tensor), reason));
 }
 
 std::uint64_t checked_product(std::uint64_t a, std::uint64_t b, const TensorPlace& place) {
@@ -69,21 +72,32 @@ void refuse_value(ElementType type, const TensorPlace& place) {
   place.fail(type == ElementType::boolean ? "a BOOL value is neither 0 nor 1" : "a U64 value is beyond 2^63 - 1");
 }
 
-Tensor read_elements(const InputFile& file, std::uint64_t offset, ElementType type, const Shape& shape,
+Tensor read_elements(const InputFile& file, const FileElements& elements, const Shape& shape,
                      const LoadOptions& options, const TensorPlace& place) {
+  const ElementType type = elements.type;
   const DType to = checked_type(type, options.widen, place);
-  const bool same = tensor_type(type, false) == to;
   // Every BOOL is looked at, so mapping one would read it all the same.
-  if (same && options.map && type != ElementType::boolean)
-    if (Tensor mapped = map_elements(file, offset, shape, to); mapped.defined()) return mapped;
-  Tensor tensor = Tensor::empty(shape, to);
-  if (!same) {
-    if (!convert_file(file, offset, type, tensor)) refuse_value(type, place);
+  const bool mappable = tensor_type(type, false) == to && !elements.big_endian && type != ElementType::boolean;
+  if (options.map && mappable)
+    if (Tensor mapped = map_elements(file, elements.offset, shape, to); mapped.defined()) return mapped;
+  std::uint64_t at = elements.offset;
+  const auto next = [&](std::byte* out, std::size_t bytes) {
+    file.read(at, out, bytes);
+    at += bytes;
+  };
+  return read_elements(next, type, elements.big_endian, shape, options.widen, place);
+}
+
+Tensor read_elements(ReadNext next, ElementType type, bool big_endian, const Shape& shape, bool widen,
+                     const TensorPlace& place) {
+  Tensor tensor = Tensor::empty(shape, checked_type(type, widen, place));
+  if (tensor.numel() == 0) return tensor;
+  if (big_endian || tensor_type(type, false) != tensor.dtype()) {
+    if (!convert_stream(next, type, big_endian, tensor)) refuse_value(type, place);
     return tensor;
   }
-  if (tensor.numel() == 0) return tensor;
   std::byte* bytes = tensor.mutable_bytes("load");
-  file.read(offset, bytes, tensor.nbytes());
+  next(bytes, tensor.nbytes());
   if (!valid_elements(type, bytes, static_cast<std::size_t>(tensor.numel()))) refuse_value(type, place);
   return tensor;
 }

@@ -2,6 +2,7 @@
 // What the readers of tensor files share; used by the files of this folder only.
 
 #include "core/error.h"
+#include "core/function_ref.h"
 #include "core/tensor.h"
 #include "data/element_type.h"
 #include "data/input_file.h"
@@ -34,9 +35,20 @@ DType checked_type(ElementType type, bool widen, const TensorPlace& place);
 /// Fails because a value of a tensor of `type` has no counterpart.
 [[noreturn]] void refuse_value(ElementType type, const TensorPlace& place);
 
-/// The tensor whose elements lie at `offset` of the file, little-endian in row-major order; the caller has compared
-/// their number with the file's size.
-Tensor read_elements(const InputFile& file, std::uint64_t offset, ElementType type, const Shape& shape,
+/// Where and how the elements of a tensor lie in a file, in row-major order.
+struct FileElements {
+  std::uint64_t offset = 0; ///< bytes from the start of the file
+  ElementType type = ElementType::f32;
+  bool big_endian = false;
+};
+/// The tensor that they make; the caller has compared their number with the file's size.
+Tensor read_elements(const InputFile& file, const FileElements& elements, const Shape& shape,
                      const LoadOptions& options, const TensorPlace& place);
+
+/// Gives the next `bytes` bytes of a stream of elements.
+using ReadNext = FunctionRef<void(std::byte* to, std::size_t bytes)>;
+/// The same from a stream, never mapped.
+Tensor read_elements(ReadNext next, ElementType type, bool big_endian, const Shape& shape, bool widen,
+                     const TensorPlace& place);
 
 } // namespace eg::data

@@ -2,9 +2,11 @@
 
 #include "core/error.h"
 #include "data/bytes.h"
+#include "data/npy_checks.h"
 #include "data/safetensors_header.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <numeric>
 #include <string_view>
@@ -25,6 +27,17 @@ std::string file_of_folder(const std::string& folder) {
       hint = fmt::format("; {} is a pickle, which can run any program and is not read: save the model as safetensors",
                          pickle);
   throw FileError(fmt::format("{}: the folder holds neither {} nor {}{}", folder, single_name, index_name, hint));
+}
+
+enum class Kind : std::uint8_t { safetensors, npy, zip };
+
+/// By the first bytes.
+Kind kind_of(const InputFile& file) {
+  std::array<char, 6> front{};
+  if (file.size() >= front.size()) file.read(0, front.data(), front.size());
+  const std::string_view text(front.data(), front.size());
+  if (text == "\x93NUMPY") return Kind::npy;
+  return text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06") ? Kind::zip : Kind::safetensors;
 }
 
 } // namespace
@@ -72,7 +85,16 @@ Tensor TensorReader::read(std::size_t i, const LoadOptions& options) const {
 TensorReader open_tensors(const std::string& path) {
   if (folder_exists(path)) return open_tensors(file_of_folder(path));
   if (path.ends_with(".json")) return open_safetensors_index(path);
-  return open_safetensors(std::make_unique<InputFile>(path));
+  auto file = std::make_unique<InputFile>(path);
+  switch (kind_of(*file)) {
+  case Kind::npy:
+    return open_npy(std::move(file));
+  case Kind::zip:
+    return open_npz(std::move(file));
+  case Kind::safetensors:
+    break;
+  }
+  return open_safetensors(std::move(file));
 }
 
 } // namespace eg::data

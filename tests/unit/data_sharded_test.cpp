@@ -117,7 +117,7 @@ TEST_CASE("sharded: a malformed index is refused") {
     CHECK(s.refusal() == front + "tensor 'c': its shard '" + name + "' is not a plain file name");
   }
   s.index["weight_map"]["c"] = std::string("two.safetensors\0x", 17);
-  CHECK(s.refusal().ends_with("is not a plain file name"));
+  CHECK(s.refusal() == front + "tensor 'c': its shard 'two.safetensors\\x00x' is not a plain file name");
   s.index["weight_map"]["c"] = "pytorch_model-00001-of-00002.bin";
   CHECK(s.refusal() == front +
                            "tensor 'c': its shard 'pytorch_model-00001-of-00002.bin' is a pickle, which can run any "
@@ -148,9 +148,10 @@ TEST_CASE("sharded: written as Hugging Face writes it, and read again") {
     tensors.emplace_back("t" + std::to_string(i), random_normal({10 + i, 3}, {.seed = static_cast<std::uint64_t>(i)}));
   tensors.emplace_back("ids", Tensor::arange(4));
   const auto names = save_sharded(path, tensors, {.max_bytes = 280, .metadata = {{"format", "pt"}}});
-  CHECK(names == std::vector<std::string>{"model-00001-of-00005.safetensors", "model-00002-of-00005.safetensors",
-                                          "model-00003-of-00005.safetensors", "model-00004-of-00005.safetensors",
-                                          "model-00005-of-00005.safetensors", index_name});
+  REQUIRE(names.size() == 7);
+  CHECK(names.front() == "model-00001-of-00006.safetensors");
+  CHECK(names[5] == "model-00006-of-00006.safetensors");
+  CHECK(names.back() == index_name); // last: without it nobody reads the others
   const json index = read_json(join_path(path, index_name));
   CHECK(index["metadata"]["total_size"] == 1124);
   CHECK(index["weight_map"].size() == 8);
