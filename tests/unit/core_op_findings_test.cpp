@@ -60,6 +60,13 @@ TEST_CASE("attention refuses more heads than can be counted three times") {
                        ShapeError);
 }
 
+TEST_CASE("attention of billions of heads without features ends at once, forward and backward") {
+  const Tensor qkv = Tensor::zeros({1, 0, 3, 0});
+  Tape tape;
+  const Tensor y = attention_qkv(qkv, std::int64_t{1} << 40);
+  CHECK(tape.gradient(sum(y), {qkv})[0].shape() == qkv.shape());
+}
+
 TEST_CASE_TEMPLATE("activations are 0 far to the left", T, float, double) {
   for (const T x : {T{-800}, T{-1e30F}, std::numeric_limits<T>::lowest()}) {
     CAPTURE(x);

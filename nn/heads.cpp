@@ -1,0 +1,62 @@
+#include "nn/heads.h"
+
+#include "nn/init.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <utility>
+
+namespace eg::nn {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Head>, 7> heads{
+    {{"none", Head::none},
+     {"language_model", Head::language_model},
+     {"sequence_classification", Head::sequence_classification},
+     {"token_classification", Head::token_classification},
+     {"question_answering", Head::question_answering},
+     {"next_sentence", Head::next_sentence},
+     {"pretraining", Head::pretraining}}};
+
+} // namespace
+
+Head head_named(std::string_view name) {
+  std::string known;
+  for (const auto& [word, head] : heads) {
+    if (word == name) return head;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
+  }
+  throw ValueError(fmt::format("head: '{}' is not one of {}", name, known));
+}
+
+std::string_view name_of(Head head) {
+  for (const auto& [word, value] : heads)
+    if (value == head) return word;
+  return "unknown";
+}
+
+Tensor key_mask(const Tensor& attention_mask, std::int64_t batch, std::int64_t tokens) {
+  if (!attention_mask.defined()) return {};
+  if (!(attention_mask.shape() == Shape{batch, tokens}))
+    throw ShapeError(fmt::format("attention_mask must be [batch, tokens], here [{}, {}], not {}", batch, tokens,
+                                 attention_mask.shape().str()));
+  const PauseRecording pause;
+  const Tensor& m = attention_mask;
+  const Tensor seen = m.dtype() == DType::boolean ? m : ne(m, Tensor::zeros({}, m.dtype()));
+  return seen.reshape({batch, 1, 1, tokens});
+}
+
+void init::normal_model(Module& model, double stddev, RandomKey key) {
+  std::uint64_t tag = 0;
+  for (Parameter& p : model.named_parameters()) {
+    const RandomKey own = key.fold(tag++);
+    if (p.value.rank() >= 2)
+      normal(p.value, stddev, own);
+    else
+      constant(p.value, p.name.ends_with("weight") ? 1.0 : 0.0);
+  }
+}
+
+} // namespace eg::nn
