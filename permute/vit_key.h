@@ -59,8 +59,7 @@ struct VitKey {
 
   /// Draws a key that is nowhere the identity (axes of extent 1, and axes that the form leaves alone, excepted).
   /// Throws ValueError when the form needs heads * head_dim == dim and they differ.
-  static VitKey draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form,
-                     const PermutationSource& source);
+  static VitKey draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, const PermutationSource& source);
   static VitKey random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key);
   /// All identity.
   static VitKey identity(const nn::BlockConfig& config, std::int64_t layers);

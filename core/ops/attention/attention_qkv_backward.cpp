@@ -65,6 +65,7 @@ void with_heads(const OpArgs& args, std::span<const Tensor> in, std::span<Tensor
 }
 
 void kernel(const OpArgs& args, std::span<Tensor> out) {
+  if (nothing_to_write(out)) return;
   const std::vector<Tensor> in = {with_rows(args.in[0]),
                                   with_rows(args.in[1]),
                                   packed(args.in[2]),

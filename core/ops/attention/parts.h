@@ -4,7 +4,9 @@
 #include "core/op.h"
 #include "core/ops/attention/kernels.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 namespace eg::attention_parts {
@@ -127,6 +129,11 @@ struct BackwardCotangents {
 /// has the shape of the scores.
 BackwardInputs backward_rule(const BackwardInputs& in, const BackwardWants& wants, const BackwardCotangents& cotangent,
                              double scale, bool causal);
+
+/// All outputs are empty: heads without elements, of which there may be billions, need no visit.
+inline bool nothing_to_write(std::span<const Tensor> out) {
+  return std::all_of(out.begin(), out.end(), [](const Tensor& y) { return y.numel() == 0; });
+}
 
 /// x [..., heads, T, D] with each head repeated `group` times in place, through views that a tape sees.
 Tensor repeat_heads(const Tensor& x, std::int64_t group);

@@ -39,6 +39,7 @@ void with_forward_heads(const OpArgs& args, std::span<const Tensor> in, std::spa
 }
 
 void forward(const OpArgs& args, std::span<Tensor> out) {
+  if (nothing_to_write(out)) return;
   const std::vector<Tensor> in = {with_rows(args.in[0]), with_rows(args.in[1]), with_rows(args.in[2]),
                                   mask_of(args, forward_mask)};
   visit_floating(out[0].dtype(), [&]<class T>() {

@@ -66,6 +66,7 @@ void with_heads(const OpArgs& args, std::span<const Tensor> in, std::span<Tensor
 }
 
 void kernel(const OpArgs& args, std::span<Tensor> out) {
+  if (nothing_to_write(out)) return;
   std::vector<Tensor> in(8);
   for (const std::size_t i : {0U, 1U, 2U, 3U, 5U}) in[i] = with_rows(args.in[i]);
   in[4] = packed(args.in[4]);
