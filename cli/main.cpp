@@ -51,6 +51,8 @@ constexpr std::array verbs = {
     Verb{"verify", "verify", "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify},
     Verb{"train", "train vit", "train a model, plain or permuted", declare_train},
+    Verb{"infer", "infer", "one forward pass of a model folder in Hugging Face's format, and all gradients",
+         declare_infer},
     Verb{"keygen", "keygen", "make a secret key for permuted training", declare_keygen},
     Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench},
 };

@@ -16,20 +16,6 @@ void check_extent(const char* field, std::int64_t value, std::int64_t most) {
   if (value > most) throw ValueError(fmt::format("attention: {} must be at most {}, not {}", field, most, value));
 }
 
-void check(const RotaryConfig& r, std::int64_t head_dim) {
-  const std::int64_t dims = r.dims == 0 ? head_dim : r.dims;
-  if (dims <= 0 || dims > head_dim || dims % 2 != 0)
-    throw ValueError(
-        fmt::format("attention: rotary dims must be even and at most head_dim {}, not {}", head_dim, dims));
-  if (!(r.base > 0.0 && std::isfinite(r.base)))
-    throw ValueError(fmt::format("attention: rotary base must be positive and finite, not {}", r.base));
-  if (!r.frequencies.empty() && static_cast<std::int64_t>(r.frequencies.size()) != dims / 2)
-    throw ValueError(fmt::format("attention: rotary frequencies must be one for each of {} pairs, there are {}",
-                                 dims / 2, r.frequencies.size()));
-  if (!(r.amplitude > 0.0 && std::isfinite(r.amplitude)))
-    throw ValueError(fmt::format("attention: rotary amplitude must be positive and finite, not {}", r.amplitude));
-}
-
 const AttentionConfig& checked(const AttentionConfig& config) {
   check(config);
   return config;
@@ -39,20 +25,6 @@ const AttentionConfig& checked(const AttentionConfig& config) {
 Tensor counted(std::int64_t first, std::int64_t tokens) {
   const PauseRecording pause;
   return arange(static_cast<double>(first), static_cast<double>(first + tokens));
-}
-
-/// x [B, T, heads, head_dim] turned by its tokens' positions.
-Tensor turned(const Tensor& x, const Tensor& positions, const RotaryConfig& r) {
-  const Tensor y = rotary(x, positions,
-                          {.base = r.base,
-                           .interleaved = r.interleaved,
-                           .dims = r.dims,
-                           .heads_first = false,
-                           .frequencies = r.frequencies});
-  if (r.amplitude == 1.0) return y;
-  const std::int64_t dims = r.dims == 0 ? x.size(-1) : r.dims;
-  if (dims == x.size(-1)) return y * r.amplitude;
-  return concat({slice(y, -1, 0, dims) * r.amplitude, slice(y, -1, dims, x.size(-1))}, -1);
 }
 
 } // namespace
@@ -93,7 +65,7 @@ MultiHeadAttention::Heads MultiHeadAttention::split(const Tensor& x, const Atten
   const Tensor positions = context.positions.defined()
                                ? context.positions
                                : counted(context.cache != nullptr ? context.cache->length() : 0, tokens);
-  const Tensor qk = turned(slice(all, 2, 0, heads + shared), positions, config.rotary);
+  const Tensor qk = turn(slice(all, 2, 0, heads + shared), positions, config.rotary);
   return {slice(qk, 2, 0, heads).transpose(1, 2), slice(qk, 2, heads, heads + shared).transpose(1, 2), v};
 }
 

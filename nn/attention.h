@@ -3,21 +3,12 @@
 
 #include "nn/kv_cache.h"
 #include "nn/layers.h"
+#include "nn/rotary.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace eg::nn {
-
-/// How queries and keys turn with their token's position (Su et al., "RoFormer", 2021).
-struct RotaryConfig {
-  bool on = false;
-  double base = 10000.0;                ///< theta: pair i turns by position base^(-2 i / dims)
-  bool interleaved = false;             ///< pairs (2i, 2i + 1) instead of halves (i, i + dims / 2)
-  std::int64_t dims = 0;                ///< leading features of a head that turn, even; 0: all
-  std::vector<double> frequencies = {}; ///< radians a position for each pair, in place of the powers of base
-  double amplitude = 1.0;               ///< factor of the turned features of queries and keys (YaRN)
-};
 
 struct AttentionConfig {
   std::int64_t dim = 192;

@@ -39,6 +39,8 @@ void check(const BertConfig& c) {
   positive("labels", c.labels, 1 << 24);
   if (c.layers < 0 || c.layers > 1 << 16)
     throw ValueError(fmt::format("bert: layers must be 0 to 65536, not {}", c.layers));
+  if (c.padding >= c.vocabulary)
+    throw ValueError(fmt::format("bert: padding {} is not one of {} ids", c.padding, c.vocabulary));
   check(c.encoder);
   const bool texts =
       c.head == Head::sequence_classification || c.head == Head::next_sentence || c.head == Head::pretraining;
@@ -64,7 +66,7 @@ Tensor MaskedLmHead::operator()(const Tensor& hidden, const Tensor& embedding) c
 }
 
 Bert::Bert(const BertConfig& c, RandomKey key)
-    : config(checked(c)), word_embedding(c.vocabulary, c.encoder.dim, key.fold(0)),
+    : config(checked(c)), word_embedding(c.vocabulary, c.encoder.dim, key.fold(0), c.padding),
       position_embedding(c.positions, c.encoder.dim, key.fold(1)),
       token_type_embedding(c.token_types, c.encoder.dim, key.fold(2)),
       embedding_norm(c.encoder.norm, c.encoder.dim, c.encoder.norm_eps) {

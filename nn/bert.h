@@ -22,7 +22,8 @@ struct BertConfig {
   bool pooler = true; ///< tanh(W z_0 + b), what sequence heads read; without it there are none
   Head head = Head::none;
   std::int64_t labels = 2;
-  bool tied = true; ///< the masked-LM decoder is the embedding matrix
+  std::int64_t padding = 0; ///< its word embedding gets no gradient as an input; -1: none
+  bool tied = true;         ///< the masked-LM decoder is the embedding matrix
 };
 
 /// Throws ValueError that names the field when a config makes no model.

@@ -111,7 +111,7 @@ void DecoderCache::truncate(std::int64_t length) {
 }
 
 Decoder::Decoder(const DecoderConfig& c, RandomKey key)
-    : config(checked(c)), token_embedding(c.vocabulary, c.block.dim, key.fold(0)),
+    : config(checked(c)), token_embedding(c.vocabulary, c.block.dim, key.fold(0), c.constant_padding ? c.padding : -1),
       norm(c.block.norm, c.block.dim, c.block.norm_eps) {
   register_module("token_embedding", token_embedding);
   if (c.learned_positions)

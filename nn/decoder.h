@@ -19,7 +19,8 @@ struct DecoderConfig {
   Head head = Head::language_model;
   bool tied = true; ///< the language-model head is the embedding matrix
   std::int64_t labels = 2;
-  std::int64_t padding = -1; ///< id of padding, which sequence classification skips; -1: there is none
+  std::int64_t padding = -1;     ///< id of padding, which sequence classification skips; -1: there is none
+  bool constant_padding = false; ///< the padding id's embedding gets no gradient as an input (Llama)
 };
 
 /// GPT-2's shape: pre-norm LayerNorm (1e-5), gelu_tanh, MLP 4 dim, learned positions, dropout 0.1, tied head.

@@ -62,7 +62,7 @@ Tensor LayerNorm::operator()(const Tensor& x) const {
   return layer_norm(x, weight, bias, eps);
 }
 
-Embedding::Embedding(std::int64_t count, std::int64_t dim, RandomKey key) {
+Embedding::Embedding(std::int64_t count, std::int64_t dim, RandomKey key, std::int64_t padding_) : padding(padding_) {
   check_positive("Embedding", "count", count);
   check_positive("Embedding", "dim", dim);
   weight = Tensor::empty({count, dim});
@@ -72,7 +72,15 @@ Embedding::Embedding(std::int64_t count, std::int64_t dim, RandomKey key) {
 
 Tensor Embedding::operator()(const Tensor& ids) const {
   const Scope scope(*this);
-  return embedding(weight, ids);
+  const Tensor rows = embedding(weight, ids);
+  if (padding < 0 || !graph_recording()) return rows;
+  Tensor is_padding, constant;
+  {
+    const PauseRecording pause;
+    is_padding = eq(ids, static_cast<double>(padding)).unsqueeze(-1);
+    constant = embedding(weight, ids);
+  }
+  return where(is_padding, constant, rows);
 }
 
 Dropout::Dropout(double p_) : p(p_) {

@@ -31,13 +31,14 @@ public:
   double eps;
 };
 
-/// Rows of weight [count, dim] by ids; normal(0, 0.02).
+/// Rows of weight [count, dim] by ids; normal(0, 0.02). No gradient flows to the row of `padding` (-1: to all).
 class Embedding : public Module {
 public:
-  Embedding(std::int64_t count, std::int64_t dim, RandomKey key);
+  Embedding(std::int64_t count, std::int64_t dim, RandomKey key, std::int64_t padding = -1);
   /// ids [...] i64 -> [..., dim]
   Tensor operator()(const Tensor& ids) const;
   Tensor weight;
+  std::int64_t padding;
 };
 
 /// x with elements set to zero with probability p in training, scaled by 1/(1-p); x itself in evaluation.

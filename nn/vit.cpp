@@ -114,7 +114,7 @@ Vit::Vit(const VitConfig& c, RandomKey key)
     if (width > 0) register_module(name, layer.emplace(c.encoder.dim, width, key.fold(tag)));
   };
   add("classifier", classifier, c.classes, 1);
-  add("distillation_classifier", distillation_classifier, c.distillation ? c.classes : 0, 4);
+  add("distillation_classifier", distillation_classifier, c.distillation && c.distillation_head ? c.classes : 0, 4);
   add("pooler", pooler, c.pooler, 5);
   init::timm_vit(*this, key);
 }

@@ -28,8 +28,9 @@ struct VitConfig {
   BlockConfig encoder;
   Pooling pooling = Pooling::cls;
   PositionEmbedding position = PositionEmbedding::learned;
-  bool distillation = false; ///< DeiT: a second token after the class token, with a classifier of its own
-  std::int64_t pooler = 0;   ///< width of a linear map of the class token followed by pooler_activation; 0: none
+  bool distillation = false;     ///< DeiT: a second token after the class token
+  bool distillation_head = true; ///< with a classifier of its own
+  std::int64_t pooler = 0;       ///< width of a linear map of the class token followed by pooler_activation; 0: none
   Activation pooler_activation = Activation::tanh;
 
   std::int64_t height() const { return image; }

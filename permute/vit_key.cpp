@@ -210,7 +210,8 @@ AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope) {
   map.push_back({"norm.weight", {"residual"}});
   map.push_back({"norm.bias", {"residual"}});
   if (config.classes > 0) map.push_back({"classifier.weight", {"", "residual"}});
-  if (config.classes > 0 && config.distillation) map.push_back({"distillation_classifier.weight", {"", "residual"}});
+  if (config.classes > 0 && config.distillation && config.distillation_head)
+    map.push_back({"distillation_classifier.weight", {"", "residual"}});
   if (config.pooler > 0) map.push_back({"pooler.weight", {"", "residual"}});
   return map;
 }

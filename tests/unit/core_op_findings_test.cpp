@@ -60,6 +60,12 @@ TEST_CASE("attention refuses more heads than can be counted three times") {
                        ShapeError);
 }
 
+TEST_CASE("roll of axes that are as long as can be counted") {
+  const Tensor x = Tensor::zeros({0, most});
+  CHECK(roll(x, {-3}, {1}).shape() == x.shape());
+  CHECK(roll(x, {4, 4}, {1, 1}).shape() == x.shape());
+}
+
 TEST_CASE("attention of billions of heads without features ends at once, forward and backward") {
   const Tensor qkv = Tensor::zeros({1, 0, 3, 0});
   Tape tape;

@@ -22,6 +22,12 @@ struct Rolls {
 
 constexpr std::int64_t farthest = std::int64_t{1} << 60;
 
+/// `shift` places on a ring of n, in [0, n).
+std::int64_t wrapped(std::int64_t shift, std::int64_t n) {
+  const std::int64_t by = shift % n;
+  return by < 0 ? by + n : by;
+}
+
 Rolls rolls_of(const OpArgs& args) {
   const Shape& shape = args.in[0].shape();
   const List& shifts = args.attrs.integers("shifts");
@@ -34,7 +40,7 @@ Rolls rolls_of(const OpArgs& args) {
     if (shifts.size() != 1)
       throw ValueError(fmt::format("roll: without axes there must be one shift, there are {}", shifts.size()));
     const std::int64_t n = std::max<std::int64_t>(1, shape.numel());
-    rolls.by = {((shifts[0] % n) + n) % n};
+    rolls.by = {wrapped(shifts[0], n)};
     return rolls;
   }
   if (shifts.size() != axes.size())
@@ -43,7 +49,8 @@ Rolls rolls_of(const OpArgs& args) {
     const int axis = normalize_axis("roll", axes[i], shape.rank());
     const std::int64_t n = std::max<std::int64_t>(1, shape[axis]);
     std::int64_t& by = rolls.by[static_cast<std::size_t>(axis)];
-    by = (((by + shifts[i] % n) % n) + n) % n; // an axis that is named twice moves twice
+    const std::int64_t further = wrapped(shifts[i], n); // an axis that is named twice moves twice
+    by = by >= n - further ? by - (n - further) : by + further;
   }
   return rolls;
 }

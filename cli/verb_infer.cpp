@@ -1,0 +1,166 @@
+// equigrad infer: one forward pass of a model folder, and the gradients of all its parameters.
+
+#include "cli/arguments.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+
+#include "autograd/tape.h"
+#include "core/words.h"
+#include "data/safetensors.h"
+#include "hub/folder.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace eg::cli {
+namespace {
+
+struct InferOptions {
+  std::string model, inputs, outputs, gradients, dtype = "f32", image_size;
+};
+
+constexpr std::string_view cotangent_prefix = "cotangent.";
+
+struct Given {
+  hub::Tensors inputs;
+  hub::Tensors cotangents; ///< by the output's name
+};
+
+/// Floating tensors in the model's type; those called cotangent.* apart.
+Given read_inputs(const std::string& path, DType dtype) {
+  Given given;
+  for (auto& [name, tensor] : data::load_safetensors(path, {.widen = true, .map = false}).tensors) {
+    Tensor value = is_floating(tensor.dtype()) ? tensor.to(dtype) : tensor;
+    if (name.starts_with(cotangent_prefix))
+      given.cotangents.emplace_back(name.substr(cotangent_prefix.size()), std::move(value));
+    else
+      given.inputs.emplace_back(name, std::move(value));
+  }
+  return given;
+}
+
+void check_cotangents(const Given& given, const hub::Tensors& outputs, const InferOptions& o) {
+  if (given.cotangents.empty())
+    throw ValueError(fmt::format("{}: --gradients needs a tensor cotangent.OUTPUT for an output", o.inputs));
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : outputs) names.push_back(name);
+  for (const auto& [name, cotangent] : given.cotangents) {
+    const Tensor output = hub::find(outputs, name);
+    if (!output.defined())
+      throw ValueError(fmt::format("{}: cotangent.{}: the model has no output {}{}", o.inputs, name, name,
+                                   did_you_mean(name, names)));
+    if (!(output.shape() == cotangent.shape()) || !is_floating(cotangent.dtype()))
+      throw ShapeError(fmt::format("{}: cotangent.{} is {} {}, the output is {} {}", o.inputs, name,
+                                   name_of(cotangent.dtype()), cotangent.shape().str(), name_of(output.dtype()),
+                                   output.shape().str()));
+  }
+}
+
+/// Gradients of the sum of <cotangent, output> by parameters, under the file's names, and by floating inputs.
+hub::Tensors gradients_of(Tape& tape, const hub::Model& model, const Given& given, const hub::Tensors& outputs) {
+  std::vector<Tensor> ys, cotangents, xs = model.module().parameters();
+  for (const auto& [name, cotangent] : given.cotangents) {
+    ys.push_back(hub::find(outputs, name));
+    cotangents.push_back(cotangent);
+  }
+  const std::size_t parameters = xs.size();
+  std::vector<std::string> inputs;
+  for (const auto& [name, tensor] : given.inputs)
+    if (is_floating(tensor.dtype())) {
+      inputs.push_back(name);
+      xs.push_back(tensor);
+    }
+  const std::vector<Tensor> g = tape.gradient(ys, xs, cotangents);
+  hub::Tensors named = model.by_file_names({g.begin(), g.begin() + static_cast<std::ptrdiff_t>(parameters)});
+  for (std::size_t i = 0; i < inputs.size(); ++i) named.emplace_back("input." + inputs[i], g[parameters + i]);
+  return named;
+}
+
+std::pair<std::int64_t, std::int64_t> parsed_size(const std::string& text) {
+  std::int64_t height = 0, width = 0;
+  int used = 0;
+  if (std::sscanf(text.c_str(), "%9ldx%9ld%n", &height, &width, &used) != 2 || used != static_cast<int>(text.size()) ||
+      height <= 0 || width <= 0)
+    throw UsageError(fmt::format("--image-size: '{}' is not HEIGHTxWIDTH in pixels", text));
+  return {height, width};
+}
+
+int infer(const InferOptions& o, const CommonOptions& common) {
+  require_writable(o.outputs, true);
+  if (!o.gradients.empty()) require_writable(o.gradients, true);
+  const DType dtype = o.dtype == "f64" ? DType::f64 : DType::f32;
+  hub::LoadModelOptions options{.dtype = dtype};
+  if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
+  const Given given = read_inputs(o.inputs, dtype);
+  const hub::LoadedModel loaded = hub::load_model(o.model, options);
+  const hub::Model& model = *loaded.model;
+  if (!loaded.report.unused.empty() || !loaded.report.renamed.empty())
+    if (common.talks()) fmt::print("{}: {}\n", o.model, loaded.report.summary());
+
+  const auto start = std::chrono::steady_clock::now();
+  hub::Tensors outputs, gradients;
+  if (o.gradients.empty()) {
+    if (!given.cotangents.empty() && common.talks())
+      fmt::print("{}: its cotangents are not used without --gradients\n", o.inputs);
+    outputs = model.forward(given.inputs);
+  } else {
+    Tape tape;
+    outputs = model.forward(given.inputs);
+    check_cotangents(given, outputs, o);
+    gradients = gradients_of(tape, model, given, outputs);
+  }
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+
+  data::save_safetensors(o.outputs, outputs);
+  if (!o.gradients.empty()) data::save_safetensors(o.gradients, gradients);
+  nlohmann::json result = {{"model", o.model},
+                           {"architecture", model.architecture()},
+                           {"dtype", o.dtype},
+                           {"parameters", model.module().parameter_count()},
+                           {"ms", took.count()}};
+  for (const auto& [name, tensor] : outputs)
+    result["outputs"][name] = std::vector<std::int64_t>(tensor.shape().dims().begin(), tensor.shape().dims().end());
+  if (common.talks()) {
+    fmt::print("{} with {} parameters in {}: {:.1f} ms\n", model.architecture(), model.module().parameter_count(),
+               o.dtype, took.count());
+    for (const auto& [name, tensor] : outputs) fmt::print("  {} {}\n", name, tensor.shape().str());
+    fmt::print("outputs: {}\n", o.outputs);
+    if (!o.gradients.empty()) fmt::print("gradients of {} tensors: {}\n", gradients.size(), o.gradients);
+  }
+  write_json(common, result);
+  return done;
+}
+
+} // namespace
+
+Job declare_infer(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<InferOptions>();
+  app.add_option("--model", o->model, "Model folder: config.json and model.safetensors or its shards")
+      ->required()
+      ->type_name("DIR");
+  app.add_option("--inputs", o->inputs,
+                 "Inputs by their usual names (pixel_values, input_ids, attention_mask, token_type_ids, position_ids); "
+                 "with --gradients also cotangent.OUTPUT")
+      ->required()
+      ->type_name("IN.safetensors");
+  app.add_option("--outputs", o->outputs, "Receives last_hidden_state, pooler_output, logits, ...")
+      ->required()
+      ->type_name("OUT.safetensors");
+  app.add_option("--gradients", o->gradients,
+                 "Receives the gradient of the sum of <cotangent, output> by every parameter under its own name, and "
+                 "input.NAME for floating inputs")
+      ->type_name("GRADS.safetensors");
+  app.add_option("--dtype", o->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
+  app.add_option("--image-size", o->image_size,
+                 "Size of the images where it is not the config's; position embeddings are resampled")
+      ->type_name("HEIGHTxWIDTH");
+  return [o, &common]() { return infer(*o, common); };
+}
+
+} // namespace eg::cli

@@ -1,0 +1,49 @@
+#pragma once
+// Which tensor of a file is which part of which parameter of a model.
+
+#include "nn/module.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::hub {
+
+/// Rows of a fused parameter.
+enum class Part : std::uint8_t { all, q, k, v, gate, up };
+
+/// One line of a family's table. "{}" stands for a layer's number. Names are those of layers, whose weight and bias
+/// are meant where the model has them, or of tensors.
+struct NameRule {
+  const char* file;
+  const char* model;
+  Part part = Part::all;
+  bool transposed = false; ///< the file holds a matrix [in, out] (GPT-2's Conv1D)
+};
+
+/// One tensor of a file: rows [begin, end) of a parameter, transposed or not, in the file's shape.
+struct Binding {
+  std::string file;
+  std::string parameter;
+  std::int64_t begin = 0, end = 0;
+  bool transposed = false;
+  Shape shape; ///< in the file
+};
+
+/// The rows of the fused projections: attention's qkv is (heads, kv_heads, kv_heads) head_dim.
+struct FusedRows {
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+};
+
+/// A binding for each tensor that the rules give to parameters of `state`, `prefix` before the file's names.
+std::vector<Binding> bindings_of(std::span<const NameRule> rules, const nn::StateDict& state, const FusedRows& fused,
+                                 std::string_view prefix);
+
+/// The file's tensor: a copy of the bound part of `parameter` (or of its gradient) in the file's shape, packed.
+Tensor extract(const Tensor& parameter, const Binding& binding);
+/// Copies the file's tensor, of shape binding.shape and a floating type, into the bound part.
+void insert(Tensor& parameter, const Binding& binding, const Tensor& from_file);
+
+} // namespace eg::hub

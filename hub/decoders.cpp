@@ -1,0 +1,198 @@
+// GPT-2 and Llama: names, settings, outputs.
+
+#include "hub/family.h"
+#include "nn/decoder.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace eg::hub {
+namespace {
+
+using nn::Head;
+
+constexpr std::array<Architecture, 5> gpt2_architectures{
+    {{"GPT2LMHeadModel", Head::language_model, "transformer.", nullptr},
+     {"GPT2Model", Head::none, "", nullptr},
+     {"GPT2ForSequenceClassification", Head::sequence_classification, "transformer.", "score"},
+     {"GPT2ForTokenClassification", Head::token_classification, "transformer.", "classifier"},
+     {"GPT2ForQuestionAnswering", Head::question_answering, "transformer.", "qa_outputs"}}};
+
+constexpr std::array<Architecture, 5> llama_architectures{
+    {{"LlamaForCausalLM", Head::language_model, "model.", nullptr},
+     {"LlamaModel", Head::none, "", nullptr},
+     {"LlamaForSequenceClassification", Head::sequence_classification, "model.", "score"},
+     {"LlamaForTokenClassification", Head::token_classification, "model.", "score"},
+     {"LlamaForQuestionAnswering", Head::question_answering, "transformer.", "qa_outputs"}}};
+
+constexpr std::array<NameRule, 9> gpt2_names{{
+    {"wte", "token_embedding"},
+    {"wpe", "position_embedding"},
+    {"h.{}.ln_1", "blocks.{}.norm1"},
+    {"h.{}.attn.c_attn", "blocks.{}.attention.qkv", Part::all, true},
+    {"h.{}.attn.c_proj", "blocks.{}.attention.proj", Part::all, true},
+    {"h.{}.ln_2", "blocks.{}.norm2"},
+    {"h.{}.mlp.c_fc", "blocks.{}.mlp.fc1", Part::all, true},
+    {"h.{}.mlp.c_proj", "blocks.{}.mlp.fc2", Part::all, true},
+    {"ln_f", "norm"},
+}};
+
+constexpr std::array<NameRule, 11> llama_names{{
+    {"embed_tokens", "token_embedding"},
+    {"layers.{}.self_attn.q_proj", "blocks.{}.attention.qkv", Part::q},
+    {"layers.{}.self_attn.k_proj", "blocks.{}.attention.qkv", Part::k},
+    {"layers.{}.self_attn.v_proj", "blocks.{}.attention.qkv", Part::v},
+    {"layers.{}.self_attn.o_proj", "blocks.{}.attention.proj"},
+    {"layers.{}.mlp.gate_proj", "blocks.{}.mlp.fc1", Part::gate},
+    {"layers.{}.mlp.up_proj", "blocks.{}.mlp.fc1", Part::up},
+    {"layers.{}.mlp.down_proj", "blocks.{}.mlp.fc2"},
+    {"layers.{}.input_layernorm", "blocks.{}.norm1"},
+    {"layers.{}.post_attention_layernorm", "blocks.{}.norm2"},
+    {"norm", "norm"},
+}};
+
+constexpr std::array<NameRule, 1> head_names{{{"lm_head", "lm_head"}}};
+
+nn::DecoderConfig gpt2_config_of(const Request& r, const Architecture& a) {
+  const Fields& f = r.fields;
+  if (f.flag("add_cross_attention", false)) f.refuse("add_cross_attention", "is true; it is not supported");
+  nn::DecoderConfig c = nn::gpt2_config(f.integer("n_embd", 768), f.integer("n_head", 12), f.integer("n_layer", 12));
+  c.vocabulary = f.integer("vocab_size", 50257);
+  c.positions = f.integer("n_positions", f.integer("n_ctx", 1024));
+  c.block.mlp = f.integer("n_inner", 4 * c.block.dim);
+  c.block.activation = activation_of(f, "activation_function", "gelu_new");
+  c.block.norm_eps = f.real("layer_norm_epsilon", 1e-5);
+  c.block.dropout = f.real("resid_pdrop", 0.1);
+  c.block.attention_dropout = f.real("attn_pdrop", 0.1);
+  c.embedding_dropout = f.real("embd_pdrop", 0.1);
+  if (!f.flag("scale_attn_weights", true)) c.block.attention_scale = 1.0;
+  c.scale_by_layer = f.flag("scale_attn_by_inverse_layer_idx", false);
+  c.tied = f.flag("tie_word_embeddings", true);
+  c.head = a.head;
+  c.labels = f.labels();
+  c.padding = f.integer("pad_token_id", -1);
+  return c;
+}
+
+/// rope_scaling, or in newer files rope_parameters, which hold theta too.
+void read_rotary(const Fields& f, nn::RotaryConfig& rotary, std::int64_t head_dim, std::int64_t positions) {
+  const Fields s = f.object(f.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  rotary.base = s.real("rope_theta", f.real("rope_theta", 10000.0));
+  const double share = s.real("partial_rotary_factor", f.real("partial_rotary_factor", 1.0));
+  if (!(share > 0.0 && share <= 1.0)) f.refuse("partial_rotary_factor", fmt::format("is {}, not in (0, 1]", share));
+  const auto dims = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  rotary.dims = dims == head_dim ? 0 : dims;
+  const std::string type = s.text("rope_type", s.text("type", "default"));
+  const double factor = s.real("factor", 1.0);
+  if (!(factor >= 1.0 && std::isfinite(factor))) s.refuse("factor", fmt::format("is {}, not at least 1", factor));
+  const double trained = s.real("original_max_position_embeddings", static_cast<double>(positions));
+  if (type == "linear") {
+    rotary.frequencies = nn::linear_scaled(nn::rotary_frequencies(rotary.base, dims), factor);
+  } else if (type == "dynamic") {
+    rotary.dynamic_factor = factor;
+    rotary.trained_positions = positions;
+  } else if (type == "llama3") {
+    rotary.frequencies =
+        nn::llama3_scaled(nn::rotary_frequencies(rotary.base, dims), {.factor = factor,
+                                                                      .low = s.real("low_freq_factor", 1),
+                                                                      .high = s.real("high_freq_factor", 4),
+                                                                      .trained = trained});
+  } else if (type == "yarn") {
+    rotary.frequencies = nn::yarn_scaled(rotary.base, dims,
+                                         {.factor = factor,
+                                          .trained = trained,
+                                          .fast = s.real("beta_fast", 32),
+                                          .slow = s.real("beta_slow", 1),
+                                          .whole_pairs = s.flag("truncate", true)});
+    const double all = s.real("mscale_all_dim", 0), scale = s.real("mscale", 0);
+    const double amplitude = all != 0 && scale != 0
+                                 ? nn::yarn_amplitude(factor, scale) / nn::yarn_amplitude(factor, all)
+                                 : nn::yarn_amplitude(factor);
+    rotary.amplitude = s.real("attention_factor", amplitude);
+  } else if (type != "default") {
+    s.refuse("rope_type", fmt::format("is '{}'; supported are default, linear, dynamic, llama3, yarn", type));
+  }
+}
+
+nn::DecoderConfig llama_config_of(const Request& r, const Architecture& a) {
+  const Fields& f = r.fields;
+  const std::int64_t heads = f.integer("num_attention_heads", 32), dim = f.integer("hidden_size", 4096);
+  nn::DecoderConfig c = nn::llama_config(dim, heads, f.integer("num_key_value_heads", heads),
+                                         f.integer("intermediate_size", 11008), f.integer("num_hidden_layers", 32));
+  c.vocabulary = f.integer("vocab_size", 32000);
+  c.positions = f.integer("max_position_embeddings", 2048);
+  c.block.head_dim = f.integer("head_dim", 0);
+  c.block.activation = activation_of(f, "hidden_act", "silu");
+  c.block.norm_eps = f.real("rms_norm_eps", 1e-6);
+  c.block.qkv_bias = c.block.proj_bias = f.flag("attention_bias", false);
+  c.block.mlp_bias = f.flag("mlp_bias", false);
+  c.block.attention_dropout = f.real("attention_dropout", 0.0);
+  c.tied = f.flag("tie_word_embeddings", false);
+  c.head = a.head;
+  c.labels = f.labels();
+  c.padding = f.integer("pad_token_id", -1);
+  c.constant_padding = true;
+  check(c.block);
+  read_rotary(f, c.block.rotary, c.block.width_of_head(), c.positions);
+  return c;
+}
+
+class DecoderModel : public ModelOf<nn::Decoder> {
+public:
+  DecoderModel(const Request& request, const Family& family, const Architecture& a, const nn::DecoderConfig& config,
+               std::span<const NameRule> names)
+      : ModelOf(request, family, a, config) {
+    const nn::AttentionConfig c = model_.config.block.attention();
+    name_tensors(names, head_names, a.classifier, {c.heads, c.key_heads(), c.head_dim});
+    extras_ = {"*.attn.bias", "*.attn.masked_bias", "*.rotary_emb.inv_freq"};
+    if (!model_.lm_head) extras_.emplace_back("*lm_head.weight");
+  }
+
+  const nn::Decoder* decoder() const override { return model_.config.head == Head::language_model ? &model_ : nullptr; }
+
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names = {"input_ids", "attention_mask", "position_ids", "inputs_embeds"};
+    if (model_.config.learned_positions) names.emplace_back("token_type_ids");
+    return names;
+  }
+
+protected:
+  Tensors run(const Tensors& in) const override {
+    const nn::DecoderInput input{.ids = integers(in, "input_ids"),
+                                 .attention_mask = find(in, "attention_mask"),
+                                 .positions = integers(in, "position_ids"),
+                                 .token_types = integers(in, "token_type_ids"),
+                                 .embeddings = find(in, "inputs_embeds")};
+    if (!input.ids.defined() && !input.embeddings.defined()) required(in, "input_ids");
+    const Tensor hidden = model_(input);
+    switch (model_.config.head) {
+    case Head::none:
+      return {{"last_hidden_state", hidden}};
+    case Head::language_model:
+      return {{"logits", model_.language_model(hidden)}};
+    case Head::question_answering: {
+      const Tensor logits = model_.classify(hidden, input.ids);
+      return {{"start_logits", logits.select(-1, 0)}, {"end_logits", logits.select(-1, 1)}};
+    }
+    default:
+      return {{"logits", model_.classify(hidden, input.ids)}};
+    }
+  }
+};
+
+std::unique_ptr<Model> make_gpt2(const Request& request, const Architecture& a) {
+  return std::make_unique<DecoderModel>(request, gpt2_family, a, gpt2_config_of(request, a), gpt2_names);
+}
+
+std::unique_ptr<Model> make_llama(const Request& request, const Architecture& a) {
+  return std::make_unique<DecoderModel>(request, llama_family, a, llama_config_of(request, a), llama_names);
+}
+
+} // namespace
+
+const Family gpt2_family{"gpt2", gpt2_architectures, make_gpt2};
+const Family llama_family{"llama", llama_architectures, make_llama};
+
+} // namespace eg::hub

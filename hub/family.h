@@ -1,0 +1,79 @@
+#pragma once
+// What the families' makers share. Not for users: they call make_model.
+
+#include "hub/fields.h"
+#include "hub/model.h"
+#include "nn/heads.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::hub {
+
+/// What a maker is given.
+struct Request {
+  const nlohmann::json& config;
+  const Fields& fields;
+  const std::string& architecture;
+  RandomKey key;
+  const std::vector<std::string>* present; ///< names in the file, or nullptr when there is none yet
+
+  /// The file holds a tensor whose name ends like this, or there is no file yet.
+  bool has(std::string_view ending) const;
+};
+
+/// One class of transformers.
+struct Architecture {
+  const char* name;
+  nn::Head head;
+  const char* prefix;     ///< before the base model's names
+  const char* classifier; ///< the head's layer in files; nullptr: none
+};
+
+/// One model_type.
+struct Family {
+  const char* name;
+  std::span<const Architecture> architectures;
+  std::unique_ptr<Model> (*make)(const Request& request, const Architecture& architecture);
+};
+
+extern const Family bert_family, gpt2_family, llama_family, vit_family, deit_family;
+
+/// Rows for the settings that transformers calls hidden_act and the like. Throws FileError for an unknown one.
+nn::Activation activation_of(const Fields& fields, const char* field, const char* otherwise);
+/// The named input as i64 (i64 as it is); undefined when it is not there.
+Tensor integers(const Tensors& inputs, std::string_view name);
+/// The same that has to be there. Throws ValueError.
+Tensor required(const Tensors& inputs, std::string_view name);
+
+/// A model with a module of type M and a config of type C.
+template <class M> class ModelOf : public Model {
+public:
+  nn::Module& module() override { return model_; }
+
+protected:
+  template <class C>
+  ModelOf(const Request& request, const Family& family, const Architecture& architecture, const C& config)
+      : model_(config, request.key) {
+    family_ = family.name;
+    architecture_ = architecture.name;
+    prefix_ = architecture.prefix;
+    config_ = std::make_shared<nlohmann::json>(request.config);
+  }
+  /// Binds the base model's rules behind the prefix and the head's without it.
+  void name_tensors(std::span<const NameRule> base, std::span<const NameRule> heads, const char* classifier,
+                    const FusedRows& fused) {
+    const nn::StateDict state = model_.state_dict();
+    bindings_ = bindings_of(base, state, fused, prefix_);
+    for (Binding& b : bindings_of(heads, state, fused, "")) bindings_.push_back(std::move(b));
+    if (classifier == nullptr) return;
+    const NameRule rule{classifier, "classifier"};
+    for (Binding& b : bindings_of({&rule, 1}, state, fused, "")) bindings_.push_back(std::move(b));
+  }
+  M model_;
+};
+
+} // namespace eg::hub

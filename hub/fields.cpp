@@ -1,0 +1,93 @@
+#include "hub/fields.h"
+
+#include "core/error.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace eg::hub {
+
+Fields::Fields(const nlohmann::json& object, std::string source) : object_(object), source_(std::move(source)) {
+  if (!object_.is_object()) throw FileError(fmt::format("{}: is not a JSON object", source_));
+}
+
+void Fields::refuse(const char* name, const std::string& why) const {
+  throw FileError(fmt::format("{}: field '{}' {}", source_, name, why));
+}
+
+const nlohmann::json* Fields::find(const char* name) const {
+  const auto at = object_.find(name);
+  return at == object_.end() || at->is_null() ? nullptr : &*at;
+}
+
+bool Fields::has(const char* name) const { return find(name) != nullptr; }
+
+std::int64_t Fields::integer(const char* name) const {
+  const nlohmann::json* value = find(name);
+  if (value == nullptr) refuse(name, "is missing");
+  if (!value->is_number_integer() || (value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX))
+    refuse(name, "must be a whole number");
+  return value->get<std::int64_t>();
+}
+
+std::int64_t Fields::integer(const char* name, std::int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
+
+double Fields::real(const char* name, double otherwise) const {
+  const nlohmann::json* value = find(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) refuse(name, "must be a number");
+  return value->get<double>();
+}
+
+bool Fields::flag(const char* name, bool otherwise) const {
+  const nlohmann::json* value = find(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) refuse(name, "must be true or false");
+  return value->get<bool>();
+}
+
+std::string Fields::text(const char* name, const std::string& otherwise) const {
+  const nlohmann::json* value = find(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_string()) refuse(name, "must be a text");
+  return value->get<std::string>();
+}
+
+std::pair<std::int64_t, std::int64_t> Fields::sizes(const char* name, std::int64_t otherwise) const {
+  const nlohmann::json* value = find(name);
+  if (value == nullptr) return {otherwise, otherwise};
+  if (!value->is_array()) return {integer(name), integer(name)};
+  if (value->size() != 2 || !(*value)[0].is_number_integer() || !(*value)[1].is_number_integer())
+    refuse(name, "must be a whole number or a list of two");
+  return {(*value)[0].get<std::int64_t>(), (*value)[1].get<std::int64_t>()};
+}
+
+Fields Fields::object(const char* name) const {
+  const nlohmann::json* value = find(name);
+  return {value == nullptr ? nlohmann::json::object() : *value, fmt::format("{}: {}", source_, name)};
+}
+
+std::vector<std::string> Fields::texts(const char* name) const {
+  const nlohmann::json* value = find(name);
+  std::vector<std::string> all;
+  if (value == nullptr) return all;
+  if (!value->is_array()) refuse(name, "must be a list of texts");
+  for (const nlohmann::json& item : *value) {
+    if (!item.is_string()) refuse(name, "must be a list of texts");
+    all.push_back(item.get<std::string>());
+  }
+  return all;
+}
+
+std::int64_t Fields::labels() const {
+  if (has("num_labels")) return integer("num_labels");
+  const nlohmann::json* names = find("id2label");
+  if (names == nullptr) return 2;
+  if (!names->is_object() || names->empty()) refuse("id2label", "must be an object of names by class number");
+  return static_cast<std::int64_t>(names->size());
+}
+
+} // namespace eg::hub

@@ -1,0 +1,41 @@
+#pragma once
+// Typed reading of a model's config.json: a wrong type is an error that names file and field.
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace eg::hub {
+
+/// The fields of one JSON object. A field that is absent or null has its default; those without a default must be
+/// there. Every member throws FileError "SOURCE: field 'NAME' ..." for what does not fit.
+class Fields {
+public:
+  /// `source` is what errors begin with. Throws FileError when `object` is not an object.
+  Fields(const nlohmann::json& object, std::string source);
+
+  bool has(const char* name) const;
+  std::int64_t integer(const char* name) const;
+  std::int64_t integer(const char* name, std::int64_t otherwise) const;
+  double real(const char* name, double otherwise) const;
+  bool flag(const char* name, bool otherwise) const;
+  std::string text(const char* name, const std::string& otherwise) const;
+  /// One number for both, or a list of two: {height, width}.
+  std::pair<std::int64_t, std::int64_t> sizes(const char* name, std::int64_t otherwise) const;
+  /// An object within; empty where it is absent.
+  Fields object(const char* name) const;
+  std::vector<std::string> texts(const char* name) const;
+  /// num_labels, or the number of entries of id2label, or 2.
+  std::int64_t labels() const;
+
+  [[noreturn]] void refuse(const char* name, const std::string& why) const;
+
+private:
+  const nlohmann::json* find(const char* name) const;
+  nlohmann::json object_;
+  std::string source_;
+};
+
+} // namespace eg::hub

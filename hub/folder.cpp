@@ -1,0 +1,210 @@
+#include "hub/folder.h"
+
+#include "core/error.h"
+#include "core/ops.h"
+#include "core/words.h"
+#include "data/bytes.h"
+#include "data/json.h"
+#include "data/safetensors.h"
+#include "hub/fields.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace eg::hub {
+namespace {
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", names[i]);
+  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  return text;
+}
+
+/// What a file may call the tensor that this architecture calls `name`, likeliest first.
+std::vector<std::string> other_names(const std::string& name, const Model& model) {
+  std::vector<std::string> all = {name};
+  const std::string& prefix = model.prefix();
+  if (!prefix.empty() && name.starts_with(prefix)) all.push_back(name.substr(prefix.size()));
+  if (prefix.empty())
+    for (const char* other : {"bert.", "transformer.", "model.", "vit.", "deit."}) all.push_back(other + name);
+  for (std::size_t i = 0, count = all.size(); i < count; ++i)
+    for (const auto& [now, then] :
+         {std::pair{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}})
+      if (all[i].ends_with(now)) all.push_back(all[i].substr(0, all[i].size() - std::string_view(now).size()) + then);
+  return all;
+}
+
+Shape shape_of(const data::TensorInfo& info) { return Shape(std::span<const std::int64_t>(info.dims)); }
+
+bool is_transpose(const Shape& a, const Shape& b) {
+  return a.rank() == 2 && b.rank() == 2 && a[0] == b[1] && a[1] == b[0];
+}
+
+/// Grids of patches of the file's position embeddings and of the model's.
+struct Regrid {
+  std::int64_t special = 0;
+  std::pair<std::int64_t, std::int64_t> from, to;
+};
+
+/// Sets the config's image size to the one asked for; what has to be resampled then, if anything.
+std::optional<Regrid> change_image_size(nlohmann::json& config, const LoadModelOptions& options,
+                                        const std::string& path) {
+  if (!options.image_size) return {};
+  const Fields fields(config, path);
+  const std::string family = fields.text("model_type", "");
+  if (family != "vit" && family != "deit")
+    throw ValueError(fmt::format("{}: image_size is for vit and deit, this is {}", path, family));
+  const auto [height, width] = fields.sizes("image_size", 224);
+  const std::int64_t patch = fields.sizes("patch_size", 16).first;
+  const auto [new_height, new_width] = *options.image_size;
+  if (patch <= 0 || new_height <= 0 || new_width <= 0 || new_height % patch != 0 || new_width % patch != 0)
+    throw ValueError(
+        fmt::format("{}: patches of {} do not divide images of {} x {}", path, patch, new_height, new_width));
+  config["image_size"] = {new_height, new_width};
+  return Regrid{.special = family == "deit" ? 2 : 1,
+                .from = {height / patch, width / patch},
+                .to = {new_height / patch, new_width / patch}};
+}
+
+/// Reads the tensors that a model's bindings ask for.
+class Reading {
+public:
+  Reading(const data::TensorReader& reader, Model& model, const LoadModelOptions& options,
+          const std::optional<Regrid>& regrid)
+      : reader_(reader), model_(model), options_(options), regrid_(regrid), slots_(model.module().state_dict()) {}
+
+  LoadReport run() {
+    for (const Binding& binding : model_.bindings()) read(binding);
+    for (const data::TensorInfo& info : reader_.tensors())
+      if (!taken_.contains(info.name)) extra(info.name);
+    return std::move(report_);
+  }
+
+private:
+  bool may_be_fresh(const Binding& b) const {
+    return options_.fresh_head && (model_.prefix().empty() || !b.file.starts_with(model_.prefix()));
+  }
+
+  void read(const Binding& b) {
+    const data::TensorInfo* info = nullptr;
+    for (const std::string& name : other_names(b.file, model_))
+      if (info = reader_.find(name); info != nullptr) break;
+    if (info == nullptr) {
+      if (!may_be_fresh(b)) report_.missing.push_back(b.file);
+      return;
+    }
+    taken_.insert(info->name);
+    if (info->name != b.file) report_.renamed.push_back(info->name);
+    const bool resampled = regrid_ && b.parameter == "position_embedding";
+    if (!resampled && !(shape_of(*info) == b.shape)) {
+      if (!may_be_fresh(b))
+        report_.misshapen.push_back(fmt::format("{} is {}, the model's is {}{}", info->name, shape_of(*info).str(),
+                                                b.shape.str(),
+                                                is_transpose(shape_of(*info), b.shape) ? " (transposed?)" : ""));
+      return;
+    }
+    Tensor values = reader_.read(info->name, {.widen = true});
+    if (!is_floating(values.dtype()))
+      throw FileError(fmt::format("{}: {} holds {}, not floating-point numbers", reader_.path(), info->name,
+                                  name_of(values.dtype())));
+    if (resampled) values = resample_positions(values, regrid_->special, regrid_->from, regrid_->to);
+    for (auto& [name, slot] : slots_)
+      if (name == b.parameter) insert(slot, b, values);
+  }
+
+  void extra(const std::string& name) {
+    if (model_.is_known_extra(name)) {
+      report_.unused.push_back(name);
+      return;
+    }
+    std::vector<std::string> known;
+    for (const Binding& b : model_.bindings())
+      if (!taken_.contains(b.file)) known.push_back(b.file);
+    report_.unexpected.push_back(name + did_you_mean(name, known));
+  }
+
+  const data::TensorReader& reader_;
+  Model& model_;
+  const LoadModelOptions& options_;
+  const std::optional<Regrid>& regrid_;
+  nn::StateDict slots_;
+  std::set<std::string> taken_;
+  LoadReport report_;
+};
+
+std::vector<std::string> names_of(const data::TensorReader& reader) {
+  std::vector<std::string> names;
+  for (const data::TensorInfo& info : reader.tensors()) names.push_back(info.name);
+  return names;
+}
+
+} // namespace
+
+std::string LoadReport::summary() const {
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& names, const char* one, const char* many) {
+    if (names.empty()) return;
+    text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", names.size(), names.size() == 1 ? one : many,
+                        listed(names));
+  };
+  add(missing, "tensor is missing", "tensors are missing");
+  add(unexpected, "tensor is unexpected", "tensors are unexpected");
+  add(misshapen, "tensor has another shape", "tensors have other shapes");
+  add(renamed, "tensor has another name", "tensors have other names");
+  add(unused, "tensor is not needed", "tensors are not needed");
+  return text.empty() ? "every tensor found" : text;
+}
+
+LoadedModel load_model(const std::string& folder, const LoadModelOptions& options) {
+  const std::string path = data::join_path(folder, "config.json");
+  nlohmann::json config = data::read_json(path);
+  const std::optional<Regrid> regrid = change_image_size(config, options, path);
+  const data::TensorReader reader = data::open_tensors(folder);
+  const std::vector<std::string> names = names_of(reader);
+  LoadedModel loaded;
+  loaded.model = make_model(config, options.key, path, &names);
+  loaded.model->module().to(options.dtype);
+  loaded.report = Reading(reader, *loaded.model, options, regrid).run();
+  if (!loaded.report.complete()) {
+    LoadReport wrong = loaded.report;
+    wrong.unused.clear();
+    wrong.renamed.clear();
+    throw FileError(fmt::format("{}: {}", reader.path(), wrong.summary()));
+  }
+  loaded.model->module().eval();
+  return loaded;
+}
+
+void save_model(const Model& model, const std::string& folder, std::uint64_t shard_bytes) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw FileError(fmt::format("{}: cannot be made: {}", folder, error.message()));
+  const Tensors state = model.state();
+  nlohmann::json config = model.config();
+  if (!state.empty()) config["torch_dtype"] = state.front().second.dtype() == DType::f64 ? "float64" : "float32";
+  data::save_sharded(folder, state, {.max_bytes = shard_bytes, .metadata = {{"format", "pt"}}});
+  data::write_json(data::join_path(folder, "config.json"), config);
+}
+
+Tensor resample_positions(const Tensor& positions, std::int64_t special, std::pair<std::int64_t, std::int64_t> from,
+                          std::pair<std::int64_t, std::int64_t> to) {
+  if (positions.rank() != 3 || positions.size(0) != 1 || positions.size(1) != special + from.first * from.second)
+    throw ShapeError(fmt::format("resample_positions: {} does not hold {} + {} x {} tokens", positions.shape().str(),
+                                 special, from.first, from.second));
+  const std::int64_t dim = positions.size(2);
+  const Tensor grid =
+      slice(positions, 1, special, positions.size(1)).reshape({1, from.first, from.second, dim}).permute({0, 3, 1, 2});
+  const Tensor resampled =
+      interpolate(grid, {to.first, to.second}, "bicubic").permute({0, 2, 3, 1}).reshape({1, to.first * to.second, dim});
+  return concat({slice(positions, 1, 0, special), resampled}, 1);
+}
+
+} // namespace eg::hub

@@ -1,0 +1,62 @@
+#pragma once
+// Model folders as Hugging Face's libraries write and read them: config.json and model.safetensors or its shards.
+
+#include "hub/model.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::hub {
+
+/// What a file's tensors and a model's say of each other. Names are the file's.
+struct LoadReport {
+  std::vector<std::string> missing;    ///< the model has them, the file does not
+  std::vector<std::string> unexpected; ///< the file has them and nothing is known of them; with the nearest name
+  std::vector<std::string> misshapen;  ///< "name is [4, 3], the model's is [3, 4] (transposed?)"
+  std::vector<std::string> unused;     ///< known and not needed: copies of tied tensors, constants, other heads
+  std::vector<std::string> renamed;    ///< found under another name: other prefix, gamma and beta
+
+  bool complete() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
+  /// One line that names up to five tensors of each kind.
+  std::string summary() const;
+};
+
+struct LoadModelOptions {
+  DType dtype = DType::f32; ///< f32 or f64: the parameters' type, whatever the file's
+  /// A head (what does not belong to the base model) that the file lacks, or has in another shape, begins with random
+  /// weights from `key`: for fine-tuning.
+  bool fresh_head = false;
+  RandomKey key = {};
+  /// Height and width of the images to come, if they differ from the config's: ViT's and DeiT's position embeddings
+  /// are resampled (resample_positions).
+  std::optional<std::pair<std::int64_t, std::int64_t>> image_size = {};
+};
+
+struct LoadedModel {
+  std::unique_ptr<Model> model; ///< in evaluation
+  LoadReport report;
+};
+
+/// Reads a model folder. Tensors are looked for under the architecture's own names, and without or with the base
+/// model's prefix, and with gamma and beta for the weight and bias of norms. F16 and BF16 are widened. Throws FileError
+/// "FOLDER: ..." when something is missing (unless it may be fresh), unexpected or of another shape, or when
+/// config.json or the tensors cannot be read.
+LoadedModel load_model(const std::string& folder, const LoadModelOptions& options = {});
+
+/// Writes config.json (with torch_dtype as written) and model.safetensors, or shards of at most `shard_bytes` with
+/// their index, so that transformers' from_pretrained and load_model read them. Existing files are replaced one by one,
+/// each complete or not at all, the config last. Throws FileError.
+void save_model(const Model& model, const std::string& folder,
+                std::uint64_t shard_bytes = std::uint64_t{5'000'000'000});
+
+/// Position embeddings [1, special + h w, dim] of a grid of h x w patches resampled to another grid, bicubic without
+/// antialiasing, as transformers' interpolate_pos_encoding does it; the first `special` tokens stay. Throws ShapeError
+/// when the tokens do not fit the grid.
+Tensor resample_positions(const Tensor& positions, std::int64_t special, std::pair<std::int64_t, std::int64_t> from,
+                          std::pair<std::int64_t, std::int64_t> to);
+
+} // namespace eg::hub

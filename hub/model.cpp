@@ -1,0 +1,147 @@
+#include "hub/model.h"
+
+#include "core/error.h"
+#include "core/words.h"
+#include "hub/family.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace eg::hub {
+namespace {
+
+constexpr std::array families = {&bert_family, &deit_family, &gpt2_family, &llama_family, &vit_family};
+
+const Family& family_named(const std::string& name, const Fields& fields) {
+  std::string known;
+  for (const Family* family : families) {
+    if (name == family->name) return *family;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", family->name);
+  }
+  fields.refuse("model_type", fmt::format("is '{}'; supported are {}", name, known));
+}
+
+const Architecture& architecture_of(const Family& family, const Fields& fields) {
+  const std::vector<std::string> given = fields.texts("architectures");
+  if (given.empty()) return family.architectures.front();
+  std::vector<std::string> known;
+  std::string list;
+  for (const Architecture& a : family.architectures) {
+    if (given.front() == a.name) return a;
+    known.emplace_back(a.name);
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", a.name);
+  }
+  const std::string hint = did_you_mean(given.front(), known);
+  fields.refuse("architectures", fmt::format("is {}{} supported for {} are {}", given.front(),
+                                             hint.empty() ? ";" : hint, family.name, list));
+}
+
+} // namespace
+
+Tensor find(const Tensors& tensors, std::string_view name) {
+  for (const auto& [own, tensor] : tensors)
+    if (own == name) return tensor;
+  return {};
+}
+
+Tensors Model::forward(const Tensors& inputs) const {
+  const std::vector<std::string> known = input_names();
+  std::string list;
+  for (const std::string& name : known) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+  for (const auto& [name, tensor] : inputs)
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string hint = did_you_mean(name, known);
+      throw ValueError(fmt::format("{}: there is no input '{}'{} there are {}", architecture_, name,
+                                   hint.empty() ? ";" : hint, list));
+    }
+  return run(inputs);
+}
+
+bool Model::is_known_extra(const std::string& name) const {
+  return std::any_of(extras_.begin(), extras_.end(), [&](const std::string& extra) {
+    return extra.starts_with('*') ? name.ends_with(extra.substr(1)) : name == extra;
+  });
+}
+
+Tensors Model::by_file_names(const std::vector<Tensor>& gradients) const {
+  const std::vector<nn::Parameter> parameters = module().named_parameters();
+  if (gradients.size() != parameters.size())
+    throw ValueError(fmt::format("{}: there are {} parameters and {} gradients", architecture_, parameters.size(),
+                                 gradients.size()));
+  Tensors named;
+  for (const Binding& b : bindings_)
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (parameters[i].name == b.parameter) named.emplace_back(b.file, extract(gradients[i], b));
+  return named;
+}
+
+Tensors Model::state() const { return by_file_names(module().parameters()); }
+
+bool Request::has(std::string_view ending) const {
+  return present == nullptr ||
+         std::any_of(present->begin(), present->end(), [&](const std::string& name) { return name.ends_with(ending); });
+}
+
+nn::Activation activation_of(const Fields& fields, const char* field, const char* otherwise) {
+  using nn::Activation;
+  constexpr std::array<std::pair<std::string_view, Activation>, 16> names{{{"gelu", Activation::gelu},
+                                                                           {"gelu_python", Activation::gelu},
+                                                                           {"gelu_new", Activation::gelu_tanh},
+                                                                           {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                                                           {"gelu_python_tanh", Activation::gelu_tanh},
+                                                                           {"gelu_accurate", Activation::gelu_tanh},
+                                                                           {"gelu_fast", Activation::gelu_tanh},
+                                                                           {"quick_gelu", Activation::quick_gelu},
+                                                                           {"relu", Activation::relu},
+                                                                           {"relu2", Activation::relu2},
+                                                                           {"silu", Activation::silu},
+                                                                           {"swish", Activation::silu},
+                                                                           {"swiglu", Activation::silu},
+                                                                           {"mish", Activation::mish},
+                                                                           {"sigmoid", Activation::sigmoid},
+                                                                           {"tanh", Activation::tanh}}};
+  const std::string given = fields.text(field, otherwise);
+  std::string known;
+  for (const auto& [name, activation] : names) {
+    if (given == name) return activation;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+  }
+  fields.refuse(field, fmt::format("is '{}'; supported are {}", given, known));
+}
+
+Tensor integers(const Tensors& inputs, std::string_view name) {
+  const Tensor t = find(inputs, name);
+  if (!t.defined() || t.dtype() == DType::i64) return t;
+  if (t.dtype() != DType::boolean && t.dtype() != DType::u8)
+    throw DTypeError(fmt::format("{} must be i64, it is {}", name, name_of(t.dtype())));
+  return t.to(DType::i64);
+}
+
+Tensor required(const Tensors& inputs, std::string_view name) {
+  const Tensor t = find(inputs, name);
+  if (!t.defined()) throw ValueError(fmt::format("the input {} is missing", name));
+  return t;
+}
+
+std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source,
+                                  const std::vector<std::string>* present) {
+  const Fields fields(config, source);
+  if (!fields.has("model_type")) fields.refuse("model_type", "is missing");
+  const Family& family = family_named(fields.text("model_type", ""), fields);
+  const Architecture& architecture = architecture_of(family, fields);
+  const std::string name = architecture.name;
+  return family.make({config, fields, name, key, present}, architecture);
+}
+
+std::vector<std::pair<std::string, std::vector<std::string>>> supported() {
+  std::vector<std::pair<std::string, std::vector<std::string>>> all;
+  for (const Family* family : families) {
+    all.emplace_back(family->name, std::vector<std::string>{});
+    for (const Architecture& a : family->architectures) all.back().second.emplace_back(a.name);
+  }
+  return all;
+}
+
+} // namespace eg::hub

@@ -1,0 +1,82 @@
+#pragma once
+// A model of a known family under the names that Hugging Face's transformers gives its inputs, outputs and parameters.
+
+#include "data/tensor_reader.h"
+#include "hub/binding.h"
+#include "nn/module.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::nn {
+class Decoder;
+}
+
+namespace eg::hub {
+
+/// Tensors by name, in order.
+using Tensors = data::NamedTensors;
+/// The tensor of that name; undefined when there is none.
+Tensor find(const Tensors& tensors, std::string_view name);
+
+/// What a config.json describes, with its weights.
+class Model {
+public:
+  Model() = default;
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  /// The model itself; in evaluation when it comes from load_model.
+  virtual nn::Module& module() = 0;
+  const nn::Module& module() const { return const_cast<Model*>(this)->module(); }
+  /// The language model inside, for generation; nullptr where there is none.
+  virtual const nn::Decoder* decoder() const { return nullptr; }
+
+  /// Names of the inputs that forward() takes ("input_ids", "pixel_values", ...); those without which it cannot run
+  /// come first.
+  virtual std::vector<std::string> input_names() const = 0;
+  /// One pass. Outputs as transformers names them: last_hidden_state, pooler_output, logits, ... Throws ValueError for
+  /// an input that is missing, unknown (with the nearest name) or of the wrong type, ShapeError for wrong shapes.
+  Tensors forward(const Tensors& inputs) const;
+
+  const std::string& family() const { return family_; }             ///< model_type: "bert"
+  const std::string& architecture() const { return architecture_; } ///< "BertForMaskedLM"
+  const nlohmann::json& config() const { return *config_; }         ///< config.json as it was read
+  /// One for each tensor of a file with this architecture, in the order of the model's parameters.
+  const std::vector<Binding>& bindings() const { return bindings_; }
+  /// Names that files may hold beside those: copies of tied tensors, constants, tensors of other heads.
+  bool is_known_extra(const std::string& name) const;
+  /// What the names of the base model begin with in this architecture's files; "" for the base model itself.
+  const std::string& prefix() const { return prefix_; }
+
+  /// Gradients by parameter, in the order of module().parameters(), as tensors under the file's names.
+  Tensors by_file_names(const std::vector<Tensor>& gradients) const;
+  /// The parameters under the file's names (copies).
+  Tensors state() const;
+
+protected:
+  virtual Tensors run(const Tensors& inputs) const = 0;
+
+  std::string family_, architecture_, prefix_;
+  std::shared_ptr<const nlohmann::json> config_;
+  std::vector<Binding> bindings_;
+  std::vector<std::string> extras_; ///< "*.position_ids": one star stands for any beginning
+};
+
+/// Makes the model that `config` (the content of a config.json) describes, with weights drawn from `key`, f32. `source`
+/// is what errors call the config. Throws FileError for a model_type, architecture or setting that is not supported, or
+/// a field that is missing or wrong; ValueError for sizes that make no model. `present`: names of tensors that a file
+/// holds, where optional parts (poolers) are made only if they are there.
+std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source = "config",
+                                  const std::vector<std::string>* present = nullptr);
+
+/// Families and architectures that make_model knows: {"bert", {"BertModel", ...}}, ...
+std::vector<std::pair<std::string, std::vector<std::string>>> supported();
+
+} // namespace eg::hub
