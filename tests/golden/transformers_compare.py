@@ -4,23 +4,28 @@
     pip install torch transformers safetensors
     tests/golden/transformers_compare.py build/release/bin/equigrad            # the table, exit code 1 when a bound is broken
     tests/golden/transformers_compare.py build/release/bin/equigrad bert vit   # cases whose name holds one of these
+    REWRITE=build/release/examples/06_model_folder tests/golden/transformers_compare.py ...   # also: equigrad reads and writes
+                                                                 # each folder, transformers reads that; the same weights
+    tests/golden/transformers_compare.py --write tests/golden/transformers.json   # the fixture of transformers_test.cpp
 
 Every case makes a model with weights far from their initial values (gains not 1, biases not 0), saves it with
 save_pretrained, runs forward and backward in float64 and float32 in both programs and compares every output and every
 parameter's gradient: largest difference over the reference's largest entry. transformers computes RMSNorm and rotary angles in
-float32 whatever the model's type; for the float64 reference both are replaced by the same formulas in float64.
-Round trip: what `equigrad convert`-free library code cannot show, tests/unit/hub_*_test.cpp do.
+float32 whatever the model's type; for the reference both are replaced by the same formulas in float64.
 """
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import torch
 import transformers as tf
 from safetensors.torch import load_file, save_file
 
+REWRITE = os.environ.get("REWRITE")
 BOUND = {"f64": 1e-10, "f32": 2e-5}
 
 
@@ -68,16 +73,31 @@ class float64_arange:
         torch.arange, torch.Tensor.to, torch.float = self.arange, self.to, self.float
 
 
-def roughened(model, seed):
-    generator = torch.Generator().manual_seed(seed)
+def drawn(name, shape):
+    """Numbers in [-1, 1) that depend on (name, index) alone and are exact in float32: FNV-1a of the name, SplitMix64."""
+    h = 0xCBF29CE484222325
+    for byte in name.encode():
+        h = (h ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    with np.errstate(over="ignore"):
+        x = np.uint64(h) + np.arange(1, int(np.prod(shape)) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    return torch.from_numpy((x >> np.uint64(40)).astype(np.float64) / 2.0**23 - 1).reshape(shape)
+
+
+def weight(name, shape):
+    """Far from initial values: gains 1 +- 1/4, biases +- 1/4, matrices +- a power of two near 1/sqrt(elements a row)."""
+    u = drawn(name, shape)
+    if len(shape) == 1:
+        return (1.0 if name.endswith("weight") else 0.0) + u / 4
+    return u * 2.0 ** -math.floor(math.log2(math.sqrt(math.prod(shape[1:]))))
+
+
+def roughened(model):
     with torch.no_grad():
         for name, p in model.named_parameters():
-            noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
-            if p.dim() == 1:
-                base = 1.0 if name.endswith("weight") else 0.0
-                p.copy_(base + 0.3 * noise)
-            else:
-                p.copy_(noise * (0.6 / max(1, p[0].numel()) ** 0.5 if "embed" not in name else 0.5))
+            p.copy_(weight(name, p.shape))
     return model.eval()
 
 
@@ -100,7 +120,7 @@ def text(batch=3, tokens=9, vocabulary=50, mask=True, **more):
 
 
 def images(batch, height, width, channels=3):
-    return {"pixel_values": torch.randn(batch, channels, height, width, generator=torch.Generator().manual_seed(2), dtype=torch.float64)}
+    return {"pixel_values": drawn("input.pixel_values", (batch, channels, height, width))}
 
 
 def bert(**more):
@@ -174,8 +194,7 @@ def reference(model, inputs, dtype):
     model.zero_grad()
     found = model(**inputs)
     outputs = {k: v for k, v in found.items() if torch.is_tensor(v)}
-    generator = torch.Generator().manual_seed(5)
-    cotangents = {k: torch.randn(v.shape, generator=generator, dtype=torch.float64).to(dtype) for k, v in outputs.items()}
+    cotangents = {k: drawn("cotangent." + k, v.shape).to(dtype) for k, v in outputs.items()}
     mask = inputs.get("attention_mask")
     if mask is not None:  # what padding tokens say is nobody's business
         for k, v in cotangents.items():
@@ -202,18 +221,19 @@ def run(program, folder, inputs, dtype, *more):
         raise SystemExit(f"{' '.join(call)}\n{done.stderr}")
 
 
-def compare(program, kind, config, inputs, shards):
-    torch.manual_seed(3)
+def made(kind, config):
     # Eager softmax is float32 in Llama and ViT; GPT-2's fused attention forgets scale_attn_weights.
     config._attn_implementation = "eager" if config.model_type in ("bert", "gpt2") else "sdpa"
-    model = roughened(kind(config), 4).double()
+    return roughened(kind(config))
+
+
+def compare(program, kind, config, inputs, shards):
+    model = made(kind, config)
     errors = {}
-    exact = {k: v for k, v in inputs.items()}
+    exact = inputs
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.path.join(scratch, "model")
-        # Parameters that need no float64 file: theirs are rounded to float32 before both programs read them.
-        model = model.float()
-        model.save_pretrained(folder, max_shard_size="20KB" if shards else "5GB")
+        model.float().save_pretrained(folder, max_shard_size="20KB" if shards else "5GB")
         for name, dtype in (("f64", torch.float64), ("f32", torch.float32)):
             given, outputs, cotangents, gradients = reference(model, exact, torch.float64)
             path, out, grads = (os.path.join(scratch, f) for f in ("in.safetensors", "out.safetensors", "grads.safetensors"))
@@ -229,13 +249,49 @@ def compare(program, kind, config, inputs, shards):
                 # A true gradient of 0 (the key's bias) is compared with the largest of all.
                 max(min(error(ours_grads[k], gradients[k]), float((ours_grads[k].double() - gradients[k].double()).abs().max()) / largest) if k.endswith("key.bias") or float(gradients[k].abs().max()) < 1e-12 * largest else error(ours_grads[k], gradients[k]) for k in gradients),
             )
+        if REWRITE:
+            again = os.path.join(scratch, "again")
+            subprocess.run([REWRITE, folder, again], check=True, capture_output=True)
+            kept, read = kind.from_pretrained(folder).state_dict(), kind.from_pretrained(again).state_dict()
+            if kept.keys() != read.keys() or any(not torch.equal(kept[k], read[k]) for k in kept):
+                raise SystemExit(f"{again}: transformers reads other weights than it wrote")
     return errors
+
+
+def numbers(name, t):
+    """What a fixture keeps of a tensor: shape, largest entry, three projections."""
+    t = t.double()
+    return [list(t.shape), float(t.abs().max()), *(float((t * drawn(f"{k}.{name}", t.shape)).sum()) for k in range(3))]
+
+
+def write(path):
+    """The fixture of tests/golden/transformers_test.cpp."""
+    cases = []
+    for name, (kind, config, inputs) in CASES.items():
+        model = made(kind, config).double()
+        given, outputs, _, gradients = reference(model, inputs, torch.float64)
+        told = {**config.to_diff_dict(), "architectures": [kind.__name__], "model_type": config.model_type}
+        if "id2label" in told:
+            told["num_labels"] = len(told.pop("id2label"))
+        for junk in ("transformers_version", "label2id", "use_cache", "dtype", "torch_dtype"):
+            told.pop(junk, None)
+        mask = inputs.get("attention_mask")
+        masked = {k: v * mask.reshape(*mask.shape, *[1] * (v.dim() - 2)) if mask is not None and v.shape[:2] == mask.shape else v for k, v in outputs.items()}
+        cases.append({"name": name, "config": told,
+                      "inputs": {k: [list(v.shape), [] if v.is_floating_point() else v.flatten().tolist()] for k, v in given.items()},
+                      "outputs": {k: numbers(k, v) for k, v in masked.items()},
+                      "gradients": {k: numbers(k, v) for k, v in gradients.items()}})
+    with open(path, "w") as file:
+        lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+        file.write(f'{{"transformers": "{tf.__version__}", "torch": "{torch.__version__.split("+")[0]}", "cases": [\n{lines}\n]}}\n')
 
 
 def main():
     program, words = sys.argv[1], sys.argv[2:]
     norm, rotary = tf.models.llama.modeling_llama.LlamaRMSNorm, tf.models.llama.modeling_llama.LlamaRotaryEmbedding
     norm.forward, rotary.forward = exact_rms_norm, exact_rotary(rotary.forward)
+    if program == "--write":
+        return write(words[0])
     print(f"transformers {tf.__version__}, torch {torch.__version__}\n")
     print("| model | outputs f64 | gradients f64 | outputs f32 | gradients f32 |\n|---|---|---|---|---|")
     broken = 0

@@ -1,0 +1,231 @@
+#include "hub/folder.h"
+
+#include "core/error.h"
+#include "core/ops.h"
+#include "data/json.h"
+#include "data/safetensors.h"
+#include "nn/decoder.h"
+#include "support/temporary_folder.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace eg;
+using nlohmann::json;
+using test::TemporaryFolder;
+
+namespace {
+
+json bert_config(const char* architecture = "BertForMaskedLM") {
+  return {{"model_type", "bert"},   {"architectures", {architecture}}, {"vocab_size", 20},
+          {"hidden_size", 12},      {"num_hidden_layers", 1},          {"num_attention_heads", 3},
+          {"intermediate_size", 8}, {"max_position_embeddings", 6}};
+}
+
+json vit_config() {
+  return {{"model_type", "vit"},      {"architectures", {"ViTForImageClassification"}},
+          {"hidden_size", 8},         {"num_hidden_layers", 1},
+          {"num_attention_heads", 2}, {"intermediate_size", 8},
+          {"image_size", {8, 12}},    {"patch_size", 4},
+          {"num_labels", 3}};
+}
+
+/// Writes the folder of a model after `change` had its tensors.
+template <class Change>
+std::unique_ptr<hub::Model> written(const TemporaryFolder& folder, const json& config, Change&& change) {
+  auto model = hub::make_model(config, {7, 0});
+  hub::Tensors state = model->state();
+  change(state);
+  data::write_json(folder.path("config.json"), config);
+  data::save_safetensors(folder.path("model.safetensors"), state);
+  return model;
+}
+
+void rename(hub::Tensors& state, const std::string& from, const std::string& to) {
+  for (auto& [name, tensor] : state)
+    for (std::size_t at = name.find(from); at != std::string::npos; at = name.find(from, at + to.size()))
+      name.replace(at, from.size(), to);
+}
+
+Tensor& tensor(hub::Tensors& state, std::string_view name) {
+  for (auto& [own, value] : state)
+    if (own == name) return value;
+  throw ValueError("no such tensor");
+}
+
+std::string refusal(const TemporaryFolder& folder, const hub::LoadModelOptions& options = {}) {
+  try {
+    hub::load_model(folder.path(), options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string config_refusal(json config, const char* field, const json& value) {
+  config[field] = value;
+  try {
+    hub::make_model(config, {});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void check_same_weights(const hub::Model& a, const hub::Model& b) {
+  const hub::Tensors x = a.state(), y = b.state();
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK_MESSAGE(same_bits(x[i].second, y[i].second), x[i].first);
+}
+
+} // namespace
+
+TEST_CASE("older names are found: gamma and beta, with and without the base model's prefix") {
+  const TemporaryFolder folder;
+  const auto model = written(folder, bert_config(), [](hub::Tensors& state) {
+    rename(state, "LayerNorm.weight", "LayerNorm.gamma");
+    rename(state, "LayerNorm.bias", "LayerNorm.beta");
+    rename(state, "bert.", "");
+    state.emplace_back("embeddings.position_ids", Tensor::arange(6));
+    state.emplace_back("cls.predictions.decoder.weight", tensor(state, "embeddings.word_embeddings.weight"));
+    state.emplace_back("cls.seq_relationship.weight", Tensor::ones({2, 12}));
+    state.emplace_back("pooler.dense.weight", Tensor::ones({12, 12}));
+  });
+  const hub::LoadedModel loaded = hub::load_model(folder.path());
+  check_same_weights(*model, *loaded.model);
+  CHECK(loaded.report.unused.size() == 4);
+  CHECK(!loaded.report.renamed.empty());
+  CHECK(!loaded.model->module().training());
+
+  const TemporaryFolder base;
+  const auto bert = written(base, bert_config("BertModel"), [](hub::Tensors& state) {
+    for (auto& [name, value] : state) name = "bert." + name;
+  });
+  check_same_weights(*bert, *hub::load_model(base.path()).model);
+}
+
+TEST_CASE("what is missing, unexpected or of another shape is refused by name") {
+  const TemporaryFolder folder;
+  written(folder, bert_config(), [](hub::Tensors& state) {
+    rename(state, "attention.self.query.weight", "attention.self.qury.weight");
+    Tensor& dense = tensor(state, "bert.encoder.layer.0.intermediate.dense.weight");
+    dense = dense.transpose(0, 1);
+  });
+  const std::string words = refusal(folder);
+  CHECK(words.starts_with(folder.path()));
+  CHECK(words.find('\n') == std::string::npos);
+  CHECK(words.find("1 tensor is missing: bert.encoder.layer.0.attention.self.query.weight") != std::string::npos);
+  CHECK(words.find("qury.weight; did you mean bert.encoder.layer.0.attention.self.query.weight?") != std::string::npos);
+  CHECK(words.find("is [12, 8], the model's is [8, 12] (transposed?)") != std::string::npos);
+}
+
+TEST_CASE("integers are no weights") {
+  const TemporaryFolder folder;
+  written(folder, bert_config(),
+          [](hub::Tensors& state) { tensor(state, "cls.predictions.bias") = Tensor::arange(20); });
+  CHECK(refusal(folder).find("cls.predictions.bias holds i64, not floating-point numbers") != std::string::npos);
+}
+
+TEST_CASE("a fresh head begins at random, the body does not") {
+  const TemporaryFolder folder;
+  const auto model = written(folder, bert_config("BertForSequenceClassification"), [](hub::Tensors& state) {
+    std::erase_if(state, [](const auto& t) { return t.first == "classifier.bias"; });
+    tensor(state, "classifier.weight") = Tensor::ones({5, 12});
+  });
+  CHECK(refusal(folder).find("classifier") != std::string::npos);
+  const hub::LoadedModel fresh = hub::load_model(folder.path(), {.fresh_head = true, .key = {9, 0}});
+  const hub::Tensors state = fresh.model->state();
+  CHECK(hub::find(state, "classifier.weight").shape() == Shape{2, 12});
+  CHECK(same_bits(hub::find(state, "bert.pooler.dense.weight"), hub::find(model->state(), "bert.pooler.dense.weight")));
+
+  const TemporaryFolder body;
+  written(body, bert_config("BertForSequenceClassification"), [](hub::Tensors& all) {
+    std::erase_if(all, [](const auto& t) { return t.first == "bert.pooler.dense.bias"; });
+  });
+  CHECK(refusal(body, {.fresh_head = true}).find("bert.pooler.dense.bias") != std::string::npos);
+}
+
+TEST_CASE("F16 and BF16 weights are widened") {
+  const TemporaryFolder folder;
+  const auto model = written(folder, bert_config(), [](hub::Tensors& state) {
+    for (auto& [name, value] : state) value = value.to(DType::bf16);
+  });
+  const hub::LoadedModel loaded = hub::load_model(folder.path());
+  for (const auto& [name, value] : loaded.model->state()) {
+    CHECK(value.dtype() == DType::f32);
+    CHECK(same_bits(value, hub::find(model->state(), name).to(DType::bf16).to(DType::f32)));
+  }
+}
+
+TEST_CASE("a ViT reads images of another size with resampled positions") {
+  const TemporaryFolder folder;
+  const auto model = written(folder, vit_config(), [](hub::Tensors&) {});
+  const hub::LoadedModel larger = hub::load_model(folder.path(), {.image_size = std::pair{16, 16}});
+  const Tensor positions = hub::find(larger.model->state(), "vit.embeddings.position_embeddings");
+  const Tensor before = hub::find(model->state(), "vit.embeddings.position_embeddings");
+  REQUIRE(positions.shape() == Shape{1, 17, 8});
+  CHECK(same_bits(slice(positions, 1, 0, 1), slice(before, 1, 0, 1)));
+  const Tensor grid = slice(before, 1, 1, 7).reshape({1, 2, 3, 8}).permute({0, 3, 1, 2});
+  const Tensor wanted = interpolate(grid, {4, 4}, "bicubic").permute({0, 2, 3, 1}).reshape({1, 16, 8});
+  CHECK(same_bits(slice(positions, 1, 1, 17).contiguous(), wanted.contiguous()));
+  CHECK(larger.model->forward({{"pixel_values", Tensor::ones({2, 3, 16, 16})}})[0].second.shape() == Shape{2, 3});
+  CHECK(same_bits(hub::resample_positions(before, 1, {2, 3}, {2, 3}), before));
+  CHECK(refusal(folder, {.image_size = std::pair{16, 18}}).find("do not divide images of 16 x 18") !=
+        std::string::npos);
+  CHECK_THROWS_AS(hub::resample_positions(before, 2, {2, 3}, {2, 3}), ShapeError);
+}
+
+TEST_CASE("a config that makes no model is refused by field") {
+  const json c = bert_config();
+  CHECK(config_refusal(c, "model_type", "t5").find("'model_type' is 't5'; supported are bert, ") != std::string::npos);
+  CHECK(config_refusal(c, "architectures", {"BertForMaskedLm"}).find("did you mean BertForMaskedLM?") !=
+        std::string::npos);
+  CHECK(config_refusal(c, "hidden_size", "12").find("'hidden_size' must be a whole number") != std::string::npos);
+  CHECK(config_refusal(c, "hidden_size", 13).find("not a multiple of heads") != std::string::npos);
+  CHECK(config_refusal(c, "hidden_size", 1e300).find("must be a whole number") != std::string::npos);
+  CHECK(config_refusal(c, "vocab_size", -4).find("vocabulary must be positive") != std::string::npos);
+  CHECK(config_refusal(c, "hidden_act", "gelu_10").find("'hidden_act' is 'gelu_10'; supported are gelu") !=
+        std::string::npos);
+  CHECK(config_refusal(c, "position_embedding_type", "relative_key").find("is not 'absolute'") != std::string::npos);
+  CHECK(config_refusal(c, "id2label", json::array()).find("must be an object of names") != std::string::npos);
+  CHECK(config_refusal(json::object(), "hidden_size", 3).find("'model_type' is missing") != std::string::npos);
+  const json llama = {{"model_type", "llama"}, {"hidden_size", 8},       {"num_attention_heads", 2},
+                      {"vocab_size", 9},       {"intermediate_size", 4}, {"num_hidden_layers", 1}};
+  CHECK(config_refusal(llama, "rope_scaling", {{"rope_type", "longrope"}}).find("'rope_type' is 'longrope'") !=
+        std::string::npos);
+  CHECK(config_refusal(llama, "num_key_value_heads", 3).find("kv_heads 3 does not divide heads 2") !=
+        std::string::npos);
+  CHECK(config_refusal(llama, "pad_token_id", 9).find("padding 9 is not one of 9 ids") != std::string::npos);
+}
+
+TEST_CASE("inputs are checked by name, type and shape") {
+  const auto bert = hub::make_model(bert_config(), {});
+  const Tensor ids = Tensor::zeros({2, 5}, DType::i64);
+  CHECK_THROWS_WITH_AS(bert->forward({}), doctest::Contains("the input input_ids is missing"), ValueError);
+  CHECK_THROWS_WITH_AS(bert->forward({{"input_ids", ids}, {"atention_mask", ids}}),
+                       doctest::Contains("did you mean attention_mask?"), ValueError);
+  CHECK_THROWS_WITH_AS(bert->forward({{"input_ids", ids.to(DType::f32)}}), doctest::Contains("input_ids must be i64"),
+                       DTypeError);
+  CHECK_THROWS_WITH_AS(bert->forward({{"input_ids", ids}, {"attention_mask", Tensor::ones({2, 4})}}),
+                       doctest::Contains("attention_mask must be [batch, tokens], here [2, 5]"), ShapeError);
+  CHECK_THROWS_AS(bert->forward({{"input_ids", Tensor::full({1, 2}, 20, DType::i64)}}), IndexError);
+  CHECK_THROWS_WITH_AS(bert->forward({{"input_ids", Tensor::zeros({1, 7}, DType::i64)}}),
+                       doctest::Contains("there are 6 positions"), ShapeError);
+}
+
+TEST_CASE("every parameter of every supported architecture has its place in a file") {
+  for (const auto& [family, architectures] : hub::supported())
+    for (const std::string& architecture : architectures) {
+      CAPTURE(architecture);
+      json config = {{"model_type", family},     {"architectures", {architecture}},
+                     {"hidden_size", 8},         {"n_embd", 8},
+                     {"num_attention_heads", 2}, {"n_head", 2},
+                     {"num_hidden_layers", 2},   {"n_layer", 2},
+                     {"vocab_size", 11},         {"intermediate_size", 6},
+                     {"image_size", 8},          {"patch_size", 4}};
+      const auto model = hub::make_model(config, {});
+      std::int64_t covered = 0;
+      for (const hub::Binding& b : model->bindings()) covered += b.shape.numel();
+      CHECK(covered == model->module().parameter_count());
+    }
+}
