@@ -1,0 +1,43 @@
+#pragma once
+// Text from a language model, token by token, with a key-value cache.
+
+#include "core/function_ref.h"
+#include "core/random.h"
+#include "nn/decoder.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace eg::nn {
+
+/// How the next token is chosen from its logits l. Temperature first, then top_k, then top_p.
+struct SamplingOptions {
+  double temperature = 0.0; ///< p = softmax(l / temperature); 0: the likeliest token, the first of equals
+  std::int64_t top_k = 0;   ///< only tokens at least as likely as the k-th; 0: all
+  double top_p = 1.0;       ///< only the likeliest tokens whose probabilities together reach p, at least one
+};
+
+/// Throws ValueError that names the field when nothing can be chosen like this.
+void check(const SamplingOptions& options);
+
+/// The next token from logits [vocabulary] (f32 or f64); `uniform` in [0, 1) makes the choice where there is one.
+/// Computed in f64. Throws ValueError for logits that hold NaN or nothing but -infinity.
+std::int64_t sample(const Tensor& logits, const SamplingOptions& options, double uniform);
+
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 100;
+  SamplingOptions sampling = {};
+  std::vector<std::int64_t> end_ids = {}; ///< a text ends with one of these
+  RandomKey key = {};                     ///< token i of the text is chosen by number i of this key
+};
+
+/// Continues `prompt` (at least one id): the new tokens, the ending one included. `on_token`, called with each, returns
+/// false to end. The model must be in evaluation. Throws ValueError when the model has no language-model head, is in
+/// training, an id is not in its vocabulary, or prompt and max_new_tokens are more than its positions.
+std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,
+                                   const GenerateOptions& options, FunctionRef<bool(std::int64_t)> on_token);
+std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,
+                                   const GenerateOptions& options);
+
+} // namespace eg::nn
