@@ -17,8 +17,8 @@
 #include <set>
 
 using namespace eg;
-using test::TemporaryFolder;
 using nlohmann::json;
+using test::TemporaryFolder;
 
 namespace {
 
@@ -130,8 +130,7 @@ void write_folder(const json& config, const std::string& folder, std::uint64_t s
   data::write_json(folder + "/config.json", config);
   hub::Tensors weights;
   const auto model = hub::make_model(config, {});
-  for (const hub::Binding& b : model->bindings())
-    weights.emplace_back(b.file, weight(b.file, b.shape));
+  for (const hub::Binding& b : model->bindings()) weights.emplace_back(b.file, weight(b.file, b.shape));
   data::save_sharded(folder, weights, {.max_bytes = shard_bytes});
 }
 
