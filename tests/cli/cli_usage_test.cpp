@@ -67,7 +67,7 @@ TEST_CASE("a mistake names the option, the reason, the nearest name and the verb
                   "train: there is no option '--dmi'; did you mean --dim? (see equigrad train vit --help)");
   refused_exactly({"train", "vit", "--data", "shapes", "--steps", "1", "--permute", "bth"},
                   "--permute: 'bth' is not one of none, rows, columns, both (see equigrad train vit --help)");
-  refused({"doctr"}, "there is no verb 'doctr'; did you mean doctor? there are doctor, run, verify, train, ");
+  check_refused({"doctr"}, "there is no verb 'doctr'; did you mean doctor? there are doctor, run, verify, train, ");
   refused_exactly({"verify", "--filter", "--quiet"},
                   "--filter needs a value before '--quiet' (if that is the value: --filter=--quiet) (see equigrad "
                   "verify --help)");
