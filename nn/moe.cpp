@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <numeric>
 
 namespace eg::nn {
 namespace {
@@ -147,6 +147,26 @@ MoeRouting MixtureOfExperts::route(const Tensor& x, RandomKey key) const {
   return r;
 }
 
+/// Results of the experts for their rows of x, expert after expert. x is halved again and again: the gradient of a
+/// slice is as large as what it was cut from, so that cutting E slices from all rows would cost E passes over them on
+/// the way back, and this costs 2 log2 E.
+std::vector<Tensor> MixtureOfExperts::computed(const Tensor& x, const std::vector<std::int64_t>& load) const {
+  std::vector<Tensor> results;
+  const auto run = [&](auto&& self, const Tensor& part, std::size_t first, std::size_t last) -> void {
+    if (last - first == 1) {
+      results.push_back(load[first] > 0 ? (*experts[first])(part) : part);
+      return;
+    }
+    const std::size_t middle = first + (last - first) / 2;
+    const auto at = [&](std::size_t e) { return load.begin() + static_cast<std::ptrdiff_t>(e); };
+    const std::int64_t cut = std::accumulate(at(first), at(middle), std::int64_t{0});
+    self(self, part.slice(0, 0, cut), first, middle);
+    self(self, part.slice(0, cut, part.size(0)), middle, last);
+  };
+  run(run, x, 0, experts.size());
+  return results;
+}
+
 MixtureOfExperts::Output MixtureOfExperts::forward(const Tensor& x, const Tensor& addend, RandomKey key) const {
   const Scope scope(*this);
   if (x.rank() < 1 || x.size(-1) != config.dim)
@@ -163,9 +183,7 @@ MixtureOfExperts::Output MixtureOfExperts::forward(const Tensor& x, const Tensor
   out.load = plan.load;
   out.dropped = plan.dropped;
 
-  std::vector<Tensor> results = split(index_select(flat, 0, list_of(plan.tokens)), plan.load, 0);
-  for (std::size_t e = 0; e < experts.size(); ++e)
-    if (plan.load[e] > 0) results[e] = (*experts[e])(results[e]);
+  const std::vector<Tensor> results = computed(index_select(flat, 0, list_of(plan.tokens)), plan.load);
   Tensor rows = concat(results, 0);
   if (plan.dropped > 0) rows = pad(rows, 0, 0, 1); // the row that dropped choices find
   const Tensor found = index_select(rows, 0, list_of(plan.places)).reshape({tokens, k, config.dim});

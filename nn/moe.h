@@ -83,6 +83,9 @@ public:
   const MoeConfig config;
   Linear gate; ///< the router [experts, dim], no bias
   std::vector<std::unique_ptr<Expert>> experts;
+
+private:
+  std::vector<Tensor> computed(const Tensor& x, const std::vector<std::int64_t>& load) const;
 };
 
 } // namespace eg::nn
