@@ -7,6 +7,7 @@
 #include "data/json.h"
 #include "data/safetensors.h"
 #include "hub/fields.h"
+#include "nn/init.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -170,7 +171,11 @@ LoadedModel load_model(const std::string& folder, const LoadModelOptions& option
   const data::TensorReader reader = data::open_tensors(folder);
   const std::vector<std::string> names = names_of(reader);
   LoadedModel loaded;
-  loaded.model = make_model(config, options.key, path, &names);
+  {
+    std::optional<nn::init::SkipScope> skip; // every parameter is read, or the file is refused
+    if (!options.fresh_head) skip.emplace();
+    loaded.model = make_model(config, options.key, path, &names);
+  }
   loaded.model->module().to(options.dtype);
   loaded.report = Reading(reader, *loaded.model, options, regrid).run();
   if (!loaded.report.complete()) {

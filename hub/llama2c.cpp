@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops.h"
 #include "data/input_file.h"
+#include "nn/init.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -136,7 +137,11 @@ std::unique_ptr<Model> load_llama2c(const std::string& path) {
     throw FileError(fmt::format("{}: is no llama2.c checkpoint: its header asks for {} bytes, it has {}", path, wanted,
                                 file.size()));
   const std::map<std::string, Tensor> weights = read_weights(h, file);
-  std::unique_ptr<Model> model = make_model(config_of(h), {}, path);
+  std::unique_ptr<Model> model;
+  {
+    const nn::init::SkipScope skip; // every parameter is read
+    model = make_model(config_of(h), {}, path);
+  }
   nn::StateDict slots = model->module().state_dict();
   for (const Binding& b : model->bindings())
     for (auto& [name, slot] : slots)

@@ -127,7 +127,7 @@ Decoder::Decoder(const DecoderConfig& c, RandomKey key)
     register_module("classifier",
                     classifier.emplace(c.block.dim, classes, key.fold(4), c.head != Head::sequence_classification));
   init::normal_model(*this, 0.02, key.fold(5));
-  if (c.learned_positions && c.layers > 0) scale_residual_branches(*this);
+  if (c.learned_positions && c.layers > 0 && !init::skipping()) scale_residual_branches(*this);
 }
 
 Tensor Decoder::embed(const DecoderInput& in, std::int64_t past) const {

@@ -11,6 +11,9 @@
 namespace eg::nn::init {
 namespace {
 
+thread_local int skips = 0; // SkipScopes that live
+
+
 /// c[0] + c[1] x + ... + c[7] x^7
 double polynomial(const double (&c)[8], double x) {
   double y = c[7];
@@ -30,6 +33,7 @@ template <class F> void fill_each(const char* name, Tensor& x, F value) {
   if (!is_floating(x.dtype()))
     throw DTypeError(fmt::format("init::{}: a tensor to initialise is f32 or f64, not {}", name, name_of(x.dtype())));
   if (!x.is_contiguous()) throw ValueError(fmt::format("init::{}: the tensor is not densely packed", name));
+  if (skips > 0) return;
   if (x.dtype() == DType::f32)
     fill_with<float>(x, value);
   else
@@ -51,6 +55,10 @@ void uniform_within(const char* name, Tensor& x, double bound, RandomKey key) {
 }
 
 } // namespace
+
+SkipScope::SkipScope() { ++skips; }
+SkipScope::~SkipScope() { --skips; }
+bool skipping() { return skips > 0; }
 
 double inverse_normal_cdf(double p) {
   static constexpr double a[8] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
@@ -130,6 +138,7 @@ void uniform(Tensor& x, double low, double high, RandomKey key) {
 }
 
 void normal(Tensor& x, double stddev, RandomKey key) {
+  if (skips > 0) return;
   const PauseRecording pause;
   x.copy_from(random_normal(x.shape(), key, 0.0, stddev, x.dtype()));
 }

@@ -6,6 +6,19 @@
 
 namespace eg::nn::init {
 
+/// While it lives, the random initialisers of this thread leave tensors as they are: for modules whose every parameter
+/// is read from a file right after they are made.
+class SkipScope {
+public:
+  SkipScope();
+  ~SkipScope();
+  SkipScope(const SkipScope&) = delete;
+  SkipScope& operator=(const SkipScope&) = delete;
+};
+
+/// A SkipScope of this thread lives.
+bool skipping();
+
 /// Normal(0, stddev) cut off at +-2 stddev, by the inverse of the normal distribution function. f32 or f64.
 void trunc_normal(Tensor& x, double stddev, RandomKey key);
 /// Uniform in +-gain sqrt(6 / (fan_in + fan_out)); x is [out, in]. Glorot and Bengio, AISTATS 2010.
