@@ -41,6 +41,7 @@ struct Family {
 };
 
 extern const Family bert_family, gpt2_family, llama_family, vit_family, deit_family;
+extern const Family timm_family; ///< configs without model_type
 
 /// Rows for the settings that transformers calls hidden_act and the like. Throws FileError for an unknown one.
 nn::Activation activation_of(const Fields& fields, const char* field, const char* otherwise);

@@ -128,6 +128,8 @@ Tensor required(const Tensors& inputs, std::string_view name) {
 std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source,
                                   const std::vector<std::string>* present) {
   const Fields fields(config, source);
+  if (!fields.has("model_type") && fields.has("architecture"))
+    return timm_family.make({config, fields, "VisionTransformer", key, present}, timm_family.architectures.front());
   if (!fields.has("model_type")) fields.refuse("model_type", "is missing");
   const Family& family = family_named(fields.text("model_type", ""), fields);
   const Architecture& architecture = architecture_of(family, fields);

@@ -13,7 +13,6 @@ namespace {
 
 thread_local int skips = 0; // SkipScopes that live
 
-
 /// c[0] + c[1] x + ... + c[7] x^7
 double polynomial(const double (&c)[8], double x) {
   double y = c[7];

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares `equigrad infer` with Hugging Face's transformers on randomly initialised models.
 
-    pip install torch transformers safetensors
+    pip install torch transformers timm safetensors
     tests/golden/transformers_compare.py build/release/bin/equigrad            # the table, exit code 1 when a bound is broken
     tests/golden/transformers_compare.py build/release/bin/equigrad bert vit   # cases whose name holds one of these
     REWRITE=build/release/examples/06_model_folder tests/golden/transformers_compare.py ...   # also: equigrad reads and writes
@@ -22,6 +22,7 @@ import tempfile
 
 import numpy as np
 import torch
+import timm
 import transformers as tf
 from safetensors.torch import load_file, save_file
 
@@ -139,6 +140,35 @@ def vit(config=tf.ViTConfig, **more):
     return config(**{**dict(hidden_size=30, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, image_size=[12, 20], patch_size=4), **more})
 
 
+class Timm:
+    """A model of timm with the little of transformers' interface that is used here."""
+
+    def __init__(self, architecture, **arguments):
+        self.architecture, self.arguments = architecture, arguments
+
+    def __call__(self, _):
+        outer = self
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = timm.create_model(outer.architecture, **outer.arguments)
+
+            def forward(self, pixel_values):
+                return {"logits": self.inner(pixel_values)}
+
+            def named_parameters(self, *_, **__):
+                return self.inner.named_parameters()
+
+            def save_pretrained(self, folder, **_):
+                timm.models.save_for_hf(self.inner, folder, model_args=outer.arguments, safe_serialization=True)
+
+        return Model()
+
+    def told(self):
+        return {"architecture": self.architecture, "num_classes": self.arguments["num_classes"], "model_args": {k: list(v) if isinstance(v, tuple) else v for k, v in self.arguments.items()}}
+
+
 TYPES = {"token_type_ids": torch.tensor([[0] * 4 + [1] * 5] * 3)}
 SHIFTED = {"position_ids": torch.arange(2, 11).expand(3, 9).contiguous()}
 SCALING = {
@@ -182,13 +212,16 @@ CASES = {
     "vit classification, 1 channel": (tf.ViTForImageClassification, vit(num_channels=1, num_labels=6, hidden_act="gelu_new", image_size=12), images(2, 12, 12, 1)),
     "deit": (tf.DeiTModel, vit(tf.DeiTConfig), images(2, 12, 20)),
     "deit classification": (tf.DeiTForImageClassification, vit(tf.DeiTConfig, num_labels=6), images(2, 12, 20)),
+    "timm vit": (Timm("vit_tiny_patch16_224", img_size=(16, 24), patch_size=8, embed_dim=24, depth=2, num_heads=3, num_classes=5), None, images(2, 16, 24)),
+    "timm deit, distilled": (Timm("deit_small_distilled_patch16_224", img_size=32, embed_dim=20, depth=1, num_heads=2, num_classes=4, mlp_ratio=3.0), None, images(2, 32, 32)),
     "deit with teacher": (tf.DeiTForImageClassificationWithTeacher, vit(tf.DeiTConfig, num_labels=6, num_attention_heads=5), images(2, 12, 20)),
 }
 
 
 def reference(model, inputs, dtype):
     """Outputs, cotangents, gradients by parameter and by floating input."""
-    model.config.use_cache = False
+    if hasattr(model, "config"):
+        model.config.use_cache = False
     inputs = {k: v.to(dtype).detach().clone().requires_grad_() if v.is_floating_point() else v for k, v in inputs.items()}
     model = model.to(dtype)
     model.zero_grad()
@@ -222,6 +255,8 @@ def run(program, folder, inputs, dtype, *more):
 
 
 def made(kind, config):
+    if isinstance(kind, Timm):
+        return roughened(kind(config))
     # Eager softmax is float32 in Llama and ViT; GPT-2's fused attention forgets scale_attn_weights.
     config._attn_implementation = "eager" if config.model_type in ("bert", "gpt2") else "sdpa"
     return roughened(kind(config))
@@ -249,7 +284,7 @@ def compare(program, kind, config, inputs, shards):
                 # A true gradient of 0 (the key's bias) is compared with the largest of all.
                 max(min(error(ours_grads[k], gradients[k]), float((ours_grads[k].double() - gradients[k].double()).abs().max()) / largest) if k.endswith("key.bias") or float(gradients[k].abs().max()) < 1e-12 * largest else error(ours_grads[k], gradients[k]) for k in gradients),
             )
-        if REWRITE:
+        if REWRITE and not isinstance(kind, Timm):
             again = os.path.join(scratch, "again")
             subprocess.run([REWRITE, folder, again], check=True, capture_output=True)
             kept, read = kind.from_pretrained(folder).state_dict(), kind.from_pretrained(again).state_dict()
@@ -270,7 +305,7 @@ def write(path):
     for name, (kind, config, inputs) in CASES.items():
         model = made(kind, config).double()
         given, outputs, _, gradients = reference(model, inputs, torch.float64)
-        told = {**config.to_diff_dict(), "architectures": [kind.__name__], "model_type": config.model_type}
+        told = kind.told() if isinstance(kind, Timm) else {**config.to_diff_dict(), "architectures": [kind.__name__], "model_type": config.model_type}
         if "id2label" in told:
             told["num_labels"] = len(told.pop("id2label"))
         for junk in ("transformers_version", "label2id", "use_cache", "dtype", "torch_dtype"):

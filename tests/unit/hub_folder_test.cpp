@@ -189,6 +189,13 @@ TEST_CASE("a config that makes no model is refused by field") {
   CHECK(config_refusal(c, "position_embedding_type", "relative_key").find("is not 'absolute'") != std::string::npos);
   CHECK(config_refusal(c, "id2label", json::array()).find("must be an object of names") != std::string::npos);
   CHECK(config_refusal(json::object(), "hidden_size", 3).find("'model_type' is missing") != std::string::npos);
+  const auto timm = [](const char* name) { return config_refusal({{"architecture", name}}, "num_classes", 3); };
+  CHECK(timm("vit_tiny_patch16_224").empty());
+  CHECK(timm("vit_base_patch16_clip_224").find("'architecture' is 'vit_base_patch16_clip_224'; supported") !=
+        std::string::npos);
+  CHECK(timm("vit_huge_patch14_224").find("supported of timm are vit_SIZE_patchN_M") != std::string::npos);
+  CHECK(config_refusal({{"architecture", "vit_tiny_patch16_224"}}, "global_pool", "avg")
+            .find("'global_pool' is not 'token'") != std::string::npos);
   const json llama = {{"model_type", "llama"}, {"hidden_size", 8},       {"num_attention_heads", 2},
                       {"vocab_size", 9},       {"intermediate_size", 4}, {"num_hidden_layers", 1}};
   CHECK(config_refusal(llama, "rope_scaling", {{"rope_type", "longrope"}}).find("'rope_type' is 'longrope'") !=

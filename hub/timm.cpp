@@ -1,0 +1,129 @@
+// Vision transformers of timm: config.json with "architecture" instead of "model_type", names of their own.
+
+#include "hub/family.h"
+#include "nn/vit.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+namespace eg::hub {
+namespace {
+
+constexpr std::array<Architecture, 1> architectures{
+    {{"VisionTransformer", nn::Head::sequence_classification, "", "head"}}};
+
+constexpr std::array<NameRule, 12> names{{
+    {"cls_token", "cls_token"},
+    {"pos_embed", "position_embedding"},
+    {"dist_token", "distillation_token"},
+    {"patch_embed.proj", "patch_embedding"},
+    {"blocks.{}.norm1", "blocks.{}.norm1"},
+    {"blocks.{}.attn.qkv", "blocks.{}.attention.qkv"},
+    {"blocks.{}.attn.proj", "blocks.{}.attention.proj"},
+    {"blocks.{}.norm2", "blocks.{}.norm2"},
+    {"blocks.{}.mlp.fc1", "blocks.{}.mlp.fc1"},
+    {"blocks.{}.mlp.fc2", "blocks.{}.mlp.fc2"},
+    {"norm", "norm"},
+    {"head_dist", "distillation_classifier"},
+}};
+
+struct Size {
+  std::string_view name;
+  std::int64_t dim, layers, heads;
+};
+constexpr std::array<Size, 4> sizes{
+    {{"tiny", 192, 12, 3}, {"small", 384, 12, 6}, {"base", 768, 12, 12}, {"large", 1024, 24, 16}}};
+
+/// "deit_tiny_distilled_patch16_224": what its parts say.
+struct Named {
+  Size size{};
+  bool distilled = false;
+  std::int64_t patch = 0, image = 0;
+};
+
+std::int64_t taken_number(std::string_view& text) {
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc()) return 0;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return n;
+}
+
+bool taken(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+Named parsed(const Fields& f, const std::string& architecture) {
+  std::string_view rest = architecture;
+  Named named;
+  bool known = taken(rest, "vit_") || taken(rest, "deit_");
+  for (const Size& size : sizes)
+    if (known && named.size.dim == 0 && taken(rest, size.name)) named.size = size;
+  known = known && named.size.dim > 0 && taken(rest, "_");
+  named.distilled = known && taken(rest, "distilled_");
+  known = known && taken(rest, "patch") && (named.patch = taken_number(rest)) > 0 && taken(rest, "_") &&
+          (named.image = taken_number(rest)) > 0 && (rest.empty() || rest == "_in21k");
+  if (!known)
+    f.refuse("architecture",
+             fmt::format("is '{}'; supported of timm are vit_SIZE_patchN_M and deit_SIZE_patchN_M, with "
+                         "or without distilled_, for SIZE tiny, small, base, large",
+                         architecture));
+  return named;
+}
+
+nn::VitConfig config_of(const Request& r) {
+  const Fields& f = r.fields;
+  const Named named = parsed(f, f.text("architecture", ""));
+  const Fields args = f.object("model_args"), pretrained = f.object("pretrained_cfg");
+  for (const char* unknown : {"no_embed_class", "pre_norm", "fc_norm", "qk_norm", "init_values", "reg_tokens"})
+    if (args.has(unknown)) args.refuse(unknown, "is not supported");
+  if (f.text("global_pool", "token") != "token") f.refuse("global_pool", "is not 'token', the only one supported");
+  nn::VitConfig c;
+  const auto [height, width] = args.sizes("img_size", named.image);
+  c.image = height;
+  c.image_width = width;
+  c.patch = args.integer("patch_size", named.patch);
+  c.channels = args.integer("in_chans", 3);
+  c.classes = f.integer("num_classes", 1000);
+  c.layers = args.integer("depth", named.size.layers);
+  c.encoder.dim = args.integer("embed_dim", named.size.dim);
+  c.encoder.heads = args.integer("num_heads", named.size.heads);
+  c.encoder.mlp = static_cast<std::int64_t>(args.real("mlp_ratio", 4.0) * static_cast<double>(c.encoder.dim));
+  c.encoder.qkv_bias = args.flag("qkv_bias", true);
+  c.encoder.norm_eps = 1e-6;
+  c.distillation = named.distilled;
+  return c;
+}
+
+class TimmModel : public ModelOf<nn::Vit> {
+public:
+  TimmModel(const Request& request, const Architecture& a) : ModelOf(request, timm_family, a, config_of(request)) {
+    const nn::VitConfig& c = model_.config;
+    name_tensors(names, {}, a.classifier, {c.encoder.heads, c.encoder.heads, c.encoder.width_of_head()});
+    for (Binding& b : bindings_)
+      if (b.parameter == "patch_embedding.weight") b.shape = {c.encoder.dim, c.channels, c.patch, c.patch};
+  }
+
+  std::vector<std::string> input_names() const override { return {"pixel_values"}; }
+
+protected:
+  Tensors run(const Tensors& in) const override {
+    const Tensor z = model_.encode(model_.embed(required(in, "pixel_values")));
+    if (model_.classifier) return {{"logits", model_.head(z)}};
+    return {{"last_hidden_state", model_.norm(z)}};
+  }
+};
+
+std::unique_ptr<Model> make(const Request& request, const Architecture& a) {
+  return std::make_unique<TimmModel>(request, a);
+}
+
+} // namespace
+
+const Family timm_family{"timm", architectures, make};
+
+} // namespace eg::hub
