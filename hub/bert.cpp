@@ -67,6 +67,7 @@ nn::BertConfig config_of(const Request& r, const Architecture& a) {
   c.tied = f.flag("tie_word_embeddings", true);
   const bool of_texts =
       a.head == Head::sequence_classification || a.head == Head::next_sentence || a.head == Head::pretraining;
+  r.need_room(c.encoder, c.layers, c.vocabulary);
   c.pooler = of_texts || (a.head == Head::none && r.has("pooler.dense.weight"));
   return c;
 }

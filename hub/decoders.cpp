@@ -73,6 +73,7 @@ nn::DecoderConfig gpt2_config_of(const Request& r, const Architecture& a) {
   c.head = a.head;
   c.labels = f.labels();
   c.padding = f.integer("pad_token_id", -1);
+  r.need_room(c.block, c.layers, c.vocabulary);
   return c;
 }
 
@@ -134,6 +135,7 @@ nn::DecoderConfig llama_config_of(const Request& r, const Architecture& a) {
   c.labels = f.labels();
   c.padding = f.integer("pad_token_id", -1);
   c.constant_padding = true;
+  r.need_room(c.block, c.layers, c.vocabulary);
   check(c.block);
   read_rotary(f, c.block.rotary, c.block.width_of_head(), c.positions);
   return c;

@@ -19,10 +19,12 @@ struct Request {
   const Fields& fields;
   const std::string& architecture;
   RandomKey key;
-  const std::vector<std::string>* present; ///< names in the file, or nullptr when there is none yet
+  const data::TensorReader* weights; ///< the files to be read, or nullptr when there are none yet
 
   /// The file holds a tensor whose name ends like this, or there is no file yet.
   bool has(std::string_view ending) const;
+  /// Throws FileError when `layers` blocks and an embedding of `rows` rows are more than the files hold.
+  void need_room(const nn::BlockConfig& block, std::int64_t layers, std::int64_t rows) const;
 };
 
 /// One class of transformers.

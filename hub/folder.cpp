@@ -141,12 +141,6 @@ private:
   LoadReport report_;
 };
 
-std::vector<std::string> names_of(const data::TensorReader& reader) {
-  std::vector<std::string> names;
-  for (const data::TensorInfo& info : reader.tensors()) names.push_back(info.name);
-  return names;
-}
-
 } // namespace
 
 std::string LoadReport::summary() const {
@@ -169,12 +163,11 @@ LoadedModel load_model(const std::string& folder, const LoadModelOptions& option
   nlohmann::json config = data::read_json(path);
   const std::optional<Regrid> regrid = change_image_size(config, options, path);
   const data::TensorReader reader = data::open_tensors(folder);
-  const std::vector<std::string> names = names_of(reader);
   LoadedModel loaded;
   {
     std::optional<nn::init::SkipScope> skip; // every parameter is read, or the file is refused
     if (!options.fresh_head) skip.emplace();
-    loaded.model = make_model(config, options.key, path, &names);
+    loaded.model = make_model(config, options.key, path, &reader);
   }
   loaded.model->module().to(options.dtype);
   loaded.report = Reading(reader, *loaded.model, options, regrid).run();

@@ -80,8 +80,21 @@ Tensors Model::by_file_names(const std::vector<Tensor>& gradients) const {
 Tensors Model::state() const { return by_file_names(module().parameters()); }
 
 bool Request::has(std::string_view ending) const {
-  return present == nullptr ||
-         std::any_of(present->begin(), present->end(), [&](const std::string& name) { return name.ends_with(ending); });
+  return weights == nullptr || std::any_of(weights->tensors().begin(), weights->tensors().end(),
+                                           [&](const data::TensorInfo& info) { return info.name.ends_with(ending); });
+}
+
+void Request::need_room(const nn::BlockConfig& block, std::int64_t layers, std::int64_t rows) const {
+  if (weights == nullptr) return;
+  double held = 0.0;
+  for (const data::TensorInfo& info : weights->tensors()) held += static_cast<double>(info.numel());
+  const auto dim = static_cast<double>(block.dim), mlp = static_cast<double>(block.mlp);
+  const double wanted = static_cast<double>(layers) * dim * (dim + 2.0 * mlp) + static_cast<double>(rows) * dim;
+  // Below, the model is made and the error says which tensors are missing.
+  constexpr double harmless = 1 << 26;
+  if (wanted > held && wanted > harmless)
+    throw FileError(
+        fmt::format("{}: holds {:.0f} numbers, the config asks for at least {:.0f}", weights->path(), held, wanted));
 }
 
 nn::Activation activation_of(const Fields& fields, const char* field, const char* otherwise) {
@@ -126,15 +139,15 @@ Tensor required(const Tensors& inputs, std::string_view name) {
 }
 
 std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source,
-                                  const std::vector<std::string>* present) {
+                                  const data::TensorReader* weights) {
   const Fields fields(config, source);
   if (!fields.has("model_type") && fields.has("architecture"))
-    return timm_family.make({config, fields, "VisionTransformer", key, present}, timm_family.architectures.front());
+    return timm_family.make({config, fields, "VisionTransformer", key, weights}, timm_family.architectures.front());
   if (!fields.has("model_type")) fields.refuse("model_type", "is missing");
   const Family& family = family_named(fields.text("model_type", ""), fields);
   const Architecture& architecture = architecture_of(family, fields);
   const std::string name = architecture.name;
-  return family.make({config, fields, name, key, present}, architecture);
+  return family.make({config, fields, name, key, weights}, architecture);
 }
 
 std::vector<std::pair<std::string, std::vector<std::string>>> supported() {

@@ -71,10 +71,11 @@ protected:
 
 /// Makes the model that `config` (the content of a config.json) describes, with weights drawn from `key`, f32. `source`
 /// is what errors call the config. Throws FileError for a model_type, architecture or setting that is not supported, or
-/// a field that is missing or wrong; ValueError for sizes that make no model. `present`: names of tensors that a file
-/// holds, where optional parts (poolers) are made only if they are there.
+/// a field that is missing or wrong; ValueError for sizes that make no model.
+/// `weights`: the files that will be read into it: optional parts (poolers) are made only if they are there, and a
+/// config that asks for far more numbers than they hold is refused (FileError) before memory is taken.
 std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source = "config",
-                                  const std::vector<std::string>* present = nullptr);
+                                  const data::TensorReader* weights = nullptr);
 
 /// Families and architectures that make_model knows: {"bert", {"BertModel", ...}}, ...
 std::vector<std::pair<std::string, std::vector<std::string>>> supported();

@@ -96,6 +96,7 @@ nn::VitConfig config_of(const Request& r) {
   c.encoder.qkv_bias = args.flag("qkv_bias", true);
   c.encoder.norm_eps = 1e-6;
   c.distillation = named.distilled;
+  r.need_room(c.encoder, c.layers, 1);
   return c;
 }
 

@@ -59,6 +59,7 @@ nn::VitConfig config_of(const Request& r, const Architecture& a, bool deit) {
   c.encoder.dropout = f.real("hidden_dropout_prob", 0.0);
   c.encoder.attention_dropout = f.real("attention_probs_dropout_prob", 0.0);
   c.encoder.qkv_bias = f.flag("qkv_bias", true);
+  r.need_room(c.encoder, c.layers, 1);
   c.classes = a.head == Head::none ? 0 : f.labels();
   c.distillation = deit;
   c.distillation_head = std::string_view(a.name).ends_with("WithTeacher");

@@ -119,6 +119,19 @@ TEST_CASE("what is missing, unexpected or of another shape is refused by name") 
   CHECK(words.find("is [12, 8], the model's is [8, 12] (transposed?)") != std::string::npos);
 }
 
+TEST_CASE("a config that asks for more than the files hold takes no memory") {
+  const TemporaryFolder folder;
+  written(folder, bert_config(), [](hub::Tensors&) {});
+  for (const char* field : {"vocab_size", "intermediate_size"}) {
+    json config = bert_config();
+    config["num_hidden_layers"] = 1000;
+    config[field] = 1 << 20;
+    config["hidden_size"] = 96;
+    data::write_json(folder.path("config.json"), config);
+    CHECK(refusal(folder).find("the config asks for at least") != std::string::npos);
+  }
+}
+
 TEST_CASE("integers are no weights") {
   const TemporaryFolder folder;
   written(folder, bert_config(),
