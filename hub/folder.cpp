@@ -79,8 +79,9 @@ std::optional<Regrid> change_image_size(nlohmann::json& config, const LoadModelO
 class Reading {
 public:
   Reading(const data::TensorReader& reader, Model& model, const LoadModelOptions& options,
-          const std::optional<Regrid>& regrid)
-      : reader_(reader), model_(model), options_(options), regrid_(regrid), slots_(model.module().state_dict()) {}
+          const std::optional<Regrid>& regrid, bool values)
+      : reader_(reader), model_(model), options_(options), regrid_(regrid), values_(values),
+        slots_(model.module().state_dict()) {}
 
   LoadReport run() {
     for (const Binding& binding : model_.bindings()) read(binding);
@@ -112,6 +113,7 @@ private:
                                                 is_transpose(shape_of(*info), b.shape) ? " (transposed?)" : ""));
       return;
     }
+    if (!values_) return;
     Tensor values = reader_.read(info->name, {.widen = true});
     if (!is_floating(values.dtype()))
       throw FileError(fmt::format("{}: {} holds {}, not floating-point numbers", reader_.path(), info->name,
@@ -136,6 +138,7 @@ private:
   Model& model_;
   const LoadModelOptions& options_;
   const std::optional<Regrid>& regrid_;
+  const bool values_; ///< else names and shapes alone are compared
   nn::StateDict slots_;
   std::set<std::string> taken_;
   LoadReport report_;
@@ -158,7 +161,10 @@ std::string LoadReport::summary() const {
   return text.empty() ? "every tensor found" : text;
 }
 
-LoadedModel load_model(const std::string& folder, const LoadModelOptions& options) {
+namespace {
+
+/// The model of a folder, without its values where they are not `read`.
+LoadedModel opened(const std::string& folder, const LoadModelOptions& options, bool read) {
   const std::string path = data::join_path(folder, "config.json");
   nlohmann::json config = data::read_json(path);
   const std::optional<Regrid> regrid = change_image_size(config, options, path);
@@ -169,16 +175,33 @@ LoadedModel load_model(const std::string& folder, const LoadModelOptions& option
     if (!options.fresh_head) skip.emplace();
     loaded.model = make_model(config, options.key, path, &reader);
   }
-  loaded.model->module().to(options.dtype);
-  loaded.report = Reading(reader, *loaded.model, options, regrid).run();
+  if (read) loaded.model->module().to(options.dtype);
+  loaded.report = Reading(reader, *loaded.model, options, regrid, read).run();
+  loaded.report.path = reader.path();
+  return loaded;
+}
+
+} // namespace
+
+LoadedModel load_model(const std::string& folder, const LoadModelOptions& options) {
+  LoadedModel loaded = opened(folder, options, true);
   if (!loaded.report.complete()) {
     LoadReport wrong = loaded.report;
     wrong.unused.clear();
     wrong.renamed.clear();
-    throw FileError(fmt::format("{}: {}", reader.path(), wrong.summary()));
+    throw FileError(fmt::format("{}: {}", wrong.path, wrong.summary()));
   }
   loaded.model->module().eval();
   return loaded;
+}
+
+ModelSummary examine_model(const std::string& folder) {
+  const LoadedModel loaded = opened(folder, {}, false);
+  return {.family = loaded.model->family(),
+          .architecture = loaded.model->architecture(),
+          .parameters = loaded.model->module().parameter_count(),
+          .inputs = loaded.model->input_names(),
+          .report = loaded.report};
 }
 
 void save_model(const Model& model, const std::string& folder, std::uint64_t shard_bytes) {

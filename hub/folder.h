@@ -14,6 +14,7 @@ namespace eg::hub {
 
 /// What a file's tensors and a model's say of each other. Names are the file's.
 struct LoadReport {
+  std::string path;                    ///< of the tensors
   std::vector<std::string> missing;    ///< the model has them, the file does not
   std::vector<std::string> unexpected; ///< the file has them and nothing is known of them; with the nearest name
   std::vector<std::string> misshapen;  ///< "name is [4, 3], the model's is [3, 4] (transposed?)"
@@ -46,6 +47,18 @@ struct LoadedModel {
 /// "FOLDER: ..." when something is missing (unless it may be fresh), unexpected or of another shape, or when
 /// config.json or the tensors cannot be read.
 LoadedModel load_model(const std::string& folder, const LoadModelOptions& options = {});
+
+/// What a folder holds, from names and shapes alone.
+struct ModelSummary {
+  std::string family, architecture;
+  std::int64_t parameters = 0; ///< numbers
+  std::vector<std::string> inputs;
+  LoadReport report; ///< complete(): load_model would read it
+};
+
+/// Looks at a model folder without reading its values. Throws FileError for what load_model refuses before it looks at
+/// tensors: a config that is not supported, files that cannot be read.
+ModelSummary examine_model(const std::string& folder);
 
 /// Writes config.json (with torch_dtype as written) and model.safetensors, or shards of at most `shard_bytes` with
 /// their index, so that transformers' from_pretrained and load_model read them. Existing files are replaced one by one,

@@ -117,6 +117,10 @@ TEST_CASE("what is missing, unexpected or of another shape is refused by name") 
   CHECK(words.find("1 tensor is missing: bert.encoder.layer.0.attention.self.query.weight") != std::string::npos);
   CHECK(words.find("qury.weight; did you mean bert.encoder.layer.0.attention.self.query.weight?") != std::string::npos);
   CHECK(words.find("is [12, 8], the model's is [8, 12] (transposed?)") != std::string::npos);
+  const hub::ModelSummary summary = hub::examine_model(folder.path());
+  CHECK(summary.architecture == "BertForMaskedLM");
+  CHECK(!summary.report.complete());
+  CHECK(words == summary.report.path + ": " + summary.report.summary());
 }
 
 TEST_CASE("a config that asks for more than the files hold takes no memory") {
