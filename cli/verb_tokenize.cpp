@@ -27,13 +27,14 @@ struct Request {
   bool lines = false;
   bool no_special_tokens = false, recognise_special = false;
   std::size_t max_length = 0, pad_to = 0;
+  std::string pad_token; ///< empty: the tokenizer's own
   std::string truncation = "longest_first", truncation_side = "right", padding_side = "right";
 };
 
 data::Side side_of(const std::string& name) { return name == "left" ? data::Side::left : data::Side::right; }
 
-data::EncodeOptions encode_options(const Request& request, const data::EncodeOptions& defaults) {
-  data::EncodeOptions options = defaults;
+data::EncodeOptions encode_options(const Request& request, const data::Tokenizer& tokenizer) {
+  data::EncodeOptions options = tokenizer.defaults();
   options.add_special_tokens = !request.no_special_tokens;
   if (request.recognise_special) options.special_in_text = data::SpecialInText::recognise;
   if (request.max_length > 0) {
@@ -47,6 +48,12 @@ data::EncodeOptions encode_options(const Request& request, const data::EncodeOpt
     options.padding.emplace();
     options.padding->length = request.pad_to;
     options.padding->side = side_of(request.padding_side);
+    if (!request.pad_token.empty()) {
+      options.padding->id = tokenizer.find(request.pad_token);
+      if (!options.padding->id) throw UsageError(fmt::format("--pad-token: there is no token '{}'", request.pad_token));
+    } else if (!tokenizer.role("pad")) {
+      throw UsageError("--pad-to: the tokenizer's files name no padding token; --pad-token does");
+    }
   }
   return options;
 }
@@ -128,7 +135,7 @@ json answer_line(const json& line, const data::Tokenizer& tokenizer, const Reque
 
 int run_lines(const data::Tokenizer& tokenizer, const Request& request, const CommonOptions& common) {
   const std::string text = read_text(request.file);
-  const data::EncodeOptions options = encode_options(request, tokenizer.defaults());
+  const data::EncodeOptions options = encode_options(request, tokenizer);
   Progress progress(!common.quiet);
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -156,7 +163,7 @@ int run_decode(const data::Tokenizer& tokenizer, const Request& request, const C
 
 int run_encode(const data::Tokenizer& tokenizer, const Request& request, const CommonOptions& common, bool has_pair) {
   const std::string text = request.file.empty() ? request.text : read_text(request.file);
-  data::EncodeOptions options = encode_options(request, tokenizer.defaults());
+  data::EncodeOptions options = encode_options(request, tokenizer);
   Progress progress(!common.quiet);
   options.progress = [&](std::size_t bytes) {
     throw_if_stopped();
@@ -186,6 +193,7 @@ void check(const CLI::App& app, const CommonOptions& common) {
   needs("--pair", encodes && !given("--lines"), encodes ? "each line brings its own" : "ids are decoded");
   needs("--truncation", given("--max-length"), "there is no --max-length");
   needs("--truncation-side", given("--max-length"), "there is no --max-length");
+  needs("--pad-token", given("--pad-to"), "there is no --pad-to");
   needs("--padding-side", given("--pad-to"), "there is no --pad-to");
   if (given("--lines") && !common.json.empty())
     throw UsageError("--json has no effect: with --lines, a line of JSON for each goes to stdout");
@@ -224,6 +232,8 @@ Job declare_tokenize(CLI::App& app, const CommonOptions& common) {
   app.add_option("--pad-to", r.pad_to, "Fill up to this number of tokens")
       ->check(whole_number(1, 1 << 24))
       ->type_name("N");
+  app.add_option("--pad-token", r.pad_token, "With this token; without it, the one that the files name")
+      ->type_name("TOKEN");
   app.add_option("--padding-side", r.padding_side, "Where it is filled: left, right")
       ->check(one_of({"left", "right"}))
       ->type_name("SIDE")

@@ -205,11 +205,10 @@ def compare_one(run, name, tok, path, args, main):
     run.encode(f"{name}: pairs, none added", tok, path, few, ["--no-special-tokens"], add_special=False)
     for strategy, side, pad_side, length in (("longest_first", "right", "right", 9), ("longest_first", "left", "left", 12)):
         tok.enable_truncation(length, strategy=strategy, direction=side)
-        pad = tok.token_to_id("[PAD]")
         options = ["--max-length", str(length), "--truncation", strategy, "--truncation-side", side]
-        if pad is not None:
-            tok.enable_padding(direction=pad_side, pad_id=pad, pad_token="[PAD]", length=length + 3)
-            options += ["--pad-to", str(length + 3), "--padding-side", pad_side]
+        pad = next(token for token in ("[PAD]", "<|endoftext|>") if tok.token_to_id(token) is not None)
+        tok.enable_padding(direction=pad_side, pad_id=tok.token_to_id(pad), pad_token=pad, length=length + 3)
+        options += ["--pad-to", str(length + 3), "--padding-side", pad_side, "--pad-token", pad]
         run.encode(f"{name}: {strategy}, {side} cut to {length}", tok, path, few + texts[:500], options)
         tok.no_truncation()
         tok.no_padding()
