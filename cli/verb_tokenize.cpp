@@ -3,8 +3,9 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
-#include "cli/words.h"
 
+#include "core/utf8.h"
+#include "core/words.h"
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/tokenizer.h"
@@ -111,7 +112,7 @@ std::vector<std::int64_t> ids_of(const std::string& list) {
 std::string read_text(const std::string& path) {
   const data::Bytes bytes = data::read_file(path);
   std::string text(bytes.begin(), bytes.end());
-  if (const std::size_t at = data::find_invalid_utf8(text); at != std::string::npos)
+  if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
     throw FileError(fmt::format("{}: is not UTF-8 at byte {} (0x{:02x})", path, at,
                                 static_cast<unsigned>(static_cast<unsigned char>(text[at]))));
   return text;
@@ -124,10 +125,9 @@ json answer_line(const json& line, const data::Tokenizer& tokenizer, const Reque
   if (line.is_array() && line.size() == 2 && line[0].is_string() && line[1].is_string())
     return encoding_json(
         tokenizer.encode({line[0].get_ref<const std::string&>(), line[1].get_ref<const std::string&>()}, options));
-  const bool decodes = line.is_object() && line.size() == 1 && line.contains("ids") && line["ids"].is_array() &&
-                       std::all_of(line["ids"].begin(), line["ids"].end(), [](const json& id) {
-                         return id.is_number_integer();
-                       });
+  const bool decodes =
+      line.is_object() && line.size() == 1 && line.contains("ids") && line["ids"].is_array() &&
+      std::all_of(line["ids"].begin(), line["ids"].end(), [](const json& id) { return id.is_number_integer(); });
   if (!decodes) throw FileError(where + R"(: is neither "text" nor ["text", "pair"] nor {"ids": [1, 2]})");
   const auto ids = line["ids"].get<std::vector<std::int64_t>>();
   return {{"text", tokenizer.decode(ids, {.skip_special_tokens = request.no_special_tokens, .clean_up_spaces = {}})}};

@@ -1,7 +1,8 @@
 #pragma once
-// Text to token ids and back, as Hugging Face's `tokenizers` does it: WordPiece and byte-level BPE (docs/tokenizers.md).
+// Text to token ids and back, as Hugging Face's `tokenizers` does it: WordPiece and byte-level BPE
+// (docs/tokenizers.md).
 
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,14 +25,14 @@ struct TextSpan {
 /// The tokens of a text or of a pair of texts. All vectors have the same length.
 struct Encoding {
   std::vector<std::int64_t> ids;
-  std::vector<std::string> tokens;            ///< as the vocabulary spells them; added tokens as the text does
-  std::vector<TextSpan> offsets;              ///< in Unicode characters of the text that the token comes from
-  std::vector<TextSpan> byte_offsets;         ///< the same in bytes of UTF-8
-  std::vector<std::int64_t> type_ids;         ///< 0 for the first text, 1 for the second, or what the template says
-  std::vector<std::int64_t> attention_mask;   ///< 0 for padding, 1 for everything else
+  std::vector<std::string> tokens;               ///< as the vocabulary spells them; added tokens as the text does
+  std::vector<TextSpan> offsets;                 ///< in Unicode characters of the text that the token comes from
+  std::vector<TextSpan> byte_offsets;            ///< the same in bytes of UTF-8
+  std::vector<std::int64_t> type_ids;            ///< 0 for the first text, 1 for the second, or what the template says
+  std::vector<std::int64_t> attention_mask;      ///< 0 for padding, 1 for everything else
   std::vector<std::int64_t> special_tokens_mask; ///< 1 for what stands in neither text
-  std::vector<std::int64_t> sequence_ids;     ///< 0 for the first text, 1 for the second, -1 for neither
-  std::size_t truncated = 0;                  ///< tokens that truncation left out
+  std::vector<std::int64_t> sequence_ids;        ///< 0 for the first text, 1 for the second, -1 for neither
+  std::size_t truncated = 0;                     ///< tokens that truncation left out
 
   std::size_t size() const { return ids.size(); }
 };
@@ -79,7 +80,7 @@ struct DecodeOptions {
 
 /// One text or two, which must live as long as the call that they are given to.
 struct TextInput {
-  TextInput(std::string_view text_in) : text(text_in) {} // NOLINT(google-explicit-constructor): a text is an input
+  TextInput(std::string_view text_in) : text(text_in) {}   // NOLINT(google-explicit-constructor): a text is an input
   TextInput(const std::string& text_in) : text(text_in) {} // NOLINT(google-explicit-constructor)
   TextInput(const char* text_in) : text(text_in) {}        // NOLINT(google-explicit-constructor)
   TextInput(std::string_view text_in, std::string_view pair_in) : text(text_in), pair(pair_in) {}
@@ -91,16 +92,16 @@ struct TextInput {
 /// A tokenizer. Nothing changes after construction: copies share everything, and threads may use one together.
 class Tokenizer {
 public:
-  /// Opens a folder, or one file of it: `tokenizer.json` if it is there, else `vocab.txt` (WordPiece), else `vocab.json`
-  /// with `merges.txt` (byte-level BPE as GPT-2 has it). Beside the older files, `tokenizer_config.json`,
+  /// Opens a folder, or one file of it: `tokenizer.json` if it is there, else `vocab.txt` (WordPiece), else
+  /// `vocab.json` with `merges.txt` (byte-level BPE as GPT-2 has it). Beside the older files, `tokenizer_config.json`,
   /// `special_tokens_map.json` and `added_tokens.json` are honoured. Throws FileError for what is missing, malformed or
   /// not supported; parts that are not supported are refused by name, never left out.
   static Tokenizer open(const std::string& path);
   /// A tokenizer.json that is in memory; `source` is what errors call it.
   static Tokenizer parse_json(std::string_view text, const std::string& source);
 
-  /// Throws ValueError when a text is not UTF-8 (which byte) or has 4 GiB or more, and when truncation or padding cannot
-  /// be done as asked. Without options: those of defaults().
+  /// Throws ValueError when a text is not UTF-8 (which byte) or has 4 GiB or more, and when truncation or padding
+  /// cannot be done as asked. Without options: those of defaults().
   Encoding encode(const TextInput& input) const;
   Encoding encode(const TextInput& input, const EncodeOptions& options) const;
   /// Many inputs at a time, on all threads; padding without a length makes all as long as the longest. Errors say which

@@ -25,8 +25,8 @@ public:
       if (bytes_[byte] == none)
         throw FileError(fmt::format("{}: the vocabulary lacks the token '{}' for byte {}", source, letter, byte));
       if (added.is_special(bytes_[byte]))
-        throw FileError(fmt::format("{}: special token '{}' stands for a byte, so that text could spell it", source,
-                                    letter));
+        throw FileError(
+            fmt::format("{}: special token '{}' stands for a byte, so that text could spell it", source, letter));
     }
     for (std::size_t rank = 0; rank < rules.size(); ++rank) add_rule(vocabulary, added, rules[rank], rank, source);
     add_words(vocabulary, added);
@@ -69,8 +69,7 @@ private:
       throw FileError(fmt::format("{}: merge {} ('{} {}') makes the special token '{}', so that text could spell it",
                                   source, rank + 1, rule.first, rule.second, vocabulary.token(result)));
     if (!rules_.put(left, right, result, static_cast<std::uint32_t>(rank)))
-      throw FileError(
-          fmt::format("{}: merge {} ('{} {}') is there twice", source, rank + 1, rule.first, rule.second));
+      throw FileError(fmt::format("{}: merge {} ('{} {}') is there twice", source, rank + 1, rule.first, rule.second));
   }
 
   /// Tokens that a word which spells them becomes: most words of a text.
@@ -151,9 +150,7 @@ private:
 };
 
 /// The order of the queue: the lowest rule first, the leftmost of equals.
-bool comes_later(const Merge& a, const Merge& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.place > b.place;
-}
+bool comes_later(const Merge& a, const Merge& b) { return a.rank != b.rank ? a.rank > b.rank : a.place > b.place; }
 
 void BytePairs::propose(std::uint32_t place, Workspace& workspace) const {
   const Symbol& left = workspace.symbols[place];
@@ -169,8 +166,8 @@ void BytePairs::merge(std::string_view word, Workspace& workspace) const {
   queue.clear();
   const auto count = static_cast<std::uint32_t>(word.size());
   for (std::uint32_t i = 0; i < count; ++i)
-    symbols.push_back({bytes_[static_cast<unsigned char>(word[i])], 1, i == 0 ? none : i - 1,
-                       i + 1 == count ? none : i + 1});
+    symbols.push_back(
+        {bytes_[static_cast<unsigned char>(word[i])], 1, i == 0 ? none : i - 1, i + 1 == count ? none : i + 1});
   for (std::uint32_t i = 0; i + 1 < count; ++i) propose(i, workspace);
   std::make_heap(queue.begin(), queue.end(), comes_later);
   const auto queued = [&](std::uint32_t place) {

@@ -10,8 +10,8 @@ namespace eg::data::tok {
 
 struct BytePairOptions {
   WordPattern pattern = WordPattern::gpt2;
-  bool prefix_blank = false;  ///< a blank is put before text that does not begin with one
-  bool whole_words = false;   ///< a word that is a token becomes it, whatever the merges say ("ignore_merges")
+  bool prefix_blank = false; ///< a blank is put before text that does not begin with one
+  bool whole_words = false;  ///< a word that is a token becomes it, whatever the merges say ("ignore_merges")
 };
 
 /// Tokens that may be joined, in order of preference, spelt with byte letters.

@@ -1,7 +1,7 @@
 #include "data/tokenizer/byte_words.h"
 
+#include "core/utf8.h"
 #include "data/tokenizer/unicode.h"
-#include "data/utf8.h"
 
 namespace eg::data::tok {
 namespace {

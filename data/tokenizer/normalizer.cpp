@@ -1,6 +1,6 @@
 #include "data/tokenizer/normalizer.h"
 
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 #include <algorithm>
 
@@ -8,7 +8,8 @@ namespace eg::data::tok {
 namespace {
 
 /// Hands out places in the original in their order, whatever characters overtake each other: a character takes the next
-/// place and lets `skipped` more go by, or shares the place that went last. That is how Hugging Face's tokenizers align.
+/// place and lets `skipped` more go by, or shares the place that went last. That is how Hugging Face's tokenizers
+/// align.
 class Places {
 public:
   void add(ByteSpan place) { places_.push_back(place); }
@@ -159,7 +160,8 @@ private:
     int change = 0;
   };
   void put(const Changed& changed) {
-    const ByteSpan from = changed.change > 0 ? places_.share() : places_.take(static_cast<std::size_t>(-changed.change));
+    const ByteSpan from =
+        changed.change > 0 ? places_.share() : places_.take(static_cast<std::size_t>(-changed.change));
     out_.append(changed.c, from);
   }
 

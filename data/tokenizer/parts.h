@@ -15,7 +15,7 @@ namespace tok {
 /// How tokens become text again.
 struct Decoder {
   enum class Kind : std::uint8_t { blanks, word_piece, byte_level };
-  Kind kind = Kind::blanks; ///< blanks: a blank between tokens
+  Kind kind = Kind::blanks;  ///< blanks: a blank between tokens
   std::string prefix = "##"; ///< WordPiece: of tokens that continue a word
   bool clean_up = true;      ///< WordPiece: no blanks before punctuation
 };

@@ -233,7 +233,8 @@ std::shared_ptr<Tokenizer::Parts> read_word_piece_folder(const std::string& fold
   parts->model = make_word_piece(parts->vocabulary, parts->added, options, path);
   parts->decoder.kind = Decoder::Kind::word_piece;
   for (const char* name : {"cls", "sep"})
-    if (!parts->roles.contains(name)) throw FileError(fmt::format("{}: the vocabulary lacks the token for {}", path, name));
+    if (!parts->roles.contains(name))
+      throw FileError(fmt::format("{}: the vocabulary lacks the token for {}", path, name));
   const std::int64_t cls = parts->roles.at("cls");
   const std::int64_t sep = parts->roles.at("sep");
   set_bert_template(*parts->token(cls), cls, *parts->token(sep), sep, parts->post_processor);

@@ -105,8 +105,8 @@ ByteLevelWords read_byte_level_words(const Fields& fields) {
     return words;
   }
   if (type != "Sequence")
-    fields.fail(fmt::format("type '{}' is not supported for BPE; ByteLevel, and a Sequence of Split and ByteLevel, are",
-                            type));
+    fields.fail(
+        fmt::format("type '{}' is not supported for BPE; ByteLevel, and a Sequence of Split and ByteLevel, are", type));
   fields.allow({"type", "pretokenizers"});
   std::optional<WordPattern> split;
   for (const auto& entry : fields.array("pretokenizers")) {
@@ -161,8 +161,7 @@ void make_bpe(const Fields& file, const Fields& model, Tokenizer::Parts& parts) 
   ByteLevelWords words = read_byte_level_words(file.object("pre_tokenizer"));
   words.options.whole_words = model.flag_or("ignore_merges", false);
   parts.cuts_words = words.options.pattern != WordPattern::none;
-  if (parts.normalizer.kind == Normalizer::Kind::bert)
-    file.fail("a BertNormalizer is not supported for BPE");
+  if (parts.normalizer.kind == Normalizer::Kind::bert) file.fail("a BertNormalizer is not supported for BPE");
   parts.model = make_byte_pairs(parts.vocabulary, parts.added, read_merges(model), words.options, model.where());
 }
 

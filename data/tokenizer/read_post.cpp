@@ -24,7 +24,8 @@ std::int64_t type_id_of(const Fields& fields) {
 }
 
 /// ["[SEP]", 102]
-std::pair<std::string, std::int64_t> token_and_id(const Fields& fields, const char* key, const Tokenizer::Parts& parts) {
+std::pair<std::string, std::int64_t> token_and_id(const Fields& fields, const char* key,
+                                                  const Tokenizer::Parts& parts) {
   const nlohmann::json& pair = fields.array(key);
   if (pair.size() != 2 || !pair[0].is_string() || !pair[1].is_number_unsigned())
     fields.fail(fmt::format("'{}' is not a token with its id", key));

@@ -61,7 +61,8 @@ const PairTable::Entry* PairTable::find(std::uint32_t first, std::uint32_t secon
 std::size_t TextTable::slot_of(std::string_view text, std::uint32_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = hash & mask;
-  while (slots_[at].index != none && (slots_[at].hash != hash || texts_[slots_[at].index] != text)) at = (at + 1) & mask;
+  while (slots_[at].index != none && (slots_[at].hash != hash || texts_[slots_[at].index] != text))
+    at = (at + 1) & mask;
   return at;
 }
 

@@ -75,7 +75,7 @@ public:
   bool empty() const { return values_.size() == 1; }
 
 private:
-  PairTable edges_;                          // (node, byte) to node
+  PairTable edges_;                         // (node, byte) to node
   std::vector<std::uint32_t> values_{none}; // by node
 };
 

@@ -104,9 +104,7 @@ Tokenizer Tokenizer::open(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = is_folder ? path : slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const std::string name = is_folder ? "" : path.substr(slash == std::string::npos ? 0 : slash + 1);
-  const auto wants = [&](const char* file) {
-    return is_folder ? file_exists(join_path(folder, file)) : name == file;
-  };
+  const auto wants = [&](const char* file) { return is_folder ? file_exists(join_path(folder, file)) : name == file; };
   if (!is_folder && !file_exists(path)) throw FileError(path + ": no such file or folder");
   if (!is_folder && (name == "vocab.txt" || name == "vocab.json" || name == "merges.txt")) {
     return Tokenizer(name == "vocab.txt" ? tok::read_word_piece_folder(folder) : tok::read_byte_pair_folder(folder));
@@ -124,9 +122,10 @@ Tokenizer Tokenizer::open(const std::string& path) {
   if (wants("vocab.json") || wants("merges.txt")) return Tokenizer(tok::read_byte_pair_folder(folder));
   for (const char* file : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (wants(file))
-      throw FileError(fmt::format("{}: has {} alone, but SentencePiece models are not supported; a tokenizer.json of the "
-                                  "same tokenizer may be",
-                                  path, file));
+      throw FileError(
+          fmt::format("{}: has {} alone, but SentencePiece models are not supported; a tokenizer.json of the "
+                      "same tokenizer may be",
+                      path, file));
   throw FileError(path + ": has no tokenizer.json, vocab.txt, or vocab.json with merges.txt");
 }
 

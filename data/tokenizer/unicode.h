@@ -55,7 +55,7 @@ private:
 
   std::vector<std::uint8_t> sets_;
   std::vector<std::uint8_t> traits_;
-  std::unordered_map<char32_t, std::uint32_t> parts_;     // place of the number of parts in the table
+  std::unordered_map<char32_t, std::uint32_t> parts_;    // place of the number of parts in the table
   std::unordered_map<std::uint64_t, char32_t> composed_; // of first << 32 | second
 };
 

@@ -1,7 +1,7 @@
 #include "data/tokenizer/vocabulary.h"
 
 #include "core/error.h"
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,7 +9,8 @@
 namespace eg::data::tok {
 namespace {
 
-/// Ids that a vocabulary of `count` tokens can have. Gaps are rare and small, and the table of ids has a place for each.
+/// Ids that a vocabulary of `count` tokens can have. Gaps are rare and small, and the table of ids has a place for
+/// each.
 std::uint64_t id_limit(std::size_t count) { return (std::uint64_t{1} << 20U) + 4 * std::uint64_t{count}; }
 
 bool ends_with_word(std::string_view text) {
@@ -49,9 +50,8 @@ void Vocabulary::add(std::string_view token, std::uint64_t id, const std::string
   if (const std::size_t at = find_invalid_utf8(token); at != std::string_view::npos)
     throw FileError(fmt::format("{}: the token of id {} is not UTF-8 (byte {})", source, id, at));
   if (id >= id_limit(std::max(expected_, ids_.size())))
-    throw FileError(
-        fmt::format("{}: id {} of token '{}' is out of proportion to the {} tokens", source, id, token,
-                    std::max(expected_, ids_.size())));
+    throw FileError(fmt::format("{}: id {} of token '{}' is out of proportion to the {} tokens", source, id, token,
+                                std::max(expected_, ids_.size())));
   if (has(id))
     throw FileError(fmt::format("{}: id {} is given to both '{}' and '{}'", source, id,
                                 tokens_[static_cast<std::size_t>(id)], token));

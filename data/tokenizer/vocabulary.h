@@ -72,7 +72,7 @@ public:
 
 private:
   std::vector<AddedToken> tokens_;
-  ByteTrie raw_, normalized_;                             // to places in tokens_
+  ByteTrie raw_, normalized_;                              // to places in tokens_
   std::unordered_map<std::uint32_t, std::uint32_t> by_id_; // to places in tokens_
 };
 

@@ -7,13 +7,14 @@ namespace eg::data::tok {
 
 struct WordPieceOptions {
   std::string unknown = "[UNK]";
-  std::string prefix = "##"; ///< of tokens that continue a word
+  std::string prefix = "##";        ///< of tokens that continue a word
   std::uint64_t longest_word = 100; ///< in characters; longer ones are unknown
 };
 
 /// Words lie between white space; punctuation characters are words of their own. A word becomes the longest token it
 /// begins with, then the longest continuing token that the rest begins with, and so on; when there is none, the whole
-/// word is unknown. Special tokens are no pieces of words. Throws FileError when the vocabulary lacks the unknown token.
+/// word is unknown. Special tokens are no pieces of words. Throws FileError when the vocabulary lacks the unknown
+/// token.
 std::unique_ptr<Model> make_word_piece(const Vocabulary& vocabulary, const AddedTokens& added,
                                        const WordPieceOptions& options, const std::string& source);
 

@@ -93,7 +93,7 @@ def qwen(data):
 
 def roberta(data):
     tok = added(gpt2(data, prefix=True))
-    end = ("<|endoftext|>", 50256)
+    end = ("<|endoftext|>", tok.token_to_id("<|endoftext|>"))
     tok.post_processor = processors.RobertaProcessing(end, ("<mask>", tok.token_to_id("<mask>")), trim_offsets=True)
     return tok
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace eg::data {
+namespace eg {
 
 /// Bytes of the character at the front of `text`; 0 when there is none, because the text is empty, cut or not UTF-8.
 std::size_t utf8_size(std::string_view text);
@@ -31,4 +31,4 @@ private:
   std::string held_;
 };
 
-} // namespace eg::data
+} // namespace eg

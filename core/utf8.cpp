@@ -1,9 +1,9 @@
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace eg::data {
+namespace eg {
 namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD"; // U+FFFD
@@ -102,4 +102,4 @@ std::string Utf8Stream::finish() {
   return cut ? std::string(replacement) : std::string();
 }
 
-} // namespace eg::data
+} // namespace eg
