@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t longest_added_token = 4096; // bytes; looking for tokens takes time in proportion to the longest
-constexpr std::uint64_t longest_padding = 1U << 24U; // tokens that a file can ask for
+constexpr std::uint64_t longest_padding = 1U << 20U; // tokens that a file can ask for
 
 void read_added_token(const Fields& fields, const Vocabulary& vocabulary, std::vector<AddedToken>& tokens) {
   fields.allow({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});

@@ -8,6 +8,7 @@
 #include "data/image.h"
 #include "data/json.h"
 #include "data/safetensors.h"
+#include "fuzz/tokenizer_targets.h"
 
 #include <nlohmann/json.hpp>
 

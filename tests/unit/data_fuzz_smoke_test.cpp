@@ -4,6 +4,7 @@
 #include "data_fixtures.h"
 #include "data_samples.h"
 #include "fuzz/targets.h"
+#include "fuzz/tokenizer_samples.h"
 
 #include <algorithm>
 #include <array>
@@ -95,6 +96,11 @@ TEST_CASE("fuzz: damaged made-up samples are read or refused") {
   run("grey png with checksums mended", mended_image, sample_png(1), 500);
   run("safetensors", fuzz::safetensors, sample_safetensors(), 2000);
   run("json", fuzz::json, text(R"({"a":[1,2.5e3,"x\u00e9",null,true],"b":{"c":-7}})"), 2000);
+  run("tokenizer", fuzz::tokenizer, text(word_piece_json()), 500);
+  run("byte-level tokenizer", fuzz::tokenizer, text(byte_pair_json()), 300);
+  for (char chosen = 0; chosen < 5; ++chosen)
+    run("text", fuzz::tokenizer_text,
+        text(std::string(1, chosen) + "Hello, unaffable [SEP] <|end|> e\u0301\u4e2d don't  "), 500);
   run("idx", fuzz::idx, {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6}, 2000);
   run("gzip", fuzz::archive, gzip(tar({{"a/b.txt", text("words")}})), 500);
   run("xz", fuzz::archive, xz_sample(), 500);

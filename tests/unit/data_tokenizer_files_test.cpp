@@ -3,7 +3,7 @@
 #include "data/tokenizer.h"
 
 #include "data_fixtures.h"
-#include "support/tokenizer_samples.h"
+#include "fuzz/tokenizer_samples.h"
 
 #include <doctest/doctest.h>
 
@@ -103,8 +103,7 @@ TEST_CASE("tokenizer files: damaged ones get one clear message") {
 TEST_CASE("tokenizer files: special tokens that text could spell are refused") {
   const std::string spelt =
       replaced(byte_pair_json(), R"({"id":268,"content":"<|end|>")", R"({"id":259,"content":"hello")");
-  CHECK(refusal(spelt) ==
-        "t: model: merge 4 ('hell o') makes the special token 'hello', so that text could spell it");
+  CHECK(refusal(spelt) == "t: model: merge 4 ('hell o') makes the special token 'hello', so that text could spell it");
 }
 
 TEST_CASE("tokenizer files: truncation, padding and patterns of tokenizer.json are honoured") {
@@ -118,7 +117,7 @@ TEST_CASE("tokenizer files: truncation, padding and patterns of tokenizer.json a
   CHECK(tokenizer.encode("a do hello").ids == Ids{0, 0, 2, 15, 9, 3});
   CHECK(tokenizer.encode("a do hello", {}).ids == Ids{2, 20, 15, 9, 3});
   CHECK(tokenizer.role("pad") == 0);
-  CHECK(refusal(replaced(json, R"("Fixed":6)", R"("Fixed":60000000000)")) == "t: padding: more than 16777216 tokens");
+  CHECK(refusal(replaced(json, R"("Fixed":6)", R"("Fixed":60000000000)")) == "t: padding: more than 1048576 tokens");
   CHECK(refusal(replaced(json, R"("pad_token":"[PAD]")", R"("pad_token":"hello")")) ==
         "t: padding: pad_id 0 is not the id of pad_token 'hello'");
 }
@@ -126,7 +125,8 @@ TEST_CASE("tokenizer files: truncation, padding and patterns of tokenizer.json a
 TEST_CASE("tokenizer files: each known pattern splits in its own way") {
   // Words that are tokens become them, so that the words show.
   std::string sample = replaced(byte_pair_json(), R"("ignore_merges":false)", R"("ignore_merges":true)");
-  sample = replaced(sample, R"("vocab":{)", R"("vocab":{"'S":300,"123":301,"\u010a\u010a":302,"!\u010a":303,"\u0120":304,)");
+  sample =
+      replaced(sample, R"("vocab":{)", R"("vocab":{"'S":300,"123":301,"\u010a\u010a":302,"!\u010a":303,"\u0120":304,)");
   sample = replaced(sample, R"(,"\u0120":32,)", ",");
   const auto count = [&](const std::string& pattern, const char* text) {
     return Tokenizer::parse_json(replaced(sample, byte_level, pattern), "t").encode(text).size();

@@ -3,8 +3,8 @@
 #include "data/tokenizer.h"
 
 #include "core/error.h"
+#include "fuzz/tokenizer_samples.h"
 #include "support/message.h"
-#include "support/tokenizer_samples.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 
 #include "data/tokenizer.h"
 
-#include "support/tokenizer_samples.h"
+#include "fuzz/tokenizer_samples.h"
 
 #include <chrono>
 #include <doctest/doctest.h>

@@ -13,7 +13,7 @@ std::string word_piece_json();
 /// special. No template. `changes` replaces fields of the model (JSON text without braces).
 std::string byte_pair_json();
 
-/// `json` with the first `from` replaced by `to`; fails the test when there is none.
+/// `json` with the first `from` replaced by `to`; std::logic_error when there is none.
 std::string replaced(std::string json, const std::string& from, const std::string& to);
 
 } // namespace eg::test
