@@ -24,7 +24,7 @@ TEST_CASE("version and help") {
   const Outcome version = run_program({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out.rfind("equigrad 0.", 0) == 0);
-  for (const char* verb : {"doctor", "run", "verify", "train", "keygen", "bench"}) {
+  for (const char* verb : {"doctor", "run", "verify", "train", "keygen", "tokenize", "bench"}) {
     const Outcome help = run_program({verb, "--help"});
     CHECK(help.code == 0);
     for (const char* option : {"--json", "--threads", "--seed", "--quiet"})
