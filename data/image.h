@@ -50,11 +50,19 @@ Bytes encode_png(const Image& image);
 /// (half-pixel centres) when growing, each axis by its own rule. Throws ValueError for sizes below 1.
 Image resize(const Image& image, int height, int width);
 
-enum class PillowFilter : std::uint8_t { bilinear, bicubic };
-/// Resizes to the very bytes of Pillow's Image.resize (8-bit modes L, LA, RGB, RGBA): triangle or cubic (a = -0.5)
-/// weights, stretched when shrinking, as 22-bit fixed-point numbers; rows first, each pass rounded and clipped to 8
-/// bits; colours are multiplied by their alpha before and divided by it after. Throws ValueError for sizes below 1 and
-/// images whose pixels do not fill them.
-Image resize_pillow(const Image& image, int height, int width, PillowFilter filter);
+/// Pillow's filters; the values are its codes (Image.Resampling), as they stand in preprocessor_config.json.
+enum class PillowFilter : std::uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };
+/// Which axis Pillow resizes first; each pass rounds, so some bytes differ by 1.
+enum class PillowOrder : std::uint8_t {
+  by_size,    ///< since 13.0: columns when the height shrinks, and by more than twice as many pixels as the width
+  rows_first, ///< up to 12
+};
+/// Resizes to the very bytes of Pillow's Image.resize (8-bit modes L, LA, RGB, RGBA). All but nearest: weights of the
+/// filter (triangle; cubic with a = -0.5; sinc in three lobes; box; Hamming's window on the sinc), stretched when
+/// shrinking, as 22-bit fixed-point numbers; an axis at a time, each pass rounded and clipped to 8 bits; colours are
+/// multiplied by their alpha before and divided by it after. Throws ValueError for sizes below 1 and images whose
+/// pixels do not fill them.
+Image resize_pillow(const Image& image, int height, int width, PillowFilter filter,
+                    PillowOrder order = PillowOrder::by_size);
 
 } // namespace eg::data

@@ -5,7 +5,9 @@
 #include "data/image.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <numbers>
 
 namespace eg::data {
 namespace {
@@ -13,12 +15,46 @@ namespace {
 /// Bits behind the point: 32, less 8 of the pixel and 2 for weights that overshoot.
 constexpr int fraction_bits = 22;
 
+// Pillow's filters, src/libImaging/Resample.c.
+
+double box(double x) { return x > -0.5 && x <= 0.5 ? 1.0 : 0.0; }
+
+double sinc(double x) {
+  if (x == 0.0) return 1.0;
+  x *= std::numbers::pi;
+  return std::sin(x) / x;
+}
+double lanczos(double x) { return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0; }
+
+double hamming(double x) {
+  x = std::abs(x);
+  if (x == 0.0) return 1.0;
+  if (x >= 1.0) return 0.0;
+  x *= std::numbers::pi;
+  return std::sin(x) / x * (double{0.54F} + double{0.46F} * std::cos(x)); // its constants are single precision
+}
+
+resample::Matrix matrix_of(PillowFilter filter, int from, int to) {
+  switch (filter) {
+  case PillowFilter::lanczos:
+    return resample::antialiased({3.0, lanczos}, from, to);
+  case PillowFilter::box:
+    return resample::antialiased({0.5, box}, from, to);
+  case PillowFilter::hamming:
+    return resample::antialiased({1.0, hamming}, from, to);
+  case PillowFilter::bicubic:
+    return resample::antialiased(resample::Filter::bicubic, from, to);
+  default:
+    return resample::antialiased(resample::Filter::bilinear, from, to);
+  }
+}
+
 /// A resampling matrix with rounded weights.
 struct FixedPoint {
   resample::Matrix matrix;
   std::vector<std::int32_t> weights;
 
-  FixedPoint(resample::Filter filter, int from, int to) : matrix(resample::antialiased(filter, from, to)) {
+  FixedPoint(PillowFilter filter, int from, int to) : matrix(matrix_of(filter, from, to)) {
     for (const double w : matrix.weights) {
       const double scaled = w * (1 << fraction_bits);
       weights.push_back(static_cast<std::int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5));
@@ -42,7 +78,7 @@ Image blank(int height, int width, int channels) {
   return {height, width, channels, std::vector<std::uint8_t>(extent(height) * extent(width) * extent(channels))};
 }
 
-Image resize_rows(const Image& image, int width, resample::Filter filter) {
+Image resize_rows(const Image& image, int width, PillowFilter filter) {
   if (width == image.width) return image;
   const FixedPoint weights(filter, image.width, width);
   const std::size_t channels = extent(image.channels);
@@ -55,7 +91,7 @@ Image resize_rows(const Image& image, int width, resample::Filter filter) {
   return out;
 }
 
-Image resize_columns(const Image& image, int height, resample::Filter filter) {
+Image resize_columns(const Image& image, int height, PillowFilter filter) {
   if (height == image.height) return image;
   const FixedPoint weights(filter, image.height, height);
   const std::size_t row = extent(image.width) * extent(image.channels);
@@ -63,6 +99,27 @@ Image resize_columns(const Image& image, int height, resample::Filter filter) {
   std::uint8_t* to = out.pixels.data();
   for (std::size_t y = 0; y < extent(height); ++y)
     for (std::size_t x = 0; x < row; ++x) *to++ = weights.pixel(y, image.pixels.data() + x, row);
+  return out;
+}
+
+/// Which source pixel each result pixel is: the one below its centre, by steps that are added up as Pillow does.
+std::vector<std::size_t> nearest_places(int from, int to) {
+  const double step = static_cast<double>(from) / static_cast<double>(to);
+  double at = step * 0.5;
+  std::vector<std::size_t> places;
+  for (int i = 0; i < to; ++i, at += step) places.push_back(std::min(static_cast<std::size_t>(at), extent(from - 1)));
+  return places;
+}
+
+Image resize_nearest(const Image& image, int height, int width) {
+  const std::vector<std::size_t> columns = nearest_places(image.width, width);
+  const std::size_t channels = extent(image.channels);
+  Image out = blank(height, width, image.channels);
+  std::uint8_t* to = out.pixels.data();
+  for (const std::size_t y : nearest_places(image.height, height)) {
+    const std::uint8_t* row = image.pixels.data() + y * extent(image.width) * channels;
+    for (const std::size_t x : columns) to = std::copy_n(row + x * channels, channels, to);
+  }
   return out;
 }
 
@@ -95,15 +152,18 @@ void check(const Image& image, int height, int width) {
 
 } // namespace
 
-Image resize_pillow(const Image& image, int height, int width, PillowFilter which) {
+Image resize_pillow(const Image& image, int height, int width, PillowFilter filter, PillowOrder order) {
   check(image, height, width);
   if (height == image.height && width == image.width) return image;
-  const resample::Filter filter =
-      which == PillowFilter::bilinear ? resample::Filter::bilinear : resample::Filter::bicubic;
+  if (filter == PillowFilter::nearest) return resize_nearest(image, height, width);
   const bool alpha = image.channels == 2 || image.channels == 4;
   Image source = image;
   if (alpha) change_colours(source, times_alpha);
-  Image out = resize_columns(resize_rows(source, width, filter), height, filter);
+  // Found by trying Pillow 13.0.0 on 12,000 pairs of sizes; the change is its pull request 9549.
+  const bool columns_first =
+      order == PillowOrder::by_size && height < image.height && image.height - height > 2 * (image.width - width);
+  Image out = columns_first ? resize_rows(resize_columns(source, height, filter), width, filter)
+                            : resize_columns(resize_rows(source, width, filter), height, filter);
   if (alpha) change_colours(out, over_alpha);
   return out;
 }

@@ -98,10 +98,16 @@ Matrix interpolation(Filter filter, std::int64_t in, std::int64_t out, bool alig
 }
 
 Matrix antialiased(Filter filter, std::int64_t in, std::int64_t out, bool align_corners) {
+  return antialiased(filter == Filter::bicubic ? Kernel{2.0, [](double x) { return cubic(x, -0.5); }}
+                                               : Kernel{1.0, triangle},
+                     in, out, align_corners);
+}
+
+Matrix antialiased(const Kernel& kernel, std::int64_t in, std::int64_t out, bool align_corners) {
   Matrix a{in, {}, {0}, {}};
   const double step = step_of(in, out, align_corners);
   const double stretch = std::max(step, 1.0);
-  const double support = (filter == Filter::bicubic ? 2.0 : 1.0) * stretch;
+  const double support = kernel.support * stretch;
   for (std::int64_t i = 0; i < out; ++i) {
     const double centre = step * (static_cast<double>(i) + 0.5);
     const std::int64_t first = std::max<std::int64_t>(static_cast<std::int64_t>(centre - support + 0.5), 0);
@@ -110,8 +116,7 @@ Matrix antialiased(Filter filter, std::int64_t in, std::int64_t out, bool align_
     double* w = a.weights.data() + a.start[a.start.size() - 2];
     double sum = 0;
     for (std::int64_t p = first; p <= last; ++p) {
-      const double x = (static_cast<double>(p) - centre + 0.5) * (1.0 / stretch);
-      w[p - first] = filter == Filter::bicubic ? cubic(x, -0.5) : triangle(x);
+      w[p - first] = kernel.weight((static_cast<double>(p) - centre + 0.5) * (1.0 / stretch));
       sum += w[p - first];
     }
     if (sum != 0.0)

@@ -34,6 +34,14 @@ Matrix interpolation(Filter filter, std::int64_t in, std::int64_t out, bool alig
 /// scale is (in - 1) / (out - 1).
 Matrix antialiased(Filter filter, std::int64_t in, std::int64_t out, bool align_corners = false);
 
+/// A weight as a function of the distance from the centre; 0 beyond `support`.
+struct Kernel {
+  double support;
+  double (*weight)(double distance);
+};
+/// The same with any kernel.
+Matrix antialiased(const Kernel& kernel, std::int64_t in, std::int64_t out, bool align_corners = false);
+
 /// Rows as columns.
 Matrix transposed(const Matrix& a);
 
