@@ -31,7 +31,8 @@ namespace eg::cli {
 
 void write_json(const CommonOptions& common, const nlohmann::json& result) {
   if (common.json.empty()) return;
-  const std::string text = result.dump(2) + "\n";
+  // In ASCII: a terminal must not obey what stands in names, and bytes that are not UTF-8 must not stop the result.
+  const std::string text = result.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
   if (common.json == "-") {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
       throw FileError("standard output: cannot be written");
@@ -51,6 +52,7 @@ constexpr std::array verbs = {
     Verb{"verify", "verify", "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify},
     Verb{"train", "train vit", "train a model, plain or permuted", declare_train},
+    Verb{"inspect", "inspect", "what is in a model folder or a tensor file", declare_inspect},
     Verb{"infer", "infer", "one forward pass of a model folder in Hugging Face's format, and all gradients",
          declare_infer},
     Verb{"keygen", "keygen", "make a secret key for permuted training", declare_keygen},

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view extension = ".npy";
 
 std::string member_source(const InputFile& file, const ZipMember& member) {
-  return fmt::format("{}: member '{}'", file.path(), member.name);
+  return fmt::format("{}: member '{}'", file.path(), printable(member.name));
 }
 
 /// Reads the npy header at the beginning of a member.
@@ -57,6 +57,8 @@ public:
   void list(TensorReader::Contents& contents) const {
     for (const ZipMember& member : members_) {
       const std::string source = member_source(*file_, member);
+      if (!is_utf8(member.name) || member.name.find('\0') != std::string::npos)
+        throw FileError(source + ": its name is not UTF-8, or has a zero in it");
       if (member.name.ends_with(".pkl"))
         throw FileError(source + ": a pickle, as in PyTorch's files, which can run any program and is not read: save "
                                  "the tensors as safetensors");

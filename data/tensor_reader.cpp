@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fmt/format.h>
 #include <numeric>
 #include <string_view>
@@ -26,6 +27,9 @@ std::string file_of_folder(const std::string& folder) {
     if (file_exists(join_path(folder, pickle)))
       hint = fmt::format("; {} is a pickle, which can run any program and is not read: save the model as safetensors",
                          pickle);
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (hint.empty() && entry.path().extension() == ".safetensors")
+      hint = fmt::format("; name the file that you mean, as in {}", entry.path().string());
   throw FileError(fmt::format("{}: the folder holds neither {} nor {}{}", folder, single_name, index_name, hint));
 }
 

@@ -3,6 +3,7 @@
 #include "data/zip.h"
 
 #include "core/error.h"
+#include "core/words.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -140,7 +141,7 @@ void read_zip64_field(const InputFile& file, ByteView extra, ZipMember& member) 
     if (kind != 1) continue;
     for (std::uint64_t* value : {&member.size, &member.packed, &member.header})
       if (*value == elsewhere) {
-        if (field.left() < 8) fail(file, fmt::format("member '{}': corrupt zip64 field", member.name));
+        if (field.left() < 8) fail(file, fmt::format("member '{}': corrupt zip64 field", printable(member.name)));
         *value = field.next(8);
       }
     return;
@@ -149,7 +150,7 @@ void read_zip64_field(const InputFile& file, ByteView extra, ZipMember& member) 
 
 void check_member(const InputFile& file, const ZipMember& member, const Directory& directory) {
   const auto refuse = [&](const std::string& reason) {
-    fail(file, fmt::format("member '{}': {}", member.name, reason));
+    fail(file, fmt::format("member '{}': {}", printable(member.name), reason));
   };
   if (member.header > directory.offset || directory.offset - member.header < local_bytes ||
       directory.offset - member.header - local_bytes < member.packed)
@@ -183,9 +184,10 @@ ZipMember read_entry(const InputFile& file, Fields& fields, const Directory& dir
   read_zip64_field(file, fields.take(extra), member);
   fields.skip(comment);
   constexpr std::uint64_t encrypted = 1 | 1 << 6 | 1 << 13;
-  if ((flags & encrypted) != 0) fail(file, fmt::format("member '{}': encrypted", member.name));
+  if ((flags & encrypted) != 0) fail(file, fmt::format("member '{}': encrypted", printable(member.name)));
   if (method != 0 && method != 8)
-    fail(file, fmt::format("member '{}': packed by method {}; stored and deflated (8) are read", member.name, method));
+    fail(file, fmt::format("member '{}': packed by method {}; stored and deflated (8) are read", printable(member.name),
+                           method));
   member.deflated = method == 8;
   check_member(file, member, directory);
   return member;
@@ -195,7 +197,7 @@ void check_all(const InputFile& file, const std::vector<ZipMember>& members) {
   std::vector<const ZipMember*> order;
   for (const ZipMember& member : members) order.push_back(&member);
   const auto refuse = [&](const ZipMember& member, std::string_view reason) {
-    fail(file, fmt::format("member '{}': {}", member.name, reason));
+    fail(file, fmt::format("member '{}': {}", printable(member.name), reason));
   };
   std::sort(order.begin(), order.end(), [](const ZipMember* a, const ZipMember* b) { return a->name < b->name; });
   for (std::size_t i = 1; i < order.size(); ++i)

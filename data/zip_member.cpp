@@ -3,6 +3,7 @@
 #include "data/zip.h"
 
 #include "core/error.h"
+#include "core/words.h"
 
 #include <algorithm>
 #include <archive.h>
@@ -117,7 +118,7 @@ ZipReader::ZipReader(const InputFile& file, const ZipMember& member) : file_(fil
 ZipReader::~ZipReader() = default;
 
 void ZipReader::fail(const std::string& reason) const {
-  throw FileError(fmt::format("{}: member '{}': {}", file_.path(), member_.name, reason));
+  throw FileError(fmt::format("{}: member '{}': {}", file_.path(), printable(member_.name), reason));
 }
 
 void ZipReader::read(void* to, std::size_t bytes) {

@@ -217,6 +217,9 @@ TEST_CASE("tensor reader: folders") {
   write_file(path + "/pytorch_model.bin", std::string_view("x"));
   CHECK(refusal() == neither + "; pytorch_model.bin is a pickle, which can run any program and is not read: save the "
                                "model as safetensors");
+  std::filesystem::remove(path + "/pytorch_model.bin");
+  save_safetensors(path + "/other.safetensors", {{"a", Tensor::ones({1})}});
+  CHECK(refusal() == neither + "; name the file that you mean, as in " + path + "/other.safetensors");
   CHECK(message_of<FileError>([&] { open_tensors(path + "/none"); }) == path + "/none: no such file");
   save_sharded(path, {{"a", Tensor::ones({4})}, {"b", Tensor::zeros({4})}}, {.max_bytes = 16});
   CHECK(open_tensors(path).files().size() == 2);

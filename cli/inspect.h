@@ -1,0 +1,33 @@
+#pragma once
+// What equigrad inspect finds out, as lines for people and as JSON.
+
+#include "data/tensor_reader.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace eg::cli {
+
+/// Tensors: their table, metadata and totals. With `stats` every value is read. Throws Interrupted after Ctrl-C.
+void inspect_tensors(const data::TensorReader& reader, bool stats, bool progress, std::string& lines,
+                     nlohmann::json& json);
+
+/// One tensor's values. Throws ValueError with the nearest name when there is none of that name.
+void inspect_tensor(const data::TensorReader& reader, const std::string& name, std::string& lines,
+                    nlohmann::json& json);
+
+/// What lies in a model folder beside the weights: config, tokenizer, preprocessor. False when it is none: nothing that
+/// is known lies there. Throws FileError for files that are malformed.
+bool inspect_folder(const std::string& folder, std::string& lines, nlohmann::json& json);
+
+/// True when the folder has tensors that open_tensors finds.
+bool holds_tensors(const std::string& folder);
+
+/// "1,234,567".
+std::string grouped(std::uint64_t number);
+/// "1.2 MB".
+std::string bytes_text(std::uint64_t bytes);
+
+} // namespace eg::cli

@@ -1,0 +1,166 @@
+#include "cli/inspect.h"
+
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+
+#include "core/error.h"
+#include "core/words.h"
+#include "data/tensor_stats.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+namespace eg::cli {
+namespace {
+
+using data::TensorInfo;
+using data::TensorReader;
+using data::TensorStats;
+using nlohmann::json;
+
+/// A table whose columns are as wide as their widest cell; numbers to the right.
+class Table {
+public:
+  Table(std::vector<std::string> head, std::size_t left) : left_(left) { rows_.push_back(std::move(head)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string text() const {
+    std::vector<std::size_t> widths(rows_.front().size());
+    for (const auto& row : rows_)
+      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        const std::string pad(widths[c] - row[c].size(), ' ');
+        line += (c > 0 ? "  " : "") + (c < left_ ? row[c] + pad : pad + row[c]);
+      }
+      out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+    }
+    return out;
+  }
+
+private:
+  std::size_t left_; ///< columns that begin at the left
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string shape_text(const std::vector<std::int64_t>& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+
+json stats_json(const TensorStats& s) {
+  return {{"min", s.min}, {"max", s.max}, {"mean", s.mean}, {"std", s.deviation}, {"nan", s.nan}, {"inf", s.infinite}};
+}
+
+std::array<std::string, 6> stats_cells(const TensorStats& s) {
+  const auto number = [&](double value) { return s.finite == 0 ? std::string("-") : fmt::format("{:.4g}", value); };
+  return {number(s.min),
+          number(s.max),
+          number(s.mean),
+          number(s.deviation),
+          grouped(static_cast<std::uint64_t>(s.nan)),
+          grouped(static_cast<std::uint64_t>(s.infinite))};
+}
+
+/// Nothing for element types that are not read.
+std::optional<TensorStats> stats_of(const TensorReader& reader, const TensorInfo& info, std::size_t i) {
+  if (!data::tensor_type(info.type, true)) return {};
+  return data::statistics(reader.read(i, {.widen = true}));
+}
+
+json info_json(const TensorReader& reader, const TensorInfo& info) {
+  json entry = {{"name", info.name}, {"dtype", name_of(info.type)}, {"shape", info.dims}, {"bytes", info.bytes}};
+  if (reader.files().size() > 1) entry["file"] = reader.files()[info.file];
+  return entry;
+}
+
+} // namespace
+
+std::string grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array units{"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < units.size(); ++unit) value /= 1000;
+  return unit == 0 ? fmt::format("{} {}", bytes, units[0]) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+void inspect_tensors(const TensorReader& reader, bool stats, bool progress, std::string& lines, json& json_out) {
+  std::vector<std::string> head{"name", "dtype", "shape", "bytes"};
+  if (stats) head.insert(head.end(), {"min", "max", "mean", "std", "NaN", "Inf"});
+  Table table(std::move(head), 3);
+  std::uint64_t parameters = 0;
+  double read = 0;
+  Progress bar(progress && stats);
+  json list = json::array();
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    const TensorInfo& info = reader.tensors()[i];
+    throw_if_stopped();
+    json entry = info_json(reader, info);
+    std::vector<std::string> row{printable(info.name), std::string(name_of(info.type)), shape_text(info.dims),
+                                 grouped(info.bytes)};
+    if (stats) {
+      bar.show(read, static_cast<double>(reader.bytes()), {{printable(info.name), 3}});
+      const auto found = stats_of(reader, info, i);
+      entry["stats"] = found ? stats_json(*found) : json(nullptr);
+      for (const std::string& cell :
+           found ? stats_cells(*found) : std::array<std::string, 6>{"-", "-", "-", "-", "-", "-"})
+        row.push_back(cell);
+      read += static_cast<double>(info.bytes);
+    }
+    table.add(std::move(row));
+    list.push_back(std::move(entry));
+    parameters += info.numel();
+  }
+  bar.clear();
+  json_out["tensors"] = std::move(list);
+  json_out["totals"] = {{"tensors", reader.tensors().size()}, {"parameters", parameters}, {"bytes", reader.bytes()}};
+  json_out["metadata"] = json::object();
+  lines += table.text();
+  for (const auto& [key, text] : reader.metadata()) {
+    json_out["metadata"][key] = text;
+    lines += fmt::format("metadata {} = {}\n", printable(key), printable(text));
+  }
+  lines += fmt::format("{} tensors, {} parameters, {}{}\n", grouped(reader.tensors().size()), grouped(parameters),
+                       bytes_text(reader.bytes()),
+                       reader.files().size() > 1 ? fmt::format(" in {} files", reader.files().size()) : "");
+}
+
+void inspect_tensor(const TensorReader& reader, const std::string& name, std::string& lines, json& json_out) {
+  const TensorInfo* info = reader.find(name);
+  if (info == nullptr) {
+    std::vector<std::string> names;
+    for (const TensorInfo& known : reader.tensors()) names.push_back(known.name);
+    throw ValueError(fmt::format("{}: there is no tensor '{}'{}", reader.path(), name, did_you_mean(name, names)));
+  }
+  const Tensor values = reader.read(name, {.widen = true});
+  const TensorStats stats = data::statistics(values);
+  const auto cells = stats_cells(stats);
+  lines += fmt::format("{} {} {}\n{}\nmin {}, max {}, mean {}, std {}, NaN {}, Inf {}\n", printable(name),
+                       name_of(info->type), shape_text(info->dims), values.str(), cells[0], cells[1], cells[2],
+                       cells[3], cells[4], cells[5]);
+  json entry = info_json(reader, *info);
+  entry["stats"] = stats_json(stats);
+  // Values that JSON can hold; a larger tensor is better read from the file.
+  constexpr std::int64_t most = 10000;
+  if (values.numel() <= most) {
+    json flat = json::array();
+    if (values.dtype() == DType::i64)
+      for (const std::int64_t value : values.to_vector<std::int64_t>()) flat.push_back(value);
+    else
+      for (const double value : values.to(DType::f64).to_vector<double>()) flat.push_back(value);
+    entry["values"] = std::move(flat);
+  }
+  json_out["tensor"] = std::move(entry);
+}
+
+} // namespace eg::cli
