@@ -23,6 +23,11 @@ using data::TensorReader;
 using data::TensorStats;
 using nlohmann::json;
 
+/// Characters of a UTF-8 text.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 /// A table whose columns are as wide as their widest cell; numbers to the right.
 class Table {
 public:
@@ -31,12 +36,12 @@ public:
   std::string text() const {
     std::vector<std::size_t> widths(rows_.front().size());
     for (const auto& row : rows_)
-      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
     std::string out;
     for (const auto& row : rows_) {
       std::string line;
       for (std::size_t c = 0; c < row.size(); ++c) {
-        const std::string pad(widths[c] - row[c].size(), ' ');
+        const std::string pad(widths[c] - width(row[c]), ' ');
         line += (c > 0 ? "  " : "") + (c < left_ ? row[c] + pad : pad + row[c]);
       }
       out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';

@@ -35,13 +35,14 @@ std::string file_of_folder(const std::string& folder) {
 
 enum class Kind : std::uint8_t { safetensors, npy, zip };
 
-/// By the first bytes.
+/// By the first bytes; where they tell nothing, by the name.
 Kind kind_of(const InputFile& file) {
   std::array<char, 6> front{};
   if (file.size() >= front.size()) file.read(0, front.data(), front.size());
   const std::string_view text(front.data(), front.size());
-  if (text == "\x93NUMPY") return Kind::npy;
-  return text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06") ? Kind::zip : Kind::safetensors;
+  if (text == "\x93NUMPY" || file.path().ends_with(".npy")) return Kind::npy;
+  const bool zip = text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06");
+  return zip || file.path().ends_with(".npz") ? Kind::zip : Kind::safetensors;
 }
 
 } // namespace

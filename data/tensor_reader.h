@@ -85,10 +85,11 @@ private:
   std::shared_ptr<const std::vector<std::size_t>> by_name_; ///< places in tensors, ordered by name
 };
 
-/// Opens a safetensors, npy or npz file (by its content), an index of shards (NAME.safetensors.index.json), or a folder
-/// that holds model.safetensors or, failing that, model.safetensors.index.json. Headers are read and checked in full;
-/// values are not read. Throws FileError that begins with the path for whatever the header's reader refuses
-/// (safetensors.h, npy.h), and for an index whose shards do not hold exactly the tensors that it gives to each.
+/// Opens a safetensors, npy or npz file (by its content; by its name where that says nothing), an index of shards
+/// (NAME.safetensors.index.json), or a folder that holds model.safetensors or, failing that,
+/// model.safetensors.index.json. Headers are read and checked in full; values are not read. Throws FileError that
+/// begins with the path for whatever the header's reader refuses (safetensors.h, npy.h), and for an index whose shards
+/// do not hold exactly the tensors that it gives to each.
 TensorReader open_tensors(const std::string& path);
 
 } // namespace eg::data

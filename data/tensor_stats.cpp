@@ -41,8 +41,12 @@ template <class T> Part part_of(const T* values, std::int64_t count) {
   });
   if (part.finite == 0) return part;
   const auto n = static_cast<double>(part.finite);
-  each_finite([&](double value) { sum += value / n; }); // divided first: values near the largest do not overflow
-  part.mean = sum;
+  each_finite([&](double value) { sum += value; });
+  part.mean = sum / n;
+  if (!std::isfinite(part.mean)) { // numbers near the largest
+    part.mean = 0;
+    each_finite([&](double value) { part.mean += value / n; });
+  }
   each_finite([&](double value) { part.squares += (value - part.mean) * (value - part.mean); });
   return part;
 }

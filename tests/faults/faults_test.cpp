@@ -90,7 +90,7 @@ TEST_CASE("faults: every call that can fail or be the last, for every kind of fi
     int faults = 0;
     int kept = 0;
     for (const std::string call : {"write", "fsync", "rename"})
-      for (const std::string what : {std::to_string(EIO), std::to_string(ENOSPC), std::string("kill"),
+      for (const std::string& what : {std::to_string(EIO), std::to_string(ENOSPC), std::string("kill"),
                                      std::string("half"), std::string("after")})
         for (int n = 1;; ++n) {
           if (what == "half" && call != "write") break;
@@ -201,5 +201,5 @@ TEST_CASE("faults: a sharded set that is not finished has no index, and cannot b
     CHECK(write_version("sharded", folder.path(), 2) == finished);
     CHECK(open_tensors(folder.path()).read("b").at({0}) == 2.0);
   }
-  CHECK(died_before_index > 8);
+  CHECK(died_before_index > 5);
 }

@@ -106,25 +106,42 @@ TEST_CASE("formats: a wrong value would be noticed") {
   CHECK_FALSE(agrees(json("inf"), t, 1));
 }
 
-TEST_CASE("formats: every byte of the fixtures that is changed is noticed, or changes a value or a name") {
-  for (const char* name : {"stored.npz", "deflated.npz", "torch.safetensors", "version2.npy"}) {
+TEST_CASE("formats: a changed byte of an npz is noticed or means nothing; of other files it may change a value") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch.path("a");
+  const auto read_all = [](const std::string& from) {
+    NamedTensors all;
+    const TensorReader reader = open_tensors(from);
+    for (std::size_t i = 0; i < reader.tensors().size(); ++i)
+      all.emplace_back(reader.tensors()[i].name, reader.read(i, {.widen = true}));
+    return all;
+  };
+  for (const std::string name : {"stored.npz", "deflated.npz", "torch.safetensors"}) {
     CAPTURE(name);
-    const TemporaryFolder scratch;
-    const std::string path = scratch.path("a");
     const Bytes good = read_file(folder + name);
-    for (std::size_t at = 0; at < good.size(); at += 3) {
+    const NamedTensors wanted = read_all(folder + name);
+    int refused = 0;
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      CAPTURE(at);
       Bytes bytes = good;
       bytes[at] ^= 0x10U;
-      write_file(path, bytes);
+      write_quickly(path, bytes);
       try {
-        const TensorReader reader = open_tensors(path);
-        for (std::size_t i = 0; i < reader.tensors().size(); ++i) reader.read(i, {.widen = true});
+        const NamedTensors found = read_all(path);
+        if (!name.ends_with(".npz")) continue;
+        REQUIRE(found.size() == wanted.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          REQUIRE(found[i].first == wanted[i].first);
+          REQUIRE(same_bits(found[i].second, wanted[i].second));
+        }
       } catch (const FileError& error) {
+        ++refused;
         const std::string words = error.what();
         CAPTURE(words);
         REQUIRE(words.starts_with(path + ": "));
       }
     }
+    CHECK(refused > static_cast<int>(good.size()) / 2);
   }
 }
 

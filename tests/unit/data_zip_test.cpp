@@ -118,7 +118,7 @@ struct Place {
 
   std::string refusal(const Claim& claim) const { return refusal_of(archive(claim)); }
   std::string refusal_of(ByteView bytes) const {
-    write_file(path, bytes);
+    write_quickly(path, bytes);
     return message_of<FileError>([&] { load_npz(path); });
   }
 };

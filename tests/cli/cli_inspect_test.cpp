@@ -1,0 +1,143 @@
+// equigrad inspect: tables, statistics, folders, and files that are malformed.
+
+#include "cli/program.h"
+#include "data/npy.h"
+#include "data/safetensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <limits>
+
+using namespace eg;
+using namespace eg::test;
+using nlohmann::json;
+
+namespace {
+
+/// Exit code 2, nothing on stdout, exactly this line on stderr.
+void check_refused(const std::vector<std::string>& args, const std::string& message) {
+  const Outcome got = run_program(args);
+  CHECK(got.code == 2);
+  CHECK(got.out.empty());
+  CHECK(got.err == "equigrad: " + message + "\n");
+}
+
+const Tensor holes =
+    Tensor::from<float>({1.0F, -3.0F, std::nanf(""), std::numeric_limits<float>::infinity(), 5.0F, 0.0F}, {2, 3});
+
+} // namespace
+
+TEST_CASE("inspect: a file as a table and as JSON") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("w.safetensors");
+  data::save_safetensors(path, {{"holes", holes}, {"ids", Tensor::arange(1500)}}, {{"format", "pt"}});
+  const Outcome got = run_program({"inspect", path});
+  CHECK(got.code == 0);
+  CHECK(got.err.empty());
+  CHECK(got.out == "name   dtype  shape    bytes\n"
+                   "ids    I64    [1500]  12,000\n"
+                   "holes  F32    [2, 3]      24\n"
+                   "metadata format = pt\n"
+                   "2 tensors, 1,506 parameters, 12.0 kB\n");
+  const json result = json::parse(run_program({"inspect", path, "--stats", "--json", "-"}).out);
+  CHECK(result["format"] == "safetensors");
+  CHECK(result["totals"] == json{{"tensors", 2}, {"parameters", 1506}, {"bytes", 12024}});
+  CHECK(result["metadata"] == json{{"format", "pt"}});
+  const json& last = result["tensors"][1];
+  CHECK(last["name"] == "holes");
+  CHECK(last["shape"] == json{2, 3});
+  CHECK(last["stats"]["nan"] == 1);
+  CHECK(last["stats"]["inf"] == 1);
+  CHECK(last["stats"]["min"] == -3.0);
+  CHECK(last["stats"]["max"] == 5.0);
+  CHECK(last["stats"]["mean"] == 0.75);
+  CHECK(last["stats"]["std"].get<double>() == doctest::Approx(std::sqrt(8.1875)));
+  CHECK(result["tensors"][0]["stats"]["mean"] == 749.5);
+  CHECK(run_program({"inspect", path, "--quiet"}).out.empty());
+}
+
+TEST_CASE("inspect: one tensor") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("w.npz");
+  data::save_npz(path, {{"holes", holes}, {"ids", Tensor::arange(3)}});
+  const Outcome got = run_program({"inspect", path, "--tensor", "ids"});
+  CHECK(got.code == 0);
+  CHECK(got.out == "ids I64 [3]\n[0, 1, 2]\ni64 [3]\nmin 0, max 2, mean 1, std 0.8165, NaN 0, Inf 0\n");
+  const json result = json::parse(run_program({"inspect", path, "--tensor", "ids", "--json", "-"}).out);
+  CHECK(result["tensor"]["values"] == json{0, 1, 2});
+  CHECK_FALSE(result.contains("tensors"));
+  check_refused({"inspect", path, "--tensor", "idx"}, path + ": there is no tensor 'idx'; did you mean ids?");
+  check_refused({"inspect", path, "--tensor", "ids", "--stats"},
+                "--stats has no effect with --tensor, which shows them anyway (see equigrad inspect --help)");
+}
+
+TEST_CASE("inspect: a model folder") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("model");
+  std::filesystem::create_directory(path);
+  check_refused({"inspect", path},
+                path + ": the folder holds neither model.safetensors nor model.safetensors.index.json");
+  write_text(path + "/config.json",
+             R"({"model_type":"bert","architectures":["BertForMaskedLM"],"hidden_size":32,"torch_dtype":"float32"})");
+  CHECK(run_program({"inspect", path}).out == "config.json  model_type bert  architectures [\"BertForMaskedLM\"]  "
+                                              "(known to equigrad infer)\n  hidden_size 32\n  torch_dtype float32\n"
+                                              "no weights: neither model.safetensors nor "
+                                              "model.safetensors.index.json\n");
+  write_text(path + "/vocab.txt", "[PAD]\n");
+  write_text(path + "/preprocessor_config.json", R"({"size":32,"do_flip":true})");
+  data::save_sharded(path, {{"a", Tensor::ones({3})}, {"b", Tensor::ones({2})}}, {.max_bytes = 12});
+  const json result = json::parse(run_program({"inspect", path, "--json", "-"}).out);
+  CHECK(result["folder"]["config"]["model_type"] == "bert");
+  CHECK(result["folder"]["config"]["support"] == "known");
+  CHECK(result["folder"]["config"]["sizes"]["hidden_size"] == 32);
+  CHECK(result["folder"]["tokenizer"] == json{"vocab.txt"});
+  CHECK(result["folder"]["preprocessor"] ==
+        json{{"supported", false}, {"reason", "do_flip: is not known, and may change the result"}});
+  CHECK(result["files"].size() == 2);
+  CHECK(result["tensors"][1]["file"] == path + "/model-00002-of-00002.safetensors");
+  write_text(path + "/preprocessor_config.json", R"({"image_processor_type":"DeiTImageProcessor","size":32})");
+  CHECK(run_program({"inspect", path})
+            .out.find("preprocessor_config.json  DeiTImageProcessor, resized to 32x32 (bicubic), middle 224x224, times "
+                      "0.00392157, less [0.5, 0.5, 0.5], by [0.5, 0.5, 0.5]\n") != std::string::npos);
+  write_text(path + "/config.json", "{");
+  const Outcome broken = run_program({"inspect", path});
+  CHECK(broken.code == 2);
+  CHECK(broken.err.find(path + "/config.json: malformed JSON at line 1") != std::string::npos);
+}
+
+TEST_CASE("inspect: names and texts of a file do not steer the terminal") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("w.safetensors");
+  const std::string name = "a\x1b]0;title\x07\xC2\x9B\xE2\x80\xAE";
+  data::save_safetensors(path, {{name, Tensor::ones({1})}}, {{"k\x1b[2J", "v\r\n"}});
+  for (const auto& args : {std::vector<std::string>{"inspect", path},
+                           {"inspect", path, "--json", "-"},
+                           {"inspect", path, "--tensor", name},
+                           {"inspect", path, "--tensor", "b\x1b"}}) {
+    const Outcome got = run_program(args);
+    const std::string text = got.out + got.err;
+    for (const char* raw : {"\x1b", "\x07", "\r", "\xC2\x9B", "\xE2\x80\xAE"})
+      CHECK(text.find(raw) == std::string::npos);
+  }
+  CHECK(json::parse(run_program({"inspect", path, "--json", "-"}).out)["tensors"][0]["name"] == name);
+}
+
+TEST_CASE("inspect: what is malformed is one line and exit code 2") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("w.safetensors");
+  check_refused({"inspect", path}, path + ": no such file");
+  write_text(path, "1234567");
+  check_refused({"inspect", path}, path + ": not a safetensors file: 7 bytes, at least 8 are needed");
+  check_refused({"inspect", path, "--tensor", "a"}, path + ": not a safetensors file: 7 bytes, at least 8 are needed");
+  write_text(folder.path("a.npy"), "text");
+  check_refused({"inspect", folder.path("a.npy")}, folder.path("a.npy") + ": not an npy file");
+  write_text(folder.path("a.npz"), "text");
+  check_refused({"inspect", folder.path("a.npz")},
+                folder.path("a.npz") + ": not a whole zip archive: it has no directory");
+  write_text(folder.path("m.index.json"), R"({"weight_map":{"w":"../w.safetensors"}})");
+  check_refused({"inspect", folder.path("m.index.json")},
+                folder.path("m.index.json") + ": tensor 'w': its shard '../w.safetensors' is not a plain file name");
+  CHECK(run_program({"inspect"}).code == 2);
+}
