@@ -55,6 +55,7 @@ constexpr std::array verbs = {
     Verb{"inspect", "inspect", "what is in a model folder or a tensor file", declare_inspect},
     Verb{"infer", "infer", "one forward pass of a model folder in Hugging Face's format, and all gradients",
          declare_infer},
+    Verb{"generate", "generate", "continue a text with a GPT-2 or Llama folder", declare_generate},
     Verb{"keygen", "keygen", "make a secret key for permuted training", declare_keygen},
     Verb{"tokenize", "tokenize", "text to token ids and back", declare_tokenize},
     Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench},

@@ -55,6 +55,7 @@ Job declare_train(CLI::App& app, const CommonOptions& common);
 Job declare_keygen(CLI::App& app, const CommonOptions& common);
 Job declare_bench(CLI::App& app, const CommonOptions& common);
 Job declare_inspect(CLI::App& app, const CommonOptions& common);
+Job declare_generate(CLI::App& app, const CommonOptions& common);
 Job declare_infer(CLI::App& app, const CommonOptions& common);
 Job declare_tokenize(CLI::App& app, const CommonOptions& common);
 Job declare_run(CLI::App& app, const CommonOptions& common);

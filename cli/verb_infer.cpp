@@ -1,6 +1,7 @@
 // equigrad infer: one forward pass of a model folder, and the gradients of all its parameters.
 
 #include "cli/arguments.h"
+#include "cli/infer_images.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 
@@ -23,6 +24,7 @@ namespace {
 
 struct InferOptions {
   std::string model, inputs, outputs, gradients, dtype = "f32", image_size;
+  std::vector<std::string> images;
 };
 
 constexpr std::string_view cotangent_prefix = "cotangent.";
@@ -91,49 +93,75 @@ std::pair<std::int64_t, std::int64_t> parsed_size(const std::string& text) {
   return {height, width};
 }
 
-int infer(const InferOptions& o, const CommonOptions& common) {
-  require_writable(o.outputs, true);
-  if (!o.gradients.empty()) require_writable(o.gradients, true);
-  const DType dtype = o.dtype == "f64" ? DType::f64 : DType::f32;
-  hub::LoadModelOptions options{.dtype = dtype};
-  if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
-  const Given given = read_inputs(o.inputs, dtype);
-  const hub::LoadedModel loaded = hub::load_model(o.model, options);
-  const hub::Model& model = *loaded.model;
-  if (!loaded.report.unused.empty() || !loaded.report.renamed.empty())
-    if (common.talks()) fmt::print("{}: {}\n", o.model, loaded.report.summary());
+/// The inputs that the options name.
+Given given_by(const InferOptions& o, DType dtype) {
+  if (o.images.empty()) return read_inputs(o.inputs, dtype);
+  return {.inputs = {{"pixel_values", pixel_values(o.model, o.images, dtype)}}, .cotangents = {}};
+}
 
-  const auto start = std::chrono::steady_clock::now();
+struct Computed {
   hub::Tensors outputs, gradients;
+  double ms = 0.0;
+};
+
+Computed computed(const hub::Model& model, const Given& given, const InferOptions& o) {
+  Computed result;
+  const auto start = std::chrono::steady_clock::now();
   if (o.gradients.empty()) {
-    if (!given.cotangents.empty() && common.talks())
-      fmt::print("{}: its cotangents are not used without --gradients\n", o.inputs);
-    outputs = model.forward(given.inputs);
+    result.outputs = model.forward(given.inputs);
   } else {
     Tape tape;
-    outputs = model.forward(given.inputs);
-    check_cotangents(given, outputs, o);
-    gradients = gradients_of(tape, model, given, outputs);
+    result.outputs = model.forward(given.inputs);
+    check_cotangents(given, result.outputs, o);
+    result.gradients = gradients_of(tape, model, given, result.outputs);
   }
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  result.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
 
-  data::save_safetensors(o.outputs, outputs);
-  if (!o.gradients.empty()) data::save_safetensors(o.gradients, gradients);
+void print(const hub::LoadedModel& loaded, const Given& given, const Computed& c, const InferOptions& o) {
+  const hub::Model& model = *loaded.model;
+  if (!loaded.report.unused.empty() || !loaded.report.renamed.empty())
+    fmt::print("{}: {}\n", o.model, loaded.report.summary());
+  if (o.gradients.empty() && !given.cotangents.empty())
+    fmt::print("{}: its cotangents are not used without --gradients\n", o.inputs);
+  fmt::print("{} with {} parameters in {}: {:.1f} ms\n", model.architecture(), model.module().parameter_count(),
+             o.dtype, c.ms);
+  for (const auto& [name, tensor] : c.outputs) fmt::print("  {} {}\n", name, tensor.shape().str());
+  if (const Tensor logits = hub::find(c.outputs, "logits"); !o.images.empty() && logits.defined())
+    fmt::print("{}", classes_in_words(model, logits, o.images));
+  if (!o.outputs.empty()) fmt::print("outputs: {}\n", o.outputs);
+  if (!o.gradients.empty()) fmt::print("gradients of {} tensors: {}\n", c.gradients.size(), o.gradients);
+}
+
+nlohmann::json as_json(const hub::Model& model, const Computed& c, const InferOptions& o) {
   nlohmann::json result = {{"model", o.model},
                            {"architecture", model.architecture()},
                            {"dtype", o.dtype},
                            {"parameters", model.module().parameter_count()},
-                           {"ms", took.count()}};
-  for (const auto& [name, tensor] : outputs)
+                           {"ms", c.ms}};
+  for (const auto& [name, tensor] : c.outputs)
     result["outputs"][name] = std::vector<std::int64_t>(tensor.shape().dims().begin(), tensor.shape().dims().end());
-  if (common.talks()) {
-    fmt::print("{} with {} parameters in {}: {:.1f} ms\n", model.architecture(), model.module().parameter_count(),
-               o.dtype, took.count());
-    for (const auto& [name, tensor] : outputs) fmt::print("  {} {}\n", name, tensor.shape().str());
-    fmt::print("outputs: {}\n", o.outputs);
-    if (!o.gradients.empty()) fmt::print("gradients of {} tensors: {}\n", gradients.size(), o.gradients);
-  }
-  write_json(common, result);
+  return result;
+}
+
+int infer(const InferOptions& o, const CommonOptions& common) {
+  if (o.inputs.empty() == o.images.empty()) throw UsageError("give either --inputs or --image");
+  if (o.outputs.empty() && o.images.empty()) throw UsageError("--outputs is required");
+  if (!o.gradients.empty() && !o.images.empty())
+    throw UsageError("--gradients needs cotangents, which only --inputs can hold");
+  for (const std::string& path : {o.outputs, o.gradients})
+    if (!path.empty()) require_writable(path, true);
+  const DType dtype = o.dtype == "f64" ? DType::f64 : DType::f32;
+  hub::LoadModelOptions options{.dtype = dtype};
+  if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
+  const Given given = given_by(o, dtype);
+  const hub::LoadedModel loaded = hub::load_model(o.model, options);
+  const Computed result = computed(*loaded.model, given, o);
+  if (!o.outputs.empty()) data::save_safetensors(o.outputs, result.outputs);
+  if (!o.gradients.empty()) data::save_safetensors(o.gradients, result.gradients);
+  if (common.talks()) print(loaded, given, result, o);
+  write_json(common, as_json(*loaded.model, result, o));
   return done;
 }
 
@@ -147,11 +175,13 @@ Job declare_infer(CLI::App& app, const CommonOptions& common) {
   app.add_option("--inputs", o->inputs,
                  "Inputs by their usual names (pixel_values, input_ids, attention_mask, token_type_ids, position_ids); "
                  "with --gradients also cotangent.OUTPUT")
-      ->required()
       ->type_name("IN.safetensors");
   app.add_option("--outputs", o->outputs, "Receives last_hidden_state, pooler_output, logits, ...")
-      ->required()
       ->type_name("OUT.safetensors");
+  app.add_option(
+         "--image", o->images,
+         "PNG or JPEG instead of --inputs, by the folder's preprocessor_config.json; may be given several times")
+      ->type_name("FILE");
   app.add_option("--gradients", o->gradients,
                  "Receives the gradient of the sum of <cotangent, output> by every parameter under its own name, and "
                  "input.NAME for floating inputs")
