@@ -68,7 +68,8 @@ private:
     if (option == nullptr)
       throw UsageError(fmt::format("{}: there is no option '{}'{}", verb_.get_name(), name,
                                    did_you_mean(name, option_names(verb_))));
-    if (!seen_.insert(option).second) throw UsageError(fmt::format("{} is given twice", name));
+    const bool a_list = option->get_expected_max() > 1; // it takes a value each time
+    if (!seen_.insert(option).second && !a_list) throw UsageError(fmt::format("{} is given twice", name));
     if (equals != std::string::npos) {
       if (equals + 1 == argument.size()) throw UsageError(fmt::format("{} needs a value after '='", name));
       return;

@@ -5,7 +5,7 @@
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/preprocess.h"
-#include "hub/model.h"
+#include "hub/folder.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -66,7 +66,7 @@ std::string plain(const json& value) {
                                      : value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-/// Whether load_model knows what the config describes. Here is room for more that hub can tell of a folder.
+/// Whether load_model knows what the config describes.
 std::string support(const json& config) {
   const std::string family =
       config.value("model_type", json()).is_string() ? config["model_type"].get<std::string>() : "";
@@ -135,6 +135,21 @@ void inspect_preprocessor(const std::string& path, std::string& lines, json& out
   lines += fmt::format("preprocessor_config.json  {}\n", text);
 }
 
+/// What load_model would say of the folder, from names and shapes.
+void inspect_model(const std::string& folder, std::string& lines, json& out) {
+  bool loads = false;
+  std::string report;
+  try {
+    const hub::ModelSummary summary = hub::examine_model(folder);
+    loads = summary.report.complete();
+    report = summary.report.summary();
+  } catch (const Error& error) {
+    report = error.what();
+  }
+  lines += fmt::format("model  equigrad infer {}: {}\n", loads ? "reads it" : "does not read it", printable(report));
+  out["model"] = {{"loads", loads}, {"report", report}};
+}
+
 } // namespace
 
 bool holds_tensors(const std::string& folder) {
@@ -147,6 +162,7 @@ bool inspect_folder(const std::string& folder, std::string& lines, json& out) {
   const auto there = [&](const char* name) { return data::file_exists(path(name)); };
   bool any = there("config.json");
   if (any) inspect_config(path("config.json"), lines, out);
+  if (any && holds_tensors(folder)) inspect_model(folder, lines, out);
   const auto list = [&](const char* kind, const auto& names) {
     json found = json::array();
     std::string text;

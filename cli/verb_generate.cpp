@@ -134,7 +134,9 @@ Job declare_generate(CLI::App& app, const CommonOptions& common) {
   app.add_option("--top-p", r->sampling.top_p, "Choose among the likeliest whose probabilities reach P (default 1)")
       ->check(number(0, 1))
       ->type_name("P");
-  app.add_option("--stop", r->stops, "End before this text; may be given several times")->type_name("TEXT");
+  app.add_option("--stop", r->stops, "End before this text; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
   app.add_flag("--special-in-prompt", r->special_in_prompt,
                "Special tokens spelt in the prompt are those tokens, not text");
   app.add_flag("--ignore-end", r->ignore_end, "Go on after a token that ends texts");

@@ -181,6 +181,7 @@ Job declare_infer(CLI::App& app, const CommonOptions& common) {
   app.add_option(
          "--image", o->images,
          "PNG or JPEG instead of --inputs, by the folder's preprocessor_config.json; may be given several times")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--gradients", o->gradients,
                  "Receives the gradient of the sum of <cotangent, output> by every parameter under its own name, and "

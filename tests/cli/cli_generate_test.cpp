@@ -61,6 +61,13 @@ TEST_CASE("generate continues a text or ids with what the library says") {
   CHECK(shown.out.starts_with("The"));
   CHECK(shown.err.find("tokens/s") != std::string::npos);
   CHECK(generate(folder, {"--prompt", "The", "--quiet"}).out.empty());
+  const json whole = json::parse(generate(folder, {"--prompt", "The", "--json", "-", "--max-new-tokens", "12"}).out);
+  const json cut =
+      json::parse(generate(folder, {"--prompt", "The", "--json", "-", "--max-new-tokens", "12", "--stop",
+                                    "no such text", "--stop", whole["text"].get<std::string>().substr(2, 1)})
+                      .out);
+  CHECK(cut["ended"] == "stop string");
+  CHECK(cut["text"].get<std::string>().size() <= 2);
 }
 
 TEST_CASE("sampling follows the seed") {

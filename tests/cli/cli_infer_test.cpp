@@ -4,7 +4,10 @@
 
 #include "autograd/tape.h"
 #include "core/ops.h"
+#include "data/encode.h"
+#include "data/image.h"
 #include "data/json.h"
+#include "data/preprocess.h"
 #include "data/safetensors.h"
 #include "hub/folder.h"
 
@@ -102,6 +105,42 @@ TEST_CASE("images of another size") {
   CHECK(scene.read("o.safetensors").find("last_hidden_state")->shape() == Shape{1, 17, 12});
   scene.refused(scene.infer({"--outputs", "o.safetensors", "--image-size", "16"}),
                 "--image-size: '16' is not HEIGHTxWIDTH");
+}
+
+TEST_CASE("pictures instead of tensors: by the folder's preprocessor, and what inspect says of the folder") {
+  const TemporaryFolder folder;
+  json config = {{"model_type", "vit"},
+                 {"architectures", {"ViTForImageClassification"}},
+                 {"hidden_size", 12},
+                 {"num_hidden_layers", 1},
+                 {"num_attention_heads", 3},
+                 {"intermediate_size", 10},
+                 {"image_size", 8},
+                 {"patch_size", 4},
+                 {"id2label", {{"0", "cat"}, {"1", "dog"}, {"2", "newt"}}}};
+  hub::save_model(*hub::make_model(config, {1, 0}), folder.path("model"));
+  data::write_json(folder.path("model/preprocessor_config.json"),
+                   json{{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", 8}, {"width", 8}}}});
+  data::Image image{.height = 6, .width = 5, .channels = 3, .pixels = {}};
+  for (int i = 0; i < 90; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * 37));
+  data::write_file(folder.path("a.png"), data::encode_png(image));
+  const Outcome outcome =
+      run_program({"infer", "--model", "model", "--image", "a.png", "--image", "a.png", "--outputs", "o.safetensors"},
+                  folder.path());
+  REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+  CHECK(outcome.out.find("a.png: ") != std::string::npos);
+  CHECK(outcome.out.find("newt") != std::string::npos);
+  const Tensor pixels =
+      data::preprocess(image, data::read_preprocessing(folder.path("model/preprocessor_config.json")));
+  const auto loaded = hub::load_model(folder.path("model"));
+  const Tensor wanted = loaded.model->forward({{"pixel_values", stack({pixels, pixels}, 0)}})[0].second;
+  CHECK(same_bits(*data::load_safetensors(folder.path("o.safetensors")).find("logits"), wanted));
+  const Outcome both = run_program({"infer", "--model", "model", "--image", "a.png", "--inputs", "x"}, folder.path());
+  CHECK(both.err.find("give either --inputs or --image") != std::string::npos);
+  CHECK(run_program({"infer", "--model", "model", "--image", "none.png"}, folder.path()).err.find("none.png") !=
+        std::string::npos);
+  CHECK(run_program({"inspect", "model"}, folder.path()).out.find("equigrad infer reads it: every tensor found") !=
+        std::string::npos);
 }
 
 TEST_CASE("what is wrong is said in one line, and nothing is written") {

@@ -100,7 +100,8 @@ TEST_CASE("tokenize reads a file, and shows how far it is on a terminal") {
   CHECK(got.err.empty());
   CHECK(json::parse(read_text(samples.folder.path("out.json")))["ids"].size() == 40'000 * 6 + 2);
   const std::string shown = run_program_on_terminal(
-      {"tokenize", "--tokenizer", samples.folder.path("words"), "--file", path, "--json", samples.folder.path("o")}, 80);
+      {"tokenize", "--tokenizer", samples.folder.path("words"), "--file", path, "--json", samples.folder.path("o")},
+      80);
   CHECK(shown.find(" MB") != std::string::npos);
   write_text(path, "abc\xFFz");
   samples.refused({"--file", path}, path + ": is not UTF-8 at byte 3 (0xff)");
