@@ -91,7 +91,7 @@ TEST_CASE("faults: every call that can fail or be the last, for every kind of fi
     int kept = 0;
     for (const std::string call : {"write", "fsync", "rename"})
       for (const std::string& what : {std::to_string(EIO), std::to_string(ENOSPC), std::string("kill"),
-                                     std::string("half"), std::string("after")})
+                                      std::string("half"), std::string("after")})
         for (int n = 1;; ++n) {
           if (what == "half" && call != "write") break;
           const std::string fault = fmt::format("{} {} {}", call, n, what);
