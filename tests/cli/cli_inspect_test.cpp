@@ -3,6 +3,7 @@
 #include "cli/program.h"
 #include "data/npy.h"
 #include "data/safetensors.h"
+#include "hub/folder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -107,6 +108,37 @@ TEST_CASE("inspect: a model folder") {
   const Outcome broken = run_program({"inspect", path});
   CHECK(broken.code == 2);
   CHECK(broken.err.find(path + "/config.json: malformed JSON at line 1") != std::string::npos);
+}
+
+TEST_CASE("inspect: whether a folder loads") {
+  const TemporaryFolder folder;
+  const auto model = hub::make_model({{"model_type", "vit"},
+                                      {"architectures", {"ViTModel"}},
+                                      {"hidden_size", 12},
+                                      {"num_hidden_layers", 1},
+                                      {"num_attention_heads", 3},
+                                      {"intermediate_size", 10},
+                                      {"image_size", 8},
+                                      {"patch_size", 4}},
+                                     {1, 0});
+  const std::string good = folder.path("good");
+  hub::save_model(*model, good);
+  const Outcome loads = run_program({"inspect", good});
+  CHECK(loads.code == 0);
+  CHECK(loads.out.find("\nmodel  equigrad infer reads it: every tensor found\n") != std::string::npos);
+  CHECK(json::parse(run_program({"inspect", good, "--json", "-"}).out)["folder"]["model"]["loads"] == true);
+  auto tensors = data::load_safetensors(good + "/model.safetensors").tensors;
+  const std::string gone = tensors.back().first;
+  tensors.pop_back();
+  data::save_safetensors(good + "/model.safetensors", tensors);
+  const Outcome lacks = run_program({"inspect", good});
+  CHECK(lacks.code == 0); // the files are well-formed
+  CHECK(lacks.out.find("model  equigrad infer does not read it: ") != std::string::npos);
+  CHECK(lacks.out.find(gone) != std::string::npos);
+  write_text(good + "/config.json", R"({"model_type":"gpt9"})");
+  const json unknown = json::parse(run_program({"inspect", good, "--json", "-"}).out)["folder"]["model"];
+  CHECK(unknown["loads"] == false);
+  CHECK(unknown["report"].get<std::string>().find("gpt9") != std::string::npos);
 }
 
 TEST_CASE("inspect: names and texts of a file do not steer the terminal") {

@@ -7,10 +7,15 @@
 #include "data/dataset.h"
 #include "data/image.h"
 #include "data/json.h"
+#include "data/npy.h"
+#include "data/preprocess.h"
 #include "data/safetensors.h"
+#include "fuzz/scratch.h"
 #include "fuzz/tokenizer_targets.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace eg::fuzz {
 
@@ -34,6 +39,45 @@ inline void idx(data::ByteView bytes) {
 }
 inline void safetensors(data::ByteView bytes) {
   refused_or_read([&] { data::parse_safetensors(bytes, "fuzz"); });
+  refused_or_read([&] { data::parse_safetensors(bytes, "fuzz", {.widen = true}); });
+}
+inline void npy(data::ByteView bytes) {
+  refused_or_read([&] { data::parse_npy(bytes, "fuzz"); });
+}
+/// Every tensor of a file, mapped and copied, whatever its format.
+inline void read_every_tensor(const std::string& path) {
+  refused_or_read([&] {
+    const data::TensorReader reader = data::open_tensors(path);
+    for (const bool map : {false, true})
+      for (std::size_t i = 0; i < reader.tensors().size(); ++i)
+        refused_or_read([&] { reader.read(i, {.widen = map, .map = map}); });
+  });
+}
+/// safetensors, npy and npz by their first bytes.
+inline void tensor_file(data::ByteView bytes) {
+  static ScratchFile file;
+  file.write(bytes);
+  read_every_tensor(file.path());
+}
+/// An index beside two shards that are well-formed.
+inline void tensor_index(data::ByteView bytes) {
+  static const ScratchShards shards;
+  shards.write_index(bytes);
+  read_every_tensor(shards.index());
+}
+inline void preprocess(data::ByteView bytes) {
+  refused_or_read([&] {
+    const data::Preprocessing steps =
+        data::parse_preprocessing({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "fuzz");
+    const data::Image image{5, 4, 3, data::Bytes(60, 77)};
+    const data::ImageSize between = steps.resized({5, 4}), end = steps.result({5, 4});
+    if (std::max({between.height, between.width, end.height, end.width}) > 64) return;
+    try {
+      data::preprocess(image, steps);
+    } catch (const ValueError&) { // as many means as the image has channels, or not
+      return;
+    }
+  });
 }
 inline void json(data::ByteView bytes) {
   refused_or_read([&] { data::parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "fuzz"); });

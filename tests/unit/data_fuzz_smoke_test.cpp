@@ -88,7 +88,34 @@ Bytes sample_safetensors() {
   return read_file(folder.path("a"));
 }
 
+Bytes golden(const std::string& name) { return read_file(EQUIGRAD_SOURCE_DIR "/tests/golden/files/" + name); }
+
 } // namespace
+
+TEST_CASE("fuzz: damaged tensor files are read or refused") {
+  run("npy", fuzz::npy, golden("version2.npy"), 2000);
+  run("npy in a file", fuzz::tensor_file, golden("version3.npy"), 1000);
+  run("stored npz", fuzz::tensor_file, golden("stored.npz"), 1000);
+  run("deflated npz", fuzz::tensor_file, golden("deflated.npz"), 1000);
+  run("safetensors", fuzz::safetensors, golden("torch.safetensors"), 2000);
+  run("safetensors in a file", fuzz::tensor_file, golden("torch.safetensors"), 1000);
+  run("index", fuzz::tensor_index,
+      text(
+          R"({"metadata":{"total_size":24},"weight_map":{"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"}})"),
+      1000);
+  run("preprocessor", fuzz::preprocess,
+      text(
+          R"({"image_processor_type":"DeiTImageProcessor","size":{"height":9,"width":8},"crop_size":7,"resample":3,"image_mean":[0.5,0.4,0.3]})"),
+      2000);
+}
+
+TEST_CASE("fuzz: the made-up index is read as it is") {
+  CHECK_NOTHROW(fuzz::tensor_index(text(R"({"weight_map":{}})"))); // refused: the shards hold tensors that it lacks
+  const fuzz::ScratchShards shards;
+  shards.write_index(text(
+      R"({"metadata":{"total_size":24},"weight_map":{"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"}})"));
+  CHECK(open_tensors(shards.index()).tensors().size() == 3);
+}
 
 TEST_CASE("fuzz: damaged made-up samples are read or refused") {
   run("png", fuzz::image, sample_png(3), 300);
