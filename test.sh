@@ -1,8 +1,10 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
-#   ./test.sh        all: unit and law tests under AddressSanitizer and UBSan, then everything in `dev`
+#   ./test.sh        all: unit and law tests under AddressSanitizer and UBSan, then everything in `dev` with the Python
+#                    module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
-#   ./test.sh dev    everything in `dev`
+#   ./test.sh dev    everything in `dev` but the Python module
+#   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
 #   ./test.sh asan   unit and law tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   ./test.sh tsan   unit and law tests under ThreadSanitizer
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
@@ -24,10 +26,15 @@ sanitized() {
 mode=${1-all}
 case $mode in
 all)
-  install_packages build test
+  install_packages build test python
   sanitized asan
+  if (python_environment); then
+    with_python dev
+  else
+    say "Skipped: the Python module (nanobind, pytest and mypy cannot be had from PyPI)"
+  fi
   build dev
-  ctest --preset dev
+  ctest --preset dev -LE wheel
   ;;
 fast)
   install_packages build test
@@ -39,6 +46,12 @@ dev)
   build dev
   ctest --preset dev
   ;;
+python)
+  install_packages build test python
+  with_python dev
+  build dev equigrad_python
+  ctest --preset dev -L python
+  ;;
 asan | tsan)
   install_packages build test
   sanitized "$mode"
@@ -48,5 +61,5 @@ tidy)
   configure dev
   exec scripts/tidy.sh
   ;;
-*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, asan, tsan and tidy" ;;
+*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan and tidy" ;;
 esac

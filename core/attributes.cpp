@@ -6,6 +6,24 @@
 
 namespace eg {
 
+std::string_view described(AttrKind kind) {
+  switch (kind) {
+  case AttrKind::boolean:
+    return "true or false";
+  case AttrKind::integer:
+    return "an integer";
+  case AttrKind::real:
+    return "a real number";
+  case AttrKind::integers:
+    return "a list of integers";
+  case AttrKind::text:
+    return "a text";
+  case AttrKind::reals:
+    return "a list of real numbers";
+  }
+  return "";
+}
+
 Attrs::Attrs(std::initializer_list<std::pair<std::string_view, AttrValue>> items) {
   items_.reserve(items.size());
   for (const auto& [name, value] : items) items_.emplace_back(name, value);

@@ -17,6 +17,9 @@ using AttrValue = std::variant<bool, std::int64_t, double, std::vector<std::int6
 /// In the order of AttrValue's alternatives.
 enum class AttrKind : std::uint8_t { boolean, integer, real, integers, text, reals };
 
+/// What a value of a kind is called in messages: "an integer".
+std::string_view described(AttrKind kind);
+
 /// Declaration of one attribute in an op row: name, kind, default, meaning. An attribute without default must be given.
 struct AttrSpec {
   std::string_view name;

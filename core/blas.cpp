@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/shared_library.h"
 
 #include <algorithm>
 #include <cblas.h>
@@ -121,7 +122,7 @@ private:
     const TemporaryVariable core("OPENBLAS_CORETYPE", wanted_core());
     const TemporaryVariable one_thread("OPENBLAS_NUM_THREADS", "1");
     require_address_space();
-    void* library = dlopen(library_name().c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* library = open_library(library_name());
     if (library == nullptr) throw Error(fmt::format("blas: OpenBLAS cannot be opened: {}", dlerror()));
     return library;
   }

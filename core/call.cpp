@@ -1,5 +1,6 @@
 #include "core/call.h"
 
+#include "core/interrupt.h"
 #include "core/reduction.h"
 
 #include <algorithm>
@@ -24,24 +25,6 @@ thread_local std::uint64_t last_serial = 0;
 bool hears(const Listener& listener) { return listener.deaf == 0 && pauses <= listener.opened_at; }
 
 thread_local std::vector<std::string> places;
-
-std::string_view word_of(AttrKind kind) {
-  switch (kind) {
-  case AttrKind::boolean:
-    return "true or false";
-  case AttrKind::integer:
-    return "an integer";
-  case AttrKind::real:
-    return "a real number";
-  case AttrKind::integers:
-    return "a list of integers";
-  case AttrKind::text:
-    return "a text";
-  case AttrKind::reals:
-    return "a list of real numbers";
-  }
-  return "";
-}
 
 AttrValue default_of(const AttrSpec& spec) {
   switch (spec.kind) {
@@ -69,7 +52,7 @@ void complete_attributes(const OpDef& op, Attrs& attrs) {
     if (spec == op.attributes.end()) throw ValueError(fmt::format("{}: there is no attribute '{}'", op.name, name));
     const bool whole_for_real = spec->kind == AttrKind::real && std::holds_alternative<std::int64_t>(value);
     if (value.index() != static_cast<std::size_t>(spec->kind) && !whole_for_real)
-      throw ValueError(fmt::format("{}: attribute '{}' must be {}", op.name, name, word_of(spec->kind)));
+      throw ValueError(fmt::format("{}: attribute '{}' must be {}", op.name, name, described(spec->kind)));
   }
   for (const AttrSpec& spec : op.attributes) {
     if (!attrs.has(spec.name)) {
@@ -113,6 +96,7 @@ std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
   std::vector<Tensor> out;
   for (const TensorSpec& spec : op.infer(args)) out.push_back(Tensor::empty(spec.shape, spec.dtype));
   const bool exact = op.exact != nullptr && reduction() == Reduction::exact;
+  const KernelScope stoppable;
   (exact ? op.exact : op.cpu)(args, out);
   return out;
 }
@@ -177,6 +161,7 @@ std::string output_name(const OpDef& op, std::size_t o) {
 }
 
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs) {
+  poll_interrupt();
   try {
     complete_attributes(op, attrs);
     check_inputs(op, in);
@@ -199,6 +184,7 @@ Tensor call1(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs) {
 }
 
 std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<const Tensor> in) {
+  poll_interrupt();
   std::vector<Tensor> out;
   {
     PauseRecording pause;

@@ -131,6 +131,8 @@ struct OpDef {
   bool variadic = false;           ///< the (single) declared input repeats one or more times
   FixedList<std::string_view, 4> outputs = {"y"};
   bool variadic_outputs = false; ///< the (single) declared output repeats: its number follows from the call
+  /// The last so many outputs serve the gradient; the operation as a function (core/ops.h, Python) leaves them out.
+  std::size_t auxiliary = 0;
   FixedList<AttrSpec, 8> attributes = {};
   InferFn infer = nullptr;              ///< checks the call and gives the outputs' shapes; throws
   KernelFn cpu = nullptr;               ///< fills the outputs, which are packed and uninitialised
@@ -167,6 +169,8 @@ consteval OpDef row(OpDef def) {
   if (def.infer == nullptr) throw "an op row needs a shape rule";
   const int ways = (def.cpu != nullptr ? 1 : 0) + (def.view != nullptr ? 1 : 0) + (def.body != nullptr ? 1 : 0);
   if (ways != 1) throw "an op row needs one of a CPU kernel, a view and a body";
+  if (def.auxiliary > 0 && (def.variadic_outputs || def.auxiliary >= def.outputs.size()))
+    throw "an op row needs an output that is no auxiliary one";
   if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
   if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
     throw "an op row needs a rule or the reason why it has none; a body needs no rule";

@@ -78,8 +78,11 @@ std::string inputs_of(const OpDef& op) {
 
 std::string outputs_of(const OpDef& op) {
   std::vector<std::string> words;
-  for (const std::string_view output : op.outputs)
-    words.push_back(fmt::format("`{}`{}", output, op.variadic_outputs ? " (any number)" : ""));
+  for (std::size_t o = 0; o < op.outputs.size(); ++o)
+    words.push_back(fmt::format("`{}`{}", op.outputs[o],
+                                op.variadic_outputs                     ? " (any number)"
+                                : o + op.auxiliary >= op.outputs.size() ? " (for the gradient)"
+                                                                        : ""));
   return joined(words, "none");
 }
 
@@ -197,7 +200,6 @@ std::string gradient_of(const OpDef& op) {
 }
 
 void write_row(Writer& out, const OpDef& op) {
-  out.line("\n## {}\n", op.name);
   out.line("    {}\n", op.math);
   out.line("- Inputs: {}", inputs_of(op));
   out.line("- Outputs: {}{}", outputs_of(op), op.view != nullptr ? " (a view where strides allow)" : "");
@@ -228,7 +230,16 @@ std::string op_reference_markdown() {
   std::string names;
   for (const OpDef* op : rows) names += fmt::format("{}[{}](#{})", names.empty() ? "" : ",\n", op->name, op->name);
   out.line("{}", names);
-  for (const OpDef* op : rows) write_row(out, *op);
+  for (const OpDef* op : rows) {
+    out.line("\n## {}\n", op->name);
+    write_row(out, *op);
+  }
+  return out.take();
+}
+
+std::string op_reference_markdown(const OpDef& op) {
+  Writer out;
+  write_row(out, op);
   return out.take();
 }
 

@@ -1,5 +1,6 @@
 // The serial twin: the same chunks, one after another.
 
+#include "core/interrupt.h"
 #include "core/parallel.h"
 #include "core/parallel_common.h"
 
@@ -13,7 +14,11 @@ std::string threads_reason() { return "1 (built without threads)"; }
 std::string backend() { return "serial"; }
 
 void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
-  for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(begin + grain, count));
+  const ChunkPoll poll;
+  for (std::int64_t begin = 0; begin < count; begin += grain) {
+    poll();
+    body(begin, std::min(begin + grain, count));
+  }
 }
 
 } // namespace eg::parallel

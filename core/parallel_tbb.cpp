@@ -1,6 +1,7 @@
 // The oneTBB twin: the only file that includes TBB.
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/parallel.h"
 #include "core/parallel_common.h"
 
@@ -110,14 +111,22 @@ std::string backend() { return fmt::format("oneTBB {}.{}", TBB_VERSION_MAJOR, TB
 void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
   if (count <= 0) return;
   const std::int64_t total = chunks(count, grain);
+  const ChunkPoll poll;
   if (total == 1 || threads() == 1) {
-    for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(begin + grain, count));
+    for (std::int64_t begin = 0; begin < count; begin += grain) {
+      poll();
+      body(begin, std::min(begin + grain, count));
+    }
     return;
   }
   const std::shared_ptr<Pool> pool = settings().pool();
   pool->arena.execute([&] {
     tbb::parallel_for(
-        std::int64_t{0}, total, [&](std::int64_t chunk) { body(chunk * grain, std::min((chunk + 1) * grain, count)); },
+        std::int64_t{0}, total,
+        [&](std::int64_t chunk) {
+          poll();
+          body(chunk * grain, std::min((chunk + 1) * grain, count));
+        },
         tbb::auto_partitioner());
   });
 }

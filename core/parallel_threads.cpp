@@ -1,6 +1,7 @@
 // The twin on the standard library's threads, started anew for every loop: slow, but ThreadSanitizer sees all that
 // happens in it, which it does not inside oneTBB (Debian's is not instrumented). For the tsan preset.
 
+#include "core/interrupt.h"
 #include "core/parallel.h"
 #include "core/parallel_common.h"
 
@@ -85,7 +86,11 @@ std::string backend() { return "threads of the standard library"; }
 
 void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
   const std::int64_t total = chunks(count, grain);
-  const auto run = [&](std::int64_t chunk) { body(chunk * grain, std::min((chunk + 1) * grain, count)); };
+  const ChunkPoll poll;
+  const auto run = [&](std::int64_t chunk) {
+    poll();
+    body(chunk * grain, std::min((chunk + 1) * grain, count));
+  };
   Loop loop(total, run);
   {
     std::vector<std::jthread> helpers;

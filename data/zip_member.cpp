@@ -26,7 +26,7 @@ std::uint64_t number_at(ByteView bytes, std::size_t at, std::size_t width) {
 }
 
 void put(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xFFU);
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(i < 8 ? value >> (8 * i) & 0xFFU : 0U);
 }
 
 } // namespace

@@ -60,6 +60,29 @@ configure() {
   fi
 }
 
+# A Python of the build's own with what the module's build and tests take from PyPI; it sees Debian's NumPy, and PyTorch
+# where that is installed.
+python_environment() {
+  python=$PWD/build/python-environment/bin/python
+  if ! "$python" -c "import nanobind, pytest, mypy, pip" 2>/dev/null; then
+    say "Making build/python-environment: nanobind, pytest and mypy from PyPI"
+    system=/usr/bin/python3
+    [ -x "$system" ] || system=python3
+    "$system" -m venv --clear --system-site-packages build/python-environment
+    "$python" -m pip install --quiet --disable-pip-version-check "nanobind>=3.1,<4" pytest mypy >&2
+  fi
+}
+
+# with_python PRESET: the same build with the Python module in it.
+with_python() {
+  python_environment
+  configure "$1"
+  if ! grep -q "^EQUIGRAD_PYTHON:BOOL=ON" "build/$1/CMakeCache.txt"; then
+    cmake --preset "$1" -DEQUIGRAD_PYTHON=ON -DPython_EXECUTABLE="$python" >"build/$1/configure.log" 2>&1 ||
+      { cat "build/$1/configure.log" >&2; die "Configuring the Python module failed."; }
+  fi
+}
+
 # build PRESET [TARGET...]: one status line on a terminal, silence elsewhere unless it fails.
 build() {
   preset=$1

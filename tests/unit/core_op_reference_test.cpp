@@ -28,6 +28,13 @@ TEST_CASE("docs/ops.md is what the registry says") {
   CHECK(same);
 }
 
+TEST_CASE("one row's text is its part of the page") {
+  const OpDef& op = find_op("cross_entropy");
+  const std::string text = op_reference_markdown(op);
+  CHECK(op_reference_markdown().find("\n## cross_entropy\n\n" + text) != std::string::npos);
+  CHECK(text.find("- Outputs: `loss`, `lse` (for the gradient)\n") != std::string::npos);
+}
+
 TEST_CASE("every row has a section with its mathematics") {
   const std::string text = op_reference_markdown();
   for (const OpDef* op : registry()) {

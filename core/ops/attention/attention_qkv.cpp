@@ -108,6 +108,7 @@ constinit const OpDef attention_qkv_op = row({
             "[..., H, T], mask broadcast to [..., H, T, T]; causal: j <= i",
     .inputs = {{"qkv"}, {"mask", true}},
     .outputs = {"y", "lse"},
+    .auxiliary = 1,
     .attributes = {required_attr("heads", AttrKind::integer, "number of heads"),
                    attr_real("scale", 0.0, "factor of the scores; 0 means 1/sqrt(head_dim)"),
                    attr_bool("causal", false, "token i sees the tokens j <= i")},

@@ -124,6 +124,7 @@ constinit const OpDef scaled_dot_product_attention_op = row({
             "that sees no key gives y = 0, lse = 0",
     .inputs = {{"q"}, {"k"}, {"v"}, {"mask", true}},
     .outputs = {"y", "lse"},
+    .auxiliary = 1,
     .attributes = {attr_real("scale", 0.0, "factor of the scores; 0 means 1/sqrt(head_dim)"),
                    attr_bool("causal", false, "query i sees the keys j <= i + Tk - Tq")},
     .infer = infer,

@@ -194,6 +194,7 @@ constinit const OpDef cross_entropy_op = row({
             "reduced over the rows that count",
     .inputs = {{"logits"}, {"labels"}},
     .outputs = {"loss", "lse"},
+    .auxiliary = 1,
     .attributes = cross_entropy_parts::attributes,
     .infer = infer,
     .cpu = forward,

@@ -270,6 +270,7 @@ constinit const OpDef linear_gelu_op = row({
     .math = "y = gelu(pre), pre = x W^T + b",
     .inputs = {{"x"}, {"weight"}, {"bias", true}},
     .outputs = {"y", "pre"},
+    .auxiliary = 1,
     .attributes = {attr_bool("approximate", false, "the tanh form of GELU")},
     .infer =
         [](const OpArgs& args) {

@@ -1,0 +1,13 @@
+#pragma once
+// Shared libraries that are opened while the program runs.
+
+#include <string>
+
+namespace eg {
+
+/// The handle of a library, as dlopen gives it. Where the program around us has it already (NumPy's OpenBLAS), a second
+/// instance from a copy of the file in memory, so that its settings are ours alone; the one that is there where the
+/// system allows no such copy. nullptr where it cannot be opened; dlerror() tells why.
+void* open_library(const std::string& name);
+
+} // namespace eg

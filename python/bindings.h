@@ -1,0 +1,114 @@
+#pragma once
+// What the files of the Python module share. Each bind_* function fills one part of the module; nothing here computes:
+// conversions at the border, and the interpreter's lock around what may take long.
+
+#include "core/attributes.h"
+#include "core/interrupt.h"
+#include "core/random.h"
+#include "core/tensor.h"
+#include "signals.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using Tensors = std::vector<Tensor>;
+
+// --- values across the border ---
+
+/// The dtype that an argument names; nullopt for None. Throws ValueError for an unknown name.
+std::optional<DType> dtype_from(nb::handle name);
+/// A shape from one integer or a sequence of them. Throws TypeError for anything else.
+Shape shape_from(nb::handle dims);
+/// The extents (or strides) as a Python tuple.
+nb::tuple tuple_of(const Shape& shape);
+
+/// None for an undefined tensor.
+nb::object to_python(const Tensor& tensor);
+/// The tensor that a Python object is; nullptr for every other one, also for those that could be converted.
+const Tensor* as_tensor(nb::handle object);
+/// The tensors as a Python list, None where one is undefined.
+nb::list to_python(const Tensors& tensors);
+/// A Tensor as it is, undefined for None, and what tensor() takes for anything else but numbers and lists of numbers.
+/// `what` begins the words of the TypeError: "softmax: input 'x'".
+Tensor tensor_from(nb::handle object, const char* what);
+/// The same for a sequence; one Tensor alone is a list of one.
+Tensors tensors_from(nb::handle objects, const char* what);
+/// The only element as bool, int or float.
+nb::object element_of_one(const Tensor& tensor);
+
+/// An array of another library (or numbers) as a tensor, on the same memory where its layout, element type and
+/// writability allow. copy: true always copies, false throws ValueError where a copy is needed, nullopt copies where it
+/// is.
+Tensor import_array(nb::handle object, std::optional<DType> dtype, std::optional<bool> copy);
+/// An array on the tensor's memory. Throws TypeError for bf16, which NumPy lacks.
+nb::object export_numpy(nb::handle self, bool writable);
+/// An object with __dlpack__ on the tensor's memory.
+nb::object export_dlpack(nb::handle self);
+
+/// A Python value as an attribute of a kind; nullopt where it is not of that kind.
+std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind);
+nb::object to_python(const AttrValue& value);
+
+/// x[index]: integers, slices, None, Ellipsis and at most one list of positions. Recorded.
+Tensor get_item(const Tensor& x, nb::handle index);
+/// x[index] = value, written in place. Throws AutogradError while a tape listens.
+void set_item(Tensor& x, nb::handle index, nb::handle value);
+
+// --- the interpreter's lock ---
+
+/// Runs f without the lock; signals are looked at on the way (signals.h).
+template <class F> auto released(F&& f) {
+  const nb::gil_scoped_release unlocked;
+  SignalCheck signals;
+  const auto check = [&] { signals(); };
+  if (!SignalCheck::wanted()) return f();
+  const InterruptScope scope(check);
+  return f();
+}
+
+/// A Python object that C++ may copy, call and drop without holding the lock.
+class Held {
+public:
+  explicit Held(nb::handle object);
+  /// Only with the lock.
+  nb::handle get() const { return object_.get(); }
+
+private:
+  std::shared_ptr<PyObject> object_;
+};
+
+// --- the parts of the module ---
+
+void bind_errors(nb::module_& m);
+void bind_tensor(nb::module_& m);
+void bind_random(nb::module_& m);
+void bind_ops(nb::module_& m);
+void bind_autograd(nb::module_& m);
+void bind_custom_ops(nb::module_& m);
+void bind_functional(nb::module_& m);
+void bind_checks(nb::module_& m);
+void bind_modules(nb::module_& m);
+void bind_layers(nb::module_& m);
+void bind_blocks(nb::module_& m);
+void bind_vit(nb::module_& m);
+void bind_language_models(nb::module_& m);
+void bind_more_models(nb::module_& m);
+void bind_optim(nb::module_& m);
+void bind_permute(nb::module_& m);
+void bind_data(nb::module_& m);
+void bind_hub(nb::module_& m);
+void bind_system(nb::module_& m);
+
+} // namespace eg::python

@@ -1,0 +1,145 @@
+// Datasets, the loader, safetensors files.
+
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "data/safetensors.h"
+
+#include "bindings.h"
+#include "stoppable.h"
+
+#include <fmt/format.h>
+#include <memory>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/unique_ptr.h>
+
+namespace eg::python {
+namespace {
+
+using data::Batch;
+using data::ImageDataset;
+using data::Loader;
+using data::LoaderOptions;
+using data::Split;
+
+Split split_named(const std::string& name) {
+  if (name == "train") return Split::train;
+  if (name == "test") return Split::test;
+  throw ValueError(fmt::format("data: split '{}' is neither 'train' nor 'test'", name));
+}
+
+Tensor pixels_of(const ImageDataset& dataset, std::int64_t i) {
+  const data::ByteView pixels = dataset.pixels(i);
+  return Tensor::from<std::uint8_t>(std::span<const std::uint8_t>(pixels.data(), pixels.size()),
+                                    {dataset.channels(), dataset.height(), dataset.width()});
+}
+
+void bind_dataset(nb::module_& m) {
+  nb::class_<ImageDataset>(m, "ImageDataset", "Labelled images of one size, held in memory.")
+      .def_prop_ro("name", &ImageDataset::name)
+      .def("__len__", &ImageDataset::size)
+      .def_prop_ro("channels", &ImageDataset::channels)
+      .def_prop_ro("height", &ImageDataset::height)
+      .def_prop_ro("width", &ImageDataset::width)
+      .def_prop_ro("class_names", &ImageDataset::class_names)
+      .def("label", &ImageDataset::label, "i"_a, "Class of image i.")
+      .def("pixels", &pixels_of, "i"_a, "Image i, u8 [channels, height, width].")
+      .def("head", &ImageDataset::head, "count"_a, "The first `count` images.")
+      .def("__repr__", [](const ImageDataset& d) {
+        return fmt::format("<{}: {} images of {}x{}x{}, {} classes>", d.name(), d.size(), d.channels(), d.height(),
+                           d.width(), d.classes());
+      });
+  m.def(
+      "open_dataset",
+      [](const std::string& name, const std::string& split, const std::string& data_dir, std::int64_t limit,
+         std::int64_t size, std::int64_t count, std::uint64_t seed) {
+        return stoppable([&](data::StopFlag stop) {
+          return data::open_dataset(name, data_dir, split_named(split),
+                                    {.limit = limit, .size = size, .count = count, .seed = seed, .stop = stop});
+        });
+      },
+      "name"_a, "split"_a = "train", "data_dir"_a = "", "limit"_a = 0, "size"_a = 0, "count"_a = 0, "seed"_a = 0,
+      "cifar10, mnist, fashion-mnist, shapes (generated) or a folder of class folders. data_dir: empty for "
+      "EQUIGRAD_DATA.");
+}
+
+void bind_batch(nb::module_& m) {
+  nb::class_<Batch>(m, "Batch")
+      .def_prop_ro(
+          "images", [](const Batch& batch) { return batch.images; }, "[B, C, H, W], normalised.")
+      .def_prop_ro(
+          "labels", [](const Batch& batch) { return batch.labels; }, "[B], i64.")
+      .def_ro("indices", &Batch::indices, "Which images of the dataset.")
+      .def_ro("epoch", &Batch::epoch)
+      .def_ro("batch", &Batch::batch, "Position within the epoch.");
+}
+
+std::unique_ptr<Loader> make_loader(const ImageDataset& dataset, std::int64_t batch_size, bool shuffle, bool drop_last,
+                                    std::uint64_t seed, std::int64_t crop_padding, bool horizontal_flip,
+                                    nb::handle dtype, int workers, int prefetch) {
+  LoaderOptions options{.batch_size = batch_size, .shuffle = shuffle, .drop_last = drop_last, .seed = seed};
+  options.augmentation = {.crop_padding = crop_padding, .horizontal_flip = horizontal_flip};
+  options.dtype = dtype_from(dtype).value_or(DType::f32);
+  options.workers = workers;
+  options.prefetch = prefetch;
+  return std::make_unique<Loader>(dataset, options);
+}
+
+void bind_loader(nb::module_& m) {
+  nb::class_<Loader>(m, "Loader",
+                     "An endless stream of batches, epoch after epoch, made ahead of time by worker threads. What a "
+                     "batch holds depends on (seed, epoch, index) alone.")
+      .def(nb::new_(&make_loader), "dataset"_a, "batch_size"_a = 64, "shuffle"_a = true, "drop_last"_a = false,
+           "seed"_a = 0, "crop_padding"_a = 0, "horizontal_flip"_a = false, "dtype"_a = "f32", "workers"_a = 1,
+           "prefetch"_a = 4)
+      .def_prop_ro("batches_per_epoch", &Loader::batches_per_epoch)
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> Loader"))
+      .def("__next__", &Loader::next, nb::call_guard<nb::gil_scoped_release>())
+      .def("next", &Loader::next, nb::call_guard<nb::gil_scoped_release>(), "The next batch.")
+      .def("seek", &Loader::seek, "epoch"_a, "batch"_a, "Makes next() go on with that batch.")
+      .def("batch", &Loader::batch, "epoch"_a, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "One batch by its place; next() is not disturbed.");
+}
+
+void bind_files(nb::module_& m) {
+  m.def(
+      "load_safetensors",
+      [](const std::string& path) {
+        nb::dict dict;
+        const auto file = [&] {
+          const nb::gil_scoped_release unlocked;
+          return data::load_safetensors(path);
+        }();
+        for (const auto& [name, tensor] : file.tensors) dict[name.c_str()] = to_python(tensor);
+        return dict;
+      },
+      "path"_a, "Tensors by name.", nb::sig("def load_safetensors(path: str) -> dict[str, equigrad._core.Tensor]"));
+  m.def(
+      "safetensors_metadata", [](const std::string& path) { return data::read_safetensors_header(path).metadata; },
+      "path"_a, "The free text entries of a file's header.");
+  m.def(
+      "save_safetensors",
+      [](const std::string& path, const nb::dict& tensors, const std::map<std::string, std::string>& metadata) {
+        data::NamedTensors list;
+        for (const auto [name, value] : tensors)
+          list.emplace_back(nb::cast<std::string>(name), tensor_from(value, "save_safetensors: a tensor"));
+        const nb::gil_scoped_release unlocked;
+        data::save_safetensors(path, list, metadata);
+      },
+      "path"_a, "tensors"_a, "metadata"_a = std::map<std::string, std::string>{},
+      "Writes tensors and text so that the file appears complete or not at all.",
+      nb::sig("def save_safetensors(path: str, tensors: collections.abc.Mapping[str, typing.Any], metadata: "
+              "collections.abc.Mapping[str, str] = {}) -> None"));
+}
+
+} // namespace
+
+void bind_data(nb::module_& parent) {
+  nb::module_ m = parent.def_submodule("data", "Datasets, the loader, safetensors files.");
+  bind_dataset(m);
+  bind_batch(m);
+  bind_loader(m);
+  bind_files(m);
+}
+
+} // namespace eg::python

@@ -1,0 +1,3 @@
+"""Datasets, the loader, safetensors files."""
+
+from ._core.data import *

@@ -1,0 +1,3 @@
+"""Parameters, layers and models."""
+
+from ._core.nn import *

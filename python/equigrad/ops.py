@@ -1,0 +1,20 @@
+"""Every operation of the library's registry, as a function of the row's inputs and attributes.
+
+Functions are made when they are first asked for; help(ops.softmax) shows the mathematics, shapes and symmetries.
+"""
+
+from . import _core, _rows
+
+__all__ = _core.op_names()
+
+
+def __getattr__(name):
+    # Many operations have the names of Python's own functions (sum, max, all), so this file uses none of those.
+    if name in __all__:
+        globals()[name] = _rows.function_of(name)
+        return globals()[name]
+    raise AttributeError(_rows.unknown(name))
+
+
+def __dir__():
+    return __all__

@@ -1,0 +1,3 @@
+"""Optimisers, schedules, clipping."""
+
+from ._core.optim import *

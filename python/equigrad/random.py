@@ -1,0 +1,3 @@
+"""Counter-based random numbers: a number depends on its key and place alone."""
+
+from ._core.random import *

@@ -1,0 +1,109 @@
+// Derivatives as functions of functions, on flat lists; equigrad/autograd.py gives arguments their structure back.
+
+#include "autograd/functional.h"
+#include "autograd/accumulation.h"
+#include "autograd/checkpoint.h"
+
+#include "bindings.h"
+#include "functions.h"
+
+namespace eg::python {
+
+TensorFunction function_of(nb::handle f) {
+  return [f = Held(f)](const Tensors& inputs) {
+    const nb::gil_scoped_acquire locked;
+    return tensors_from(f.get()(to_python(inputs)), "the function's value");
+  };
+}
+
+ScalarFunction scalar_function_of(nb::handle f) {
+  return [function = function_of(f)](const Tensors& inputs) {
+    const Tensors outputs = function(inputs);
+    if (outputs.size() != 1)
+      throw ValueError("grad: the function must give one tensor, not " + std::to_string(outputs.size()));
+    return outputs.front();
+  };
+}
+
+namespace {
+
+nb::list table(const std::vector<std::vector<Tensor>>& rows) {
+  nb::list list;
+  for (const std::vector<Tensor>& row : rows) list.append(to_python(row));
+  return list;
+}
+
+} // namespace
+
+void bind_functional(nb::module_& m) {
+  nb::module_ forms =
+      m.def_submodule("functional", "Derivatives of functions from a list of tensors to a list of tensors.");
+  forms.def(
+      "value_and_grad",
+      [](nb::handle f, const nb::list& inputs) {
+        const ScalarFunction loss = scalar_function_of(f);
+        const ValueAndGradient result =
+            released_call(inputs, [&](const Tensors& x) { return value_and_grad(loss)(x); });
+        return nb::make_tuple(to_python(result.value), to_python(result.gradients));
+      },
+      "f"_a, "inputs"_a);
+  forms.def(
+      "vjp",
+      [](nb::handle f, const nb::list& inputs, const nb::list& cotangents) {
+        const Tensors v = tensors_from(cotangents, "vjp: cotangents");
+        const TensorFunction function = function_of(f);
+        const Vjp result = released_call(inputs, [&](const Tensors& x) { return vjp(function, x, v); });
+        return nb::make_tuple(to_python(result.outputs), to_python(result.gradients));
+      },
+      "f"_a, "inputs"_a, "cotangents"_a);
+  forms.def(
+      "jvp",
+      [](nb::handle f, const nb::list& inputs, const nb::list& tangents) {
+        const Tensors u = tensors_from(tangents, "jvp: tangents");
+        const TensorFunction function = function_of(f);
+        const Jvp result = released_call(inputs, [&](const Tensors& x) { return jvp(function, x, u); });
+        return nb::make_tuple(to_python(result.outputs), to_python(result.tangents));
+      },
+      "f"_a, "inputs"_a, "tangents"_a);
+  forms.def(
+      "hvp",
+      [](nb::handle f, const nb::list& inputs, const nb::list& tangents) {
+        const Tensors u = tensors_from(tangents, "hvp: tangents");
+        const ScalarFunction loss = scalar_function_of(f);
+        const Hvp result = released_call(inputs, [&](const Tensors& x) { return hvp(loss, x, u); });
+        return nb::make_tuple(to_python(result.value), to_python(result.gradients), to_python(result.products));
+      },
+      "f"_a, "inputs"_a, "tangents"_a);
+  forms.def(
+      "jacobian",
+      [](nb::handle f, const nb::list& inputs) {
+        const TensorFunction function = function_of(f);
+        return table(released_call(inputs, [&](const Tensors& x) { return jacobian(function, x); }));
+      },
+      "f"_a, "inputs"_a);
+  forms.def(
+      "hessian",
+      [](nb::handle f, const nb::list& inputs) {
+        const ScalarFunction loss = scalar_function_of(f);
+        return table(released_call(inputs, [&](const Tensors& x) { return hessian(loss, x); }));
+      },
+      "f"_a, "inputs"_a);
+  forms.def(
+      "checkpoint",
+      [](nb::handle f, const nb::list& inputs) {
+        const TensorFunction function = function_of(f);
+        return to_python(released_call(inputs, [&](const Tensors& x) { return checkpoint(function, x); }));
+      },
+      "f"_a, "inputs"_a);
+  forms.def(
+      "per_sample_gradients",
+      [](nb::handle f, const nb::list& parameters, const nb::list& batch) {
+        const ScalarFunction loss = scalar_function_of(f);
+        const Tensors samples = tensors_from(batch, "per_sample_gradients: batch");
+        return to_python(
+            released_call(parameters, [&](const Tensors& p) { return per_sample_gradients(loss, p, samples); }));
+      },
+      "f"_a, "parameters"_a, "batch"_a);
+}
+
+} // namespace eg::python

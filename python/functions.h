@@ -1,0 +1,22 @@
+#pragma once
+// Python functions of tensors, as the library's functional forms take them.
+
+#include "autograd/functional.h"
+
+#include "bindings.h"
+
+namespace eg::python {
+
+/// Made with the interpreter's lock. f is called with one list of tensors and gives a tensor or a sequence of them; the
+/// lock is taken for the call.
+TensorFunction function_of(nb::handle f);
+/// The same where one tensor is wanted. Throws ValueError for another number.
+ScalarFunction scalar_function_of(nb::handle f);
+
+/// Runs compute(inputs) without the lock.
+template <class Compute> auto released_call(const nb::list& inputs, Compute&& compute) {
+  const Tensors x = tensors_from(inputs, "inputs");
+  return released([&] { return compute(x); });
+}
+
+} // namespace eg::python

@@ -1,0 +1,135 @@
+// Model folders of Hugging Face's format.
+
+#include "hub/folder.h"
+#include "hub/llama2c.h"
+#include "nn/decoder.h"
+
+#include "modules.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nlohmann/json.hpp>
+
+namespace eg::python {
+namespace {
+
+using hub::LoadReport;
+using hub::Model;
+
+nb::dict dict_of(const hub::Tensors& tensors) {
+  nb::dict dict;
+  for (const auto& [name, tensor] : tensors) dict[name.c_str()] = to_python(tensor);
+  return dict;
+}
+
+nb::object parsed(const nlohmann::json& json) { return nb::module_::import_("json").attr("loads")(json.dump()); }
+
+nlohmann::json json_from(nb::handle config) {
+  const nb::object text = nb::module_::import_("json").attr("dumps")(config);
+  return nlohmann::json::parse(nb::cast<std::string>(text));
+}
+
+void bind_report(nb::module_& m) {
+  nb::class_<LoadReport>(m, "LoadReport",
+                         "What a file's tensors and a model's say of each other; names are the file's.")
+      .def_ro("missing", &LoadReport::missing)
+      .def_ro("unexpected", &LoadReport::unexpected)
+      .def_ro("misshapen", &LoadReport::misshapen)
+      .def_ro("unused", &LoadReport::unused)
+      .def_ro("renamed", &LoadReport::renamed)
+      .def("complete", &LoadReport::complete)
+      .def("__repr__", &LoadReport::summary);
+}
+
+void bind_model(nb::module_& m) {
+  nb::class_<Model>(m, "Model", "A model with the names that transformers gives its inputs, outputs and parameters.")
+      .def(
+          "__call__",
+          [](const Model& self, const nb::kwargs& inputs) {
+            hub::Tensors list;
+            for (const auto [name, value] : inputs) {
+              const auto word = nb::cast<std::string>(name);
+              list.emplace_back(word, tensor_from(value, word.c_str()));
+            }
+            return dict_of(released([&] { return self.forward(list); }));
+          },
+          "model(input_ids=..., ...) -> {'last_hidden_state': ..., 'logits': ...}.",
+          nb::sig("def __call__(self, **inputs: equigrad._core.Tensor | None) -> dict[str, equigrad._core.Tensor]"))
+      .def_prop_ro(
+          "module", [](Model& self) { return &self.module(); }, nb::rv_policy::reference_internal,
+          "The module inside: nn.Vit, nn.Bert or nn.Decoder.")
+      .def_prop_ro("input_names", &Model::input_names, "Those without which it cannot run come first.")
+      .def_prop_ro("family", &Model::family, "model_type of its config.")
+      .def_prop_ro("architecture", &Model::architecture)
+      .def_prop_ro(
+          "config", [](const Model& self) { return parsed(self.config()); }, "config.json as it was read.",
+          nb::sig("def config(self) -> dict[str, typing.Any]"))
+      .def(
+          "state", [](const Model& self) { return dict_of(self.state()); }, "Copies of the parameters by file name.",
+          nb::sig("def state(self) -> dict[str, equigrad._core.Tensor]"))
+      .def(
+          "by_file_names",
+          [](const Model& self, nb::handle gradients) {
+            return dict_of(self.by_file_names(tensors_from(gradients, "by_file_names: gradients")));
+          },
+          "gradients"_a, "Gradients in the order of module.parameters(), by file name.",
+          nb::sig("def by_file_names(self, gradients: collections.abc.Sequence[equigrad._core.Tensor | None]) -> "
+                  "dict[str, equigrad._core.Tensor]"))
+      .def(
+          "save",
+          [](const Model& self, const std::string& folder, std::uint64_t shard_bytes) {
+            const nb::gil_scoped_release unlocked;
+            hub::save_model(self, folder, shard_bytes);
+          },
+          "folder"_a, "shard_bytes"_a = std::uint64_t{5'000'000'000},
+          "Writes config.json and model.safetensors (or shards) for transformers' from_pretrained and load().")
+      .def("__repr__", [](const Model& self) {
+        return fmt::format("<{}: {} parameters>", self.architecture(), self.module().parameter_count());
+      });
+}
+
+void bind_loading(nb::module_& m) {
+  m.def(
+      "load_with_report",
+      [](const std::string& folder, nb::handle dtype, bool fresh_head, RandomKey key,
+         std::optional<std::pair<std::int64_t, std::int64_t>> image_size) {
+        const hub::LoadModelOptions options{dtype_from(dtype).value_or(DType::f32), fresh_head, key, image_size};
+        auto loaded = [&] {
+          const nb::gil_scoped_release unlocked;
+          return hub::load_model(folder, options);
+        }();
+        return std::make_pair(std::move(loaded.model), std::move(loaded.report));
+      },
+      "folder"_a, "dtype"_a = "f32", "fresh_head"_a = false, "key"_a = RandomKey{}, "image_size"_a = nb::none(),
+      "load() and its report.",
+      nb::sig("def load_with_report(folder: str, dtype: str = 'f32', fresh_head: bool = False, key: "
+              "equigrad._core.random.Key | int = ..., image_size: tuple[int, int] | None = None) -> tuple[Model, "
+              "LoadReport]"));
+  m.def(
+      "make_model", [](nb::handle config, RandomKey key) { return hub::make_model(json_from(config), key); },
+      "config"_a, "key"_a, "The model that the content of a config.json describes, with weights drawn from `key`.",
+      nb::sig("def make_model(config: collections.abc.Mapping[str, typing.Any], key: equigrad._core.random.Key | int) "
+              "-> Model"));
+  m.def(
+      "supported",
+      [] {
+        nb::dict families;
+        for (const auto& [family, architectures] : hub::supported()) families[family.c_str()] = architectures;
+        return families;
+      },
+      "Families and the architectures of each.", nb::sig("def supported() -> dict[str, list[str]]"));
+  m.def("load_llama2c", &hub::load_llama2c, "path"_a, "A checkpoint of llama2.c as a LlamaForCausalLM.");
+  m.def("resample_positions", &hub::resample_positions, "positions"_a, "special"_a, "from_"_a, "to"_a,
+        "Position embeddings [1, special + h w, dim] of one grid resampled to another, as transformers does it.");
+}
+
+} // namespace
+
+void bind_hub(nb::module_& parent) {
+  nb::module_ m = parent.def_submodule("hub", "Model folders as Hugging Face's libraries write and read them.");
+  bind_report(m);
+  bind_model(m);
+  bind_loading(m);
+}
+
+} // namespace eg::python

@@ -1,0 +1,168 @@
+// The layers of nn.
+
+#include "nn/layers.h"
+#include "nn/conv.h"
+#include "nn/norms.h"
+
+#include "modules.h"
+
+namespace eg::python {
+namespace {
+
+using MaybeTensor = std::optional<Tensor>;
+
+void bind_linear(nb::module_& m) {
+  nb::class_<nn::Linear, nn::Module> cls(m, "Linear", "x W^T + b: weight [out, in], bias [out].");
+  cls.def(nb::init<std::int64_t, std::int64_t, RandomKey, bool>(), "in_features"_a, "out_features"_a, "key"_a,
+          "bias"_a = true)
+      .def(
+          "__call__",
+          [](const nn::Linear& self, const Tensor& x, const MaybeTensor& addend) {
+            return released([&] { return self(x, or_undefined(addend)); });
+          },
+          "x"_a, "addend"_a = nb::none(), "x [..., in] -> [..., out]; addend [..., out] is added.");
+  tensor_attribute(cls, "weight", &nn::Linear::weight);
+  tensor_attribute(cls, "bias", &nn::Linear::bias);
+}
+
+/// A class whose only call takes x.
+template <class Layer, class Cls> void call_with_x(Cls& cls, const char* doc) {
+  cls.def(
+      "__call__", [](Layer& self, const Tensor& x) { return released([&] { return self(x); }); }, "x"_a, doc);
+}
+
+/// One whose call takes x and the key of what it draws.
+template <class Layer, class Cls> void call_with_key(Cls& cls, const char* doc) {
+  cls.def(
+      "__call__",
+      [](const Layer& self, const Tensor& x, RandomKey key) { return released([&] { return self(x, key); }); }, "x"_a,
+      "key"_a, doc);
+}
+
+void bind_norms(nb::module_& m) {
+  nb::class_<nn::LayerNorm, nn::Module> layer(m, "LayerNorm",
+                                              "(x - mean) / sqrt(var + eps) * weight + bias over the last axis.");
+  layer.def(nb::init<std::int64_t, double>(), "dim"_a, "eps"_a = 1e-5).def_ro("eps", &nn::LayerNorm::eps);
+  call_with_x<nn::LayerNorm>(layer, "x [..., dim] -> [..., dim]");
+  tensor_attribute(layer, "weight", &nn::LayerNorm::weight);
+  tensor_attribute(layer, "bias", &nn::LayerNorm::bias);
+
+  nb::class_<nn::RmsNorm, nn::Module> rms(m, "RmsNorm", "x / sqrt(mean(x^2) + eps) * weight over the last axis.");
+  rms.def(nb::init<std::int64_t, double>(), "dim"_a, "eps"_a = 1e-6).def_ro("eps", &nn::RmsNorm::eps);
+  call_with_x<nn::RmsNorm>(rms, "x [..., dim] -> [..., dim]");
+  tensor_attribute(rms, "weight", &nn::RmsNorm::weight);
+
+  nb::class_<nn::Norm, nn::Module> norm(m, "Norm", "A block's norm: LayerNorm or RmsNorm by its kind.");
+  norm.def_ro("eps", &nn::Norm::eps).def_prop_ro("kind", [](const nn::Norm& self) {
+    return self.kind == nn::NormKind::rms ? "rms" : "layer";
+  });
+  call_with_x<nn::Norm>(norm, "x [..., dim] -> [..., dim]");
+  tensor_attribute(norm, "weight", &nn::Norm::weight);
+  tensor_attribute(norm, "bias", &nn::Norm::bias, "None for rms.");
+
+  nb::class_<nn::BatchNorm, nn::Module> batch(m, "BatchNorm",
+                                              "Normalisation of each channel of x [N, C, ...] over the batch, with "
+                                              "running statistics for evaluation.");
+  batch.def(nb::init<std::int64_t, double, double>(), "channels"_a, "eps"_a = 1e-5, "momentum"_a = 0.1)
+      .def_ro("eps", &nn::BatchNorm::eps)
+      .def_ro("momentum", &nn::BatchNorm::momentum);
+  call_with_x<nn::BatchNorm>(batch, "x [N, C] or [N, C, ...], the same shape comes out");
+  tensor_attribute(batch, "weight", &nn::BatchNorm::weight);
+  tensor_attribute(batch, "bias", &nn::BatchNorm::bias);
+  tensor_attribute(batch, "running_mean", &nn::BatchNorm::running_mean);
+  tensor_attribute(batch, "running_var", &nn::BatchNorm::running_var);
+
+  nb::class_<nn::GroupNorm, nn::Module> group(m, "GroupNorm",
+                                              "Normalisation over the channels of a group and all places of a sample.");
+  group.def(nb::init<std::int64_t, std::int64_t, double>(), "groups"_a, "channels"_a, "eps"_a = 1e-5)
+      .def_ro("groups", &nn::GroupNorm::groups)
+      .def_ro("eps", &nn::GroupNorm::eps);
+  call_with_x<nn::GroupNorm>(group, "x [N, C, ...], the same shape comes out");
+  tensor_attribute(group, "weight", &nn::GroupNorm::weight);
+  tensor_attribute(group, "bias", &nn::GroupNorm::bias);
+}
+
+void bind_small_layers(nb::module_& m) {
+  nb::class_<nn::Embedding, nn::Module> embedding(m, "Embedding", "Rows of weight [count, dim] by ids.");
+  embedding
+      .def(nb::init<std::int64_t, std::int64_t, RandomKey, std::int64_t>(), "count"_a, "dim"_a, "key"_a,
+           "padding"_a = -1)
+      .def(
+          "__call__", [](const nn::Embedding& self, const Tensor& ids) { return released([&] { return self(ids); }); },
+          "ids"_a, "ids [...] i64 -> [..., dim]");
+  tensor_attribute(embedding, "weight", &nn::Embedding::weight);
+
+  nb::class_<nn::Dropout, nn::Module> dropout(m, "Dropout", "Elements are zero with probability p in training.");
+  dropout.def(nb::init<double>(), "p"_a).def_ro("p", &nn::Dropout::p);
+  call_with_key<nn::Dropout>(dropout, "The mask depends on `key` alone.");
+
+  nb::class_<nn::DropPath, nn::Module> path(m, "DropPath", "Whole samples are dropped with probability p in training.");
+  path.def(nb::init<double>(), "p"_a).def_ro("p", &nn::DropPath::p);
+  call_with_key<nn::DropPath>(path, "Which samples: by `key` alone.");
+}
+
+Conv2dOptions conv_options(nb::handle stride, nb::handle padding, nb::handle dilation, std::int64_t groups) {
+  const auto pair = [](nb::handle value) {
+    const Shape sizes = shape_from(value);
+    if (sizes.rank() != 1 && sizes.rank() != 2) throw ValueError("Conv2d: give one number, or rows and columns");
+    return Size2(sizes[0], sizes[-1]);
+  };
+  return {.stride = pair(stride), .padding = pair(padding), .dilation = pair(dilation), .groups = groups};
+}
+
+void bind_conv(nb::module_& m) {
+  nb::class_<nn::Conv2d, nn::Module> cls(m, "Conv2d", "weight [out, in / groups, kh, kw], bias [out].");
+  cls.def(
+      "__init__",
+      [](nn::Conv2d* self, std::int64_t in, std::int64_t out, nb::handle kernel, RandomKey key, nb::handle stride,
+         nb::handle padding, nb::handle dilation, std::int64_t groups, bool bias) {
+        const Shape size = shape_from(kernel);
+        new (self)
+            nn::Conv2d(in, out, Size2(size[0], size[-1]), key, conv_options(stride, padding, dilation, groups), bias);
+      },
+      "in_channels"_a, "out_channels"_a, "kernel"_a, "key"_a, "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
+      "groups"_a = 1, "bias"_a = true,
+      nb::sig("def __init__(self, in_channels: int, out_channels: int, kernel: int | tuple[int, int], key: "
+              "equigrad._core.random.Key | int, stride: int | tuple[int, int] = 1, padding: int | tuple[int, int] = "
+              "0, dilation: int | tuple[int, int] = 1, groups: int = 1, bias: bool = True) -> None"));
+  call_with_x<nn::Conv2d>(cls, "x [N, in, H, W] -> [N, out, rows, columns]");
+  tensor_attribute(cls, "weight", &nn::Conv2d::weight);
+  tensor_attribute(cls, "bias", &nn::Conv2d::bias);
+}
+
+void bind_mlp(nb::module_& m) {
+  nb::class_<nn::Mlp, nn::Module> cls(m, "Mlp", "fc2(activation(fc1(x))); gated: fc2(activation(gate) up).");
+  cls.def(
+         "__init__",
+         [](nn::Mlp* self, std::int64_t dim, std::int64_t hidden, const std::string& activation, RandomKey key,
+            bool bias,
+            bool gated) { new (self) nn::Mlp(dim, hidden, nn::activation_named(activation), key, bias, gated); },
+         "dim"_a, "hidden"_a, "activation"_a, "key"_a, "bias"_a = true, "gated"_a = false)
+      .def(
+          "__call__",
+          [](const nn::Mlp& self, const Tensor& x, const MaybeTensor& addend) {
+            return released([&] { return self(x, or_undefined(addend)); });
+          },
+          "x"_a, "addend"_a = nb::none(), "x [..., dim] -> [..., dim]")
+      .def_ro("fc1", &nn::Mlp::fc1)
+      .def_ro("fc2", &nn::Mlp::fc2);
+}
+
+} // namespace
+
+void bind_layers(nb::module_& parent) {
+  nb::module_ m = nb::borrow<nb::module_>(parent.attr("nn"));
+  bind_linear(m);
+  bind_norms(m);
+  bind_small_layers(m);
+  bind_conv(m);
+  bind_mlp(m);
+  m.def(
+      "activate",
+      [](const Tensor& x, const std::string& name) {
+        return released([&, activation = nn::activation_named(name)] { return nn::activate(x, activation); });
+      },
+      "x"_a, "activation"_a, "gelu, relu, silu, ... of x.");
+}
+
+} // namespace eg::python

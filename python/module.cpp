@@ -1,0 +1,28 @@
+// The extension module equigrad._core; the package in equigrad/ gives its parts their public names.
+
+#include "bindings.h"
+
+NB_MODULE(_core, m) {
+  using namespace eg::python;
+  m.doc() = "Tensors, operations and modules of equigrad, as the library has them.";
+  SignalCheck::remember_main_thread();
+  bind_errors(m);
+  bind_tensor(m);
+  bind_random(m);
+  bind_ops(m);
+  bind_autograd(m);
+  bind_custom_ops(m);
+  bind_functional(m);
+  bind_checks(m);
+  bind_modules(m);
+  bind_layers(m);
+  bind_blocks(m);
+  bind_vit(m);
+  bind_language_models(m);
+  bind_more_models(m);
+  bind_optim(m);
+  bind_permute(m);
+  bind_data(m);
+  bind_hub(m);
+  bind_system(m);
+}

@@ -1,0 +1,254 @@
+#include "modules.h"
+
+#include <fmt/format.h>
+#include <nanobind/operators.h>
+
+namespace eg::python {
+
+Tensor& PyModule::slot(const std::string& name, const Tensor& value) {
+  Tensor& place = slots_.emplace_back(value);
+  tensors_[name] = &place;
+  return place;
+}
+
+void PyModule::add_state(const std::string& name, const Tensor& value) {
+  if (holds(name)) throw ValueError(fmt::format("module: '{}' is registered already", name));
+  register_state(name, slot(name, value));
+}
+
+namespace {
+
+bool is_module_list(nb::handle value) {
+  return (nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) && nb::len(value) > 0 &&
+         nb::isinstance<nn::Module>(nb::object(value[0]));
+}
+
+/// What a module registers when it is assigned to an attribute.
+bool is_part(nb::handle value) {
+  return is_module_list(value) || nb::isinstance<nn::Module>(value) || nb::isinstance<PyParameter>(value);
+}
+
+} // namespace
+
+bool PyModule::assign(const std::string& name, nb::handle value) {
+  if (holds(name))
+    throw ValueError(
+        fmt::format("module: '{}' is registered already; write to a parameter's elements with [...] = , or "
+                    "build a new module",
+                    name));
+  if (!is_part(value)) return false;
+  if (nb::isinstance<PyParameter>(value)) {
+    register_parameter(name, slot(name, nb::cast<PyParameter&>(value).value));
+    return true;
+  }
+  std::vector<std::pair<std::string, nn::Module*>> added;
+  if (nb::isinstance<nn::Module>(value))
+    added.emplace_back(name, &nb::cast<nn::Module&>(value));
+  else
+    for (const nb::handle child : value)
+      added.emplace_back(fmt::format("{}.{}", name, added.size()), &nb::cast<nn::Module&>(child));
+  for (const auto& [full, child] : added)
+    if (contains(child, this)) throw ValueError(fmt::format("module: '{}' would be a part of itself", full));
+  children_[name] = nb::borrow(value);
+  for (const auto& [full, child] : added) register_module(full, *child);
+  return true;
+}
+
+bool PyModule::contains(const nn::Module* whole, const nn::Module* part) {
+  if (whole == part) return true;
+  const auto* made = dynamic_cast<const PyModule*>(whole);
+  if (made == nullptr) return false; // those of C++ hold none of Python's
+  for (const auto& [name, value] : made->children_) {
+    if (nb::isinstance<nn::Module>(value)) {
+      if (contains(&nb::cast<nn::Module&>(value), part)) return true;
+      continue;
+    }
+    for (const nb::handle child : value)
+      if (contains(&nb::cast<nn::Module&>(child), part)) return true;
+  }
+  return false;
+}
+
+Tensor* PyModule::find(const std::string& name) {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : found->second;
+}
+
+nb::object PyModule::run(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) const {
+  const Scope scope(*this);
+  return self.attr("forward")(*args, **kwargs);
+}
+
+namespace {
+
+/// `module.name = value` for every class of modules.
+void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
+  // A list would let modules be added that nobody registered.
+  if (is_module_list(value)) value = nb::tuple(value);
+  if (!nb::inst_ready(self))
+    throw nb::type_error("module: call super().__init__() before anything is assigned to its attributes");
+  if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self))) {
+    if (made->assign(name.c_str(), value) && nb::isinstance<PyParameter>(value)) return; // read through __getattr__
+  } else if (is_part(value)) {
+    throw nb::type_error("module: parts can be assigned to classes that derive from eg.nn.Module itself");
+  }
+  if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) throw nb::python_error();
+}
+
+void delete_attribute(nb::handle self, const nb::str& name) {
+  if (const auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self)); made && made->holds(name.c_str()))
+    throw ValueError(fmt::format("module: '{}' is registered and cannot be deleted", name.c_str()));
+  if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) throw nb::python_error();
+}
+
+nb::object missing_attribute(nb::handle self, const std::string& name) {
+  if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self)))
+    if (const Tensor* tensor = made->find(name)) return to_python(*tensor);
+  throw nb::attribute_error(
+      fmt::format("'{}' object has no attribute '{}'", nb::str(self.type().attr("__name__")).c_str(), name).c_str());
+}
+
+PyModule& made_in_python(nb::handle self, const char* asked) {
+  if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self))) return *made;
+  throw nb::type_error(fmt::format("module: {} is for classes that derive from eg.nn.Module", asked).c_str());
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  if (const auto* made = dynamic_cast<const PyModule*>(nb::inst_ptr<nn::Module>(self)))
+    return made->each_child([&](PyObject* child) { return visit(child, arg); });
+  return 0;
+}
+
+int clear(PyObject* self) {
+  if (auto* made = dynamic_cast<PyModule*>(nb::inst_ptr<nn::Module>(self))) made->clear_children();
+  return 0;
+}
+
+PyType_Slot slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(&traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&clear)}, {0, nullptr}};
+
+nb::dict dict_of(const nn::StateDict& state) {
+  nb::dict dict;
+  for (const auto& [name, tensor] : state) dict[name.c_str()] = to_python(tensor);
+  return dict;
+}
+
+void bind_state(nb::class_<nn::Module, PyModule>& cls) {
+  cls.def(
+         "named_parameters",
+         [](const nn::Module& module) {
+           std::vector<std::pair<std::string, Tensor>> list;
+           for (const nn::Parameter& p : module.named_parameters()) list.emplace_back(p.name, p.value);
+           return list;
+         },
+         "(name, tensor) of every parameter, depth first, in the order of registration.")
+      .def("parameters", &nn::Module::parameters, "Their tensors alone: what Tape.gradient and an optimiser take.")
+      .def("parameter_count", &nn::Module::parameter_count, "Number of parameter elements.")
+      .def(
+          "state_dict", [](const nn::Module& module) { return dict_of(module.state_dict()); },
+          "Parameters and running statistics by name: the module's own tensors, not copies.",
+          nb::sig("def state_dict(self) -> dict[str, equigrad._core.Tensor]"))
+      .def(
+          "load_state_dict",
+          [](nn::Module& module, const nb::dict& state) {
+            nn::StateDict list;
+            for (const auto [name, value] : state)
+              list.emplace_back(nb::cast<std::string>(name),
+                                tensor_from(value, ("load_state_dict: " + nb::cast<std::string>(name)).c_str()));
+            module.load_state_dict(list);
+          },
+          "state"_a,
+          "Copies values in by name. Raises ShapeError or ValueError that list what does not fit; nothing is changed "
+          "then.",
+          nb::sig("def load_state_dict(self, state: collections.abc.Mapping[str, typing.Any]) -> None"))
+      .def("train", &nn::Module::train, "on"_a = true, "Dropout and the like behave as in training.")
+      .def("eval", &nn::Module::eval, "They behave as in evaluation.")
+      .def_prop_ro("training", &nn::Module::training)
+      .def(
+          "to", [](nn::Module& module, nb::handle dtype) { module.to(dtype_from(dtype).value_or(DType::f32)); },
+          "dtype"_a, "Converts every parameter and buffer to 'f32' or 'f64'; take parameters() afterwards.",
+          nb::sig("def to(self, dtype: str) -> None"));
+}
+
+void bind_base(nb::module_& m) {
+  nb::class_<nn::Module, PyModule> cls(
+      m, "Module", nb::type_slots(slots),
+      "Base of layers and models. A class of your own calls super().__init__(), assigns modules, lists of modules and "
+      "Parameters to attributes, and defines forward().");
+  cls.def(nb::init<>());
+  bind_state(cls);
+  cls.def(
+         "register_state",
+         [](nb::handle self, const std::string& name, const Tensor& value) {
+           made_in_python(self, "register_state").add_state(name, value);
+         },
+         "name"_a, "value"_a, "A tensor that is not trained and belongs to the state nevertheless.")
+      .def(
+          "__call__",
+          [](nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
+            return made_in_python(self, "forward").run(self, args, kwargs);
+          },
+          nb::sig("def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any"))
+      .def("__setattr__", &set_attribute, nb::sig("def __setattr__(self, name: str, value: typing.Any, /) -> None"))
+      .def("__delattr__", &delete_attribute, nb::sig("def __delattr__(self, name: str, /) -> None"))
+      .def("__getattr__", &missing_attribute, nb::sig("def __getattr__(self, name: str, /) -> typing.Any"))
+      .def(
+          "__reduce_ex__",
+          [](nb::handle self, int) -> nb::object {
+            throw nb::type_error(fmt::format("{} cannot be pickled; save its state_dict (eg.data.save_safetensors)",
+                                             nb::type_name(self.type()).c_str())
+                                     .c_str());
+          },
+          nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
+      .def("__repr__", [](nb::handle self) {
+        return fmt::format("<{}: {} parameters>", nb::type_name(self.type()).c_str(),
+                           nb::cast<const nn::Module&>(self).parameter_count());
+      });
+  nb::class_<PyParameter>(m, "Parameter", "Marks a tensor as trained, where it is assigned to a module's attribute.")
+      .def(nb::init<Tensor>(), "value"_a);
+}
+
+/// nn::ParameterScope as a `with` block.
+class PyParameterScope {
+public:
+  PyParameterScope(nb::object module, Tensors values) : module_(std::move(module)), values_(std::move(values)) {}
+  void enter() { scope_ = std::make_unique<nn::ParameterScope>(nb::cast<const nn::Module&>(module_), values_); }
+  void exit() { scope_.reset(); }
+
+private:
+  nb::object module_;
+  Tensors values_;
+  std::unique_ptr<nn::ParameterScope> scope_;
+};
+
+void bind_parameter_scope(nb::module_& m) {
+  nb::class_<PyParameterScope>(m, "ParameterScope",
+                               "with ParameterScope(model, values): the model computes with `values` in place of its "
+                               "parameters(), which makes a loss a function of them (grad, hvp, ...).")
+      .def(
+          "__init__",
+          [](PyParameterScope* self, nb::object module, nb::handle values) {
+            if (!nb::isinstance<nn::Module>(module)) throw nb::type_error("ParameterScope: module must be a Module");
+            new (self) PyParameterScope(module, tensors_from(values, "ParameterScope: values"));
+          },
+          "module"_a, "values"_a,
+          nb::sig(
+              "def __init__(self, module: Module, values: collections.abc.Sequence[equigrad._core.Tensor]) -> None"))
+      .def(
+          "__enter__", [](PyParameterScope& scope) { scope.enter(); }, nb::sig("def __enter__(self) -> None"))
+      .def(
+          "__exit__", [](PyParameterScope& scope, const nb::args&) { scope.exit(); },
+          nb::sig("def __exit__(self, *exc: object) -> None"));
+}
+
+} // namespace
+
+void bind_modules(nb::module_& parent) {
+  nb::module_ m = parent.def_submodule("nn", "Parameters, layers and models.");
+  bind_base(m);
+  bind_parameter_scope(m);
+}
+
+} // namespace eg::python

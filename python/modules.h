@@ -1,0 +1,81 @@
+#pragma once
+// Modules: the base class that Python programs derive from, and how layers are bound.
+
+#include "nn/module.h"
+
+#include "bindings.h"
+
+#include <deque>
+#include <fmt/format.h>
+#include <map>
+#include <nanobind/typing.h>
+
+namespace eg::python {
+
+/// A module made in Python: children and parameters are what is assigned to its attributes, and forward() computes.
+class PyModule : public nn::Module {
+public:
+  /// Registers what is assigned under a name where it is a module, a sequence of modules or a Parameter. False where it
+  /// is none of these. Throws ValueError when the name stands for something registered already.
+  bool assign(const std::string& name, nb::handle value);
+  /// The parameter or state of that name; nullptr where there is none.
+  Tensor* find(const std::string& name);
+  bool holds(const std::string& name) const { return tensors_.contains(name) || children_.contains(name); }
+  void add_state(const std::string& name, const Tensor& value);
+  /// forward(*args, **kwargs), named in the errors of what runs inside.
+  nb::object run(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) const;
+  /// Calls visit(object) for every Python object that is held.
+  template <class Visit> int each_child(Visit visit) const {
+    for (const auto& [name, child] : children_)
+      if (const int stop = visit(child.ptr()); stop != 0) return stop;
+    return 0;
+  }
+  void clear_children() { children_.clear(); }
+
+private:
+  Tensor& slot(const std::string& name, const Tensor& value);
+  static bool contains(const nn::Module* whole, const nn::Module* part);
+  std::map<std::string, Tensor*> tensors_;
+  std::deque<Tensor> slots_;                   // whose addresses stay
+  std::map<std::string, nb::object> children_; // modules are registered by address, so they must not go before us
+};
+
+/// A tensor that a Python module trains.
+struct PyParameter {
+  Tensor value;
+};
+
+/// Adds a read-only attribute for a parameter or a running statistic: the tensor that the module holds now, None where
+/// it has none.
+template <class Cls>
+void tensor_attribute(Cls& cls, const char* name, Tensor Cls::Type::*member, const char* doc = "") {
+  const std::string signature = std::string("def ") + name + "(self) -> equigrad._core.Tensor | None";
+  cls.def_prop_ro(
+      name, [member](const typename Cls::Type& self) { return to_python(self.*member); }, doc,
+      nb::sig(signature.c_str()));
+}
+
+/// The same for a child that may be missing.
+template <class Cls, class Child>
+void optional_child(Cls& cls, const char* name, std::optional<Child> Cls::Type::*member, const char* type) {
+  const std::string signature = fmt::format("def {}(self) -> {} | None", name, type);
+  cls.def_prop_ro(
+      name,
+      [member](nb::handle self) -> nb::object {
+        auto& child = nb::cast<typename Cls::Type&>(self).*member;
+        return child ? nb::cast(&*child, nb::rv_policy::reference_internal, self) : nb::none();
+      },
+      nb::sig(signature.c_str()));
+}
+
+/// Children that a module owns one by one, as a tuple; each keeps `self` alive.
+template <class Owned> nb::tuple children(nb::handle self, const Owned& owned) {
+  nb::list list;
+  for (const auto& child : owned) list.append(nb::cast(child.get(), nb::rv_policy::reference_internal, self));
+  return nb::tuple(list);
+}
+
+/// What a tensor argument that may be left out stands for.
+inline Tensor or_undefined(const std::optional<Tensor>& tensor) { return tensor.value_or(Tensor{}); }
+
+} // namespace eg::python

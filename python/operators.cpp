@@ -1,0 +1,116 @@
+// Arithmetic and comparisons as Python's operators, with tensors, arrays and numbers on either side.
+
+#include "core/ops.h"
+
+#include "bindings.h"
+
+namespace eg::python {
+
+void bind_tensor_operators(nb::class_<Tensor>& cls);
+
+namespace {
+
+/// What stands on the other side of an operator.
+struct Operand {
+  Tensor tensor;
+  std::optional<double> number;
+};
+
+/// Numbers first: NumPy's scalars are numbers here, whatever their type.
+std::optional<Operand> operand_from(nb::handle object) {
+  if (const Tensor* tensor = as_tensor(object)) return Operand{*tensor, {}};
+  if (PyBool_Check(object.ptr())) return std::nullopt;
+  if (const auto number = attribute_from(object, AttrKind::real); number && !nb::hasattr(object, "__len__"))
+    return Operand{{}, std::get<double>(*number)};
+  if (nb::isinstance<nb::str>(object) || nb::isinstance<nb::bytes>(object)) return std::nullopt;
+  if (PyObject_CheckBuffer(object.ptr()) == 0 && !nb::hasattr(object, "__dlpack__")) return std::nullopt;
+  return Operand{tensor_from(object, "operand"), {}};
+}
+
+Tensor number_like(double number, const Tensor& x) { return Tensor::full({}, number, x.dtype()); }
+
+using WithTensor = Tensor (*)(const Tensor&, const Tensor&);
+using WithNumber = Tensor (*)(const Tensor&, double);
+
+/// Defines one operator; Python is told NotImplemented for what it does not take, as it expects.
+void define(nb::class_<Tensor>& cls, const char* name, WithTensor tensors, WithNumber number) {
+  const std::string signature = std::string("def ") + name + "(self, other: typing.Any, /) -> Tensor";
+  cls.def(
+      name,
+      [=](const Tensor& x, nb::handle other) -> nb::object {
+        const std::optional<Operand> y = operand_from(other);
+        if (!y) return nb::borrow(Py_NotImplemented);
+        return nb::cast(released([&] { return y->number ? number(x, *y->number) : tensors(x, y->tensor); }));
+      },
+      nb::is_operator(), nb::sig(signature.c_str()));
+}
+
+void bind_arithmetic(nb::class_<Tensor>& cls) {
+  define(cls, "__add__", add, [](const Tensor& x, double s) { return x + s; });
+  define(
+      cls, "__radd__", [](const Tensor& x, const Tensor& y) { return add(y, x); },
+      [](const Tensor& x, double s) { return x + s; });
+  define(cls, "__sub__", sub, [](const Tensor& x, double s) { return x - s; });
+  define(
+      cls, "__rsub__", [](const Tensor& x, const Tensor& y) { return sub(y, x); },
+      [](const Tensor& x, double s) { return affine(x, -1.0, s); });
+  define(cls, "__mul__", mul, [](const Tensor& x, double s) { return x * s; });
+  define(
+      cls, "__rmul__", [](const Tensor& x, const Tensor& y) { return mul(y, x); },
+      [](const Tensor& x, double s) { return x * s; });
+  define(cls, "__truediv__", div, [](const Tensor& x, double s) { return x / s; });
+  define(
+      cls, "__rtruediv__", [](const Tensor& x, const Tensor& y) { return div(y, x); },
+      [](const Tensor& x, double s) { return div(number_like(s, x), x); });
+  define(
+      cls, "__pow__", [](const Tensor& x, const Tensor& y) { return pow(x, y); },
+      [](const Tensor& x, double s) { return pow_scalar(x, s); });
+  define(
+      cls, "__rpow__", [](const Tensor& x, const Tensor& y) { return pow(y, x); },
+      [](const Tensor& x, double s) { return pow(number_like(s, x), x); });
+  define(cls, "__mod__", remainder, [](const Tensor& x, double s) { return remainder(x, number_like(s, x)); });
+  define(
+      cls, "__rmod__", [](const Tensor& x, const Tensor& y) { return remainder(y, x); },
+      [](const Tensor& x, double s) { return remainder(number_like(s, x), x); });
+}
+
+void bind_comparisons(nb::class_<Tensor>& cls) {
+  define(cls, "__eq__", eq, eq);
+  define(cls, "__ne__", ne, ne);
+  define(cls, "__lt__", lt, lt);
+  define(cls, "__le__", le, le);
+  define(cls, "__gt__", gt, gt);
+  define(cls, "__ge__", ge, ge);
+  cls.def(
+      "__hash__", [](const Tensor& x) { return static_cast<std::int64_t>(x.id()); }, "By identity of the value.");
+}
+
+Tensor unusable_number(const Tensor& x, double) {
+  throw ShapeError("matmul: a number is no matrix; x is " + x.shape().str());
+}
+
+Tensor of_truth(const Tensor& x, double) {
+  throw DTypeError("logical operators take bool tensors; x is " + std::string(name_of(x.dtype())));
+}
+
+} // namespace
+
+void bind_tensor_operators(nb::class_<Tensor>& cls) {
+  bind_arithmetic(cls);
+  bind_comparisons(cls);
+  define(
+      cls, "__matmul__", [](const Tensor& x, const Tensor& y) { return matmul(x, y); }, unusable_number);
+  define(
+      cls, "__rmatmul__", [](const Tensor& x, const Tensor& y) { return matmul(y, x); }, unusable_number);
+  define(cls, "__and__", logical_and, of_truth);
+  define(cls, "__or__", logical_or, of_truth);
+  define(cls, "__xor__", logical_xor, of_truth);
+  cls.def("__neg__", [](const Tensor& x) { return released([&] { return neg(x); }); })
+      .def("__pos__", [](const Tensor& x) { return x; })
+      .def("__abs__", [](const Tensor& x) { return released([&] { return abs(x); }); })
+      .def("__invert__", [](const Tensor& x) { return released([&] { return logical_not(x); }); });
+  // NumPy leaves `array + tensor` to the operators above.
+  cls.attr("__array_ufunc__") = nb::none();
+}
+
+} // namespace eg::python

@@ -1,0 +1,208 @@
+// Every row of the registry through one entry: what an op takes and how it is described comes from its row.
+
+#include "core/call.h"
+#include "core/op_reference.h"
+#include "core/registry.h"
+#include "core/words.h"
+
+#include "bindings.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace eg::python {
+namespace {
+
+const char* python_type(AttrKind kind) {
+  switch (kind) {
+  case AttrKind::boolean:
+    return "bool";
+  case AttrKind::integer:
+    return "int";
+  case AttrKind::real:
+    return "float";
+  case AttrKind::integers:
+    return "Sequence[int]";
+  case AttrKind::reals:
+    return "Sequence[float]";
+  case AttrKind::text:
+    return "str";
+  }
+  return "";
+}
+
+nb::object default_of(const AttrSpec& spec) {
+  switch (spec.kind) {
+  case AttrKind::boolean:
+    return nb::bool_(spec.number != 0.0);
+  case AttrKind::integer:
+    return nb::int_(static_cast<std::int64_t>(spec.number));
+  case AttrKind::real:
+    return nb::float_(spec.number);
+  case AttrKind::integers:
+  case AttrKind::reals:
+    return nb::tuple();
+  case AttrKind::text:
+    return nb::str(spec.text.data(), spec.text.size());
+  }
+  return nb::none();
+}
+
+[[noreturn]] void refuse(const std::string& words) { throw nb::type_error(words.c_str()); }
+
+std::string type_word(nb::handle value) { return nb::type_name(value.type()).c_str(); }
+
+/// The arguments of one Python call, as a row's inputs and attributes. Inputs come first, then attributes, in the row's
+/// order; each can also be given by name.
+class Arguments {
+public:
+  explicit Arguments(const OpDef& op) : op_(op), in_(op.variadic ? 0 : op.inputs.size()), given_(slots()) {}
+
+  void add_positional(const nb::args& args) {
+    if (args.size() > slots())
+      refuse(fmt::format("{}: {} arguments were given, it takes at most {}", op_.name, args.size(), slots()));
+    for (std::size_t i = 0; i < args.size(); ++i) set(i, args[i]);
+  }
+  void add_named(const nb::kwargs& kwargs) {
+    for (const auto [key, value] : kwargs) {
+      const auto name = nb::cast<std::string>(key);
+      const std::size_t slot = slot_of(name);
+      if (given_[slot]) refuse(fmt::format("{}: '{}' was given twice", op_.name, name));
+      set(slot, value);
+    }
+  }
+  std::vector<Tensor> call() {
+    for (std::size_t i = 0; i < slots(); ++i)
+      if (!given_[i] && needed(i)) refuse(fmt::format("{}: '{}' must be given", op_.name, name_of_slot(i)));
+    fill_numbers();
+    return released([&] { return eg::call(op_, in_, std::move(attrs_)); });
+  }
+
+private:
+  std::size_t inputs() const { return op_.inputs.size(); }
+  std::size_t slots() const { return inputs() + op_.attributes.size(); }
+  std::string_view name_of_slot(std::size_t i) const {
+    return i < inputs() ? op_.inputs[i].name : op_.attributes[i - inputs()].name;
+  }
+  bool needed(std::size_t i) const {
+    return i < inputs() ? !op_.inputs[i].optional : op_.attributes[i - inputs()].required;
+  }
+
+  std::size_t slot_of(const std::string& name) const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < slots(); ++i) {
+      if (name_of_slot(i) == name) return i;
+      names.emplace_back(name_of_slot(i));
+    }
+    const std::string hint = did_you_mean(name, names);
+    refuse(fmt::format("{}: there is no attribute '{}'{}", op_.name, name,
+                       hint.empty() ? fmt::format("; it takes {}", fmt::join(names, ", ")) : hint));
+  }
+
+  void set(std::size_t slot, nb::handle value) {
+    given_[slot] = true;
+    if (slot >= inputs())
+      set_attribute(op_.attributes[slot - inputs()], value);
+    else if (op_.variadic)
+      in_ = tensors_from(value, fmt::format("{}: '{}'", op_.name, name_of_slot(slot)).c_str());
+    else
+      set_input(slot, value);
+  }
+
+  void set_attribute(const AttrSpec& spec, nb::handle value) {
+    std::optional<AttrValue> converted = attribute_from(value, spec.kind);
+    if (!converted)
+      refuse(fmt::format("{}: attribute '{}' must be {}, not {}", op_.name, spec.name, described(spec.kind),
+                         type_word(value)));
+    attrs_.set(spec.name, std::move(*converted));
+  }
+
+  void set_input(std::size_t slot, nb::handle value) {
+    if (const auto number = attribute_from(value, AttrKind::real);
+        number && (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())))
+      numbers_.emplace_back(slot, std::get<double>(*number));
+    else
+      in_[slot] = tensor_from(value, fmt::format("{}: input '{}'", op_.name, name_of_slot(slot)).c_str());
+  }
+
+  /// A number in the place of a tensor has the element type of the first tensor.
+  void fill_numbers() {
+    if (numbers_.empty()) return;
+    const auto first = std::find_if(in_.begin(), in_.end(), [](const Tensor& x) { return x.defined(); });
+    if (first == in_.end())
+      refuse(fmt::format("{}: input '{}' must be a Tensor or an array: there are only numbers", op_.name,
+                         name_of_slot(numbers_[0].first)));
+    const DType dtype = first->dtype();
+    for (const auto& [slot, number] : numbers_) in_[slot] = Tensor::full({}, number, dtype);
+  }
+
+  const OpDef& op_;
+  std::vector<Tensor> in_;
+  Attrs attrs_;
+  std::vector<bool> given_;
+  std::vector<std::pair<std::size_t, double>> numbers_;
+};
+
+nb::object call_op(const OpDef& op, const nb::args& args, const nb::kwargs& kwargs) {
+  Arguments arguments(op);
+  arguments.add_positional(args);
+  arguments.add_named(kwargs);
+  const std::vector<Tensor> out = arguments.call();
+  if (!op.variadic_outputs && op.outputs.size() == 1) return to_python(out.front());
+  return to_python(out);
+}
+
+nb::list inputs_of(const OpDef& op) {
+  nb::list list;
+  for (const InputSpec& spec : op.inputs) list.append(nb::make_tuple(spec.name, spec.optional));
+  return list;
+}
+
+nb::list outputs_of(const OpDef& op) {
+  nb::list list;
+  for (const std::string_view name : op.outputs) list.append(name);
+  return list;
+}
+
+nb::list attributes_of(const OpDef& op) {
+  nb::list list;
+  for (const AttrSpec& spec : op.attributes)
+    list.append(nb::make_tuple(spec.name, python_type(spec.kind), spec.required, default_of(spec), spec.doc));
+  return list;
+}
+
+} // namespace
+
+void bind_ops(nb::module_& m) {
+  nb::class_<OpDef>(m, "Op", "A row of the registry. Calling it calls the operation and gives all its outputs.")
+      .def("__call__", &call_op, nb::sig("def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any"))
+      .def_ro("name", &OpDef::name)
+      .def_ro("math", &OpDef::math, "One line of mathematics.")
+      .def_prop_ro("inputs", &inputs_of, "(name, optional) of each input.",
+                   nb::sig("def inputs(self) -> list[tuple[str, bool]]"))
+      .def_prop_ro("outputs", &outputs_of, nb::sig("def outputs(self) -> list[str]"))
+      .def_ro("auxiliary", &OpDef::auxiliary, "The last so many outputs serve the gradient; functions leave them out.")
+      .def_prop_ro("attributes", &attributes_of, "(name, type, required, default, doc) of each attribute.",
+                   nb::sig("def attributes(self) -> list[tuple[str, str, bool, typing.Any, str]]"))
+      .def_ro("variadic", &OpDef::variadic, "The one input is a sequence of tensors.")
+      .def_ro("variadic_outputs", &OpDef::variadic_outputs, "The number of outputs follows from the call.")
+      .def_prop_ro("has_gradient", [](const OpDef& op) { return has_gradient(op); })
+      .def_prop_ro(
+          "reference", [](const OpDef& op) { return op_reference_markdown(op); },
+          "Inputs, attributes, shapes, gradient, symmetries and cost, as docs/ops.md has them.")
+      .def("__repr__", [](const OpDef& op) { return fmt::format("<op {}: {}>", op.name, op.math); });
+  m.def(
+      "op_names",
+      [] {
+        std::vector<std::string_view> names;
+        for (const OpDef* op : registry()) names.push_back(op->name);
+        return names;
+      },
+      "Names of all rows.");
+  m.def(
+      "find_op", [](const std::string& name) { return &find_op(name); }, "name"_a, nb::rv_policy::reference,
+      "The row of that name.");
+}
+
+} // namespace eg::python

@@ -1,0 +1,82 @@
+// Keys and the numbers that depend on them alone.
+
+#include "core/random.h"
+
+#include "bindings.h"
+
+#include <fmt/format.h>
+
+namespace eg::python {
+namespace {
+
+DType floating(nb::handle dtype) { return dtype_from(dtype).value_or(DType::f32); }
+
+void bind_key(nb::module_& m) {
+  nb::class_<RandomKey>(m, "Key", "Names a sequence of random numbers: number i depends on (seed, stream, i) alone.")
+      .def(nb::init<std::uint64_t, std::uint64_t>(), "seed"_a = 0, "stream"_a = 0)
+      .def_ro("seed", &RandomKey::seed)
+      .def_ro("stream", &RandomKey::stream)
+      .def("fold", &RandomKey::fold, "tag"_a, "A key for a part of the work, unrelated to those of other tags.")
+      .def(
+          "keys", [](const RandomKey&) { return nb::make_tuple("seed", "stream"); },
+          "With [...], for ops that take a seed and a stream: ops.dropout(x, p=0.1, **key).",
+          nb::sig("def keys(self) -> tuple[str, str]"))
+      .def(
+          "__getitem__",
+          [](const RandomKey& key, const std::string& name) {
+            if (name == "seed") return key.seed;
+            if (name == "stream") return key.stream;
+            throw nb::key_error(name.c_str());
+          },
+          "name"_a)
+      .def("__eq__",
+           [](const RandomKey& a, nb::handle other) {
+             if (!nb::isinstance<RandomKey>(other)) return false;
+             const auto b = nb::cast<RandomKey>(other);
+             return a.seed == b.seed && a.stream == b.stream;
+           })
+      .def("__hash__", [](const RandomKey& key) { return static_cast<std::int64_t>(key.fold(0).seed >> 1); })
+      .def("__repr__",
+           [](const RandomKey& key) { return fmt::format("Key(seed={}, stream={})", key.seed, key.stream); })
+      .def("__reduce__", [](nb::handle self) {
+        const auto key = nb::cast<RandomKey>(self);
+        return nb::make_tuple(nb::handle(self.type()), nb::make_tuple(key.seed, key.stream));
+      });
+  nb::implicitly_convertible<std::uint64_t, RandomKey>();
+}
+
+} // namespace
+
+void bind_random(nb::module_& parent) {
+  nb::module_ m = parent.def_submodule("random", "Counter-based random numbers (Philox 4x32-10).");
+  bind_key(m);
+  m.def(
+      "uniform",
+      [](nb::handle shape, RandomKey key, double low, double high, nb::handle dtype) {
+        return random_uniform(shape_from(shape), key, low, high, floating(dtype));
+      },
+      "shape"_a, "key"_a, "low"_a = 0.0, "high"_a = 1.0, "dtype"_a = "f32", "Uniform in [low, high).",
+      nb::sig("def uniform(shape: int | collections.abc.Sequence[int], key: Key | int, low: float = 0.0, "
+              "high: float = 1.0, dtype: str = 'f32') -> equigrad._core.Tensor"));
+  m.def(
+      "normal",
+      [](nb::handle shape, RandomKey key, double mean, double stddev, nb::handle dtype) {
+        return random_normal(shape_from(shape), key, mean, stddev, floating(dtype));
+      },
+      "shape"_a, "key"_a, "mean"_a = 0.0, "stddev"_a = 1.0, "dtype"_a = "f32", "Normal(mean, stddev).",
+      nb::sig("def normal(shape: int | collections.abc.Sequence[int], key: Key | int, mean: float = 0.0, "
+              "stddev: float = 1.0, dtype: str = 'f32') -> equigrad._core.Tensor"));
+  m.def(
+      "integers",
+      [](nb::handle shape, RandomKey key, std::int64_t low, std::int64_t high) {
+        return random_integers(shape_from(shape), key, low, high);
+      },
+      "shape"_a, "key"_a, "low"_a, "high"_a, "Uniform integers in [low, high), i64.",
+      nb::sig("def integers(shape: int | collections.abc.Sequence[int], key: Key | int, low: int, high: int) -> "
+              "equigrad._core.Tensor"));
+  m.def("permutation", &random_permutation, "count"_a, "key"_a, "A uniform permutation of 0..count-1, i64.");
+  m.def("nonidentity_permutation", &random_nonidentity_permutation, "count"_a, "key"_a,
+        "The same, never the identity; count >= 2.");
+}
+
+} // namespace eg::python

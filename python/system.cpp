@@ -1,0 +1,48 @@
+// What the module runs on: threads, memory, libraries.
+
+#include "core/allocator.h"
+#include "core/blas.h"
+#include "core/metrics.h"
+#include "core/parallel.h"
+#include "core/simd.h"
+
+#include "bindings.h"
+
+namespace eg::python {
+
+void bind_system(nb::module_& m) {
+  m.attr("__version__") = EQUIGRAD_VERSION;
+  m.def("set_threads", &parallel::set_threads, "count"_a, "Number of threads; 0 restores the default.");
+  m.def("threads", &parallel::threads, "Threads in use.");
+  m.def(
+      "system",
+      [] {
+        nb::dict facts;
+        facts["version"] = EQUIGRAD_VERSION;
+        facts["threads"] = parallel::threads_reason();
+        facts["parallel"] = parallel::backend();
+        facts["blas"] = blas::description();
+        facts["simd"] = simd::target();
+        return facts;
+      },
+      "Versions, threads, BLAS and SIMD in use, as text.", nb::sig("def system() -> dict[str, str]"));
+  m.def(
+      "memory",
+      [] {
+        const AllocatorStats stats = allocator::stats();
+        nb::dict facts;
+        facts["live"] = stats.live_bytes;
+        facts["peak"] = stats.peak_bytes;
+        facts["cached"] = stats.cached_bytes;
+        facts["limit"] = allocator::limit();
+        return facts;
+      },
+      "Bytes of tensors: live, their peak, kept for reuse, and the limit.", nb::sig("def memory() -> dict[str, int]"));
+  m.def("release_memory", &allocator::release_cache, "Gives memory that is kept for reuse back to the system.");
+  m.def("set_memory_limit", &allocator::set_limit, "bytes"_a, "Most bytes that tensors may have at once.");
+  m.def("top_k_accuracy", &top_k_accuracy, "logits"_a, "labels"_a, "k"_a = 1,
+        "Share of the rows of logits [N, C] whose label is among the k largest.");
+  m.def("auc", &auc, "scores"_a, "labels"_a, "Area under the ROC curve.");
+}
+
+} // namespace eg::python

@@ -1,0 +1,288 @@
+// The class Tensor: what it is, what it becomes, views.
+
+#include "core/ops.h"
+
+#include "bindings.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nanobind/ndarray.h>
+
+namespace eg::python {
+
+void bind_tensor_operators(nb::class_<Tensor>& cls);
+
+namespace {
+
+const char* const tensor_doc =
+    "A strided array of one element type (f32, f64, i64, u8, bool or bf16). Views share memory. Made by tensor(), "
+    "zeros(), ...; operations are in equigrad.ops.";
+
+/// Integers given one by one or as one sequence: x.reshape(2, 3) and x.reshape([2, 3]).
+Shape dims_from(const nb::args& args) { return shape_from(args.size() == 1 ? nb::handle(args[0]) : nb::handle(args)); }
+
+DType needed_dtype(nb::handle name) {
+  const std::optional<DType> dtype = dtype_from(name);
+  if (!dtype) throw nb::type_error("to: give a dtype: 'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'");
+  return *dtype;
+}
+
+void bind_facts(nb::class_<Tensor>& cls) {
+  cls.def_prop_ro(
+         "shape", [](const Tensor& x) { return tuple_of(x.shape()); }, "The extents, one an axis.",
+         nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "strides", [](const Tensor& x) { return tuple_of(x.strides()); },
+          "Distances between neighbours along each axis, in elements (NumPy's are in bytes).",
+          nb::sig("def strides(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "dtype", [](const Tensor& x) { return name_of(x.dtype()); }, "'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'.")
+      .def_prop_ro("ndim", &Tensor::rank, "Number of axes.")
+      .def_prop_ro("size", &Tensor::numel, "Number of elements.")
+      .def_prop_ro("nbytes", &Tensor::nbytes, "Bytes of all elements.")
+      .def_prop_ro(
+          "data_ptr", [](const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.bytes()); },
+          "Address of the first element.")
+      .def_prop_ro("version", &Tensor::version, "How often the memory was written to; a tape compares it.")
+      .def("is_contiguous", &Tensor::is_contiguous, "True when elements are packed in row-major order.")
+      .def("__len__",
+           [](const Tensor& x) {
+             if (x.rank() == 0) throw nb::type_error("len: a tensor without axes has no length");
+             return x.size(0);
+           })
+      .def("__repr__", [](const Tensor& x) { return x.str(); })
+      .def(
+          "__format__",
+          [](const Tensor& x, const std::string& spec) -> nb::object {
+            if (spec.empty()) return nb::cast(x.str());
+            return element_of_one(x).attr("__format__")(spec);
+          },
+          "spec"_a, "One element by the format given: f'{loss:.3f}'.");
+}
+
+void bind_values(nb::class_<Tensor>& cls) {
+  cls.def("item", &element_of_one, "The only element, as bool, int or float. Raises ShapeError for more or fewer.",
+          nb::sig("def item(self) -> bool | int | float"))
+      .def("__float__", &Tensor::item)
+      .def("__int__", [](const Tensor& x) { return nb::int_(nb::handle(element_of_one(x))); })
+      .def("__bool__",
+           [](const Tensor& x) {
+             if (x.numel() != 1)
+               throw ShapeError(fmt::format("bool: a tensor of {} is neither true nor false; use ops.any or ops.all",
+                                            x.shape().str()));
+             return x.item() != 0.0;
+           })
+      .def(
+          "tolist",
+          [](const Tensor& x) {
+            const nb::object known = nb::cast(x.dtype() == DType::bf16 ? x.to(DType::f32) : x);
+            return nb::object(export_numpy(known, false).attr("tolist")());
+          },
+          "Nested lists of Python numbers.", nb::sig("def tolist(self) -> typing.Any"))
+      .def(
+          "numpy", [](nb::handle self, bool writable) { return export_numpy(self, writable); }, "writable"_a = false,
+          "A NumPy array on the same memory. It cannot be written to unless `writable`, which counts as one write: a "
+          "tape that saved this value refuses it then; what is written later no tape sees.",
+          nb::sig("def numpy(self, writable: bool = False) -> numpy.ndarray"))
+      .def(
+          "__array__",
+          [](nb::handle self, nb::handle dtype, nb::handle copy) -> nb::object {
+            nb::object array = export_numpy(self, false);
+            if (!dtype.is_none()) array = array.attr("astype")(dtype, "copy"_a = false);
+            return copy.ptr() == Py_True ? nb::object(array.attr("copy")()) : array;
+          },
+          "dtype"_a = nb::none(), "copy"_a = nb::none())
+      .def(
+          "__dlpack__",
+          [](nb::handle self, const nb::kwargs& options) { return export_dlpack(self).attr("__dlpack__")(**options); },
+          "The same memory for other frameworks. What they write no tape sees.",
+          nb::sig("def __dlpack__(self, **options: typing.Any) -> typing.Any"))
+      .def(
+          "__dlpack_device__", [](nb::handle) { return nb::make_tuple(1, 0); },
+          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
+}
+
+void bind_copies(nb::class_<Tensor>& cls) {
+  cls.def(
+         "to",
+         [](const Tensor& x, nb::handle dtype) { return released([&, to = needed_dtype(dtype)] { return x.to(to); }); },
+         "dtype"_a, "The elements converted to another type; itself where it is that already. Recorded.",
+         nb::sig("def to(self, dtype: str) -> Tensor"))
+      .def("clone", &Tensor::clone, "A packed copy on memory of its own. Not recorded.")
+      .def("detach", &Tensor::detach, "The same memory under a new identity: gradients stop here.")
+      .def(
+          "contiguous", [](const Tensor& x) { return released([&] { return x.contiguous(); }); },
+          "Itself if packed, else a packed copy. Recorded.")
+      .def(
+          "copy_from", [](Tensor& x, const Tensor& source) { x.copy_from(source); }, "source"_a,
+          "Writes the elements of `source` (same shape and dtype) into this memory. Not recorded.")
+      .def(
+          "fill", [](Tensor& x, double value) { x.fill(value); }, "value"_a, "Writes one number everywhere.")
+      .def("__copy__", [](const Tensor& x) { return x; })
+      .def(
+          "__deepcopy__", [](const Tensor& x, nb::handle) { return x.clone(); }, "memo"_a)
+      .def("__reduce__", [](const Tensor& x) {
+        const nb::object rebuild = nb::module_::import_("equigrad._pickles").attr("tensor");
+        const Tensor packed = x.clone();
+        const nb::bytes bytes(reinterpret_cast<const char*>(packed.bytes()), packed.nbytes());
+        return nb::make_tuple(rebuild, nb::make_tuple(bytes, tuple_of(x.shape()), name_of(x.dtype())));
+      });
+}
+
+void bind_views(nb::class_<Tensor>& cls) {
+  cls.def(
+         "reshape", [](const Tensor& x, const nb::args& shape) { return x.reshape(dims_from(shape)); },
+         "Same elements, other extents, one of which may be -1. A view where strides allow.",
+         nb::sig("def reshape(self, *shape: int | collections.abc.Sequence[int]) -> Tensor"))
+      .def(
+          "transpose", [](const Tensor& x, int a, int b) { return x.transpose(a, b); }, "axis_a"_a = -2,
+          "axis_b"_a = -1, "Two axes exchanged.")
+      .def_prop_ro(
+          "T", [](const Tensor& x) { return x.transpose(); }, "The last two axes exchanged.")
+      .def(
+          "permute",
+          [](const Tensor& x, const nb::args& axes) {
+            const Shape order = dims_from(axes);
+            return permute_axes(x, {order.begin(), order.end()});
+          },
+          "Axis i of the result is axis axes[i].",
+          nb::sig("def permute(self, *axes: int | collections.abc.Sequence[int]) -> Tensor"))
+      .def(
+          "expand", [](const Tensor& x, const nb::args& shape) { return x.expand(dims_from(shape)); },
+          "Broadcast to a shape; a view.",
+          nb::sig("def expand(self, *shape: int | collections.abc.Sequence[int]) -> Tensor"))
+      .def(
+          "squeeze", [](const Tensor& x, int axis) { return x.squeeze(axis); }, "axis"_a,
+          "Without an axis of extent 1.")
+      .def(
+          "unsqueeze", [](const Tensor& x, int axis) { return x.unsqueeze(axis); }, "axis"_a,
+          "With a new axis of extent 1.")
+      .def(
+          "sum",
+          [](const Tensor& x, nb::handle axes, bool keepdim) {
+            const Shape which = axes.is_none() ? Shape{} : shape_from(axes);
+            return released([&] { return sum(x, {which.begin(), which.end()}, keepdim); });
+          },
+          "axes"_a = nb::none(), "keepdim"_a = false, "Sum over axes, or over all.",
+          nb::sig("def sum(self, axes: int | collections.abc.Sequence[int] | None = None, keepdim: bool = False) -> "
+                  "Tensor"))
+      .def(
+          "mean",
+          [](const Tensor& x, nb::handle axes, bool keepdim) {
+            const Shape which = axes.is_none() ? Shape{} : shape_from(axes);
+            return released([&] { return mean(x, {which.begin(), which.end()}, keepdim); });
+          },
+          "axes"_a = nb::none(), "keepdim"_a = false, "Mean over axes, or over all.",
+          nb::sig("def mean(self, axes: int | collections.abc.Sequence[int] | None = None, keepdim: bool = False) -> "
+                  "Tensor"))
+      .def("__getitem__", &get_item, "index"_a, nb::sig("def __getitem__(self, index: typing.Any) -> Tensor"))
+      .def("__setitem__", &set_item, "index"_a, "value"_a,
+           nb::sig("def __setitem__(self, index: typing.Any, value: typing.Any) -> None"))
+      .def(
+          "__iter__",
+          [](const Tensor& x) {
+            if (x.rank() == 0) throw nb::type_error("iter: a tensor without axes has no rows");
+            nb::list rows;
+            for (std::int64_t i = 0; i < x.size(0); ++i) rows.append(x.select(0, i));
+            return rows.attr("__iter__")();
+          },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[Tensor]"));
+}
+
+DType dtype_or(nb::handle dtype, DType other) { return dtype_from(dtype).value_or(other); }
+
+/// full() and the like, with their arguments as Python names them.
+void bind_makers(nb::module_& m) {
+  m.def(
+      "zeros",
+      [](nb::handle shape, nb::handle dtype) { return Tensor::zeros(shape_from(shape), dtype_or(dtype, DType::f32)); },
+      "shape"_a, "dtype"_a = "f32", "A tensor of zeros.",
+      nb::sig("def zeros(shape: int | collections.abc.Sequence[int], dtype: str = 'f32') -> Tensor"));
+  m.def(
+      "ones",
+      [](nb::handle shape, nb::handle dtype) { return Tensor::ones(shape_from(shape), dtype_or(dtype, DType::f32)); },
+      "shape"_a, "dtype"_a = "f32", "A tensor of ones.",
+      nb::sig("def ones(shape: int | collections.abc.Sequence[int], dtype: str = 'f32') -> Tensor"));
+  m.def(
+      "full",
+      [](nb::handle shape, double value, nb::handle dtype) {
+        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::f32));
+      },
+      "shape"_a, "value"_a, "dtype"_a = "f32", "One number everywhere.",
+      nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32') -> Tensor"));
+  m.def(
+      "arange",
+      [](double start, std::optional<double> stop, double step, nb::handle dtype) {
+        return stop ? arange(start, *stop, step, dtype_or(dtype, DType::i64))
+                    : arange(0.0, start, step, dtype_or(dtype, DType::i64));
+      },
+      "start"_a, "stop"_a = nb::none(), "step"_a = 1.0, "dtype"_a = "i64",
+      "start, start + step, ... before stop; with one number 0, 1, ... before it.",
+      nb::sig("def arange(start: float, stop: float | None = None, step: float = 1, dtype: str = 'i64') -> Tensor"));
+  m.def(
+      "linspace",
+      [](double start, double stop, std::int64_t steps, nb::handle dtype) {
+        return linspace(start, stop, steps, dtype_or(dtype, DType::f32));
+      },
+      "start"_a, "stop"_a, "steps"_a, "dtype"_a = "f32", "`steps` numbers from start to stop, both included.",
+      nb::sig("def linspace(start: float, stop: float, steps: int, dtype: str = 'f32') -> Tensor"));
+  m.def(
+      "eye",
+      [](std::int64_t rows, std::int64_t columns, nb::handle dtype) {
+        return eye(rows, columns, dtype_or(dtype, DType::f32));
+      },
+      "rows"_a, "columns"_a = -1, "dtype"_a = "f32", "Ones on the diagonal; square unless columns are given.",
+      nb::sig("def eye(rows: int, columns: int = -1, dtype: str = 'f32') -> Tensor"));
+}
+
+void bind_comparisons(nb::module_& m) {
+  m.def("same_bits", &same_bits, "a"_a, "b"_a, "True when dtype, shape and every bit are equal.");
+  m.def("relative_error", &relative_error, "a"_a, "reference"_a, "max |a - reference| / max |reference|.");
+  m.def("_from_bytes", [](const nb::bytes& bytes, nb::handle shape, const std::string& dtype) {
+    Tensor tensor = Tensor::empty(shape_from(shape), dtype_named(dtype));
+    if (bytes.size() != tensor.nbytes()) throw ValueError("tensor: the bytes do not fill the shape");
+    std::copy_n(static_cast<const std::byte*>(bytes.data()), bytes.size(), tensor.mutable_bytes());
+    return tensor;
+  });
+}
+
+} // namespace
+
+void bind_tensor(nb::module_& m) {
+  nb::class_<Tensor> cls(m, "Tensor", tensor_doc);
+  bind_facts(cls);
+  bind_values(cls);
+  bind_copies(cls);
+  bind_views(cls);
+  bind_tensor_operators(cls);
+  // Arguments of modules and functions that are tensors may be arrays.
+  cls.def(
+      "__init__",
+      [](Tensor* self, nb::handle data) { new (self) Tensor(import_array(data, std::nullopt, std::nullopt)); },
+      "data"_a, "What tensor(data) gives.", nb::sig("def __init__(self, data: typing.Any) -> None"));
+  nb::implicitly_convertible<nb::ndarray<nb::ro>, Tensor>();
+  m.def(
+      "tensor",
+      [](nb::handle data, nb::handle dtype, std::optional<bool> copy) {
+        return import_array(data, dtype_from(dtype), copy);
+      },
+      "data"_a, "dtype"_a = nb::none(), "copy"_a = nb::none(),
+      "A tensor of an array (NumPy, PyTorch, anything with a buffer or DLPack), a number or nested lists of "
+      "numbers.\n\n"
+      "An array keeps its memory, which both then share: it is copied where it is read-only, runs backwards, is not "
+      "aligned or has elements that the library lacks (smaller integers become i64, float16 becomes f32). "
+      "copy=True always copies; copy=False raises ValueError where a copy is needed. Python's floats become f32.",
+      nb::sig("def tensor(data: typing.Any, dtype: str | None = None, copy: bool | None = None) -> Tensor"));
+  m.def(
+      "from_numpy", [](nb::handle array) { return import_array(array, std::nullopt, false); }, "array"_a,
+      "A tensor on the array's own memory. Raises ValueError where that cannot be.",
+      nb::sig("def from_numpy(array: numpy.ndarray) -> Tensor"));
+  m.def(
+      "from_dlpack", [](nb::handle array) { return import_array(array, std::nullopt, std::nullopt); }, "array"_a,
+      "A tensor on the memory of an object with __dlpack__; copied where that is read-only.",
+      nb::sig("def from_dlpack(array: typing.Any) -> Tensor"));
+  bind_makers(m);
+  bind_comparisons(m);
+}
+
+} // namespace eg::python

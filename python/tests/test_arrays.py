@@ -1,0 +1,302 @@
+"""Memory that arrays and tensors share: both ways, with NumPy and through DLPack, and who keeps whom alive."""
+
+import array
+import ctypes
+import gc
+import mmap
+import sys
+import weakref
+
+import equigrad as eg
+import numpy as np
+import pytest
+
+NAMES = {"float32": "f32", "float64": "f64", "int64": "i64", "uint8": "u8", "bool": "bool"}
+
+
+def owner(size):
+    """An array whose memory can be watched: it goes when nobody needs it."""
+
+    class Watched(np.ndarray):
+        pass
+
+    return np.arange(float(size)).view(Watched)
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+def test_in_without_a_copy(dtype):
+    a = np.ones((3, 4), dtype)
+    x = eg.tensor(a)
+    assert x.dtype == NAMES[dtype] and x.shape == (3, 4)
+    assert x.data_ptr == a.__array_interface__["data"][0]
+    a[1, 2] = 0
+    assert x[1, 2].item() == 0
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+def test_out_without_a_copy(dtype):
+    x = eg.ones((3, 4), NAMES[dtype])
+    a = x.numpy()
+    assert a.dtype == dtype and a.shape == (3, 4) and a.__array_interface__["data"][0] == x.data_ptr
+    assert np.shares_memory(a, np.asarray(x))
+    assert not a.flags.writeable
+    with pytest.raises(ValueError):
+        a[0, 0] = 0
+    b = x.numpy(writable=True)
+    b[1, 2] = 0
+    assert x[1, 2].item() == 0 and a[1, 2] == 0
+
+
+def test_strided_views_both_ways():
+    a = np.arange(120.0).reshape(4, 5, 6)
+    for view in [a.T, a[1:, ::2, 1], a[:, 0], a[..., None], a[2:2], np.asfortranarray(a), a.reshape(-1)[::7]]:
+        x = eg.from_numpy(view)
+        assert x.shape == view.shape and np.array_equal(x.numpy(), view)
+        assert view.size == 0 or x.data_ptr == view.__array_interface__["data"][0]
+    x = eg.arange(60, dtype="f32").reshape(3, 4, 5)
+    for view in [x.T, x[1:, ::2, 1], x[0, 0], x.expand(2, 3, 4, 5), x[1:1], x.sum()]:
+        out = view.numpy()
+        assert out.tolist() == view.tolist() and out.shape == view.shape
+        assert out.size == 0 or out.__array_interface__["data"][0] == view.data_ptr
+
+
+def readonly(a):
+    a.flags.writeable = False
+    return a
+
+
+NEEDS_COPY = {
+    "read-only": lambda: readonly(np.arange(6.0)),
+    "runs backwards": lambda: np.arange(6.0)[::-1],
+    "not aligned": lambda: np.frombuffer(bytearray(49), "float64", 6, 1),
+    "int32": lambda: np.arange(6, dtype="int32"),
+    "float16": lambda: np.arange(6, dtype="float16"),
+    ">f8": lambda: np.arange(6, dtype=">f8"),
+    "whole elements": lambda: np.zeros(4, np.dtype([("a", "u1"), ("b", "f4"), ("c", "u1")], align=False))["b"][:2],
+    "broadcast": lambda: np.broadcast_to(np.arange(3.0), (2, 3)),
+}
+
+
+@pytest.mark.parametrize("why", NEEDS_COPY)
+def test_what_cannot_be_shared_is_copied(why):
+    a = NEEDS_COPY[why]()
+    x = eg.tensor(a)
+    assert np.array_equal(x.numpy(), a)
+    assert x.dtype == {"int32": "i64", "float16": "f32", "whole elements": "f32"}.get(why, "f64")
+    assert x.data_ptr != a.__array_interface__["data"][0]
+    x[0] = 17.0  # its own, writable
+    with pytest.raises(ValueError, match="copy is False"):
+        eg.from_numpy(a)
+
+
+def test_a_copy_on_request():
+    a = np.ones(3)
+    x = eg.tensor(a, copy=True)
+    a[0] = 5
+    assert x.tolist() == [1, 1, 1]
+    assert eg.tensor(a, dtype="f32").dtype == "f32"
+    with pytest.raises(ValueError, match="copy is False: its elements are f64"):
+        eg.tensor(a, dtype="f32", copy=False)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "uint64", "longdouble", "datetime64[s]", "object", "U3"])
+def test_elements_without_counterpart(dtype):
+    with pytest.raises(TypeError):
+        eg.tensor(np.zeros(3, dtype))
+
+
+def test_too_many_axes():
+    with pytest.raises(eg.ShapeError, match="at most 8"):
+        eg.tensor(np.zeros((1,) * 9))
+
+
+def test_other_buffers():
+    assert eg.tensor(array.array("d", [1.0, 2.0])).tolist() == [1, 2]
+    raw = bytearray(b"abc")
+    x = eg.tensor(raw)
+    raw[0] = 0
+    assert x.dtype == "u8" and x.tolist() == [0, 98, 99]
+    with pytest.raises(BufferError):
+        raw.append(1)  # it is lent out
+    del x
+    raw.append(1)
+    assert eg.tensor(b"ab").tolist() == [97, 98]
+    assert eg.tensor(memoryview(np.arange(4.0))[::2]).tolist() == [0, 2]
+
+
+def test_a_tensor_keeps_its_array():
+    a = owner(100)
+    gone = weakref.ref(a)
+    x = eg.tensor(a)
+    y = x[10:20] * 1.0
+    view = x[10:20]
+    del a, x
+    gc.collect()
+    assert gone() is not None, "a view needs the memory"
+    assert view.tolist() == y.tolist() == list(range(10, 20))
+    del view
+    gc.collect()
+    assert gone() is None
+
+
+def test_references_are_counted_right():
+    a = np.ones(5)
+    before = sys.getrefcount(a)
+    for _ in range(100):
+        eg.tensor(a).numpy()
+    gc.collect()
+    assert sys.getrefcount(a) == before
+    x = eg.ones(5)
+    before = sys.getrefcount(x)
+    views = [x.numpy() for _ in range(10)]
+    assert sys.getrefcount(x) == before + 10
+    del views
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+
+def test_an_array_keeps_its_tensor():
+    live = eg.memory()["live"]
+    a = eg.ones(1_000_000).numpy()
+    b = a[5:10]
+    del a
+    gc.collect()
+    assert b.tolist() == [1] * 5 and eg.memory()["live"] >= live + 4_000_000
+    del b
+    gc.collect()
+    assert eg.memory()["live"] == live
+
+
+def test_a_tape_keeps_an_array():
+    a = owner(4)
+    gone = weakref.ref(a)
+    with eg.Tape() as tape:
+        x = eg.tensor(a)
+        y = (x * x).sum()
+    del a
+    gc.collect()
+    assert gone() is not None
+    g = tape.gradient(y, x)
+    assert g.tolist() == [0, 2, 4, 6]
+    del x, y, tape
+    gc.collect()
+    assert gone() is None
+
+
+def test_memory_goes_on_other_threads():
+    import threading
+
+    a = owner(10)
+    gone = weakref.ref(a)
+    box = [eg.tensor(a)]
+    del a
+    thread = threading.Thread(target=box.clear)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert gone() is None
+
+
+def test_writing_through_numpy_counts_as_a_write():
+    x = eg.tensor([2.0, 3.0])
+    with eg.Tape() as tape:
+        y = (x * x).sum()
+        x.numpy()  # looking is no write
+        assert tape.gradient(y, x, retain=True).tolist() == [4, 6]
+        x.numpy(writable=True)
+        with pytest.raises(eg.AutogradError, match="changed it in place"):
+            tape.gradient(y, x)
+
+
+def test_no_bf16_in_numpy():
+    with pytest.raises(TypeError, match="to\\('f32'\\)"):
+        eg.ones(2, "bf16").numpy()
+
+
+# --- DLPack ---
+
+
+def test_dlpack_with_numpy():
+    a = np.arange(12.0).reshape(3, 4).T
+    x = eg.from_dlpack(a)
+    assert x.data_ptr == a.__array_interface__["data"][0] and np.array_equal(x.numpy(), a)
+    b = np.from_dlpack(x)
+    assert np.shares_memory(a, b) and np.array_equal(a, b)
+    assert x.__dlpack_device__() == (1, 0)
+
+
+class Exporter:
+    """Only DLPack, no buffer; counts who is alive."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def __dlpack__(self, **options):
+        return self.a.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.a.__dlpack_device__()
+
+
+def test_dlpack_owner_lives_as_long_as_the_tensor():
+    a = owner(10)
+    gone = weakref.ref(a)
+    x = eg.tensor(Exporter(a))
+    assert x.data_ptr == a.__array_interface__["data"][0]
+    del a
+    gc.collect()
+    assert gone() is not None and x.tolist() == list(range(10))
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_dlpack_refuses_other_elements():
+    with pytest.raises(TypeError, match="no counterpart"):
+        eg.tensor(Exporter(np.zeros(3, "int16")))
+
+
+def test_dlpack_with_torch():
+    torch = pytest.importorskip("torch")
+    for dtype, name in [("float32", "f32"), ("float64", "f64"), ("int64", "i64"), ("uint8", "u8"), ("bfloat16", "bf16")]:
+        t = torch.arange(6).to(getattr(torch, dtype)).reshape(2, 3).t()
+        x = eg.tensor(t)
+        assert x.dtype == name and x.shape == (3, 2) and x.strides == (1, 3) and x.data_ptr == t.data_ptr()
+        assert x.tolist() == t.tolist()
+        back = torch.from_dlpack(x)
+        assert back.data_ptr() == t.data_ptr() and torch.equal(back, t)
+    t = torch.zeros(4)
+    x = eg.from_dlpack(t)
+    t[1] = 3
+    assert x.tolist() == [0, 3, 0, 0]
+
+
+# --- nothing beyond the memory that was lent ---
+
+
+def on_the_edge(a):
+    """A copy of an array whose last byte lies before a page that nobody may touch."""
+    page = mmap.PAGESIZE
+    size = (a.nbytes + page - 1) // page * page
+    region = mmap.mmap(-1, size + page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(start + size), ctypes.c_size_t(page), 0) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
+    there = np.frombuffer(region, a.dtype, a.size, size - a.nbytes).reshape(a.shape)
+    there[...] = a
+    return there
+
+
+def test_no_operation_reads_beyond_an_array():
+    """Samples of every op with each input ending at a forbidden page: a read beyond it ends the process."""
+    calls = 0
+    for name in eg.ops.__all__:
+        for sample in eg.testing.samples(name, "f32"):
+            packed = [
+                x if x is None or x.size == 0 or x.dtype == "bf16" else eg.from_numpy(on_the_edge(x.contiguous().numpy()))
+                for x in sample.inputs
+            ]
+            eg.testing.call(name, packed, sample.attributes)
+            calls += 1
+    assert calls > 500

@@ -1,0 +1,24 @@
+"""The programs in the pages run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def programs():
+    for page in ("README.md", "docs/python.md"):
+        text = (ROOT / page).read_text()
+        for number, program in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)):
+            yield pytest.param(program, id=f"{page}[{number}]")
+
+
+@pytest.mark.parametrize("program", programs())
+def test_program(program, capsys):
+    exec(compile(program, "page", "exec"), {})
+
+
+def test_there_are_programs():
+    assert len(list(programs())) >= 2

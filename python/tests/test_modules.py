@@ -1,0 +1,278 @@
+"""Layers, models, modules made in Python, optimisers."""
+
+import gc
+import weakref
+
+import equigrad as eg
+import numpy as np
+import pytest
+
+
+def test_layers_agree_with_their_ops():
+    x = eg.random.normal((2, 5, 8), key=1)
+    linear = eg.nn.Linear(8, 3, key=2)
+    assert eg.same_bits(linear(x), eg.ops.linear(x, linear.weight, linear.bias))
+    assert eg.nn.Linear(8, 3, key=2, bias=False).bias is None
+    norm = eg.nn.LayerNorm(8, eps=1e-3)
+    assert eg.same_bits(norm(x), eg.ops.layer_norm(x, norm.weight, norm.bias, eps=1e-3))
+    ids = eg.tensor([[0, 2], [3, 1]])
+    assert eg.nn.Embedding(4, 6, key=1)(ids).shape == (2, 2, 6)
+    assert eg.nn.RmsNorm(8)(x).shape == eg.nn.Mlp(8, 16, "silu", key=1)(x).shape == x.shape
+    assert eg.nn.Conv2d(3, 6, 3, key=1, padding=1, stride=2)(eg.ones((1, 3, 8, 8))).shape == (1, 6, 4, 4)
+    assert eg.nn.GroupNorm(2, 8)(eg.random.normal((2, 8, 3), key=1)).shape == (2, 8, 3)
+    dropout = eg.nn.Dropout(0.5)
+    assert (dropout(x, key=1) == 0.0).to("f32").sum().item() > 10
+    dropout.eval()
+    assert not dropout.training and eg.same_bits(dropout(x, key=1), x)
+
+
+def test_errors_name_the_place():
+    model = eg.nn.Vit(eg.nn.VitConfig(image=8, patch=4, layers=2, encoder=eg.nn.BlockConfig(dim=8, heads=2, mlp=8)), key=1)
+    with pytest.raises(ValueError, match=r"\(at blocks.0.*\)"):
+        model.encode(eg.ones((1, 5, 9)))
+
+
+def test_state_dict_and_loading():
+    a, b = eg.nn.Linear(3, 2, key=1), eg.nn.Linear(3, 2, key=2)
+    assert [name for name, _ in a.named_parameters()] == list(a.state_dict()) == ["weight", "bias"]
+    b.load_state_dict(a.state_dict())
+    assert eg.same_bits(a.weight, b.weight) and a.weight.data_ptr != b.weight.data_ptr
+    b.load_state_dict({"weight": np.ones((2, 3)), "bias": np.zeros(2)})  # arrays, converted to f32
+    assert b.weight.tolist() == [[1] * 3] * 2
+    with pytest.raises(eg.ValueError, match="missing: bias"):
+        a.load_state_dict({"weight": a.weight})
+    with pytest.raises(eg.ShapeError, match=r"weight is \[3, 2\]"):
+        a.load_state_dict({"weight": eg.ones((3, 2)), "bias": a.bias})
+    a.to("f64")
+    assert a.weight.dtype == "f64" and a.parameter_count() == 8
+
+
+def test_batch_norm_state():
+    norm = eg.nn.BatchNorm(3)
+    x = eg.random.normal((16, 3), key=1, mean=2.0)
+    norm(x)
+    assert abs(norm.running_mean.numpy() - 0.1 * x.numpy().mean(0)).max() < 1e-6
+    assert "running_mean" in norm.state_dict() and len(norm.parameters()) == 2
+    norm.eval()
+    before = norm.running_mean.tolist()
+    norm(x)
+    assert norm.running_mean.tolist() == before
+
+
+def test_configs():
+    config = eg.nn.VitConfig(image=16, encoder=eg.nn.BlockConfig(dim=24, heads=4, activation="relu"), pooling="mean")
+    assert config.encoder.dim == 24 and config.encoder.activation == "relu" and config.patches == 16
+    config.encoder.dim = 48  # the config's own, not a copy
+    assert config.encoder.dim == 48 and "dim=48" in repr(config)
+    with pytest.raises(TypeError, match="there is no field 'imag'; did you mean"):
+        eg.nn.VitConfig(imag=3)
+    with pytest.raises(TypeError, match="'image' must be int, not str"):
+        eg.nn.VitConfig(image="large")
+    with pytest.raises(ValueError, match="gelu"):
+        eg.nn.BlockConfig(activation="gulu")
+    with pytest.raises(eg.ValueError):
+        eg.nn.Vit(eg.nn.VitConfig(image=15), key=1)
+
+
+def small_vit(**options):
+    encoder = eg.nn.BlockConfig(dim=16, heads=2, mlp=24)
+    return eg.nn.Vit(eg.nn.VitConfig(image=8, patch=4, classes=5, layers=2, encoder=encoder, **options), key=1)
+
+
+def test_vit_parts():
+    model = small_vit()
+    images = eg.random.normal((3, 3, 8, 8), key=2)
+    z = model.embed(images)
+    assert z.shape == (3, 5, 16) and eg.same_bits(model(images), model.head(model.encode(z)))
+    assert [block.attention.qkv.weight.shape for block in model.blocks] == [(48, 16)] * 2
+    scores = model.trace(images)[1]["scores"]
+    assert scores.shape == (3, 2, 5, 5) and np.allclose(scores.numpy().sum(-1), 1, atol=1e-6)
+    assert small_vit(pooling="mean").cls_token is None
+    assert model.classifier.weight.shape == (5, 16)
+
+
+def test_children_keep_their_parent_alive():
+    gc.collect()
+    live = eg.memory()["live"]
+    qkv = small_vit().blocks[1].attention.qkv
+    gc.collect()
+    assert qkv(eg.ones((1, 16))).shape == (1, 48)
+    del qkv
+    gc.collect()
+    assert eg.memory()["live"] == live
+
+
+class Net(eg.nn.Module):
+    """Two layers, a gain and a list, all found by assignment."""
+
+    def __init__(self, key):
+        super().__init__()
+        self.first = eg.nn.Linear(4, 6, key=key)
+        self.rest = [eg.nn.Linear(6, 6, key=key + 1), eg.nn.Linear(6, 2, key=key + 2)]
+        self.gain = eg.nn.Parameter(eg.ones(6))
+        self.register_state("seen", eg.zeros([]))
+        self.note = "not registered"
+
+    def forward(self, x):
+        x = eg.ops.gelu(self.first(x)) * self.gain
+        for layer in self.rest:
+            x = layer(x)
+        return x
+
+
+NET_NAMES = ["first.weight", "first.bias", "rest.0.weight", "rest.0.bias", "rest.1.weight", "rest.1.bias", "gain"]
+
+
+def test_modules_made_in_python():
+    net = Net(1)
+    assert [name for name, _ in net.named_parameters()] == NET_NAMES
+    assert list(net.state_dict()) == [*NET_NAMES, "seen"] and net.seen.item() == 0
+    assert net.parameter_count() == 4 * 6 + 6 + 36 + 6 + 12 + 2 + 6
+    assert net(eg.ones((3, 4))).shape == (3, 2)
+    net.eval()
+    assert not net.first.training and not net.rest[1].training
+    net.to("f64")
+    assert net.gain.dtype == net.first.weight.dtype == "f64"
+    other = Net(5)
+    other.to("f64")
+    other.load_state_dict(net.state_dict())
+    x = eg.random.normal((3, 4), key=1, dtype="f64")
+    assert eg.same_bits(net(x), other(x))
+    with pytest.raises(ValueError, match=r"\(at rest.1\)"):
+        other.rest[1](eg.ones((1, 5), "f64"))
+
+
+def test_modules_made_in_python_nest_and_name_places():
+    class Outer(eg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net(1)
+
+        def forward(self, x):
+            return self.net(x)
+
+    outer = Outer()
+    assert [name for name, _ in outer.named_parameters()] == ["net." + name for name in NET_NAMES]
+    with pytest.raises(ValueError, match=r"\(at net.first\)"):
+        outer(eg.ones((1, 5)))
+
+
+def test_registered_names_stay():
+    net = Net(1)
+    for change in [
+        lambda: setattr(net, "first", eg.nn.Linear(4, 6, key=9)),
+        lambda: setattr(net, "gain", eg.ones(6)),
+        lambda: delattr(net, "first"),
+        lambda: net.register_state("gain", eg.ones(1)),
+    ]:
+        with pytest.raises(ValueError, match="registered"):
+            change()
+    net.gain[...] = 2.0
+    assert net.gain.tolist() == [2] * 6
+    net.note = "may change"
+    del net.note
+    with pytest.raises(ValueError, match="part of itself"):
+        net.myself = net
+    outer = Net(2)
+    outer.inner = net
+    with pytest.raises(ValueError, match="part of itself"):
+        net.outer = [outer]
+    with pytest.raises(AttributeError, match="'Net' object has no attribute 'nothing'"):
+        net.nothing
+    with pytest.raises(AttributeError, match="forward"):
+        type("Empty", (eg.nn.Module,), {})()(1)
+
+
+def test_parts_are_assigned_to_modules_of_ones_own_only():
+    class Bigger(eg.nn.Linear):
+        pass
+
+    layer = Bigger(2, 3, key=1)
+    layer.note = "may be"
+    with pytest.raises(TypeError, match="derive from eg.nn.Module itself"):
+        layer.inner = eg.nn.Linear(2, 2, key=1)
+    with pytest.raises(AttributeError):
+        eg.nn.Linear(2, 2, key=1).note = 3
+
+    class Forgetful(eg.nn.Module):
+        def __init__(self):
+            self.layer = eg.nn.Linear(2, 2, key=1)
+
+    with pytest.raises(TypeError, match="super"):
+        Forgetful()
+
+
+def test_arrays_are_taken_for_tensors():
+    layer = eg.nn.Linear(3, 2, key=1)
+    x = np.ones((4, 3), "float32")
+    assert eg.same_bits(layer(x), layer(eg.tensor(x)))
+    with pytest.raises(TypeError):
+        layer("x")
+    with pytest.raises(TypeError):
+        layer([1.0, 2.0, 3.0])
+
+
+def test_modules_made_in_python_are_collected():
+    net = Net(1)
+    net.backwards = lambda: net  # a cycle
+    gone = weakref.ref(net)
+    live = eg.memory()["live"]
+    del net
+    gc.collect()
+    assert gone() is None and eg.memory()["live"] < live
+
+
+def test_parameter_scope_makes_a_loss_a_function():
+    net = Net(1)
+    net.to("f64")
+    x, direction = eg.random.normal((3, 4), key=2, dtype="f64"), [eg.ones(p.shape, "f64") for p in net.parameters()]
+
+    def loss(*parameters):
+        with eg.nn.ParameterScope(net, parameters):
+            return (net(x) * net(x)).sum()
+
+    parameters = net.parameters()
+    assert eg.gradcheck(loss, parameters)
+    value, gradients, products = eg.hvp(loss, parameters, direction)
+    with eg.Tape() as tape:
+        plain = (net(x) * net(x)).sum()
+    for g, h in zip(gradients, tape.gradient(plain, parameters)):
+        assert eg.relative_error(g, h) < 1e-12
+    assert len(products) == len(parameters) and eg.same_bits(value, plain)
+    with pytest.raises(eg.ValueError, match="1 tensors were given for 7"):
+        loss(parameters[0])
+
+
+@pytest.mark.parametrize("make", [eg.optim.SGD, eg.optim.Adam, eg.optim.AdamW], ids=lambda f: f.__name__)
+def test_training_a_python_module(make):
+    net = Net(3)
+    x = eg.random.normal((64, 4), key=1)
+    target = eg.ops.stack([x[:, 0] * x[:, 1], x[:, 2]], axis=1)
+    parameters = net.parameters()
+    optimizer = make(parameters)
+    rate = eg.optim.Schedule("cosine", base=0.05 if make is eg.optim.SGD else 0.01, warmup=5, total_steps=200)
+    losses = []
+    for step in range(200):
+        with eg.Tape() as tape:
+            loss = eg.ops.mse_loss(net(x), target)
+        gradients, norm = eg.optim.clip_gradients(tape.gradient(loss, parameters), max_norm=1.0)
+        optimizer.step(gradients, rate(step))
+        losses.append(loss.item())
+    assert optimizer.steps == 200 and losses[-1] < 0.5 * losses[0]
+    assert eg.optim.gradient_norm(gradients) <= 1.0 + 1e-6 or norm <= 1.0
+    assert rate.at(0) == pytest.approx(rate.base / 5) and rate.kind == "cosine"
+
+
+def test_optimizer_state_and_refusals():
+    w = eg.ones(3)
+    adam = eg.optim.Adam([w])
+    adam.step([eg.ones(3)], 0.1)
+    assert set(adam.state(0)) == {"exp_avg", "exp_avg_sq"} and w.tolist() == pytest.approx([0.9] * 3)
+    adam.step([None], 0.1)
+    assert w.tolist() == pytest.approx([0.9] * 3)
+    with pytest.raises(eg.ShapeError):
+        adam.step([eg.ones(4)], 0.1)
+    with pytest.raises(IndexError):
+        adam.state(1)
+    with pytest.raises(eg.ValueError, match="sgd"):
+        eg.optim.make_optimizer("sdg", [w])

@@ -1,0 +1,124 @@
+"""Permutations of tensors and models; datasets and files."""
+
+import equigrad as eg
+import numpy as np
+import pytest
+
+
+def test_permutations_are_gathers():
+    p = eg.permute.Permutation([2, 0, 1])
+    x = np.arange(12.0).reshape(3, 4)
+    assert np.array_equal(p.rows(eg.tensor(x)).numpy(), x[[2, 0, 1]])
+    q = eg.permute.Permutation.random_nonidentity(4, key=1)
+    assert np.array_equal(q.columns(eg.tensor(x)).numpy(), x[:, q.gather])
+    assert p.then(p.inverse()).is_identity() and not p.is_identity() and list(p) == [2, 0, 1] and len(p) == 3
+    assert p.tensor().tolist() == [2, 0, 1] and eg.permute.from_paper001(p) == p.inverse()
+    with pytest.raises(eg.ValueError, match="permutation"):
+        eg.permute.Permutation([0, 0, 1])
+
+
+def vit(key):
+    encoder = eg.nn.BlockConfig(dim=16, heads=2, mlp=24)
+    model = eg.nn.Vit(eg.nn.VitConfig(image=8, patch=4, classes=5, layers=2, encoder=encoder), key=key)
+    model.to("f64")
+    return model
+
+
+def test_a_permuted_model_computes_the_permuted_function():
+    """f_(P)(Z P) = f(Z) P, and dL/dW_(P) = P_out^T dL/dW P_in."""
+    plain, moved = vit(1), vit(2)
+    config = plain.config
+    key = eg.permute.VitKey.random(config.encoder, config.layers, "decoupled", key=3)
+    axes, permutations = eg.permute.vit_axes(config, "encoder"), key.permutations(config.encoder)
+    moved.load_state_dict(eg.permute.transform(plain.state_dict(), axes, permutations))
+    images = eg.random.normal((4, 3, 8, 8), key=5, dtype="f64")
+    z = plain.embed(images)
+    with eg.Tape() as tape:
+        y = plain.encode(z)
+        loss = (y * y * y).sum()
+    with eg.Tape() as tape_moved:
+        y_moved = moved.encode(key.apply_columns(z))
+        loss_moved = (y_moved * y_moved * y_moved).sum()
+    assert eg.relative_error(key.undo_columns(y_moved), y) < 1e-12
+    assert eg.relative_error(y_moved, y) > 0.1  # the permutation does something
+    names = [name for name, _ in plain.named_parameters()]
+    gradients = dict(zip(names, tape.gradient(loss, plain.parameters())))
+    found = dict(zip(names, tape_moved.gradient(loss_moved, moved.parameters())))
+    for name, expected in eg.permute.transform(gradients, axes, permutations).items():
+        if name.startswith("blocks.") and expected.numpy().any():
+            # b_K has no gradient but rounding
+            assert np.abs(found[name].numpy() - expected.numpy()).max() < 1e-10 * (1 + np.abs(expected.numpy()).max()), name
+    eg.permute.transform_module(moved, axes, eg.permute.inverse(permutations))
+    for a, b in zip(moved.parameters(), plain.parameters()):
+        assert eg.same_bits(a, b)
+
+
+def test_python_modules_can_be_moved():
+    class Two(eg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc1, self.fc2 = eg.nn.Linear(3, 7, key=1), eg.nn.Linear(7, 2, key=2)
+
+        def forward(self, x):
+            return self.fc2(eg.ops.gelu(self.fc1(x)))
+
+    two, x = Two(), eg.random.normal((4, 3), key=3)
+    before = two(x)
+    axes = [
+        eg.permute.ParameterAxes("fc1.weight", ["hidden", ""]),
+        eg.permute.ParameterAxes("fc1.bias", ["hidden"]),
+        eg.permute.ParameterAxes("fc2.weight", ["", "hidden"]),
+    ]
+    p = {"hidden": eg.permute.Permutation.random_nonidentity(7, key=4)}
+    weight = two.fc1.weight.clone()
+    eg.permute.transform_module(two, axes, p)
+    assert eg.relative_error(two(x), before) < 1e-6 and not eg.same_bits(two.fc1.weight, weight)
+    with pytest.raises(eg.ValueError, match="hidden"):
+        eg.permute.transform_module(two, axes, {})
+
+
+def test_secret_keys(tmp_path):
+    key = eg.permute.SecretKey.generate()
+    path = str(tmp_path / "key")
+    key.save(path)
+    again = eg.permute.SecretKey.load(path)
+    assert key.fingerprint() == again.fingerprint() and key.fingerprint() in repr(key)
+    assert key.permutation(20, "residual") == again.permutation(20, "residual") != key.permutation(20, "rows")
+    with pytest.raises(eg.FileError):
+        key.save(path)
+
+
+def test_permutation_files(tmp_path):
+    path = str(tmp_path / "p.json")
+    set_ = {"a": eg.permute.Permutation([1, 0]), "b": eg.permute.Permutation([2, 0, 1])}
+    eg.permute.save_permutations(path, set_)
+    assert eg.permute.load_permutations(path) == set_
+    assert eg.permute.between(set_, set_)["b"].is_identity()
+
+
+def test_generated_shapes_and_loader():
+    shapes = eg.data.open_dataset("shapes", "train", count=50, size=16)
+    assert len(shapes) == 50 and shapes.pixels(3).shape == (3, 16, 16) and shapes.pixels(3).dtype == "u8"
+    assert shapes.class_names[shapes.label(0)] == "disc"
+    loader = eg.data.Loader(shapes, batch_size=16, seed=1, workers=1)
+    batch = next(loader)
+    assert batch.images.shape == (16, 3, 16, 16) and batch.labels.dtype == "i64"
+    assert eg.same_bits(loader.batch(0, 0).images, batch.images) and loader.batches_per_epoch == 4
+    assert [b.epoch for b, _ in zip(loader, range(4))] == [0, 0, 0, 1]
+    with pytest.raises(eg.ValueError, match="neither 'train' nor 'test'"):
+        eg.data.open_dataset("shapes", "valid")
+    with pytest.raises(eg.FileError):
+        eg.data.open_dataset("cifar10", data_dir="/nowhere")
+
+
+def test_safetensors(tmp_path):
+    path = str(tmp_path / "x.safetensors")
+    tensors = {"a": eg.arange(6).reshape(2, 3), "b": np.ones(3, "float32"), "c": eg.ones((2, 2), "bf16").T}
+    eg.data.save_safetensors(path, tensors, {"made": "here"})
+    back = eg.data.load_safetensors(path)
+    assert set(back) == {"a", "b", "c"} and back["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert back["b"].tolist() == [1, 1, 1] and back["c"].dtype == "bf16"
+    assert eg.data.safetensors_metadata(path) == {"made": "here"}
+    others = pytest.importorskip("safetensors.numpy")
+    eg.data.save_safetensors(path, {"a": back["a"]})
+    assert np.array_equal(others.load_file(path)["a"], [[0, 1, 2], [3, 4, 5]])

@@ -1,0 +1,88 @@
+"""The type stubs say what there is."""
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import equigrad as eg
+import pytest
+
+PACKAGE = Path(eg._core.__file__).parent
+SCRIPT = Path(__file__).parents[1] / "stubs.py"
+
+
+def definitions(path):
+    """Top-level functions and classes of a stub."""
+    return {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def test_every_op_has_a_stub_with_its_parameters():
+    stubs = definitions(PACKAGE / "ops.pyi")
+    for name in eg.ops.__all__:
+        arguments = stubs[name].args
+        assert [a.arg for a in arguments.args + arguments.kwonlyargs] == list(
+            inspect.signature(getattr(eg.ops, name)).parameters
+        )
+        assert ast.get_docstring(stubs[name]) == eg._core.find_op(name).math
+
+
+@pytest.mark.parametrize("part", ["", "nn", "optim", "permute", "random", "data", "functional", "testing"])
+def test_every_public_name_of_the_extension_is_in_its_stub(part):
+    module = getattr(eg._core, part) if part else eg._core
+    text = (PACKAGE / "_core" / f"{part or '__init__'}.pyi").read_text()
+    ast.parse(text)
+    stubs = definitions(PACKAGE / "_core" / f"{part or '__init__'}.pyi")
+    for name, value in vars(module).items():
+        if not name.startswith("_") and not inspect.ismodule(value):
+            assert name in stubs or f"\n{name}" in text, f"{name} has no stub"
+
+
+def test_stubs_are_up_to_date():
+    pytest.importorskip("nanobind")
+    result = subprocess.run([sys.executable, str(SCRIPT), str(PACKAGE), "--check"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_check_sees_a_stale_stub(tmp_path):
+    pytest.importorskip("nanobind")
+    for source in PACKAGE.iterdir():
+        if source.name not in ("_core", "__pycache__"):
+            (tmp_path / source.name).symlink_to(source.resolve())
+    (tmp_path / "ops.pyi").unlink()
+    (tmp_path / "ops.pyi").write_text("def nothing(): ...\n")
+    result = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path), "--check"], capture_output=True, text=True)
+    assert result.returncode == 1 and "ops.pyi is out of date" in result.stderr
+
+
+def checked(program, folder):
+    """What mypy says of a program that uses the package."""
+    pytest.importorskip("mypy")
+    result = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-error-summary", "--ignore-missing-imports", "--cache-dir", str(folder), program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPYPATH": str(PACKAGE.parent)},
+    )
+    return result.stdout
+
+
+def test_a_type_checker_agrees_with_the_example(tmp_path):
+    assert checked(str(Path(__file__).parents[2] / "examples" / "train_vit.py"), tmp_path) == ""
+
+
+def test_a_type_checker_finds_mistakes(tmp_path):
+    program = tmp_path / "wrong.py"
+    program.write_text(
+        "import equigrad as eg\n"
+        "x = eg.ones((2, 3))\n"
+        "eg.ops.softmax(x, axis='last')\n"
+        "eg.ops.softmx(x)\n"
+        "eg.nn.Linear(2, 3)\n"
+        "values: int = eg.ops.topk(x, k=1).values\n"
+    )
+    found = checked(str(program), tmp_path)
+    for line, words in [(3, "incompatible type"), (4, "softmx"), (5, "key"), (6, "Incompatible types")]:
+        assert any(f":{line}:" in message and words in message for message in found.splitlines()), found

@@ -1,0 +1,149 @@
+// Values across the border: shapes, dtypes, tensors, lists of them, attributes.
+
+#include "bindings.h"
+
+#include <fmt/format.h>
+
+namespace eg::python {
+
+std::optional<DType> dtype_from(nb::handle name) {
+  if (name.is_none()) return std::nullopt;
+  if (!nb::isinstance<nb::str>(name))
+    throw nb::type_error("dtype: give a name: 'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'");
+  return dtype_named(nb::cast<std::string>(name));
+}
+
+Shape shape_from(nb::handle dims) {
+  const std::optional<AttrValue> list = attribute_from(dims, AttrKind::integers);
+  if (!list) throw nb::type_error("shape: give an integer or a sequence of integers");
+  return Shape(std::get<std::vector<std::int64_t>>(*list));
+}
+
+nb::tuple tuple_of(const Shape& shape) {
+  nb::list list;
+  for (const std::int64_t extent : shape) list.append(extent);
+  return nb::tuple(list);
+}
+
+nb::object to_python(const Tensor& tensor) { return tensor.defined() ? nb::cast(tensor) : nb::none(); }
+
+nb::list to_python(const Tensors& tensors) {
+  nb::list list;
+  for (const Tensor& tensor : tensors) list.append(to_python(tensor));
+  return list;
+}
+
+const Tensor* as_tensor(nb::handle object) {
+  return nb::isinstance<Tensor>(object) ? nb::inst_ptr<Tensor>(object) : nullptr;
+}
+
+Tensor tensor_from(nb::handle object, const char* what) {
+  if (object.is_none()) return {};
+  if (const Tensor* tensor = as_tensor(object)) return *tensor;
+  const bool array = PyObject_CheckBuffer(object.ptr()) != 0 || nb::hasattr(object, "__dlpack__");
+  if (!array)
+    throw nb::type_error(
+        fmt::format("{} must be a Tensor or an array, not {}", what, nb::type_name(object.type()).c_str()).c_str());
+  return import_array(object, std::nullopt, std::nullopt);
+}
+
+Tensors tensors_from(nb::handle objects, const char* what) {
+  if (nb::isinstance<Tensor>(objects)) return {nb::cast<Tensor>(objects)};
+  if (PySequence_Check(objects.ptr()) == 0)
+    throw nb::type_error(
+        fmt::format("{} must be a sequence of tensors, not {}", what, nb::type_name(objects.type()).c_str()).c_str());
+  Tensors tensors;
+  for (const nb::handle object : objects) tensors.push_back(tensor_from(object, what));
+  return tensors;
+}
+
+nb::object element_of_one(const Tensor& tensor) {
+  const double value = tensor.item(); // which checks that there is one
+  if (tensor.dtype() == DType::boolean) return nb::bool_(value != 0.0);
+  if (tensor.dtype() == DType::i64) return nb::int_(*tensor.data<std::int64_t>());
+  if (tensor.dtype() == DType::u8) return nb::int_(*tensor.data<std::uint8_t>());
+  return nb::float_(value);
+}
+
+namespace {
+
+/// A Python int, or what stands for one (NumPy's integers); not a bool.
+std::optional<std::int64_t> integer_from(nb::handle value) {
+  if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0 || nb::isinstance<Tensor>(value))
+    return std::nullopt;
+  const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+  int overflow = 0;
+  const long long number = whole.is_valid() ? PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow) : -1;
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  if (!whole.is_valid()) return std::nullopt;
+  if (overflow != 0) // seeds are 64 bits without a sign
+    if (std::uint64_t bits = 0; nb::try_cast(whole, bits)) return static_cast<std::int64_t>(bits);
+  if (overflow != 0) return std::nullopt;
+  return number;
+}
+
+std::optional<double> real_from(nb::handle value) {
+  if (PyBool_Check(value.ptr()) || nb::isinstance<Tensor>(value)) return std::nullopt;
+  if (PyFloat_Check(value.ptr())) return PyFloat_AS_DOUBLE(value.ptr());
+  if (const auto whole = integer_from(value)) return static_cast<double>(*whole);
+  const PyNumberMethods* numbers = Py_TYPE(value.ptr())->tp_as_number;
+  if (numbers == nullptr || numbers->nb_float == nullptr) return std::nullopt;
+  const double number = PyFloat_AsDouble(value.ptr()); // np.float32
+  if (PyErr_Occurred() == nullptr) return number;
+  PyErr_Clear();
+  return std::nullopt;
+}
+
+/// A sequence of numbers; one number is a list of one.
+template <class T, class From> std::optional<AttrValue> list_from(nb::handle value, From number_from) {
+  if (const auto one = number_from(value)) return std::vector<T>{*one};
+  if (nb::isinstance<nb::str>(value) || nb::isinstance<Tensor>(value) || PySequence_Check(value.ptr()) == 0)
+    return std::nullopt;
+  std::vector<T> list;
+  for (const nb::handle item : value) {
+    const auto number = number_from(item);
+    if (!number) return std::nullopt;
+    list.push_back(*number);
+  }
+  return list;
+}
+
+} // namespace
+
+std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind) {
+  switch (kind) {
+  case AttrKind::boolean:
+    if (PyBool_Check(value.ptr())) return AttrValue(value.ptr() == Py_True);
+    if (nb::type_name(value.type()).equal(nb::str("numpy.bool")) ||
+        nb::type_name(value.type()).equal(nb::str("numpy.bool_")))
+      return AttrValue(nb::cast<bool>(nb::bool_(nb::borrow(value))));
+    return std::nullopt;
+  case AttrKind::integer:
+    if (const auto number = integer_from(value)) return AttrValue(*number);
+    return std::nullopt;
+  case AttrKind::real:
+    if (const auto number = real_from(value)) return AttrValue(*number);
+    return std::nullopt;
+  case AttrKind::integers:
+    return list_from<std::int64_t>(value, integer_from);
+  case AttrKind::reals:
+    return list_from<double>(value, real_from);
+  case AttrKind::text:
+    if (nb::isinstance<nb::str>(value)) return AttrValue(nb::cast<std::string>(value));
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+nb::object to_python(const AttrValue& value) {
+  return std::visit([](const auto& held) -> nb::object { return nb::cast(held); }, value);
+}
+
+Held::Held(nb::handle object)
+    : object_(nb::handle(object).inc_ref().ptr(), [](PyObject* held) {
+        if (!nb::is_alive()) return; // the interpreter is gone, and its objects with it
+        const nb::gil_scoped_acquire locked;
+        Py_DECREF(held);
+      }) {}
+
+} // namespace eg::python
