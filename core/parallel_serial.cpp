@@ -16,7 +16,7 @@ std::string backend() { return "serial"; }
 void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
   const ChunkPoll poll;
   for (std::int64_t begin = 0; begin < count; begin += grain) {
-    poll();
+    if (begin > 0) poll();
     body(begin, std::min(begin + grain, count));
   }
 }

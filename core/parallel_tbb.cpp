@@ -114,7 +114,7 @@ void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int6
   const ChunkPoll poll;
   if (total == 1 || threads() == 1) {
     for (std::int64_t begin = 0; begin < count; begin += grain) {
-      poll();
+      if (begin > 0) poll();
       body(begin, std::min(begin + grain, count));
     }
     return;

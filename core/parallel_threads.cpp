@@ -88,7 +88,7 @@ void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int6
   const std::int64_t total = chunks(count, grain);
   const ChunkPoll poll;
   const auto run = [&](std::int64_t chunk) {
-    poll();
+    if (chunk > 0) poll();
     body(chunk * grain, std::min((chunk + 1) * grain, count));
   };
   Loop loop(total, run);
