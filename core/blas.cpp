@@ -6,6 +6,7 @@
 #include "core/blas.h"
 
 #include "core/error.h"
+#include "core/few_rows.h"
 #include "core/parallel.h"
 #include "core/shared_library.h"
 
@@ -208,6 +209,29 @@ void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T 
             narrow(ldc));
 }
 
+/// Rows of A so few that reading B is what takes time, as long as B is not in cache anyway: OpenBLAS would pack it
+/// first.
+template <class T>
+bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>& a, const Matrix<T>& b) {
+  return m <= few_rows::most && !a.transposed && b.transposed && n * k >= 32768;
+}
+
+template <class T>
+void few_rows_tiled(std::int64_t m, std::int64_t n, few_rows::Operands<T> p, FunctionRef<void(const Tile&)> before,
+                    FunctionRef<void(const Tile&)> after) {
+  constexpr std::int64_t bytes = std::int64_t{1} << 18;
+  const std::int64_t grain = parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), bytes);
+  parallel::for_each(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    const Tile tile{0, m, begin, end - begin};
+    before(tile);
+    few_rows::Operands<T> part = p;
+    part.b += begin * p.ldb;
+    part.c += begin;
+    few_rows::product(m, tile.cols, part);
+    after(tile);
+  });
+}
+
 } // namespace
 
 template <class T>
@@ -220,6 +244,8 @@ template <class T>
 void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
                 std::int64_t ldc, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after) {
   if (m == 0 || n == 0) return;
+  if (is_few_rows(m, n, k, a, b))
+    return few_rows_tiled<T>(m, n, {k, alpha, a.data, a.ld, b.data, b.ld, beta, c, ldc}, before, after);
   const Grid grid = grid_for(m, n, k);
   parallel::for_each(grid.rows * grid.cols, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <thread>
@@ -16,20 +17,38 @@
 namespace eg::cli::bench {
 namespace {
 
-double milliseconds(FunctionRef<void()> work, int times) {
+/// Milliseconds that a clock of the system shows.
+double clock_ms(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
+}
+
+/// Of one repetition among `times`.
+struct Elapsed {
+  double wall, cpu;
+};
+Elapsed elapsed(FunctionRef<void()> work, int times) {
   throw_if_stopped();
-  const auto start = std::chrono::steady_clock::now();
+  const double wall = clock_ms(CLOCK_MONOTONIC), cpu = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
   for (int i = 0; i < times; ++i) work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / times;
+  return {(clock_ms(CLOCK_MONOTONIC) - wall) / times, (clock_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu) / times};
 }
 
 int times_for_a_millisecond(double ms) {
   return std::clamp(static_cast<int>(std::ceil(1.0 / std::max(ms, 1e-6))), 1, 10000);
 }
 
-Timing summarize(std::vector<double>& ms) {
-  std::sort(ms.begin(), ms.end());
-  return {ms[ms.size() / 2], ms.front(), static_cast<int>(ms.size())};
+Timing summarize(const std::vector<Elapsed>& runs) {
+  std::vector<double> wall, cpu;
+  for (const Elapsed& run : runs) {
+    wall.push_back(run.wall);
+    cpu.push_back(run.cpu);
+  }
+  std::sort(wall.begin(), wall.end());
+  std::sort(cpu.begin(), cpu.end());
+  const std::size_t middle = runs.size() / 2;
+  return {wall[middle], wall.front(), cpu[middle], static_cast<int>(runs.size())};
 }
 
 int close_unless_stdout(std::FILE* file) { return file == stdout ? std::fflush(file) : std::fclose(file); }
@@ -46,11 +65,12 @@ std::FILE* open_output(const std::string& path) {
 
 Timing measure(FunctionRef<void()> work, double seconds, int warmup, int least) {
   for (int i = 0; i < warmup; ++i) work();
-  const int times = times_for_a_millisecond(milliseconds(work, 1));
-  std::vector<double> ms;
-  for (double spent = 0; spent < 1e3 * seconds || static_cast<int>(ms.size()) < least; spent += ms.back() * times)
-    ms.push_back(milliseconds(work, times));
-  return summarize(ms);
+  const int times = times_for_a_millisecond(elapsed(work, 1).wall);
+  std::vector<Elapsed> runs;
+  for (double spent = 0; spent < 1e3 * seconds || static_cast<int>(runs.size()) < least;
+       spent += runs.back().wall * times)
+    runs.push_back(elapsed(work, times));
+  return summarize(runs);
 }
 
 PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, double seconds, int rest_ms) {
@@ -58,19 +78,19 @@ PairedTiming measure_in_turn(FunctionRef<void()> a, FunctionRef<void()> b, doubl
   // Threads that slept wake on any processor and are moved apart only after some milliseconds: a turn is long enough
   // for that not to count, and its first call is not measured.
   constexpr double turn_ms = 40.0;
-  const auto turn = [&](FunctionRef<void()> work, std::vector<double>& ms) {
-    const int times = std::clamp(static_cast<int>(turn_ms / std::max(milliseconds(work, 1), 1e-3)), 1, 10000);
-    ms.push_back(milliseconds(work, times));
-    return ms.back() * times;
+  const auto turn = [&](FunctionRef<void()> work, std::vector<Elapsed>& runs) {
+    const int times = std::clamp(static_cast<int>(turn_ms / std::max(elapsed(work, 1).wall, 1e-3)), 1, 10000);
+    runs.push_back(elapsed(work, times));
+    return runs.back().wall * times;
   };
-  std::vector<double> ms_a;
-  std::vector<double> ms_b;
-  for (double spent = 0; spent < 1e3 * seconds || ms_a.size() < 5;) {
-    spent += turn(a, ms_a);
-    spent += turn(b, ms_b);
+  std::vector<Elapsed> runs_a;
+  std::vector<Elapsed> runs_b;
+  for (double spent = 0; spent < 1e3 * seconds || runs_a.size() < 5;) {
+    spent += turn(a, runs_a);
+    spent += turn(b, runs_b);
     rest();
   }
-  return {summarize(ms_a), summarize(ms_b)};
+  return {summarize(runs_a), summarize(runs_b)};
 }
 
 double peak_rss_mb() {
@@ -87,11 +107,11 @@ void Output::write(const Line& line) {
   if (file_) {
     fmt::print(file_.get(),
                R"({{"bench": "{}", "engine": "{}", "case": "{}", "threads": {}, "batch": {}, "ms": {:.6g}, )"
-               R"("ms_best": {:.6g}, "per_s": {:.6g}, "gflops": {}, "rss_mb": {:.1f}{}}})"
+               R"("ms_best": {:.6g}, "cpu_ms": {:.6g}, "per_s": {:.6g}, "gflops": {}, "rss_mb": {:.1f}{}}})"
                "\n",
                line.bench, line.engine, line.name, parallel::threads(), line.batch, line.timing.median_ms,
-               line.timing.best_ms, per_s, line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", peak_rss_mb(),
-               line.extra);
+               line.timing.best_ms, line.timing.cpu_ms, per_s,
+               line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", peak_rss_mb(), line.extra);
     if (std::fflush(file_.get()) != 0) throw FileError("--json: the result cannot be written");
   }
   if (!table_) return;

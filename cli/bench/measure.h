@@ -14,6 +14,7 @@ namespace eg::cli::bench {
 struct Timing {
   double median_ms = 0;
   double best_ms = 0;
+  double cpu_ms = 0; ///< median processor time of all threads: what a machine busy with other work distorts least
   int repetitions = 0;
 };
 

@@ -3,6 +3,7 @@
 peak memory of each. On an idle machine only: see README.md beside this file.
 
     tests/bench/compare.py build/release/bin/equigrad --rounds 3 --core SKYLAKEX --core HASWELL
+    tests/bench/compare.py build/release/bin/equigrad --case gpt2-decode --python ~/venv/bin/python
 """
 
 import argparse
@@ -23,30 +24,50 @@ def one(command, environment=None):
     return result[-1] if isinstance(result, list) else result
 
 
+VITS = ["vit-cifar", "vit-cifar-wide", "vit-tiny"]
+TEXTS = ["bert-small", "bert-small-mlm", "gpt2-small", "bert-base-infer", "gpt2-decode"]
+
+
+def peers_of(args):
+    """Name -> environment of every PyTorch asked for."""
+    peers = {f"Debian {core}".strip(): {"CORE": core} if core else {} for core in args.core or ([] if args.python else [""])}
+    for python in args.python or []:  # they bring a BLAS of their own
+        peers[python] = {"PYTHON": python, "OPENBLAS_DIR": "/nonexistent"}
+    return peers
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("equigrad")
-    parser.add_argument("--case", action="append", help="default: the three ViT cases")
-    parser.add_argument("--core", action="append", help="OpenBLAS kernels for the peer; the best one counts")
+    parser.add_argument("--case", action="append", help="default: the three ViT cases and those of BERT and GPT-2")
+    parser.add_argument("--core", action="append", help="OpenBLAS kernels for Debian's PyTorch; the best one counts")
+    parser.add_argument("--python", action="append", help="a Python with another PyTorch, which competes as well")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of time: for one thread on a busy machine")
+    parser.add_argument("--steps", type=int, default=10, help="of the peer, each round")
     args = parser.parse_args()
+    peers, field = peers_of(args), "cpu_ms" if args.cpu else "ms"
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)
     print(f"load average {os.getloadavg()[0]:.1f}")
     print(f"{'case':<16}{'equigrad ms':>12}{'MB':>7}{'peer ms':>10}{'MB':>7}{'ratio':>7}  peer")
-    for case in args.case or ["vit-cifar", "vit-cifar-wide", "vit-tiny"]:
-        own, peers = [], {core: [] for core in args.core or [""]}
+    for case in args.case or VITS + TEXTS:
+        own, theirs = [], {name: [] for name in peers}
         for _ in range(args.rounds):
-            own.append(one([args.equigrad, "bench", "step", "--case", case, "--json", "-"]))
-            for core, results in peers.items():
-                results.append(one([HERE / "peer_tuned.sh", "--case", case], {"CORE": core} if core else None))
-        ms = {core: statistics.median(r["ms"] for r in results) for core, results in peers.items()}
-        best = min(ms, key=ms.get)
-        mine = statistics.median(r["ms"] for r in own)
-        print(
-            f"{case:<16}{mine:>12.1f}{max(r['rss_mb'] for r in own):>7.0f}{ms[best]:>10.1f}"
-            f"{min(r['rss_mb'] for r in peers[best]):>7.0f}{ms[best] / mine:>7.2f}"
-            f"  {peers[best][0]['engine']} {best}",
-            flush=True,
-        )
+            own.append(one([args.equigrad, "bench", "step", "--case", case, "--threads", str(args.threads), "--json", "-"]))
+            for name, environment in peers.items():
+                command = [HERE / "peer_tuned.sh", "--case", case, "--threads", str(args.threads), "--steps", str(args.steps)]
+                theirs[name].append(one(command, environment))
+        mine = statistics.median(r[field] for r in own)
+        ms = {name: statistics.median(r[field] for r in results) for name, results in theirs.items()}
+        for name in sorted(ms, key=ms.get):
+            print(
+                f"{case:<16}{mine:>12.1f}{max(r['rss_mb'] for r in own):>7.0f}{ms[name]:>10.1f}"
+                f"{min(r['rss_mb'] for r in theirs[name]):>7.0f}{ms[name] / mine:>7.2f}"
+                f"  {theirs[name][0]['engine']} ({name})",
+                flush=True,
+            )
+    print(f"load average {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 """The training steps of `equigrad bench step` in PyTorch, for comparison.
 
 One JSON line a case, with the fields of `equigrad bench`: forward, cross-entropy, backward and optimiser step of a
-pre-norm ViT (class token, learned positions, erf GELU, biases), medians after warm-up. See README.md beside this file
-for how to run it at its best.
+pre-norm ViT (class token, learned positions, erf GELU, biases), and the BERT and GPT-2 cases (peer_text.py); medians
+after warm-up. See README.md beside this file for how to run it at its best.
 """
 
 import argparse
@@ -15,6 +15,8 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import peer_text
 
 CASES = {
     "vit-cifar": dict(dim=512, layers=6, heads=1, mlp=512),
@@ -79,59 +81,71 @@ def gflop(case, batch):
     return 3 * 2 * batch * (TOKENS * per_token + patches + dim * CLASSES) / 1e9
 
 
-def make_adam(parameters, kind):
-    """The fastest Adam that this PyTorch has for the CPU."""
+def make_adam(parameters, kind, make=torch.optim.Adam):
+    """The fastest Adam (or AdamW) that this PyTorch has for the CPU."""
     parameters = list(parameters)
     for options in [{}] if kind == "plain" else [{"fused": True}, {"foreach": True}]:
         try:
-            return torch.optim.Adam(parameters, lr=1e-3, **options), next(iter(options), "plain")
+            return make(parameters, lr=1e-3, **options), f"{next(iter(options), 'plain')} {make.__name__}"
         except (RuntimeError, TypeError):
             continue
     raise RuntimeError("no Adam")
 
 
-def measure(name, args):
-    torch.manual_seed(0)
+def vit_step(name, batch, args):
+    """(run, parts, GFLOP, optimiser) of a ViT case, as peer_text.make."""
     case = CASES[name]
     model = Vit(**case)
     forward = torch.compile(model) if args.compile else model
     optimizer, adam = make_adam(model.parameters(), args.adam)
-    images = torch.randn(args.batch, CHANNELS, IMAGE, IMAGE)
-    labels = torch.arange(args.batch) % CLASSES
+    images = torch.randn(batch, CHANNELS, IMAGE, IMAGE)
+    labels = torch.arange(batch) % CLASSES
 
-    def step():
+    def run():
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(forward(images), labels)
-        loss.backward()
+        F.cross_entropy(forward(images), labels).backward()
         optimizer.step()
-        return loss
 
+    return run, 1, gflop(case, batch), adam
+
+
+def text_step(name, batch, args):
+    kind = torch.optim.AdamW if name == "gpt2-small" else torch.optim.Adam
+    return peer_text.make(name, batch, lambda parameters: make_adam(parameters, args.adam, kind), args.compile)
+
+
+def measure(name, args):
+    torch.manual_seed(0)
+    batch = args.batch or peer_text.BATCH.get(name, 64)
+    run, parts, work, kind = (vit_step if name in CASES else text_step)(name, batch, args)
     for _ in range(args.warmup):
-        step()
-    times = []
+        run()
+    times, cpu = [], []
     for _ in range(args.steps):
-        start = time.perf_counter()
-        step()
-        times.append((time.perf_counter() - start) * 1e3)
+        start, cpu_start = time.perf_counter(), time.process_time()
+        run()
+        times.append((time.perf_counter() - start) * 1e3 / parts)
+        cpu.append((time.process_time() - cpu_start) * 1e3 / parts)
     ms = statistics.median(times)
     return {
         "bench": "step",
-        "engine": f"torch {torch.__version__}{' compiled' if args.compile else ''}, {adam} Adam",
+        "engine": f"torch {torch.__version__}{' compiled' if args.compile else ''}, {kind}",
         "case": name,
         "threads": torch.get_num_threads(),
-        "batch": args.batch,
+        "batch": batch,
         "ms": round(ms, 2),
         "ms_best": round(min(times), 2),
-        "per_s": round(args.batch / ms * 1e3, 2),
-        "gflops": round(gflop(case, args.batch) / ms * 1e3, 2),
-        "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "cpu_ms": round(statistics.median(cpu), 2),
+        "per_s": round(batch / ms * 1e3, 2),
+        "gflops": round(work / ms * 1e3, 2),
+        "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1),
     }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--case", choices=CASES, help="one case (default: all; then rss_mb is the peak so far)")
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--case", choices=[*CASES, *peer_text.BATCH], help="one case (default: all; then rss_mb is the peak so far)")
+    parser.add_argument("--batch", type=int, help="default: the case's own")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
@@ -139,7 +153,7 @@ def main():
     parser.add_argument("--compile", action="store_true", help="torch.compile the model (PyTorch 2)")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    for name in [args.case] if args.case else CASES:
+    for name in [args.case] if args.case else [*CASES, *peer_text.BATCH]:
         print(json.dumps(measure(name, args)), flush=True)
 
 

@@ -1,0 +1,66 @@
+#pragma once
+// The models of `bench step` with their data: what is timed.
+
+#include "autograd/tape.h"
+#include "core/function_ref.h"
+#include "core/ops.h"
+#include "optim/optimizer.h"
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace eg::cli::bench {
+
+/// One thing to do again and again.
+class Workload {
+public:
+  Workload() = default;
+  virtual ~Workload() = default;
+  Workload(const Workload&) = delete;
+  Workload& operator=(const Workload&) = delete;
+  virtual void run() = 0;
+  /// Equal parts of a run whose time is wanted: decoded tokens, else 1.
+  virtual int parts() const { return 1; }
+};
+
+/// Sizes and randomness of a workload.
+struct Setting {
+  std::int64_t batch;
+  RandomKey key;
+  DType dtype;
+};
+
+struct StepCase {
+  std::string_view name;
+  std::int64_t batch;
+  std::unique_ptr<Workload> (*make)(const Setting&);
+};
+
+/// Training of vision transformers.
+std::vector<StepCase> vit_cases();
+/// Training, inference and decoding of language models.
+std::vector<StepCase> text_cases();
+
+/// Forward, backward, optimiser.
+class TrainingStep {
+public:
+  TrainingStep(const char* optimizer, std::vector<Tensor> parameters)
+      : parameters_(std::move(parameters)), optimizer_(optim::make_optimizer(optimizer, parameters_)) {}
+  void operator()(FunctionRef<Tensor()> loss) const {
+    std::vector<Tensor> gradients;
+    {
+      Tape tape;
+      const Tensor value = loss();
+      gradients = tape.gradient(value, parameters_);
+    }
+    optimizer_->step(gradients, 1e-4);
+  }
+
+private:
+  std::vector<Tensor> parameters_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+};
+
+} // namespace eg::cli::bench

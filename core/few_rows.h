@@ -1,0 +1,28 @@
+#pragma once
+// Products with few rows on the left, which are bound by reading the matrix on the right once.
+
+#include <cstdint>
+
+namespace eg::few_rows {
+
+/// Most rows of A.
+inline constexpr std::int64_t most = 8;
+
+/// C = alpha A B^T + beta C, row-major with leading dimensions; beta 0 does not read C.
+template <class T> struct Operands {
+  std::int64_t k = 0; ///< columns of A and B
+  T alpha = 1;
+  const T* a = nullptr;
+  std::int64_t lda = 0;
+  const T* b = nullptr;
+  std::int64_t ldb = 0;
+  T beta = 0;
+  T* c = nullptr;
+  std::int64_t ldc = 0;
+};
+
+/// C [m, n] from A [m, k] and B [n, k], 1 <= m <= most. Each element is one dot product whose sum depends on its two
+/// rows alone: neither on m nor on where it lies.
+template <class T> void product(std::int64_t m, std::int64_t n, const Operands<T>& operands);
+
+} // namespace eg::few_rows

@@ -1,0 +1,89 @@
+// Products with few rows: against plain loops, and what their bits depend on.
+
+#include "core/few_rows.h"
+
+#include "core/blas.h"
+#include "core/ops.h"
+#include "core/parallel.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace eg;
+
+namespace {
+
+/// Rows of `columns` elements inside wider ones.
+template <class T> Tensor rows_of(std::int64_t rows, std::int64_t columns, std::int64_t ld, std::uint64_t seed) {
+  return random_normal({rows, ld}, {61, seed}, 0.0, 1.0, dtype_of<T>).slice(1, 0, columns);
+}
+
+template <class T> double largest_error(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, double beta) {
+  const Tensor a = rows_of<T>(m, k, k + 3, 1), b = rows_of<T>(n, k, k + 5, 2);
+  const Tensor before = random_normal({m, n + 2}, {62, 0}, 0.0, 1.0, dtype_of<T>);
+  Tensor c = before.clone();
+  few_rows::product<T>(m, n,
+                       {.k = k,
+                        .alpha = static_cast<T>(alpha),
+                        .a = a.data<T>(),
+                        .lda = k + 3,
+                        .b = b.data<T>(),
+                        .ldb = k + 5,
+                        .beta = static_cast<T>(beta),
+                        .c = c.mutable_data<T>(),
+                        .ldc = n + 2});
+  double error = 0.0;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n + 2; ++j) {
+      double expected = before.at({i, j});
+      if (j < n) {
+        expected *= beta;
+        for (std::int64_t l = 0; l < k; ++l) expected += alpha * a.at({i, l}) * b.at({j, l});
+      }
+      error = std::max(error, std::abs(c.at({i, j}) - expected));
+    }
+  return error / std::sqrt(static_cast<double>(k + 1));
+}
+
+} // namespace
+
+TEST_CASE("few rows: every number of rows, odd extents, leading dimensions, alpha and beta") {
+  for (std::int64_t m = 1; m <= few_rows::most; ++m)
+    for (const std::int64_t n : {1, 3, 4, 17})
+      for (const std::int64_t k : {1, 7, 16, 33, 250}) {
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        for (const double beta : {0.0, 1.0, -0.5}) {
+          CHECK(largest_error<float>(m, n, k, 1.5, beta) < 4e-6);
+          CHECK(largest_error<double>(m, n, k, 1.5, beta) < 1e-14);
+        }
+      }
+}
+
+TEST_CASE("few rows: beta 0 does not read C") {
+  const Tensor a = Tensor::ones({2, 5}), b = Tensor::ones({3, 5});
+  Tensor c = Tensor::full({2, 3}, std::nan(""));
+  few_rows::product<float>(2, 3, {5, 1.0F, a.data<float>(), 5, b.data<float>(), 5, 0.0F, c.mutable_data<float>(), 3});
+  CHECK(same_bits(c, Tensor::full({2, 3}, 5.0)));
+}
+
+TEST_CASE("linear: a row's bits are the same beside others (up to few_rows::most), and for any number of threads") {
+  const Tensor x = random_normal({few_rows::most, 301}, {63, 0}), w = random_normal({701, 301}, {63, 1});
+  const Tensor bias = random_normal({701}, {63, 2});
+  const Tensor y = linear(x, w, bias);
+  for (std::int64_t i = 0; i < few_rows::most; ++i)
+    CHECK(same_bits(linear(x.slice(0, i, i + 1), w, bias), y.slice(0, i, i + 1)));
+  CHECK(same_bits(linear(x.slice(0, 2, 5), w, bias), y.slice(0, 2, 5)));
+  for (const int threads : {1, 2, 3}) {
+    parallel::set_threads(threads);
+    CHECK(same_bits(linear(x, w, bias), y));
+  }
+  parallel::set_threads(0);
+  // The columns' order does not matter either, as the order of W's rows.
+  const Tensor order = random_nonidentity_permutation(701, {64, 0});
+  CHECK(same_bits(linear(x, index_select(w, 0, order), index_select(bias, 0, order)), index_select(y, 1, order)));
+  CHECK(relative_error(y.to(DType::f64), linear(x.to(DType::f64), w.to(DType::f64), bias.to(DType::f64))) < 1e-6);
+  CHECK(relative_error(linear_gelu(x, w, bias), gelu(y)) < 1e-6);
+}
