@@ -25,7 +25,7 @@ nn::BertConfig bert_config(bool base, nn::Head head) {
 
 /// A model in the setting's type, before anybody takes its parameters.
 template <class Model> struct Converted : Model {
-  template <class Config> Converted(const Config& config, const Setting& setting) : Model(config, setting.key.fold(1)) {
+  template <class Config> Converted(const Config& own, const Setting& setting) : Model(own, setting.key.fold(1)) {
     this->to(setting.dtype);
   }
 };

@@ -13,7 +13,7 @@ TEST_CASE("bench lines have the agreed fields") {
   CHECK(got.code == 0);
   const auto line = nlohmann::json::parse(got.out.substr(0, got.out.find('\n')));
   for (const char* field :
-       {"bench", "engine", "case", "threads", "batch", "ms", "ms_best", "per_s", "gflops", "rss_mb"})
+       {"bench", "engine", "case", "threads", "batch", "ms", "ms_best", "cpu_ms", "per_s", "gflops", "rss_mb"})
     CHECK_MESSAGE(line.contains(field), field);
 }
 
@@ -21,4 +21,20 @@ TEST_CASE("bench ops has inputs for every row") {
   const Outcome got = run_program({"bench", "ops", "--seconds", "0.01", "--json", "-"});
   REQUIRE_MESSAGE(got.code == 0, got.err);
   CHECK(static_cast<std::size_t>(std::count(got.out.begin(), got.out.end(), '\n')) == eg::registry().size());
+}
+
+TEST_CASE("bench step has the language models of the agreed list") {
+  for (const char* name : {"bert-small", "bert-small-mlm"}) {
+    const Outcome got =
+        run_program({"bench", "step", "--case", name, "--batch", "1", "--seconds", "0.01", "--json", "-"});
+    REQUIRE_MESSAGE(got.code == 0, got.err);
+    const auto line = nlohmann::json::parse(got.out);
+    CHECK(line["case"] == name);
+    CHECK(line["batch"] == 1);
+    CHECK(line["gflops"].get<double>() > 0.0);
+  }
+  const Outcome got = run_program({"bench", "step", "--case", "gpt3"});
+  CHECK(got.code == 2);
+  CHECK(got.err.find("there are vit-cifar, vit-cifar-wide, vit-tiny, vit-base, bert-small, bert-small-mlm, gpt2-small, "
+                     "bert-base-infer, gpt2-decode") != std::string::npos);
 }
