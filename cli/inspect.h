@@ -2,17 +2,25 @@
 // What equigrad inspect finds out, as lines for people and as JSON.
 
 #include "data/tensor_reader.h"
+#include "data/tensor_stats.h"
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace eg::cli {
 
-/// Tensors: their table, metadata and totals. With `stats` every value is read. Throws Interrupted after Ctrl-C.
-void inspect_tensors(const data::TensorReader& reader, bool stats, bool progress, std::string& lines,
-                     nlohmann::json& json);
+/// Of each tensor; nothing for element types that are not read.
+using Statistics = std::vector<std::optional<data::TensorStats>>;
+/// Reads every value. Throws Interrupted after Ctrl-C.
+Statistics read_statistics(const data::TensorReader& reader, bool progress);
+
+/// Tensors, metadata and totals; `stats` may be empty.
+std::string tensor_table(const data::TensorReader& reader, const Statistics& stats);
+/// The same with "format" and "files".
+nlohmann::json tensors_json(const data::TensorReader& reader, const Statistics& stats);
 
 /// One tensor's values. Throws ValueError with the nearest name when there is none of that name.
 void inspect_tensor(const data::TensorReader& reader, const std::string& name, std::string& lines,

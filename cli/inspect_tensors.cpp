@@ -70,16 +70,16 @@ std::array<std::string, 6> stats_cells(const TensorStats& s) {
           grouped(static_cast<std::uint64_t>(s.infinite))};
 }
 
-/// Nothing for element types that are not read.
-std::optional<TensorStats> stats_of(const TensorReader& reader, const TensorInfo& info, std::size_t i) {
-  if (!data::tensor_type(info.type, true)) return {};
-  return data::statistics(reader.read(i, {.widen = true}));
-}
-
 json info_json(const TensorReader& reader, const TensorInfo& info) {
   json entry = {{"name", info.name}, {"dtype", name_of(info.type)}, {"shape", info.dims}, {"bytes", info.bytes}};
   if (reader.files().size() > 1) entry["file"] = reader.files()[info.file];
   return entry;
+}
+
+std::uint64_t parameters_of(const TensorReader& reader) {
+  std::uint64_t sum = 0;
+  for (const TensorInfo& info : reader.tensors()) sum += info.numel();
+  return sum;
 }
 
 } // namespace
@@ -99,45 +99,56 @@ std::string bytes_text(std::uint64_t bytes) {
   return unit == 0 ? fmt::format("{} {}", bytes, units[0]) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
-void inspect_tensors(const TensorReader& reader, bool stats, bool progress, std::string& lines, json& json_out) {
-  std::vector<std::string> head{"name", "dtype", "shape", "bytes"};
-  if (stats) head.insert(head.end(), {"min", "max", "mean", "std", "NaN", "Inf"});
-  Table table(std::move(head), 3);
-  std::uint64_t parameters = 0;
+Statistics read_statistics(const TensorReader& reader, bool progress) {
+  Statistics all;
   double read = 0;
-  Progress bar(progress && stats);
-  json list = json::array();
+  Progress bar(progress);
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
     const TensorInfo& info = reader.tensors()[i];
     throw_if_stopped();
-    json entry = info_json(reader, info);
+    bar.show(read, static_cast<double>(reader.bytes()), {{printable(info.name), 3}});
+    all.push_back(data::tensor_type(info.type, true) ? std::optional(data::statistics(reader.read(i, {.widen = true})))
+                                                     : std::nullopt);
+    read += static_cast<double>(info.bytes);
+  }
+  return all;
+}
+
+std::string tensor_table(const TensorReader& reader, const Statistics& stats) {
+  std::vector<std::string> head{"name", "dtype", "shape", "bytes"};
+  if (!stats.empty()) head.insert(head.end(), {"min", "max", "mean", "std", "NaN", "Inf"});
+  Table table(std::move(head), 3);
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    const TensorInfo& info = reader.tensors()[i];
     std::vector<std::string> row{printable(info.name), std::string(name_of(info.type)), shape_text(info.dims),
                                  grouped(info.bytes)};
-    if (stats) {
-      bar.show(read, static_cast<double>(reader.bytes()), {{printable(info.name), 3}});
-      const auto found = stats_of(reader, info, i);
-      entry["stats"] = found ? stats_json(*found) : json(nullptr);
-      for (const std::string& cell :
-           found ? stats_cells(*found) : std::array<std::string, 6>{"-", "-", "-", "-", "-", "-"})
-        row.push_back(cell);
-      read += static_cast<double>(info.bytes);
+    if (!stats.empty()) {
+      const auto cells = stats[i] ? stats_cells(*stats[i]) : std::array<std::string, 6>{"-", "-", "-", "-", "-", "-"};
+      row.insert(row.end(), cells.begin(), cells.end());
     }
     table.add(std::move(row));
-    list.push_back(std::move(entry));
-    parameters += info.numel();
   }
-  bar.clear();
-  json_out["tensors"] = std::move(list);
-  json_out["totals"] = {{"tensors", reader.tensors().size()}, {"parameters", parameters}, {"bytes", reader.bytes()}};
-  json_out["metadata"] = json::object();
-  lines += table.text();
-  for (const auto& [key, text] : reader.metadata()) {
-    json_out["metadata"][key] = text;
+  std::string lines = table.text();
+  for (const auto& [key, text] : reader.metadata())
     lines += fmt::format("metadata {} = {}\n", printable(key), printable(text));
+  return lines + fmt::format("{} tensors, {} parameters, {}{}\n", grouped(reader.tensors().size()),
+                             grouped(parameters_of(reader)), bytes_text(reader.bytes()),
+                             reader.files().size() > 1 ? fmt::format(" in {} files", reader.files().size()) : "");
+}
+
+json tensors_json(const TensorReader& reader, const Statistics& stats) {
+  json list = json::array();
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    json entry = info_json(reader, reader.tensors()[i]);
+    if (!stats.empty()) entry["stats"] = stats[i] ? stats_json(*stats[i]) : json(nullptr);
+    list.push_back(std::move(entry));
   }
-  lines += fmt::format("{} tensors, {} parameters, {}{}\n", grouped(reader.tensors().size()), grouped(parameters),
-                       bytes_text(reader.bytes()),
-                       reader.files().size() > 1 ? fmt::format(" in {} files", reader.files().size()) : "");
+  return {{"format", reader.format()},
+          {"files", reader.files()},
+          {"tensors", std::move(list)},
+          {"metadata", reader.metadata()},
+          {"totals",
+           {{"tensors", reader.tensors().size()}, {"parameters", parameters_of(reader)}, {"bytes", reader.bytes()}}}};
 }
 
 void inspect_tensor(const TensorReader& reader, const std::string& name, std::string& lines, json& json_out) {

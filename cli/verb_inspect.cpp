@@ -34,12 +34,14 @@ int inspect(const InspectOptions& o, const CommonOptions& common) {
   // A folder with nothing known in it is refused in open_tensors' words.
   if (!folder || !model || holds_tensors(o.path)) {
     const data::TensorReader reader = data::open_tensors(o.path);
-    json["format"] = reader.format();
-    json["files"] = reader.files();
-    if (o.tensor.empty())
-      inspect_tensors(reader, o.stats, common.talks(), lines, json);
-    else
+    if (!o.tensor.empty()) {
       inspect_tensor(reader, o.tensor, lines, json);
+    } else {
+      // Only what somebody reads is made: a file can list two million tensors.
+      const Statistics stats = o.stats ? read_statistics(reader, common.talks()) : Statistics();
+      if (common.talks()) lines += tensor_table(reader, stats);
+      if (!common.json.empty()) json.update(tensors_json(reader, stats));
+    }
   } else {
     lines += "no weights: neither model.safetensors nor model.safetensors.index.json\n";
   }

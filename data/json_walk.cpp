@@ -17,11 +17,13 @@ public:
 
   bool null() { return pass({}); }
   bool boolean(bool value) { return pass({.kind = Kind::boolean, .whole = value ? 1U : 0U}); }
-  bool number_integer(std::int64_t value) { return number(static_cast<double>(value)); }
+  bool number_integer(std::int64_t value) {
+    return pass({.kind = Kind::negative, .negative = value, .number = static_cast<double>(value)});
+  }
   bool number_unsigned(std::uint64_t value) {
     return pass({.kind = Kind::whole, .whole = value, .number = static_cast<double>(value)});
   }
-  bool number_float(double value, const std::string&) { return number(value); }
+  bool number_float(double value, const std::string&) { return pass({.kind = Kind::number, .number = value}); }
   bool string(std::string& value) { return pass({.kind = Kind::text, .text = &value}); }
   bool binary(nlohmann::json::binary_t&) { return false; } // not in text
   bool start_object(std::size_t) { return open(true); }
@@ -37,7 +39,6 @@ public:
   }
 
 private:
-  bool number(double value) { return pass({.kind = Kind::number, .number = value}); }
   bool pass(const JsonScalar& value) {
     visitor_.scalar(value);
     return true;

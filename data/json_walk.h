@@ -9,10 +9,11 @@ namespace eg::data {
 
 /// A value that holds no others.
 struct JsonScalar {
-  enum class Kind : std::uint8_t { null, boolean, whole, number, text };
+  enum class Kind : std::uint8_t { null, boolean, whole, negative, number, text };
   Kind kind = Kind::null;
-  std::uint64_t whole = 0;     ///< not negative and below 2^64; others are numbers
-  double number = 0;           ///< for `whole` too
+  std::uint64_t whole = 0;     ///< 0 to 2^64 - 1; a boolean's 0 or 1
+  std::int64_t negative = 0;   ///< -2^63 to -1
+  double number = 0;           ///< of every kind of number
   std::string* text = nullptr; ///< may be moved from
 };
 

@@ -22,27 +22,27 @@ struct Part {
   double squares = 0; ///< of the distances from the mean
 };
 
+/// In two passes without branches.
 template <class T> Part part_of(const T* values, std::int64_t count) {
   Part part;
   double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(values[i]);
+    const bool finite = std::isfinite(value);
+    part.finite += finite ? 1 : 0;
+    part.nan += std::isnan(value) ? 1 : 0;
+    part.min = finite && value < part.min ? value : part.min;
+    part.max = finite && value > part.max ? value : part.max;
+    sum += finite ? value : 0.0;
+  }
+  part.infinite = count - part.finite - part.nan;
+  if (part.finite == 0) return part;
+  const auto n = static_cast<double>(part.finite);
+  part.mean = sum / n;
   const auto each_finite = [&](auto&& visit) {
     for (std::int64_t i = 0; i < count; ++i)
       if (const auto value = static_cast<double>(values[i]); std::isfinite(value)) visit(value);
   };
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto value = static_cast<double>(values[i]);
-    part.nan += std::isnan(value) ? 1 : 0;
-    part.infinite += std::isinf(value) ? 1 : 0;
-  }
-  each_finite([&](double value) {
-    ++part.finite;
-    part.min = std::min(part.min, value);
-    part.max = std::max(part.max, value);
-  });
-  if (part.finite == 0) return part;
-  const auto n = static_cast<double>(part.finite);
-  each_finite([&](double value) { sum += value; });
-  part.mean = sum / n;
   if (!std::isfinite(part.mean)) { // numbers near the largest
     part.mean = 0;
     each_finite([&](double value) { part.mean += value / n; });

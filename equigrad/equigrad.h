@@ -26,6 +26,7 @@
 #include "data/npy.h"
 #include "data/safetensors.h"
 #include "data/tensor_reader.h"
+#include "data/tokenizer.h"
 #include "hub/folder.h"
 #include "hub/llama2c.h"
 #include "hub/model.h"

@@ -109,6 +109,7 @@ void bind_optim(nb::module_& m);
 void bind_permute(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_hub(nb::module_& m);
+void bind_tokenizers(nb::module_& m);
 void bind_system(nb::module_& m);
 
 } // namespace eg::python

@@ -24,5 +24,6 @@ NB_MODULE(_core, m) {
   bind_permute(m);
   bind_data(m);
   bind_hub(m);
+  bind_tokenizers(m);
   bind_system(m);
 }

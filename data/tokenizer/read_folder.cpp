@@ -1,5 +1,7 @@
 // The files from before tokenizer.json: vocab.txt, or vocab.json and merges.txt, and the configuration beside them.
 
+#include "core/error.h"
+#include "core/utf8.h"
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/tokenizer/byte_pairs.h"
@@ -9,6 +11,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace eg::data::tok {

@@ -6,6 +6,9 @@
 #include "data/tokenizer/read_fields.h"
 #include "data/tokenizer/word_piece.h"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 namespace eg::data::tok {
 namespace {
 

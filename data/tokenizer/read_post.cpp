@@ -1,5 +1,8 @@
 #include "data/tokenizer/read_fields.h"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 namespace eg::data::tok {
 namespace {
 

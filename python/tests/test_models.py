@@ -129,6 +129,30 @@ def test_transformers_agrees(tmp_path):
     np.testing.assert_allclose(back(ids).logits.detach().numpy(), expected, rtol=1e-9, atol=1e-10)
 
 
+def tokenizer_folder(tmp_path):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "sat", "##s", "dog"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    return str(tmp_path)
+
+
+def test_tokenizer(tmp_path):
+    tokenizer = eg.data.Tokenizer.open(tokenizer_folder(tmp_path))
+    assert tokenizer.kind == "WordPiece" and len(tokenizer) == 9 and tokenizer.role("pad") == 0
+    found = tokenizer.encode("The cats", "sat xyz")
+    assert found.tokens == ["[CLS]", "the", "cat", "##s", "[SEP]", "sat", "[UNK]", "[SEP]"]
+    assert found.ids == [2, 4, 5, 7, 3, 6, 1, 3] and found.type_ids == [0] * 5 + [1] * 3
+    assert found.offsets[2:4] == [(4, 7), (7, 8)]
+    assert tokenizer.decode(found.ids) == "the cats sat"
+    assert tokenizer.find("dog") == 8 and tokenizer.find("cow") is None and tokenizer.token(4) == "the"
+    batch = tokenizer.encode_batch(["the", ("cat", "dog")], pad_to=0)
+    assert [e.attention_mask for e in batch] == [[1, 1, 1, 0, 0], [1] * 5]
+    assert len(tokenizer.encode("the cat sat the dog", max_length=4)) == 4
+    with pytest.raises(IndexError):
+        tokenizer.decode([99])
+    with pytest.raises(eg.FileError):
+        eg.data.Tokenizer.open("/nowhere")
+
+
 def test_other_models():
     sets = eg.nn.SetTransformer(
         eg.nn.SetTransformerConfig(inputs=3, outputs=2, layers=1, block=eg.nn.SetBlockConfig(dim=8, heads=2, hidden=8)), key=1

@@ -31,7 +31,7 @@ LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[
           r"|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-CHUNK = 100_000
+CHUNK = 50_000  # texts at a time: memory
 
 
 def bert(data, **normalizer):
@@ -167,19 +167,17 @@ class Comparison:
             print(f"  {line!r}\n    equigrad   {str(a)[:1500]}\n    tokenizers {str(b)[:1500]}")
 
     def encode(self, what, tok, path, lines, options=(), add_special=True):
-        lines = list(lines)
         keys = ("ids", "tokens", "offsets", "type_ids", "attention_mask", "special_tokens_mask")
-        ours, theirs = [], []
-        for begin in range(0, len(lines), CHUNK):
-            part = lines[begin:begin + CHUNK]
-            ours += [tuple(answer[k] for k in keys) for answer in self.ask(path, options, part)]
+        lines = iter(lines)
+        while part := list(itertools.islice(lines, CHUNK)):
+            ours = [tuple(answer[k] for k in keys) for answer in self.ask(path, options, part)]
             start = time.monotonic()
             inputs = [tuple(line) if isinstance(line, list) else line for line in part]
             encodings = tok.encode_batch(inputs, add_special_tokens=add_special)
             self.seconds["tokenizers"] += time.monotonic() - start
-            theirs += [(e.ids, e.tokens, [list(o) for o in e.offsets], e.type_ids, e.attention_mask,
-                        e.special_tokens_mask) for e in encodings]
-        self.judge(what, lines, ours, theirs)
+            theirs = [(e.ids, e.tokens, [list(o) for o in e.offsets], e.type_ids, e.attention_mask,
+                       e.special_tokens_mask) for e in encodings]
+            self.judge(what, part, ours, theirs)
 
     def decode(self, what, tok, path, lists, skip):
         ours = self.ask(path, ["--no-special-tokens"] if skip else [], [{"ids": ids} for ids in lists])
@@ -221,9 +219,7 @@ def compare_one(run, name, tok, path, args, main):
     if not main:
         return
     if args.code_points:
-        points = iter(tokenizer_texts.code_points())
-        while part := list(itertools.islice(points, 10 * CHUNK)):
-            run.encode(f"{name}: code points up to U+{ord(part[-1][1]):04X}", tok, path, part)
+        run.encode(f"{name}: code points", tok, path, tokenizer_texts.code_points())
     for what, real in tokenizer_texts.real(args.data) if args.real else ():
         run.encode(f"{name}: {what}", tok, path, real)
 
