@@ -68,12 +68,12 @@ std::string plain(const json& value) {
 
 /// Whether load_model knows what the config describes.
 std::string support(const json& config) {
-  const std::string family =
-      config.value("model_type", json()).is_string() ? config["model_type"].get<std::string>() : "";
+  const auto text = [](const json& value) { return value.is_string() ? value.get<std::string>() : std::string(); };
+  if (!config.contains("model_type") && config.contains("architecture")) return "family known"; // timm
+  const std::string family = text(config.value("model_type", json()));
   const json architectures = config.value("architectures", json::array());
-  const std::string architecture = architectures.is_array() && architectures.size() == 1 && architectures[0].is_string()
-                                       ? architectures[0].get<std::string>()
-                                       : "";
+  const std::string architecture =
+      architectures.is_array() && !architectures.empty() ? text(architectures.front()) : std::string();
   for (const auto& [name, known] : hub::supported()) {
     if (name != family) continue;
     if (architecture.empty()) return "family known";

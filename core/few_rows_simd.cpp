@@ -46,14 +46,19 @@ template <int M, int R, class T> HWY_INLINE void Block(const Operands<T>& p) {
 /// As many rows of B at a time as leave registers for their sums.
 template <int M, class T> void Rows(Operands<T> p, std::int64_t n) {
   constexpr int R = M <= 2 ? 4 : M <= 4 ? 2 : 1;
-  std::int64_t j = 0;
-  const auto next = [&](std::int64_t rows) {
+  const auto advance = [&](std::int64_t rows) {
     p.b += rows * p.ldb;
     p.c += rows;
-    j += rows;
+    n -= rows;
   };
-  for (; j + R <= n; next(R)) Block<M, R>(p);
-  for (; j < n; next(1)) Block<M, 1>(p);
+  while (n >= R) {
+    Block<M, R>(p);
+    advance(R);
+  }
+  while (n > 0) {
+    Block<M, 1>(p);
+    advance(1);
+  }
 }
 
 template <class T> void Product(std::int64_t m, std::int64_t n, const Operands<T>& p) {
@@ -72,8 +77,10 @@ template <class T> void Product(std::int64_t m, std::int64_t n, const Operands<T
     return Rows<6>(p, n);
   case 7:
     return Rows<7>(p, n);
-  default:
+  case 8:
     return Rows<8>(p, n);
+  default:
+    HWY_ABORT("few_rows: %ld rows", static_cast<long>(m));
   }
 }
 

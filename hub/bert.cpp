@@ -67,7 +67,9 @@ nn::BertConfig config_of(const Request& r, const Architecture& a) {
   c.tied = f.flag("tie_word_embeddings", true);
   const bool of_texts =
       a.head == Head::sequence_classification || a.head == Head::next_sentence || a.head == Head::pretraining;
-  r.need_room(c.encoder, c.layers, c.vocabulary);
+  const bool drops = a.head == Head::sequence_classification || a.head == Head::token_classification;
+  c.head_dropout = drops ? f.real("classifier_dropout", c.encoder.dropout) : 0.0;
+  r.need_room(c.encoder, c.layers, sum_of({c.vocabulary, c.positions, c.token_types, c.labels}));
   c.pooler = of_texts || (a.head == Head::none && r.has("pooler.dense.weight"));
   return c;
 }
@@ -92,14 +94,15 @@ public:
   }
 
 protected:
-  Tensors run(const Tensors& in) const override {
+  Tensors run(const Tensors& in, RandomKey key) const override {
     const nn::BertInput input{.ids = integers(in, "input_ids"),
                               .attention_mask = find(in, "attention_mask"),
                               .token_types = integers(in, "token_type_ids"),
                               .positions = integers(in, "position_ids"),
                               .embeddings = find(in, "inputs_embeds")};
     if (!input.ids.defined() && !input.embeddings.defined()) required(in, "input_ids");
-    const Tensor hidden = model_(input);
+    const Tensor hidden = model_(input, key.fold(0));
+    const RandomKey of_head = key.fold(1);
     switch (model_.config.head) {
     case Head::none:
       if (!model_.pooler) return {{"last_hidden_state", hidden}};
@@ -107,13 +110,14 @@ protected:
     case Head::language_model:
       return {{"logits", model_.masked_lm(hidden)}};
     case Head::pretraining:
-      return {{"prediction_logits", model_.masked_lm(hidden)}, {"seq_relationship_logits", model_.classify(hidden)}};
+      return {{"prediction_logits", model_.masked_lm(hidden)},
+              {"seq_relationship_logits", model_.classify(hidden, of_head)}};
     case Head::question_answering: {
-      const Tensor logits = model_.classify(hidden);
+      const Tensor logits = model_.classify(hidden, of_head);
       return {{"start_logits", logits.select(-1, 0)}, {"end_logits", logits.select(-1, 1)}};
     }
     default:
-      return {{"logits", model_.classify(hidden)}};
+      return {{"logits", model_.classify(hidden, of_head)}};
     }
   }
 };

@@ -29,7 +29,8 @@ struct Binding {
   std::string parameter;
   std::int64_t begin = 0, end = 0;
   bool transposed = false;
-  Shape shape; ///< in the file
+  Shape shape;       ///< in the file
+  bool head = false; ///< not of the base model, or its pooler: what a checkpoint for another task lacks
 };
 
 /// The rows of the fused projections: attention's qkv is (heads, kv_heads, kv_heads) head_dim.

@@ -70,10 +70,12 @@ nn::DecoderConfig gpt2_config_of(const Request& r, const Architecture& a) {
   if (!f.flag("scale_attn_weights", true)) c.block.attention_scale = 1.0;
   c.scale_by_layer = f.flag("scale_attn_by_inverse_layer_idx", false);
   c.tied = f.flag("tie_word_embeddings", true);
+  if (a.head == Head::token_classification)
+    c.head_dropout = f.real("classifier_dropout", f.real("hidden_dropout", 0.1));
   c.head = a.head;
   c.labels = f.labels();
   c.padding = f.integer("pad_token_id", -1);
-  r.need_room(c.block, c.layers, c.vocabulary);
+  r.need_room(c.block, c.layers, sum_of({c.vocabulary, c.positions, c.labels}));
   return c;
 }
 
@@ -84,6 +86,9 @@ void read_rotary(const Fields& f, nn::RotaryConfig& rotary, std::int64_t head_di
   const double share = s.real("partial_rotary_factor", f.real("partial_rotary_factor", 1.0));
   if (!(share > 0.0 && share <= 1.0)) f.refuse("partial_rotary_factor", fmt::format("is {}, not in (0, 1]", share));
   const auto dims = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  if (dims < 2 || dims % 2 != 0)
+    f.refuse("partial_rotary_factor",
+             fmt::format("is {}: {} of {} features would turn, not a number of pairs", share, dims, head_dim));
   rotary.dims = dims == head_dim ? 0 : dims;
   const std::string type = s.text("rope_type", s.text("type", "default"));
   const double factor = s.real("factor", 1.0);
@@ -131,11 +136,13 @@ nn::DecoderConfig llama_config_of(const Request& r, const Architecture& a) {
   c.block.mlp_bias = f.flag("mlp_bias", false);
   c.block.attention_dropout = f.real("attention_dropout", 0.0);
   c.tied = f.flag("tie_word_embeddings", false);
+  if (a.head == Head::token_classification)
+    c.head_dropout = f.real("classifier_dropout", f.real("hidden_dropout", 0.1));
   c.head = a.head;
   c.labels = f.labels();
   c.padding = f.integer("pad_token_id", -1);
   c.constant_padding = true;
-  r.need_room(c.block, c.layers, c.vocabulary);
+  r.need_room(c.block, c.layers, sum_of({c.vocabulary, c.labels}));
   check(c.block);
   read_rotary(f, c.block.rotary, c.block.width_of_head(), c.positions);
   return c;
@@ -161,25 +168,26 @@ public:
   }
 
 protected:
-  Tensors run(const Tensors& in) const override {
+  Tensors run(const Tensors& in, RandomKey key) const override {
     const nn::DecoderInput input{.ids = integers(in, "input_ids"),
                                  .attention_mask = find(in, "attention_mask"),
                                  .positions = integers(in, "position_ids"),
                                  .token_types = integers(in, "token_type_ids"),
                                  .embeddings = find(in, "inputs_embeds")};
     if (!input.ids.defined() && !input.embeddings.defined()) required(in, "input_ids");
-    const Tensor hidden = model_(input);
+    const Tensor hidden = model_(input, nullptr, key.fold(0));
+    const RandomKey of_head = key.fold(1);
     switch (model_.config.head) {
     case Head::none:
       return {{"last_hidden_state", hidden}};
     case Head::language_model:
       return {{"logits", model_.language_model(hidden)}};
     case Head::question_answering: {
-      const Tensor logits = model_.classify(hidden, input.ids);
+      const Tensor logits = model_.classify(hidden, input.ids, of_head);
       return {{"start_logits", logits.select(-1, 0)}, {"end_logits", logits.select(-1, 1)}};
     }
     default:
-      return {{"logits", model_.classify(hidden, input.ids)}};
+      return {{"logits", model_.classify(hidden, input.ids, of_head)}};
     }
   }
 };

@@ -4,6 +4,7 @@
 #include "hub/fields.h"
 #include "hub/model.h"
 #include "nn/heads.h"
+#include "nn/vit.h"
 
 #include <memory>
 #include <span>
@@ -17,14 +18,14 @@ namespace eg::hub {
 struct Request {
   const nlohmann::json& config;
   const Fields& fields;
-  const std::string& architecture;
   RandomKey key;
   const data::TensorReader* weights; ///< the files to be read, or nullptr when there are none yet
 
   /// The file holds a tensor whose name ends like this, or there is no file yet.
   bool has(std::string_view ending) const;
-  /// Throws FileError when `layers` blocks and an embedding of `rows` rows are more than the files hold.
-  void need_room(const nn::BlockConfig& block, std::int64_t layers, std::int64_t rows) const;
+  /// Throws FileError when `layers` blocks and matrices of `rows` rows of block.dim numbers (embeddings, classifiers)
+  /// are far more than the files hold.
+  void need_room(const nn::BlockConfig& block, std::int64_t layers, double rows) const;
 };
 
 /// One class of transformers.
@@ -47,6 +48,14 @@ extern const Family timm_family; ///< configs without model_type
 
 /// Rows for the settings that transformers calls hidden_act and the like. Throws FileError for an unknown one.
 nn::Activation activation_of(const Fields& fields, const char* field, const char* otherwise);
+/// The sum of sizes that nobody has checked.
+inline double sum_of(std::initializer_list<std::int64_t> sizes) {
+  double sum = 0.0;
+  for (const std::int64_t size : sizes) sum += static_cast<double>(size);
+  return sum;
+}
+/// Rows of dim numbers in a vision transformer beside its blocks; sizes need not have been checked.
+double rows_of(const nn::VitConfig& config);
 /// The named input as i64 (i64 as it is); undefined when it is not there.
 Tensor integers(const Tensors& inputs, std::string_view name);
 /// The same that has to be there. Throws ValueError.
@@ -71,10 +80,14 @@ protected:
                     const FusedRows& fused) {
     const nn::StateDict state = model_.state_dict();
     bindings_ = bindings_of(base, state, fused, prefix_);
-    for (Binding& b : bindings_of(heads, state, fused, "")) bindings_.push_back(std::move(b));
+    for (Binding& b : bindings_) b.head = b.parameter.starts_with("pooler.");
+    const auto add_head = [&](std::span<const NameRule> rules) {
+      for (Binding& b : bindings_of(rules, state, fused, "")) bindings_.emplace_back(std::move(b)).head = true;
+    };
+    add_head(heads);
     if (classifier == nullptr) return;
     const NameRule rule{classifier, "classifier"};
-    for (Binding& b : bindings_of({&rule, 1}, state, fused, "")) bindings_.push_back(std::move(b));
+    add_head({&rule, 1});
   }
   M model_;
 };

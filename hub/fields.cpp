@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace eg::hub {
@@ -19,6 +20,12 @@ void Fields::refuse(const char* name, const std::string& why) const {
 const nlohmann::json* Fields::find(const char* name) const {
   const auto at = object_.find(name);
   return at == object_.end() || at->is_null() ? nullptr : &*at;
+}
+
+void Fields::allow(std::initializer_list<std::string_view> known) const {
+  for (const auto& [name, value] : object_.items())
+    if (!value.is_null() && std::find(known.begin(), known.end(), name) == known.end())
+      refuse(name.c_str(), "is not supported");
 }
 
 bool Fields::has(const char* name) const { return find(name) != nullptr; }

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace eg::hub {
@@ -17,6 +19,8 @@ public:
   Fields(const nlohmann::json& object, std::string source);
 
   bool has(const char* name) const;
+  /// Refuses fields that are not in the list and not null.
+  void allow(std::initializer_list<std::string_view> known) const;
   std::int64_t integer(const char* name) const;
   std::int64_t integer(const char* name, std::int64_t otherwise) const;
   double real(const char* name, double otherwise) const;

@@ -91,8 +91,11 @@ public:
   }
 
 private:
-  bool may_be_fresh(const Binding& b) const {
-    return options_.fresh_head && (model_.prefix().empty() || !b.file.starts_with(model_.prefix()));
+  /// True when the model's own random numbers may stay.
+  bool stays_fresh(const Binding& b) {
+    if (!options_.fresh_head || !b.head) return false;
+    report_.fresh.push_back(b.file);
+    return true;
   }
 
   void read(const Binding& b) {
@@ -100,14 +103,14 @@ private:
     for (const std::string& name : other_names(b.file, model_))
       if (info = reader_.find(name); info != nullptr) break;
     if (info == nullptr) {
-      if (!may_be_fresh(b)) report_.missing.push_back(b.file);
+      if (!stays_fresh(b)) report_.missing.push_back(b.file);
       return;
     }
     taken_.insert(info->name);
     if (info->name != b.file) report_.renamed.push_back(info->name);
     const bool resampled = regrid_ && b.parameter == "position_embedding";
     if (!resampled && !(shape_of(*info) == b.shape)) {
-      if (!may_be_fresh(b))
+      if (!stays_fresh(b))
         report_.misshapen.push_back(fmt::format("{} is {}, the model's is {}{}", info->name, shape_of(*info).str(),
                                                 b.shape.str(),
                                                 is_transpose(shape_of(*info), b.shape) ? " (transposed?)" : ""));
@@ -156,6 +159,7 @@ std::string LoadReport::summary() const {
   add(missing, "tensor is missing", "tensors are missing");
   add(unexpected, "tensor is unexpected", "tensors are unexpected");
   add(misshapen, "tensor has another shape", "tensors have other shapes");
+  add(fresh, "tensor is random", "tensors are random");
   add(renamed, "tensor has another name", "tensors have other names");
   add(unused, "tensor is not needed", "tensors are not needed");
   return text.empty() ? "every tensor found" : text;
@@ -189,6 +193,7 @@ LoadedModel load_model(const std::string& folder, const LoadModelOptions& option
     LoadReport wrong = loaded.report;
     wrong.unused.clear();
     wrong.renamed.clear();
+    wrong.fresh.clear();
     throw FileError(fmt::format("{}: {}", wrong.path, wrong.summary()));
   }
   loaded.model->module().eval();

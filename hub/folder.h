@@ -20,6 +20,7 @@ struct LoadReport {
   std::vector<std::string> misshapen;  ///< "name is [4, 3], the model's is [3, 4] (transposed?)"
   std::vector<std::string> unused;     ///< known and not needed: copies of tied tensors, constants, other heads
   std::vector<std::string> renamed;    ///< found under another name: other prefix, gamma and beta
+  std::vector<std::string> fresh;      ///< of a fresh head: not read, random
 
   bool complete() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
   /// One line that names up to five tensors of each kind.
@@ -28,8 +29,8 @@ struct LoadReport {
 
 struct LoadModelOptions {
   DType dtype = DType::f32; ///< f32 or f64: the parameters' type, whatever the file's
-  /// A head (what does not belong to the base model) that the file lacks, or has in another shape, begins with random
-  /// weights from `key`: for fine-tuning.
+  /// A head (what does not belong to the base model, and its pooler) that the file lacks, or has in another shape,
+  /// begins with random weights from `key`, and LoadReport::fresh says so: for fine-tuning.
   bool fresh_head = false;
   RandomKey key = {};
   /// Height and width of the images to come, if they differ from the config's: ViT's and DeiT's position embeddings
@@ -48,7 +49,7 @@ struct LoadedModel {
 /// config.json or the tensors cannot be read.
 LoadedModel load_model(const std::string& folder, const LoadModelOptions& options = {});
 
-/// What a folder holds, from names and shapes alone.
+/// What the names and shapes of a folder say.
 struct ModelSummary {
   std::string family, architecture;
   std::int64_t parameters = 0; ///< numbers
@@ -56,8 +57,8 @@ struct ModelSummary {
   LoadReport report; ///< complete(): load_model would read it
 };
 
-/// Looks at a model folder without reading its values. Throws FileError for what load_model refuses before it looks at
-/// tensors: a config that is not supported, files that cannot be read.
+/// Looks at a model folder without reading its values; takes the memory of the model for that time. Throws FileError
+/// for what load_model refuses before it looks at tensors: a config that is not supported, files that cannot be read.
 ModelSummary examine_model(const std::string& folder);
 
 /// Writes config.json (with torch_dtype as written) and model.safetensors, or shards of at most `shard_bytes` with

@@ -46,7 +46,7 @@ Tensor find(const Tensors& tensors, std::string_view name) {
   return {};
 }
 
-Tensors Model::forward(const Tensors& inputs) const {
+Tensors Model::forward(const Tensors& inputs, RandomKey key) const {
   const std::vector<std::string> known = input_names();
   std::string list;
   for (const std::string& name : known) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
@@ -56,7 +56,7 @@ Tensors Model::forward(const Tensors& inputs) const {
       throw ValueError(fmt::format("{}: there is no input '{}'{} there are {}", architecture_, name,
                                    hint.empty() ? ";" : hint, list));
     }
-  return run(inputs);
+  return run(inputs, key);
 }
 
 bool Model::is_known_extra(const std::string& name) const {
@@ -84,15 +84,18 @@ bool Request::has(std::string_view ending) const {
                                            [&](const data::TensorInfo& info) { return info.name.ends_with(ending); });
 }
 
-void Request::need_room(const nn::BlockConfig& block, std::int64_t layers, std::int64_t rows) const {
+void Request::need_room(const nn::BlockConfig& block, std::int64_t layers, double rows) const {
   if (weights == nullptr) return;
   double held = 0.0;
   for (const data::TensorInfo& info : weights->tensors()) held += static_cast<double>(info.numel());
   const auto dim = static_cast<double>(block.dim), mlp = static_cast<double>(block.mlp);
-  const double wanted = static_cast<double>(layers) * dim * (dim + 2.0 * mlp) + static_cast<double>(rows) * dim;
-  // Below, the model is made and the error says which tensors are missing.
+  const double width =
+      block.head_dim > 0 ? static_cast<double>(block.heads) * static_cast<double>(block.head_dim) : dim;
+  // Of every block the queries' weights and the projection's, and the two of the MLP.
+  const double wanted = static_cast<double>(layers) * dim * 2.0 * (width + mlp) + rows * dim;
+  // Up to 256 MB of f32 more, the model is made and the error says which tensors are missing.
   constexpr double harmless = 1 << 26;
-  if (wanted > held && wanted > harmless)
+  if (wanted > held + harmless)
     throw FileError(
         fmt::format("{}: holds {:.0f} numbers, the config asks for at least {:.0f}", weights->path(), held, wanted));
 }
@@ -138,24 +141,39 @@ Tensor required(const Tensors& inputs, std::string_view name) {
   return t;
 }
 
-std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source,
-                                  const data::TensorReader* weights) {
-  const Fields fields(config, source);
+namespace {
+
+std::unique_ptr<Model> made_of_fields(const Fields& fields, const nlohmann::json& config, RandomKey key,
+                                      const data::TensorReader* weights) {
   if (!fields.has("model_type") && fields.has("architecture"))
-    return timm_family.make({config, fields, "VisionTransformer", key, weights}, timm_family.architectures.front());
+    return timm_family.make({config, fields, key, weights}, timm_family.architectures.front());
   if (!fields.has("model_type")) fields.refuse("model_type", "is missing");
   const Family& family = family_named(fields.text("model_type", ""), fields);
-  const Architecture& architecture = architecture_of(family, fields);
-  const std::string name = architecture.name;
-  return family.make({config, fields, name, key, weights}, architecture);
+  return family.make({config, fields, key, weights}, architecture_of(family, fields));
+}
+
+} // namespace
+
+std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source,
+                                  const data::TensorReader* weights) {
+  // What the modules refuse in their own words is to be sought in the config.
+  try {
+    return made_of_fields(Fields(config, source), config, key, weights);
+  } catch (const ValueError& error) {
+    throw FileError(fmt::format("{}: {}", source, error.what()));
+  } catch (const ShapeError& error) {
+    throw FileError(fmt::format("{}: {}", source, error.what()));
+  }
 }
 
 std::vector<std::pair<std::string, std::vector<std::string>>> supported() {
   std::vector<std::pair<std::string, std::vector<std::string>>> all;
-  for (const Family* family : families) {
-    all.emplace_back(family->name, std::vector<std::string>{});
-    for (const Architecture& a : family->architectures) all.back().second.emplace_back(a.name);
-  }
+  const auto add = [&](const Family& family) {
+    all.emplace_back(family.name, std::vector<std::string>{});
+    for (const Architecture& a : family.architectures) all.back().second.emplace_back(a.name);
+  };
+  for (const Family* family : families) add(*family);
+  add(timm_family);
   return all;
 }
 

@@ -42,8 +42,9 @@ public:
   /// come first.
   virtual std::vector<std::string> input_names() const = 0;
   /// One pass. Outputs as transformers names them: last_hidden_state, pooler_output, logits, ... Throws ValueError for
-  /// an input that is missing, unknown (with the nearest name) or of the wrong type, ShapeError for wrong shapes.
-  Tensors forward(const Tensors& inputs) const;
+  /// an input that is missing, unknown (with the nearest name) or of the wrong type, ShapeError for wrong shapes. `key`
+  /// feeds dropout in training: give another one for each step.
+  Tensors forward(const Tensors& inputs, RandomKey key = {}) const;
 
   const std::string& family() const { return family_; }             ///< model_type: "bert"
   const std::string& architecture() const { return architecture_; } ///< "BertForMaskedLM"
@@ -61,7 +62,7 @@ public:
   Tensors state() const;
 
 protected:
-  virtual Tensors run(const Tensors& inputs) const = 0;
+  virtual Tensors run(const Tensors& inputs, RandomKey key) const = 0;
 
   std::string family_, architecture_, prefix_;
   std::shared_ptr<const nlohmann::json> config_;
@@ -70,14 +71,15 @@ protected:
 };
 
 /// Makes the model that `config` (the content of a config.json) describes, with weights drawn from `key`, f32. `source`
-/// is what errors call the config. Throws FileError for a model_type, architecture or setting that is not supported, or
-/// a field that is missing or wrong; ValueError for sizes that make no model.
+/// is what errors call the config. Throws FileError for a model_type, architecture or setting that is not supported, a
+/// field that is missing or wrong, or sizes that make no model.
 /// `weights`: the files that will be read into it: optional parts (poolers) are made only if they are there, and a
 /// config that asks for far more numbers than they hold is refused (FileError) before memory is taken.
 std::unique_ptr<Model> make_model(const nlohmann::json& config, RandomKey key, const std::string& source = "config",
                                   const data::TensorReader* weights = nullptr);
 
-/// Families and architectures that make_model knows: {"bert", {"BertModel", ...}}, ...
+/// Families and architectures that make_model knows: {"bert", {"BertModel", ...}}, ... The last is "timm", whose
+/// configs have no model_type.
 std::vector<std::pair<std::string, std::vector<std::string>>> supported();
 
 } // namespace eg::hub

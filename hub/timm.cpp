@@ -78,9 +78,16 @@ Named parsed(const Fields& f, const std::string& architecture) {
 nn::VitConfig config_of(const Request& r) {
   const Fields& f = r.fields;
   const Named named = parsed(f, f.text("architecture", ""));
-  const Fields args = f.object("model_args"), pretrained = f.object("pretrained_cfg");
-  for (const char* unknown : {"no_embed_class", "pre_norm", "fc_norm", "qk_norm", "init_values", "reg_tokens"})
-    if (args.has(unknown)) args.refuse(unknown, "is not supported");
+  const Fields args = f.object("model_args");
+  args.allow({"img_size", "patch_size", "in_chans", "num_classes", "depth", "embed_dim", "num_heads", "mlp_ratio",
+              "qkv_bias", "global_pool", "class_token", "no_embed_class", "reg_tokens", "pre_norm", "qk_norm",
+              "fc_norm", "dynamic_img_size"});
+  for (const char* off : {"no_embed_class", "pre_norm", "qk_norm", "fc_norm", "dynamic_img_size"})
+    if (args.flag(off, false)) args.refuse(off, "is true, which is not supported");
+  if (!args.flag("class_token", true)) args.refuse("class_token", "is false, which is not supported");
+  if (args.integer("reg_tokens", 0) != 0) args.refuse("reg_tokens", "is not 0, the only number supported");
+  if (args.text("global_pool", "token") != "token")
+    args.refuse("global_pool", "is not 'token', the only one supported");
   if (f.text("global_pool", "token") != "token") f.refuse("global_pool", "is not 'token', the only one supported");
   nn::VitConfig c;
   const auto [height, width] = args.sizes("img_size", named.image);
@@ -88,7 +95,7 @@ nn::VitConfig config_of(const Request& r) {
   c.image_width = width;
   c.patch = args.integer("patch_size", named.patch);
   c.channels = args.integer("in_chans", 3);
-  c.classes = f.integer("num_classes", 1000);
+  c.classes = args.integer("num_classes", f.integer("num_classes", 1000));
   c.layers = args.integer("depth", named.size.layers);
   c.encoder.dim = args.integer("embed_dim", named.size.dim);
   c.encoder.heads = args.integer("num_heads", named.size.heads);
@@ -96,7 +103,7 @@ nn::VitConfig config_of(const Request& r) {
   c.encoder.qkv_bias = args.flag("qkv_bias", true);
   c.encoder.norm_eps = 1e-6;
   c.distillation = named.distilled;
-  r.need_room(c.encoder, c.layers, 1);
+  r.need_room(c.encoder, c.layers, rows_of(c));
   return c;
 }
 
@@ -112,8 +119,8 @@ public:
   std::vector<std::string> input_names() const override { return {"pixel_values"}; }
 
 protected:
-  Tensors run(const Tensors& in) const override {
-    const Tensor z = model_.encode(model_.embed(required(in, "pixel_values")));
+  Tensors run(const Tensors& in, RandomKey key) const override {
+    const Tensor z = model_.encode(model_.embed(required(in, "pixel_values"), key.fold(0)), key.fold(1));
     if (model_.classifier) return {{"logits", model_.head(z)}};
     return {{"last_hidden_state", model_.norm(z)}};
   }

@@ -8,6 +8,13 @@
 #include <array>
 
 namespace eg::hub {
+
+double rows_of(const nn::VitConfig& c) {
+  const auto patch = static_cast<double>(c.patch);
+  const double patches = static_cast<double>(c.height()) / patch * (static_cast<double>(c.width()) / patch);
+  return patches + static_cast<double>(c.channels) * patch * patch + sum_of({c.classes, c.pooler});
+}
+
 namespace {
 
 using nn::Head;
@@ -58,8 +65,8 @@ nn::VitConfig config_of(const Request& r, const Architecture& a, bool deit) {
   c.encoder.norm_eps = f.real("layer_norm_eps", 1e-12);
   c.encoder.dropout = f.real("hidden_dropout_prob", 0.0);
   c.encoder.attention_dropout = f.real("attention_probs_dropout_prob", 0.0);
+  c.embedding_dropout = c.encoder.dropout;
   c.encoder.qkv_bias = f.flag("qkv_bias", true);
-  r.need_room(c.encoder, c.layers, 1);
   c.classes = a.head == Head::none ? 0 : f.labels();
   c.distillation = deit;
   c.distillation_head = std::string_view(a.name).ends_with("WithTeacher");
@@ -67,6 +74,7 @@ nn::VitConfig config_of(const Request& r, const Architecture& a, bool deit) {
     c.pooler = f.integer("pooler_output_size", c.encoder.dim);
     c.pooler_activation = activation_of(f, "pooler_act", "tanh");
   }
+  r.need_room(c.encoder, c.layers, rows_of(c));
   return c;
 }
 
@@ -86,8 +94,8 @@ public:
   std::vector<std::string> input_names() const override { return {"pixel_values"}; }
 
 protected:
-  Tensors run(const Tensors& in) const override {
-    const Tensor z = model_.encode(model_.embed(required(in, "pixel_values")));
+  Tensors run(const Tensors& in, RandomKey key) const override {
+    const Tensor z = model_.encode(model_.embed(required(in, "pixel_values"), key.fold(0)), key.fold(1));
     if (model_.distillation_classifier) {
       const nn::Vit::TwoLogits both = model_.heads(z);
       return {{"logits", (both.classes + both.distillation) * 0.5},

@@ -41,6 +41,8 @@ void check(const BertConfig& c) {
     throw ValueError(fmt::format("bert: layers must be 0 to 65536, not {}", c.layers));
   if (c.padding >= c.vocabulary)
     throw ValueError(fmt::format("bert: padding {} is not one of {} ids", c.padding, c.vocabulary));
+  if (!(c.head_dropout >= 0.0 && c.head_dropout < 1.0))
+    throw ValueError(fmt::format("bert: head_dropout must be in [0, 1), not {}", c.head_dropout));
   check(c.encoder);
   const bool texts =
       c.head == Head::sequence_classification || c.head == Head::next_sentence || c.head == Head::pretraining;
@@ -133,8 +135,8 @@ Tensor Bert::classify(const Tensor& hidden, RandomKey key) const {
   const Scope scope(*this);
   if (!classifier) throw ValueError(fmt::format("bert: the head {} has no classifier", name_of(config.head)));
   const Tensor of = classifies_texts() ? pool(hidden) : hidden;
-  const bool drops = training() && config.encoder.dropout > 0.0;
-  return (*classifier)(drops ? dropout(of, config.encoder.dropout, key) : of);
+  const bool drops = training() && config.head_dropout > 0.0;
+  return (*classifier)(drops ? dropout(of, config.head_dropout, key) : of);
 }
 
 } // namespace eg::nn

@@ -21,6 +21,7 @@ struct BertConfig {
                       .attention_dropout = 0.1};
   bool pooler = true; ///< tanh(W z_0 + b), what sequence heads read; without it there are none
   Head head = Head::none;
+  double head_dropout = 0.1; ///< of what the classifier reads
   std::int64_t labels = 2;
   std::int64_t padding = 0; ///< its word embedding gets no gradient as an input; -1: none
   bool tied = true;         ///< the masked-LM decoder is the embedding matrix

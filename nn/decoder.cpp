@@ -91,8 +91,10 @@ void check(const DecoderConfig& c) {
     throw ValueError(fmt::format("decoder: layers must be 0 to 65536, not {}", c.layers));
   if (c.padding >= c.vocabulary)
     throw ValueError(fmt::format("decoder: padding {} is not one of {} ids", c.padding, c.vocabulary));
-  if (!(c.embedding_dropout >= 0.0 && c.embedding_dropout < 1.0))
-    throw ValueError(fmt::format("decoder: embedding_dropout must be in [0, 1), not {}", c.embedding_dropout));
+  for (const auto& [field, share] :
+       {std::pair{"embedding_dropout", c.embedding_dropout}, {"head_dropout", c.head_dropout}})
+    if (!(share >= 0.0 && share < 1.0))
+      throw ValueError(fmt::format("decoder: {} must be in [0, 1), not {}", field, share));
   if (c.head == Head::next_sentence || c.head == Head::pretraining)
     throw ValueError(fmt::format("decoder: there is no head {}", name_of(c.head)));
   check(c.block);
@@ -101,6 +103,7 @@ void check(const DecoderConfig& c) {
 
 DecoderCache::DecoderCache(const DecoderConfig& c, std::int64_t batch, std::int64_t capacity, DType dtype)
     : capacity_(capacity) {
+  if (c.layers == 0) throw ValueError("decoder: a model without layers has nothing to keep in a cache");
   const std::int64_t heads = c.block.attention().key_heads();
   for (std::int64_t i = 0; i < c.layers; ++i)
     layers_.emplace_back(Shape{batch, heads}, capacity, c.block.width_of_head(), 0, dtype);
@@ -150,6 +153,22 @@ Tensor Decoder::embed(const DecoderInput& in, std::int64_t past) const {
 
 namespace {
 
+/// Takes back what a pass that did not end has stored in the layers that it reached.
+class Rollback {
+public:
+  explicit Rollback(DecoderCache* cache) : cache_(cache), length_(cache != nullptr ? cache->length() : 0) {}
+  ~Rollback() {
+    if (cache_ != nullptr) cache_->truncate(length_);
+  }
+  Rollback(const Rollback&) = delete;
+  Rollback& operator=(const Rollback&) = delete;
+  void dismiss() { cache_ = nullptr; }
+
+private:
+  DecoderCache* cache_;
+  std::int64_t length_;
+};
+
 /// Positions for rotary, [T] or [batch, T]: of all texts alike when they were given once.
 Tensor rotary_positions(const Tensor& given, std::int64_t batch) {
   if (!given.defined() || given.rank() < 2 || given.size(0) == batch) return given;
@@ -165,7 +184,10 @@ Tensor Decoder::operator()(const DecoderInput& input, DecoderCache* cache, Rando
   if (training() && config.embedding_dropout > 0.0) z = dropout(z, config.embedding_dropout, key.fold(0));
   const AttentionContext context{.mask = key_mask(input.attention_mask, z.size(0), past + z.size(1)),
                                  .positions = rotary_positions(input.positions, z.size(0))};
-  return norm(run_blocks(blocks, z, context, key.fold(1), cache != nullptr ? &cache->layers() : nullptr));
+  Rollback rollback(cache);
+  z = norm(run_blocks(blocks, z, context, key.fold(1), cache != nullptr ? &cache->layers() : nullptr));
+  rollback.dismiss();
+  return z;
 }
 
 Tensor Decoder::language_model(const Tensor& hidden) const {
@@ -192,11 +214,12 @@ Tensor Decoder::last_tokens(const Tensor& hidden, const Tensor& ids) const {
   return index_select(hidden.reshape({batch * tokens, hidden.size(2)}), 0, Tensor::from<std::int64_t>(rows, {batch}));
 }
 
-Tensor Decoder::classify(const Tensor& hidden, const Tensor& ids) const {
+Tensor Decoder::classify(const Tensor& hidden, const Tensor& ids, RandomKey key) const {
   const Scope scope(*this);
   if (!classifier) throw ValueError(fmt::format("decoder: the head {} has no classifier", name_of(config.head)));
-  if (config.head != Head::sequence_classification) return (*classifier)(hidden);
-  return (*classifier)(last_tokens(hidden, ids));
+  const Tensor of = config.head == Head::sequence_classification ? last_tokens(hidden, ids) : hidden;
+  const bool drops = training() && config.head_dropout > 0.0;
+  return (*classifier)(drops ? dropout(of, config.head_dropout, key) : of);
 }
 
 } // namespace eg::nn

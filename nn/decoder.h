@@ -17,7 +17,8 @@ struct DecoderConfig {
   double embedding_dropout = 0.0;
   bool scale_by_layer = false; ///< attention of layer i is scaled by 1/(i + 1) besides
   Head head = Head::language_model;
-  bool tied = true; ///< the language-model head is the embedding matrix
+  bool tied = true;          ///< the language-model head is the embedding matrix
+  double head_dropout = 0.0; ///< of what the classifier reads
   std::int64_t labels = 2;
   std::int64_t padding = -1;     ///< id of padding, which sequence classification skips; -1: there is none
   bool constant_padding = false; ///< the padding id's embedding gets no gradient as an input (Llama)
@@ -44,10 +45,11 @@ struct DecoderInput {
 /// Keys and values of all layers.
 class DecoderCache {
 public:
-  /// Room for `capacity` tokens of `batch` texts. Throws MemoryError where there is none.
+  /// Room for `capacity` tokens of `batch` texts. Throws MemoryError where there is none, ValueError for a model
+  /// without layers.
   DecoderCache(const DecoderConfig& config, std::int64_t batch, std::int64_t capacity, DType dtype = DType::f32);
   /// Tokens stored, and room for.
-  std::int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  std::int64_t length() const { return layers_.front().length(); }
   std::int64_t capacity() const { return capacity_; }
   /// Forgets all but the first `length` tokens.
   void truncate(std::int64_t length);
@@ -65,7 +67,8 @@ public:
   /// learned (GPT-2), biases 0. Throws ValueError as check(config) does.
   Decoder(const DecoderConfig& config, RandomKey key);
 
-  /// Normed hidden states [B, T, dim] of the tokens given, which see what the cache holds. `key` feeds dropout.
+  /// Normed hidden states [B, T, dim] of the tokens given, which see what the cache holds. `key` feeds dropout. When it
+  /// throws, the cache holds what it held before.
   Tensor operator()(const DecoderInput& input, DecoderCache* cache = nullptr, RandomKey key = {}) const;
   /// Its first part, embeddings [B, T, dim].
   Tensor embed(const DecoderInput& input, std::int64_t past = 0) const;
@@ -74,9 +77,9 @@ public:
   /// language_model.
   Tensor language_model(const Tensor& hidden) const;
   /// Logits of the head's classifier: of each token [B, T, labels], or for sequence classification of each text's last
-  /// token that is not padding [B, labels], for which the ids are needed. Throws ValueError when the head has no
-  /// classifier, or several texts have no padding id to tell where they end.
-  Tensor classify(const Tensor& hidden, const Tensor& ids) const;
+  /// token that is not padding [B, labels], for which the ids are needed. `key` feeds dropout. Throws ValueError when
+  /// the head has no classifier, or several texts have no padding id to tell where they end.
+  Tensor classify(const Tensor& hidden, const Tensor& ids, RandomKey key = {}) const;
 
   const DecoderConfig config;
   Embedding token_embedding;

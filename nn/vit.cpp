@@ -51,6 +51,8 @@ void check(const VitConfig& c) {
     throw ValueError("vit: a distillation token and a pooler need the class token (pooling cls)");
   if (c.pooler < 0) throw ValueError(fmt::format("vit: pooler must not be negative, not {}", c.pooler));
   at_most("pooler", c.pooler, 1 << 20);
+  if (!(c.embedding_dropout >= 0.0 && c.embedding_dropout < 1.0))
+    throw ValueError(fmt::format("vit: embedding_dropout must be in [0, 1), not {}", c.embedding_dropout));
   check(c.encoder);
   if (c.position == PositionEmbedding::sinusoidal && c.encoder.dim % 2 != 0)
     throw ValueError(fmt::format("vit: a sinusoidal position embedding needs an even dim, not {}", c.encoder.dim));
@@ -120,10 +122,11 @@ Vit::Vit(const VitConfig& c, RandomKey key)
 }
 
 Tensor Vit::operator()(const Tensor& images, RandomKey dropout_key) const {
-  return head(encode(embed(images), dropout_key));
+  constexpr std::uint64_t of_embeddings = std::uint64_t{1} << 32; // beyond the layers' numbers
+  return head(encode(embed(images, dropout_key.fold(of_embeddings)), dropout_key));
 }
 
-Tensor Vit::embed(const Tensor& images) const {
+Tensor Vit::embed(const Tensor& images, RandomKey key) const {
   const Scope scope(*this);
   if (images.rank() != 4 || images.size(1) != config.channels || images.size(2) != config.height() ||
       images.size(3) != config.width())
@@ -136,7 +139,8 @@ Tensor Vit::embed(const Tensor& images) const {
     if (token.defined()) tokens.push_back(token.expand({images.size(0), 1, config.encoder.dim}));
   tokens.push_back(z);
   if (tokens.size() > 1) z = concat(tokens, 1);
-  return position_embedding.defined() ? z + position_embedding : z;
+  if (position_embedding.defined()) z = z + position_embedding;
+  return training() && config.embedding_dropout > 0.0 ? dropout(z, config.embedding_dropout, key) : z;
 }
 
 Tensor Vit::encode(const Tensor& z, RandomKey key) const {

@@ -26,6 +26,7 @@ struct VitConfig {
   std::int64_t classes = 10; ///< 0: no classifier
   std::int64_t layers = 6;
   BlockConfig encoder;
+  double embedding_dropout = 0.0; ///< of the tokens that enter the encoder
   Pooling pooling = Pooling::cls;
   PositionEmbedding position = PositionEmbedding::learned;
   bool distillation = false;     ///< DeiT: a second token after the class token
@@ -74,9 +75,9 @@ public:
   /// Throws ValueError when there is no classifier.
   Tensor operator()(const Tensor& images, RandomKey dropout_key = {}) const;
   /// The three parts of it.
-  Tensor embed(const Tensor& images) const;                 ///< [B, C, H, W] -> Z [B, T, dim]
-  Tensor encode(const Tensor& z, RandomKey key = {}) const; ///< Z -> [B, T, dim], all blocks
-  Tensor head(const Tensor& z) const;                       ///< final norm, pooling, linear -> [B, classes]
+  Tensor embed(const Tensor& images, RandomKey key = {}) const; ///< [B, C, H, W] -> Z [B, T, dim]
+  Tensor encode(const Tensor& z, RandomKey key = {}) const;     ///< Z -> [B, T, dim], all blocks
+  Tensor head(const Tensor& z) const;                           ///< final norm, pooling, linear -> [B, classes]
 
   /// What the classifiers of the class token and the distillation token say, [B, classes] each: a teacher trains the
   /// second (hard distillation: cross_entropy(distillation, teacher's class)).

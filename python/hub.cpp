@@ -36,6 +36,7 @@ void bind_report(nb::module_& m) {
       .def_ro("unexpected", &LoadReport::unexpected)
       .def_ro("misshapen", &LoadReport::misshapen)
       .def_ro("unused", &LoadReport::unused)
+      .def_ro("fresh", &LoadReport::fresh)
       .def_ro("renamed", &LoadReport::renamed)
       .def("complete", &LoadReport::complete)
       .def("__repr__", &LoadReport::summary);
@@ -47,14 +48,20 @@ void bind_model(nb::module_& m) {
           "__call__",
           [](const Model& self, const nb::kwargs& inputs) {
             hub::Tensors list;
+            RandomKey key;
             for (const auto [name, value] : inputs) {
               const auto word = nb::cast<std::string>(name);
+              if (word == "key") {
+                key = nb::cast<RandomKey>(value);
+                continue;
+              }
               list.emplace_back(word, tensor_from(value, word.c_str()));
             }
-            return dict_of(released([&] { return self.forward(list); }));
+            return dict_of(released([&] { return self.forward(list, key); }));
           },
-          "model(input_ids=..., ...) -> {'last_hidden_state': ..., 'logits': ...}.",
-          nb::sig("def __call__(self, **inputs: equigrad._core.Tensor | None) -> dict[str, equigrad._core.Tensor]"))
+          "model(input_ids=..., ...) -> {'last_hidden_state': ..., 'logits': ...}; `key` feeds dropout in training.",
+          nb::sig("def __call__(self, *, key: equigrad._core.random.Key | int = ..., **inputs: equigrad._core.Tensor | "
+                  "None) -> dict[str, equigrad._core.Tensor]"))
       .def_prop_ro(
           "module", [](Model& self) { return &self.module(); }, nb::rv_policy::reference_internal,
           "The module inside: nn.Vit, nn.Bert or nn.Decoder.")

@@ -37,6 +37,7 @@ void bind_bert_config(nb::module_& m) {
       .word("head", &C::head, nn::head_named, head_name(),
             "none, language_model, sequence_classification, token_classification, question_answering, next_sentence or "
             "pretraining")
+      .field("head_dropout", &C::head_dropout, "on what the classifier reads")
       .field("labels", &C::labels, "classes of a classification head")
       .field("padding", &C::padding, "its word embedding gets no gradient as an input; -1: none")
       .field("tied", &C::tied, "the masked-LM decoder is the embedding matrix")
@@ -105,6 +106,7 @@ void bind_decoder_config(nb::module_& m) {
       .word("head", &C::head, nn::head_named, head_name(),
             "none, language_model, sequence_classification, token_classification or question_answering")
       .field("tied", &C::tied, "the language-model head is the embedding matrix")
+      .field("head_dropout", &C::head_dropout, "on what the classifier reads")
       .field("labels", &C::labels, "classes of a classification head")
       .field("padding", &C::padding, "id of padding; -1: there is none")
       .field("constant_padding", &C::constant_padding, "the padding id's embedding gets no gradient as an input")
@@ -155,10 +157,10 @@ void bind_decoder(nb::module_& m) {
           "ids i64 [B, T] -> normed hidden states [B, T, dim], which see what the cache holds.")
       .def(
           "classify",
-          [](const nn::Decoder& self, const Tensor& hidden, const Tensor& ids) {
-            return released([&] { return self.classify(hidden, ids); });
+          [](const nn::Decoder& self, const Tensor& hidden, const Tensor& ids, RandomKey key) {
+            return released([&] { return self.classify(hidden, ids, key); });
           },
-          "hidden"_a, "ids"_a, "Logits of the head's classifier.")
+          "hidden"_a, "ids"_a, "key"_a = RandomKey{}, "Logits of the head's classifier; `key` feeds dropout.")
       .def_ro("config", &nn::Decoder::config)
       .def_ro("token_embedding", &nn::Decoder::token_embedding)
       .def_prop_ro(

@@ -72,8 +72,10 @@ void bind_vit(nb::module_& parent) {
           "images"_a, "dropout_key"_a = RandomKey{}, "images [B, C, H, W] -> logits [B, classes]")
       .def(
           "embed",
-          [](const nn::Vit& self, const Tensor& images) { return released([&] { return self.embed(images); }); },
-          "images"_a, "[B, C, H, W] -> Z [B, T, dim]")
+          [](const nn::Vit& self, const Tensor& images, RandomKey key) {
+            return released([&] { return self.embed(images, key); });
+          },
+          "images"_a, "key"_a = RandomKey{}, "[B, C, H, W] -> Z [B, T, dim]")
       .def(
           "encode",
           [](const nn::Vit& self, const Tensor& z, RandomKey key) {

@@ -10,6 +10,7 @@
 #include "data/npy.h"
 #include "data/preprocess.h"
 #include "data/safetensors.h"
+#include "fuzz/model_folder.h"
 #include "fuzz/scratch.h"
 #include "fuzz/tokenizer_targets.h"
 

@@ -247,6 +247,10 @@ TEST_CASE("every parameter of every supported architecture has its place in a fi
                      {"num_hidden_layers", 2},   {"n_layer", 2},
                      {"vocab_size", 11},         {"intermediate_size", 6},
                      {"image_size", 8},          {"patch_size", 4}};
+      if (family == "timm")
+        config = {{"architecture", "deit_tiny_distilled_patch4_8"},
+                  {"num_classes", 3},
+                  {"model_args", {{"embed_dim", 8}, {"num_heads", 2}, {"depth", 2}}}};
       const auto model = hub::make_model(config, {});
       std::int64_t covered = 0;
       for (const hub::Binding& b : model->bindings()) covered += b.shape.numel();

@@ -73,7 +73,7 @@ public:
     return {data_ + offset(head), row_, column_};
   }
   /// The gradient that has this mask's shape; shared where leading axes repeat.
-  attention_kernels::MaskGradient<std::remove_const_t<T>> gradient() const requires(!std::is_const_v<T>) {
+  template <class U = T> attention_kernels::MaskGradient<U> gradient() const { // a template: not made for const T
     return {data_, elements_, row_, column_, shared_};
   }
 
