@@ -27,9 +27,11 @@ std::string file_of_folder(const std::string& folder) {
     if (file_exists(join_path(folder, pickle)))
       hint = fmt::format("; {} is a pickle, which can run any program and is not read: save the model as safetensors",
                          pickle);
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (hint.empty() && entry.path().extension() == ".safetensors")
-      hint = fmt::format("; name the file that you mean, as in {}", entry.path().string());
+  std::error_code unreadable; // then there is no hint
+  for (std::filesystem::directory_iterator at(folder, unreadable), end; !unreadable && at != end;
+       at.increment(unreadable))
+    if (hint.empty() && at->path().extension() == ".safetensors")
+      hint = fmt::format("; name the file that you mean, as in {}", at->path().string());
   throw FileError(fmt::format("{}: the folder holds neither {} nor {}{}", folder, single_name, index_name, hint));
 }
 

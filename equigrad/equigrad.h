@@ -30,6 +30,7 @@
 #include "hub/folder.h"
 #include "hub/llama2c.h"
 #include "hub/model.h"
+#include "hub/text.h"
 #include "nn/attention.h"
 #include "nn/bert.h"
 #include "nn/block.h"

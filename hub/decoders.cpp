@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -79,46 +80,66 @@ nn::DecoderConfig gpt2_config_of(const Request& r, const Architecture& a) {
   return c;
 }
 
-/// rope_scaling, or in newer files rope_parameters, which hold theta too.
-void read_rotary(const Fields& f, nn::RotaryConfig& rotary, std::int64_t head_dim, std::int64_t positions) {
-  const Fields s = f.object(f.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  rotary.base = s.real("rope_theta", f.real("rope_theta", 10000.0));
+/// Two numbers, 0 < the first < the second.
+std::pair<double, double> ordered(const Fields& f, std::pair<const char*, double> low,
+                                  std::pair<const char*, double> high) {
+  const double least = f.real(low.first, low.second), most = f.real(high.first, high.second);
+  if (!(least > 0.0)) f.refuse(low.first, fmt::format("is {}, not positive", least));
+  if (!(most > least && std::isfinite(most)))
+    f.refuse(high.first, fmt::format("is {}, not more than {}, which is {}", most, low.first, least));
+  return {least, most};
+}
+
+/// The leading features of a head that turn.
+std::int64_t rotary_dims(const Fields& f, const Fields& s, std::int64_t head_dim) {
   const double share = s.real("partial_rotary_factor", f.real("partial_rotary_factor", 1.0));
   if (!(share > 0.0 && share <= 1.0)) f.refuse("partial_rotary_factor", fmt::format("is {}, not in (0, 1]", share));
   const auto dims = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
   if (dims < 2 || dims % 2 != 0)
     f.refuse("partial_rotary_factor",
              fmt::format("is {}: {} of {} features would turn, not a number of pairs", share, dims, head_dim));
+  return dims;
+}
+
+void read_yarn(const Fields& s, nn::RotaryConfig& rotary, std::int64_t dims, double factor, double trained) {
+  const auto [slow, fast] = ordered(s, {"beta_slow", 1.0}, {"beta_fast", 32.0});
+  rotary.frequencies = nn::yarn_scaled(
+      rotary.base, dims,
+      {.factor = factor, .trained = trained, .fast = fast, .slow = slow, .whole_pairs = s.flag("truncate", true)});
+  const double all = s.real("mscale_all_dim", 0), scale = s.real("mscale", 0);
+  const double amplitude = all != 0 && scale != 0 ? nn::yarn_amplitude(factor, scale) / nn::yarn_amplitude(factor, all)
+                                                  : nn::yarn_amplitude(factor);
+  rotary.amplitude = s.real("attention_factor", amplitude);
+}
+
+/// rope_scaling, or in newer files rope_parameters, which hold theta too.
+void read_rotary(const Fields& f, nn::RotaryConfig& rotary, std::int64_t head_dim, std::int64_t positions) {
+  const Fields s = f.object(f.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  rotary.base = s.real("rope_theta", f.real("rope_theta", 10000.0));
+  const std::int64_t dims = rotary_dims(f, s, head_dim);
   rotary.dims = dims == head_dim ? 0 : dims;
   const std::string type = s.text("rope_type", s.text("type", "default"));
+  constexpr std::array types = {"default", "linear", "dynamic", "llama3", "yarn"};
+  if (std::find(types.begin(), types.end(), type) == types.end())
+    s.refuse("rope_type", fmt::format("is '{}'; supported are {}", type, fmt::join(types, ", ")));
+  if (type == "default") return;
+  if (!s.has("factor")) s.refuse("factor", "is missing");
   const double factor = s.real("factor", 1.0);
   if (!(factor >= 1.0 && std::isfinite(factor))) s.refuse("factor", fmt::format("is {}, not at least 1", factor));
   const double trained = s.real("original_max_position_embeddings", static_cast<double>(positions));
+  if (!(trained >= 1.0 && std::isfinite(trained)))
+    s.refuse("original_max_position_embeddings", fmt::format("is {}, not at least 1", trained));
   if (type == "linear") {
     rotary.frequencies = nn::linear_scaled(nn::rotary_frequencies(rotary.base, dims), factor);
   } else if (type == "dynamic") {
     rotary.dynamic_factor = factor;
     rotary.trained_positions = positions;
   } else if (type == "llama3") {
-    rotary.frequencies =
-        nn::llama3_scaled(nn::rotary_frequencies(rotary.base, dims), {.factor = factor,
-                                                                      .low = s.real("low_freq_factor", 1),
-                                                                      .high = s.real("high_freq_factor", 4),
-                                                                      .trained = trained});
-  } else if (type == "yarn") {
-    rotary.frequencies = nn::yarn_scaled(rotary.base, dims,
-                                         {.factor = factor,
-                                          .trained = trained,
-                                          .fast = s.real("beta_fast", 32),
-                                          .slow = s.real("beta_slow", 1),
-                                          .whole_pairs = s.flag("truncate", true)});
-    const double all = s.real("mscale_all_dim", 0), scale = s.real("mscale", 0);
-    const double amplitude = all != 0 && scale != 0
-                                 ? nn::yarn_amplitude(factor, scale) / nn::yarn_amplitude(factor, all)
-                                 : nn::yarn_amplitude(factor);
-    rotary.amplitude = s.real("attention_factor", amplitude);
-  } else if (type != "default") {
-    s.refuse("rope_type", fmt::format("is '{}'; supported are default, linear, dynamic, llama3, yarn", type));
+    const auto [low, high] = ordered(s, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0});
+    rotary.frequencies = nn::llama3_scaled(nn::rotary_frequencies(rotary.base, dims),
+                                           {.factor = factor, .low = low, .high = high, .trained = trained});
+  } else {
+    read_yarn(s, rotary, dims, factor, trained);
   }
 }
 

@@ -121,7 +121,7 @@ private:
     if (!is_floating(values.dtype()))
       throw FileError(fmt::format("{}: {} holds {}, not floating-point numbers", reader_.path(), info->name,
                                   name_of(values.dtype())));
-    if (resampled) values = resample_positions(values, regrid_->special, regrid_->from, regrid_->to);
+    if (resampled) values = resample_positions(values.to(DType::f64), regrid_->special, regrid_->from, regrid_->to);
     for (auto& [name, slot] : slots_)
       if (name == b.parameter) insert(slot, b, values);
   }
@@ -215,6 +215,8 @@ void save_model(const Model& model, const std::string& folder, std::uint64_t sha
   if (error) throw FileError(fmt::format("{}: cannot be made: {}", folder, error.message()));
   const Tensors state = model.state();
   nlohmann::json config = model.config();
+  // Older and newer transformers call it differently; what the folder was read with may hold either.
+  config.erase("dtype");
   if (!state.empty()) config["torch_dtype"] = state.front().second.dtype() == DType::f64 ? "float64" : "float32";
   data::save_sharded(folder, state, {.max_bytes = shard_bytes, .metadata = {{"format", "pt"}}});
   data::write_json(data::join_path(folder, "config.json"), config);

@@ -106,23 +106,26 @@ public:
 
   /// The tokens that the files add, `special` ones among them.
   std::vector<AddedToken> added(const Vocabulary& vocabulary, const std::vector<std::string>& special) const {
-    std::vector<AddedToken> tokens;
+    AddedTokenList tokens(vocabulary);
     if (config_.find("added_tokens_decoder") != nullptr) {
       const Fields listed = config_.object("added_tokens_decoder");
-      for (const auto& [id, value] : listed.json().items())
-        add(listed, id_of(listed, id), Fields(value, listed.where() + ": " + id), vocabulary, tokens);
+      for (const auto& [id, value] : listed.json().items()) {
+        const Fields fields(value, listed.where() + ": " + id);
+        fields.allow({"content", "lstrip", "normalized", "rstrip", "single_word", "special"});
+        tokens.add(fields, fields.text("content"), id_of(listed, id), fields);
+      }
     }
     for (const auto& [content, id] : added_.json().items())
-      if (named(tokens, content) == nullptr)
-        add(added_, {content, added_.number(content.c_str())}, vocabulary, tokens).normalized = true;
+      if (tokens.find(content) == nullptr)
+        tokens.add(added_, content, added_.number(content.c_str())).normalized = true;
     for (const std::string& content : special) {
-      AddedToken* known = named(tokens, content);
+      AddedToken* known = tokens.find(content);
       if (known == nullptr && vocabulary.find(content) == none)
         config_.fail(fmt::format("special token '{}' is not in the vocabulary", content));
-      if (known == nullptr) known = &add(config_, {content, vocabulary.find(content)}, vocabulary, tokens);
+      if (known == nullptr) known = &tokens.add(config_, content, vocabulary.find(content));
       known->special = true;
     }
-    return tokens;
+    return tokens.take();
   }
 
   std::vector<std::string> additional_special() const {
@@ -138,39 +141,11 @@ public:
   }
 
 private:
-  static AddedToken* named(std::vector<AddedToken>& tokens, const std::string& content) {
-    const auto found = std::find_if(tokens.begin(), tokens.end(), [&](const auto& t) { return t.content == content; });
-    return found == tokens.end() ? nullptr : &*found;
-  }
-
   static std::uint64_t id_of(const Fields& fields, const std::string& text) {
     std::uint64_t id = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
     if (error != std::errc() || end != text.data() + text.size()) fields.fail(fmt::format("'{}' is not an id", text));
     return id;
-  }
-
-  static AddedToken& add(const Fields& where, const std::pair<std::string, std::uint64_t>& token,
-                         const Vocabulary& vocabulary, std::vector<AddedToken>& tokens) {
-    const auto& [content, id] = token;
-    const std::uint32_t known = vocabulary.find(content);
-    const auto same_id = [&, number = id](const AddedToken& t) { return t.id == number; };
-    if (content.empty() || id >= none || (known == none ? vocabulary.has(id) : known != id) ||
-        std::any_of(tokens.begin(), tokens.end(), same_id))
-      where.fail(fmt::format("token '{}' cannot have id {}: the vocabulary says otherwise", content, id));
-    tokens.push_back({content, static_cast<std::uint32_t>(id)});
-    return tokens.back();
-  }
-
-  static void add(const Fields& where, std::uint64_t id, const Fields& fields, const Vocabulary& vocabulary,
-                  std::vector<AddedToken>& tokens) {
-    fields.allow({"content", "lstrip", "normalized", "rstrip", "single_word", "special"});
-    AddedToken& token = add(where, {fields.text("content"), id}, vocabulary, tokens);
-    token.special = fields.flag_or("special", false);
-    token.single_word = fields.flag_or("single_word", false);
-    token.strip_left = fields.flag_or("lstrip", false);
-    token.strip_right = fields.flag_or("rstrip", false);
-    token.normalized = fields.flag_or("normalized", !token.special);
   }
 
   json config_json_, map_json_, added_json_;

@@ -14,44 +14,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t longest_added_token = 4096; // bytes; looking for tokens takes time in proportion to the longest
 constexpr std::uint64_t longest_padding = 1U << 20U; // tokens that a file can ask for
 
-void read_added_token(const Fields& fields, const Vocabulary& vocabulary, std::vector<AddedToken>& tokens) {
-  fields.allow({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-  AddedToken token;
-  token.content = fields.text("content");
-  if (token.content.empty() || token.content.size() > longest_added_token)
-    fields.fail(fmt::format("a token of {} bytes; 1 to {} are supported", token.content.size(), longest_added_token));
-  const std::uint64_t id = fields.number("id");
-  const std::uint32_t known = vocabulary.find(token.content);
-  if (id >= none) fields.fail(fmt::format("id {} of '{}' is too large", id, token.content));
-  token.id = static_cast<std::uint32_t>(id);
-  if (known == none ? vocabulary.has(id) : known != id)
-    fields.fail(fmt::format("'{}' has id {}, but in the vocabulary {}", token.content, id,
-                            known == none ? fmt::format("that is '{}'", vocabulary.token(token.id))
-                                          : fmt::format("it has {}", known)));
-  token.special = fields.flag_or("special", false);
-  token.single_word = fields.flag_or("single_word", false);
-  token.strip_left = fields.flag_or("lstrip", false);
-  token.strip_right = fields.flag_or("rstrip", false);
-  token.normalized = fields.flag_or("normalized", !token.special);
-  tokens.push_back(std::move(token));
-}
-
 std::vector<AddedToken> read_added_tokens(const Fields& file, const Vocabulary& vocabulary) {
-  std::vector<AddedToken> tokens;
-  if (file.find("added_tokens") == nullptr) return tokens;
-  TextTable contents;
-  PairTable ids;
+  AddedTokenList tokens(vocabulary);
+  if (file.find("added_tokens") == nullptr) return {};
   for (const auto& entry : file.array("added_tokens")) {
     const Fields fields(entry, file.where() + ": added_tokens");
-    read_added_token(fields, vocabulary, tokens);
-    const AddedToken& token = tokens.back();
-    if (!contents.put(token.content, token.id)) fields.fail(fmt::format("'{}' is there twice", token.content));
-    if (!ids.put(token.id, 0, 0)) fields.fail(fmt::format("id {} is there twice", token.id));
+    fields.allow({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+    tokens.add(fields, fields.text("content"), fields.number("id"), fields);
   }
-  return tokens;
+  return tokens.take();
 }
 
 void read_normalizer(const Fields& fields, Normalizer& normalizer) {

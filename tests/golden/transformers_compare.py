@@ -169,13 +169,16 @@ class Timm:
         return {"architecture": self.architecture, "num_classes": self.arguments["num_classes"], "model_args": {k: list(v) if isinstance(v, tuple) else v for k, v in self.arguments.items()}}
 
 
+POSITIONS = "position_embeddings"
 TYPES = {"token_type_ids": torch.tensor([[0] * 4 + [1] * 5] * 3)}
 SHIFTED = {"position_ids": torch.arange(2, 11).expand(3, 9).contiguous()}
+RESAMPLED = {"interpolate_pos_encoding": True}  # images of another size than the config's
 SCALING = {
     "linear": {"rope_type": "linear", "factor": 3.0},
     "dynamic": {"rope_type": "dynamic", "factor": 2.0},
     "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16},
     "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+    "yarn, factor not the ratio": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16},
     "yarn with scales": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 8, "beta_slow": 2, "mscale": 0.7, "mscale_all_dim": 0.9, "truncate": False},
 }
 
@@ -208,6 +211,8 @@ CASES = {
     "llama token classification": (tf.LlamaForTokenClassification, llama(num_labels=4), text()),
     "llama question answering": (tf.LlamaForQuestionAnswering, llama(), text()),
     "vit": (tf.ViTModel, vit(), images(2, 12, 20)),
+    "vit, positions of 12 x 12 resampled to 20 x 16": (tf.ViTModel, vit(image_size=12), images(2, 20, 16), RESAMPLED),
+    "deit, positions of 16 x 16 resampled to 8 x 24": (tf.DeiTModel, vit(tf.DeiTConfig, image_size=16), images(2, 8, 24), RESAMPLED),
     "vit, pooler of 7, sigmoid": (tf.ViTModel, vit(pooler_output_size=7, pooler_act="sigmoid", qkv_bias=False), images(2, 12, 20)),
     "vit classification, 1 channel": (tf.ViTForImageClassification, vit(num_channels=1, num_labels=6, hidden_act="gelu_new", image_size=12), images(2, 12, 12, 1)),
     "deit": (tf.DeiTModel, vit(tf.DeiTConfig), images(2, 12, 20)),
@@ -218,14 +223,15 @@ CASES = {
 }
 
 
-def reference(model, inputs, dtype):
-    """Outputs, cotangents, gradients by parameter and by floating input."""
+def reference(model, inputs, dtype, settings={}):
+    """Outputs, cotangents, gradients by parameter and by floating input. The gradient of resampled position embeddings is left
+    out: there it is that of the embeddings before."""
     if hasattr(model, "config"):
         model.config.use_cache = False
     inputs = {k: v.to(dtype).detach().clone().requires_grad_() if v.is_floating_point() else v for k, v in inputs.items()}
     model = model.to(dtype)
     model.zero_grad()
-    found = model(**inputs)
+    found = model(**inputs, **settings)
     outputs = {k: v for k, v in found.items() if torch.is_tensor(v)}
     cotangents = {k: drawn("cotangent." + k, v.shape).to(dtype) for k, v in outputs.items()}
     mask = inputs.get("attention_mask")
@@ -235,6 +241,8 @@ def reference(model, inputs, dtype):
                 v *= mask.to(dtype).reshape(*mask.shape, *[1] * (v.dim() - 2))
     sum((outputs[k] * c).sum() for k, c in cotangents.items()).backward()
     gradients = {k: p.grad if p.grad is not None else torch.zeros_like(p) for k, p in model.named_parameters()}
+    if settings == RESAMPLED:
+        gradients = {k: v for k, v in gradients.items() if not k.endswith(POSITIONS)}
     gradients.update({f"input.{k}": v.grad for k, v in inputs.items() if v.is_floating_point()})
     return inputs, {k: v.detach() for k, v in outputs.items()}, cotangents, gradients
 
@@ -262,7 +270,7 @@ def made(kind, config):
     return roughened(kind(config))
 
 
-def compare(program, kind, config, inputs, shards):
+def compare(program, kind, config, inputs, settings, shards):
     model = made(kind, config)
     errors = {}
     exact = inputs
@@ -270,12 +278,15 @@ def compare(program, kind, config, inputs, shards):
         folder = os.path.join(scratch, "model")
         model.float().save_pretrained(folder, max_shard_size="20KB" if shards else "5GB")
         for name, dtype in (("f64", torch.float64), ("f32", torch.float32)):
-            given, outputs, cotangents, gradients = reference(model, exact, torch.float64)
+            given, outputs, cotangents, gradients = reference(model, exact, torch.float64, settings)
             path, out, grads = (os.path.join(scratch, f) for f in ("in.safetensors", "out.safetensors", "grads.safetensors"))
             save_file({**{k: v.detach().to(dtype).contiguous() if v.is_floating_point() else v.contiguous() for k, v in given.items()},
                        **{f"cotangent.{k}": v.to(dtype).contiguous() for k, v in cotangents.items()}}, path)
-            run(program, folder, path, name, "--outputs", out, "--gradients", grads)
+            size = ["--image-size", "x".join(str(n) for n in inputs["pixel_values"].shape[2:])] if settings == RESAMPLED else []
+            run(program, folder, path, name, "--outputs", out, "--gradients", grads, *size)
             ours, ours_grads = load_file(out), load_file(grads)
+            if settings == RESAMPLED:
+                ours_grads = {k: v for k, v in ours_grads.items() if not k.endswith(POSITIONS)}
             if set(ours) != set(outputs) or set(ours_grads) != set(gradients):
                 raise SystemExit(f"names differ: {sorted(set(ours) ^ set(outputs))} {sorted(set(ours_grads) ^ set(gradients))}")
             largest = max(float(g.abs().max()) for g in gradients.values())
@@ -302,9 +313,9 @@ def numbers(name, t):
 def write(path):
     """The fixture of tests/golden/transformers_test.cpp."""
     cases = []
-    for name, (kind, config, inputs) in CASES.items():
+    for name, (kind, config, inputs, *more) in CASES.items():
         model = made(kind, config).double()
-        given, outputs, _, gradients = reference(model, inputs, torch.float64)
+        given, outputs, _, gradients = reference(model, inputs, torch.float64, *more)
         told = kind.told() if isinstance(kind, Timm) else {**config.to_diff_dict(), "architectures": [kind.__name__], "model_type": config.model_type}
         if "id2label" in told:
             told["num_labels"] = len(told.pop("id2label"))
@@ -314,6 +325,7 @@ def write(path):
         masked = {k: v * mask.reshape(*mask.shape, *[1] * (v.dim() - 2)) if mask is not None and v.shape[:2] == mask.shape else v for k, v in outputs.items()}
         cases.append({"name": name, "config": told,
                       "inputs": {k: [list(v.shape), [] if v.is_floating_point() else v.flatten().tolist()] for k, v in given.items()},
+                      **({"image_size": list(inputs["pixel_values"].shape[2:])} if more else {}),
                       "outputs": {k: numbers(k, v) for k, v in masked.items()},
                       "gradients": {k: numbers(k, v) for k, v in gradients.items()}})
     with open(path, "w") as file:
@@ -330,10 +342,10 @@ def main():
     print(f"transformers {tf.__version__}, torch {torch.__version__}\n")
     print("| model | outputs f64 | gradients f64 | outputs f32 | gradients f32 |\n|---|---|---|---|---|")
     broken = 0
-    for i, (name, (kind, config, inputs)) in enumerate(CASES.items()):
+    for i, (name, (kind, config, inputs, *more)) in enumerate(CASES.items()):
         if words and not any(w in name for w in words):
             continue
-        errors = compare(program, kind, config, inputs, shards=i % 3 == 0)
+        errors = compare(program, kind, config, inputs, more[0] if more else {}, shards=i % 3 == 0)
         bad = any(e > BOUND[t] or e != e for t, both in errors.items() for e in both)
         broken += bad
         print(f"| {name} | " + " | ".join(f"{e:.1e}" for t in ("f64", "f32") for e in errors[t]) + f" |{' BROKEN' if bad else ''}", flush=True)

@@ -117,14 +117,14 @@ TEST_CASE("a recorder may close another one while it listens") {
 
 TEST_CASE("the place of a failure is said once, also where operations are made of others") {
   const PlaceScope place("encoder.0");
-  const Tensor x = Tensor::ones({300, 300});
+  const Tensor wide = Tensor::ones({300, 300});
   const struct Limit { // the product inside einsum finds no room
     std::size_t before = allocator::limit();
     Limit() { allocator::set_limit(allocator::stats().live_bytes + 1000); }
     ~Limit() { allocator::set_limit(before); }
   } limit;
   try {
-    einsum("ij,jk->ik", {x, x});
+    einsum("ij,jk->ik", {wide, wide});
     FAIL("accepted");
   } catch (const MemoryError& e) {
     const std::string message = e.what();

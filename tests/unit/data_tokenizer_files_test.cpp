@@ -193,6 +193,15 @@ TEST_CASE("tokenizer files: damaged vocab.txt, vocab.json and merges.txt") {
   CHECK(opened() == vocab + ": the vocabulary lacks the token for cls");
   write("vocab.txt", "[UNK]\r\n[CLS]\r\n[SEP]\r\nword");
   CHECK(Tokenizer::open(folder.path()).encode("word").ids == Ids{1, 3, 2});
+  const auto added = [&](const std::string& json) {
+    write("added_tokens.json", json);
+    return opened();
+  };
+  const std::string front = folder.path("added_tokens.json") + ": ";
+  CHECK(added("{\"" + std::string(4097, 'a') + "\": 7}") == front + "a token of 4097 bytes; 1 to 4096 are supported");
+  CHECK(added(R"({"x": 7, "y": 7})") == front + "id 7 is there twice");
+  CHECK(added(R"({"x": 3})") == front + "'x' has id 3, but in the vocabulary that is 'word'");
+  CHECK(added(R"({"word": 9})") == front + "'word' has id 9, but in the vocabulary it has 3");
   CHECK(message_of<FileError>([&] { Tokenizer::open(folder.path("nothing")); }) ==
         folder.path("nothing") + ": no such file or folder");
 }

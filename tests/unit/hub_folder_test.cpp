@@ -134,6 +134,21 @@ TEST_CASE("a config that asks for more than the files hold takes no memory") {
     data::write_json(folder.path("config.json"), config);
     CHECK(refusal(folder).find("the config asks for at least") != std::string::npos);
   }
+  for (const char* field : {"vocab_size", "max_position_embeddings", "type_vocab_size", "num_labels"}) {
+    json config = bert_config();
+    config[field] = 1 << 24;
+    data::write_json(folder.path("config.json"), config);
+    CHECK_MESSAGE(refusal(folder).find("the config asks for at least") != std::string::npos, field);
+  }
+  const TemporaryFolder images;
+  written(images, vit_config(), [](hub::Tensors&) {});
+  for (const json& change : {json{{"image_size", 1 << 14}, {"patch_size", 1}}, json{{"num_labels", 1 << 24}},
+                             json{{"num_channels", 1 << 16}, {"patch_size", 64}, {"image_size", 64}}}) {
+    json config = vit_config();
+    config.update(change);
+    data::write_json(images.path("config.json"), config);
+    CHECK_MESSAGE(refusal(images).find("the config asks for at least") != std::string::npos, change.dump());
+  }
 }
 
 TEST_CASE("integers are no weights") {
@@ -151,15 +166,72 @@ TEST_CASE("a fresh head begins at random, the body does not") {
   });
   CHECK(refusal(folder).find("classifier") != std::string::npos);
   const hub::LoadedModel fresh = hub::load_model(folder.path(), {.fresh_head = true, .key = {9, 0}});
+  CHECK(fresh.report.fresh == std::vector<std::string>{"classifier.weight", "classifier.bias"});
+  CHECK(fresh.report.summary() == "2 tensors are random: classifier.weight, classifier.bias");
   const hub::Tensors state = fresh.model->state();
   CHECK(hub::find(state, "classifier.weight").shape() == Shape{2, 12});
   CHECK(same_bits(hub::find(state, "bert.pooler.dense.weight"), hub::find(model->state(), "bert.pooler.dense.weight")));
 
   const TemporaryFolder body;
   written(body, bert_config("BertForSequenceClassification"), [](hub::Tensors& all) {
-    std::erase_if(all, [](const auto& t) { return t.first == "bert.pooler.dense.bias"; });
+    std::erase_if(all, [](const auto& t) { return t.first == "bert.encoder.layer.0.output.dense.bias"; });
   });
-  CHECK(refusal(body, {.fresh_head = true}).find("bert.pooler.dense.bias") != std::string::npos);
+  CHECK(refusal(body, {.fresh_head = true}).find("is missing: bert.encoder.layer.0.output.dense.bias") !=
+        std::string::npos);
+}
+
+TEST_CASE("a checkpoint for masked words gets a head for texts, whose pooler is fresh too") {
+  const TemporaryFolder folder;
+  written(folder, bert_config(), [](hub::Tensors&) {});
+  data::write_json(folder.path("config.json"), bert_config("BertForSequenceClassification"));
+  CHECK(refusal(folder).find("tensors are missing: bert.pooler.dense.weight") != std::string::npos);
+  const hub::LoadedModel fresh = hub::load_model(folder.path(), {.fresh_head = true});
+  CHECK(fresh.report.fresh == std::vector<std::string>{"bert.pooler.dense.weight", "bert.pooler.dense.bias",
+                                                       "classifier.weight", "classifier.bias"});
+}
+
+TEST_CASE("what lacks a prefix has no more that may begin at random") {
+  json config = bert_config("BertModel");
+  const TemporaryFolder bert, timm;
+  written(bert, config, [](hub::Tensors&) {});
+  config["num_hidden_layers"] = 2;
+  data::write_json(bert.path("config.json"), config);
+  CHECK(refusal(bert, {.fresh_head = true}).find("encoder.layer.1.") != std::string::npos);
+  const json vit = {{"architecture", "vit_tiny_patch4_8"},
+                    {"num_classes", 3},
+                    {"model_args", {{"embed_dim", 8}, {"num_heads", 2}, {"depth", 1}}}};
+  written(timm, vit, [](hub::Tensors& state) {
+    std::erase_if(state, [](const auto& t) { return t.first == "blocks.0.norm1.bias" || t.first == "head.bias"; });
+  });
+  CHECK(refusal(timm, {.fresh_head = true}).find("1 tensor is missing: blocks.0.norm1.bias") != std::string::npos);
+}
+
+TEST_CASE("in training, dropout follows the key that forward() is given") {
+  json config = bert_config("BertForSequenceClassification");
+  config["hidden_dropout_prob"] = 0.0;
+  config["attention_probs_dropout_prob"] = 0.0;
+  config["classifier_dropout"] = 0.5;
+  const auto model = hub::make_model(config, {3, 0});
+  const hub::Tensors inputs = {{"input_ids", Tensor::from<std::int64_t>({1, 2, 3}, {1, 3})}};
+  const auto logits = [&](RandomKey key) { return model->forward(inputs, key)[0].second; };
+  CHECK(same_bits(logits({1, 0}), logits({1, 0})));
+  CHECK(!same_bits(logits({1, 0}), logits({2, 0})));
+  model->module().eval();
+  CHECK(same_bits(logits({1, 0}), logits({2, 0})));
+  config["classifier_dropout"] = 0.0;
+  const auto plain = hub::make_model(config, {3, 0});
+  CHECK(same_bits(plain->forward(inputs, {1, 0})[0].second, logits({})));
+}
+
+TEST_CASE("a folder that is written says its own dtype, whatever the one that was read said") {
+  const TemporaryFolder folder, again;
+  json config = bert_config();
+  config["dtype"] = "bfloat16";
+  written(folder, config, [](hub::Tensors&) {});
+  hub::save_model(*hub::load_model(folder.path(), {.dtype = DType::f64}).model, again.path());
+  const json saved = data::read_json(again.path("config.json"));
+  CHECK(!saved.contains("dtype"));
+  CHECK(saved["torch_dtype"] == "float64");
 }
 
 TEST_CASE("F16 and BF16 weights are widened") {
@@ -210,11 +282,30 @@ TEST_CASE("a config that makes no model is refused by field") {
   CHECK(timm("vit_tiny_patch16_224").empty());
   CHECK(timm("vit_base_patch16_clip_224").find("'architecture' is 'vit_base_patch16_clip_224'; supported") !=
         std::string::npos);
+  const json tiny = {{"architecture", "vit_tiny_patch16_224"}};
+  CHECK(config_refusal(tiny, "model_args", {{"act_layer", "quick_gelu"}})
+            .find("model_args: field 'act_layer' is not supported") != std::string::npos);
+  CHECK(config_refusal(tiny, "model_args", {{"class_token", false}}).find("'class_token' is false") !=
+        std::string::npos);
+  CHECK(config_refusal(tiny, "model_args", {{"qk_norm", false}, {"reg_tokens", 0}, {"num_classes", 7}}).empty());
   CHECK(timm("vit_huge_patch14_224").find("supported of timm are vit_SIZE_patchN_M") != std::string::npos);
   CHECK(config_refusal({{"architecture", "vit_tiny_patch16_224"}}, "global_pool", "avg")
             .find("'global_pool' is not 'token'") != std::string::npos);
   const json llama = {{"model_type", "llama"}, {"hidden_size", 8},       {"num_attention_heads", 2},
                       {"vocab_size", 9},       {"intermediate_size", 4}, {"num_hidden_layers", 1}};
+  const auto rope = [&](json scaling) { return config_refusal(llama, "rope_scaling", scaling); };
+  CHECK(rope({{"rope_type", "linear"}}).find("rope_scaling: field 'factor' is missing") != std::string::npos);
+  CHECK(rope({{"rope_type", "yarn"}, {"factor", 2.0}}).empty());
+  CHECK(rope({{"rope_type", "yarn"}, {"factor", 2.0}, {"beta_fast", 0}})
+            .find("'beta_fast' is 0, not more than beta_slow") != std::string::npos);
+  CHECK(rope({{"rope_type", "yarn"}, {"factor", 2.0}, {"beta_slow", 0}}).find("'beta_slow' is 0, not positive") !=
+        std::string::npos);
+  CHECK(rope({{"rope_type", "llama3"}, {"factor", 2.0}, {"low_freq_factor", 4}}).find("'high_freq_factor' is 4") !=
+        std::string::npos);
+  CHECK(rope({{"rope_type", "llama3"}, {"factor", 2.0}, {"original_max_position_embeddings", 0}})
+            .find("'original_max_position_embeddings' is 0, not at least 1") != std::string::npos);
+  CHECK(config_refusal(llama, "partial_rotary_factor", 0.01).find("0 of 4 features would turn") != std::string::npos);
+  CHECK(config_refusal(llama, "partial_rotary_factor", 0.5).empty());
   CHECK(config_refusal(llama, "rope_scaling", {{"rope_type", "longrope"}}).find("'rope_type' is 'longrope'") !=
         std::string::npos);
   CHECK(config_refusal(llama, "num_key_value_heads", 3).find("kv_heads 3 does not divide heads 2") !=

@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cmath>
 #include <sstream>
 
@@ -87,6 +88,30 @@ private:
   nn::Linear head_;
   nn::Norm norm_;
 };
+
+/// The bytes of a llama2.c checkpoint that holds the weights of a LlamaForCausalLM.
+std::string llama2c_bytes(const hub::Model& model, const std::array<std::int32_t, 7>& header) {
+  const hub::Tensors state = model.state();
+  std::string bytes(reinterpret_cast<const char*>(header.data()), sizeof header);
+  const auto put = [&](const Tensor& t) {
+    const Tensor packed = t.contiguous();
+    bytes.append(reinterpret_cast<const char*>(packed.data<float>()), static_cast<std::size_t>(t.numel()) * 4);
+  };
+  const std::int64_t head_dim = header[0] / header[3];
+  put(hub::find(state, "model.embed_tokens.weight"));
+  for (const char* name :
+       {"input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+        "post_attention_layernorm", "mlp.gate_proj", "mlp.down_proj", "mlp.up_proj"})
+    for (int layer = 0; layer < header[2]; ++layer) {
+      const Tensor w = hub::find(state, fmt::format("model.layers.{}.{}.weight", layer, name));
+      const std::string_view kind = name;
+      put(kind.ends_with("q_proj") || kind.ends_with("k_proj") ? hub::halves_to_neighbours(w, head_dim) : w);
+    }
+  put(hub::find(state, "model.norm.weight"));
+  put(Tensor::ones({header[6] * head_dim})); // cosines and sines, which nobody reads
+  if (header[5] < 0) put(hub::find(state, "lm_head.weight"));
+  return bytes;
+}
 
 } // namespace
 
@@ -190,4 +215,35 @@ TEST_CASE("files that are no llama2.c checkpoints are refused") {
   says({8, 8, 1, 2, 2, 9, 4}, 10, "its header asks for");
   says({8, 8, 1 << 20, 2, 2, 9, 4}, 10, "n_layers is 1048576");
   says({1 << 20, 1 << 20, 1 << 12, 1 << 19, 1 << 19, 1 << 20, 1 << 20}, 10, "its header asks for");
+}
+
+TEST_CASE("llama2.c: a checkpoint with and without a head of its own, with shared key heads") {
+  const test::TemporaryFolder folder;
+  for (const bool tied : {true, false}) {
+    CAPTURE(tied);
+    const nlohmann::json config = {{"model_type", "llama"},
+                                   {"architectures", {"LlamaForCausalLM"}},
+                                   {"hidden_size", 24},
+                                   {"intermediate_size", 10},
+                                   {"num_hidden_layers", 2},
+                                   {"num_attention_heads", 6},
+                                   {"num_key_value_heads", 2},
+                                   {"vocab_size", 13},
+                                   {"max_position_embeddings", 16},
+                                   {"rms_norm_eps", 1e-5},
+                                   {"tie_word_embeddings", tied}};
+    const auto model = hub::make_model(config, {4, 0});
+    model->module().eval();
+    const std::string path = folder.path("a.bin");
+    const std::string bytes = llama2c_bytes(*model, {24, 10, 2, 6, 2, tied ? 13 : -13, 16});
+    data::write_file(path, std::string_view(bytes));
+    const auto loaded = hub::load_llama2c(path);
+    const hub::Tensors ours = model->state(), theirs = loaded->state();
+    REQUIRE(ours.size() == theirs.size());
+    for (const auto& [name, tensor] : ours) CHECK_MESSAGE(same_bits(tensor, hub::find(theirs, name)), name);
+    const hub::Tensors ids = {{"input_ids", Tensor::from<std::int64_t>({1, 7, 12, 3}, {1, 4})}};
+    CHECK(same_bits(model->forward(ids)[0].second, loaded->forward(ids)[0].second));
+    data::write_file(path, std::string_view(bytes).substr(0, bytes.size() - 4));
+    CHECK_THROWS_WITH_AS(hub::load_llama2c(path), doctest::Contains("its header asks for"), FileError);
+  }
 }

@@ -3,6 +3,7 @@
 #include "autograd/check.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/ops.h"
 #include "nn/bert.h"
 #include "nn/generate.h"
@@ -219,4 +220,38 @@ TEST_CASE("what cannot be generated is said") {
   Decoder body(headless, {});
   body.eval();
   CHECK_THROWS_WITH_AS(generate(body, {{1}}, {}), doctest::Contains("head is none"), ValueError);
+}
+
+TEST_CASE("a pass that is stopped leaves the cache as it was") {
+  nn::DecoderConfig config = nn::llama_config(12, 3, 1, 10, 3);
+  config.vocabulary = 11;
+  const nn::Decoder model(config, {5, 0});
+  const auto ids = [](std::vector<std::int64_t> of) {
+    return Tensor::from<std::int64_t>(of, {1, static_cast<std::int64_t>(of.size())});
+  };
+  nn::DecoderCache cache(config, 1, 8), fresh(config, 1, 8);
+  model({.ids = ids({1, 2, 3})}, &cache);
+  model({.ids = ids({1, 2, 3})}, &fresh);
+  struct Stop {};
+  int stopped = 0;
+  for (int last = 1; last < 200; ++last) { // at every operation of the pass
+    int asked = 0;
+    const auto check = [&] {
+      if (++asked == last) throw Stop{};
+    };
+    const InterruptScope scope(check);
+    try {
+      model({.ids = ids({4})}, &cache);
+      break;
+    } catch (const Stop&) {
+      ++stopped;
+      for (const nn::KvCache& layer : cache.layers()) REQUIRE(layer.length() == 3);
+    }
+  }
+  CHECK(stopped > 20);
+  CHECK(cache.length() == 4);
+  CHECK(same_bits(model({.ids = ids({5})}, &cache),
+                  (model({.ids = ids({4})}, &fresh), model({.ids = ids({5})}, &fresh))));
+  config.layers = 0;
+  CHECK_THROWS_AS(nn::DecoderCache(config, 1, 8), ValueError);
 }
