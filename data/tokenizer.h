@@ -66,10 +66,10 @@ enum class SpecialInText : std::uint8_t {
 struct EncodeOptions {
   bool add_special_tokens = true; ///< what the template adds: [CLS] and [SEP], say
   SpecialInText special_in_text = SpecialInText::ordinary;
-  std::optional<Truncation> truncation;
-  std::optional<Padding> padding;
+  std::optional<Truncation> truncation = {};
+  std::optional<Padding> padding = {};
   /// Called now and then with the bytes of the text that are done; what it throws ends encode().
-  std::function<void(std::size_t done)> progress;
+  std::function<void(std::size_t done)> progress = {};
 };
 
 struct DecodeOptions {

@@ -18,7 +18,7 @@ void make_folder(const std::string& folder) {
   const nlohmann::json config = {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
                                  {"vocab_size", 10},     {"n_embd", 24},
                                  {"n_head", 3},          {"n_layer", 2},
-                                 {"n_positions", 32},    {"eos_token_id", 2}};
+                                 {"n_positions", 32}};
   eg::hub::save_model(*eg::hub::make_model(config, {.seed = 3}), folder);
   std::ofstream(folder + "/vocab.txt") << "[UNK]\n[CLS]\n[SEP]\na\ncat\nsat\non\nthe\nmat\n##s\n";
 }
@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
   if (argc == 3) return continued(argv[1], argv[2]).empty() ? 1 : 0;
   const std::string folder = (std::filesystem::temp_directory_path() / "equigrad_generate_text").string();
   make_folder(folder);
-  const bool same = !continued(folder, "the cat").empty() && continued(folder, "the cat") == continued(folder, "the cat");
+  const bool same =
+      !continued(folder, "the cat").empty() && continued(folder, "the cat") == continued(folder, "the cat");
   std::printf("the same words from the same seed: %s\n", same ? "yes" : "no");
   std::filesystem::remove_all(folder);
   return same ? 0 : 1;

@@ -240,7 +240,7 @@ TEST_CASE("llama2.c: a checkpoint with and without a head of its own, with share
     const auto loaded = hub::load_llama2c(path);
     const hub::Tensors ours = model->state(), theirs = loaded->state();
     REQUIRE(ours.size() == theirs.size());
-    for (const auto& [name, tensor] : ours) CHECK_MESSAGE(same_bits(tensor, hub::find(theirs, name)), name);
+    for (const auto& entry : ours) CHECK_MESSAGE(same_bits(entry.second, hub::find(theirs, entry.first)), entry.first);
     const hub::Tensors ids = {{"input_ids", Tensor::from<std::int64_t>({1, 7, 12, 3}, {1, 4})}};
     CHECK(same_bits(model->forward(ids)[0].second, loaded->forward(ids)[0].second));
     data::write_file(path, std::string_view(bytes).substr(0, bytes.size() - 4));
