@@ -1,6 +1,7 @@
 #include "cli/arguments.h"
 
 #include "cli/verb.h"
+#include "core/utf8.h"
 #include "core/words.h"
 
 #include <charconv>

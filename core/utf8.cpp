@@ -59,6 +59,33 @@ std::size_t find_invalid_utf8(std::string_view text) {
   }
 }
 
+char32_t next_utf8(std::string_view text, std::size_t& at) {
+  const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[at + i])); };
+  const char32_t lead = byte(0);
+  if (lead < 0x80) {
+    ++at;
+    return lead;
+  }
+  char32_t c = 0;
+  if (lead < 0xE0) {
+    c = (lead & 0x1F) << 6 | (byte(1) & 0x3F);
+    at += 2;
+  } else if (lead < 0xF0) {
+    c = (lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+    at += 3;
+  } else {
+    c = (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+    at += 4;
+  }
+  return c;
+}
+
+std::size_t previous_utf8(std::string_view text, std::size_t at) {
+  --at;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80) --at;
+  return at;
+}
+
 void append_utf8(std::string& out, char32_t c) {
   const auto put = [&](char32_t byte) { out.push_back(static_cast<char>(static_cast<unsigned char>(byte))); };
   if (c < 0x80) return put(c);

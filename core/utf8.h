@@ -13,6 +13,14 @@ std::size_t utf8_size(std::string_view text);
 /// Place of the first byte that belongs to no character; std::string_view::npos when all of `text` is UTF-8.
 std::size_t find_invalid_utf8(std::string_view text);
 
+/// All of `text` is UTF-8.
+inline bool is_utf8(std::string_view text) { return find_invalid_utf8(text) == std::string_view::npos; }
+
+/// The character at `at`, which moves behind it. The text must be UTF-8.
+char32_t next_utf8(std::string_view text, std::size_t& at);
+/// Start of the character that ends before `at`, which is not 0. The text must be UTF-8.
+std::size_t previous_utf8(std::string_view text, std::size_t at);
+
 /// Appends the character `c`, a code point that is not a surrogate.
 void append_utf8(std::string& out, char32_t c);
 

@@ -3,24 +3,14 @@
 #include "core/utf8.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <fmt/format.h>
 
 namespace eg {
 namespace {
 
-/// The code point of a whole UTF-8 character of `size` bytes.
-std::uint32_t code_point(std::string_view character, std::size_t size) {
-  constexpr std::array<std::uint32_t, 5> lead_bits{0, 0x7f, 0x1f, 0x0f, 0x07};
-  std::uint32_t point = static_cast<unsigned char>(character[0]) & lead_bits[size];
-  for (std::size_t i = 1; i < size; ++i) point = point << 6 | (static_cast<unsigned char>(character[i]) & 0x3fU);
-  return point;
-}
-
 /// Characters that a terminal obeys, or that make a text look like another one: controls, marks of direction, and those
 /// without width.
-bool is_unprintable(std::uint32_t point) {
+bool is_unprintable(char32_t point) {
   return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0xad || point == 0x61c ||
          (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
          (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
@@ -70,16 +60,15 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   return near.empty() ? std::string() : fmt::format("; did you mean {}?", near.front());
 }
 
-bool is_utf8(std::string_view text) { return find_invalid_utf8(text) == std::string_view::npos; }
-
 std::string printable(std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   std::string line;
   while (!text.empty()) {
     const std::size_t size = utf8_size(text);
+    std::size_t front = 0;
     if (text.front() == '\n')
       line += ' ';
-    else if (size == 0 || is_unprintable(code_point(text, size)))
+    else if (size == 0 || is_unprintable(next_utf8(text, front)))
       for (const char byte : text.substr(0, std::max<std::size_t>(size, 1)))
         line += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     else

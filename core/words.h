@@ -19,9 +19,6 @@ std::vector<std::string> near_words(std::string_view word, std::span<const std::
 /// "; did you mean --dim?", or "" when nothing is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
-/// True when the bytes are UTF-8 (RFC 3629: no surrogates, no overlong forms).
-bool is_utf8(std::string_view text);
-
 /// One line that is safe to print: line ends become spaces; other control characters (those of C1 too), marks that
 /// change the direction of writing, characters without width and bytes that are not UTF-8 become \xNN.
 std::string printable(std::string_view text);

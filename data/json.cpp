@@ -8,11 +8,12 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 #include <unordered_set>
 #include <vector>
 
 namespace eg::data {
+
+using nlohmann::json;
 
 namespace {
 
@@ -40,12 +41,12 @@ std::string_view reason(std::string_view what) {
 
 /// Puts values together. (nlohmann's own parser with a callback, which duplicate keys would need, walks an object or
 /// list again for each object or list in it: minutes for a list of 100,000 pairs.)
-template <class Json> class Builder final : public JsonVisitor {
+class Builder final : public JsonVisitor {
 public:
   explicit Builder(const std::string& source) : source_(source) {}
 
   void open(bool object) override {
-    open_.push_back(&add(object ? Json::object() : Json::array()));
+    open_.push_back(&add(object ? json::object() : json::array()));
     keys_.emplace_back();
   }
   void close() override {
@@ -81,38 +82,27 @@ public:
     }
   }
 
-  Json take() { return std::move(root_); }
+  json take() { return std::move(root_); }
 
 private:
   /// The value at the end of what is open; it stays where it is until that is closed.
-  Json& add(Json value) {
+  json& add(json value) {
     if (open_.empty()) return root_ = std::move(value);
-    Json& parent = *open_.back();
+    json& parent = *open_.back();
     if (parent.is_array()) {
       parent.push_back(std::move(value));
       return parent.back();
     }
-    auto& members = parent.template get_ref<typename Json::object_t&>();
-    if constexpr (std::is_same_v<Json, nlohmann::ordered_json>) { // its emplace would look for the key, as key() has
-      members.emplace_back(std::move(key_), std::move(value));
-      return members.back().second;
-    } else {
-      return members.emplace_hint(members.end(), std::move(key_), std::move(value))->second;
-    }
+    auto& members = parent.get_ref<json::object_t&>();
+    return members.emplace_hint(members.end(), std::move(key_), std::move(value))->second;
   }
 
   const std::string& source_;
-  Json root_;
-  std::vector<Json*> open_;
+  json root_;
+  std::vector<json*> open_;
   std::vector<std::unordered_set<std::string>> keys_;
   std::string key_;
 };
-
-template <class Json> Json parse(std::string_view text, const std::string& source) {
-  Builder<Json> builder(source);
-  walk_json(text, source, builder);
-  return builder.take();
-}
 
 template <class Json> void write(const std::string& path, const Json& value, int indent) {
   std::string text;
@@ -135,11 +125,9 @@ void refuse_malformed(std::string_view text, const std::string& source, std::siz
 }
 
 nlohmann::json parse_json(std::string_view text, const std::string& source) {
-  return parse<nlohmann::json>(text, source);
-}
-
-nlohmann::ordered_json parse_json_ordered(std::string_view text, const std::string& source) {
-  return parse<nlohmann::ordered_json>(text, source);
+  Builder builder(source);
+  walk_json(text, source, builder);
+  return builder.take();
 }
 
 nlohmann::json read_json(const std::string& path) {

@@ -12,8 +12,6 @@ namespace eg::data {
 /// Parses one JSON value. Throws FileError that begins with `source` for malformed text (with line and column), invalid
 /// UTF-8, a key given twice in one object, or nesting beyond 128 levels.
 nlohmann::json parse_json(std::string_view text, const std::string& source);
-/// The same, objects keeping the order of the file.
-nlohmann::ordered_json parse_json_ordered(std::string_view text, const std::string& source);
 /// Parses a file.
 nlohmann::json read_json(const std::string& path);
 

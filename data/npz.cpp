@@ -2,6 +2,7 @@
 #include "data/zip.h"
 
 #include "core/error.h"
+#include "core/utf8.h"
 #include "core/words.h"
 
 #include <algorithm>

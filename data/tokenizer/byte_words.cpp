@@ -20,7 +20,7 @@ public:
   explicit Scanner(std::string_view text) : text_(text) {}
 
   /// Which of letter, number and space the character at `at` is; 0: none of them. `at` moves behind it.
-  std::uint8_t kind(std::size_t& at) const { return unicode_.sets(next_character(text_, at)) & all_kinds; }
+  std::uint8_t kind(std::size_t& at) const { return unicode_.sets(next_utf8(text_, at)) & all_kinds; }
 
   /// End of the characters from `at` on that are of this kind, `most` at most.
   std::size_t run(std::size_t at, std::uint8_t wanted, std::size_t most = static_cast<std::size_t>(-1)) const {
@@ -52,7 +52,7 @@ public:
   /// others before it.
   std::size_t blanks(std::size_t at, std::size_t end) const {
     if (end == text_.size()) return end;
-    const std::size_t last = previous_character(text_, end);
+    const std::size_t last = previous_utf8(text_, end);
     return last > at ? last : end;
   }
 
@@ -137,7 +137,7 @@ ByteLetters::ByteLetters() {
 bool ByteLetters::bytes(std::string_view letters, std::string& out) const {
   out.clear();
   for (std::size_t at = 0; at < letters.size();) {
-    const char32_t c = next_character(letters, at);
+    const char32_t c = next_utf8(letters, at);
     if (c >= bytes_.size() || bytes_[c] < 0) return false;
     out.push_back(static_cast<char>(static_cast<std::uint8_t>(bytes_[c])));
   }

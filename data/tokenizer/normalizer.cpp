@@ -92,7 +92,7 @@ public:
     };
     for (std::size_t at = 0; at < text.size();) {
       const auto begin = static_cast<std::uint32_t>(at);
-      char32_t c = next_character(text, at);
+      char32_t c = next_utf8(text, at);
       const ByteSpan from{begin, static_cast<std::uint32_t>(at)};
       const std::uint8_t sets = unicode_.sets(c);
       if (wanted_.clean_text && (sets & removed) != 0) continue;
@@ -180,7 +180,7 @@ void compose(std::string_view text, Normalized& out) {
   Decomposer<decltype(decomposed)> decomposer(decomposed);
   for (std::size_t at = 0; at < text.size();) {
     const auto begin = static_cast<std::uint32_t>(at);
-    const char32_t c = next_character(text, at);
+    const char32_t c = next_utf8(text, at);
     composer.add_place({begin, static_cast<std::uint32_t>(at)});
     decomposer.push(c);
   }
@@ -191,7 +191,7 @@ void compose(std::string_view text, Normalized& out) {
 bool is_composed(std::string_view text) {
   const Unicode& unicode = Unicode::tables();
   for (std::size_t at = 0; at < text.size();)
-    if (const char32_t c = next_character(text, at); !unicode.is_composed(c)) return false;
+    if (const char32_t c = next_utf8(text, at); !unicode.is_composed(c)) return false;
   return true;
 }
 

@@ -88,13 +88,13 @@ std::size_t width(const TextSpan& span) { return span.end > span.begin ? span.en
 
 void move_begin(TextSpan& characters, TextSpan& bytes, std::size_t count, std::string_view text) {
   const std::size_t steps = std::min(count, width(characters));
-  for (std::size_t i = 0; i < steps; ++i) next_character(text, bytes.begin);
+  for (std::size_t i = 0; i < steps; ++i) next_utf8(text, bytes.begin);
   characters.begin += steps;
 }
 
 void move_end(TextSpan& characters, TextSpan& bytes, std::size_t count, std::string_view text) {
   const std::size_t steps = std::min(count, width(characters));
-  for (std::size_t i = 0; i < steps; ++i) bytes.end = previous_character(text, bytes.end);
+  for (std::size_t i = 0; i < steps; ++i) bytes.end = previous_utf8(text, bytes.end);
   characters.end -= steps;
 }
 
@@ -137,14 +137,14 @@ void trim_offsets(Encoding& encoding, std::string_view text, const OffsetTrim& t
     const std::string_view token = encoding.tokens[i];
     std::size_t at = 0;
     std::size_t leading = blanks(token, [&](std::size_t& left) {
-      const char32_t c = next_character(token, at);
+      const char32_t c = next_utf8(token, at);
       left = token.size() - at;
       return c;
     });
     const std::size_t trailing = blanks(token, [&](std::size_t& left) {
-      left = previous_character(token, left);
+      left = previous_utf8(token, left);
       std::size_t begin = left;
-      return next_character(token, begin);
+      return next_utf8(token, begin);
     });
     TextSpan& characters = encoding.offsets[i];
     // A single blank at the beginning may be the one that was put there, which the text does not have.

@@ -2,6 +2,8 @@
 // What tokenizers know about characters. The tables are those of Hugging Face's `tokenizers`, whose parts follow
 // different versions of Unicode (docs/tokenizers.md); scripts/make_unicode_tables.py makes them.
 
+#include "core/utf8.h"
+
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -58,10 +60,5 @@ private:
   std::unordered_map<char32_t, std::uint32_t> parts_;    // place of the number of parts in the table
   std::unordered_map<std::uint64_t, char32_t> composed_; // of first << 32 | second
 };
-
-/// The character at `at`, which moves behind it. The text must be UTF-8.
-char32_t next_character(std::string_view text, std::size_t& at);
-/// Start of the character that ends before `at`, which is not 0. The text must be UTF-8.
-std::size_t previous_character(std::string_view text, std::size_t at);
 
 } // namespace eg::data::tok

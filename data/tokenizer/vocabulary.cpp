@@ -15,21 +15,21 @@ std::uint64_t id_limit(std::size_t count) { return (std::uint64_t{1} << 20U) + 4
 
 bool ends_with_word(std::string_view text) {
   if (text.empty()) return false;
-  std::size_t at = previous_character(text, text.size());
-  return Unicode::tables().is(next_character(text, at), word);
+  std::size_t at = previous_utf8(text, text.size());
+  return Unicode::tables().is(next_utf8(text, at), word);
 }
 
 bool begins_with_word(std::string_view text) {
   std::size_t at = 0;
-  return !text.empty() && Unicode::tables().is(next_character(text, at), word);
+  return !text.empty() && Unicode::tables().is(next_utf8(text, at), word);
 }
 
 /// Where the white space that ends at `end` begins, but not before `least`.
 std::size_t space_before(std::string_view text, std::size_t end, std::size_t least) {
   while (end > least) {
-    const std::size_t begin = previous_character(text, end);
+    const std::size_t begin = previous_utf8(text, end);
     std::size_t at = begin;
-    if (!Unicode::tables().is(next_character(text, at), space)) break;
+    if (!Unicode::tables().is(next_utf8(text, at), space)) break;
     end = begin;
   }
   return end;
@@ -38,7 +38,7 @@ std::size_t space_before(std::string_view text, std::size_t end, std::size_t lea
 std::size_t space_behind(std::string_view text, std::size_t begin) {
   while (begin < text.size()) {
     std::size_t at = begin;
-    if (!Unicode::tables().is(next_character(text, at), space)) break;
+    if (!Unicode::tables().is(next_utf8(text, at), space)) break;
     begin = at;
   }
   return begin;

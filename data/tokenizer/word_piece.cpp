@@ -32,7 +32,7 @@ public:
     std::uint64_t characters = 0;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t here = at;
-      const std::uint8_t sets = unicode.sets(next_character(text, at));
+      const std::uint8_t sets = unicode.sets(next_utf8(text, at));
       ++characters;
       if ((sets & (space | punctuation)) == 0) continue;
       add_word(stretch, begin, here, characters - 1, out);

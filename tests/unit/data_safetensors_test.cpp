@@ -168,11 +168,10 @@ TEST_CASE("safetensors: the reference implementation's files") {
     CHECK(tensor.dtype() == DType::bf16);
 }
 
-TEST_CASE("json: values are those of nlohmann's own parser, in the order of the file where that is asked for") {
+TEST_CASE("json: values are those of nlohmann's own parser") {
   const std::string text = R"({"z":[-5,3,18446744073709551615,-9223372036854775808,1.5,-0.0,null,true,false,"x",{},[]],
     "a":{"c":{"y":1,"x":[[2]]},"b":""},"":0})";
   CHECK(parse_json(text, "x") == nlohmann::json::parse(text));
-  CHECK(parse_json_ordered(text, "x").dump() == nlohmann::ordered_json::parse(text).dump());
   CHECK(parse_json("7", "x") == nlohmann::json(7U));
 }
 
@@ -195,5 +194,4 @@ TEST_CASE("json: duplicate keys, bad text and deep nesting are refused; files ar
   CHECK(message_of<ValueError>([&] { write_json(path, nlohmann::json("\xFF")); }) ==
         path + ": cannot write JSON: a text in it is not UTF-8");
   CHECK(folder.names() == std::vector<std::string>{"a.json"});
-  CHECK(parse_json_ordered(R"({"z":1,"a":2})", "x").begin().key() == "z");
 }
