@@ -7,6 +7,7 @@
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
 #   ./test.sh asan   unit and law tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   ./test.sh tsan   unit and law tests under ThreadSanitizer
+#   ./test.sh clang  everything in a build by clang, warnings as errors
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
 set -eu
 cd "$(dirname "$0")"
@@ -56,10 +57,15 @@ asan | tsan)
   install_packages build test
   sanitized "$mode"
   ;;
+clang)
+  install_packages build test clang
+  build clang
+  ctest --preset clang
+  ;;
 tidy)
   install_packages build test tidy
   configure dev
   exec scripts/tidy.sh
   ;;
-*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan and tidy" ;;
+*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang and tidy" ;;
 esac

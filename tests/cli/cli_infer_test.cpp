@@ -89,7 +89,7 @@ TEST_CASE("infer writes outputs and the gradients of every parameter and of the 
     g.pop_back();
     const hub::Tensors named = loaded.model->by_file_names(g);
     CHECK(grads.tensors.size() == named.size() + 1);
-    for (const auto& [name, tensor] : named) CHECK_MESSAGE(same_bits(*grads.find(name), tensor), name);
+    for (const auto& entry : named) CHECK_MESSAGE(same_bits(*grads.find(entry.first), entry.second), entry.first);
     const json result = data::read_json(scene.folder.path("result.json"));
     CHECK(result["outputs"]["last_hidden_state"] == json::array({2, 7, 12}));
     CHECK(result["parameters"] == loaded.model->module().parameter_count());
