@@ -1,42 +1,25 @@
 #include "nn/attention.h"
 
+#include "nn/config_checks.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 namespace eg::nn {
-namespace {
-
-// Far beyond what fits in a machine, and small enough that no product of sizes overflows 64 bits.
-constexpr std::int64_t most_width = std::int64_t{1} << 20;
-constexpr std::int64_t most_heads = std::int64_t{1} << 12;
-
-void check_extent(const char* field, std::int64_t value, std::int64_t most) {
-  if (value <= 0) throw ValueError(fmt::format("attention: {} must be positive, not {}", field, value));
-  if (value > most) throw ValueError(fmt::format("attention: {} must be at most {}, not {}", field, most, value));
-}
-
-const AttentionConfig& checked(const AttentionConfig& config) {
-  check(config);
-  return config;
-}
-
-/// Positions of the tokens that come next, [T].
-Tensor counted(std::int64_t first, std::int64_t tokens) {
+Tensor counted(std::int64_t first, std::int64_t count) {
   const PauseRecording pause;
-  return arange(static_cast<double>(first), static_cast<double>(first + tokens));
+  return arange(static_cast<double>(first), static_cast<double>(first + count));
 }
-
-} // namespace
 
 void check(const AttentionConfig& c) {
-  check_extent("dim", c.dim, most_width);
-  check_extent("heads", c.heads, most_heads);
-  check_extent("head_dim", c.head_dim, most_width);
+  const ConfigChecks field("attention");
+  field.extent("dim", c.dim);
+  field.extent("heads", c.heads, limits::heads);
+  field.extent("head_dim", c.head_dim);
+  field.share("dropout", c.dropout);
   if (c.kv_heads < 0 || c.heads % c.key_heads() != 0)
     throw ValueError(fmt::format("attention: kv_heads {} does not divide heads {}", c.kv_heads, c.heads));
-  if (!(c.dropout >= 0.0 && c.dropout < 1.0))
-    throw ValueError(fmt::format("attention: dropout must be in [0, 1), not {}", c.dropout));
   if (!(c.scale >= 0.0 && std::isfinite(c.scale)))
     throw ValueError(fmt::format("attention: scale must not be negative, it is {}", c.scale));
   if (c.rotary.on) check(c.rotary, c.head_dim);

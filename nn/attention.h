@@ -25,6 +25,9 @@ struct AttentionConfig {
   std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
 };
 
+/// Positions of tokens: first, first + 1, ..., i64 [count]. No tape sees it.
+Tensor counted(std::int64_t first, std::int64_t count);
+
 /// Throws ValueError that names the field when a config makes no attention.
 void check(const AttentionConfig& config);
 

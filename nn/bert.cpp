@@ -1,16 +1,12 @@
 #include "nn/bert.h"
 
+#include "nn/config_checks.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
 
 namespace eg::nn {
 namespace {
-
-const BertConfig& checked(const BertConfig& config) {
-  check(config);
-  return config;
-}
 
 std::int64_t classes_of(const BertConfig& c) {
   switch (c.head) {
@@ -29,20 +25,15 @@ std::int64_t classes_of(const BertConfig& c) {
 } // namespace
 
 void check(const BertConfig& c) {
-  const auto positive = [](const char* field, std::int64_t value, std::int64_t most) {
-    if (value <= 0) throw ValueError(fmt::format("bert: {} must be positive, not {}", field, value));
-    if (value > most) throw ValueError(fmt::format("bert: {} must be at most {}, not {}", field, most, value));
-  };
-  positive("vocabulary", c.vocabulary, 1 << 28);
-  positive("positions", c.positions, 1 << 24);
-  positive("token_types", c.token_types, 1 << 24);
-  positive("labels", c.labels, 1 << 24);
-  if (c.layers < 0 || c.layers > 1 << 16)
-    throw ValueError(fmt::format("bert: layers must be 0 to 65536, not {}", c.layers));
+  const ConfigChecks field("bert");
+  field.extent("vocabulary", c.vocabulary, limits::ids);
+  field.extent("positions", c.positions, limits::ids);
+  field.extent("token_types", c.token_types, limits::ids);
+  field.extent("labels", c.labels, limits::classes);
+  field.count("layers", c.layers, limits::layers);
+  field.share("head_dropout", c.head_dropout);
   if (c.padding >= c.vocabulary)
     throw ValueError(fmt::format("bert: padding {} is not one of {} ids", c.padding, c.vocabulary));
-  if (!(c.head_dropout >= 0.0 && c.head_dropout < 1.0))
-    throw ValueError(fmt::format("bert: head_dropout must be in [0, 1), not {}", c.head_dropout));
   check(c.encoder);
   const bool texts =
       c.head == Head::sequence_classification || c.head == Head::next_sentence || c.head == Head::pretraining;
@@ -90,11 +81,7 @@ Bert::Bert(const BertConfig& c, RandomKey key)
 
 Tensor Bert::embed(const BertInput& in, RandomKey key) const {
   const Scope scope(*this);
-  if (in.ids.defined() == in.embeddings.defined()) throw ValueError("bert: either ids or embeddings must be given");
-  const Tensor& given = in.ids.defined() ? in.ids : in.embeddings;
-  if (given.rank() != (in.ids.defined() ? 2 : 3))
-    throw ShapeError(fmt::format("bert: {} must be {}, not {}", in.ids.defined() ? "ids" : "embeddings",
-                                 in.ids.defined() ? "[batch, tokens]" : "[batch, tokens, dim]", given.shape().str()));
+  const Tensor& given = ids_or_embeddings("bert", in.ids, in.embeddings);
   const std::int64_t batch = given.size(0), tokens = given.size(1);
   if (!in.positions.defined() && tokens > config.positions)
     throw ShapeError(fmt::format("bert: texts have {} tokens, there are {} positions", tokens, config.positions));

@@ -1,22 +1,11 @@
 #include "nn/block.h"
 
 #include "autograd/checkpoint.h"
+#include "nn/config_checks.h"
 
 #include <fmt/format.h>
 
 namespace eg::nn {
-namespace {
-
-constexpr std::int64_t most_width = std::int64_t{1} << 20; // as in attention
-constexpr std::int64_t most_heads = std::int64_t{1} << 12;
-
-const BlockConfig& checked(const BlockConfig& config) {
-  check(config);
-  return config;
-}
-
-} // namespace
-
 AttentionConfig BlockConfig::attention() const {
   return {.dim = dim,
           .heads = heads,
@@ -31,21 +20,13 @@ AttentionConfig BlockConfig::attention() const {
 }
 
 void check(const BlockConfig& c) {
-  const auto positive = [](const char* field, std::int64_t value, std::int64_t most) {
-    if (value <= 0) throw ValueError(fmt::format("encoder: {} must be positive, not {}", field, value));
-    if (value > most) throw ValueError(fmt::format("encoder: {} must be at most {}, not {}", field, most, value));
-  };
-  positive("dim", c.dim, most_width);
-  positive("heads", c.heads, most_heads);
-  positive("mlp", c.mlp, most_width);
-  if (c.head_dim < 0) throw ValueError(fmt::format("encoder: head_dim must not be negative, not {}", c.head_dim));
-  if (c.head_dim > 0) positive("head_dim", c.head_dim, most_width);
-  if (c.head_dim == 0 && c.dim % c.heads != 0)
-    throw ValueError(fmt::format("encoder: dim {} is not a multiple of heads {}; give head_dim", c.dim, c.heads));
-  if (!(c.dropout >= 0.0 && c.dropout < 1.0))
-    throw ValueError(fmt::format("encoder: dropout must be in [0, 1), not {}", c.dropout));
-  if (!(c.norm_eps > 0.0 && c.norm_eps <= 1.0))
-    throw ValueError(fmt::format("encoder: norm_eps must be positive and at most 1, not {}", c.norm_eps));
+  const ConfigChecks field("encoder");
+  field.extent("dim", c.dim);
+  field.extent("heads", c.heads, limits::heads);
+  field.extent("mlp", c.mlp);
+  field.head_dim(c.head_dim, c.dim, c.heads);
+  field.share("dropout", c.dropout);
+  field.epsilon("norm_eps", c.norm_eps);
   check(c.attention());
 }
 

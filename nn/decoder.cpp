@@ -1,5 +1,6 @@
 #include "nn/decoder.h"
 
+#include "nn/config_checks.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -8,11 +9,6 @@
 
 namespace eg::nn {
 namespace {
-
-const DecoderConfig& checked(const DecoderConfig& config) {
-  check(config);
-  return config;
-}
 
 BlockConfig block_of(const DecoderConfig& c, std::int64_t layer) {
   BlockConfig block = c.block;
@@ -26,12 +22,6 @@ BlockConfig block_of(const DecoderConfig& c, std::int64_t layer) {
 std::int64_t classes_of(const DecoderConfig& c) {
   if (c.head == Head::sequence_classification || c.head == Head::token_classification) return c.labels;
   return c.head == Head::question_answering ? 2 : 0;
-}
-
-/// first, first + 1, ...
-Tensor counted(std::int64_t first, std::int64_t count) {
-  const PauseRecording pause;
-  return arange(static_cast<double>(first), static_cast<double>(first + count));
 }
 
 /// Residual branches add up: their last linear begins smaller by the root of their number.
@@ -80,21 +70,15 @@ DecoderConfig llama_config(std::int64_t dim, std::int64_t heads, std::int64_t kv
 }
 
 void check(const DecoderConfig& c) {
-  const auto positive = [](const char* field, std::int64_t value, std::int64_t most) {
-    if (value <= 0) throw ValueError(fmt::format("decoder: {} must be positive, not {}", field, value));
-    if (value > most) throw ValueError(fmt::format("decoder: {} must be at most {}, not {}", field, most, value));
-  };
-  positive("vocabulary", c.vocabulary, 1 << 28);
-  positive("positions", c.positions, 1 << 28);
-  positive("labels", c.labels, 1 << 24);
-  if (c.layers < 0 || c.layers > 1 << 16)
-    throw ValueError(fmt::format("decoder: layers must be 0 to 65536, not {}", c.layers));
+  const ConfigChecks field("decoder");
+  field.extent("vocabulary", c.vocabulary, limits::ids);
+  field.extent("positions", c.positions, limits::ids);
+  field.extent("labels", c.labels, limits::classes);
+  field.count("layers", c.layers, limits::layers);
+  field.share("embedding_dropout", c.embedding_dropout);
+  field.share("head_dropout", c.head_dropout);
   if (c.padding >= c.vocabulary)
     throw ValueError(fmt::format("decoder: padding {} is not one of {} ids", c.padding, c.vocabulary));
-  for (const auto& [field, share] :
-       {std::pair{"embedding_dropout", c.embedding_dropout}, {"head_dropout", c.head_dropout}})
-    if (!(share >= 0.0 && share < 1.0))
-      throw ValueError(fmt::format("decoder: {} must be in [0, 1), not {}", field, share));
   if (c.head == Head::next_sentence || c.head == Head::pretraining)
     throw ValueError(fmt::format("decoder: there is no head {}", name_of(c.head)));
   check(c.block);
@@ -135,11 +119,7 @@ Decoder::Decoder(const DecoderConfig& c, RandomKey key)
 
 Tensor Decoder::embed(const DecoderInput& in, std::int64_t past) const {
   const Scope scope(*this);
-  if (in.ids.defined() == in.embeddings.defined()) throw ValueError("decoder: either ids or embeddings must be given");
-  const Tensor& given = in.ids.defined() ? in.ids : in.embeddings;
-  if (given.rank() != (in.ids.defined() ? 2 : 3))
-    throw ShapeError(fmt::format("decoder: {} must be {}, not {}", in.ids.defined() ? "ids" : "embeddings",
-                                 in.ids.defined() ? "[batch, tokens]" : "[batch, tokens, dim]", given.shape().str()));
+  const Tensor& given = ids_or_embeddings("decoder", in.ids, in.embeddings);
   Tensor z = in.ids.defined() ? token_embedding(in.ids) : in.embeddings;
   if (position_embedding) {
     const std::int64_t tokens = given.size(1);

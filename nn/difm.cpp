@@ -1,5 +1,6 @@
 #include "nn/difm.h"
 
+#include "nn/config_checks.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -10,19 +11,7 @@
 namespace eg::nn {
 namespace {
 
-// Far beyond what fits in a machine, and small enough that no product of sizes overflows 64 bits.
-constexpr std::int64_t most = std::int64_t{1} << 20;
-constexpr std::int64_t most_ids = std::int64_t{1} << 40;
-
-void check_extent(std::string_view field, std::int64_t value, std::int64_t limit = most) {
-  if (value <= 0) throw ValueError(fmt::format("difm: {} must be positive, not {}", field, value));
-  if (value > limit) throw ValueError(fmt::format("difm: {} must be at most {}, not {}", field, limit, value));
-}
-
-const DifmConfig& checked(const DifmConfig& config) {
-  check(config);
-  return config;
-}
+constexpr std::int64_t most_ids = std::int64_t{1} << 40; // of all fields
 
 void check_table(const char* what, const Tensor& x, std::int64_t columns, const char* fields) {
   if (!x.defined() || x.rank() != 2 || x.size(1) != columns)
@@ -33,22 +22,22 @@ void check_table(const char* what, const Tensor& x, std::int64_t columns, const 
 } // namespace
 
 void check(const DifmConfig& c) {
+  const ConfigChecks field("difm");
   std::int64_t ids = 0;
   for (std::size_t f = 0; f < c.vocabularies.size(); ++f) {
-    check_extent(fmt::format("vocabularies[{}]", f), c.vocabularies[f], most_ids);
+    field.extent(fmt::format("vocabularies[{}]", f), c.vocabularies[f], most_ids);
     ids += c.vocabularies[f];
-    check_extent("the sum of vocabularies", ids, most_ids);
+    field.extent("the sum of vocabularies", ids, most_ids);
   }
-  if (c.numeric < 0) throw ValueError(fmt::format("difm: numeric must not be negative, not {}", c.numeric));
+  field.count("numeric", c.numeric, limits::width);
   if (c.fields() < 2) throw ValueError(fmt::format("difm: {} fields; interactions need two at least", c.fields()));
-  if (c.fields() > most) throw ValueError(fmt::format("difm: {} fields; {} are the most", c.fields(), most));
-  check_extent("dim", c.dim);
-  check_extent("heads", c.heads, 4096);
-  check_extent("head_dim", c.head_dim);
+  field.count("number of fields", c.fields(), limits::width);
+  field.extent("dim", c.dim);
+  field.extent("heads", c.heads, limits::heads);
+  field.extent("head_dim", c.head_dim);
   if (c.hidden.empty()) throw ValueError("difm: hidden is empty; the bit-wise part needs a layer");
-  for (std::size_t i = 0; i < c.hidden.size(); ++i) check_extent(fmt::format("hidden[{}]", i), c.hidden[i]);
-  if (!(c.dropout >= 0.0 && c.dropout < 1.0))
-    throw ValueError(fmt::format("difm: dropout must be in [0, 1), not {}", c.dropout));
+  for (std::size_t i = 0; i < c.hidden.size(); ++i) field.extent(fmt::format("hidden[{}]", i), c.hidden[i]);
+  field.share("dropout", c.dropout);
 }
 
 FieldEmbedding::FieldEmbedding(const DifmConfig& c, std::int64_t width, RandomKey key) : vocabularies_(c.vocabularies) {

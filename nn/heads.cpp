@@ -48,6 +48,17 @@ Tensor key_mask(const Tensor& attention_mask, std::int64_t batch, std::int64_t t
   return seen.reshape({batch, 1, 1, tokens});
 }
 
+const Tensor& ids_or_embeddings(std::string_view what, const Tensor& ids, const Tensor& embeddings) {
+  if (ids.defined() == embeddings.defined())
+    throw ValueError(fmt::format("{}: either ids or embeddings must be given", what));
+  const bool by_ids = ids.defined();
+  const Tensor& given = by_ids ? ids : embeddings;
+  if (given.rank() != (by_ids ? 2 : 3))
+    throw ShapeError(fmt::format("{}: {} must be {}, not {}", what, by_ids ? "ids" : "embeddings",
+                                 by_ids ? "[batch, tokens]" : "[batch, tokens, dim]", given.shape().str()));
+  return given;
+}
+
 void init::normal_model(Module& model, double stddev, RandomKey key) {
   std::uint64_t tag = 0;
   for (Parameter& p : model.named_parameters()) {

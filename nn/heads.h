@@ -27,6 +27,10 @@ std::string_view name_of(Head head);
 /// queries, T]: boolean [B, 1, 1, T]. Undefined for an undefined mask. Throws ShapeError unless it is [batch, tokens].
 Tensor key_mask(const Tensor& attention_mask, std::int64_t batch, std::int64_t tokens);
 
+/// What a text model `what` is given: ids [B, T] or, in their place, embeddings [B, T, dim]. Throws ValueError unless
+/// one of them is there, ShapeError for another rank.
+const Tensor& ids_or_embeddings(std::string_view what, const Tensor& ids, const Tensor& embeddings);
+
 namespace init {
 /// Every matrix normal(0, stddev), embeddings included; vectors called weight (norms) 1, biases 0. What BERT, GPT-2 and
 /// Llama begin with (Devlin et al., 2019; Radford et al., 2019; Touvron et al., 2023).

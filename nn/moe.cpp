@@ -1,5 +1,7 @@
 #include "nn/moe.h"
 
+#include "nn/config_checks.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,17 +10,6 @@
 
 namespace eg::nn {
 namespace {
-
-void check_extent(const char* field, std::int64_t value, std::int64_t most) {
-  if (value <= 0) throw ValueError(fmt::format("mixture of experts: {} must be positive, not {}", field, value));
-  if (value > most)
-    throw ValueError(fmt::format("mixture of experts: {} must be at most {}, not {}", field, most, value));
-}
-
-const MoeConfig& checked(const MoeConfig& config) {
-  check(config);
-  return config;
-}
 
 /// Where the tokens go: rows of the experts' common input, expert after expert.
 struct Plan {
@@ -82,15 +73,15 @@ void check_tokens(const Tensor& rows) {
 } // namespace
 
 void check(const MoeConfig& c) {
-  check_extent("dim", c.dim, std::int64_t{1} << 20);
-  check_extent("hidden", c.hidden, std::int64_t{1} << 20);
-  check_extent("experts", c.experts, std::int64_t{1} << 16);
-  check_extent("top_k", c.top_k, c.experts);
+  const ConfigChecks field("mixture of experts");
+  field.extent("dim", c.dim);
+  field.extent("hidden", c.hidden);
+  field.extent("experts", c.experts, std::int64_t{1} << 16);
+  field.extent("top_k", c.top_k, c.experts);
   if (!(c.capacity_factor >= 0.0 && std::isfinite(c.capacity_factor)))
     throw ValueError(
         fmt::format("mixture of experts: capacity_factor must be 0 (dropless) or positive, not {}", c.capacity_factor));
-  if (!(c.jitter >= 0.0 && c.jitter < 1.0))
-    throw ValueError(fmt::format("mixture of experts: jitter must be in [0, 1), not {}", c.jitter));
+  field.share("jitter", c.jitter);
 }
 
 Tensor load_balancing_loss(const MoeRouting& routing, const Tensor& valid) {

@@ -1,5 +1,6 @@
 #include "nn/set_transformer.h"
 
+#include "nn/config_checks.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -9,19 +10,11 @@
 namespace eg::nn {
 namespace {
 
-void check_extent(const char* field, std::int64_t value, std::int64_t most = std::int64_t{1} << 20) {
-  if (value <= 0) throw ValueError(fmt::format("set transformer: {} must be positive, not {}", field, value));
-  if (value > most) throw ValueError(fmt::format("set transformer: {} must be at most {}, not {}", field, most, value));
-}
-
-template <class Config> const Config& checked(const Config& config) {
-  check(config);
-  return config;
-}
+constexpr ConfigChecks checks("set transformer");
 
 /// Learned rows [1, count, dim] that stand beside a set.
 Tensor learned_rows(const char* field, std::int64_t count, std::int64_t dim, RandomKey key) {
-  check_extent(field, count);
+  checks.extent(field, count);
   Tensor rows = Tensor::empty({count, dim});
   init::xavier_uniform(rows, key);
   return rows.reshape({1, count, dim});
@@ -52,28 +45,21 @@ Tensor mask_of(const Tensor& valid, const Tensor& y) {
 } // namespace
 
 void check(const SetBlockConfig& c) {
-  check_extent("dim", c.dim);
-  check_extent("heads", c.heads, 4096);
-  check_extent("hidden", c.hidden);
-  if (c.head_dim < 0)
-    throw ValueError(fmt::format("set transformer: head_dim must not be negative, not {}", c.head_dim));
-  if (c.head_dim > 0) check_extent("head_dim", c.head_dim);
-  if (c.head_dim == 0 && c.dim % c.heads != 0)
-    throw ValueError(
-        fmt::format("set transformer: dim {} is not a multiple of heads {}; give head_dim", c.dim, c.heads));
-  if (!(c.norm_eps > 0.0 && c.norm_eps <= 1.0))
-    throw ValueError(fmt::format("set transformer: norm_eps must be positive and at most 1, not {}", c.norm_eps));
+  checks.extent("dim", c.dim);
+  checks.extent("heads", c.heads, limits::heads);
+  checks.extent("hidden", c.hidden);
+  checks.head_dim(c.head_dim, c.dim, c.heads);
+  checks.epsilon("norm_eps", c.norm_eps);
 }
 
 void check(const SetTransformerConfig& c) {
   check(c.block);
-  check_extent("inputs", c.inputs);
-  check_extent("outputs", c.outputs);
-  check_extent("seeds", c.seeds);
-  if (c.inducing != 0) check_extent("inducing", c.inducing);
-  for (const auto& [field, value] : {std::pair{"layers", c.layers}, {"decoder_layers", c.decoder_layers}})
-    if (value < 0 || value > 4096)
-      throw ValueError(fmt::format("set transformer: {} must be 0 to 4096, not {}", field, value));
+  checks.extent("inputs", c.inputs);
+  checks.extent("outputs", c.outputs);
+  checks.extent("seeds", c.seeds);
+  if (c.inducing != 0) checks.extent("inducing", c.inducing);
+  checks.count("layers", c.layers, limits::layers);
+  checks.count("decoder_layers", c.decoder_layers, limits::layers);
 }
 
 CrossAttention::CrossAttention(std::int64_t dim_, std::int64_t heads_, std::int64_t head_dim_, RandomKey key)

@@ -1,5 +1,6 @@
 #include "nn/vit.h"
 
+#include "nn/config_checks.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -29,30 +30,19 @@ std::string_view name_of(PositionEmbedding position) {
 }
 
 void check(const VitConfig& c) {
-  const auto at_most = [](const char* field, std::int64_t value, std::int64_t most) {
-    if (value > most) throw ValueError(fmt::format("vit: {} must be at most {}, not {}", field, most, value));
-  };
-  // Limits far beyond what fits in a machine, so that no product of sizes overflows 64 bits.
-  const auto positive = [&](const char* field, std::int64_t value, std::int64_t most) {
-    if (value <= 0) throw ValueError(fmt::format("vit: {} must be positive, not {}", field, value));
-    at_most(field, value, most);
-  };
-  positive("image", c.image, 1 << 16);
-  if (c.image_width != 0) positive("image width", c.image_width, 1 << 16);
-  positive("channels", c.channels, 1 << 16);
-  positive("patch", c.patch, 1 << 16);
-  if (c.classes < 0) throw ValueError(fmt::format("vit: classes must not be negative, not {}", c.classes));
-  at_most("classes", c.classes, 1 << 24);
-  at_most("layers", c.layers, 1 << 16);
-  if (c.layers < 0) throw ValueError(fmt::format("vit: layers must not be negative, not {}", c.layers));
+  const ConfigChecks field("vit");
+  field.extent("image", c.image, limits::side);
+  if (c.image_width != 0) field.extent("image width", c.image_width, limits::side);
+  field.extent("channels", c.channels, limits::side);
+  field.extent("patch", c.patch, limits::side);
+  field.count("classes", c.classes, limits::classes);
+  field.count("layers", c.layers, limits::layers);
+  field.count("pooler", c.pooler, limits::width);
+  field.share("embedding_dropout", c.embedding_dropout);
   for (const std::int64_t side : {c.height(), c.width()})
     if (side % c.patch != 0) throw ValueError(fmt::format("vit: patch {} does not divide image {}", c.patch, side));
   if ((c.distillation || c.pooler > 0) && c.pooling != Pooling::cls)
     throw ValueError("vit: a distillation token and a pooler need the class token (pooling cls)");
-  if (c.pooler < 0) throw ValueError(fmt::format("vit: pooler must not be negative, not {}", c.pooler));
-  at_most("pooler", c.pooler, 1 << 20);
-  if (!(c.embedding_dropout >= 0.0 && c.embedding_dropout < 1.0))
-    throw ValueError(fmt::format("vit: embedding_dropout must be in [0, 1), not {}", c.embedding_dropout));
   check(c.encoder);
   if (c.position == PositionEmbedding::sinusoidal && c.encoder.dim % 2 != 0)
     throw ValueError(fmt::format("vit: a sinusoidal position embedding needs an even dim, not {}", c.encoder.dim));

@@ -308,7 +308,7 @@ TEST_CASE("Set Transformer: what it refuses, and with which words") {
   CHECK(refused([](auto& c) { c.inputs = 0; }) == "set transformer: inputs must be positive, not 0");
   CHECK(refused([](auto& c) { c.seeds = 0; }) == "set transformer: seeds must be positive, not 0");
   CHECK(refused([](auto& c) { c.inducing = -2; }) == "set transformer: inducing must be positive, not -2");
-  CHECK(refused([](auto& c) { c.layers = -1; }) == "set transformer: layers must be 0 to 4096, not -1");
+  CHECK(refused([](auto& c) { c.layers = -1; }) == "set transformer: layers must not be negative, not -1");
   CHECK(refused([](auto& c) {
           c.block.heads = 4;
           c.block.head_dim = 0;
