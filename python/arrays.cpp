@@ -17,6 +17,13 @@ std::string described(nb::handle array) {
   return nb::cast<std::string>(nb::str(dtype.is_none() ? nb::handle(array.type()) : nb::handle(dtype)));
 }
 
+[[noreturn]] void refuse_elements(const std::string& type) {
+  throw nb::type_error(fmt::format("tensor: elements of type {} have no counterpart; convert them to float32, "
+                                   "float64, bfloat16, int64, uint8 or bool",
+                                   type)
+                           .c_str());
+}
+
 // --- the buffer protocol ---
 
 struct ReleaseBuffer {
@@ -65,13 +72,6 @@ std::string obstacle(const Py_buffer& view) {
   return {};
 }
 
-/// A strided tensor on `elements` elements from `memory` on.
-Tensor on_memory(std::shared_ptr<std::byte> memory, std::int64_t elements, const Shape& shape, const Shape& strides,
-                 DType dtype) {
-  const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(dtype);
-  return Tensor::adopt(std::move(memory), bytes, {elements}, dtype).view_as(shape, strides, 0);
-}
-
 /// A tensor on the memory of a buffer that has no obstacle.
 Tensor on_buffer(Buffer view, DType dtype) {
   Shape shape, strides;
@@ -85,7 +85,8 @@ Tensor on_buffer(Buffer view, DType dtype) {
   const std::int64_t elements = shape.numel() == 0 ? 0 : last + 1;
   auto* first = static_cast<std::byte*>(view->buf);
   const std::shared_ptr<Py_buffer> owner = std::move(view);
-  return on_memory(std::shared_ptr<std::byte>(owner, first), elements, shape, strides, dtype);
+  const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(dtype);
+  return Tensor::adopt(std::shared_ptr<std::byte>(owner, first), bytes, {elements}, dtype).view_as(shape, strides, 0);
 }
 
 /// The array with elements of a type that the library has, as NumPy converts them without loss.
@@ -97,44 +98,32 @@ nb::object with_known_elements(const nb::object& array) {
   if (kind == "f" && size <= 4) target = "float32";
   if (kind == "f" && size == 8) target = "float64";
   if (kind == "i" || (kind == "u" && size < 8)) target = "int64";
-  if (target == nullptr)
-    throw nb::type_error(fmt::format("tensor: elements of type {} have no counterpart; convert them to float32, "
-                                     "float64, int64, uint8 or bool",
-                                     described(array))
-                             .c_str());
+  if (target == nullptr) refuse_elements(described(array));
   return array.attr("astype")(target);
 }
 
-Tensor from_buffer(nb::handle object, Buffer view, std::optional<bool> copy) {
-  const std::optional<DType> dtype = dtype_of_format(*view);
-  const std::string why = dtype ? obstacle(*view) : fmt::format("its elements are {}", described(object));
+/// A tensor of a buffer's elements, which are of type `dtype`, or of one that the library lacks and errors call
+/// `other`.
+Tensor from_buffer(Buffer view, std::optional<DType> dtype, const std::string& other, std::optional<bool> copy) {
+  const std::string why = dtype ? obstacle(*view) : fmt::format("its elements are {}", other);
   if (why.empty() && !copy.value_or(false)) return on_buffer(std::move(view), *dtype);
   if (copy.has_value() && !*copy) throw ValueError(fmt::format("tensor: a copy is needed, and copy is False: {}", why));
   if (view->ndim > max_rank) throw ShapeError(fmt::format("tensor: {}", why));
   // NumPy would take bytes for a text, a view of them for numbers.
-  const nb::object array = numpy().attr("asarray")(nb::steal(PyMemoryView_FromObject(object.ptr())));
+  const nb::object array = numpy().attr("asarray")(nb::steal(PyMemoryView_FromObject(view->obj)));
   const nb::object known = dtype ? array : with_known_elements(array);
   const nb::object own = numpy().attr("array")(known, "order"_a = "C", "copy"_a = true);
   Buffer fresh = buffer_of(own);
-  return on_buffer(std::move(fresh), *dtype_of_format(*fresh));
+  const DType elements = dtype ? *dtype : *dtype_of_format(*fresh);
+  return on_buffer(std::move(fresh), elements);
+}
+
+Tensor from_buffer(nb::handle object, Buffer view, std::optional<bool> copy) {
+  const std::optional<DType> dtype = dtype_of_format(*view);
+  return from_buffer(std::move(view), dtype, dtype ? "" : described(object), copy);
 }
 
 // --- DLPack ---
-
-std::optional<DType> dtype_of_dlpack(nb::dlpack::dtype type) {
-  using Code = nb::dlpack::dtype_code;
-  if (type.lanes != 1) return std::nullopt;
-  const auto is = [&](Code code, int bits) {
-    return type.code == static_cast<std::uint8_t>(code) && type.bits == bits;
-  };
-  if (is(Code::Float, 32)) return DType::f32;
-  if (is(Code::Float, 64)) return DType::f64;
-  if (is(Code::Bfloat, 16)) return DType::bf16;
-  if (is(Code::Int, 64)) return DType::i64;
-  if (is(Code::UInt, 8)) return DType::u8;
-  if (is(Code::Bool, 8)) return DType::boolean;
-  return std::nullopt;
-}
 
 nb::dlpack::dtype dlpack_of(DType dtype) {
   using Code = nb::dlpack::dtype_code;
@@ -157,48 +146,92 @@ nb::dlpack::dtype dlpack_of(DType dtype) {
   return {};
 }
 
-/// A tensor on the memory of a DLPack array, which lives as long as the tensor.
-template <class Array> Tensor on_dlpack(const Array& array, DType dtype) {
-  Shape shape, strides;
-  for (std::size_t axis = 0; axis < array.ndim(); ++axis) {
-    shape.push_back(static_cast<std::int64_t>(array.shape(axis)));
-    strides.push_back(array.stride(axis));
-  }
-  std::int64_t last = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) last += strides[axis] * (shape[axis] - 1);
-  const std::int64_t elements = shape.numel() == 0 ? 0 : last + 1;
-  std::shared_ptr<Array> owner(new Array(array), [](Array* held) {
-    if (!nb::is_alive()) return;
-    const nb::gil_scoped_acquire locked;
-    delete held;
-  });
-  auto* first = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(array.data())));
-  return on_memory(std::shared_ptr<std::byte>(owner, first), elements, shape, strides, dtype);
+bool is_bf16(nb::dlpack::dtype type) {
+  return type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) && type.bits == 16;
 }
 
-template <class Array> void check_dlpack(const Array& array) {
+/// What an object's __dlpack__ gives, in the newest form that it knows: the older ones cannot say "read-only".
+nb::object exported(nb::handle object) {
+  const nb::object give = object.attr("__dlpack__");
+  try {
+    return give("max_version"_a = nb::make_tuple(1, 1));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+  }
+  return give();
+}
+
+/// The same, checked to be a capsule that nobody has emptied.
+nb::object capsule_of(nb::handle object) {
+  nb::object capsule;
+  try {
+    capsule = exported(object);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_BufferError)) throw;
+    throw nb::type_error(
+        fmt::format("tensor: {} cannot be taken: {}", described(object), nb::str(error.value()).c_str()).c_str());
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0 && PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") == 0)
+    throw nb::type_error(fmt::format("tensor: __dlpack__ of {} gives {}", nb::type_name(object.type()).c_str(),
+                                     PyCapsule_CheckExact(capsule.ptr()) != 0
+                                         ? "a capsule that was used already, or of another kind"
+                                         : "no capsule")
+                             .c_str());
+  return capsule;
+}
+
+/// As NumPy and PyTorch call it.
+std::string name_of(nb::dlpack::dtype type) {
+  using Code = nb::dlpack::dtype_code;
+  for (const auto& [code, word] : {std::pair{Code::Int, "int"},
+                                   {Code::UInt, "uint"},
+                                   {Code::Float, "float"},
+                                   {Code::Bfloat, "bfloat"},
+                                   {Code::Complex, "complex"},
+                                   {Code::Bool, "bool"}})
+    if (type.code == static_cast<std::uint8_t>(code)) return fmt::format("{}{}", word, type.bits);
+  return fmt::format("{} of DLPack", type.code);
+}
+
+void check_dlpack(const nb::ndarray<nb::ro>& array) {
   if (array.device_type() != nb::device::cpu::value)
     throw ValueError(fmt::format("tensor: the array lies on another device (DLPack type {}); copy it to the CPU first",
                                  array.device_type()));
-  if (!dtype_of_dlpack(array.dtype()))
-    throw nb::type_error("tensor: elements of this type have no counterpart; convert them to float32, float64, "
-                         "bfloat16, int64, uint8 or bool");
+  using Code = nb::dlpack::dtype_code;
+  const auto code = static_cast<Code>(array.dtype().code);
+  const bool numbers = code == Code::Float || code == Code::Int || code == Code::UInt || code == Code::Bool;
+  if (array.dtype().lanes != 1 || array.dtype().bits > 64 || (!numbers && !is_bf16(array.dtype())))
+    refuse_elements(name_of(array.dtype()));
   if (array.ndim() > static_cast<std::size_t>(max_rank))
     throw ShapeError(fmt::format("tensor: it has {} axes, a tensor at most {}", array.ndim(), max_rank));
 }
 
+/// A memoryview of a DLPack array, which lives as long; elements are those of `type`.
+template <class View, class Array> nb::object memory_of(const Array& array, nb::dlpack::dtype type) {
+  const nb::capsule owner(new Array(array), [](void* held) noexcept { delete static_cast<Array*>(held); });
+  std::vector<std::size_t> shape;
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis) shape.push_back(array.shape(axis));
+  return nb::cast(View(array.data(), array.ndim(), shape.data(), owner, array.stride_ptr(), type));
+}
+
+/// As a buffer, so that both ways share and copy alike.
 Tensor from_dlpack(nb::handle object, std::optional<bool> copy) {
-  if (nb::ndarray<> array; nb::try_cast(object, array)) {
-    check_dlpack(array);
-    const Tensor shared = on_dlpack(array, *dtype_of_dlpack(array.dtype()));
-    return copy.value_or(false) ? shared.clone() : shared;
-  }
+  const nb::object capsule = capsule_of(object);
+  nb::ndarray<> writable;
   nb::ndarray<nb::ro> array;
-  if (!nb::try_cast(object, array)) throw nb::type_error("tensor: the object's __dlpack__ gives no array");
+  if (nb::try_cast(capsule, writable))
+    array = nb::ndarray<nb::ro>(writable);
+  else if (!nb::try_cast(capsule, array))
+    throw nb::type_error("tensor: the object's __dlpack__ gives no array");
   check_dlpack(array);
-  if (copy.has_value() && !*copy)
-    throw ValueError("tensor: a copy is needed, and copy is False: the array is read-only");
-  return on_dlpack(array, *dtype_of_dlpack(array.dtype())).clone();
+  const bool bf16 = is_bf16(array.dtype()); // which the buffer protocol lacks
+  const nb::dlpack::dtype type =
+      bf16 ? nb::dlpack::dtype{static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt), 16, 1} : array.dtype();
+  const nb::object memory = writable.is_valid() ? memory_of<nb::ndarray<nb::memview>>(writable, type)
+                                                : memory_of<nb::ndarray<nb::memview, nb::ro>>(array, type);
+  Buffer view = buffer_of(memory);
+  const std::optional<DType> dtype = bf16 ? DType::bf16 : dtype_of_format(*view);
+  return from_buffer(std::move(view), dtype, dtype ? "" : name_of(type), copy);
 }
 
 /// Numbers and nested lists of them, whose floats become f32, the library's usual type; and what NumPy knows how to

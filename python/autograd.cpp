@@ -97,11 +97,11 @@ void bind_tape(nb::module_& m) {
       .def(nb::init<>())
       .def(
           "__enter__",
-          [](nb::handle self) {
-            nb::cast<PyTape&>(self).enter();
-            return nb::borrow(self);
+          [](PyTape& self) {
+            self.enter();
+            return &self; // the Python object that holds it
           },
-          nb::sig("def __enter__(self) -> Tape"))
+          nb::rv_policy::reference, nb::sig("def __enter__(self) -> Tape"))
       .def(
           "__exit__", [](PyTape& tape, const nb::args&) { tape.exit(); },
           nb::sig("def __exit__(self, *exc: object) -> None"))

@@ -24,6 +24,7 @@ namespace eg::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 using Tensors = std::vector<Tensor>;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // --- values across the border ---
 
@@ -40,11 +41,26 @@ nb::object to_python(const Tensor& tensor);
 const Tensor* as_tensor(nb::handle object);
 /// The tensors as a Python list, None where one is undefined.
 nb::list to_python(const Tensors& tensors);
+/// The tensors as a dict by name.
+nb::dict dict_of(const NamedTensors& tensors);
+/// The tensors of a dict in its order. Throws TypeError for names that are no str, and as tensor_from does; the words
+/// begin with `what` and the name.
+NamedTensors named_tensors_from(const nb::dict& dict, const char* what);
 /// A Tensor as it is, undefined for None, and what tensor() takes for anything else but numbers and lists of numbers.
 /// `what` begins the words of the TypeError: "softmax: input 'x'".
 Tensor tensor_from(nb::handle object, const char* what);
 /// The same for a sequence; one Tensor alone is a list of one.
 Tensors tensors_from(nb::handle objects, const char* what);
+/// Throws TypeError: "WHAT must be WANTED, not int".
+[[noreturn]] void refuse_type(std::string_view what, std::string_view wanted, nb::handle object);
+/// The instance of a class of the module that a Python object is. Throws TypeError as refuse_type does, for one as well
+/// whose __init__ was never called.
+template <class T> T& instance_of(nb::handle object, std::string_view what, std::string_view wanted) {
+  if (!nb::isinstance<T>(object) || !nb::inst_ready(object)) refuse_type(what, wanted, object);
+  return *nb::inst_ptr<T>(object);
+}
+/// A str. Throws TypeError for anything else.
+std::string text_from(nb::handle object, const char* what);
 /// The only element as bool, int or float.
 nb::object element_of_one(const Tensor& tensor);
 
@@ -57,8 +73,11 @@ nb::object export_numpy(nb::handle self, bool writable);
 /// An object with __dlpack__ on the tensor's memory.
 nb::object export_dlpack(nb::handle self);
 
-/// A Python value as an attribute of a kind; nullopt where it is not of that kind.
+/// A Python value as an attribute of a kind; nullopt where it is not of that kind. Throws ValueError for integers that
+/// 64 bits with a sign do not hold.
 std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind);
+/// The same for a seed or stream of random numbers, 64 bits without a sign: those of 2^63 and more wrap.
+std::optional<AttrValue> seed_from(nb::handle value);
 nb::object to_python(const AttrValue& value);
 
 /// x[index]: integers, slices, None, Ellipsis and at most one list of positions. Recorded.
@@ -108,6 +127,7 @@ void bind_more_models(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_permute(nb::module_& m);
 void bind_data(nb::module_& m);
+void bind_files(nb::module_& m);
 void bind_hub(nb::module_& m);
 void bind_tokenizers(nb::module_& m);
 void bind_system(nb::module_& m);

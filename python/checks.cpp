@@ -15,7 +15,9 @@ namespace {
 
 /// ("in", 0, -1): axis -1 of input 0.
 Leg leg_from(nb::handle leg) {
-  const auto [side, index, axis] = nb::cast<std::tuple<std::string, int, int>>(leg);
+  std::tuple<std::string, int, int> parts;
+  if (!nb::try_cast(leg, parts)) refuse_type("symmetry: a leg", "('in' or 'out', which one, axis)", leg);
+  const auto& [side, index, axis] = parts;
   if (side != "in" && side != "out")
     throw ValueError(fmt::format("symmetry: a leg is of 'in' or 'out', not '{}'", side));
   return side == "in" ? in_leg(index, axis) : out_leg(index, axis);
@@ -45,8 +47,9 @@ void bind_results(nb::module_& m) {
       .def(
           "__init__",
           [](Symmetry* self, const std::string& name, const nb::list& legs, const std::vector<int>& values) {
-            new (self) Symmetry{name, {}, values};
-            for (const nb::handle leg : legs) self->legs.push_back(leg_from(leg));
+            std::vector<Leg> all;
+            for (const nb::handle leg : legs) all.push_back(leg_from(leg));
+            new (self) Symmetry{name, all, values};
           },
           "name"_a, "legs"_a, "values"_a = std::vector<int>{},
           nb::sig("def __init__(self, name: str, legs: list[tuple[str, int, int]], values: "

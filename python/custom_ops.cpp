@@ -4,6 +4,8 @@
 
 #include "bindings.h"
 
+#include <fmt/format.h>
+
 namespace eg::python {
 namespace {
 
@@ -17,13 +19,17 @@ Shared make(const std::string& name, nb::handle forward, nb::handle vjp) {
     return tensors_from(f.get()(*to_python(Tensors(in.begin(), in.end()))), what.c_str());
   };
   if (!vjp.is_none())
-    op->vjp = [f = Held(vjp), what = name + ": what vjp gives"](std::span<const Tensor> in, std::span<const Tensor> out,
-                                                                std::span<const Tensor> grad) {
+    op->vjp = [f = Held(vjp), name, what = name + ": what vjp gives"](
+                  std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> grad) {
       const nb::gil_scoped_acquire locked;
       const auto list = [](std::span<const Tensor> tensors) {
         return to_python(Tensors(tensors.begin(), tensors.end()));
       };
-      return tensors_from(f.get()(list(in), list(out), list(grad)), what.c_str());
+      Tensors gradients = tensors_from(f.get()(list(in), list(out), list(grad)), what.c_str());
+      if (gradients.size() != in.size())
+        throw AutogradError(
+            fmt::format("tape: the rule of {} gave {} gradients for {} inputs", name, gradients.size(), in.size()));
+      return gradients;
     };
   return op;
 }

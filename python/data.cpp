@@ -1,15 +1,13 @@
-// Datasets, the loader, safetensors files.
+// Datasets and the loader.
 
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "data/safetensors.h"
 
-#include "bindings.h"
+#include "path.h"
 #include "stoppable.h"
 
 #include <fmt/format.h>
 #include <memory>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/unique_ptr.h>
 
 namespace eg::python {
@@ -50,10 +48,10 @@ void bind_dataset(nb::module_& m) {
       });
   m.def(
       "open_dataset",
-      [](const std::string& name, const std::string& split, const std::string& data_dir, std::int64_t limit,
-         std::int64_t size, std::int64_t count, std::uint64_t seed) {
-        return stoppable([&](data::StopFlag stop) {
-          return data::open_dataset(name, data_dir, split_named(split),
+      [](const std::string& name, const std::string& split, const Path& data_dir, std::int64_t limit, std::int64_t size,
+         std::int64_t count, std::uint64_t seed) {
+        return stoppable([&, folder = data_dir.str()](data::StopFlag stop) {
+          return data::open_dataset(name, folder, split_named(split),
                                     {.limit = limit, .size = size, .count = count, .seed = seed, .stop = stop});
         });
       },
@@ -101,45 +99,13 @@ void bind_loader(nb::module_& m) {
            "One batch by its place; next() is not disturbed.");
 }
 
-void bind_files(nb::module_& m) {
-  m.def(
-      "load_safetensors",
-      [](const std::string& path) {
-        nb::dict dict;
-        const auto file = [&] {
-          const nb::gil_scoped_release unlocked;
-          return data::load_safetensors(path);
-        }();
-        for (const auto& [name, tensor] : file.tensors) dict[name.c_str()] = to_python(tensor);
-        return dict;
-      },
-      "path"_a, "Tensors by name.", nb::sig("def load_safetensors(path: str) -> dict[str, equigrad._core.Tensor]"));
-  m.def(
-      "safetensors_metadata", [](const std::string& path) { return data::read_safetensors_header(path).metadata; },
-      "path"_a, "The free text entries of a file's header.");
-  m.def(
-      "save_safetensors",
-      [](const std::string& path, const nb::dict& tensors, const std::map<std::string, std::string>& metadata) {
-        data::NamedTensors list;
-        for (const auto [name, value] : tensors)
-          list.emplace_back(nb::cast<std::string>(name), tensor_from(value, "save_safetensors: a tensor"));
-        const nb::gil_scoped_release unlocked;
-        data::save_safetensors(path, list, metadata);
-      },
-      "path"_a, "tensors"_a, "metadata"_a = std::map<std::string, std::string>{},
-      "Writes tensors and text so that the file appears complete or not at all.",
-      nb::sig("def save_safetensors(path: str, tensors: collections.abc.Mapping[str, typing.Any], metadata: "
-              "collections.abc.Mapping[str, str] = {}) -> None"));
-}
-
 } // namespace
 
 void bind_data(nb::module_& parent) {
-  nb::module_ m = parent.def_submodule("data", "Datasets, the loader, safetensors files.");
+  nb::module_ m = parent.def_submodule("data", "Datasets, the loader, tokenizers, files of tensors and pictures.");
   bind_dataset(m);
   bind_batch(m);
   bind_loader(m);
-  bind_files(m);
 }
 
 } // namespace eg::python

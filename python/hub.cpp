@@ -5,24 +5,30 @@
 #include "nn/decoder.h"
 
 #include "modules.h"
+#include "path.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nlohmann/json.hpp>
 
 namespace eg::python {
+
+void bind_text(nb::module_& m);
+
 namespace {
 
 using hub::LoadReport;
 using hub::Model;
-
-nb::dict dict_of(const hub::Tensors& tensors) {
-  nb::dict dict;
-  for (const auto& [name, tensor] : tensors) dict[name.c_str()] = to_python(tensor);
-  return dict;
-}
+using hub::ModelSummary;
 
 nb::object parsed(const nlohmann::json& json) { return nb::module_::import_("json").attr("loads")(json.dump()); }
+
+/// An input of a model: a tensor, an array, or nested lists of numbers.
+Tensor input_from(nb::handle value, const std::string& name) {
+  if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value))
+    return import_array(value, std::nullopt, std::nullopt);
+  return tensor_from(value, name.c_str());
+}
 
 nlohmann::json json_from(nb::handle config) {
   const nb::object text = nb::module_::import_("json").attr("dumps")(config);
@@ -40,6 +46,12 @@ void bind_report(nb::module_& m) {
       .def_ro("renamed", &LoadReport::renamed)
       .def("complete", &LoadReport::complete)
       .def("__repr__", &LoadReport::summary);
+  nb::class_<ModelSummary>(m, "ModelSummary", "What the names and shapes of a folder say.")
+      .def_ro("family", &ModelSummary::family)
+      .def_ro("architecture", &ModelSummary::architecture)
+      .def_ro("parameters", &ModelSummary::parameters, "How many numbers.")
+      .def_ro("inputs", &ModelSummary::inputs)
+      .def_ro("report", &ModelSummary::report, "complete(): load() would read it.");
 }
 
 void bind_model(nb::module_& m) {
@@ -52,10 +64,10 @@ void bind_model(nb::module_& m) {
             for (const auto [name, value] : inputs) {
               const auto word = nb::cast<std::string>(name);
               if (word == "key") {
-                key = nb::cast<RandomKey>(value);
+                if (!nb::try_cast(value, key)) refuse_type("key", "a Key or an int", value);
                 continue;
               }
-              list.emplace_back(word, tensor_from(value, word.c_str()));
+              list.emplace_back(word, input_from(value, word));
             }
             return dict_of(released([&] { return self.forward(list, key); }));
           },
@@ -84,9 +96,8 @@ void bind_model(nb::module_& m) {
                   "dict[str, equigrad._core.Tensor]"))
       .def(
           "save",
-          [](const Model& self, const std::string& folder, std::uint64_t shard_bytes) {
-            const nb::gil_scoped_release unlocked;
-            hub::save_model(self, folder, shard_bytes);
+          [](const Model& self, const Path& folder, std::uint64_t shard_bytes) {
+            released([&, path = folder.str()] { hub::save_model(self, path, shard_bytes); });
           },
           "folder"_a, "shard_bytes"_a = std::uint64_t{5'000'000'000},
           "Writes config.json and model.safetensors (or shards) for transformers' from_pretrained and load().")
@@ -98,18 +109,15 @@ void bind_model(nb::module_& m) {
 void bind_loading(nb::module_& m) {
   m.def(
       "load_with_report",
-      [](const std::string& folder, nb::handle dtype, bool fresh_head, RandomKey key,
+      [](const Path& folder, nb::handle dtype, bool fresh_head, RandomKey key,
          std::optional<std::pair<std::int64_t, std::int64_t>> image_size) {
         const hub::LoadModelOptions options{dtype_from(dtype).value_or(DType::f32), fresh_head, key, image_size};
-        auto loaded = [&] {
-          const nb::gil_scoped_release unlocked;
-          return hub::load_model(folder, options);
-        }();
+        auto loaded = released([&, path = folder.str()] { return hub::load_model(path, options); });
         return std::make_pair(std::move(loaded.model), std::move(loaded.report));
       },
       "folder"_a, "dtype"_a = "f32", "fresh_head"_a = false, "key"_a = RandomKey{}, "image_size"_a = nb::none(),
       "load() and its report.",
-      nb::sig("def load_with_report(folder: str, dtype: str = 'f32', fresh_head: bool = False, key: "
+      nb::sig("def load_with_report(folder: str | os.PathLike, dtype: str = 'f32', fresh_head: bool = False, key: "
               "equigrad._core.random.Key | int = ..., image_size: tuple[int, int] | None = None) -> tuple[Model, "
               "LoadReport]"));
   m.def(
@@ -125,7 +133,14 @@ void bind_loading(nb::module_& m) {
         return families;
       },
       "Families and the architectures of each.", nb::sig("def supported() -> dict[str, list[str]]"));
-  m.def("load_llama2c", &hub::load_llama2c, "path"_a, "A checkpoint of llama2.c as a LlamaForCausalLM.");
+  m.def(
+      "examine",
+      [](const Path& folder) { return released([path = folder.str()] { return hub::examine_model(path); }); },
+      "folder"_a, "Looks at a model folder without reading its values.");
+  m.def(
+      "load_llama2c",
+      [](const Path& path) { return released([file = path.str()] { return hub::load_llama2c(file); }); }, "path"_a,
+      "A checkpoint of llama2.c as a LlamaForCausalLM.");
   m.def("resample_positions", &hub::resample_positions, "positions"_a, "special"_a, "from_"_a, "to"_a,
         "Position embeddings [1, special + h w, dim] of one grid resampled to another, as transformers does it.");
 }
@@ -137,6 +152,7 @@ void bind_hub(nb::module_& parent) {
   bind_report(m);
   bind_model(m);
   bind_loading(m);
+  bind_text(m);
 }
 
 } // namespace eg::python

@@ -27,6 +27,16 @@ int axes_named(const std::vector<nb::handle>& parts) {
   return named;
 }
 
+/// An integer of an index; nullopt for other parts.
+std::optional<std::int64_t> position_from(nb::handle part) {
+  try {
+    const auto position = attribute_from(part, AttrKind::integer);
+    return position ? std::optional(std::get<std::int64_t>(*position)) : std::nullopt;
+  } catch (const ValueError& error) { // no tensor has so many elements
+    throw IndexError(fmt::format("index: {}", error.what()));
+  }
+}
+
 /// Walks along the axes of x, part by part.
 class Indexer {
 public:
@@ -57,8 +67,8 @@ private:
       x_ = x_.unsqueeze(axis_++);
     } else if (PySlice_Check(part.ptr())) {
       take_slice(part);
-    } else if (const auto position = attribute_from(part, AttrKind::integer)) {
-      x_ = x_.select(axis_, std::get<std::int64_t>(*position));
+    } else if (const auto position = position_from(part)) {
+      x_ = x_.select(axis_, *position);
     } else {
       take_list(part);
     }

@@ -123,7 +123,8 @@ std::vector<std::int64_t> generate(const nn::Decoder& model, const std::vector<s
   const auto tell = [&](std::int64_t token) {
     if (on_token.is_none()) return true;
     const nb::gil_scoped_acquire locked;
-    return on_token(token).ptr() != Py_False;
+    const nb::object answer = on_token(token);
+    return answer.is_none() || nb::cast<bool>(nb::bool_(answer));
   };
   return released([&] { return nn::generate(model, prompt, options, tell); });
 }
@@ -167,15 +168,14 @@ void bind_decoder(nb::module_& m) {
           "blocks", [](nb::handle self) { return children(self, nb::cast<nn::Decoder&>(self).blocks); },
           nb::sig("def blocks(self) -> tuple[Block, ...]"))
       .def_ro("norm", &nn::Decoder::norm);
-  cls.def(
-      "generate", &generate, "prompt"_a, "max_new_tokens"_a = 100, "temperature"_a = 0.0, "top_k"_a = 0,
-      "top_p"_a = 1.0, "end_ids"_a = std::vector<std::int64_t>{}, "key"_a = RandomKey{}, "on_token"_a = nb::none(),
-      "Continues a list of ids: the new ones. temperature 0 takes the likeliest. on_token(id) is called with each "
-      "and ends the text by returning False.",
-      nb::sig("def generate(self, prompt: collections.abc.Sequence[int], max_new_tokens: int = 100, temperature: "
-              "float = 0.0, top_k: int = 0, top_p: float = 1.0, end_ids: collections.abc.Sequence[int] = (), key: "
-              "equigrad._core.random.Key | int = ..., on_token: collections.abc.Callable[[int], bool | None] | None "
-              "= None) -> list[int]"));
+  cls.def("generate", &generate, "prompt"_a, "max_new_tokens"_a = 100, "temperature"_a = 0.0, "top_k"_a = 0,
+          "top_p"_a = 1.0, "end_ids"_a = std::vector<std::int64_t>{}, "key"_a = RandomKey{}, "on_token"_a = nb::none(),
+          "Continues a list of ids: the new ones. temperature 0 takes the likeliest. on_token(id) is called with each "
+          "and ends the text by returning what is false, other than None.",
+          nb::sig("def generate(self, prompt: collections.abc.Sequence[int], max_new_tokens: int = 100, temperature: "
+                  "float = 0.0, top_k: int = 0, top_p: float = 1.0, end_ids: collections.abc.Sequence[int] = (), key: "
+                  "equigrad._core.random.Key | int = ..., on_token: collections.abc.Callable[[int], typing.Any] | None "
+                  "= None) -> list[int]"));
   map_hidden(cls, "language_model", &nn::Decoder::language_model,
              "Logits of the next token: [..., dim] -> [..., vocabulary].");
 }

@@ -23,6 +23,7 @@ NB_MODULE(_core, m) {
   bind_optim(m);
   bind_permute(m);
   bind_data(m);
+  bind_files(m);
   bind_hub(m);
   bind_tokenizers(m);
   bind_system(m);

@@ -23,6 +23,10 @@ bool is_module_list(nb::handle value) {
          nb::isinstance<nn::Module>(nb::object(value[0]));
 }
 
+nn::Module& module_of(nb::handle object, std::string_view what) {
+  return instance_of<nn::Module>(object, what, "a Module whose super().__init__() was called");
+}
+
 /// What a module registers when it is assigned to an attribute.
 bool is_part(nb::handle value) {
   return is_module_list(value) || nb::isinstance<nn::Module>(value) || nb::isinstance<PyParameter>(value);
@@ -43,10 +47,12 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
   }
   std::vector<std::pair<std::string, nn::Module*>> added;
   if (nb::isinstance<nn::Module>(value))
-    added.emplace_back(name, &nb::cast<nn::Module&>(value));
+    added.emplace_back(name, &module_of(value, fmt::format("module: '{}'", name)));
   else
-    for (const nb::handle child : value)
-      added.emplace_back(fmt::format("{}.{}", name, added.size()), &nb::cast<nn::Module&>(child));
+    for (const nb::handle child : value) {
+      const std::string full = fmt::format("{}.{}", name, added.size());
+      added.emplace_back(full, &module_of(child, fmt::format("module: '{}'", full)));
+    }
   for (const auto& [full, child] : added)
     if (contains(child, this)) throw ValueError(fmt::format("module: '{}' would be a part of itself", full));
   children_[name] = nb::borrow(value);
@@ -96,20 +102,21 @@ void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
 }
 
 void delete_attribute(nb::handle self, const nb::str& name) {
-  if (const auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self)); made && made->holds(name.c_str()))
+  if (const auto* made = dynamic_cast<PyModule*>(&module_of(self, "module: self")); made && made->holds(name.c_str()))
     throw ValueError(fmt::format("module: '{}' is registered and cannot be deleted", name.c_str()));
   if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) throw nb::python_error();
 }
 
 nb::object missing_attribute(nb::handle self, const std::string& name) {
-  if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self)))
-    if (const Tensor* tensor = made->find(name)) return to_python(*tensor);
+  if (nb::inst_ready(self))
+    if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self)))
+      if (const Tensor* tensor = made->find(name)) return to_python(*tensor);
   throw nb::attribute_error(
       fmt::format("'{}' object has no attribute '{}'", nb::str(self.type().attr("__name__")).c_str(), name).c_str());
 }
 
 PyModule& made_in_python(nb::handle self, const char* asked) {
-  if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self))) return *made;
+  if (auto* made = dynamic_cast<PyModule*>(&module_of(self, "module: self"))) return *made;
   throw nb::type_error(fmt::format("module: {} is for classes that derive from eg.nn.Module", asked).c_str());
 }
 
@@ -129,12 +136,6 @@ int clear(PyObject* self) {
 PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(&traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&clear)}, {0, nullptr}};
 
-nb::dict dict_of(const nn::StateDict& state) {
-  nb::dict dict;
-  for (const auto& [name, tensor] : state) dict[name.c_str()] = to_python(tensor);
-  return dict;
-}
-
 void bind_state(nb::class_<nn::Module, PyModule>& cls) {
   cls.def(
          "named_parameters",
@@ -153,11 +154,7 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
       .def(
           "load_state_dict",
           [](nn::Module& module, const nb::dict& state) {
-            nn::StateDict list;
-            for (const auto [name, value] : state)
-              list.emplace_back(nb::cast<std::string>(name),
-                                tensor_from(value, ("load_state_dict: " + nb::cast<std::string>(name)).c_str()));
-            module.load_state_dict(list);
+            module.load_state_dict(named_tensors_from(state, "load_state_dict"));
           },
           "state"_a,
           "Copies values in by name. Raises ShapeError or ValueError that list what does not fit; nothing is changed "
@@ -204,7 +201,7 @@ void bind_base(nb::module_& m) {
           nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
       .def("__repr__", [](nb::handle self) {
         return fmt::format("<{}: {} parameters>", nb::type_name(self.type()).c_str(),
-                           nb::cast<const nn::Module&>(self).parameter_count());
+                           module_of(self, "module: self").parameter_count());
       });
   nb::class_<PyParameter>(m, "Parameter", "Marks a tensor as trained, where it is assigned to a module's attribute.")
       .def(nb::init<Tensor>(), "value"_a);

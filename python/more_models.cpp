@@ -95,18 +95,30 @@ void bind_set_transformer(nb::module_& m) {
   tensor_attribute(pma, "seeds", &nn::Pma::seeds);
 }
 
-nb::dict dict_of(const nn::MixtureOfExperts::Output& output) {
-  nb::dict dict;
-  dict["y"] = output.y;
-  dict["logits"] = output.routing.logits;
-  dict["probabilities"] = output.routing.probabilities;
-  dict["experts"] = output.routing.experts;
-  dict["weights"] = output.routing.weights;
-  dict["load"] = output.load;
-  dict["dropped"] = output.dropped;
-  dict["load_balancing_loss"] = nn::load_balancing_loss(output.routing);
-  dict["router_z_loss"] = nn::router_z_loss(output.routing);
-  return dict;
+void bind_moe_output(nb::module_& m) {
+  using R = nn::MoeRouting;
+  nb::class_<R>(m, "MoeRouting", "What the router decided for N tokens.")
+      .def_ro("logits", &R::logits, "[N, experts].")
+      .def_ro("probabilities", &R::probabilities, "softmax of them.")
+      .def_ro("experts", &R::experts, "[N, top_k] i64, the likeliest first.")
+      .def_ro("weights", &R::weights, "[N, top_k]: what the experts' results are multiplied by.");
+  using Output = nn::MixtureOfExperts::Output;
+  nb::class_<Output>(m, "MoeOutput", "A mixture's result, and how its tokens were routed.")
+      .def_ro("y", &Output::y)
+      .def_ro("routing", &Output::routing)
+      .def_ro("load", &Output::load, "Tokens that each expert computed.")
+      .def_ro("dropped", &Output::dropped, "Choices that found no room.");
+  const auto loss = [&m](const char* name, auto function, const char* doc) {
+    m.def(
+        name,
+        [function](const R& routing, const MaybeTensor& valid) {
+          return released([&] { return function(routing, or_undefined(valid)); });
+        },
+        "routing"_a, "valid"_a = nb::none(), doc);
+  };
+  loss("load_balancing_loss", &nn::load_balancing_loss,
+       "experts sum_e f_e P_e: top_k when all is even. valid: bool [N], tokens that count.");
+  loss("router_z_loss", &nn::router_z_loss, "Mean of (log sum exp logits)^2 over the tokens that count.");
 }
 
 void bind_moe(nb::module_& m) {
@@ -123,6 +135,7 @@ void bind_moe(nb::module_& m) {
       .field("capacity_factor", &C::capacity_factor, "0: dropless")
       .field("jitter", &C::jitter, "of the router's input in training")
       .done();
+  bind_moe_output(m);
   nb::class_<nn::MixtureOfExperts, nn::Module>(m, "MixtureOfExperts", "Mixture of experts in the place of an MLP.")
       .def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
       .def(
@@ -134,12 +147,10 @@ void bind_moe(nb::module_& m) {
       .def(
           "forward",
           [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, RandomKey key) {
-            return dict_of(released([&] { return self.forward(x, or_undefined(addend), key); }));
+            return released([&] { return self.forward(x, or_undefined(addend), key); });
           },
           "x"_a, "addend"_a = nb::none(), "key"_a = RandomKey{},
-          "y with the router's decisions, the tokens of each expert, and the two losses that keep them even.",
-          nb::sig("def forward(self, x: equigrad._core.Tensor, addend: equigrad._core.Tensor | None = None, key: "
-                  "equigrad._core.random.Key | int = ...) -> dict[str, typing.Any]"))
+          "y with the router's decisions; load_balancing_loss() and router_z_loss() of them keep the experts even.")
       .def_ro("config", &nn::MixtureOfExperts::config)
       .def_ro("gate", &nn::MixtureOfExperts::gate);
 }

@@ -111,7 +111,8 @@ private:
   }
 
   void set_attribute(const AttrSpec& spec, nb::handle value) {
-    std::optional<AttrValue> converted = attribute_from(value, spec.kind);
+    const bool seed = spec.name == "seed" || spec.name == "stream"; // as **key gives them
+    std::optional<AttrValue> converted = seed ? seed_from(value) : attribute_from(value, spec.kind);
     if (!converted)
       refuse(fmt::format("{}: attribute '{}' must be {}, not {}", op_.name, spec.name, described(spec.kind),
                          type_word(value)));

@@ -7,6 +7,7 @@
 #include "permute/vit_key.h"
 
 #include "modules.h"
+#include "path.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,7 +23,10 @@ using permute::PermutationSet;
 
 PermutationSet set_from(const nb::dict& dict) {
   PermutationSet set;
-  for (const auto [name, value] : dict) set.emplace(nb::cast<std::string>(name), nb::cast<Permutation>(value));
+  for (const auto [key, value] : dict) {
+    const std::string name = text_from(key, "permutations: a name");
+    set.emplace(name, instance_of<Permutation>(value, fmt::format("permutations: '{}'", name), "a Permutation"));
+  }
   return set;
 }
 
@@ -30,13 +34,6 @@ nb::dict dict_of(const PermutationSet& set) {
   nb::dict dict;
   for (const auto& [name, permutation] : set) dict[name.c_str()] = permutation;
   return dict;
-}
-
-nn::StateDict state_from(const nb::dict& dict) {
-  nn::StateDict state;
-  for (const auto [name, value] : dict)
-    state.emplace_back(nb::cast<std::string>(name), tensor_from(value, "transform: a tensor"));
-  return state;
 }
 
 void bind_permutation(nb::module_& m) {
@@ -100,10 +97,8 @@ void bind_axes(nb::module_& m) {
   m.def(
       "transform",
       [](const nb::dict& tensors, const AxisMap& axes, const nb::dict& permutations) {
-        nb::dict moved;
-        for (const auto& [name, tensor] : permute::transform(state_from(tensors), axes, set_from(permutations)))
-          moved[name.c_str()] = to_python(tensor);
-        return moved;
+        return python::dict_of(
+            permute::transform(named_tensors_from(tensors, "transform"), axes, set_from(permutations)));
       },
       "tensors"_a, "axes"_a, "permutations"_a,
       "Weights, gradients or optimiser state by parameter name, moved: W'[i, j] = W[out[i], in[j]].", nb::sig(sig));
@@ -138,12 +133,13 @@ void bind_axes(nb::module_& m) {
               "Permutation]) -> dict[str, Permutation]"));
   m.def(
       "save_permutations",
-      [](const std::string& path, const nb::dict& set) { permute::save_permutations(path, set_from(set)); }, "path"_a,
+      [](const Path& path, const nb::dict& set) { permute::save_permutations(path.str(), set_from(set)); }, "path"_a,
       "permutations"_a, "As JSON; not secret.",
-      nb::sig("def save_permutations(path: str, permutations: collections.abc.Mapping[str, Permutation]) -> None"));
+      nb::sig("def save_permutations(path: str | os.PathLike, permutations: collections.abc.Mapping[str, Permutation]) "
+              "-> None"));
   m.def(
-      "load_permutations", [](const std::string& path) { return dict_of(permute::load_permutations(path)); }, "path"_a,
-      nb::sig("def load_permutations(path: str) -> dict[str, Permutation]"));
+      "load_permutations", [](const Path& path) { return dict_of(permute::load_permutations(path.str())); }, "path"_a,
+      nb::sig("def load_permutations(path: str | os.PathLike) -> dict[str, Permutation]"));
 }
 
 void bind_vit_key(nb::module_& m) {
@@ -198,9 +194,9 @@ void bind_secret_key(nb::module_& m) {
                         "copied, printed or pickled; permutations drawn from it are ordinary values.")
       .def_static("generate", &SecretKey::generate, "A fresh key from the system's random source.")
       .def_static(
-          "load", [](const std::string& path) { return SecretKey::load(path); }, "path"_a)
+          "load", [](const Path& path) { return SecretKey::load(path.str()); }, "path"_a)
       .def(
-          "save", [](const SecretKey& key, const std::string& path) { key.save(path); }, "path"_a,
+          "save", [](const SecretKey& key, const Path& path) { key.save(path.str()); }, "path"_a,
           "Writes a file of mode 0600; nothing is overwritten.")
       .def("fingerprint", &SecretKey::fingerprint, "16 digits that name the key without telling it.")
       .def(

@@ -6,7 +6,21 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <nanobind/ndarray.h>
+
+namespace eg::python {
+
+/// What arguments of modules and functions that are tensors may be too.
+struct ArrayLike {};
+
+} // namespace eg::python
+
+/// Looks at the type alone: asking for the memory here would ask for it twice, and DLPack gives it once.
+template <> struct nanobind::detail::type_caster<eg::python::ArrayLike> {
+  NB_TYPE_CASTER(eg::python::ArrayLike, const_name("numpy.ndarray"))
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
+    return PyObject_CheckBuffer(source.ptr()) != 0 || hasattr(source, "__dlpack__");
+  }
+};
 
 namespace eg::python {
 
@@ -175,8 +189,8 @@ void bind_views(nb::class_<Tensor>& cls) {
           "axes"_a = nb::none(), "keepdim"_a = false, "Mean over axes, or over all.",
           nb::sig("def mean(self, axes: int | collections.abc.Sequence[int] | None = None, keepdim: bool = False) -> "
                   "Tensor"))
-      .def("__getitem__", &get_item, "index"_a, nb::sig("def __getitem__(self, index: typing.Any) -> Tensor"))
-      .def("__setitem__", &set_item, "index"_a, "value"_a,
+      .def("__getitem__", &get_item, "index"_a.none(), nb::sig("def __getitem__(self, index: typing.Any) -> Tensor"))
+      .def("__setitem__", &set_item, "index"_a.none(), "value"_a,
            nb::sig("def __setitem__(self, index: typing.Any, value: typing.Any) -> None"))
       .def(
           "__iter__",
@@ -255,12 +269,11 @@ void bind_tensor(nb::module_& m) {
   bind_copies(cls);
   bind_views(cls);
   bind_tensor_operators(cls);
-  // Arguments of modules and functions that are tensors may be arrays.
   cls.def(
       "__init__",
       [](Tensor* self, nb::handle data) { new (self) Tensor(import_array(data, std::nullopt, std::nullopt)); },
       "data"_a, "What tensor(data) gives.", nb::sig("def __init__(self, data: typing.Any) -> None"));
-  nb::implicitly_convertible<nb::ndarray<nb::ro>, Tensor>();
+  nb::implicitly_convertible<ArrayLike, Tensor>();
   m.def(
       "tensor",
       [](nb::handle data, nb::handle dtype, std::optional<bool> copy) {

@@ -33,25 +33,48 @@ nb::list to_python(const Tensors& tensors) {
   return list;
 }
 
+nb::dict dict_of(const NamedTensors& tensors) {
+  nb::dict dict;
+  for (const auto& [name, tensor] : tensors) dict[nb::str(name.data(), name.size())] = to_python(tensor);
+  return dict;
+}
+
+NamedTensors named_tensors_from(const nb::dict& dict, const char* what) {
+  NamedTensors tensors;
+  for (const auto [key, value] : dict) {
+    const std::string name = text_from(key, fmt::format("{}: a name", what).c_str());
+    tensors.emplace_back(name, tensor_from(value, fmt::format("{}: '{}'", what, name).c_str()));
+  }
+  return tensors;
+}
+
 const Tensor* as_tensor(nb::handle object) {
-  return nb::isinstance<Tensor>(object) ? nb::inst_ptr<Tensor>(object) : nullptr;
+  return nb::isinstance<Tensor>(object) && nb::inst_ready(object) ? nb::inst_ptr<Tensor>(object) : nullptr;
 }
 
 Tensor tensor_from(nb::handle object, const char* what) {
   if (object.is_none()) return {};
   if (const Tensor* tensor = as_tensor(object)) return *tensor;
   const bool array = PyObject_CheckBuffer(object.ptr()) != 0 || nb::hasattr(object, "__dlpack__");
-  if (!array)
-    throw nb::type_error(
-        fmt::format("{} must be a Tensor or an array, not {}", what, nb::type_name(object.type()).c_str()).c_str());
+  if (!array) refuse_type(what, "a Tensor or an array", object);
   return import_array(object, std::nullopt, std::nullopt);
 }
 
+std::string text_from(nb::handle object, const char* what) {
+  if (!nb::isinstance<nb::str>(object)) refuse_type(what, "str", object);
+  std::string text;
+  if (!nb::try_cast(object, text)) throw ValueError(fmt::format("{} is no Unicode text: half a surrogate pair", what));
+  return text;
+}
+
+void refuse_type(std::string_view what, std::string_view wanted, nb::handle object) {
+  throw nb::type_error(
+      fmt::format("{} must be {}, not {}", what, wanted, nb::type_name(object.type()).c_str()).c_str());
+}
+
 Tensors tensors_from(nb::handle objects, const char* what) {
-  if (nb::isinstance<Tensor>(objects)) return {nb::cast<Tensor>(objects)};
-  if (PySequence_Check(objects.ptr()) == 0)
-    throw nb::type_error(
-        fmt::format("{} must be a sequence of tensors, not {}", what, nb::type_name(objects.type()).c_str()).c_str());
+  if (const Tensor* one = as_tensor(objects)) return {*one};
+  if (PySequence_Check(objects.ptr()) == 0) refuse_type(what, "a sequence of tensors", objects);
   Tensors tensors;
   for (const nb::handle object : objects) tensors.push_back(tensor_from(object, what));
   return tensors;
@@ -67,28 +90,32 @@ nb::object element_of_one(const Tensor& tensor) {
 
 namespace {
 
-/// A Python int, or what stands for one (NumPy's integers); not a bool.
+/// A Python int, or what stands for one (NumPy's integers), as a Python int; not a bool. Invalid for everything else.
+nb::object whole_from(nb::handle value) {
+  if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0 || nb::isinstance<Tensor>(value)) return {};
+  nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+  if (!whole.is_valid()) PyErr_Clear();
+  return whole;
+}
+
+/// Throws ValueError for a whole number that 64 bits do not hold.
 std::optional<std::int64_t> integer_from(nb::handle value) {
-  if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0 || nb::isinstance<Tensor>(value))
-    return std::nullopt;
-  const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
-  int overflow = 0;
-  const long long number = whole.is_valid() ? PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow) : -1;
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  const nb::object whole = whole_from(value);
   if (!whole.is_valid()) return std::nullopt;
-  if (overflow != 0) // seeds are 64 bits without a sign
-    if (std::uint64_t bits = 0; nb::try_cast(whole, bits)) return static_cast<std::int64_t>(bits);
-  if (overflow != 0) return std::nullopt;
-  return number;
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
+  if (overflow == 0) return number;
+  const auto bits = nb::cast<std::int64_t>(whole.attr("bit_length")());
+  throw ValueError(bits > 256 ? fmt::format("an integer of {} bits is beyond those of 64 bits", bits)
+                              : fmt::format("{} is beyond integers of 64 bits", nb::str(whole).c_str()));
 }
 
 std::optional<double> real_from(nb::handle value) {
   if (PyBool_Check(value.ptr()) || nb::isinstance<Tensor>(value)) return std::nullopt;
   if (PyFloat_Check(value.ptr())) return PyFloat_AS_DOUBLE(value.ptr());
-  if (const auto whole = integer_from(value)) return static_cast<double>(*whole);
   const PyNumberMethods* numbers = Py_TYPE(value.ptr())->tp_as_number;
-  if (numbers == nullptr || numbers->nb_float == nullptr) return std::nullopt;
-  const double number = PyFloat_AsDouble(value.ptr()); // np.float32
+  if (numbers == nullptr || (numbers->nb_float == nullptr && numbers->nb_index == nullptr)) return std::nullopt;
+  const double number = PyFloat_AsDouble(value.ptr()); // integers of any size, np.float32
   if (PyErr_Occurred() == nullptr) return number;
   PyErr_Clear();
   return std::nullopt;
@@ -133,6 +160,13 @@ std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind) {
     return std::nullopt;
   }
   return std::nullopt;
+}
+
+std::optional<AttrValue> seed_from(nb::handle value) {
+  const nb::object whole = whole_from(value);
+  if (std::uint64_t bits = 0; whole.is_valid() && nb::try_cast(whole, bits))
+    return AttrValue(static_cast<std::int64_t>(bits));
+  return attribute_from(value, AttrKind::integer);
 }
 
 nb::object to_python(const AttrValue& value) {

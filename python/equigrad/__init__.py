@@ -10,7 +10,7 @@
     slope = tape.gradient(y, w)                              # dy/dw, a value of its own
 
 Operations are in equigrad.ops, one for every row of the library's registry; layers and models in nn; optimisers in
-optim; permutations of models in permute; datasets and files in data.
+optim; permutations of models in permute; datasets, tokenizers and files in data; model folders in hub.
 """
 
 # Before the library's first product: where NumPy uses the system's OpenBLAS, the library then takes an instance of its

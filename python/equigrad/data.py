@@ -1,3 +1,3 @@
-"""Datasets, the loader, safetensors files."""
+"""Datasets, the loader, tokenizers, files of tensors and pictures."""
 
 from ._core.data import *

@@ -251,9 +251,80 @@ def test_dlpack_owner_lives_as_long_as_the_tensor():
     assert gone() is None
 
 
-def test_dlpack_refuses_other_elements():
-    with pytest.raises(TypeError, match="no counterpart"):
-        eg.tensor(Exporter(np.zeros(3, "int16")))
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint16", "uint32", "float16"])
+def test_dlpack_widens_elements(dtype):
+    a = np.arange(6, dtype=dtype).reshape(2, 3).T
+    x = eg.tensor(Exporter(a))
+    assert x.dtype == ("f32" if dtype == "float16" else "i64") and x.tolist() == a.tolist()
+    with pytest.raises(eg.ValueError, match=f"copy is False: its elements are {dtype}"):
+        eg.tensor(Exporter(a), copy=False)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "uint64"])
+def test_dlpack_refuses_other_elements(dtype):
+    with pytest.raises(TypeError, match=f"{dtype} have no counterpart"):
+        eg.tensor(Exporter(np.zeros(3, dtype)))
+
+
+@pytest.mark.parametrize("why", ["runs backwards", "not aligned"])
+def test_dlpack_copies_what_buffers_copy(why):
+    a = NEEDS_COPY[why]()
+    x = eg.tensor(Exporter(a))
+    assert x.tolist() == a.tolist() and x.data_ptr % 8 == 0 and x.is_contiguous()
+    with pytest.raises(eg.ValueError, match=f"copy is False.*{why[-7:]}"):
+        eg.tensor(Exporter(a), copy=False)
+
+
+def test_dlpack_capsules_are_used_once():
+    """An object that gives the same capsule every time: the second import is refused, the memory goes once."""
+    a = owner(10)
+    gone = weakref.ref(a)
+    capsule = a.__dlpack__()
+
+    class Again(Exporter):
+        def __dlpack__(self, **options):
+            return capsule
+
+    again = Again(np.zeros(1))
+    x = eg.from_dlpack(again)
+    assert "used_dltensor" in repr(capsule) and x.tolist() == list(range(10))
+    for take in (eg.from_dlpack, eg.ops.tanh, eg.nn.Linear(10, 2, key=1)):
+        with pytest.raises(TypeError):
+            take(again)
+    del a, x, capsule
+    gc.collect()
+    del Again, again
+    gc.collect()
+    assert gone() is None
+
+
+def test_modules_ask_dlpack_once():
+    asked = []
+
+    class Counting(Exporter):
+        def __dlpack__(self, **options):
+            if not options:
+                asked.append(1)
+            return self.a.__dlpack__()
+
+    assert eg.nn.Linear(3, 2, key=1)(Counting(np.ones((4, 3), "float32"))).shape == (4, 2)
+    assert len(asked) <= 1
+
+
+def test_dlpack_wants_a_capsule():
+    class No(Exporter):
+        def __dlpack__(self, **options):
+            return self.a
+
+    with pytest.raises(TypeError, match="gives no capsule"):
+        eg.tensor(No(np.zeros(1)))
+
+    class Fails(Exporter):
+        def __dlpack__(self, **options):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        eg.tensor(Fails(np.zeros(1)))
 
 
 def test_dlpack_with_torch():
@@ -265,6 +336,17 @@ def test_dlpack_with_torch():
         assert x.tolist() == t.tolist()
         back = torch.from_dlpack(x)
         assert back.data_ptr() == t.data_ptr() and torch.equal(back, t)
+    unaligned = torch.frombuffer(bytearray(9), dtype=torch.float32, offset=1, count=2)
+    assert eg.tensor(unaligned).data_ptr % 4 == 0
+    with pytest.raises(eg.ValueError, match="not aligned"):
+        eg.tensor(unaligned, copy=False)
+    assert eg.tensor(torch.tensor([1, 2], dtype=torch.int32)).dtype == "i64"
+    assert eg.tensor(torch.tensor([[1.5], [2.0]], dtype=torch.bfloat16).expand(2, 3), copy=True).to("f32").tolist()[1] == [2] * 3
+    with pytest.raises(TypeError, match="complex64 have no counterpart"):
+        eg.tensor(torch.zeros(2, dtype=torch.complex64))
+    with pytest.raises((TypeError, RuntimeError), match="require gradient"):
+        eg.tensor(torch.zeros(2, requires_grad=True))
+    assert eg.tensor(torch.zeros(0, 3)).shape == (0, 3)
     t = torch.zeros(4)
     x = eg.from_dlpack(t)
     t[1] = 3

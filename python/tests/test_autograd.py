@@ -228,10 +228,24 @@ def test_custom_op_without_a_rule_and_with_a_bad_one():
         y = eg.CustomOp("short", lambda x: x * 2.0, lambda i, o, g: [])(x).sum()
     with pytest.raises(eg.AutogradError, match="short gave 0 gradients for 1"):
         tape.gradient(y, x)
+    with eg.Tape() as tape:
+        y = eg.CustomOp("long", lambda x: x * 2.0, lambda i, o, g: [g[0], g[0], g[0]])(x).sum()
+    with pytest.raises(eg.AutogradError, match="long gave 3 gradients for 1"):
+        tape.gradient(y, x)
     with pytest.raises(TypeError, match="numbers: what forward gives must be a sequence of tensors, not int"):
         eg.CustomOp("numbers", lambda x: 3)(x)
     with pytest.raises(ZeroDivisionError):
         eg.CustomOp("raises", lambda x: 1 / 0)(x)
+
+
+def test_a_tape_without_init_is_refused():
+    with pytest.warns(RuntimeWarning, match="uninitialized"), pytest.raises(TypeError):
+        eg.Tape.__new__(eg.Tape).__enter__()
+
+
+def test_wrong_legs_are_refused_in_words():
+    with pytest.raises(TypeError, match="a leg must be \\('in' or 'out'"):
+        eg.Symmetry("rows", [("in", 0)])
 
 
 def test_tapes_and_functions_are_let_go():

@@ -40,7 +40,8 @@ def test_decoding_with_a_cache_is_the_full_pass():
     new = model.generate(ids[0].tolist(), max_new_tokens=6, on_token=seen.append)
     assert new == seen and len(new) == 6 and new[0] == int(eg.ops.argmax(full[0, -1]))
     assert model.generate([1, 2], 5, temperature=0.9, top_k=3, key=4) == model.generate([1, 2], 5, temperature=0.9, top_k=3, key=4)
-    assert len(model.generate([1], 10, on_token=lambda token: False)) == 1
+    for stop, count in ((False, 1), (np.bool_(False), 1), (0, 1), (None, 10), (True, 10), (np.bool_(True), 10)):
+        assert len(model.generate([1], 10, on_token=lambda token: stop)) == count
     with pytest.raises(ZeroDivisionError):
         model.generate([1], 10, on_token=lambda token: 1 / 0)
     with pytest.raises(eg.ValueError):
@@ -110,6 +111,31 @@ def test_bad_folders(tmp_path):
         eg.hub.load(tmp_path)
     with pytest.raises(ValueError, match="input_id"):
         eg.hub.make_model(CONFIGS["bert"], key=1)(input_id=eg.tensor([[1]]))
+    with pytest.raises(TypeError, match="key must be a Key or an int, not str"):
+        eg.hub.make_model(CONFIGS["bert"], key=1)(input_ids=[[1]], key="one")
+    with pytest.raises(TypeError, match="load\\(\\) got an unexpected keyword argument 'dtyp'"):
+        eg.hub.load(tmp_path, dtyp="f64")
+
+
+def test_inputs_may_be_lists():
+    model = eg.hub.make_model(CONFIGS["bert"], key=1)
+    model.module.eval()
+    ids = [[5, 7, 9], [1, 2, 3]]
+    assert eg.same_bits(model(input_ids=ids)["logits"], model(input_ids=eg.tensor(ids))["logits"])
+
+
+def test_fresh_heads_are_reported(tmp_path):
+    eg.hub.make_model({**CONFIGS["bert"], "architectures": ["BertModel"]}, key=1).save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["BertForSequenceClassification"]}))
+    summary = eg.hub.examine(tmp_path)
+    assert summary.family == "bert" and summary.inputs[0] == "input_ids" and summary.parameters > 1000
+    assert not summary.report.complete() and any("classifier" in name for name in summary.report.missing)
+    with pytest.raises(eg.FileError, match="classifier"):
+        eg.hub.load(tmp_path)
+    model, report = eg.hub.load_with_report(tmp_path, fresh_head=True, key=5)
+    assert report.complete() and sorted(report.fresh) == ["classifier.bias", "classifier.weight"]
+    assert "random" in repr(report) and "classifier.weight" in model.state()
 
 
 def test_transformers_agrees(tmp_path):
@@ -129,30 +155,6 @@ def test_transformers_agrees(tmp_path):
     np.testing.assert_allclose(back(ids).logits.detach().numpy(), expected, rtol=1e-9, atol=1e-10)
 
 
-def tokenizer_folder(tmp_path):
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "sat", "##s", "dog"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words))
-    return str(tmp_path)
-
-
-def test_tokenizer(tmp_path):
-    tokenizer = eg.data.Tokenizer.open(tokenizer_folder(tmp_path))
-    assert tokenizer.kind == "WordPiece" and len(tokenizer) == 9 and tokenizer.role("pad") == 0
-    found = tokenizer.encode("The cats", "sat xyz")
-    assert found.tokens == ["[CLS]", "the", "cat", "##s", "[SEP]", "sat", "[UNK]", "[SEP]"]
-    assert found.ids == [2, 4, 5, 7, 3, 6, 1, 3] and found.type_ids == [0] * 5 + [1] * 3
-    assert found.offsets[2:4] == [(4, 7), (7, 8)]
-    assert tokenizer.decode(found.ids) == "the cats sat"
-    assert tokenizer.find("dog") == 8 and tokenizer.find("cow") is None and tokenizer.token(4) == "the"
-    batch = tokenizer.encode_batch(["the", ("cat", "dog")], pad_to=0)
-    assert [e.attention_mask for e in batch] == [[1, 1, 1, 0, 0], [1] * 5]
-    assert len(tokenizer.encode("the cat sat the dog", max_length=4)) == 4
-    with pytest.raises(IndexError):
-        tokenizer.decode([99])
-    with pytest.raises(eg.FileError):
-        eg.data.Tokenizer.open("/nowhere")
-
-
 def test_other_models():
     sets = eg.nn.SetTransformer(
         eg.nn.SetTransformerConfig(inputs=3, outputs=2, layers=1, block=eg.nn.SetBlockConfig(dim=8, heads=2, hidden=8)), key=1
@@ -162,6 +164,15 @@ def test_other_models():
     assert eg.relative_error(sets(p.rows(x)), sets(x)) < 1e-5
     moe = eg.nn.MixtureOfExperts(eg.nn.MoeConfig(dim=8, hidden=12, experts=4, top_k=2), key=1)
     out = moe.forward(eg.random.normal((6, 8), key=1))
-    assert out["y"].shape == (6, 8) and sum(out["load"]) == 12 and out["dropped"] == 0
+    assert out.y.shape == (6, 8) and sum(out.load) == 12 and out.dropped == 0
+    assert out.routing.experts.shape == (6, 2) and eg.same_bits(moe(eg.random.normal((6, 8), key=1)), out.y)
+    assert eg.nn.load_balancing_loss(out.routing).item() >= 1 and eg.nn.router_z_loss(out.routing).item() > 0
+    only = eg.nn.router_z_loss(out.routing, valid=eg.tensor([True] + [False] * 5)).item()
+    first = eg.ops.logsumexp(out.routing.logits[0], axes=-1).item()
+    assert abs(only - first * first) < 1e-5
+    none = moe.forward(eg.zeros((0, 8)))  # no token has a loss, and nobody asked for one
+    assert none.y.shape == (0, 8)
+    with pytest.raises(eg.ValueError):
+        eg.nn.router_z_loss(none.routing)
     difm = eg.nn.Difm(eg.nn.DifmConfig(vocabularies=[4, 5], numeric=2, dim=4, heads=2, head_dim=3, hidden=[6]), key=1)
     assert difm(eg.tensor([[1, 2], [3, 4]]), eg.ones((2, 2))).shape == (2,)

@@ -201,6 +201,18 @@ def test_parts_are_assigned_to_modules_of_ones_own_only():
     with pytest.raises(TypeError, match="super"):
         Forgetful()
 
+    class Lazy(eg.nn.Module):
+        def __init__(self):
+            pass
+
+    net = Net(1)
+    lazy = Lazy()
+    for use in (lambda: lazy(1), lambda: repr(lazy), lambda: delattr(lazy, "x"), lambda: setattr(net, "part", lazy)):
+        with pytest.raises(TypeError, match="super"):
+            use()
+    with pytest.raises(TypeError, match="module: 'parts.1' must be a Module.*, not int"):
+        net.parts = [eg.nn.Linear(2, 2, key=1), 3]
+
 
 def test_arrays_are_taken_for_tensors():
     layer = eg.nn.Linear(3, 2, key=1)

@@ -66,6 +66,8 @@ INDICES = [
     (Ellipsis, np.array([4, 0])),
     (None, [0, 2], slice(1, 4), -1),
     (),
+    None,
+    (slice(2**64 - 1, None),),
 ]
 
 
@@ -112,11 +114,38 @@ def test_indexing_reaches_gradients():
         (([0], [1]), TypeError, "only one list"),
         ([True, False, True, True], TypeError, "truth values"),
         ([7], IndexError, "7"),
+        (2**64 - 1, IndexError, str(2**64 - 1)),  # NumPy's words are other ones; it must not be the last row
+        ((0, -(2**63) - 1), IndexError, str(-(2**63) - 1)),
+        (2**10000, IndexError, "10001 bits"),
     ],
 )
 def test_indexing_refuses(index, error, words):
     with pytest.raises(error, match=words):
         eg.zeros((4, 5, 6))[index]
+
+
+def test_whole_numbers_beyond_64_bits_do_not_wrap():
+    x, big = eg.zeros((4, 3)), 2**64 - 1
+    with pytest.raises(IndexError, match=str(big)):
+        x[big] = 7.0
+    assert not x.numpy().any()
+    x[None, 1] = 2.0
+    assert x.tolist()[1] == [2] * 3
+    for wrong in (
+        lambda: eg.ops.sum(x, axes=big),
+        lambda: eg.ops.sum(x, axes=[0, big]),
+        lambda: eg.ops.softmax(x, axis=big),
+        lambda: x.reshape(big),
+        lambda: x.expand(big, 4, 3),
+        lambda: x.sum(axes=big),
+        lambda: eg.zeros(2**63),
+        lambda: eg.permute.Permutation([0, 2**63]),
+    ):
+        with pytest.raises(eg.ValueError, match="beyond integers of 64 bits"):
+            wrong()
+    for value in (2**63, 2**64 - 1, 2**70, -(2**70)):
+        assert (eg.ones(2, "f64") * value).tolist() == [float(value)] * 2
+        assert eg.ops.add(eg.zeros(2, "f64"), value).tolist() == [float(value)] * 2
 
 
 def test_writing_under_a_tape_is_refused():
