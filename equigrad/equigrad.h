@@ -50,6 +50,7 @@
 #include "nn/vit.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "permute/automorphisms.h"
 #include "permute/axes.h"
 #include "permute/catalogue/catalogue.h"
 #include "permute/checkpoint.h"

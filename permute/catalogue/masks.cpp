@@ -1,5 +1,6 @@
 // Masked attention: theorem 10.2 (columns), and which token permutations a mask leaves valid (rows).
 
+#include "permute/automorphisms.h"
 #include "permute/catalogue/case.h"
 
 #include "autograd/tape.h"
@@ -184,7 +185,7 @@ std::vector<double> commutation_errors(Case& c, const std::vector<Permutation>& 
 Claim mask_automorphisms(Case& c) {
   const std::vector<Permutation> all = all_permutations(aut_tokens);
   double worst_inside = 0.0, least_outside = 1.0;
-  std::vector<double> found, orders;
+  std::vector<double> found, orders, searched;
   for (const NamedMask& mask : named_masks()) {
     std::vector<double> errors(all.size(), 0.0);
     for (int draw = 0; draw < aut_draws; ++draw) {
@@ -201,11 +202,14 @@ Claim mask_automorphisms(Case& c) {
     }
     found.push_back(commuting);
     orders.push_back(mask.automorphisms);
+    searched.push_back(std::round(std::exp2(automorphisms(mask_of(mask.entry, aut_tokens, c.dtype)).log2_order())));
   }
   const auto count = static_cast<std::int64_t>(orders.size());
   Claim claim;
   claim.sizes = {{"tokens", aut_tokens}, {"dim", aut_dim}, {"permutations", 720}, {"masks", count}};
   claim.equal_bits("number of permutations that commute, mask by mask", Tensor::from<double>(found, {count}),
+                   Tensor::from<double>(orders, {count}));
+  claim.equal_bits("order of the group that colour refinement finds", Tensor::from<double>(searched, {count}),
                    Tensor::from<double>(orders, {count}));
   claim.zero("largest error of an automorphism", Tensor::full({1}, worst_inside, DType::f64), 1.0);
   claim.control = "smallest error of any other permutation";
