@@ -136,44 +136,33 @@ CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs
   });
 }
 
+SymmetryAction::SymmetryAction(const Symmetry& symmetry, Tensor gather)
+    : symmetry_(&symmetry), gather_(std::move(gather)), inverse_(invert_permutation(gather_)) {}
+
+Tensors SymmetryAction::on_inputs(Tensors list) const {
+  list = on(Leg::Side::in, std::move(list));
+  for (const int i : symmetry_->values)
+    if (const auto at = static_cast<std::size_t>(i); at < list.size() && list[at].defined())
+      list[at] = relabelled(list[at]);
+  return list;
+}
+
+Tensors SymmetryAction::on(Leg::Side side, Tensors list) const {
+  for (const Leg& leg : symmetry_->legs)
+    if (const auto at = static_cast<std::size_t>(leg.index); leg.side == side && at < list.size() && list[at].defined())
+      list[at] = index_select(list[at], leg.axis, gather_);
+  return list;
+}
+
+Tensor SymmetryAction::relabelled(const Tensor& labels) const {
+  const std::vector<std::int64_t> inverse = inverse_.to_vector<std::int64_t>();
+  std::vector<std::int64_t> values = labels.to_vector<std::int64_t>();
+  for (std::int64_t& v : values)
+    if (v >= 0 && v < static_cast<std::int64_t>(inverse.size())) v = inverse[static_cast<std::size_t>(v)];
+  return Tensor::from(values, labels.shape());
+}
+
 namespace {
-
-/// One drawn permutation acting on the legs of a symmetry.
-class Action {
-public:
-  Action(const Symmetry& symmetry, Tensor gather)
-      : symmetry_(symmetry), gather_(std::move(gather)), inverse_(invert_permutation(gather_)) {}
-
-  Tensors on_inputs(Tensors list) const {
-    list = on(Leg::Side::in, std::move(list));
-    for (const int i : symmetry_.values)
-      if (const auto at = static_cast<std::size_t>(i); at < list.size() && list[at].defined())
-        list[at] = relabelled(list[at]);
-    return list;
-  }
-  /// On a list parallel to the inputs or to the outputs; undefined tensors stay.
-  Tensors on(Leg::Side side, Tensors list) const {
-    for (const Leg& leg : symmetry_.legs)
-      if (const auto at = static_cast<std::size_t>(leg.index);
-          leg.side == side && at < list.size() && list[at].defined())
-        list[at] = index_select(list[at], leg.axis, gather_);
-    return list;
-  }
-
-private:
-  /// Row j of a table stands at inverse[j] after the gather; labels outside the table (ignore_index) stay.
-  Tensor relabelled(const Tensor& labels) const {
-    const std::vector<std::int64_t> inverse = inverse_.to_vector<std::int64_t>();
-    std::vector<std::int64_t> values = labels.to_vector<std::int64_t>();
-    for (std::int64_t& v : values)
-      if (v >= 0 && v < static_cast<std::int64_t>(inverse.size())) v = inverse[static_cast<std::size_t>(v)];
-    return Tensor::from(values, labels.shape());
-  }
-
-  const Symmetry& symmetry_;
-  Tensor gather_;
-  Tensor inverse_;
-};
 
 /// The common extent of the legs. Throws ShapeError when there is none to speak of.
 std::int64_t extent_of(const Symmetry& symmetry, const Tensors& inputs, const Tensors& outputs) {
@@ -237,8 +226,8 @@ Tensors vjp_by_input(const TensorFunction& f, const Tensors& inputs, const Tenso
   return by_input;
 }
 
-void compare_gradients(const TensorFunction& f, const Tensors& inputs, const Tensors& outputs, const Action& rho,
-                       RandomKey key, const std::string& name, Comparison& worst) {
+void compare_gradients(const TensorFunction& f, const Tensors& inputs, const Tensors& outputs,
+                       const SymmetryAction& rho, RandomKey key, const std::string& name, Comparison& worst) {
   Tensors cotangents(outputs.size());
   for (std::size_t o = 0; o < outputs.size(); ++o)
     if (flows(outputs[o])) cotangents[o] = random_normal(outputs[o].shape(), key.fold(o), 0.0, 1.0, outputs[o].dtype());
@@ -265,7 +254,7 @@ CheckResult symmetry_check(const TensorFunction& f, const std::vector<Tensor>& i
     worst.bits = options.bits;
     for (int draw = 0; draw < options.draws; ++draw) {
       const RandomKey key = options.key.fold(static_cast<std::uint64_t>(draw));
-      const Action rho(symmetry, random_nonidentity_permutation(extent, key.fold(1)));
+      const SymmetryAction rho(symmetry, random_nonidentity_permutation(extent, key.fold(1)));
       const Tensors left = f(rho.on_inputs(inputs));
       const Tensors right = rho.on(Leg::Side::out, outputs);
       for (std::size_t o = 0; o < right.size(); ++o)

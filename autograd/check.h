@@ -31,6 +31,26 @@ struct GradcheckOptions {
 /// fewer than one direction.
 CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
+/// One permutation acting on the legs of a symmetry, which must live as long.
+class SymmetryAction {
+public:
+  /// gather i64 [n]: place i of an axis gets what stood at gather[i].
+  SymmetryAction(const Symmetry& symmetry, Tensor gather);
+
+  /// On the inputs of a call: legs gathered, values relabelled. Undefined and missing tensors are left out.
+  std::vector<Tensor> on_inputs(std::vector<Tensor> list) const;
+  /// On a list parallel to the inputs or to the outputs, without relabelling: gradients, or the outputs themselves.
+  std::vector<Tensor> on(Leg::Side side, std::vector<Tensor> list) const;
+
+private:
+  /// Row j of a table stands at inverse[j] after the gather; labels outside the table (ignore_index) stay.
+  Tensor relabelled(const Tensor& labels) const;
+
+  const Symmetry* symmetry_;
+  Tensor gather_;
+  Tensor inverse_;
+};
+
 struct SymmetryCheckOptions {
   double tolerance = 1e-11;
   int draws = 2; ///< permutations tried, never the identity

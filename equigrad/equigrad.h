@@ -54,6 +54,7 @@
 #include "permute/axes.h"
 #include "permute/catalogue/catalogue.h"
 #include "permute/checkpoint.h"
+#include "permute/finder.h"
 #include "permute/key.h"
 #include "permute/metrics.h"
 #include "permute/permutation.h"

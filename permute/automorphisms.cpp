@@ -107,7 +107,8 @@ private:
 
   static Points by_colour(const Points& left, const Points& right) {
     Points place(right.size());
-    for (std::size_t i = 0; i < right.size(); ++i) place[static_cast<std::size_t>(right[i])] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < right.size(); ++i)
+      place[static_cast<std::size_t>(right[i])] = static_cast<std::int32_t>(i);
     Points map(left.size());
     for (std::size_t i = 0; i < left.size(); ++i) map[i] = place[static_cast<std::size_t>(left[i])];
     return map;
@@ -185,8 +186,7 @@ PermutationGroup automorphisms(const Tensor& mask) {
   const Relation relation = Relation::of(mask);
   Found found = group_of(relation);
   PermutationGroup group{.degree = static_cast<std::int64_t>(relation.size()), .generators = {}, .factors = {}};
-  for (const Points& g : found.generators)
-    group.generators.emplace_back(std::vector<std::int64_t>(g.begin(), g.end()));
+  for (const Points& g : found.generators) group.generators.emplace_back(std::vector<std::int64_t>(g.begin(), g.end()));
   group.factors = std::move(found.factors);
   std::sort(group.factors.begin(), group.factors.end());
   return group;

@@ -27,11 +27,12 @@ struct PermutationGroup {
 /// -0.0. Throws ShapeError unless the mask is square and of the permutation's size, ValueError for NaN.
 bool is_automorphism(const Tensor& mask, const Permutation& p);
 
-/// Aut(M) of a mask [..., T, T], floating, u8 or bool: the permutations that is_automorphism accepts, which are those that
-/// are automorphisms of every [T, T] slice. Tokens that can be exchanged are put together first, again and again, which
-/// finds paddings, prefixes, windows and documents at once; what is left is searched by colour refinement (Weisfeiler and
-/// Leman, 1968) with backtracking, one stabiliser after the other (Sims, 1970). Throws ShapeError, DTypeError, ValueError for NaN, for
-/// more than 2048 tokens, and when a mask is so regular that the search visits more than a million nodes.
+/// Aut(M) of a mask [..., T, T], floating, u8 or bool: the permutations that is_automorphism accepts, which are those
+/// that are automorphisms of every [T, T] slice. Tokens that can be exchanged are put together first, again and again,
+/// which finds paddings, prefixes, windows and documents at once; what is left is searched by colour refinement
+/// (Weisfeiler and Leman, 1968) with backtracking, one stabiliser after the other (Sims, 1970). Throws ShapeError,
+/// DTypeError, ValueError for NaN, for more than 2048 tokens, and when a mask is so regular that the search visits more
+/// than a million nodes.
 PermutationGroup automorphisms(const Tensor& mask);
 
 } // namespace eg::permute

@@ -60,9 +60,10 @@ struct Split {
 std::vector<Split> splits_of(const Parts& parts, std::int32_t& next) {
   std::vector<Split> splits;
   for (auto first = parts.begin(); first != parts.end();) {
-    const auto last = std::find_if(first, parts.end(), [&](const auto& p) { return p.first.first != first->first.first; });
-    const auto kept = std::max_element(
-        first, last, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const auto last =
+        std::find_if(first, parts.end(), [&](const auto& p) { return p.first.first != first->first.first; });
+    const auto kept =
+        std::max_element(first, last, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
     for (; first != last; ++first)
       if (first != kept) splits.push_back({first->first, next++});
   }
@@ -114,9 +115,8 @@ bool Relation::are_twins(std::size_t i, std::size_t j) const {
 std::vector<Points> Relation::twins() const {
   std::vector<Points> classes;
   for (std::size_t i = 0; i < size(); ++i) {
-    const auto home = std::find_if(classes.begin(), classes.end(), [&](const Points& c) {
-      return are_twins(static_cast<std::size_t>(c.front()), i);
-    });
+    const auto home = std::find_if(classes.begin(), classes.end(),
+                                   [&](const Points& c) { return are_twins(static_cast<std::size_t>(c.front()), i); });
     if (home == classes.end())
       classes.push_back({static_cast<std::int32_t>(i)});
     else
@@ -176,9 +176,9 @@ std::optional<std::pair<Points, Points>> Relation::refined(Points left_colours, 
   std::int32_t next = both.empty() ? 0 : *std::max_element(both.begin(), both.end()) + 1;
   for (;;) {
     const std::array parts{sides[0].parts(), sides[1].parts()};
-    if (!std::equal(parts[0].begin(), parts[0].end(), parts[1].begin(), parts[1].end(), [](const auto& a, const auto& b) {
-          return a.first == b.first && a.second.size() == b.second.size();
-        }))
+    if (!std::equal(
+            parts[0].begin(), parts[0].end(), parts[1].begin(), parts[1].end(),
+            [](const auto& a, const auto& b) { return a.first == b.first && a.second.size() == b.second.size(); }))
       return std::nullopt;
     std::vector<Split> splits = splits_of(parts[0], next);
     if (splits.empty()) return std::pair(std::move(sides[0].colours), std::move(sides[1].colours));

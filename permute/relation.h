@@ -30,16 +30,15 @@ public:
   /// One point for each class of twins; its colour tells the class's size, colour and inner pairs.
   Relation quotient(const std::vector<Points>& classes) const;
 
-  /// Both colourings refined in step until each point's colour tells how many points of which colour stand in which pair
-  /// with it, as numbers from 0 on, all below n; nothing when they come out different, so that no automorphism carries one
-  /// to the other.
+  /// Both colourings refined in step until each point's colour tells how many points of which colour stand in which
+  /// pair with it, as numbers from 0 on, all below n; nothing when they come out different, so that no automorphism
+  /// carries one to the other.
   std::optional<std::pair<Points, Points>> refined(Points left, Points right) const;
 
 private:
   struct Side;
 
-  Relation(Points colours, std::vector<std::int32_t> pairs)
-      : colours_(std::move(colours)), pairs_(std::move(pairs)) {}
+  Relation(Points colours, std::vector<std::int32_t> pairs) : colours_(std::move(colours)), pairs_(std::move(pairs)) {}
   std::int32_t pair(std::size_t i, std::size_t j) const { return pairs_[i * size() + j]; }
   bool are_twins(std::size_t i, std::size_t j) const;
 

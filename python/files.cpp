@@ -26,7 +26,8 @@ void bind_safetensors(nb::module_& m) {
       "path"_a, "widen"_a = false,
       "Tensors by name. widen: F16 and BF16 become f32, other integers i64; without it BF16 stays and the others raise "
       "FileError.",
-      nb::sig("def load_safetensors(path: str | os.PathLike, widen: bool = False) -> dict[str, equigrad._core.Tensor]"));
+      nb::sig(
+          "def load_safetensors(path: str | os.PathLike, widen: bool = False) -> dict[str, equigrad._core.Tensor]"));
   m.def(
       "safetensors_metadata", [](const Path& path) { return data::read_safetensors_header(path.str()).metadata; },
       "path"_a, "The free text entries of a file's header.");
@@ -73,8 +74,9 @@ void bind_reader(nb::module_& m) {
           "name"_a, "widen"_a = false, "map"_a = true,
           "The tensor of that name, on memory of its own. map: large ones take memory where they are touched.");
   m.def(
-      "open_tensors", [](const Path& path) { return released([file = path.str()] { return data::open_tensors(file); }); },
-      "path"_a, "Opens a safetensors, npy or npz file, an index of shards, or a folder that holds one of these.");
+      "open_tensors",
+      [](const Path& path) { return released([file = path.str()] { return data::open_tensors(file); }); }, "path"_a,
+      "Opens a safetensors, npy or npz file, an index of shards, or a folder that holds one of these.");
 }
 
 Tensor pixel_values(const std::string& image, const std::string& config) {
@@ -99,7 +101,8 @@ void bind_files(nb::module_& parent) {
         return released([&, file = image.str(), steps = config.str()] { return pixel_values(file, steps); });
       },
       "image"_a, "config"_a,
-      "A PNG or JPEG file as a model folder's preprocessor_config.json wants it, f32 [1, C, H, W]: pixel_values. config: "
+      "A PNG or JPEG file as a model folder's preprocessor_config.json wants it, f32 [1, C, H, W]: pixel_values. "
+      "config: "
       "the folder or the file.");
 }
 

@@ -76,8 +76,8 @@ TEST_CASE("automorphisms: of random relations of up to seven points, as brute fo
     std::vector<double> values(static_cast<std::size_t>(n * n));
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < n; ++j)
-        values[static_cast<std::size_t>(i * n + j)] =
-            both_ways && j < i ? values[static_cast<std::size_t>(j * n + i)] : static_cast<double>(random.below(colours));
+        values[static_cast<std::size_t>(i * n + j)] = both_ways && j < i ? values[static_cast<std::size_t>(j * n + i)]
+                                                                         : static_cast<double>(random.below(colours));
     const Tensor mask = Tensor::from<double>(values, {n, n});
     const PermutationGroup group = automorphisms(mask);
     const std::set<Gather> wanted = by_brute_force(mask);
@@ -101,8 +101,7 @@ TEST_CASE("automorphisms: masks of attention at their real sizes") {
   CHECK(bits(mask_of(60, [&](I i, I j) { return open(i / 5 == j / 5 && j <= i); })) ==
         doctest::Approx(log2_factorial(12)));
   CHECK(bits(mask_of(50, [](I i, I j) { return -0.5 * static_cast<double>(std::abs(i - j)); })) == 1.0);
-  CHECK(bits(mask_of(48, [&](I i, I j) { return open((i - j + 49) % 48 <= 2); })) ==
-        doctest::Approx(std::log2(96.0)));
+  CHECK(bits(mask_of(48, [&](I i, I j) { return open((i - j + 49) % 48 <= 2); })) == doctest::Approx(std::log2(96.0)));
   CHECK(bits(mask_of(36, [](I i, I j) { return static_cast<double>((i - j + 36) % 36); })) ==
         doctest::Approx(std::log2(36.0)));
 }
@@ -148,7 +147,9 @@ TEST_CASE("automorphisms: a masked attention commutes with them, forward and bac
   const Tensor mask = mask_of(n, [](I i, I j) { return i / 4 == j / 4 && (j < i || i % 4 < 2) ? 0.0 : -1e9; });
   const PermutationGroup group = automorphisms(mask);
   CHECK(group.log2_order() > 2.0);
-  const auto normal = [](const Shape& shape, std::uint64_t seed) { return random_normal(shape, {seed, 0}, 0.0, 1.0, DType::f64); };
+  const auto normal = [](const Shape& shape, std::uint64_t seed) {
+    return random_normal(shape, {seed, 0}, 0.0, 1.0, DType::f64);
+  };
   const Tensor x = normal({n, d}, 1), wq = normal({d, d}, 2), wk = normal({d, d}, 3), wv = normal({d, d}, 4);
   // [output, gradient by x, gradient by the queries' weights] for a cotangent of the output
   const auto f = [&](const Tensor& z, const Tensor& cotangent) {
