@@ -1,5 +1,6 @@
 #include "data/safetensors.h"
 
+#include "core/interrupt.h"
 #include "data/safetensors_header.h"
 #include "data/tensor_place.h"
 
@@ -32,6 +33,7 @@ TensorFile load_safetensors(const std::string& path, const LoadOptions& options)
   check_all(header, options, path);
   TensorFile result{{}, std::move(header.metadata)};
   for (const TensorEntry& entry : header.entries) {
+    poll_interrupt();
     const TensorPlace place{path, entry.name};
     result.tensors.emplace_back(entry.name,
                                 read_elements(file, {header.data_begin + entry.begin, entry.type},

@@ -1,6 +1,7 @@
 #include "data/safetensors_header.h"
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "data/json.h"
 
 #include <algorithm>
@@ -104,6 +105,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors, cons
   file.write(&length, sizeof length);
   file.write(header);
   for (const auto& item : ordered) {
+    poll_interrupt(); // the old file stays
     const Tensor packed = item.second.is_contiguous() ? item.second : item.second.clone();
     if (packed.numel() > 0) file.write(packed.bytes(), packed.nbytes());
   }

@@ -1,6 +1,7 @@
 #include "hub/folder.h"
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/ops.h"
 #include "core/words.h"
 #include "data/bytes.h"
@@ -99,6 +100,7 @@ private:
   }
 
   void read(const Binding& b) {
+    poll_interrupt();
     const data::TensorInfo* info = nullptr;
     for (const std::string& name : other_names(b.file, model_))
       if (info = reader_.find(name); info != nullptr) break;

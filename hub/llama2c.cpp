@@ -1,6 +1,7 @@
 #include "hub/llama2c.h"
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/ops.h"
 #include "data/input_file.h"
 #include "nn/init.h"
@@ -45,6 +46,7 @@ public:
 
   void skip(std::int64_t floats) { at_ += 4 * static_cast<std::uint64_t>(floats); }
   Tensor next(const Shape& shape) {
+    poll_interrupt();
     Tensor t = Tensor::empty(shape);
     file_.read(at_, t.mutable_data<float>("load_llama2c"), 4 * static_cast<std::size_t>(shape.numel()));
     skip(shape.numel());

@@ -1,3 +1,4 @@
+#include "core/interrupt.h"
 #include "data/json.h"
 #include "data/safetensors.h"
 #include "data_fixtures.h"
@@ -80,6 +81,25 @@ TEST_CASE("safetensors: what cannot be saved is refused and the old file stays")
   CHECK(message_of<FileError>([&] {
           save_safetensors(nowhere, {{"one", one}});
         }) == nowhere + ": cannot create: No such file or directory");
+}
+
+TEST_CASE("safetensors: reading and writing are stopped between tensors, and the old file stays") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("a");
+  const NamedTensors tensors{{"a", Tensor::ones({2})}, {"b", Tensor::ones({3})}};
+  save_safetensors(path, tensors);
+  const Bytes before = read_file(path);
+  struct Stop {};
+  int asked = 0;
+  const auto check = [&] {
+    if (++asked == 2) throw Stop{};
+  };
+  const InterruptScope scope(check);
+  CHECK_THROWS_AS(load_safetensors(path), Stop);
+  asked = 0;
+  CHECK_THROWS_AS(save_safetensors(path, {{"c", Tensor::ones({5})}, {"d", Tensor::ones({7})}}), Stop);
+  CHECK(read_file(path) == before);
+  CHECK(folder.names() == std::vector<std::string>{"a"}); // no temporary file stays
 }
 
 TEST_CASE("safetensors: damaged headers get one clear message") {

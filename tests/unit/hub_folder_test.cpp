@@ -1,6 +1,7 @@
 #include "hub/folder.h"
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/ops.h"
 #include "data/json.h"
 #include "data/safetensors.h"
@@ -79,6 +80,22 @@ void check_same_weights(const hub::Model& a, const hub::Model& b) {
 }
 
 } // namespace
+
+TEST_CASE("reading a folder can be stopped before each of its tensors") {
+  const TemporaryFolder folder;
+  const auto model = written(folder, bert_config(), [](hub::Tensors&) {});
+  struct Stop {};
+  int asked = 0, last = 0;
+  const auto check = [&] {
+    if (++asked == last) throw Stop{};
+  };
+  const InterruptScope scope(check);
+  hub::load_model(folder.path());
+  CHECK(asked >= static_cast<int>(model->bindings().size()));
+  last = asked;
+  asked = 0;
+  CHECK_THROWS_AS(hub::load_model(folder.path()), Stop);
+}
 
 TEST_CASE("older names are found: gamma and beta, with and without the base model's prefix") {
   const TemporaryFolder folder;
