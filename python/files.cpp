@@ -36,8 +36,7 @@ void bind_safetensors(nb::module_& m) {
       [](const Path& path, const nb::dict& tensors, const std::map<std::string, std::string>& metadata) {
         const data::NamedTensors list = named_tensors_from(tensors, "save_safetensors");
         const std::string file = path.str();
-        const nb::gil_scoped_release unlocked;
-        data::save_safetensors(file, list, metadata);
+        released([&] { data::save_safetensors(file, list, metadata); });
       },
       "path"_a, "tensors"_a, "metadata"_a = std::map<std::string, std::string>{},
       "Writes tensors and text so that the file appears complete or not at all.",

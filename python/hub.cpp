@@ -31,7 +31,7 @@ Tensor input_from(nb::handle value, const std::string& name) {
 }
 
 nlohmann::json json_from(nb::handle config) {
-  const nb::object text = nb::module_::import_("json").attr("dumps")(config);
+  const nb::object text = nb::module_::import_("json").attr("dumps")(config, "allow_nan"_a = false);
   return nlohmann::json::parse(nb::cast<std::string>(text));
 }
 

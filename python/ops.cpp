@@ -111,8 +111,13 @@ private:
   }
 
   void set_attribute(const AttrSpec& spec, nb::handle value) {
-    const bool seed = spec.name == "seed" || spec.name == "stream"; // as **key gives them
-    std::optional<AttrValue> converted = seed ? seed_from(value) : attribute_from(value, spec.kind);
+    std::optional<AttrValue> converted;
+    try {
+      const bool seed = spec.name == "seed" || spec.name == "stream"; // as **key gives them
+      converted = seed ? seed_from(value) : attribute_from(value, spec.kind);
+    } catch (const ValueError& error) {
+      throw ValueError(fmt::format("{}: attribute '{}': {}", op_.name, spec.name, error.what()));
+    }
     if (!converted)
       refuse(fmt::format("{}: attribute '{}' must be {}, not {}", op_.name, spec.name, described(spec.kind),
                          type_word(value)));

@@ -25,6 +25,9 @@ void bind_encoding(nb::module_& m) {
       .def_ro("tokens", &Encoding::tokens, "As the vocabulary spells them.")
       .def_prop_ro(
           "offsets", [](const Encoding& e) { return pairs_of(e.offsets); }, "(begin, end) in characters of the text.")
+      .def_prop_ro(
+          "byte_offsets", [](const Encoding& e) { return pairs_of(e.byte_offsets); }, "The same in bytes of UTF-8.")
+      .def_ro("sequence_ids", &Encoding::sequence_ids, "0 and 1 for the two texts, -1 for what stands in neither.")
       .def_ro("type_ids", &Encoding::type_ids, "0 for the first text, 1 for the second.")
       .def_ro("attention_mask", &Encoding::attention_mask, "0 for padding.")
       .def_ro("special_tokens_mask", &Encoding::special_tokens_mask)

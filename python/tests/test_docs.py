@@ -9,16 +9,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def programs():
-    for page in ("README.md", "docs/python.md"):
+    for page in ("README.md", "docs/python.md", "docs/tokenizers.md"):
         text = (ROOT / page).read_text()
         for number, program in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)):
             yield pytest.param(program, id=f"{page}[{number}]")
 
 
-@pytest.mark.parametrize("program", programs())
+@pytest.mark.parametrize("program", list(programs()))
 def test_program(program, capsys):
     exec(compile(program, "page", "exec"), {})
 
 
 def test_there_are_programs():
-    assert len(list(programs())) >= 2
+    assert len(list(programs())) >= 4

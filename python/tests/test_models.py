@@ -111,6 +111,8 @@ def test_bad_folders(tmp_path):
         eg.hub.load(tmp_path)
     with pytest.raises(ValueError, match="input_id"):
         eg.hub.make_model(CONFIGS["bert"], key=1)(input_id=eg.tensor([[1]]))
+    with pytest.raises(ValueError, match="JSON"):
+        eg.hub.make_model({**CONFIGS["bert"], "layer_norm_eps": float("nan")}, key=1)
     with pytest.raises(TypeError, match="key must be a Key or an int, not str"):
         eg.hub.make_model(CONFIGS["bert"], key=1)(input_ids=[[1]], key="one")
     with pytest.raises(TypeError, match="load\\(\\) got an unexpected keyword argument 'dtyp'"):

@@ -52,7 +52,29 @@ INTERRUPTED = """
     print(json.dumps([outcome, took, usable]))
 """
 
+WORDS = """import tempfile
+    folder = tempfile.TemporaryDirectory()
+    with open(folder.name + "/vocab.txt", "w") as file:
+        file.write("\\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "##s"]))
+    tokenizer = eg.data.Tokenizer.open(folder.name)
+    """
+
+# A file whose values are a hole: quickly made, and widened for many seconds.
+HALVES = """import struct, tempfile
+    folder = tempfile.TemporaryDirectory()
+    path = folder.name + "/halves.safetensors"
+    size = 2_000_000
+    header = json.dumps({f"t{i}": {"dtype": "F16", "shape": [size // 2], "data_offsets": [i * size, (i + 1) * size]}
+                         for i in range(800)}).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + 800 * size)
+    """
+
 LONG_WORK = {
+    "encoding a text": (WORDS + "text = 'the cats ' * 8_000_000", "tokenizer.encode(text)"),
+    "encoding many texts": (WORDS + "texts = ['the cats ' * 1000] * 20_000", "tokenizer.encode_batch(texts)"),
+    "reading a file of tensors": (HALVES, "eg.data.load_safetensors(path, widen=True)"),
     "one matrix product": ("a = eg.ones((12000, 12000))", "for _ in range(100): a @ a"),
     "a model's forward pass": (
         "m = eg.nn.Vit(eg.nn.VitConfig(image=128, patch=4, layers=200, encoder=eg.nn.BlockConfig(dim=256, heads=4)), key=1)"

@@ -21,7 +21,8 @@ def test_tokenizer(tokenizer):
     found = tokenizer.encode("The cats", "sat xyz")
     assert found.tokens == ["[CLS]", "the", "cat", "##s", "[SEP]", "sat", "[UNK]", "[SEP]"]
     assert found.ids == [2, 4, 5, 7, 3, 6, 1, 3] and found.type_ids == [0] * 5 + [1] * 3
-    assert found.offsets[2:4] == [(4, 7), (7, 8)]
+    assert found.offsets[2:4] == [(4, 7), (7, 8)] and found.sequence_ids == [-1, 0, 0, 0, -1, 1, 1, -1]
+    assert tokenizer.encode("\u00e9 cat").offsets[2] == (2, 5) and tokenizer.encode("\u00e9 cat").byte_offsets[2] == (3, 6)
     assert tokenizer.decode(found.ids) == "the cats sat"
     assert tokenizer.find("dog") == 8 and tokenizer.find("cow") is None and tokenizer.token(4) == "the"
     batch = tokenizer.encode_batch(["the", ("cat", "dog")], pad_to=0)
