@@ -73,7 +73,8 @@ private:
       if (i >= tensors.size() || !tensors[i].defined()) continue; // as symmetry_check leaves it out
       const std::int64_t size = tensors[i].size(leg.axis);
       if (extent && size != *extent)
-        throw ShapeError(fmt::format("find_symmetries: the axes of {} have extents {} and {}", axes_.name, *extent, size));
+        throw ShapeError(
+            fmt::format("find_symmetries: the axes of {} have extents {} and {}", axes_.name, *extent, size));
       extent = size;
     }
     if (!extent) throw ValueError(fmt::format("find_symmetries: {} names no axis that is there", axes_.name));

@@ -21,8 +21,8 @@ struct FoundGroup {
   std::int64_t calls = 0; ///< of f
 };
 
-/// The permutations p for which f(p x) = p f(x), where p acts on all legs of `axes` at once (see eg::Symmetry), found by
-/// calling f alone. Inputs must be in general position (drawn at random, f64): what holds at them counts as holding.
+/// The permutations p for which f(p x) = p f(x), where p acts on all legs of `axes` at once (see eg::Symmetry), found
+/// by calling f alone. Inputs must be in general position (drawn at random, f64): what holds at them counts as holding.
 ///
 /// Points that may be exchanged are put together (that is an equivalence), then the classes of equal size likewise, and
 /// so on; where nothing more can be exchanged, runs of neighbours and combs of equal stride are tried as wholes (heads,

@@ -73,5 +73,7 @@ std::vector<Identity> multi_head_identities();
 std::vector<Identity> model_identities();
 std::vector<Identity> training_identities();
 std::vector<Identity> mask_identities();
+std::vector<Identity> note_identities();
+std::vector<Identity> structure_identities();
 
 } // namespace eg::permute

@@ -180,6 +180,8 @@ const std::vector<Identity>& catalogue() {
     append(all, model_identities());
     append(all, training_identities());
     append(all, mask_identities());
+    append(all, note_identities());
+    append(all, structure_identities());
     for (const std::string_view id : {"lem9.5-eps", "fwd-defs", "eq29", "eq31", "eq32", "eq83", "eq84", "eq85"})
       std::find_if(all.begin(), all.end(), [&](const Identity& row) { return row.id == id; })->two_formulas = true;
     return all;

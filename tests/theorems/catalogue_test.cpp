@@ -128,15 +128,21 @@ TEST_CASE("catalogue: ids are unique, complete and explained in docs/theory.md")
     CHECK(text.find(identity.tex) != std::string::npos);
   }
   for (const char* id :
-       {"toy",     "perm-orth",  "fwd-defs", "eq22",   "eq23",      "eq24",   "eq25",     "eq26",         "eq27",
-        "eq28",    "eq29",       "eq30",     "eq31",   "eq32",      "eq33",   "eq34",     "lem9.1",       "eq36",
-        "lem9.2",  "lem9.3",     "lem9.4",   "lem9.5", "lem9.5-bn", "lem9.6", "mh-valid", "mh-decoupled", "thm4.1",
-        "thm4.2",  "cor4.3",     "thm4.4",   "eq5",    "eq6",       "thm4.5", "cor4.6",   "thm4.7",       "lem4.8",
-        "eq12",    "eq13",       "eq45",     "eq46",   "eq47",      "eq52",   "eq56",     "eq60",         "eq61",
-        "eq62",    "eq63",       "eq64",     "eq65",   "eq66",      "eq67",   "eq68",     "eq69",         "eq70",
-        "eq71",    "eq72",       "eq73",     "eq74",   "eq75",      "eq76-q", "eq76-k",   "eq76-v",       "eq77-w1",
-        "eq77-w2", "grads-rest", "thm10.1",  "eq78",   "eq79",      "eq80",   "thm10.2",  "eq81",         "eq82",
-        "eq83",    "eq84",       "eq85",     "eq86",   "alg1",      "pma",    "mask-aut", "cls-note"})
+       {"toy",          "perm-orth",    "fwd-defs",   "eq22",      "eq23",         "eq24",      "eq25",
+        "eq26",         "eq27",         "eq28",       "eq29",      "eq30",         "eq31",      "eq32",
+        "eq33",         "eq34",         "lem9.1",     "eq36",      "lem9.2",       "lem9.3",    "lem9.4",
+        "lem9.5",       "lem9.5-bn",    "lem9.6",     "mh-valid",  "mh-decoupled", "thm4.1",    "thm4.2",
+        "cor4.3",       "thm4.4",       "eq5",        "eq6",       "thm4.5",       "cor4.6",    "thm4.7",
+        "lem4.8",       "eq12",         "eq13",       "eq45",      "eq46",         "eq47",      "eq52",
+        "eq56",         "eq60",         "eq61",       "eq62",      "eq63",         "eq64",      "eq65",
+        "eq66",         "eq67",         "eq68",       "eq69",      "eq70",         "eq71",      "eq72",
+        "eq73",         "eq74",         "eq75",       "eq76-q",    "eq76-k",       "eq76-v",    "eq77-w1",
+        "eq77-w2",      "grads-rest",   "thm10.1",    "eq78",      "eq79",         "eq80",      "thm10.2",
+        "eq81",         "eq82",         "eq83",       "eq84",      "eq85",         "eq86",      "alg1",
+        "pma",          "mask-aut",     "cls-note",   "s1-conv",   "s1-reenc",     "s2-matrix", "s2-order",
+        "s2-pe",        "s3-w",         "s3-mha",     "stip-thm1", "stip-llama",   "stip-rms",  "stip-swiglu",
+        "swiglu-scale", "stip-dec-row", "stip-scope", "rope",      "rope-scale",   "gqa",       "kv-cache",
+        "rms-orth",     "ln-orth",      "moe",        "dropout",   "pe-order"})
     CHECK_MESSAGE(ids.contains(id), id);
 }
 

@@ -16,9 +16,7 @@ namespace {
 
 using I = std::int64_t;
 
-Tensor normal(const Shape& shape, std::uint64_t seed) {
-  return random_normal(shape, {seed, 31}, 0.0, 1.0, DType::f64);
-}
+Tensor normal(const Shape& shape, std::uint64_t seed) { return random_normal(shape, {seed, 31}, 0.0, 1.0, DType::f64); }
 
 double log2_factorial(I n) { return std::lgamma(static_cast<double>(n) + 1.0) / std::log(2.0); }
 
@@ -147,7 +145,9 @@ TEST_CASE("finder: convolution passes channels and no places, LayerNorm its feat
 TEST_CASE("finder: rotary positions leave no permutation of a head's features") {
   const Tensor positions = Tensor::arange(4);
   const TensorFunction scores = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
-    const auto turned = [&](const Tensor& t) { return rotary(t.reshape({1, 4, 1, 6}), positions, {.heads_first = false}); };
+    const auto turned = [&](const Tensor& t) {
+      return rotary(t.reshape({1, 4, 1, 6}), positions, {.heads_first = false});
+    };
     return {matmul(turned(in[0]).reshape({4, 6}), turned(in[1]).reshape({4, 6}), false, true)};
   };
   const FoundGroup features = found(scores, {normal({4, 6}, 1), normal({4, 6}, 2)}, {in_leg(0, 1), in_leg(1, 1)});
