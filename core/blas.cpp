@@ -213,7 +213,7 @@ void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T 
 /// first.
 template <class T>
 bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>& a, const Matrix<T>& b) {
-  return m <= few_rows::most && !a.transposed && b.transposed && n * k >= 32768;
+  return m <= few_rows::most && !a.transposed && b.transposed && n * k >= few_rows::least_weights;
 }
 
 template <class T>

@@ -5,8 +5,10 @@
 
 namespace eg::few_rows {
 
-/// Most rows of A.
+/// Most rows of A: with more, packing B once pays.
 inline constexpr std::int64_t most = 8;
+/// Fewest elements of B: 128 KiB of f32 and less lie in cache, where packing costs little.
+inline constexpr std::int64_t least_weights = 32768;
 
 /// C = alpha A B^T + beta C, row-major with leading dimensions; beta 0 does not read C.
 template <class T> struct Operands {

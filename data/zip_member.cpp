@@ -178,12 +178,12 @@ void ZipWriter::finish() {
   std::string directory;
   for (const ZipMember& member : members_) {
     put(directory, entry_mark, 4);
+    put(directory, 20, 2); // made by, and needed: version 2.0
     put(directory, 20, 2);
-    put(directory, 20, 2);
-    put(directory, 1 << 11, 2);
-    put(directory, 0, 2);
-    put(directory, 0, 2);
-    put(directory, 0x21, 2);
+    put(directory, 1 << 11, 2); // names are UTF-8
+    put(directory, 0, 2);       // stored
+    put(directory, 0, 2);       // midnight
+    put(directory, 0x21, 2);    // 1 January 1980
     put(directory, member.crc, 4);
     put(directory, member.size, 4);
     put(directory, member.size, 4);

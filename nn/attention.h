@@ -68,7 +68,8 @@ private:
   struct Heads {
     Tensor q, k, v;
   };
-  /// Queries, keys and values as views [B, heads, T, head_dim], turned where positions are rotary.
+  /// Queries [B, heads, T, head_dim], keys and values [B, kv_heads, T, head_dim], views; q and k are turned where
+  /// positions are rotary.
   Heads split(const Tensor& x, const AttentionContext& context) const;
   /// Softmax with dropout between it and the values: S is in memory.
   Tensor attend_dropping(const Heads& h, const AttentionOptions& options, RandomKey key) const;

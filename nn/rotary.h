@@ -37,14 +37,22 @@ std::vector<double> linear_scaled(std::vector<double> frequencies, double factor
 /// Llama 3.1's scaling: wavelengths up to trained / high keep their frequency, those beyond trained / low are slower by
 /// `factor`, between them the two are blended.
 struct Llama3Scaling {
-  double factor = 8.0, low = 1.0, high = 4.0, trained = 8192.0;
+  double factor = 8.0;
+  double low = 1.0;        ///< turns within the trained positions: a pair that makes fewer is slowed by factor
+  double high = 4.0;       ///< a pair that makes more keeps its frequency; low < high
+  double trained = 8192.0; ///< positions
 };
 std::vector<double> llama3_scaled(std::vector<double> frequencies, const Llama3Scaling& scaling);
 
 /// YaRN (Peng et al., 2023): pairs that turn more than `fast` times within the trained positions keep their frequency,
 /// those that turn less than `slow` times are slower by `factor`, with a linear ramp over pairs between them.
+/// Pair i of dims / 2 with frequency f_i becomes (1 - r_i) f_i + r_i f_i / factor, r_i = clamp((i - a) / (b - a), 0,
+/// 1), where a and b are the pairs that turn `fast` and `slow` times: dims ln(trained / (2 pi turns)) / (2 ln base).
 struct YarnScaling {
-  double factor = 1.0, trained = 2048.0, fast = 32.0, slow = 1.0;
+  double factor = 1.0;
+  double trained = 2048.0; ///< positions
+  double fast = 32.0;      ///< turns within the trained positions
+  double slow = 1.0;       ///< the same; slow < fast
   bool whole_pairs = true; ///< the ramp begins and ends at whole pairs
 };
 std::vector<double> yarn_scaled(double base, std::int64_t dims, const YarnScaling& scaling);

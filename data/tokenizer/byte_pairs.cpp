@@ -11,8 +11,8 @@
 namespace eg::data::tok {
 namespace {
 
-constexpr std::size_t cache_slots = 4096;
-constexpr std::size_t worth_caching = 1U << 14U; // bytes of text
+constexpr std::size_t cache_slots = 4096;        // of 56 bytes: they stay in the second level of cache
+constexpr std::size_t worth_caching = 1U << 14U; // bytes of a stretch of text; a shorter first one makes no cache
 
 class BytePairs final : public Model {
 public:

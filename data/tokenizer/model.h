@@ -20,8 +20,8 @@ struct Piece {
 
 /// A word and the tokens it became, kept for the next time it comes.
 struct CachedWord {
-  static constexpr std::size_t longest = 24, most = 6;
-  std::uint8_t size = 0; ///< 0: nothing here
+  static constexpr std::size_t longest = 24, most = 6; // bytes and tokens: a slot fits a cache line
+  std::uint8_t size = 0;                               ///< 0: nothing here
   std::uint8_t count = 0;
   char bytes[longest];
   std::uint8_t ends[most]; ///< where each token ends in the word

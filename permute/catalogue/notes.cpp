@@ -27,7 +27,8 @@ Claim convention(Case& c) {
   const Permutation p = c.directed_permutation(d), ours = from_paper001(p);
   const Tensor z = c.normal({n, d}), w = c.normal({d, d}), b = c.normal({d});
   std::vector<double> entries(static_cast<std::size_t>(d * d));
-  for (std::int64_t j = 0; j < d; ++j) entries[static_cast<std::size_t>(p[j] * d + j)] = 1.0; // (X P)[:, j] = X[:, p[j]]
+  for (std::int64_t j = 0; j < d; ++j)
+    entries[static_cast<std::size_t>(p[j] * d + j)] = 1.0; // (X P)[:, j] = X[:, p[j]]
   const Tensor matrix = Tensor::from<double>(entries, {d, d}).to(c.dtype);
   const Tensor z_p = matmul(z, matrix, false, true), b_p = matmul(b.reshape({1, d}), matrix, false, true).reshape({d});
   const Tensor w_p = matmul(matmul(matrix, w), matrix, false, true);
@@ -46,7 +47,9 @@ Claim reencryption(Case& c) {
   PermutationSet first, second;
   first.emplace("residual", c.directed_permutation(d));
   second.emplace("residual", c.another(first.at("residual")));
-  const auto moved = [&](const Tensor& x, const PermutationSet& key) { return transform({{"w", x}}, axes, key)[0].second; };
+  const auto moved = [&](const Tensor& x, const PermutationSet& key) {
+    return transform({{"w", x}}, axes, key)[0].second;
+  };
   const Tensor once = moved(w, first), other = moved(w, second);
   Claim claim;
   claim.equal_bits("from one key to another, without the plain weights", moved(once, between(first, second)), other);
@@ -74,7 +77,8 @@ Claim with_weights(Case& c) {
   const Permutation pi = c.permutation(n), sigma = c.permutation(m);
   const Tensor y_s = sigma.apply(y, 0), plain = head(x, y, y);
   Claim claim;
-  claim.equal("pi on queries, sigma on keys and values, every bias there", head(pi.apply(x, 0), y_s, y_s), pi.apply(plain, 0));
+  claim.equal("pi on queries, sigma on keys and values, every bias there", head(pi.apply(x, 0), y_s, y_s),
+              pi.apply(plain, 0));
   claim.differs("the output in the order before", head(pi.apply(x, 0), y_s, y_s), plain);
   return claim;
 }
@@ -116,7 +120,8 @@ Claim sinusoids_turn(Case& c) {
   const auto turn = [&](std::int64_t by) {
     std::vector<double> m(static_cast<std::size_t>(d * d));
     for (std::int64_t i = 0; i < d / 2; ++i) {
-      const double angle = static_cast<double>(by) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+      const double angle =
+          static_cast<double>(by) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(d));
       const auto at = [&](std::int64_t row, std::int64_t column) -> double& {
         return m[static_cast<std::size_t>((2 * i + row) * d + 2 * i + column)];
       };

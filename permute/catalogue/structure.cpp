@@ -97,7 +97,8 @@ Tensor swiglu(const Tensor& x, const Tensor& gate, const Tensor& up, const Tenso
 
 Claim stip_swiglu(Case& c) {
   const std::int64_t n = c.options.tokens, d = c.options.dim, t = c.options.hidden;
-  const Tensor x = c.normal({n, d}), gate = c.normal({t, d}, 0.4), up = c.normal({t, d}, 0.4), down = c.normal({d, t}, 0.4);
+  const Tensor x = c.normal({n, d}), gate = c.normal({t, d}, 0.4), up = c.normal({t, d}, 0.4),
+               down = c.normal({d, t}, 0.4);
   const Permutation p = c.permutation(d), hidden = c.permutation(t);
   const Tensor x_p = p.apply(x, 1), y_p = p.apply(swiglu(x, gate, up, down), 1);
   const Tensor gate_p = hidden.apply(p.apply(gate, 1), 0), up_p = hidden.apply(p.apply(up, 1), 0);
@@ -110,7 +111,8 @@ Claim stip_swiglu(Case& c) {
 
 Claim swiglu_scales(Case& c) {
   const std::int64_t n = c.options.tokens, d = c.options.dim, t = c.options.hidden;
-  const Tensor x = c.normal({n, d}), gate = c.normal({t, d}, 0.4), up = c.normal({t, d}, 0.4), down = c.normal({d, t}, 0.4);
+  const Tensor x = c.normal({n, d}), gate = c.normal({t, d}, 0.4), up = c.normal({t, d}, 0.4),
+               down = c.normal({d, t}, 0.4);
   const Tensor scales = exp(c.normal({t}, 0.5)), column = scales.reshape({t, 1}), y = swiglu(x, gate, up, down);
   Claim claim;
   claim.equal("scales of up are undone in down", swiglu(x, gate, up * column, down / scales), y);
@@ -135,8 +137,7 @@ Claim stip_rows(Case& c) {
   claim.equal("decoder whose mask is P_R M P_R^T", moved(r.apply(r.apply(mask, 0), 1)), r.apply(f(q, k, v, mask), 0));
   // Row i of a causal mask sees i + 1 tokens: the permuted mask tells the permutation to whoever counts.
   const Tensor open = sum(exp(r.apply(r.apply(mask, 0), 1)), {1}) - 1.0;
-  claim.equal_bits("tokens that the rows of that mask see give P_R away", open,
-                   r.tensor().to(c.dtype));
+  claim.equal_bits("tokens that the rows of that mask see give P_R away", open, r.tensor().to(c.dtype));
   claim.differs("decoder with the mask as it was", moved(mask), r.apply(f(q, k, v, mask), 0));
   return claim;
 }
@@ -180,7 +181,8 @@ Claim rotary_scales(Case& c) {
   const Tensor pair = exp(c.normal({half}, 0.5)), both_halves = concat({pair, pair}, 0);
   const Tensor each = exp(c.normal({d}, 0.5)), scores = rotary_scores(q, k, positions);
   Claim claim;
-  claim.equal("a pair of Q scaled, of K scaled back", rotary_scores(q * both_halves, k / both_halves, positions), scores);
+  claim.equal("a pair of Q scaled, of K scaled back", rotary_scores(q * both_halves, k / both_halves, positions),
+              scores);
   claim.differs("the two features of a pair scaled differently", rotary_scores(q * each, k / each, positions), scores);
   return claim;
 }
@@ -200,13 +202,16 @@ Claim grouped_query(Case& c) {
   const auto with_groups = [&](const Tensor& t) { // query heads move with their group
     return among_groups.apply(t.reshape({groups, share, n, d}), 0).reshape({heads, n, d});
   };
-  const auto inside = [&](const Tensor& t) { return swap.apply(t.reshape({groups, share, n, d}), 1).reshape({heads, n, d}); };
+  const auto inside = [&](const Tensor& t) {
+    return swap.apply(t.reshape({groups, share, n, d}), 1).reshape({heads, n, d});
+  };
   const Permutation any = c.permutation(heads);
   Claim claim;
-  claim.equal("groups with their query heads", grouped(with_groups(q), among_groups.apply(k, 0), among_groups.apply(v, 0)),
-              with_groups(y));
+  claim.equal("groups with their query heads",
+              grouped(with_groups(q), among_groups.apply(k, 0), among_groups.apply(v, 0)), with_groups(y));
   claim.equal("query heads inside a group", grouped(inside(q), k, v), inside(y));
-  claim.equal("features of V, the same for all heads of a group", grouped(q, k, features.apply(v, 2)), features.apply(y, 2));
+  claim.equal("features of V, the same for all heads of a group", grouped(q, k, features.apply(v, 2)),
+              features.apply(y, 2));
   claim.differs("groups without their query heads", grouped(q, among_groups.apply(k, 0), among_groups.apply(v, 0)),
                 with_groups(y));
   return claim;
@@ -248,7 +253,8 @@ Claim rms_orthogonal(Case& c) {
   const std::int64_t n = c.options.tokens, d = c.options.dim;
   const Tensor x = c.normal({n, d}), q = orthonormal(c.normal({d, d})).to(c.dtype);
   Claim claim;
-  claim.equal("any orthogonal map, the gain folded away", rms_norm(matmul(x, q), {}, 1e-6), matmul(rms_norm(x, {}, 1e-6), q));
+  claim.equal("any orthogonal map, the gain folded away", rms_norm(matmul(x, q), {}, 1e-6),
+              matmul(rms_norm(x, {}, 1e-6), q));
   claim.differs("the same under LayerNorm", layer_norm(matmul(x, q), {}, {}), matmul(layer_norm(x, {}, {}), q));
   return claim;
 }
@@ -261,12 +267,15 @@ Claim layer_norm_orthogonal(Case& c) {
   basis = orthonormal(concat({Tensor::ones({d, 1}, DType::f64), basis.slice(1, 1, d)}, 1));
   const Tensor inner = orthonormal(c.normal({d - 1, d - 1}));
   const Tensor rest = basis.slice(1, 1, d);
-  const Tensor map = (matmul(matmul(rest, inner), rest, false, true) + Tensor::full({d, d}, 1.0 / static_cast<double>(d), DType::f64)).to(c.dtype);
+  const Tensor map =
+      (matmul(matmul(rest, inner), rest, false, true) + Tensor::full({d, d}, 1.0 / static_cast<double>(d), DType::f64))
+          .to(c.dtype);
   std::vector<double> signs(static_cast<std::size_t>(d), 1.0);
   signs[0] = -1.0;
   const Tensor flipped = Tensor::from<double>(signs, {d}).to(c.dtype);
   Claim claim;
-  claim.equal("an orthogonal map that keeps (1, ..., 1)", layer_norm(matmul(x, map), {}, {}), matmul(layer_norm(x, {}, {}), map));
+  claim.equal("an orthogonal map that keeps (1, ..., 1)", layer_norm(matmul(x, map), {}, {}),
+              matmul(layer_norm(x, {}, {}), map));
   claim.differs("the sign of a feature", layer_norm(x * flipped, {}, {}), layer_norm(x, {}, {}) * flipped);
   return claim;
 }
@@ -321,7 +330,8 @@ std::vector<Identity> structure_identities() {
   return {
       {"stip-thm1", "blocks of decoders and encoders, columns", stip, "Theorem 1", identity, Gate::one_pass,
        "A permuted residual stream passes causal and unmasked blocks of either norm order.",
-       R"(f_{\theta'}(x\pi) = f_\theta(x)\pi,\quad W_{q,k,v,1}' = W\pi,\ W_{o,2}' = \pi^\top W,\ \gamma' = \gamma\pi)", stip_decoder},
+       R"(f_{\theta'}(x\pi) = f_\theta(x)\pi,\quad W_{q,k,v,1}' = W\pi,\ W_{o,2}' = \pi^\top W,\ \gamma' = \gamma\pi)",
+       stip_decoder},
       {"stip-llama", "Llama's block, columns", stip, "", identity, Gate::one_pass,
        "So it does with RMSNorm, SwiGLU, rotary positions and shared key heads.",
        R"(f_{\theta'}(x\pi) = f_\theta(x)\pi)", stip_llama},
@@ -330,7 +340,8 @@ std::vector<Identity> structure_identities() {
        R"(\mathrm{RMS}(x) = x / \sqrt{\tfrac1d \sum_j x_j^2 + \epsilon} * \gamma)", stip_rms},
       {"stip-swiglu", "SwiGLU", stip, "", identity, Gate::one_pass,
        "Gate and up projection share one hidden permutation.",
-       R"(W_2(\mathrm{silu}(W_1 x) \odot W_3 x),\quad W_{1,3}' = \pi_h^\top W \pi,\ W_2' = \pi^\top W_2 \pi_h)", stip_swiglu},
+       R"(W_2(\mathrm{silu}(W_1 x) \odot W_3 x),\quad W_{1,3}' = \pi_h^\top W \pi,\ W_2' = \pi^\top W_2 \pi_h)",
+       stip_swiglu},
       {"swiglu-scale", "SwiGLU and scales", "", "", law, Gate::one_pass,
        "A scale of the up projection is undone by the down projection; one of the gate is not.",
        R"(W_3' = \mathrm{diag}(s) W_3,\ W_2' = W_2\, \mathrm{diag}(s)^{-1})", swiglu_scales, true},
@@ -347,7 +358,8 @@ std::vector<Identity> structure_identities() {
        "A pair of Q may be scaled when K's is scaled back, both features alike.",
        R"(\langle R_m s q, R_n s^{-1} k\rangle = \langle R_m q, R_n k\rangle)", rotary_scales, true},
       {"gqa", "grouped queries", "", "", law, Gate::one_pass,
-       "Key heads move with the query heads that read them; those move freely inside their group; V's features move alike "
+       "Key heads move with the query heads that read them; those move freely inside their group; V's features move "
+       "alike "
        "for all heads of a group.",
        R"(y_h = \mathrm{Att}(q_h, k_{g(h)}, v_{g(h)}))", grouped_query},
       {"kv-cache", "the key-value cache", "", "", law, Gate::one_pass,
@@ -357,7 +369,8 @@ std::vector<Identity> structure_identities() {
        "Without its gain RMSNorm commutes with every orthogonal map; LayerNorm does not.",
        R"(\mathrm{RMS}(xQ) = \mathrm{RMS}(x)Q,\ Q^\top Q = I)", rms_orthogonal, true},
       {"ln-orth", "LayerNorm and orthogonal maps", "", "", law, Gate::one_pass,
-       "Without gain and bias LayerNorm commutes with the orthogonal maps that keep (1, ..., 1); a flipped sign does not pass.",
+       "Without gain and bias LayerNorm commutes with the orthogonal maps that keep (1, ..., 1); a flipped sign does "
+       "not pass.",
        R"(\mathrm{LN}(xQ) = \mathrm{LN}(x)Q,\ Q^\top Q = I,\ \mathbf 1 Q = \mathbf 1)", layer_norm_orthogonal, true},
       {"moe", "mixtures of experts", "", "", law, Gate::one_pass,
        "Dropless routing passes permutations of tokens; experts with a capacity drop by place and do not.",
