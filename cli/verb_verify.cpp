@@ -2,6 +2,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/verify_job.h"
+#include "cli/verify_model.h"
 
 #include "permute/report/run_report.h"
 
@@ -30,13 +31,19 @@ void check_request(const permute::VerifyOptions& options, bool steps_given) {
     throw UsageError(fmt::format("--steps has no effect: no identity that fits '{}' trains", options.filter));
 }
 
+/// Throws UsageError for options that a model folder answers.
+void check_of_model(const CLI::App& app) {
+  for (const char* option : {"--dim", "--heads", "--hidden", "--layers", "--steps"})
+    if (app.count(option) > 0) throw UsageError(fmt::format("{} has no effect with --model", option));
+}
+
 } // namespace
 
 Job declare_verify(CLI::App& app, const CommonOptions& common) {
   struct Request {
     permute::VerifyOptions options;
     std::string dtype = "both";
-    std::string report;
+    std::string report, model;
   };
   auto request = std::make_shared<Request>();
   permute::VerifyOptions& o = request->options;
@@ -78,15 +85,25 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
   app.add_flag("--exact", o.exact,
                "Exact reductions: sums that no order changes, so that both sides of a row have the same bits");
+  app.add_option("--model", request->model,
+                 "Check the blocks of this model folder, with its weights, instead of the catalogue; sizes are the "
+                 "model's, but for --batch and --tokens")
+      ->type_name("DIR");
   app.add_option("--report", request->report, "Also write the results as one HTML file")->type_name("FILE");
   return [request, &common, &app]() -> int {
-    check_request(request->options, app.count("--steps") > 0);
+    const bool given = !request->model.empty();
+    if (given)
+      check_of_model(app);
+    else
+      check_request(request->options, app.count("--steps") > 0);
     if (app.count("--seed") > 0) request->options.seed = common.seed;
     require_writable(request->report, true);
     std::vector<DType> dtypes;
     if (request->dtype != "f32") dtypes.push_back(DType::f64);
     if (request->dtype != "f64") dtypes.push_back(DType::f32);
-    const std::vector<permute::VerifyResult> results = verify_all(request->options, dtypes, !common.quiet);
+    const std::vector<permute::VerifyResult> results =
+        given ? verify_model(request->model, request->options, dtypes, !common.quiet)
+              : verify_all(request->options, dtypes, !common.quiet);
     if (common.talks()) print_table(results);
     write_json(common, nlohmann::json::parse(permute::to_json(results)));
     if (!request->report.empty()) permute::report::identity_report(results).save(request->report);

@@ -146,6 +146,7 @@ double tolerance(Gate gate, DType dtype) {
     return 0.0;
   case Gate::one_pass:
     return wide ? 1e-11 : 5e-6;
+  case Gate::whole_model:
   case Gate::training:
     return wide ? 1e-10 : 1e-4;
   }

@@ -28,9 +28,10 @@ std::string_view name_of(ClaimKind kind);
 
 /// How closely both sides must agree, relative to the largest entry of the expected side.
 enum class Gate : std::uint8_t {
-  bits,     ///< the same bits
-  one_pass, ///< f64 1e-11, f32 5e-6
-  training, ///< f64 1e-10, f32 1e-4, after VerifyOptions::steps steps
+  bits,        ///< the same bits
+  one_pass,    ///< f64 1e-11, f32 5e-6
+  whole_model, ///< f64 1e-10, f32 1e-4: a pass through a model of any depth and its gradients
+  training,    ///< f64 1e-10, f32 1e-4, after VerifyOptions::steps steps
 };
 double tolerance(Gate gate, DType dtype);
 

@@ -62,6 +62,19 @@ VitKey another_key(const VitKey& key, const nn::BlockConfig& config, KeyForm for
                                config.dim, config.heads));
 }
 
+AxisMap residual_axes(const nn::Module& blocks) {
+  AxisMap map;
+  for (const auto& [name, value] : blocks.state_dict()) {
+    const bool reads = name.ends_with("qkv.weight") || name.ends_with("fc1.weight");
+    const bool writes = name.ends_with("proj.weight") || name.ends_with("fc2.weight");
+    const bool lies_on_it = name.ends_with("proj.bias") || name.ends_with("fc2.bias") || name.find("norm") != name.npos;
+    if (reads) map.push_back({name, {"", "residual"}});
+    if (writes) map.push_back({name, {"residual", ""}});
+    if (lies_on_it) map.push_back({name, {"residual"}});
+  }
+  return map;
+}
+
 AxisMap stack_axes(std::int64_t layers) {
   AxisMap map;
   for (std::int64_t layer = 0; layer < layers; ++layer)

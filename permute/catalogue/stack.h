@@ -27,6 +27,9 @@ void draw_parameters(nn::Module& module, Case& c);
 std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::BlockConfig& config);
 /// A key of the same form that moves the residual stream otherwise, for negative controls: small models have few keys.
 VitKey another_key(const VitKey& key, const nn::BlockConfig& config, KeyForm form, Case& c);
+/// Axis map of blocks whose residual stream alone is permuted (group "residual"), whatever their kind: W' = W P_C where
+/// a weight reads the stream, P_C^T W where it writes to it.
+AxisMap residual_axes(const nn::Module& blocks);
 /// Axis map of a stack.
 AxisMap stack_axes(std::int64_t layers);
 /// A copy whose parameters the key has moved.

@@ -14,20 +14,6 @@ namespace {
 
 constexpr const char* stip = "004";
 
-/// W' = W P_C where a weight reads the residual stream, P_C^T W where it writes to it; inner axes stay.
-AxisMap residual_axes(const nn::Module& module) {
-  AxisMap map;
-  for (const auto& [name, value] : module.state_dict()) {
-    const bool reads = name.ends_with("qkv.weight") || name.ends_with("fc1.weight");
-    const bool writes = name.ends_with("proj.weight") || name.ends_with("fc2.weight");
-    const bool lies_on_it = name.ends_with("proj.bias") || name.ends_with("fc2.bias") || name.find("norm") != name.npos;
-    if (reads) map.push_back({name, {"", "residual"}});
-    if (writes) map.push_back({name, {"residual", ""}});
-    if (lies_on_it) map.push_back({name, {"residual"}});
-  }
-  return map;
-}
-
 /// The plain stack and its copy for a permuted residual stream.
 struct ResidualTwins {
   std::unique_ptr<BlockStack> plain, permuted;

@@ -1,0 +1,17 @@
+#pragma once
+// `equigrad verify --model`: the theorems on a model folder's own weights.
+
+#include "permute/catalogue/catalogue.h"
+
+#include <string>
+#include <vector>
+
+namespace eg::cli {
+
+/// Reads the folder, lets its embeddings make Z of random images or ids ([options.batch, options.tokens] ids, or fewer
+/// where the model has fewer positions), and checks its blocks in each dtype. Throws what hub::load_model does,
+/// UsageError for a model without blocks of this library.
+std::vector<permute::VerifyResult> verify_model(const std::string& folder, permute::VerifyOptions options,
+                                                const std::vector<DType>& dtypes, bool show_progress);
+
+} // namespace eg::cli
