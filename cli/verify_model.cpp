@@ -28,13 +28,15 @@ Tensor random_ids(const permute::VerifyOptions& o, std::int64_t positions, std::
 Embedded embedded(const nn::Module& module, const permute::VerifyOptions& o) {
   if (const auto* vit = dynamic_cast<const nn::Vit*>(&module)) {
     const nn::VitConfig& c = vit->config;
-    const Tensor images = random_normal({o.batch, c.channels, c.height(), c.width()}, {o.seed, 1}, 0.0, 1.0, DType::f64);
+    const Tensor images =
+        random_normal({o.batch, c.channels, c.height(), c.width()}, {o.seed, 1}, 0.0, 1.0, DType::f64);
     return {&vit->blocks, vit->embed(images)};
   }
   if (const auto* bert = dynamic_cast<const nn::Bert*>(&module))
     return {&bert->blocks, bert->embed({.ids = random_ids(o, bert->config.positions, bert->config.vocabulary)})};
   if (const auto* decoder = dynamic_cast<const nn::Decoder*>(&module))
-    return {&decoder->blocks, decoder->embed({.ids = random_ids(o, decoder->config.positions, decoder->config.vocabulary)})};
+    return {&decoder->blocks,
+            decoder->embed({.ids = random_ids(o, decoder->config.positions, decoder->config.vocabulary)})};
   throw UsageError("verify: --model: this model has no blocks to check");
 }
 

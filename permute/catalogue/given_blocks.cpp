@@ -56,19 +56,16 @@ struct Given {
   const nn::BlockConfig& config() const { return blocks->front()->config; }
 
   void sizes(Claim& claim) const {
-    claim.sizes = {{"batch", z.size(0)},
-                   {"tokens", z.size(1)},
-                   {"dim", z.size(2)},
-                   {"heads", config().heads},
-                   {"hidden", config().mlp},
-                   {"layers", static_cast<std::int64_t>(blocks->size())}};
+    claim.sizes = {{"batch", z.size(0)},     {"tokens", z.size(1)},
+                   {"dim", z.size(2)},       {"heads", config().heads},
+                   {"hidden", config().mlp}, {"layers", static_cast<std::int64_t>(blocks->size())}};
   }
   Tensor cotangent(Case& c) const { return c.normal(z.shape()); }
 };
 
 /// Gradients that are rounding alone (a key's bias has none) are measured against the largest of all.
-void compare_gradients(Claim& claim, const nn::StateDict& value, const nn::StateDict& expected, const nn::StateDict& wrong,
-                       const char* control) {
+void compare_gradients(Claim& claim, const nn::StateDict& value, const nn::StateDict& expected,
+                       const nn::StateDict& wrong, const char* control) {
   const auto size_of = [](const Tensor& t) { return max(abs(t).reshape({t.numel()}), 0).item(); };
   double largest = 0.0;
   for (const auto& [name, g] : expected) largest = std::max(largest, size_of(g));
@@ -83,7 +80,8 @@ void compare_gradients(Claim& claim, const nn::StateDict& value, const nn::State
 Claim rows(const Given& given, Case& c, bool gradients) {
   const Copies blocks(*given.blocks, c.dtype);
   const Tensor z = given.z.to(c.dtype), g = given.cotangent(c);
-  const Tensor moved = row_permutations(z.size(0), z.size(1), c.key()), other = row_permutations(z.size(0), z.size(1), c.key());
+  const Tensor moved = row_permutations(z.size(0), z.size(1), c.key()),
+               other = row_permutations(z.size(0), z.size(1), c.key());
   const Copies::Pass plain = blocks.run(z, g), permuted = blocks.run(permute_rows(z, moved), permute_rows(g, moved));
   Claim claim;
   given.sizes(claim);
@@ -153,7 +151,8 @@ void check(const nn::Blocks& blocks, const Tensor& z) {
   if (blocks.empty()) throw ValueError("verify: the model has no blocks");
   const nn::BlockConfig& config = blocks.front()->config;
   if (z.rank() != 3 || z.size(2) != config.dim || z.size(0) < 1 || z.size(1) < 2)
-    throw ShapeError(fmt::format("verify: Z must be [batch, tokens, {}] of two tokens at least, not {}", config.dim, z.shape().str()));
+    throw ShapeError(fmt::format("verify: Z must be [batch, tokens, {}] of two tokens at least, not {}", config.dim,
+                                 z.shape().str()));
   if (config.rotary.on && !config.causal)
     throw ValueError("verify: blocks with rotary positions that are not causal cannot be checked");
 }
@@ -168,13 +167,16 @@ std::vector<Identity> block_identities(const nn::Blocks& blocks, const Tensor& z
   };
   std::vector<Identity> all;
   if (!blocks.front()->config.causal) {
-    all.push_back(row("thm4.1", "all blocks and row permutations, output", R"(\mathrm{Enc}(P_R Z) = P_R\, \mathrm{Enc}(Z))",
+    all.push_back(row("thm4.1", "all blocks and row permutations, output",
+                      R"(\mathrm{Enc}(P_R Z) = P_R\, \mathrm{Enc}(Z))",
                       [given](Case& c) { return rows(given, c, false); }));
     all.push_back(row("thm4.2", "all blocks and row permutations, gradients of every parameter",
-                      R"(\partial l/\partial W_{(R)} = \partial l/\partial W)", [given](Case& c) { return rows(given, c, true); }));
+                      R"(\partial l/\partial W_{(R)} = \partial l/\partial W)",
+                      [given](Case& c) { return rows(given, c, true); }));
   }
   all.push_back(row("thm4.4", "all blocks and a permuted residual stream, output",
-                    R"(\mathrm{Enc}_{(P)}(Z P_C) = \mathrm{Enc}(Z) P_C)", [given](Case& c) { return columns(given, c, false); }));
+                    R"(\mathrm{Enc}_{(P)}(Z P_C) = \mathrm{Enc}(Z) P_C)",
+                    [given](Case& c) { return columns(given, c, false); }));
   all.push_back(row("thm4.5", "all blocks and a permuted residual stream, gradients of every parameter",
                     R"(\partial l/\partial W_{(P)} = P_{out}^\top\, \partial l/\partial W\, P_{in})",
                     [given](Case& c) { return columns(given, c, true); }));

@@ -20,20 +20,27 @@ using test::TemporaryFolder;
 namespace {
 
 json vit() {
-  return {{"model_type", "vit"},      {"architectures", {"ViTModel"}}, {"hidden_size", 12},      {"num_hidden_layers", 2},
-          {"num_attention_heads", 3}, {"intermediate_size", 10},       {"image_size", {8, 12}},  {"patch_size", 4}};
+  return {
+      {"model_type", "vit"},      {"architectures", {"ViTModel"}}, {"hidden_size", 12},     {"num_hidden_layers", 2},
+      {"num_attention_heads", 3}, {"intermediate_size", 10},       {"image_size", {8, 12}}, {"patch_size", 4}};
 }
 json bert() {
-  return {{"model_type", "bert"},     {"architectures", {"BertForMaskedLM"}}, {"hidden_size", 12}, {"num_hidden_layers", 2},
-          {"num_attention_heads", 3}, {"intermediate_size", 10},              {"vocab_size", 17},  {"max_position_embeddings", 6}};
+  return {{"model_type", "bert"},     {"architectures", {"BertForMaskedLM"}},
+          {"hidden_size", 12},        {"num_hidden_layers", 2},
+          {"num_attention_heads", 3}, {"intermediate_size", 10},
+          {"vocab_size", 17},         {"max_position_embeddings", 6}};
 }
 json llama() {
-  return {{"model_type", "llama"},    {"architectures", {"LlamaForCausalLM"}}, {"hidden_size", 12}, {"num_hidden_layers", 2},
-          {"num_attention_heads", 3}, {"num_key_value_heads", 1},              {"vocab_size", 17},  {"intermediate_size", 10}};
+  return {{"model_type", "llama"},    {"architectures", {"LlamaForCausalLM"}},
+          {"hidden_size", 12},        {"num_hidden_layers", 2},
+          {"num_attention_heads", 3}, {"num_key_value_heads", 1},
+          {"vocab_size", 17},         {"intermediate_size", 10}};
 }
 json gpt2() {
-  return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"n_embd", 12},    {"n_layer", 2},
-          {"n_head", 3},          {"vocab_size", 17},                     {"n_positions", 9}};
+  return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+          {"n_embd", 12},         {"n_layer", 2},
+          {"n_head", 3},          {"vocab_size", 17},
+          {"n_positions", 9}};
 }
 
 std::string saved(const TemporaryFolder& folder, const json& config) {
