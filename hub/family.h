@@ -23,8 +23,8 @@ struct Request {
 
   /// The file holds a tensor whose name ends like this, or there is no file yet.
   bool has(std::string_view ending) const;
-  /// Throws FileError when `layers` blocks and matrices of `rows` rows of block.dim numbers (embeddings, classifiers)
-  /// are far more than the files hold.
+  /// Throws FileError when there are more blocks than tensors, or `layers` blocks and matrices of `rows` rows of
+  /// block.dim numbers (embeddings, classifiers) are far more than the files hold.
   void need_room(const nn::BlockConfig& block, std::int64_t layers, double rows) const;
 };
 

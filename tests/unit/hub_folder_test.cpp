@@ -145,7 +145,7 @@ TEST_CASE("a config that asks for more than the files hold takes no memory") {
   written(folder, bert_config(), [](hub::Tensors&) {});
   for (const char* field : {"vocab_size", "intermediate_size"}) {
     json config = bert_config();
-    config["num_hidden_layers"] = 1000;
+    config["num_hidden_layers"] = 20;
     config[field] = 1 << 20;
     config["hidden_size"] = 96;
     data::write_json(folder.path("config.json"), config);
@@ -157,6 +157,10 @@ TEST_CASE("a config that asks for more than the files hold takes no memory") {
     data::write_json(folder.path("config.json"), config);
     CHECK_MESSAGE(refusal(folder).find("the config asks for at least") != std::string::npos, field);
   }
+  json deep = bert_config();
+  deep["num_hidden_layers"] = 65536;
+  data::write_json(folder.path("config.json"), deep);
+  CHECK(refusal(folder).find("tensors, the config asks for 65536 blocks") != std::string::npos);
   const TemporaryFolder images;
   written(images, vit_config(), [](hub::Tensors&) {});
   for (const json& change : {json{{"image_size", 1 << 14}, {"patch_size", 1}}, json{{"num_labels", 1 << 24}},
