@@ -195,6 +195,7 @@ ZipMember read_entry(const InputFile& file, Fields& fields, const Directory& dir
 
 void check_all(const InputFile& file, const std::vector<ZipMember>& members) {
   std::vector<const ZipMember*> order;
+  order.reserve(members.size());
   for (const ZipMember& member : members) order.push_back(&member);
   const auto refuse = [&](const ZipMember& member, std::string_view reason) {
     fail(file, fmt::format("member '{}': {}", printable(member.name), reason));

@@ -131,7 +131,7 @@ nn::Activation activation_of(const Fields& fields, const char* field, const char
 }
 
 Tensor integers(const Tensors& inputs, std::string_view name) {
-  const Tensor t = find(inputs, name);
+  Tensor t = find(inputs, name);
   if (!t.defined() || t.dtype() == DType::i64) return t;
   if (t.dtype() != DType::boolean && t.dtype() != DType::u8)
     throw DTypeError(fmt::format("{} must be i64, it is {}", name, name_of(t.dtype())));
@@ -139,7 +139,7 @@ Tensor integers(const Tensors& inputs, std::string_view name) {
 }
 
 Tensor required(const Tensors& inputs, std::string_view name) {
-  const Tensor t = find(inputs, name);
+  Tensor t = find(inputs, name);
   if (!t.defined()) throw ValueError(fmt::format("the input {} is missing", name));
   return t;
 }

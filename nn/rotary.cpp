@@ -54,12 +54,12 @@ void check(const RotaryConfig& r, std::int64_t head_dim) {
 
 Tensor turn(const Tensor& x, const Tensor& positions, const RotaryConfig& r) {
   const std::int64_t dims = dims_of(r, x.size(-1));
-  const Tensor y = rotary(x, positions,
-                          {.base = base_for(r, positions, dims),
-                           .interleaved = r.interleaved,
-                           .dims = r.dims,
-                           .heads_first = false,
-                           .frequencies = r.frequencies});
+  Tensor y = rotary(x, positions,
+                    {.base = base_for(r, positions, dims),
+                     .interleaved = r.interleaved,
+                     .dims = r.dims,
+                     .heads_first = false,
+                     .frequencies = r.frequencies});
   if (r.amplitude == 1.0) return y;
   if (dims == x.size(-1)) return y * r.amplitude;
   return concat({slice(y, -1, 0, dims) * r.amplitude, slice(y, -1, dims, x.size(-1))}, -1);

@@ -127,6 +127,7 @@ std::vector<Points> Relation::twins() const {
 
 Relation Relation::quotient(const std::vector<Points>& classes) const {
   std::vector<std::array<std::int32_t, 3>> kinds; // colour, members, what lies between two members
+  kinds.reserve(classes.size());
   for (const Points& c : classes)
     kinds.push_back({colours_[static_cast<std::size_t>(c[0])], static_cast<std::int32_t>(c.size()),
                      c.size() > 1 ? pair(static_cast<std::size_t>(c[0]), static_cast<std::size_t>(c[1])) : -1});

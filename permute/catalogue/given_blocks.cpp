@@ -38,6 +38,7 @@ public:
     Pass pass{nn::run_blocks(blocks_, z, {}, {}), {}};
     const std::vector<nn::Parameter> all = const_cast<Copies*>(this)->named_parameters();
     std::vector<Tensor> values;
+    values.reserve(all.size());
     for (const nn::Parameter& p : all) values.push_back(p.value);
     const std::vector<Tensor> found = tape.gradient(sum(g * gelu(pass.output)), values);
     for (std::size_t i = 0; i < all.size(); ++i) pass.gradients.emplace_back(all[i].name, found[i]);

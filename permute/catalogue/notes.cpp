@@ -90,6 +90,7 @@ Claim self_attention(Case& c) {
   for (std::int64_t h = 0; h < heads; ++h) all.emplace_back(c, d, d + 1, d + 3);
   const auto f = [&](const Tensor& z) {
     std::vector<Tensor> parts;
+    parts.reserve(all.size());
     for (const Head& head : all) parts.push_back(head(z, z, z));
     return linear(concat(parts, 1), w, b);
   };

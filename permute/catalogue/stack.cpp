@@ -67,7 +67,8 @@ AxisMap residual_axes(const nn::Module& blocks) {
   for (const auto& [name, value] : blocks.state_dict()) {
     const bool reads = name.ends_with("qkv.weight") || name.ends_with("fc1.weight");
     const bool writes = name.ends_with("proj.weight") || name.ends_with("fc2.weight");
-    const bool lies_on_it = name.ends_with("proj.bias") || name.ends_with("fc2.bias") || name.find("norm") != name.npos;
+    const bool lies_on_it =
+        name.ends_with("proj.bias") || name.ends_with("fc2.bias") || name.find("norm") != std::string::npos;
     if (reads) map.push_back({name, {"", "residual"}});
     if (writes) map.push_back({name, {"residual", ""}});
     if (lies_on_it) map.push_back({name, {"residual"}});

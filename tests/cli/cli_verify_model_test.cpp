@@ -44,7 +44,7 @@ json gpt2() {
 }
 
 std::string saved(const TemporaryFolder& folder, const json& config) {
-  const std::string path = folder.path(config["model_type"].get<std::string>());
+  std::string path = folder.path(config["model_type"].get<std::string>());
   hub::save_model(*hub::make_model(config, {6, 0}), path);
   return path;
 }

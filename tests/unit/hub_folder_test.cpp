@@ -116,7 +116,7 @@ TEST_CASE("older names are found: gamma and beta, with and without the base mode
 
   const TemporaryFolder base;
   const auto bert = written(base, bert_config("BertModel"), [](hub::Tensors& state) {
-    for (auto& [name, value] : state) name = "bert." + name;
+    for (auto& [name, value] : state) name.insert(0, "bert.");
   });
   check_same_weights(*bert, *hub::load_model(base.path()).model);
 }
@@ -314,7 +314,7 @@ TEST_CASE("a config that makes no model is refused by field") {
             .find("'global_pool' is not 'token'") != std::string::npos);
   const json llama = {{"model_type", "llama"}, {"hidden_size", 8},       {"num_attention_heads", 2},
                       {"vocab_size", 9},       {"intermediate_size", 4}, {"num_hidden_layers", 1}};
-  const auto rope = [&](json scaling) { return config_refusal(llama, "rope_scaling", scaling); };
+  const auto rope = [&](const json& scaling) { return config_refusal(llama, "rope_scaling", scaling); };
   CHECK(rope({{"rope_type", "linear"}}).find("rope_scaling: field 'factor' is missing") != std::string::npos);
   CHECK(rope({{"rope_type", "yarn"}, {"factor", 2.0}}).empty());
   CHECK(rope({{"rope_type", "yarn"}, {"factor", 2.0}, {"beta_fast", 0}})
