@@ -271,7 +271,7 @@ namespace {
 
 /// Hands a tensor's memory to nanobind as an array of some framework that keeps `self` alive.
 template <class Array> nb::object array_on(nb::handle self, std::byte* first) {
-  const auto& tensor = nb::cast<const Tensor&>(self);
+  const Tensor& tensor = *as_tensor(self);
   std::vector<std::size_t> shape;
   for (const std::int64_t extent : tensor.shape()) shape.push_back(static_cast<std::size_t>(extent));
   const std::vector<std::int64_t> strides(tensor.strides().begin(), tensor.strides().end());
@@ -282,14 +282,14 @@ template <class Array> nb::object array_on(nb::handle self, std::byte* first) {
 } // namespace
 
 nb::object export_numpy(nb::handle self, bool writable) {
-  auto& tensor = nb::cast<Tensor&>(self);
+  auto& tensor = instance_of<Tensor>(self, "numpy: self", "a Tensor whose __init__ was called");
   if (tensor.dtype() == DType::bf16) throw nb::type_error("numpy: NumPy has no bf16; convert with to('f32')");
   if (writable) return array_on<nb::ndarray<nb::numpy>>(self, tensor.mutable_bytes("numpy"));
   return array_on<nb::ndarray<nb::numpy, nb::ro>>(self, const_cast<std::byte*>(tensor.bytes()));
 }
 
 nb::object export_dlpack(nb::handle self) {
-  const auto& tensor = nb::cast<const Tensor&>(self);
+  const Tensor& tensor = *as_tensor(self);
   return array_on<nb::ndarray<nb::array_api>>(self, const_cast<std::byte*>(tensor.bytes()));
 }
 

@@ -79,6 +79,9 @@ std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind);
 /// The same for a seed or stream of random numbers, 64 bits without a sign: those of 2^63 and more wrap.
 std::optional<AttrValue> seed_from(nb::handle value);
 nb::object to_python(const AttrValue& value);
+/// A whole number for a tensor of i64, as one without axes: double would round beyond 2^53. nullopt for other numbers
+/// and types. Throws ValueError as attribute_from does.
+std::optional<Tensor> whole_element(nb::handle value, DType dtype);
 
 /// x[index]: integers, slices, None, Ellipsis and at most one list of positions. Recorded.
 Tensor get_item(const Tensor& x, nb::handle index);

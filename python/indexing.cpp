@@ -136,6 +136,7 @@ void set_item(Tensor& x, nb::handle index, nb::handle value) {
                         "under pause()");
   const PauseRecording pause;
   Tensor there = Indexer(x, true).run(index);
+  if (const auto whole = whole_element(value, there.dtype())) return there.copy_from(whole->expand(there.shape()));
   const auto number = attribute_from(value, AttrKind::real);
   if (number && !nb::isinstance<Tensor>(value)) return there.fill(std::get<double>(*number));
   if (PyBool_Check(value.ptr())) return there.fill(value.ptr() == Py_True ? 1.0 : 0.0);

@@ -219,8 +219,13 @@ void bind_makers(nb::module_& m) {
       nb::sig("def ones(shape: int | collections.abc.Sequence[int], dtype: str = 'f32') -> Tensor"));
   m.def(
       "full",
-      [](nb::handle shape, double value, nb::handle dtype) {
-        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::f32));
+      [](nb::handle shape, nb::handle value, nb::handle dtype) {
+        const Shape extents = shape_from(shape);
+        const DType type = dtype_or(dtype, DType::f32);
+        if (const auto whole = whole_element(value, type)) return whole->expand(extents).clone();
+        double number = 0.0;
+        if (!nb::try_cast(value, number)) refuse_type("full: value", "a number", value);
+        return Tensor::full(extents, number, type);
       },
       "shape"_a, "value"_a, "dtype"_a = "f32", "One number everywhere.",
       nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32') -> Tensor"));

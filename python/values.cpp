@@ -49,7 +49,8 @@ NamedTensors named_tensors_from(const nb::dict& dict, const char* what) {
 }
 
 const Tensor* as_tensor(nb::handle object) {
-  return nb::isinstance<Tensor>(object) && nb::inst_ready(object) ? nb::inst_ptr<Tensor>(object) : nullptr;
+  if (!nb::isinstance<Tensor>(object)) return nullptr;
+  return &instance_of<Tensor>(object, "a tensor", "one whose __init__ was called");
 }
 
 Tensor tensor_from(nb::handle object, const char* what) {
@@ -167,6 +168,12 @@ std::optional<AttrValue> seed_from(nb::handle value) {
   if (std::uint64_t bits = 0; whole.is_valid() && nb::try_cast(whole, bits))
     return AttrValue(static_cast<std::int64_t>(bits));
   return attribute_from(value, AttrKind::integer);
+}
+
+std::optional<Tensor> whole_element(nb::handle value, DType dtype) {
+  if (dtype != DType::i64) return std::nullopt;
+  const std::optional<std::int64_t> whole = integer_from(value);
+  return whole ? std::optional(Tensor::from<std::int64_t>({*whole}, {})) : std::nullopt;
 }
 
 nb::object to_python(const AttrValue& value) {

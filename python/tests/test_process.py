@@ -75,6 +75,11 @@ LONG_WORK = {
     "encoding a text": (WORDS + "text = 'the cats ' * 8_000_000", "tokenizer.encode(text)"),
     "encoding many texts": (WORDS + "texts = ['the cats ' * 1000] * 20_000", "tokenizer.encode_batch(texts)"),
     "reading a file of tensors": (HALVES, "eg.data.load_safetensors(path, widen=True)"),
+    "generating a text": (
+        "config = {'model_type': 'gpt2', 'architectures': ['GPT2LMHeadModel'], 'vocab_size': 50, 'n_embd': 64, 'n_layer': 4,"
+        " 'n_head': 4, 'n_positions': 50_000}; m = eg.hub.make_model(config, key=1); m.module.eval()",
+        "eg.hub.generate_text(m, None, [1], max_new_tokens=49_000, end_ids=[])",
+    ),
     "one matrix product": ("a = eg.ones((12000, 12000))", "for _ in range(100): a @ a"),
     "a model's forward pass": (
         "m = eg.nn.Vit(eg.nn.VitConfig(image=128, patch=4, layers=200, encoder=eg.nn.BlockConfig(dim=256, heads=4)), key=1)"

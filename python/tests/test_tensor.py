@@ -148,6 +148,23 @@ def test_whole_numbers_beyond_64_bits_do_not_wrap():
         assert eg.ops.add(eg.zeros(2, "f64"), value).tolist() == [float(value)] * 2
 
 
+def test_whole_elements_are_not_rounded():
+    x = eg.zeros(3, "i64")
+    x[1:] = 2**53 + 1
+    assert x.tolist() == [0, 2**53 + 1, 2**53 + 1]
+    assert eg.full((1, 2), -(2**62) - 1, "i64").tolist() == [[-(2**62) - 1] * 2]
+    with pytest.raises(eg.ValueError, match="beyond integers of 64 bits"):
+        x[0] = 2**63
+    with pytest.raises(TypeError, match="full: value must be a number, not str"):
+        eg.full(2, "one")
+
+
+def test_tensors_without_init_are_refused():
+    for use in (eg.ops.sum, eg.tensor, lambda x: eg.ones(2) + x, lambda x: eg.ops.concat([x]), lambda x: x.numpy()):
+        with pytest.raises(TypeError, match="__init__ was called"):
+            use(eg.Tensor.__new__(eg.Tensor))
+
+
 def test_writing_under_a_tape_is_refused():
     x = eg.ones(3)
     with eg.Tape():
