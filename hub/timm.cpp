@@ -99,7 +99,10 @@ nn::VitConfig config_of(const Request& r) {
   c.layers = args.integer("depth", named.size.layers);
   c.encoder.dim = args.integer("embed_dim", named.size.dim);
   c.encoder.heads = args.integer("num_heads", named.size.heads);
-  c.encoder.mlp = static_cast<std::int64_t>(args.real("mlp_ratio", 4.0) * static_cast<double>(c.encoder.dim));
+  const double ratio = args.real("mlp_ratio", 4.0), mlp = ratio * static_cast<double>(c.encoder.dim);
+  if (!(mlp >= 1.0 && mlp <= 1e6))
+    args.refuse("mlp_ratio", fmt::format("is {}, which makes an MLP of {} features", ratio, mlp));
+  c.encoder.mlp = static_cast<std::int64_t>(mlp);
   c.encoder.qkv_bias = args.flag("qkv_bias", true);
   c.encoder.norm_eps = 1e-6;
   c.distillation = named.distilled;

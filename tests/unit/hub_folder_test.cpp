@@ -308,6 +308,9 @@ TEST_CASE("a config that makes no model is refused by field") {
             .find("model_args: field 'act_layer' is not supported") != std::string::npos);
   CHECK(config_refusal(tiny, "model_args", {{"class_token", false}}).find("'class_token' is false") !=
         std::string::npos);
+  for (const double ratio : {1e300, -2.5, 0.0})
+    CHECK(config_refusal(tiny, "model_args", {{"mlp_ratio", ratio}}).find("field 'mlp_ratio' is ") !=
+          std::string::npos);
   CHECK(config_refusal(tiny, "model_args", {{"qk_norm", false}, {"reg_tokens", 0}, {"num_classes", 7}}).empty());
   CHECK(timm("vit_huge_patch14_224").find("supported of timm are vit_SIZE_patchN_M") != std::string::npos);
   CHECK(config_refusal({{"architecture", "vit_tiny_patch16_224"}}, "global_pool", "avg")
