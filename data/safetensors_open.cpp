@@ -133,7 +133,7 @@ Index parse_index(std::string_view text, const std::string& path) {
   Index index;
   IndexReader reader(index, path);
   walk_json(text, path, reader);
-  if (!reader.has_weights()) fail(path, "the index has no weight_map");
+  if (!reader.has_weights()) fail(path, "is no index of shards: it has no weight_map");
   std::sort(index.lines.begin(), index.lines.end(),
             [](const Index::Line& a, const Index::Line& b) { return a.tensor < b.tensor; });
   const auto twice =
@@ -200,7 +200,7 @@ TensorReader open_safetensors_index(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
   for (const std::string& shard : index.shards) {
-    if (!file_exists(folder + shard)) fail(path, fmt::format("shard '{}' is not there", shard));
+    if (!path_exists(folder + shard)) fail(path, fmt::format("shard '{}' is not there", shard));
     source->add(std::make_unique<InputFile>(folder + shard), contents);
   }
   check_index(index, contents);

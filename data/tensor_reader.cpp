@@ -21,7 +21,7 @@ constexpr const char* index_name = "model.safetensors.index.json";
 /// The file of a model folder that holds or lists its tensors. One file goes before an index, as in transformers.
 std::string file_of_folder(const std::string& folder) {
   for (const char* name : {single_name, index_name})
-    if (std::string path = join_path(folder, name); file_exists(path)) return path;
+    if (std::string path = join_path(folder, name); path_exists(path)) return path;
   std::string hint;
   for (const char* pickle : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (file_exists(join_path(folder, pickle)))
@@ -90,9 +90,9 @@ Tensor TensorReader::read(std::size_t i, const LoadOptions& options) const {
 }
 
 TensorReader open_tensors(const std::string& path) {
-  if (folder_exists(path)) return open_tensors(file_of_folder(path));
-  if (path.ends_with(".json")) return open_safetensors_index(path);
-  auto file = std::make_unique<InputFile>(path);
+  const std::string name = folder_exists(path) ? file_of_folder(path) : path;
+  if (name.ends_with(".json")) return open_safetensors_index(name);
+  auto file = std::make_unique<InputFile>(name);
   switch (kind_of(*file)) {
   case Kind::npy:
     return open_npy(std::move(file));

@@ -39,6 +39,22 @@ Header read_header(const data::InputFile& file) {
   return h;
 }
 
+std::int64_t floats_of(const Header& h) {
+  const std::int64_t kv = h.kv_heads * h.head_dim();
+  const std::int64_t layer = 2 * h.dim + 2 * h.dim * h.dim + 2 * kv * h.dim + 3 * h.dim * h.hidden;
+  return h.vocabulary * h.dim * (h.tied ? 1 : 2) + h.layers * layer + h.dim + h.positions * h.head_dim();
+}
+
+/// The header of a file that has the size which it asks for.
+Header fitting_header(const data::InputFile& file) {
+  const Header h = read_header(file);
+  const std::uint64_t wanted = 28 + 4 * static_cast<std::uint64_t>(floats_of(h));
+  if (file.size() != wanted)
+    throw FileError(fmt::format("{}: is no llama2.c checkpoint: its header asks for {} bytes, it has {}", file.path(),
+                                wanted, file.size()));
+  return h;
+}
+
 /// Takes the file's weights one after the other.
 class Weights {
 public:
@@ -58,12 +74,6 @@ private:
   const data::InputFile& file_;
   std::uint64_t at_ = 28;
 };
-
-std::int64_t floats_of(const Header& h) {
-  const std::int64_t kv = h.kv_heads * h.head_dim();
-  const std::int64_t layer = 2 * h.dim + 2 * h.dim * h.dim + 2 * kv * h.dim + 3 * h.dim * h.hidden;
-  return h.vocabulary * h.dim * (h.tied ? 1 : 2) + h.layers * layer + h.dim + h.positions * h.head_dim();
-}
 
 nlohmann::json config_of(const Header& h) {
   return {{"model_type", "llama"},
@@ -133,11 +143,7 @@ Tensor halves_to_neighbours(const Tensor& weight, std::int64_t head_dim) {
 
 std::unique_ptr<Model> load_llama2c(const std::string& path) {
   const data::InputFile file(path);
-  const Header h = read_header(file);
-  const std::uint64_t wanted = 28 + 4 * static_cast<std::uint64_t>(floats_of(h));
-  if (file.size() != wanted)
-    throw FileError(fmt::format("{}: is no llama2.c checkpoint: its header asks for {} bytes, it has {}", path, wanted,
-                                file.size()));
+  const Header h = fitting_header(file);
   const std::map<std::string, Tensor> weights = read_weights(h, file);
   std::unique_ptr<Model> model;
   {
@@ -151,5 +157,7 @@ std::unique_ptr<Model> load_llama2c(const std::string& path) {
   model->module().eval();
   return model;
 }
+
+nlohmann::json llama2c_config(const std::string& path) { return config_of(fitting_header(data::InputFile(path))); }
 
 } // namespace eg::hub

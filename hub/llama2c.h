@@ -3,6 +3,8 @@
 
 #include "hub/model.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <memory>
 #include <string>
 
@@ -20,5 +22,7 @@ Tensor halves_to_neighbours(const Tensor& weight, std::int64_t head_dim);
 /// vocab_size means a head of its own) as the LlamaForCausalLM of the same numbers, f32 and in evaluation, that
 /// save_model writes for transformers. Sizes are checked against the file's before memory is taken. Throws FileError.
 std::unique_ptr<Model> load_llama2c(const std::string& path);
+/// The config of that model, from the header alone. Throws FileError as load_llama2c does.
+nlohmann::json llama2c_config(const std::string& path);
 
 } // namespace eg::hub

@@ -113,6 +113,9 @@ Tokenizer Tokenizer::open(const std::string& path) {
     const std::string file = is_folder ? join_path(folder, "tokenizer.json") : path;
     if (file.ends_with(".model"))
       throw FileError(file + ": SentencePiece models are not supported; a tokenizer.json of the same tokenizer may be");
+    if (file.ends_with(".bin"))
+      throw FileError(file +
+                      ": tokenizers of llama2.c (.bin) are not supported; a tokenizer.json of the same one may be");
     const Bytes bytes = read_file(file);
     const auto parts = tok::read_tokenizer_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file);
     tok::read_roles(folder, *parts);

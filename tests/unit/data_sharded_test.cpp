@@ -6,6 +6,7 @@
 #include "data_fixtures.h"
 
 #include <doctest/doctest.h>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 using namespace eg;
@@ -99,6 +100,11 @@ TEST_CASE("sharded: an index that its shards contradict is refused") {
     map["c"] = "three.safetensors";
     CHECK(s.refusal() == front + "shard 'three.safetensors' is not there");
   }
+  SUBCASE("a shard that is no file") {
+    map["c"] = "three.safetensors";
+    std::filesystem::create_directory(s.folder.path("three.safetensors"));
+    CHECK(s.refusal() == s.folder.path("three.safetensors") + ": is a folder");
+  }
   SUBCASE("a damaged shard") {
     write_file(s.folder.path("two.safetensors"), std::string_view("1234567"));
     CHECK(s.refusal() == s.folder.path("two.safetensors") + ": not a safetensors file: 7 bytes, at least 8 are needed");
@@ -124,7 +130,7 @@ TEST_CASE("sharded: a malformed index is refused") {
                            "program and is not read: save the model as safetensors");
   CHECK(s.refusal_of("[]") == front + "the index is not a JSON object");
   CHECK(s.refusal_of("3") == front + "the index is not a JSON object");
-  CHECK(s.refusal_of("{}") == front + "the index has no weight_map");
+  CHECK(s.refusal_of("{}") == front + "is no index of shards: it has no weight_map");
   CHECK(s.refusal_of(R"({"weight_map":[]})") == front + "weight_map is not an object");
   CHECK(s.refusal_of(R"({"weight_map":"a"})") == front + "weight_map is not an object");
   CHECK(s.refusal_of(R"({"weight_map":{"a":1}})") == front + "tensor 'a': its shard is not a file name");

@@ -225,6 +225,9 @@ TEST_CASE("tensor reader: folders") {
   CHECK(open_tensors(path).files().size() == 2);
   save_safetensors(path + "/model.safetensors", {{"c", Tensor::ones({1})}}); // goes before the index
   CHECK(open_tensors(path).tensors().size() == 1);
+  std::filesystem::remove(path + "/model.safetensors");
+  std::filesystem::create_directory(path + "/model.safetensors"); // what is there and no file is not passed over
+  CHECK(refusal() == path + "/model.safetensors: is a folder");
 }
 
 TEST_CASE("tensor reader: the reference implementation's element types") {
