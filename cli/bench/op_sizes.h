@@ -5,7 +5,7 @@
 #include "core/ops.h"
 
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +23,6 @@ struct Draw {
 };
 
 using Make = Sample (*)(Draw&);
-using Sizes = std::map<std::string_view, Make>;
 using List = std::vector<std::int64_t>;
 
 /// The token matrix of a ViT with 64 images of 65 tokens and MLP 2048, and with dim 512.
@@ -36,13 +35,22 @@ inline const Shape scores{64, 8, 65, 65};
 /// What a convolutional layer sees: 16 images, 64 channels.
 inline const Shape images{16, 64, 56, 56};
 
-/// Rows of a ViT: arithmetic, products, softmax, layer norm, indexing. By name.
-const Sizes& basic_sizes();
-/// The other rows whose inputs are not alike: statistics, order, images, norms, backward rows, losses. By name.
-const Sizes& further_sizes();
+/// What one row of the registry is called with.
+struct SizedRow {
+  std::string_view name;
+  Make make;
+};
 
-/// Inputs for `op`: a case of the tables, else one tensor [4160, 2048] for each input where the row takes that, else
-/// the row's own largest sample: for views, and rows whose cost is that of others.
+/// Rows of a ViT: arithmetic, products, softmax, layer norm, indexing.
+std::span<const SizedRow> basic_sizes();
+/// Statistics, order, images, norms, backward rows, losses.
+std::span<const SizedRow> further_sizes();
+/// Moving elements: rearranging, masks, windows.
+std::span<const SizedRow> moving_sizes();
+
+/// Inputs for `op`: what the tables say; else a tensor [4160, 2048] for each input where the row has a sample whose
+/// inputs all look alike and no attribute that counts axes or extents; else the row's own largest sample: for views,
+/// whose cost does not depend on it.
 Sample sample_of_model_size(const OpDef& op, Draw& draw);
 
 } // namespace eg::cli::bench

@@ -2,6 +2,8 @@
 #include "core/call.h"
 #include "core/registry.h"
 
+#include <array>
+
 namespace eg::cli::bench {
 namespace {
 
@@ -63,105 +65,152 @@ Sample after(std::string_view name, Sample sample, Draw& d) {
   return sample;
 }
 
+constexpr std::array further{
+    SizedRow{"center", rows_of_wide},
+    SizedRow{"var", rows_of_wide},
+    SizedRow{"std", rows_of_wide},
+    SizedRow{"norm", rows_of_wide},
+    SizedRow{"prod", rows_of_wide},
+    SizedRow{"logsumexp", rows_of_wide},
+    SizedRow{"amax", columns_of_wide},
+    SizedRow{"amin", columns_of_wide},
+    SizedRow{"any", columns_of_wide},
+    SizedRow{"all", columns_of_wide},
+    SizedRow{"count_nonzero", columns_of_wide},
+    SizedRow{"min", along_rows},
+    SizedRow{"argmin", along_rows},
+    SizedRow{"max_with_index", along_rows},
+    SizedRow{"min_with_index", along_rows},
+    SizedRow{"prod_of_others", along_rows},
+    SizedRow{"cumsum", along_rows},
+    SizedRow{"cumprod", along_rows},
+    SizedRow{"sort", along_rows},
+    SizedRow{"argsort", along_rows},
+    SizedRow{"topk",
+             [](Draw& d) {
+               return Sample{{d(tokens)}, {{"k", std::int64_t{5}}}};
+             }},
+    SizedRow{"bincount",
+             [](Draw& d) {
+               return Sample{{d.ids({1 << 20}, 30522), d({1 << 20})}, {}};
+             }},
+    SizedRow{
+        "one_hot",
+        [](Draw& d) {
+          return Sample{{d.ids({4160}, 1000)}, {{"num_classes", std::int64_t{1000}}, {"dtype", std::string("f32")}}};
+        }},
+    SizedRow{"clamp",
+             [](Draw& d) {
+               return Sample{{d(wide)}, {{"min", -1.0}, {"max", 1.0}}};
+             }},
+    SizedRow{"masked_softmax",
+             [](Draw& d) {
+               return Sample{{d(scores)}, {{"causal", true}}};
+             }},
+    SizedRow{"rms_norm", normed<false>},
+    SizedRow{"rms_norm_backward", normed<true>},
+    SizedRow{"batch_norm", normed_images<false>},
+    SizedRow{"batch_norm_backward", normed_images<true>},
+    SizedRow{"group_norm", grouped_images},
+    SizedRow{"instance_norm", normed_images<false>},
+    SizedRow{"conv2d", convolved<Conv::forward>},
+    SizedRow{"conv2d_input_backward", convolved<Conv::input>},
+    SizedRow{"conv2d_weight_backward", convolved<Conv::weight>},
+    SizedRow{"max_pool2d", windows<false>},
+    SizedRow{"avg_pool2d", windows<false>},
+    SizedRow{"avg_pool2d_backward", windows<true>},
+    SizedRow{"adaptive_avg_pool2d", bins<false>},
+    SizedRow{"adaptive_max_pool2d", bins<false>},
+    SizedRow{"adaptive_avg_pool2d_backward", bins<true>},
+    SizedRow{"interpolate",
+             [](Draw& d) {
+               return Sample{{d({16, 3, 256, 256})}, {{"size", List{224, 224}}}};
+             }},
+    SizedRow{"fft_low_pass",
+             [](Draw& d) {
+               return Sample{{d({64, 3, 224, 224})}, {{"cutoff", std::int64_t{20}}}};
+             }},
+    SizedRow{"drop_path",
+             [](Draw& d) {
+               return Sample{{d({64, 65, 512})}, {{"p", 0.1}, {"seed", std::int64_t{1}}}};
+             }},
+    SizedRow{"scaled_dot_product_attention_backward",
+             [](Draw& d) {
+               return after("scaled_dot_product_attention", {{d(heads), d(heads), d(heads)}, {}}, d);
+             }},
+    SizedRow{"attention_qkv_backward",
+             [](Draw& d) {
+               return after("attention_qkv", {{d({64, 65, 1536})}, {{"heads", std::int64_t{8}}}}, d);
+             }},
+    SizedRow{
+        "index_select_backward",
+        [](Draw& d) {
+          return Sample{{d(tokens), d.ids({4160}, 4160)}, {{"axis", std::int64_t{0}}, {"extent", std::int64_t{4160}}}};
+        }},
+    SizedRow{"embedding_backward",
+             [](Draw& d) {
+               return Sample{{d({32, 128, 256}), d.ids({32, 128}, 30522)}, {{"rows", std::int64_t{30522}}}};
+             }},
+    SizedRow{"cosine_similarity", a_pair},
+    SizedRow{"mse_loss", a_pair},
+    SizedRow{"bce_with_logits",
+             [](Draw& d) {
+               return Sample{{d(tokens), d.positive(tokens)}, {}};
+             }},
+    SizedRow{"nll_loss",
+             [](Draw& d) {
+               return Sample{{d(tokens), d.ids({4160}, 512)}, {}};
+             }},
+    SizedRow{"logsumexp_backward",
+             [](Draw& d) {
+               return Sample{{d({4160, 1}), d(wide), d({4160, 1})}, {}};
+             }},
+    SizedRow{"kl_div",
+             [](Draw& d) {
+               return Sample{{d(tokens), d.positive(tokens)}, {}};
+             }},
+    SizedRow{"l1_loss", a_pair},
+    SizedRow{"smooth_l1_loss", a_pair},
+    SizedRow{"huber_loss", a_pair},
+    SizedRow{"soft_cross_entropy",
+             [](Draw& d) {
+               return Sample{{d(tokens), softmax(d(tokens), -1)}, {}};
+             }},
+    SizedRow{"cosine_embedding_loss",
+             [](Draw& d) {
+               const Tensor labels = (d.ids({4160}, 2).to(DType::f64) * 2.0 - 1.0).to(DType::i64); // 1 and -1
+               return Sample{{d(tokens), d(tokens), labels}, {}};
+             }},
+    SizedRow{"cross_entropy_backward",
+             [](Draw& d) {
+               const Tensor logits = d({640, 30522});
+               return Sample{{logits, d.ids({640}, 30522), logsumexp(logits, {1}), d(Shape{})}, {}};
+             }},
+    SizedRow{"batch_norm_inference",
+             [](Draw& d) {
+               return Sample{{d(images), d({64}), d.positive({64}), d({64}), d({64})}, {}};
+             }},
+    SizedRow{"interpolate_backward",
+             [](Draw& d) {
+               return Sample{{d({16, 3, 224, 224})}, {{"size", List{224, 224}}, {"input_size", List{256, 256}}}};
+             }},
+    SizedRow{"rotary",
+             [](Draw& d) {
+               return Sample{{d({64, 65, 8, 64}), Tensor::arange(65)}, {}};
+             }},
+    SizedRow{"einsum",
+             [](Draw& d) {
+               return Sample{{d(heads), d(heads)}, {{"equation", std::string("bhqd,bhkd->bhqk")}}};
+             }},
+    SizedRow{"linear_scan", a_pair},
+    SizedRow{"pow_scalar",
+             [](Draw& d) {
+               return Sample{{d.positive(wide)}, {{"exponent", 1.7}}};
+             }},
+};
+
 } // namespace
 
-const Sizes& further_sizes() {
-  static const Sizes table = {
-      {"center", rows_of_wide},
-      {"var", rows_of_wide},
-      {"std", rows_of_wide},
-      {"norm", rows_of_wide},
-      {"prod", rows_of_wide},
-      {"logsumexp", rows_of_wide},
-      {"amax", columns_of_wide},
-      {"amin", columns_of_wide},
-      {"any", columns_of_wide},
-      {"all", columns_of_wide},
-      {"count_nonzero", columns_of_wide},
-      {"min", along_rows},
-      {"argmin", along_rows},
-      {"max_with_index", along_rows},
-      {"min_with_index", along_rows},
-      {"prod_of_others", along_rows},
-      {"cumsum", along_rows},
-      {"cumprod", along_rows},
-      {"sort", along_rows},
-      {"argsort", along_rows},
-      {"topk",
-       [](Draw& d) {
-         return Sample{{d(tokens)}, {{"k", std::int64_t{5}}}};
-       }},
-      {"bincount",
-       [](Draw& d) {
-         return Sample{{d.ids({1 << 20}, 30522), d({1 << 20})}, {}};
-       }},
-      {"one_hot",
-       [](Draw& d) {
-         return Sample{{d.ids({4160}, 1000)}, {{"num_classes", std::int64_t{1000}}, {"dtype", std::string("f32")}}};
-       }},
-      {"clamp",
-       [](Draw& d) {
-         return Sample{{d(wide)}, {{"min", -1.0}, {"max", 1.0}}};
-       }},
-      {"masked_softmax",
-       [](Draw& d) {
-         return Sample{{d(scores)}, {{"causal", true}}};
-       }},
-      {"rms_norm", normed<false>},
-      {"rms_norm_backward", normed<true>},
-      {"batch_norm", normed_images<false>},
-      {"batch_norm_backward", normed_images<true>},
-      {"group_norm", grouped_images},
-      {"instance_norm", normed_images<false>},
-      {"conv2d", convolved<Conv::forward>},
-      {"conv2d_input_backward", convolved<Conv::input>},
-      {"conv2d_weight_backward", convolved<Conv::weight>},
-      {"max_pool2d", windows<false>},
-      {"avg_pool2d", windows<false>},
-      {"avg_pool2d_backward", windows<true>},
-      {"adaptive_avg_pool2d", bins<false>},
-      {"adaptive_max_pool2d", bins<false>},
-      {"adaptive_avg_pool2d_backward", bins<true>},
-      {"interpolate",
-       [](Draw& d) {
-         return Sample{{d({16, 3, 256, 256})}, {{"size", List{224, 224}}}};
-       }},
-      {"fft_low_pass",
-       [](Draw& d) {
-         return Sample{{d({64, 3, 224, 224})}, {{"cutoff", std::int64_t{20}}}};
-       }},
-      {"drop_path",
-       [](Draw& d) {
-         return Sample{{d({64, 65, 512})}, {{"p", 0.1}, {"seed", std::int64_t{1}}}};
-       }},
-      {"scaled_dot_product_attention_backward",
-       [](Draw& d) {
-         return after("scaled_dot_product_attention", {{d(heads), d(heads), d(heads)}, {}}, d);
-       }},
-      {"attention_qkv_backward",
-       [](Draw& d) {
-         return after("attention_qkv", {{d({64, 65, 1536})}, {{"heads", std::int64_t{8}}}}, d);
-       }},
-      {"index_select_backward",
-       [](Draw& d) {
-         return Sample{{d(tokens), d.ids({4160}, 4160)}, {{"axis", std::int64_t{0}}, {"extent", std::int64_t{4160}}}};
-       }},
-      {"embedding_backward",
-       [](Draw& d) {
-         return Sample{{d({32, 128, 256}), d.ids({32, 128}, 30522)}, {{"rows", std::int64_t{30522}}}};
-       }},
-      {"cosine_similarity", a_pair},
-      {"mse_loss", a_pair},
-      {"bce_with_logits",
-       [](Draw& d) {
-         return Sample{{d(tokens), d.positive(tokens)}, {}};
-       }},
-      {"nll_loss",
-       [](Draw& d) {
-         return Sample{{d(tokens), d.ids({4160}, 512)}, {}};
-       }},
-  };
-  return table;
-}
+std::span<const SizedRow> further_sizes() { return further; }
 
 } // namespace eg::cli::bench

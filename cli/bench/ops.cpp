@@ -12,6 +12,14 @@
 namespace eg::cli::bench {
 namespace {
 
+/// What the row is called with, as JSON: its speed means nothing without.
+std::string shapes_json(const Sample& sample) {
+  std::vector<std::string> shapes;
+  for (const Tensor& x : sample.in)
+    shapes.push_back(x.defined() ? fmt::format("[{}]", fmt::join(x.shape().dims(), ", ")) : "null");
+  return fmt::format("[{}]", fmt::join(shapes, ", "));
+}
+
 /// The exact kernel in turn with the ordinary one.
 void run_exact(const OpDef& op, const Options& options, Output& output) {
   Draw draw{options.dtype, {options.seed, 5}};
@@ -22,14 +30,14 @@ void run_exact(const OpDef& op, const Options& options, Output& output) {
     call(op, sample.in, sample.attrs);
   };
   const PairedTiming timing = measure_in_turn(exact, ordinary, options.seconds, 0);
-  output.write(
-      {.bench = "ops",
-       .engine = "equigrad exact",
-       .name = std::string(op.name),
-       .timing = timing.a,
-       .items = 1,
-       .extra = fmt::format(R"(, "dtype": "{}", "ordinary_ms": {:.6g}, "ratio": {:.4g})", name_of(options.dtype),
-                            timing.b.median_ms, timing.a.median_ms / timing.b.median_ms)});
+  output.write({.bench = "ops",
+                .engine = "equigrad exact",
+                .name = std::string(op.name),
+                .timing = timing.a,
+                .items = 1,
+                .extra = fmt::format(R"(, "dtype": "{}", "shapes": {}, "ordinary_ms": {:.6g}, "ratio": {:.4g})",
+                                     name_of(options.dtype), shapes_json(sample), timing.b.median_ms,
+                                     timing.a.median_ms / timing.b.median_ms)});
 }
 
 void run(const OpDef& op, const Options& options, Output& output) {
@@ -48,7 +56,8 @@ void run(const OpDef& op, const Options& options, Output& output) {
                 .timing = timing,
                 .items = 1,
                 .work_flops = work.flops,
-                .extra = fmt::format(R"(, "dtype": "{}", "gb_per_s": {:.6g})", name_of(options.dtype), gb_per_s)});
+                .extra = fmt::format(R"(, "dtype": "{}", "shapes": {}, "gb_per_s": {:.6g})", name_of(options.dtype),
+                                     shapes_json(sample), gb_per_s)});
 }
 
 } // namespace
