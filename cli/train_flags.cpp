@@ -68,6 +68,13 @@ const std::map<std::string, const char*>& meanings() {
   return table;
 }
 
+/// Every option with its default. Named, not `options_json({})`: in a release build GCC 12 takes the members of that
+/// temporary, whose defaults nest, for uninitialised and warns.
+nlohmann::ordered_json defaults_json() {
+  const permute::TrainOptions defaults;
+  return permute::options_json(defaults);
+}
+
 std::string flag_of(std::string key) {
   std::replace(key.begin(), key.end(), '_', '-');
   return "--" + key;
@@ -95,7 +102,7 @@ nlohmann::json typed(const std::string& flag, const std::string& text, const nlo
 } // namespace
 
 TrainFlags::TrainFlags(CLI::App& app) : app_(app) {
-  const nlohmann::ordered_json defaults = permute::options_json({});
+  const nlohmann::ordered_json defaults = defaults_json();
   for (const auto& [key, value] : defaults.items()) {
     if (key == "seed" || key == "variants") continue; // seed is an option of every verb
     const auto meaning = meanings().find(key);
@@ -113,7 +120,7 @@ TrainFlags::TrainFlags(CLI::App& app) : app_(app) {
 }
 
 nlohmann::json TrainFlags::given() const {
-  const nlohmann::ordered_json defaults = permute::options_json({});
+  const nlohmann::ordered_json defaults = defaults_json();
   nlohmann::json found = nlohmann::json::object();
   for (const auto& [key, text] : values_)
     if (app_.count(flag_of(key)) > 0) found[key] = typed(flag_of(key), text, nlohmann::json(defaults.at(key)));
