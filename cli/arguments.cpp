@@ -82,6 +82,8 @@ private:
     if (looks_like_option(value))
       throw UsageError(
           fmt::format("{} needs a value before '{}' (if that is the value: {}={})", name, value, name, value));
+    if (!option->get_allow_extra_args()) return;
+    while (!options_ended_ && !rest_.empty() && !looks_like_option(rest_.front())) take();
   }
 
   void see_word(const std::string& word) {
@@ -105,12 +107,20 @@ void check_arguments(const CLI::App& verb, std::span<const std::string> argument
   Scan(verb, arguments).run();
 }
 
+namespace {
+
+/// Whether all of `text` is the number that `value` becomes.
+template <class T> bool is_number(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+} // namespace
+
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   return {[=](const std::string& text) {
             std::int64_t value = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            if (error == std::errc() && end == text.data() + text.size() && least <= value && value <= most)
-              return std::string();
+            if (is_number(text, value) && least <= value && value <= most) return std::string();
             return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
           },
           ""};
@@ -119,10 +129,17 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
 CLI::Validator number(double least, double most) {
   return {[=](const std::string& text) {
             double value = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            if (error == std::errc() && end == text.data() + text.size() && least <= value && value <= most)
-              return std::string();
+            if (is_number(text, value) && least <= value && value <= most) return std::string();
             return fmt::format("'{}' is not a number from {} to {}", text, least, most);
+          },
+          ""};
+}
+
+CLI::Validator positive_number(double most) {
+  return {[=](const std::string& text) {
+            double value = 0;
+            if (is_number(text, value) && 0 < value && value <= most) return std::string();
+            return fmt::format("'{}' is not a number above 0 and at most {}", text, most);
           },
           ""};
 }
@@ -135,6 +152,30 @@ CLI::Validator one_of(std::vector<std::string> words) {
             return fmt::format("'{}' is not one of {}{}", text, list, did_you_mean(text, words));
           },
           ""};
+}
+
+std::vector<std::int64_t> parsed_ids(const std::string& option, const std::string& text) {
+  std::vector<std::int64_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto skip_blanks = [&] {
+    while (at != end && *at == ' ') ++at;
+  };
+  while (true) {
+    skip_blanks();
+    std::int64_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0) break;
+    ids.push_back(id);
+    at = next;
+    skip_blanks();
+    if (at == end) return ids;
+    if (*at == ',')
+      ++at;
+    else if (at == next) // neither a blank nor a comma
+      break;
+  }
+  throw UsageError(fmt::format("{}: '{}' is not a list like 1,2,3 or '1 2 3'", option, text));
 }
 
 } // namespace eg::cli

@@ -20,7 +20,12 @@ void check_arguments(const CLI::App& verb, std::span<const std::string> argument
 CLI::Validator whole_number(std::int64_t least, std::int64_t most);
 /// A finite number from `least` to `most`.
 CLI::Validator number(double least, double most);
+/// A finite number above 0, at most `most`.
+CLI::Validator positive_number(double most);
 /// One of some words.
 CLI::Validator one_of(std::vector<std::string> words);
+
+/// Token ids with commas or blanks between them. Throws UsageError that names the option.
+std::vector<std::int64_t> parsed_ids(const std::string& option, const std::string& text);
 
 } // namespace eg::cli

@@ -19,27 +19,36 @@ std::string label(const nlohmann::json& config, std::int64_t id) {
   const auto names = config.find("id2label");
   const std::string key = fmt::format("{}", id);
   if (names != config.end() && names->is_object() && names->contains(key) && (*names)[key].is_string())
-    return printable((*names)[key].get<std::string>());
+    return (*names)[key].get<std::string>();
   return fmt::format("class {}", id);
 }
 
 /// The five likeliest of one image's probabilities [classes].
-std::string likeliest(const nlohmann::json& config, const Tensor& probabilities) {
+std::vector<Classified::Class> likeliest(const nlohmann::json& config, const Tensor& probabilities) {
   const std::vector<double> p = probabilities.to_vector<double>();
   std::vector<std::size_t> order(p.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
-  std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(5, order.size()); ++i)
-    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", label(config, static_cast<std::int64_t>(order[i])),
-                        100.0 * p[order[i]]);
-  return text;
+  order.resize(std::min<std::size_t>(5, order.size()));
+  std::vector<Classified::Class> classes;
+  for (const std::size_t i : order) {
+    const auto id = static_cast<std::int64_t>(i);
+    classes.push_back({id, label(config, id), p[i]});
+  }
+  return classes;
 }
 
 } // namespace
 
-Tensor pixel_values(const std::string& folder, const std::vector<std::string>& files, DType dtype) {
-  const data::Preprocessing steps = data::read_preprocessing(data::join_path(folder, "preprocessor_config.json"));
+Tensor pixel_values(const std::string& folder, const std::vector<std::string>& files, DType dtype,
+                    const std::optional<std::pair<std::int64_t, std::int64_t>>& size) {
+  data::Preprocessing steps = data::read_preprocessing(data::join_path(folder, "preprocessor_config.json"));
+  if (size) {
+    steps.resize = true;
+    steps.size = {static_cast<int>(size->first), static_cast<int>(size->second)};
+    steps.shortest_edge.reset();
+    steps.center_crop = false;
+  }
   std::vector<Tensor> all;
   for (const std::string& file : files) {
     Tensor pixels;
@@ -56,13 +65,33 @@ Tensor pixel_values(const std::string& folder, const std::vector<std::string>& f
   return stack(all, 0);
 }
 
-std::string classes_in_words(const hub::Model& model, const Tensor& logits, const std::vector<std::string>& files) {
+std::vector<Classified> classified(const hub::Model& model, const Tensor& logits,
+                                   const std::vector<std::string>& files) {
   const Tensor p = softmax(logits.to(DType::f64), -1);
+  std::vector<Classified> images;
+  for (const std::string& file : files)
+    images.push_back({file, likeliest(model.config(), p.select(0, static_cast<std::int64_t>(images.size())))});
+  return images;
+}
+
+std::string in_words(const std::vector<Classified>& images) {
   std::string text;
-  for (std::size_t i = 0; i < files.size(); ++i)
-    text += fmt::format("{}: {}\n", printable(files[i]),
-                        likeliest(model.config(), p.select(0, static_cast<std::int64_t>(i))));
+  for (const Classified& image : images) {
+    std::vector<std::string> classes;
+    for (const auto& c : image.classes) classes.push_back(fmt::format("{} {:.1f} %", printable(c.label), 100.0 * c.p));
+    text += fmt::format("{}: {}\n", printable(image.file), fmt::join(classes, ", "));
+  }
   return text;
+}
+
+nlohmann::json as_json(const std::vector<Classified>& images) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Classified& image : images) {
+    nlohmann::json classes = nlohmann::json::array();
+    for (const auto& c : image.classes) classes.push_back({{"id", c.id}, {"label", c.label}, {"p", c.p}});
+    list.push_back({{"file", image.file}, {"classes", std::move(classes)}});
+  }
+  return list;
 }
 
 } // namespace eg::cli

@@ -1,10 +1,12 @@
 #include "cli/inspect.h"
+#include "cli/model_files.h"
 
 #include "core/error.h"
 #include "core/words.h"
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/preprocess.h"
+#include "data/tokenizer.h"
 #include "hub/folder.h"
 
 #include <fmt/format.h>
@@ -49,15 +51,6 @@ constexpr std::array sizes{"vocab_size",
                            "dtype",
                            "tie_word_embeddings"};
 
-constexpr std::array tokenizers{"tokenizer.json",
-                                "tokenizer_config.json",
-                                "vocab.txt",
-                                "vocab.json",
-                                "merges.txt",
-                                "tokenizer.model",
-                                "added_tokens.json",
-                                "special_tokens_map.json",
-                                "sentencepiece.bpe.model"};
 constexpr std::array others{"generation_config.json", "processor_config.json"};
 
 /// A value of a config in one line.
@@ -81,26 +74,6 @@ std::string support(const json& config) {
                                                                               : "family known, architecture not";
   }
   return "not known";
-}
-
-void inspect_config(const std::string& path, std::string& lines, json& out) {
-  const json config = data::read_json(path);
-  if (!config.is_object()) throw FileError(path + ": not a JSON object");
-  json entry = {{"model_type", nullptr}, {"architectures", json::array()}, {"sizes", json::object()}};
-  lines += "config.json";
-  for (const char* key : {"model_type", "architectures"})
-    if (const auto at = config.find(key); at != config.end()) {
-      entry[key] = *at;
-      lines += fmt::format("  {} {}", key, plain(*at));
-    }
-  entry["support"] = support(config);
-  lines += fmt::format("  ({} to equigrad infer)\n", entry["support"].get<std::string>());
-  for (const char* key : sizes)
-    if (const auto at = config.find(key); at != config.end() && at->is_primitive() && !at->is_null()) {
-      entry["sizes"][key] = *at;
-      lines += fmt::format("  {} {}\n", key, plain(*at));
-    }
-  out["config"] = std::move(entry);
 }
 
 std::string describe(const data::Preprocessing& p) {
@@ -127,8 +100,7 @@ void inspect_preprocessor(const std::string& path, std::string& lines, json& out
     text = describe(data::read_preprocessing(path));
     out["preprocessor"] = {{"supported", true}, {"steps", text}};
   } catch (const FileError& error) {
-    std::string reason = error.what();
-    if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
+    const std::string reason = reason_of(error, path);
     text = fmt::format("not supported: {}", reason);
     out["preprocessor"] = {{"supported", false}, {"reason", reason}};
   }
@@ -150,38 +122,96 @@ void inspect_model(const std::string& folder, std::string& lines, json& out) {
   out["model"] = {{"loads", loads}, {"report", report}};
 }
 
+/// Whether the tokenizer's files can be read together.
+void inspect_tokenizer(const std::string& folder, std::string& lines, json& out) {
+  std::string report;
+  bool loads = false;
+  try {
+    const data::Tokenizer tokenizer = data::Tokenizer::open(folder);
+    report = fmt::format("{}, {} tokens", tokenizer.kind(), grouped(tokenizer.size()));
+    loads = true;
+  } catch (const Error& error) {
+    report = reason_of(error, folder);
+  }
+  lines += fmt::format("tokenizer: {}: {}\n", loads ? "reads" : "does not read", printable(report));
+  out["tokenizer_check"] = {{"loads", loads}, {"report", report}};
+}
+
+/// A file lies there. What is there and no file is not passed over in silence.
+bool there(const std::string& path) {
+  if (!data::path_exists(path)) return false;
+  if (!data::file_exists(path)) throw FileError(path + ": is there, but not a regular file");
+  return true;
+}
+
+/// The files of some names, in one line.
+template <std::size_t n>
+bool list_files(const std::string& folder, const char* kind, const std::array<const char*, n>& names,
+                std::string& lines, json& out) {
+  json found = json::array();
+  std::string text;
+  for (const char* name : names)
+    if (const std::string path = data::join_path(folder, name); there(path)) {
+      found.push_back(name);
+      text += fmt::format("  {} ({})", name, bytes_text(std::filesystem::file_size(path)));
+    }
+  const bool any = !found.empty();
+  if (any) lines += fmt::format("{}{}\n", kind, text);
+  out[kind] = std::move(found);
+  return any;
+}
+
 } // namespace
 
+std::string reason_of(const Error& error, const std::string& path) {
+  const std::string message = error.what();
+  return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : message;
+}
+
+void inspect_config(const json& config, const std::string& remark, std::string& lines, json& out) {
+  json entry = {{"model_type", nullptr}, {"architectures", json::array()}, {"sizes", json::object()}};
+  for (const char* key : {"model_type", "architectures"})
+    if (const auto at = config.find(key); at != config.end()) {
+      entry[key] = *at;
+      lines += fmt::format("  {} {}", key, plain(*at));
+    }
+  lines += fmt::format("  ({})\n", remark);
+  for (const char* key : sizes)
+    if (const auto at = config.find(key); at != config.end() && at->is_primitive() && !at->is_null()) {
+      entry["sizes"][key] = *at;
+      lines += fmt::format("  {} {}\n", key, plain(*at));
+    }
+  if (const auto labels = config.find("id2label"); labels != config.end() && labels->is_object()) {
+    entry["labels"] = labels->size();
+    lines += fmt::format("  id2label with {} labels\n", labels->size());
+  }
+  out["config"] = std::move(entry);
+}
+
 bool holds_tensors(const std::string& folder) {
-  return data::file_exists(data::join_path(folder, "model.safetensors")) ||
-         data::file_exists(data::join_path(folder, "model.safetensors.index.json"));
+  return std::any_of(weight_files.begin(), weight_files.end(),
+                     [&](const char* name) { return data::path_exists(data::join_path(folder, name)); });
 }
 
 bool inspect_folder(const std::string& folder, std::string& lines, json& out) {
-  const auto path = [&](const char* name) { return data::join_path(folder, name); };
-  const auto there = [&](const char* name) { return data::file_exists(path(name)); };
-  bool any = there("config.json");
-  if (any) inspect_config(path("config.json"), lines, out);
-  if (any && holds_tensors(folder)) inspect_model(folder, lines, out);
-  const auto list = [&](const char* kind, const auto& names) {
-    json found = json::array();
-    std::string text;
-    for (const char* name : names)
-      if (there(name)) {
-        found.push_back(name);
-        text += fmt::format("  {} ({})", name, bytes_text(std::filesystem::file_size(path(name))));
-      }
-    any = any || !found.empty();
-    if (!text.empty()) lines += fmt::format("{}{}\n", kind, text);
-    out[kind] = std::move(found);
-  };
-  list("tokenizer", tokenizers);
-  list("other", others);
-  if (there("preprocessor_config.json")) {
-    any = true;
-    inspect_preprocessor(path("preprocessor_config.json"), lines, out);
+  const std::string config_path = data::join_path(folder, "config.json");
+  const bool has_config = there(config_path);
+  if (has_config) {
+    const json config = data::read_json(config_path);
+    if (!config.is_object()) throw FileError(config_path + ": not a JSON object");
+    lines += "config.json";
+    const std::string known = support(config);
+    inspect_config(config, known + " to equigrad infer", lines, out);
+    out["config"]["support"] = known;
+    if (holds_tensors(folder)) inspect_model(folder, lines, out);
   }
-  return any;
+  const bool has_tokenizer = list_files(folder, "tokenizer", tokenizer_files, lines, out);
+  if (has_tokenizer) inspect_tokenizer(folder, lines, out);
+  const bool has_others = list_files(folder, "other", others, lines, out);
+  const std::string preprocessor = data::join_path(folder, "preprocessor_config.json");
+  const bool has_preprocessor = there(preprocessor);
+  if (has_preprocessor) inspect_preprocessor(preprocessor, lines, out);
+  return has_config || has_tokenizer || has_others || has_preprocessor;
 }
 
 } // namespace eg::cli

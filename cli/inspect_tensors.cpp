@@ -1,6 +1,7 @@
 #include "cli/inspect.h"
 
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 #include "core/error.h"
@@ -28,30 +29,30 @@ std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// A table whose columns are as wide as their widest cell; numbers to the right.
-class Table {
+/// Columns as wide as their widest cell, numbers to the right. A cell of more than `most` characters pushes the rest of
+/// its row aside, not those of all others: a name can have a million.
+class Columns {
 public:
-  Table(std::vector<std::string> head, std::size_t left) : left_(left) { rows_.push_back(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  std::string text() const {
-    std::vector<std::size_t> widths(rows_.front().size());
-    for (const auto& row : rows_)
-      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t c = 0; c < row.size(); ++c) {
-        const std::string pad(widths[c] - width(row[c]), ' ');
-        line += (c > 0 ? "  " : "") + (c < left_ ? row[c] + pad : pad + row[c]);
-      }
-      out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  explicit Columns(std::size_t left) : left_(left) {}
+
+  void fit(const std::vector<std::string>& row) {
+    widths_.resize(std::max(widths_.size(), row.size()));
+    for (std::size_t c = 0; c < row.size(); ++c) widths_[c] = std::max(widths_[c], std::min(most, width(row[c])));
+  }
+  std::string line(const std::vector<std::string>& row) const {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::size_t taken = width(row[c]);
+      const std::string pad(widths_[c] - std::min(widths_[c], taken), ' ');
+      line += (c > 0 ? "  " : "") + (c < left_ ? row[c] + pad : pad + row[c]);
     }
-    return out;
+    return line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
 
 private:
+  static constexpr std::size_t most = 80;
   std::size_t left_; ///< columns that begin at the left
-  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
 };
 
 std::string shape_text(const std::vector<std::int64_t>& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
@@ -102,11 +103,12 @@ std::string bytes_text(std::uint64_t bytes) {
 Statistics read_statistics(const TensorReader& reader, bool progress) {
   Statistics all;
   double read = 0;
+  const auto whole = static_cast<double>(reader.bytes()); // a sum over all tensors
   Progress bar(progress);
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
     const TensorInfo& info = reader.tensors()[i];
     throw_if_stopped();
-    bar.show(read, static_cast<double>(reader.bytes()), {{printable(info.name), 3}});
+    bar.show(read, whole, {{printable(info.name), 3}});
     all.push_back(data::tensor_type(info.type, true) ? std::optional(data::statistics(reader.read(i, {.widen = true})))
                                                      : std::nullopt);
     read += static_cast<double>(info.bytes);
@@ -114,26 +116,41 @@ Statistics read_statistics(const TensorReader& reader, bool progress) {
   return all;
 }
 
-std::string tensor_table(const TensorReader& reader, const Statistics& stats) {
+namespace {
+
+/// A tensor's row of the table.
+std::vector<std::string> cells_of(const TensorReader& reader, const Statistics& stats, std::size_t i) {
+  const TensorInfo& info = reader.tensors()[i];
+  std::vector<std::string> row{printable(info.name), std::string(name_of(info.type)), shape_text(info.dims),
+                               grouped(info.bytes)};
+  if (!stats.empty()) {
+    const auto cells = stats[i] ? stats_cells(*stats[i]) : std::array<std::string, 6>{"-", "-", "-", "-", "-", "-"};
+    row.insert(row.end(), cells.begin(), cells.end());
+  }
+  return row;
+}
+
+} // namespace
+
+void print_tensors(const TensorReader& reader, const Statistics& stats) {
   std::vector<std::string> head{"name", "dtype", "shape", "bytes"};
   if (!stats.empty()) head.insert(head.end(), {"min", "max", "mean", "std", "NaN", "Inf"});
-  Table table(std::move(head), 3);
-  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
-    const TensorInfo& info = reader.tensors()[i];
-    std::vector<std::string> row{printable(info.name), std::string(name_of(info.type)), shape_text(info.dims),
-                                 grouped(info.bytes)};
-    if (!stats.empty()) {
-      const auto cells = stats[i] ? stats_cells(*stats[i]) : std::array<std::string, 6>{"-", "-", "-", "-", "-", "-"};
-      row.insert(row.end(), cells.begin(), cells.end());
-    }
-    table.add(std::move(row));
+  Columns columns(3);
+  columns.fit(head);
+  const std::size_t count = reader.tensors().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    throw_if_stopped();
+    columns.fit(cells_of(reader, stats, i));
   }
-  std::string lines = table.text();
+  LongOutput out;
+  out.add(columns.line(head));
+  for (std::size_t i = 0; i < count; ++i) out.add(columns.line(cells_of(reader, stats, i)));
   for (const auto& [key, text] : reader.metadata())
-    lines += fmt::format("metadata {} = {}\n", printable(key), printable(text));
-  return lines + fmt::format("{} tensors, {} parameters, {}{}\n", grouped(reader.tensors().size()),
-                             grouped(parameters_of(reader)), bytes_text(reader.bytes()),
-                             reader.files().size() > 1 ? fmt::format(" in {} files", reader.files().size()) : "");
+    out.add(fmt::format("metadata {} = {}\n", printable(key), printable(text)));
+  out.add(fmt::format("{} tensors, {} parameters, {}{}\n", grouped(count), grouped(parameters_of(reader)),
+                      bytes_text(reader.bytes()),
+                      reader.files().size() > 1 ? fmt::format(" in {} files", reader.files().size()) : ""));
+  out.finish();
 }
 
 json tensors_json(const TensorReader& reader, const Statistics& stats) {

@@ -34,8 +34,8 @@ void write_json(const CommonOptions& common, const nlohmann::json& result) {
   // In ASCII: a terminal must not obey what stands in names, and bytes that are not UTF-8 must not stop the result.
   const std::string text = result.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
   if (common.json == "-") {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-      throw FileError("standard output: cannot be written");
+    say(text);
+    require_output();
     return;
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(common.json.c_str(), "wb"), &std::fclose);
@@ -83,7 +83,7 @@ void add_common(CLI::App& verb, CommonOptions& common) {
           },
           ""))
       ->type_name("N");
-  verb.add_flag("--quiet", common.quiet, "Print nothing but errors");
+  verb.add_flag("--quiet", common.quiet, "Print nothing but errors (generate: nothing but the new text)");
 }
 
 std::string verb_names() {

@@ -2,6 +2,7 @@
 
 #include "cli/arguments.h"
 #include "cli/infer_images.h"
+#include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 
@@ -84,23 +85,26 @@ hub::Tensors gradients_of(Tape& tape, const hub::Model& model, const Given& give
   return named;
 }
 
-std::pair<std::int64_t, std::int64_t> parsed_size(const std::string& text) {
+using Size = std::pair<std::int64_t, std::int64_t>; // height, width
+
+Size parsed_size(const std::string& text) {
   std::int64_t height = 0, width = 0;
   int used = 0;
-  if (std::sscanf(text.c_str(), "%9ldx%9ld%n", &height, &width, &used) != 2 || used != static_cast<int>(text.size()) ||
+  if (std::sscanf(text.c_str(), "%6ldx%6ld%n", &height, &width, &used) != 2 || used != static_cast<int>(text.size()) ||
       height <= 0 || width <= 0)
     throw UsageError(fmt::format("--image-size: '{}' is not HEIGHTxWIDTH in pixels", text));
   return {height, width};
 }
 
 /// The inputs that the options name.
-Given given_by(const InferOptions& o, DType dtype) {
+Given given_by(const InferOptions& o, DType dtype, const std::optional<Size>& size) {
   if (o.images.empty()) return read_inputs(o.inputs, dtype);
-  return {.inputs = {{"pixel_values", pixel_values(o.model, o.images, dtype)}}, .cotangents = {}};
+  return {.inputs = {{"pixel_values", pixel_values(o.model, o.images, dtype, size)}}, .cotangents = {}};
 }
 
 struct Computed {
   hub::Tensors outputs, gradients;
+  std::vector<Classified> images; ///< of pictures that were given, where the model tells classes
   double ms = 0.0;
 };
 
@@ -116,6 +120,8 @@ Computed computed(const hub::Model& model, const Given& given, const InferOption
     result.gradients = gradients_of(tape, model, given, result.outputs);
   }
   result.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (const Tensor logits = hub::find(result.outputs, "logits"); !o.images.empty() && logits.defined())
+    result.images = classified(model, logits, o.images);
   return result;
 }
 
@@ -128,8 +134,7 @@ void print(const hub::LoadedModel& loaded, const Given& given, const Computed& c
   fmt::print("{} with {} parameters in {}: {:.1f} ms\n", model.architecture(), model.module().parameter_count(),
              o.dtype, c.ms);
   for (const auto& [name, tensor] : c.outputs) fmt::print("  {} {}\n", name, tensor.shape().str());
-  if (const Tensor logits = hub::find(c.outputs, "logits"); !o.images.empty() && logits.defined())
-    fmt::print("{}", classes_in_words(model, logits, o.images));
+  fmt::print("{}", in_words(c.images));
   if (!o.outputs.empty()) fmt::print("outputs: {}\n", o.outputs);
   if (!o.gradients.empty()) fmt::print("gradients of {} tensors: {}\n", c.gradients.size(), o.gradients);
 }
@@ -142,20 +147,29 @@ nlohmann::json as_json(const hub::Model& model, const Computed& c, const InferOp
                            {"ms", c.ms}};
   for (const auto& [name, tensor] : c.outputs)
     result["outputs"][name] = std::vector<std::int64_t>(tensor.shape().dims().begin(), tensor.shape().dims().end());
+  if (!c.images.empty()) result["images"] = as_json(c.images);
   return result;
 }
 
-int infer(const InferOptions& o, const CommonOptions& common) {
+void check(const InferOptions& o, const CommonOptions& common) {
   if (o.inputs.empty() == o.images.empty()) throw UsageError("give either --inputs or --image");
   if (o.outputs.empty() && o.images.empty()) throw UsageError("--outputs is required");
   if (!o.gradients.empty() && !o.images.empty())
     throw UsageError("--gradients needs cotangents, which only --inputs can hold");
   for (const std::string& path : {o.outputs, o.gradients})
     if (!path.empty()) require_writable(path, true);
+  std::vector<std::string> read = files_of_model(o.model);
+  read.insert(read.end(), o.images.begin(), o.images.end());
+  if (!o.inputs.empty()) read.push_back(o.inputs);
+  require_apart({o.outputs, o.gradients, common.json}, read);
+}
+
+int infer(const InferOptions& o, const CommonOptions& common) {
+  check(o, common);
   const DType dtype = o.dtype == "f64" ? DType::f64 : DType::f32;
   hub::LoadModelOptions options{.dtype = dtype};
   if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
-  const Given given = given_by(o, dtype);
+  const Given given = given_by(o, dtype, options.image_size);
   const hub::LoadedModel loaded = hub::load_model(o.model, options);
   const Computed result = computed(*loaded.model, given, o);
   if (!o.outputs.empty()) data::save_safetensors(o.outputs, result.outputs);
@@ -178,20 +192,23 @@ Job declare_infer(CLI::App& app, const CommonOptions& common) {
       ->type_name("IN.safetensors");
   app.add_option("--outputs", o->outputs, "Receives last_hidden_state, pooler_output, logits, ...")
       ->type_name("OUT.safetensors");
-  app.add_option(
-         "--image", o->images,
-         "PNG or JPEG instead of --inputs, by the folder's preprocessor_config.json; may be given several times")
-      ->allow_extra_args(false)
+  app.add_option("--image", o->images,
+                 "PNGs or JPEGs instead of --inputs, by the folder's preprocessor_config.json: one or more files")
       ->type_name("FILE");
   app.add_option("--gradients", o->gradients,
                  "Receives the gradient of the sum of <cotangent, output> by every parameter under its own name, and "
                  "input.NAME for floating inputs")
       ->type_name("GRADS.safetensors");
   app.add_option("--dtype", o->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
-  app.add_option("--image-size", o->image_size,
-                 "Size of the images where it is not the config's; position embeddings are resampled")
+  app.add_option(
+         "--image-size", o->image_size,
+         "Size of the images where it is not the config's: --image files are resized to it; position embeddings are "
+         "resampled")
       ->type_name("HEIGHTxWIDTH");
-  return [o, &common]() { return infer(*o, common); };
+  return [o, &common]() {
+    o->model = model_folder(o->model);
+    return infer(*o, common);
+  };
 }
 
 } // namespace eg::cli

@@ -1,17 +1,23 @@
 // equigrad inspect: what is in a tensor file or a model folder.
 
 #include "cli/inspect.h"
+#include "cli/model_files.h"
+#include "cli/output.h"
 #include "cli/verb.h"
 
 #include "core/error.h"
+#include "core/words.h"
 #include "data/bytes.h"
 #include "data/tensor_reader.h"
+#include "hub/llama2c.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace eg::cli {
 namespace {
@@ -21,31 +27,80 @@ struct InspectOptions {
   bool stats = false;
 };
 
+/// A JSON file of a model folder holds no tensors; the folder tells what it says.
+void refuse_part_of_folder(const std::string& path) {
+  const std::filesystem::path file(path);
+  const auto is_part = [&](const auto& names) {
+    return std::any_of(names.begin(), names.end(), [&](const char* name) { return file.filename() == name; });
+  };
+  if (!is_part(config_files) && !is_part(tokenizer_files)) return;
+  const std::string folder = file.parent_path().string();
+  throw FileError(
+      fmt::format("{}: is a file of a model folder and holds no tensors; give the folder: equigrad inspect {}", path,
+                  data::shell_word(folder.empty() ? "." : folder)));
+}
+
+std::optional<nlohmann::json> llama2c_config(const std::string& path) {
+  try {
+    return hub::llama2c_config(path);
+  } catch (const FileError&) {
+    return {}; // another kind of file, whose own reader says what is wrong with it
+  }
+}
+
+void inspect_llama2c(const nlohmann::json& config, const InspectOptions& o, std::string& lines, nlohmann::json& json) {
+  if (o.stats || !o.tensor.empty())
+    throw FileError(o.path + ": is a llama2.c checkpoint, whose tensors have no names; equigrad generate reads it");
+  lines += "llama2.c checkpoint";
+  inspect_config(config, "equigrad generate reads it", lines, json);
+  json["format"] = "llama2.c";
+}
+
+void inspect_weights(const InspectOptions& o, const CommonOptions& common, nlohmann::json& json) {
+  const data::TensorReader reader = data::open_tensors(o.path);
+  require_apart({common.json}, reader.files());
+  if (!o.tensor.empty()) {
+    std::string lines;
+    inspect_tensor(reader, o.tensor, lines, json);
+    if (common.talks()) say(lines);
+    return;
+  }
+  // Only what somebody reads is made: a file can list two million tensors.
+  const Statistics stats = o.stats ? read_statistics(reader, common.talks()) : Statistics();
+  if (common.talks()) print_tensors(reader, stats);
+  if (!common.json.empty()) json.update(tensors_json(reader, stats));
+}
+
+/// Why a folder with other files of a model has no weights.
+void tell_no_weights(const std::string& folder, std::string& lines, nlohmann::json& json) {
+  try {
+    data::open_tensors(folder);
+  } catch (const FileError& error) {
+    const std::string reason = reason_of(error, folder);
+    lines += fmt::format("no weights: {}\n", printable(reason));
+    json["weights"] = {{"there", false}, {"reason", reason}};
+  }
+}
+
 int inspect(const InspectOptions& o, const CommonOptions& common) {
-  const bool folder = data::folder_exists(o.path);
+  require_apart({common.json}, known_files(o.path));
   std::string lines;
   nlohmann::json json = {{"path", o.path}};
-  bool model = false;
-  if (folder && o.tensor.empty()) {
+  bool weights = true; // a folder with nothing known in it is refused in open_tensors' words
+  if (!data::folder_exists(o.path)) {
+    refuse_part_of_folder(o.path);
+    if (const auto config = llama2c_config(o.path)) {
+      inspect_llama2c(*config, o, lines, json);
+      weights = false;
+    }
+  } else if (o.tensor.empty()) {
     nlohmann::json found = nlohmann::json::object();
-    model = inspect_folder(o.path, lines, found);
+    weights = !inspect_folder(o.path, lines, found) || holds_tensors(o.path);
+    if (!weights) tell_no_weights(o.path, lines, found);
     json["folder"] = std::move(found);
   }
-  // A folder with nothing known in it is refused in open_tensors' words.
-  if (!folder || !model || holds_tensors(o.path)) {
-    const data::TensorReader reader = data::open_tensors(o.path);
-    if (!o.tensor.empty()) {
-      inspect_tensor(reader, o.tensor, lines, json);
-    } else {
-      // Only what somebody reads is made: a file can list two million tensors.
-      const Statistics stats = o.stats ? read_statistics(reader, common.talks()) : Statistics();
-      if (common.talks()) lines += tensor_table(reader, stats);
-      if (!common.json.empty()) json.update(tensors_json(reader, stats));
-    }
-  } else {
-    lines += "no weights: neither model.safetensors nor model.safetensors.index.json\n";
-  }
-  if (common.talks()) fmt::print("{}", lines);
+  if (common.talks()) say(lines); // also where the weights turn out to be damaged
+  if (weights) inspect_weights(o, common, json);
   write_json(common, json);
   return done;
 }

@@ -1,3 +1,4 @@
+#include "cli/output.h"
 #include "cli/verb.h"
 
 #include "permute/key.h"
@@ -18,6 +19,7 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
   return [out, &common, &app]() -> int {
     if (app.count("--seed") > 0)
       throw UsageError("--seed has no effect on keygen: a secret key comes from the system's random source");
+    require_apart({*out, common.json}, {});
     const permute::SecretKey key = permute::SecretKey::generate();
     key.save(*out);
     if (common.talks()) fmt::print("{}: key {}\n", *out, key.fingerprint());

@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
+#include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
@@ -14,9 +15,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 namespace eg::cli {
 namespace {
@@ -27,35 +29,56 @@ struct Request {
   std::string tokenizer, text, file, pair, ids;
   bool lines = false;
   bool no_special_tokens = false, recognise_special = false;
-  std::size_t max_length = 0, pad_to = 0;
-  std::string pad_token; ///< empty: the tokenizer's own
-  std::string truncation = "longest_first", truncation_side = "right", padding_side = "right";
+  // What is not given is as the tokenizer's files say.
+  std::optional<std::size_t> max_length, pad_to;
+  std::optional<std::string> pad_token, truncation, truncation_side, padding_side;
 };
 
 data::Side side_of(const std::string& name) { return name == "left" ? data::Side::left : data::Side::right; }
+
+void change(std::optional<data::Truncation>& truncation, const Request& request) {
+  if (request.max_length) {
+    if (!truncation) truncation.emplace();
+    truncation->max_length = *request.max_length;
+  }
+  for (const auto& [option, given] :
+       {std::pair{"--truncation", &request.truncation}, {"--truncation-side", &request.truncation_side}})
+    if (*given && !truncation)
+      throw UsageError(
+          fmt::format("{} has no effect: there is no --max-length, and the tokenizer cuts nothing", option));
+  using Strategy = data::TruncationStrategy;
+  if (request.truncation)
+    truncation->strategy = *request.truncation == "only_first"    ? Strategy::only_first
+                           : *request.truncation == "only_second" ? Strategy::only_second
+                                                                  : Strategy::longest_first;
+  if (request.truncation_side) truncation->side = side_of(*request.truncation_side);
+}
+
+void change(std::optional<data::Padding>& padding, const Request& request, const data::Tokenizer& tokenizer) {
+  if (request.pad_to) {
+    if (!padding) padding.emplace();
+    padding->length = *request.pad_to;
+    padding->multiple_of = 0;
+  }
+  for (const auto& [option, given] :
+       {std::pair{"--pad-token", &request.pad_token}, {"--padding-side", &request.padding_side}})
+    if (*given && !padding)
+      throw UsageError(fmt::format("{} has no effect: there is no --pad-to, and the tokenizer fills nothing", option));
+  if (request.padding_side) padding->side = side_of(*request.padding_side);
+  if (request.pad_token) {
+    padding->id = tokenizer.find(*request.pad_token);
+    if (!padding->id) throw UsageError(fmt::format("--pad-token: there is no token '{}'", *request.pad_token));
+  }
+  if (request.pad_to && !padding->id && !tokenizer.role("pad"))
+    throw UsageError("--pad-to: the tokenizer's files name no padding token; --pad-token does");
+}
 
 data::EncodeOptions encode_options(const Request& request, const data::Tokenizer& tokenizer) {
   data::EncodeOptions options = tokenizer.defaults();
   options.add_special_tokens = !request.no_special_tokens;
   if (request.recognise_special) options.special_in_text = data::SpecialInText::recognise;
-  if (request.max_length > 0) {
-    using Strategy = data::TruncationStrategy;
-    const Strategy strategy = request.truncation == "only_first"    ? Strategy::only_first
-                              : request.truncation == "only_second" ? Strategy::only_second
-                                                                    : Strategy::longest_first;
-    options.truncation = {request.max_length, strategy, side_of(request.truncation_side)};
-  }
-  if (request.pad_to > 0) {
-    options.padding.emplace();
-    options.padding->length = request.pad_to;
-    options.padding->side = side_of(request.padding_side);
-    if (!request.pad_token.empty()) {
-      options.padding->id = tokenizer.find(request.pad_token);
-      if (!options.padding->id) throw UsageError(fmt::format("--pad-token: there is no token '{}'", request.pad_token));
-    } else if (!tokenizer.role("pad")) {
-      throw UsageError("--pad-to: the tokenizer's files name no padding token; --pad-token does");
-    }
-  }
+  change(options.truncation, request);
+  change(options.padding, request, tokenizer);
   return options;
 }
 
@@ -78,59 +101,86 @@ json encoding_json(const data::Encoding& encoding) {
 
 /// A line a token: id, place in the text, spelling.
 void print_tokens(const data::Encoding& encoding) {
-  std::string out = fmt::format("{:>8}  {:<13}  {}\n", "id", "characters", "token");
+  LongOutput out;
+  out.add(fmt::format("{:>8}  {:<13}  {}\n", "id", "characters", "token"));
   for (std::size_t i = 0; i < encoding.size(); ++i) {
     const data::TextSpan& at = encoding.offsets[i];
     const std::string place = encoding.special_tokens_mask[i] == 0 ? fmt::format("{}-{}", at.begin, at.end) : "";
-    out += fmt::format("{:>8}  {:<13}  {}\n", encoding.ids[i], place, printable(encoding.tokens[i]));
-    if (out.size() < (1U << 16U)) continue;
-    throw_if_stopped();
-    say(out);
-    out.clear();
+    out.add(fmt::format("{:>8}  {:<13}  {}\n", encoding.ids[i], place, printable(encoding.tokens[i])));
   }
-  if (encoding.truncated > 0) out += fmt::format("{} tokens cut off\n", encoding.truncated);
-  say(out);
+  if (encoding.truncated > 0) out.add(fmt::format("{} tokens cut off\n", encoding.truncated));
+  out.finish();
 }
 
-/// "101,7592,102", or with blanks.
-std::vector<std::int64_t> ids_of(const std::string& list) {
-  std::vector<std::int64_t> ids;
-  for (std::size_t at = 0; at < list.size();) {
-    if (list[at] == ',' || list[at] == ' ') {
-      ++at;
-      continue;
-    }
-    std::int64_t id = 0;
-    const auto [end, error] = std::from_chars(list.data() + at, list.data() + list.size(), id);
-    if (error != std::errc()) throw UsageError(fmt::format("--decode: '{}' is not a list of ids", list));
-    ids.push_back(id);
-    at = static_cast<std::size_t>(end - list.data());
+/// All that comes from standard input.
+std::string read_stdin() {
+  std::string text;
+  std::array<char, 1U << 16U> part;
+  for (std::size_t got = 0; (got = std::fread(part.data(), 1, part.size(), stdin)) > 0;) {
+    throw_if_stopped();
+    text.append(part.data(), got);
+    if (text.size() > data::default_byte_limit)
+      throw FileError(fmt::format("standard input: more than the {} bytes that are read", data::default_byte_limit));
   }
-  return ids;
+  throw_if_stopped(); // a signal may have ended the reading
+  if (std::ferror(stdin) != 0) throw FileError("standard input: cannot be read");
+  return text;
 }
+
+std::string read_file_text(const std::string& path) {
+  const data::Bytes bytes = data::read_file(path);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// What errors call --file.
+std::string name_of_file(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 std::string read_text(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
-  std::string text(bytes.begin(), bytes.end());
+  std::string text = path == "-" ? read_stdin() : read_file_text(path);
   if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
-    throw FileError(fmt::format("{}: is not UTF-8 at byte {} (0x{:02x})", path, at,
+    throw FileError(fmt::format("{}: is not UTF-8 at byte {} (0x{:02x})", name_of_file(path), at,
                                 static_cast<unsigned>(static_cast<unsigned char>(text[at]))));
   return text;
 }
 
-/// What one line of a --lines file asks for: "text", ["text", "pair"], or {"ids": [1, 2]} to be decoded.
+/// The text, or text and pair, that a line asks to encode; none when it asks for something else.
+std::optional<data::TextInput> text_of(const json& line) {
+  const auto input = [](const json& text, const json* pair) -> std::optional<data::TextInput> {
+    if (!text.is_string() || (pair != nullptr && !pair->is_string())) return {};
+    if (pair == nullptr) return text.get_ref<const std::string&>();
+    return data::TextInput(text.get_ref<const std::string&>(), pair->get_ref<const std::string&>());
+  };
+  if (line.is_string()) return input(line, nullptr);
+  if (line.is_array() && line.size() == 2) return input(line[0], &line[1]);
+  if (!line.is_object() || !line.contains("text") || line.contains("ids")) return {};
+  return input(line["text"], line.contains("pair") ? &line["pair"] : nullptr);
+}
+
+/// What one line of a --lines file asks for: a text or {"ids": [1, 2]} to be decoded.
 json answer_line(const json& line, const data::Tokenizer& tokenizer, const Request& request,
                  const data::EncodeOptions& options, const std::string& where) {
-  if (line.is_string()) return encoding_json(tokenizer.encode(line.get_ref<const std::string&>(), options));
-  if (line.is_array() && line.size() == 2 && line[0].is_string() && line[1].is_string())
-    return encoding_json(
-        tokenizer.encode({line[0].get_ref<const std::string&>(), line[1].get_ref<const std::string&>()}, options));
+  if (const auto input = text_of(line)) return encoding_json(tokenizer.encode(*input, options));
   const bool decodes =
       line.is_object() && line.size() == 1 && line.contains("ids") && line["ids"].is_array() &&
       std::all_of(line["ids"].begin(), line["ids"].end(), [](const json& id) { return id.is_number_integer(); });
-  if (!decodes) throw FileError(where + R"(: is neither "text" nor ["text", "pair"] nor {"ids": [1, 2]})");
+  if (!decodes)
+    throw FileError(where + R"(: is neither "text" nor ["text", "pair"] nor {"text": "text"} nor {"ids": [1, 2]})");
   const auto ids = line["ids"].get<std::vector<std::int64_t>>();
   return {{"text", tokenizer.decode(ids, {.skip_special_tokens = request.no_special_tokens, .clean_up_spaces = {}})}};
+}
+
+/// One line's JSON. Its reader counts lines of its own, of which there is one.
+json parse_line(std::string_view line, const std::string& where) {
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos)
+    throw FileError(where + R"(: is empty; an empty text is "")");
+  try {
+    return data::parse_json(line, where);
+  } catch (const FileError& error) {
+    std::string message = error.what();
+    if (const std::size_t at = message.find(" at line 1, column ", where.size()); at != std::string::npos)
+      message.replace(at, std::string_view(" at line 1, column ").size(), " at column ");
+    throw FileError(message);
+  }
 }
 
 int run_lines(const data::Tokenizer& tokenizer, const Request& request, const CommonOptions& common) {
@@ -141,11 +191,11 @@ int run_lines(const data::Tokenizer& tokenizer, const Request& request, const Co
   for (std::size_t begin = 0; begin < text.size();) {
     throw_if_stopped();
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string where = fmt::format("{}: line {}", request.file, ++number);
-    const json line = data::parse_json(std::string_view(text).substr(begin, end - begin), where);
+    const std::string where = fmt::format("{}: line {}", name_of_file(request.file), ++number);
+    const json line = parse_line(std::string_view(text).substr(begin, end - begin), where);
     const std::string answer = answer_line(line, tokenizer, request, options, where).dump() + "\n";
-    if (std::fwrite(answer.data(), 1, answer.size(), stdout) != answer.size())
-      throw FileError("standard output: cannot be written");
+    std::fwrite(answer.data(), 1, answer.size(), stdout);
+    require_output();
     begin = end + 1;
     progress.show(static_cast<double>(begin), static_cast<double>(text.size()), {{fmt::format("line {}", number), 1}});
   }
@@ -153,10 +203,10 @@ int run_lines(const data::Tokenizer& tokenizer, const Request& request, const Co
 }
 
 int run_decode(const data::Tokenizer& tokenizer, const Request& request, const CommonOptions& common) {
-  const std::vector<std::int64_t> ids = ids_of(request.ids);
+  const std::vector<std::int64_t> ids = parsed_ids("--decode", request.ids);
   const std::string text =
       tokenizer.decode(ids, {.skip_special_tokens = request.no_special_tokens, .clean_up_spaces = {}});
-  if (common.talks()) say(text + "\n");
+  if (common.talks()) say_text(text + "\n");
   write_json(common, {{"text", text}});
   return done;
 }
@@ -188,13 +238,10 @@ void check(const CLI::App& app, const CommonOptions& common) {
   };
   const bool encodes = !given("--decode");
   needs("--lines", given("--file"), "there is no --file");
-  for (const char* option : {"--recognise-special", "--max-length", "--pad-to"})
+  for (const char* option : {"--recognise-special", "--max-length", "--truncation", "--truncation-side", "--pad-to",
+                             "--pad-token", "--padding-side"})
     needs(option, encodes, "ids are decoded");
   needs("--pair", encodes && !given("--lines"), encodes ? "each line brings its own" : "ids are decoded");
-  needs("--truncation", given("--max-length"), "there is no --max-length");
-  needs("--truncation-side", given("--max-length"), "there is no --max-length");
-  needs("--pad-token", given("--pad-to"), "there is no --pad-to");
-  needs("--padding-side", given("--pad-to"), "there is no --pad-to");
   if (given("--lines") && !common.json.empty())
     throw UsageError("--json has no effect: with --lines, a line of JSON for each goes to stdout");
 }
@@ -209,37 +256,41 @@ Job declare_tokenize(CLI::App& app, const CommonOptions& common) {
                  "Folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt; or one of these files")
       ->required()
       ->type_name("PATH");
-  app.add_option("--file", r.file, "Tokenize the text in this file")->type_name("FILE");
+  app.add_option("--file", r.file, "Tokenize the text in this file; - is standard input")->type_name("FILE");
   app.add_option("--pair", r.pair, "A second text, tokenized with the first")->type_name("TEXT");
-  app.add_option("--decode", r.ids, "The other way: the text of these ids, 1,2,3")->type_name("IDS");
+  app.add_option("--decode", r.ids, "The other way: the text of these ids, 1,2,3 or '1 2 3'")->type_name("IDS");
   app.add_flag("--lines", r.lines,
-               "Each line of --file is JSON: \"text\", [\"text\", \"pair\"], or {\"ids\": [1, 2]} to decode; prints a "
-               "line of JSON for each");
+               "Each line of --file is JSON: \"text\", [\"text\", \"pair\"], {\"text\": \"text\"} (with \"pair\", and "
+               "fields that are not looked at), or {\"ids\": [1, 2]} to decode; prints a line of JSON for each");
   app.add_flag("--no-special-tokens", r.no_special_tokens, "Add none ([CLS], [SEP], ...); decoding: leave them out");
   app.add_flag("--recognise-special", r.recognise_special,
                "Special tokens that are spelt in the text count as such; else they are text like any other");
   app.add_option("--max-length", r.max_length, "Cut off what is more than this number of tokens")
       ->check(whole_number(1, 1 << 30))
       ->type_name("N");
-  app.add_option("--truncation", r.truncation, "What is cut: longest_first, only_first, only_second")
+  app.add_option("--truncation", r.truncation,
+                 "What is cut: longest_first, only_first, only_second (default: what the tokenizer's files say, else "
+                 "longest_first)")
       ->check(one_of({"longest_first", "only_first", "only_second"}))
-      ->type_name("WHICH")
-      ->capture_default_str();
-  app.add_option("--truncation-side", r.truncation_side, "Where it is cut: left, right")
+      ->type_name("WHICH");
+  app.add_option("--truncation-side", r.truncation_side,
+                 "Where it is cut: left, right (default: what the tokenizer's files say, else right)")
       ->check(one_of({"left", "right"}))
-      ->type_name("SIDE")
-      ->capture_default_str();
+      ->type_name("SIDE");
   app.add_option("--pad-to", r.pad_to, "Fill up to this number of tokens")
       ->check(whole_number(1, 1 << 24))
       ->type_name("N");
   app.add_option("--pad-token", r.pad_token, "With this token; without it, the one that the files name")
       ->type_name("TOKEN");
-  app.add_option("--padding-side", r.padding_side, "Where it is filled: left, right")
+  app.add_option("--padding-side", r.padding_side,
+                 "Where it is filled: left, right (default: what the tokenizer's files say, else right)")
       ->check(one_of({"left", "right"}))
-      ->type_name("SIDE")
-      ->capture_default_str();
+      ->type_name("SIDE");
   return [request, &common, &app]() -> int {
     check(app, common);
+    std::vector<std::string> read = known_files(request->tokenizer);
+    if (!request->file.empty() && request->file != "-") read.push_back(request->file);
+    require_apart({common.json}, read);
     const data::Tokenizer tokenizer = data::Tokenizer::open(request->tokenizer);
     if (app.count("--decode") > 0) return run_decode(tokenizer, *request, common);
     if (request->lines) return run_lines(tokenizer, *request, common);

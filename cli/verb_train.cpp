@@ -144,6 +144,9 @@ Job declare_train(CLI::App& app, const CommonOptions& common) {
     if (app.count("--seed") > 0) options.seed = common.seed;
     refuse_idle_flags(given, options);
     if (options.out.empty()) options.out = options.overwrite ? "out/vit" : free_run_folder();
+    require_apart({common.json},
+                  {*config, options.key, data::join_path(options.out, "config.json"),
+                   data::join_path(options.out, "metrics.jsonl"), data::join_path(options.out, "model.safetensors")});
     return train(options, common);
   };
 }

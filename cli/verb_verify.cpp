@@ -98,6 +98,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       check_request(request->options, app.count("--steps") > 0);
     if (app.count("--seed") > 0) request->options.seed = common.seed;
     require_writable(request->report, true);
+    require_apart({request->report, common.json}, {});
     std::vector<DType> dtypes;
     if (request->dtype != "f32") dtypes.push_back(DType::f64);
     if (request->dtype != "f64") dtypes.push_back(DType::f32);

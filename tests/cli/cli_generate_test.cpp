@@ -60,7 +60,6 @@ TEST_CASE("generate continues a text or ids with what the library says") {
   const Outcome shown = generate(folder, {"--prompt", "The", "--max-new-tokens", "5"});
   CHECK(shown.out.starts_with("The"));
   CHECK(shown.err.find("tokens/s") != std::string::npos);
-  CHECK(generate(folder, {"--prompt", "The", "--quiet"}).out.empty());
   const json whole = json::parse(generate(folder, {"--prompt", "The", "--json", "-", "--max-new-tokens", "12"}).out);
   const json cut =
       json::parse(generate(folder, {"--prompt", "The", "--json", "-", "--max-new-tokens", "12", "--stop",
@@ -68,6 +67,88 @@ TEST_CASE("generate continues a text or ids with what the library says") {
                       .out);
   CHECK(cut["ended"] == "stop string");
   CHECK(cut["text"].get<std::string>().size() <= 2);
+}
+
+TEST_CASE("with --quiet the new text is all there is, unless --json takes it") {
+  const TemporaryFolder folder;
+  write_model(folder);
+  const std::vector<std::string> args = {"--prompt", "The", "--max-new-tokens", "12", "--quiet"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), args.begin(), args.end());
+    return generate(folder, more);
+  };
+  const json result = json::parse(with({"--json", "-"}).out);
+  const Outcome quiet = with({});
+  CHECK(quiet.out == result["text"].get<std::string>() + "\n");
+  CHECK(quiet.err.empty());
+  CHECK(with({"--json", "r.json"}).out.empty());
+}
+
+TEST_CASE("nothing is printed before the model accepts the prompt") {
+  const TemporaryFolder folder;
+  write_model(folder, 10);
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"--prompt", "a prompt that is too long"},
+                                               {"--prompt", "a", "--top-p", "0"},
+                                               {"--prompt", "a", "--max-new-tokens", "10"}}) {
+    const Outcome outcome = generate(folder, args);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+  }
+  hub::save_model(*hub::make_model({{"model_type", "bert"},
+                                    {"vocab_size", 257},
+                                    {"hidden_size", 8},
+                                    {"num_hidden_layers", 1},
+                                    {"num_attention_heads", 2},
+                                    {"intermediate_size", 8}},
+                                   {1, 0}),
+                  folder.path("model"));
+  const Outcome none = generate(folder, {"--prompt", "a"});
+  CHECK(none.out.empty());
+  CHECK(none.err.find("is no language model") != std::string::npos);
+}
+
+TEST_CASE("work ends when nobody receives the text") {
+  const TemporaryFolder folder;
+  write_model(folder, 100'000);
+  const Outcome lost = test::run_program_into("/dev/full", {"generate", "--model", folder.path("model"), "--prompt",
+                                                            "a", "--max-new-tokens", "99999", "--ignore-end"});
+  CHECK(lost.code == 2);
+  CHECK(lost.err == "equigrad: standard output: cannot be written\n"); // and no count of tokens: it did not go on
+}
+
+TEST_CASE("a terminal obeys neither prompt nor text") {
+  const TemporaryFolder folder;
+  write_model(folder);
+  const std::vector<std::string> args = {
+      "generate",         "--model", folder.path("model"), "--prompt", "a\x1b[2J\xC2\x9B\xC3\xA9\tb\x7f",
+      "--max-new-tokens", "0"};
+  CHECK(test::run_program_on_terminal(args, 80, test::OnTerminal::out) == "a\\x1b[2J\\xc2\\x9b\xC3\xA9\tb\\x7f\r\n");
+  CHECK(run_program(args).out == args[4] + "\n"); // a file gets the text itself
+}
+
+TEST_CASE("a folder by one of its files, and a llama2.c checkpoint") {
+  const TemporaryFolder folder;
+  write_model(folder);
+  for (const char* file : {"model/config.json", "model/model.safetensors"})
+    CHECK(run_program({"generate", "--model", file, "--prompt", "a", "--max-new-tokens", "1"}, folder.path()).code ==
+          0);
+  // 560 weights of 0 behind dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len
+  std::string bytes;
+  for (const char* n : {"\x08", "\x08", "\x01", "\x02", "\x02", "\x09", "\x04"}) bytes += n + std::string(3, '\0');
+  test::write_text(folder.path("m.bin"), bytes + std::string(4 * 560, '\0'));
+  const auto run = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"generate", "--model", "m.bin"});
+    return run_program(args, folder.path());
+  };
+  CHECK(run({"--ids", "1 2", "--max-new-tokens", "2", "--quiet"}).out == "0,0\n");
+  CHECK(run({"--ids", "1, 2", "--max-new-tokens", "2", "--quiet"}).out == "0,0\n");
+  CHECK(run({"--prompt", "a"}).err.find("m.bin: a llama2.c checkpoint holds no tokenizer") != std::string::npos);
+  CHECK(run({"--prompt", "a", "--tokenizer", "m.bin"})
+            .err.find("m.bin: tokenizers of llama2.c (.bin) are not supported") != std::string::npos);
+  const Outcome shown = run_program({"inspect", "m.bin"}, folder.path());
+  CHECK(shown.out.find("llama2.c checkpoint  model_type llama") == 0);
+  CHECK(shown.out.find("(equigrad generate reads it)\n  vocab_size 9\n  hidden_size 8\n") != std::string::npos);
+  CHECK(run_program({"inspect", "m.bin", "--stats"}, folder.path()).code == 2);
 }
 
 TEST_CASE("sampling follows the seed") {
@@ -103,10 +184,11 @@ TEST_CASE("what is wrong with a call is said in one line") {
   };
   refused({}, "give either --prompt or --ids");
   refused({"--prompt", "a", "--ids", "1"}, "give either --prompt or --ids");
-  refused({"--ids", "1,,2"}, "--ids: '1,,2' is not a list like 1,2,3");
+  for (const char* list : {"1,,2", "1,", "1 x", "-1", "1;2", " "})
+    refused({std::string("--ids=") + list}, "is not a list like 1,2,3 or '1 2 3'");
   refused({"--ids", "300"}, "300 is not one of 257 ids");
   refused({"--ids", "1", "--top-k", "3", "--temperature", "0"}, "no effect at temperature 0");
-  refused({"--ids", "1", "--top-p", "0"}, "top_p must be in (0, 1]");
+  refused({"--ids", "1", "--top-p", "0"}, "--top-p: '0' is not a number above 0 and at most 1");
   refused({"--ids", "1", "--stop", ""}, "--stop needs a value");
   CHECK(run_program({"generate", "--model", "nowhere", "--ids", "1"}, folder.path()).err.find("nowhere") !=
         std::string::npos);

@@ -135,12 +135,51 @@ TEST_CASE("pictures instead of tensors: by the folder's preprocessor, and what i
   const auto loaded = hub::load_model(folder.path("model"));
   const Tensor wanted = loaded.model->forward({{"pixel_values", stack({pixels, pixels}, 0)}})[0].second;
   CHECK(same_bits(*data::load_safetensors(folder.path("o.safetensors")).find("logits"), wanted));
+  const Outcome many = run_program(
+      {"infer", "--model", "model/config.json", "--image", "a.png", "a.png", "--json", "-", "--threads", "1"},
+      folder.path());
+  REQUIRE_MESSAGE(many.code == 0, many.err);
+  const json images = json::parse(many.out)["images"];
+  const std::vector<double> p = softmax(wanted.to(DType::f64), -1).to_vector<double>();
+  REQUIRE(images.size() == 2);
+  CHECK(images[1]["file"] == "a.png");
+  REQUIRE(images[1]["classes"].size() == 3);
+  for (const json& c : images[1]["classes"]) {
+    const auto id = c["id"].get<std::size_t>();
+    CHECK(c["label"] == config["id2label"][std::to_string(id)]);
+    CHECK(c["p"].get<double>() == doctest::Approx(p[3 + id]));
+  }
+  CHECK(images[1]["classes"][0]["p"] >= images[1]["classes"][1]["p"]);
   const Outcome both = run_program({"infer", "--model", "model", "--image", "a.png", "--inputs", "x"}, folder.path());
   CHECK(both.err.find("give either --inputs or --image") != std::string::npos);
   CHECK(run_program({"infer", "--model", "model", "--image", "none.png"}, folder.path()).err.find("none.png") !=
         std::string::npos);
   CHECK(run_program({"inspect", "model"}, folder.path()).out.find("equigrad infer reads it: every tensor found") !=
         std::string::npos);
+}
+
+TEST_CASE("--image-size goes before the preprocessor's size and crop") {
+  const TemporaryFolder folder;
+  const json config = {
+      {"model_type", "deit"},     {"architectures", {"DeiTModel"}}, {"hidden_size", 12}, {"num_hidden_layers", 1},
+      {"num_attention_heads", 3}, {"intermediate_size", 10},        {"image_size", 8},   {"patch_size", 4}};
+  hub::save_model(*hub::make_model(config, {1, 0}), folder.path("model"));
+  data::write_json(folder.path("model/preprocessor_config.json"),
+                   json{{"image_processor_type", "DeiTImageProcessor"}, {"size", 10}, {"crop_size", 8}});
+  data::Image image{.height = 20, .width = 30, .channels = 3, .pixels = std::vector<std::uint8_t>(1800)};
+  for (std::size_t i = 0; i < 1800; ++i) image.pixels[i] = static_cast<std::uint8_t>(i * 37);
+  data::write_file(folder.path("a.png"), data::encode_png(image));
+  const Outcome outcome = run_program(
+      {"infer", "--model", "model", "--image", "a.png", "--image-size", "16x12", "--outputs", "o.safetensors"},
+      folder.path());
+  REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+  data::Preprocessing steps = data::read_preprocessing(folder.path("model/preprocessor_config.json"));
+  steps.size = {16, 12};
+  steps.center_crop = false;
+  const auto loaded =
+      hub::load_model(folder.path("model"), {.image_size = std::pair<std::int64_t, std::int64_t>{16, 12}});
+  const Tensor wanted = loaded.model->forward({{"pixel_values", stack({data::preprocess(image, steps)}, 0)}})[0].second;
+  CHECK(same_bits(*data::load_safetensors(folder.path("o.safetensors")).find("last_hidden_state"), wanted));
 }
 
 TEST_CASE("what is wrong is said in one line, and nothing is written") {

@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <limits>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 using namespace eg;
 using namespace eg::test;
@@ -84,7 +86,7 @@ TEST_CASE("inspect: a model folder") {
              R"({"model_type":"bert","architectures":["BertForMaskedLM"],"hidden_size":32,"torch_dtype":"float32"})");
   CHECK(run_program({"inspect", path}).out == "config.json  model_type bert  architectures [\"BertForMaskedLM\"]  "
                                               "(known to equigrad infer)\n  hidden_size 32\n  torch_dtype float32\n"
-                                              "no weights: neither model.safetensors nor "
+                                              "no weights: the folder holds neither model.safetensors nor "
                                               "model.safetensors.index.json\n");
   write_text(path + "/vocab.txt", "[PAD]\n");
   write_text(path + "/preprocessor_config.json", R"({"size":32,"do_flip":true})");
@@ -108,6 +110,81 @@ TEST_CASE("inspect: a model folder") {
   const Outcome broken = run_program({"inspect", path});
   CHECK(broken.code == 2);
   CHECK(broken.err.find(path + "/config.json: malformed JSON at line 1") != std::string::npos);
+}
+
+TEST_CASE("inspect: what is found before damaged weights, and files that are none") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("model");
+  write_text(path + "/config.json", R"({"model_type":"vit","id2label":{"0":"cat","1":"dog"}})");
+  write_text(path + "/vocab.txt", "[PAD]\n");
+  write_text(path + "/pytorch_model.bin", "x");
+  const Outcome pickle = run_program({"inspect", path});
+  CHECK(pickle.out.find("  id2label with 2 labels\n") != std::string::npos);
+  CHECK(pickle.out.find("\ntokenizer: does not read: ") != std::string::npos);
+  CHECK(pickle.out.find("no weights: the folder holds neither model.safetensors nor model.safetensors.index.json; "
+                        "pytorch_model.bin is a pickle") != std::string::npos);
+  const json found = json::parse(run_program({"inspect", path, "--json", "-"}).out)["folder"];
+  CHECK(found["config"]["labels"] == 2);
+  CHECK(found["tokenizer_check"]["loads"] == false);
+  CHECK(found["weights"]["there"] == false);
+
+  write_text(path + "/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+  write_text(path + "/model.safetensors", "1234567");
+  const Outcome damaged = run_program({"inspect", path});
+  CHECK(damaged.code == 2);
+  CHECK(damaged.out.find("config.json  model_type vit") == 0);
+  CHECK(damaged.out.find("\ntokenizer: reads: WordPiece, 5 tokens\n") != std::string::npos);
+  CHECK(damaged.err == "equigrad: " + path +
+                           "/model.safetensors: not a safetensors file: 7 bytes, at least 8 are "
+                           "needed\n");
+  std::filesystem::remove(path + "/model.safetensors");
+  std::filesystem::create_directory(path + "/model.safetensors");
+  CHECK(run_program({"inspect", path}).err == "equigrad: " + path + "/model.safetensors: is a folder\n");
+  std::filesystem::remove(path + "/config.json");
+  REQUIRE(mkfifo((path + "/config.json").c_str(), 0600) == 0);
+  check_refused({"inspect", path}, path + "/config.json: is there, but not a regular file");
+}
+
+TEST_CASE("inspect: a file of a model folder that holds no tensors") {
+  const TemporaryFolder folder;
+  for (const char* name : {"config.json", "tokenizer.json", "preprocessor_config.json", "vocab.txt"}) {
+    write_text(folder.path(name), "{}");
+    check_refused({"inspect", folder.path(name)},
+                  folder.path(name) +
+                      ": is a file of a model folder and holds no tensors; give the folder: equigrad "
+                      "inspect " +
+                      folder.path());
+  }
+}
+
+TEST_CASE("inspect: one very long name does not widen every row") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("w.safetensors");
+  const std::string name(100'000, 'n');
+  data::NamedTensors tensors = {{name, Tensor::ones({1})}};
+  for (int i = 0; i < 100; ++i) tensors.emplace_back("t" + std::to_string(i), Tensor::ones({1}));
+  data::save_safetensors(path, tensors);
+  const std::string out = run_program({"inspect", path}).out;
+  CHECK(out.size() < 2 * name.size());
+  CHECK(out.find("\n" + name + "  F32") != std::string::npos);
+  CHECK(out.find("\nt7" + std::string(80, ' ') + "F32") != std::string::npos);
+}
+
+TEST_CASE("inspect: the statistics of many tensors take time in proportion to their number") {
+  const TemporaryFolder folder;
+  std::string header;
+  for (int i = 0; i < 60'000; ++i)
+    header +=
+        (i == 0 ? "{" : ",") + ("\"" + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})");
+  header += "}";
+  std::string front(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) front[i] = static_cast<char>(header.size() >> 8 * i & 0xff);
+  write_text(folder.path("many.safetensors"), front + header);
+  rusage before{}, after{};
+  getrusage(RUSAGE_CHILDREN, &before);
+  CHECK(run_program({"inspect", folder.path("many.safetensors"), "--stats", "--quiet"}).code == 0);
+  getrusage(RUSAGE_CHILDREN, &after);
+  CHECK(after.ru_utime.tv_sec - before.ru_utime.tv_sec < 4); // 3.6e9 additions took longer
 }
 
 TEST_CASE("inspect: whether a folder loads") {

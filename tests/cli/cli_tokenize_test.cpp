@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace eg::test;
 using nlohmann::json;
@@ -72,6 +74,53 @@ TEST_CASE("tokenize cuts, fills and recognises as it is told") {
   CHECK(ids("bytes", {"<|end|>", "--recognise-special"}) == json{268});
 }
 
+TEST_CASE("tokenize changes only what is given of the cutting and filling that tokenizer.json asks for") {
+  const Samples samples;
+  json whole = json::parse(word_piece_json());
+  whole["truncation"] = {{"direction", "Left"}, {"max_length", 3}, {"strategy", "OnlySecond"}, {"stride", 0}};
+  whole["padding"] = {{"strategy", {{"Fixed", 9}}}, {"direction", "Left"},  {"pad_to_multiple_of", 8}, {"pad_id", 4},
+                      {"pad_type_id", 1},           {"pad_token", "[MASK]"}};
+  write_text(samples.folder.path("asks/tokenizer.json", true), whole.dump());
+  const auto run = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--json", "-"});
+    const Outcome got = samples.run("asks", std::move(args));
+    INFO(got.err);
+    REQUIRE(got.code == 0);
+    return json::parse(got.out);
+  };
+  const json padded = run({"a", "--max-length", "9", "--pad-to", "5"});
+  CHECK(padded["ids"] == json{4, 4, 2, 20, 3}); // on the left, with [MASK], and not up to a multiple of 8
+  CHECK(padded["type_ids"] == json{1, 1, 0, 0, 0});
+  CHECK(run({"a", "--max-length", "9", "--pad-to", "5", "--padding-side", "right"})["ids"] == json{2, 20, 3, 4, 4});
+  CHECK(run({"a", "--max-length", "9", "--pad-to", "5", "--pad-token", "[PAD]"})["ids"] == json{0, 0, 2, 20, 3});
+  const json cut = run({"a", "--pair", "do a", "--max-length", "5", "--pad-to", "1"});
+  CHECK(cut["ids"] == json{2, 20, 3, 20, 3}); // the second text, on the left
+  CHECK(run({"a a", "--pair", "do", "--max-length", "5", "--truncation", "only_first", "--pad-to", "1"})["ids"] ==
+        json{2, 20, 3, 15, 3});
+}
+
+TEST_CASE("tokenize reads standard input") {
+  const Samples samples;
+  write_text(samples.folder.path("in"), "hello");
+  const int kept = dup(STDIN_FILENO);
+  const int file = open(samples.folder.path("in").c_str(), O_RDONLY | O_CLOEXEC);
+  dup2(file, STDIN_FILENO);
+  const Outcome got = samples.run("words", {"--file", "-", "--json", "-"});
+  dup2(kept, STDIN_FILENO);
+  close(kept);
+  close(file);
+  CHECK(json::parse(got.out)["ids"] == json{2, 9, 3});
+}
+
+TEST_CASE("tokenize: decoded text on a terminal") {
+  const Samples samples;
+  const std::vector<std::string> args = {"tokenize", "--tokenizer", samples.folder.path("bytes"), "--decode",
+                                         "27,91,50,74"};
+  const std::string raw = run_program(args).out;
+  CHECK(raw == "\x1b[2J\n");
+  CHECK(run_program_on_terminal(args, 80, OnTerminal::out) == "\\x1b[2J\r\n");
+}
+
 TEST_CASE("tokenize answers lines of JSON with lines of JSON") {
   const Samples samples;
   const std::string path = samples.folder.path("in.jsonl");
@@ -82,11 +131,20 @@ TEST_CASE("tokenize answers lines of JSON with lines of JSON") {
   CHECK(std::count(got.out.begin(), got.out.end(), '\n') == 3);
   CHECK(json::parse(got.out.substr(0, got.out.find('\n')))["ids"] == json{2, 9, 3});
   CHECK(got.out.ends_with("{\"text\":\"[CLS] hello [SEP]\"}\n"));
-  write_text(path, "\"hello\"\n7\n");
-  samples.run("words", {"--file", path, "--lines"});
-  const Outcome wrong = samples.run("words", {"--file", path, "--lines"});
-  CHECK(wrong.code == 2);
-  CHECK(wrong.err.find(path + ": line 2: is neither") != std::string::npos);
+  write_text(path, "{\"text\": \"hello\", \"label\": 1}\n{\"text\": \"a\", \"pair\": \"do\"}\n");
+  const Outcome objects = samples.run("words", {"--file", path, "--lines"});
+  CHECK(json::parse(objects.out.substr(0, objects.out.find('\n')))["ids"] == json{2, 9, 3});
+  CHECK(objects.out.find("\"ids\":[2,20,3,15,3]") != std::string::npos);
+  for (const auto& [line, words] : {std::pair{"7", "line 2: is neither"},
+                                    {"{\"text\": 7}", "line 2: is neither"},
+                                    {"{\"text\": \"a\", \"ids\": [1]}", "line 2: is neither"},
+                                    {"{\"ids\": [1,]}", "line 2: malformed JSON at column 12: "},
+                                    {"", "line 2: is empty"}}) {
+    write_text(path, std::string("\"hello\"\n") + line + "\n");
+    const Outcome wrong = samples.run("words", {"--file", path, "--lines"});
+    CHECK(wrong.code == 2);
+    CHECK_MESSAGE(wrong.err.find(path + ": " + words) != std::string::npos, wrong.err);
+  }
 }
 
 TEST_CASE("tokenize reads a file, and shows how far it is on a terminal") {
@@ -111,7 +169,7 @@ TEST_CASE("tokenize refuses what is wrong in one line") {
   const Samples samples;
   samples.refused({}, "give one of TEXT, --file and --decode");
   samples.refused({"a", "--decode", "1"}, "give one of TEXT, --file and --decode");
-  samples.refused({"--decode", "1,x"}, "--decode: '1,x' is not a list of ids");
+  samples.refused({"--decode", "1,x"}, "--decode: '1,x' is not a list like 1,2,3 or '1 2 3'");
   samples.refused({"--decode", "999"}, "decode: there is no token of id 999");
   samples.refused({"a", "--lines"}, "--lines has no effect: there is no --file");
   samples.refused({"a", "--truncation", "only_first"}, "--truncation has no effect: there is no --max-length");

@@ -74,7 +74,8 @@ Outcome run_program_into(const std::string& device, const std::vector<std::strin
   return RunningProgram(args, ".", device).wait();
 }
 
-std::string run_program_on_terminal(const std::vector<std::string>& args, int columns) {
+std::string run_program_on_terminal(const std::vector<std::string>& args, int columns, OnTerminal stream) {
+  const bool err = stream == OnTerminal::err;
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   const winsize size{24, static_cast<unsigned short>(columns), 0, 0};
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0 || ioctl(terminal, TIOCSWINSZ, &size) != 0)
@@ -83,8 +84,8 @@ std::string run_program_on_terminal(const std::vector<std::string>& args, int co
   const int side = open(name.c_str(), O_RDWR | O_NOCTTY);
   const pid_t pid = fork();
   if (pid == 0) {
-    redirect("/dev/null", STDOUT_FILENO);
-    if (dup2(side, STDERR_FILENO) < 0) _exit(126);
+    redirect("/dev/null", err ? STDOUT_FILENO : STDERR_FILENO);
+    if (dup2(side, err ? STDERR_FILENO : STDOUT_FILENO) < 0) _exit(126);
     std::vector<char*> argv{const_cast<char*>(EQUIGRAD_PROGRAM)};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,8 +23,10 @@ Outcome run_program(const std::vector<std::string>& args, const std::string& fol
 /// The same with stdout going to a device (/dev/full); Outcome::out is empty.
 Outcome run_program_into(const std::string& device, const std::vector<std::string>& args);
 
-/// The same with stderr on a terminal of `columns` columns; what was written there.
-std::string run_program_on_terminal(const std::vector<std::string>& args, int columns);
+/// The same with stderr, or stdout, on a terminal of `columns` columns; what was written there.
+enum class OnTerminal : std::uint8_t { err, out };
+std::string run_program_on_terminal(const std::vector<std::string>& args, int columns,
+                                    OnTerminal stream = OnTerminal::err);
 
 /// A program that runs while the test goes on.
 class RunningProgram {

@@ -1,0 +1,34 @@
+#pragma once
+// Which files belong to a model folder.
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace eg::cli {
+
+/// Names of files that hold or configure a tokenizer.
+inline constexpr std::array tokenizer_files{"tokenizer.json",
+                                            "tokenizer_config.json",
+                                            "vocab.txt",
+                                            "vocab.json",
+                                            "merges.txt",
+                                            "tokenizer.model",
+                                            "added_tokens.json",
+                                            "special_tokens_map.json",
+                                            "sentencepiece.bpe.model"};
+/// Names of the other files in JSON.
+inline constexpr std::array config_files{"config.json", "preprocessor_config.json", "generation_config.json",
+                                         "processor_config.json"};
+/// Names of the weights: one file, or the list of several.
+inline constexpr std::array weight_files{"model.safetensors", "model.safetensors.index.json"};
+
+/// FOLDER for FOLDER/config.json and for a folder's weights, else `path` as it is.
+std::string model_folder(const std::string& path);
+
+/// The files with these names that lie in a folder; of a file: itself and those beside it.
+std::vector<std::string> known_files(const std::string& path);
+/// The same with the shards of an index. Throws FileError for an index that cannot be read.
+std::vector<std::string> files_of_model(const std::string& path);
+
+} // namespace eg::cli
