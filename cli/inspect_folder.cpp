@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "data/bytes.h"
+#include "data/input_file.h"
 #include "data/json.h"
 #include "data/preprocess.h"
 #include "data/tokenizer.h"

@@ -33,7 +33,7 @@ void refuse_part_of_folder(const std::string& path) {
   const auto is_part = [&](const auto& names) {
     return std::any_of(names.begin(), names.end(), [&](const char* name) { return file.filename() == name; });
   };
-  if (!is_part(config_files) && !is_part(tokenizer_files)) return;
+  if (!data::file_exists(path) || (!is_part(config_files) && !is_part(tokenizer_files))) return;
   const std::string folder = file.parent_path().string();
   throw FileError(
       fmt::format("{}: is a file of a model folder and holds no tensors; give the folder: equigrad inspect {}", path,

@@ -19,8 +19,6 @@ using ByteView = std::span<const std::uint8_t>;
 inline constexpr std::uint64_t default_byte_limit = std::uint64_t{4} << 30;
 
 bool file_exists(const std::string& path);
-/// Something lies there, of whatever kind, or cannot be looked at.
-bool path_exists(const std::string& path);
 bool folder_exists(const std::string& path);
 /// Folder and name with one '/' between them; `name` alone when `folder` is empty.
 std::string join_path(std::string_view folder, std::string_view name);

@@ -13,6 +13,11 @@
 
 namespace eg::data {
 
+bool path_exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe must not hang; regular files ignore it.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

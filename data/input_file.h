@@ -8,6 +8,9 @@
 
 namespace eg::data {
 
+/// Something lies there, of whatever kind, or cannot be looked at: opening it as an InputFile says what is wrong.
+bool path_exists(const std::string& path);
+
 /// A regular file, open for reading. The same file stays behind it when another one takes its name. Reading is safe
 /// from several threads.
 class InputFile {

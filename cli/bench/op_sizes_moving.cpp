@@ -21,26 +21,47 @@ template <bool backward> Sample windows_of_three(Draw& d) {
 }
 
 constexpr std::array moving{
-    SizedRow{"where", [](Draw& d) { return Sample{{mask(d), d(wide), d(wide)}, {}}; }},
-    SizedRow{"masked_fill", [](Draw& d) { return Sample{{d(wide), mask(d)}, {{"value", 0.0}}}; }},
+    SizedRow{"where",
+             [](Draw& d) {
+               return Sample{{mask(d), d(wide), d(wide)}, {}};
+             }},
+    SizedRow{"masked_fill",
+             [](Draw& d) {
+               return Sample{{d(wide), mask(d)}, {{"value", 0.0}}};
+             }},
     SizedRow{"logical_and", two_masks},
     SizedRow{"logical_or", two_masks},
     SizedRow{"logical_xor", two_masks},
-    SizedRow{"logical_not", [](Draw& d) { return Sample{{mask(d)}, {}}; }},
+    SizedRow{"logical_not",
+             [](Draw& d) {
+               return Sample{{mask(d)}, {}};
+             }},
     SizedRow{"pad",
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"before", std::int64_t{1}}, {"after", std::int64_t{1}}}};
              }},
-    SizedRow{"roll", [](Draw& d) { return Sample{{d(tokens)}, {{"shifts", List{7}}, {"axes", List{1}}}}; }},
-    SizedRow{"flip", [](Draw& d) { return Sample{{d(tokens)}, {{"axes", List{1}}}}; }},
+    SizedRow{"roll",
+             [](Draw& d) {
+               return Sample{{d(tokens)}, {{"shifts", List{7}}, {"axes", List{1}}}};
+             }},
+    SizedRow{"flip",
+             [](Draw& d) {
+               return Sample{{d(tokens)}, {{"axes", List{1}}}};
+             }},
     SizedRow{"tril", triangle},
     SizedRow{"triu", triangle},
-    SizedRow{"split", [](Draw& d) { return Sample{{d(tokens)}, {{"sizes", List{128}}, {"axis", std::int64_t{1}}}}; }},
+    SizedRow{"split",
+             [](Draw& d) {
+               return Sample{{d(tokens)}, {{"sizes", List{128}}, {"axis", std::int64_t{1}}}};
+             }},
     SizedRow{"chunk",
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"chunks", std::int64_t{4}}, {"axis", std::int64_t{1}}}};
              }},
-    SizedRow{"repeat", [](Draw& d) { return Sample{{d(tokens)}, {{"repeats", List{1, 4}}}}; }},
+    SizedRow{"repeat",
+             [](Draw& d) {
+               return Sample{{d(tokens)}, {{"repeats", List{1, 4}}}};
+             }},
     SizedRow{"repeat_interleave",
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"repeats", std::int64_t{4}}, {"axis", std::int64_t{1}}}};

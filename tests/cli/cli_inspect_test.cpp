@@ -155,6 +155,8 @@ TEST_CASE("inspect: a file of a model folder that holds no tensors") {
                       "inspect " +
                       folder.path());
   }
+  check_refused({"inspect", folder.path("none/config.json")},
+                folder.path("none/config.json") + ": cannot open: No such file or directory");
 }
 
 TEST_CASE("inspect: one very long name does not widen every row") {

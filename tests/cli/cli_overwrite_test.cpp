@@ -19,9 +19,14 @@ namespace {
 class Scene {
 public:
   Scene() {
-    const auto model = hub::make_model(
-        {{"model_type", "gpt2"}, {"architectures", {"GPT2Model"}}, {"vocab_size", 257}, {"n_embd", 8}, {"n_layer", 1}, {"n_head", 2}, {"n_positions", 32}},
-        {1, 0});
+    const auto model = hub::make_model({{"model_type", "gpt2"},
+                                        {"architectures", {"GPT2Model"}},
+                                        {"vocab_size", 257},
+                                        {"n_embd", 8},
+                                        {"n_layer", 1},
+                                        {"n_head", 2},
+                                        {"n_positions", 32}},
+                                       {1, 0});
     hub::save_model(*model, folder_.path("model"), 4096);
     write_byte_tokenizer(folder_.path("model"));
     data::save_safetensors(folder_.path("in.st"), {{"input_ids", Tensor::arange(3).reshape({1, 3})},
@@ -75,8 +80,8 @@ TEST_CASE("infer: outputs are no inputs, no weights and not each other") {
   const Words infer = {"infer", "--model", "model", "--inputs", "in.st"};
   scene.refused(infer + Words{"--outputs", "in.st"}, "in.st: cannot be written: it is read");
   scene.refused(infer + Words{"--outputs", "hard.st"}, "hard.st: cannot be written: it is in.st, which is read");
-  for (const std::string& file : {std::string("model/config.json"), std::string("model/model.safetensors.index.json"),
-                                 scene.shard()}) {
+  for (const std::string& file :
+       {std::string("model/config.json"), std::string("model/model.safetensors.index.json"), scene.shard()}) {
     REQUIRE(!file.empty());
     scene.refused(infer + Words{"--outputs", "link" + file.substr(5)}, "which is read");
   }
@@ -102,8 +107,7 @@ TEST_CASE("--json goes over no file that inspect, tokenize and generate read") {
     scene.refused({"tokenize", "--tokenizer", tokenizer, "a", "--json", "model/merges.txt"}, "it is read");
   scene.refused({"tokenize", "--tokenizer", "model", "--file", "in.st", "--json", "in.st"}, "it is read");
   scene.refused({"generate", "--model", "model", "--ids", "1", "--json", "model/vocab.json"}, "it is read");
-  scene.refused({"generate", "--model", "model", "--ids", "1", "--json", scene.shard()},
-                "it is read");
+  scene.refused({"generate", "--model", "model", "--ids", "1", "--json", scene.shard()}, "it is read");
   CHECK(scene.run({"inspect", "model", "--json", "model/report.json"}).code == 0);
 }
 
