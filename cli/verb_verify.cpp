@@ -1,4 +1,5 @@
 #include "cli/arguments.h"
+#include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/verify_job.h"
@@ -98,7 +99,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       check_request(request->options, app.count("--steps") > 0);
     if (app.count("--seed") > 0) request->options.seed = common.seed;
     require_writable(request->report, true);
-    require_apart({request->report, common.json}, {});
+    require_apart({request->report, common.json}, given ? files_of_model(request->model) : std::vector<std::string>());
     std::vector<DType> dtypes;
     if (request->dtype != "f32") dtypes.push_back(DType::f64);
     if (request->dtype != "f64") dtypes.push_back(DType::f32);

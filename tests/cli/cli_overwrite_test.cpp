@@ -115,6 +115,7 @@ TEST_CASE("keygen, verify, train: two results in one file") {
   const Scene scene;
   scene.refused({"keygen", "--out", "key", "--json", "key"}, "another result goes there");
   scene.refused({"verify", "--filter", "eq5", "--report", "r", "--json", "./r"}, "another result goes there");
+  scene.refused({"verify", "--model", "model", "--json", "model/config.json"}, "it is read");
   scene.refused({"train", "vit", "--data", "shapes", "--steps", "1", "--out", ".", "--json", "metrics.jsonl"},
                 "it is ./metrics.jsonl, which is read");
 }
