@@ -30,12 +30,21 @@ void Fields::allow(std::initializer_list<std::string_view> known) const {
 
 bool Fields::has(const char* name) const { return find(name) != nullptr; }
 
+std::int64_t Fields::whole(const char* name, const nlohmann::json& value, const char* wanted) const {
+  // Sizes are multiplied by small numbers before anybody knows what they are for.
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  if (!value.is_number_integer()) refuse(name, wanted);
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= most
+                        : value.get<std::int64_t>() >= -most && value.get<std::int64_t>() <= most;
+  if (!fits) refuse(name, fmt::format("is {}; numbers beyond 2^40 are no sizes", value.dump()));
+  return value.get<std::int64_t>();
+}
+
 std::int64_t Fields::integer(const char* name) const {
   const nlohmann::json* value = find(name);
   if (value == nullptr) refuse(name, "is missing");
-  if (!value->is_number_integer() || (value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX))
-    refuse(name, "must be a whole number");
-  return value->get<std::int64_t>();
+  return whole(name, *value, "must be a whole number");
 }
 
 std::int64_t Fields::integer(const char* name, std::int64_t otherwise) const {
@@ -67,9 +76,9 @@ std::pair<std::int64_t, std::int64_t> Fields::sizes(const char* name, std::int64
   const nlohmann::json* value = find(name);
   if (value == nullptr) return {otherwise, otherwise};
   if (!value->is_array()) return {integer(name), integer(name)};
-  if (value->size() != 2 || !(*value)[0].is_number_integer() || !(*value)[1].is_number_integer())
-    refuse(name, "must be a whole number or a list of two");
-  return {(*value)[0].get<std::int64_t>(), (*value)[1].get<std::int64_t>()};
+  constexpr const char* wanted = "must be a whole number or a list of two";
+  if (value->size() != 2) refuse(name, wanted);
+  return {whole(name, (*value)[0], wanted), whole(name, (*value)[1], wanted)};
 }
 
 Fields Fields::object(const char* name) const {

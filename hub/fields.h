@@ -38,6 +38,8 @@ public:
 
 private:
   const nlohmann::json* find(const char* name) const;
+  /// A whole number from -2^40 to 2^40; `wanted` is said of anything else than a whole number.
+  std::int64_t whole(const char* name, const nlohmann::json& value, const char* wanted) const;
   nlohmann::json object_;
   std::string source_;
 };

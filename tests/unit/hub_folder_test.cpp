@@ -293,6 +293,11 @@ TEST_CASE("a config that makes no model is refused by field") {
   CHECK(config_refusal(c, "hidden_size", "12").find("'hidden_size' must be a whole number") != std::string::npos);
   CHECK(config_refusal(c, "hidden_size", 13).find("not a multiple of heads") != std::string::npos);
   CHECK(config_refusal(c, "hidden_size", 1e300).find("must be a whole number") != std::string::npos);
+  CHECK(config_refusal(c, "vocab_size", std::uint64_t{1} << 63)
+            .find("'vocab_size' is 9223372036854775808; numbers beyond") != std::string::npos);
+  CHECK(
+      config_refusal({{"model_type", "gpt2"}}, "n_embd", INT64_MIN).find("'n_embd' is -9223372036854775808; numbers") !=
+      std::string::npos);
   CHECK(config_refusal(c, "vocab_size", -4).find("vocabulary must be positive") != std::string::npos);
   CHECK(config_refusal(c, "hidden_act", "gelu_10").find("'hidden_act' is 'gelu_10'; supported are gelu") !=
         std::string::npos);
