@@ -158,7 +158,7 @@ std::vector<Identity> note_identities() {
        R"(\mathrm{Att}(q, \sigma X, \sigma X) = \mathrm{Att}(q, X, X))", same_bag},
       {"s2-pe", "sinusoidal positions turn", "002", "", identity, Gate::one_pass,
        "Moving on by k positions is one rotation of every pair of features, whatever the position.",
-       R"(PE(n + k) = PE(n)\, M_k)", sinusoids_turn, true},
+       R"(PE(n + k) = PE(n)\, M_k)", sinusoids_turn},
       {"s3-w", "attention with weights", "003", "", identity, Gate::one_pass,
        "The invariances hold with weights and with every bias there, and for different numbers of queries and keys.",
        R"(\mathrm{Att}(\pi X, \sigma Y, \sigma Y) = \pi\, \mathrm{Att}(X, Y, Y))", with_weights},

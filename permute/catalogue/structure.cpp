@@ -330,7 +330,7 @@ std::vector<Identity> structure_identities() {
        stip_swiglu},
       {"swiglu-scale", "SwiGLU and scales", "", "", law, Gate::one_pass,
        "A scale of the up projection is undone by the down projection; one of the gate is not.",
-       R"(W_3' = \mathrm{diag}(s) W_3,\ W_2' = W_2\, \mathrm{diag}(s)^{-1})", swiglu_scales, true},
+       R"(W_3' = \mathrm{diag}(s) W_3,\ W_2' = W_2\, \mathrm{diag}(s)^{-1})", swiglu_scales},
       {"stip-dec-row", "row permutations of a masked decoder", stip, "", erratum, Gate::one_pass,
        "Rows pass an encoder, not a causal decoder; a permuted mask mends that and gives the permutation away.",
        R"(M' = P_R M P_R^\top)", stip_rows},
@@ -342,7 +342,7 @@ std::vector<Identity> structure_identities() {
        R"(\langle R_m q, R_n k\rangle = q^\top R_{n-m} k)", rotary_inner},
       {"rope-scale", "rotary positions and scales", "", "", law, Gate::one_pass,
        "A pair of Q may be scaled when K's is scaled back, both features alike.",
-       R"(\langle R_m s q, R_n s^{-1} k\rangle = \langle R_m q, R_n k\rangle)", rotary_scales, true},
+       R"(\langle R_m s q, R_n s^{-1} k\rangle = \langle R_m q, R_n k\rangle)", rotary_scales},
       {"gqa", "grouped queries", "", "", law, Gate::one_pass,
        "Key heads move with the query heads that read them; those move freely inside their group; V's features move "
        "alike "
@@ -353,11 +353,11 @@ std::vector<Identity> structure_identities() {
        R"(\mathrm{Att}(q, \sigma K, \sigma V) = \mathrm{Att}(q, K, V))", cache},
       {"rms-orth", "RMSNorm and orthogonal maps", "", "", law, Gate::one_pass,
        "Without its gain RMSNorm commutes with every orthogonal map; LayerNorm does not.",
-       R"(\mathrm{RMS}(xQ) = \mathrm{RMS}(x)Q,\ Q^\top Q = I)", rms_orthogonal, true},
+       R"(\mathrm{RMS}(xQ) = \mathrm{RMS}(x)Q,\ Q^\top Q = I)", rms_orthogonal},
       {"ln-orth", "LayerNorm and orthogonal maps", "", "", law, Gate::one_pass,
        "Without gain and bias LayerNorm commutes with the orthogonal maps that keep (1, ..., 1); a flipped sign does "
        "not pass.",
-       R"(\mathrm{LN}(xQ) = \mathrm{LN}(x)Q,\ Q^\top Q = I,\ \mathbf 1 Q = \mathbf 1)", layer_norm_orthogonal, true},
+       R"(\mathrm{LN}(xQ) = \mathrm{LN}(x)Q,\ Q^\top Q = I,\ \mathbf 1 Q = \mathbf 1)", layer_norm_orthogonal},
       {"moe", "mixtures of experts", "", "", law, Gate::one_pass,
        "Dropless routing passes permutations of tokens; experts with a capacity drop by place and do not.",
        R"(\mathrm{MoE}(P_R X) = P_R\, \mathrm{MoE}(X))", experts},
