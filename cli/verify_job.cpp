@@ -43,6 +43,14 @@ void print_bits(const std::vector<permute::VerifyResult>& results) {
              compared, fast, exact, formulas);
 }
 
+/// "Entries: CVPR 78, 001 40, new 12."
+void print_papers(const std::vector<permute::VerifyResult>& results) {
+  std::vector<std::string> parts;
+  for (const auto& [paper, entries] : permute::entries_by_paper(results))
+    parts.push_back(fmt::format("{} {}", paper, entries));
+  fmt::print("Entries by paper (new: in none): {}.\n", fmt::join(parts, ", "));
+}
+
 } // namespace
 
 std::vector<const permute::Identity*> identities_meant(const std::string& filter) {
@@ -106,6 +114,7 @@ void print_table(const std::vector<permute::VerifyResult>& results) {
   if (exact) print_bits(results);
   fmt::print("{} of {} identities hold within their gates with controls that fail as they must.\n",
              static_cast<int>(results.size()) - failed, results.size());
+  print_papers(results);
   std::fflush(stdout);
 }
 

@@ -73,6 +73,8 @@ std::vector<Identity> multi_head_identities();
 std::vector<Identity> model_identities();
 std::vector<Identity> training_identities();
 std::vector<Identity> mask_identities();
+std::vector<Identity> paper001_identities();
+std::vector<Identity> privacy_identities();
 std::vector<Identity> note_identities();
 std::vector<Identity> structure_identities();
 

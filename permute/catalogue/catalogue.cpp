@@ -181,6 +181,8 @@ const std::vector<Identity>& catalogue() {
     append(all, model_identities());
     append(all, training_identities());
     append(all, mask_identities());
+    append(all, paper001_identities());
+    append(all, privacy_identities());
     append(all, note_identities());
     append(all, structure_identities());
     for (const std::string_view id : {"lem9.5-eps", "fwd-defs", "eq29", "eq31", "eq32", "eq83", "eq84", "eq85", "s2-pe",

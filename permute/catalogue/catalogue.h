@@ -113,8 +113,11 @@ bool glob_match(std::string_view pattern, std::string_view text);
 /// True when a row is meant by a filter: by id, or as "eq" and its equation number (any number of "8-11").
 bool matches(const Identity& identity, std::string_view filter);
 
-/// {"results": [...], "summary": {"pass": n, "fail": n}} as docs and interfaces describe it, two spaces deep. Numbers
-/// that are not finite become null.
+/// Number of entries (a row is one, however many precisions it ran in) for each paper; those of no paper under "new".
+std::map<std::string, std::int64_t> entries_by_paper(const std::vector<VerifyResult>& results);
+
+/// {"results": [...], "summary": {"pass": n, "fail": n, "papers": {"CVPR": entries, ...}}} as docs and interfaces
+/// describe it, two spaces deep. Numbers that are not finite become null.
 std::string to_json(const std::vector<VerifyResult>& results);
 
 } // namespace eg::permute

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace eg::permute {
 namespace {
@@ -37,11 +38,22 @@ Json row(const VerifyResult& r) {
 
 } // namespace
 
+std::map<std::string, std::int64_t> entries_by_paper(const std::vector<VerifyResult>& results) {
+  std::map<std::string, std::int64_t> count;
+  std::set<std::string> seen; // a row that ran in both precisions is one entry
+  for (const VerifyResult& r : results)
+    if (seen.insert(r.id).second) ++count[r.paper.empty() ? "new" : r.paper];
+  return count;
+}
+
 std::string to_json(const std::vector<VerifyResult>& results) {
   Json rows = Json::array();
   for (const VerifyResult& r : results) rows.push_back(row(r));
   const auto passed = std::count_if(results.begin(), results.end(), [](const VerifyResult& r) { return r.pass; });
-  const Json summary = {{"pass", passed}, {"fail", static_cast<std::ptrdiff_t>(results.size()) - passed}};
+  Json papers = Json::object();
+  for (const auto& [paper, entries] : entries_by_paper(results)) papers[paper] = entries;
+  const Json summary = {
+      {"pass", passed}, {"fail", static_cast<std::ptrdiff_t>(results.size()) - passed}, {"papers", papers}};
   return Json{{"results", rows}, {"summary", summary}}.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

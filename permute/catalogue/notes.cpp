@@ -1,4 +1,4 @@
-// Papers 001 (the other convention, and keys that change), 002 and 003 (attention's invariances).
+// Papers 002 and 003: attention's invariances and positions.
 
 #include "permute/catalogue/case.h"
 
@@ -21,42 +21,6 @@ struct Head {
     return scaled_dot_product_attention(linear(queries, wq, bq), linear(keys, wk, bk), linear(values, wv, bv));
   }
 };
-
-Claim convention(Case& c) {
-  const std::int64_t n = c.options.tokens, d = c.options.dim;
-  const Permutation p = c.directed_permutation(d), ours = from_paper001(p);
-  const Tensor z = c.normal({n, d}), w = c.normal({d, d}), b = c.normal({d});
-  std::vector<double> entries(static_cast<std::size_t>(d * d));
-  for (std::int64_t j = 0; j < d; ++j)
-    entries[static_cast<std::size_t>(p[j] * d + j)] = 1.0; // (X P)[:, j] = X[:, p[j]]
-  const Tensor matrix = Tensor::from<double>(entries, {d, d}).to(c.dtype);
-  const Tensor z_p = matmul(z, matrix, false, true), b_p = matmul(b.reshape({1, d}), matrix, false, true).reshape({d});
-  const Tensor w_p = matmul(matmul(matrix, w), matrix, false, true);
-  Claim claim;
-  claim.equal_bits("Z P^-1 is our Z P_C", ours.apply(z, 1), z_p);
-  claim.equal_bits("P W P^-1 is our P_C^T W P_C", ours.apply(ours.apply(w, 0), 1), w_p);
-  claim.equal("a linear layer in that convention", linear(z_p, w_p, b_p), ours.apply(linear(z, w, b), 1));
-  claim.differs("P itself for P_C", p.apply(z, 1), z_p);
-  return claim;
-}
-
-Claim reencryption(Case& c) {
-  const std::int64_t d = c.options.dim;
-  const Tensor w = c.normal({d, d});
-  const AxisMap axes{{"w", {"residual", "residual"}}};
-  PermutationSet first, second;
-  first.emplace("residual", c.directed_permutation(d));
-  second.emplace("residual", c.another(first.at("residual")));
-  const auto moved = [&](const Tensor& x, const PermutationSet& key) {
-    return transform({{"w", x}}, axes, key)[0].second;
-  };
-  const Tensor once = moved(w, first), other = moved(w, second);
-  Claim claim;
-  claim.equal_bits("from one key to another, without the plain weights", moved(once, between(first, second)), other);
-  claim.equal_bits("and back to the plain weights", moved(other, inverse(second)), w);
-  claim.differs("the second key on top of the first", moved(once, second), other);
-  return claim;
-}
 
 Claim keys_and_values(Case& c) {
   const std::int64_t n = c.options.tokens, m = n + 2, d = c.options.dim;
@@ -144,12 +108,6 @@ Claim sinusoids_turn(Case& c) {
 std::vector<Identity> note_identities() {
   using enum ClaimKind;
   return {
-      {"s1-conv", "paper 001's convention", "001", "4-7", identity, Gate::one_pass,
-       "Paper 001 writes its column permutation on the other side: its P is the inverse of ours.",
-       R"(Z P^{-1},\ W_{(P)} = P W P^{-1},\ b_{(P)} = b P^{-1},\quad P = P_C^{-1})", convention},
-      {"s1-reenc", "from one key to another", "001", "", identity, Gate::bits,
-       "Weights go from one key to another without passing through the plain ones, and back to them bit for bit.",
-       R"(W_{(P')} = (P' P^{-1}) W_{(P)} (P' P^{-1})^{-1})", reencryption},
       {"s2-matrix", "keys and values in another order", "002", "", identity, Gate::one_pass,
        "Attention does not see the order of its keys and values, as long as both have the same.",
        R"(\mathrm{Att}(Q, \sigma K, \sigma V) = \mathrm{Att}(Q, K, V))", keys_and_values},

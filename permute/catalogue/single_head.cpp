@@ -6,8 +6,12 @@
 
 namespace eg::permute {
 
-Symbols draw_block(Case& c) {
-  const std::int64_t n = c.options.tokens, d = c.options.dim, t = c.options.hidden;
+BlockSizes sizes_of(const Case& c) { return {c.options.tokens, c.options.dim, c.options.hidden}; }
+BlockSizes square_weights(const Case& c) { return {c.options.tokens, c.options.dim, c.options.dim}; }
+BlockSizes all_square(const Case& c) { return {c.options.dim, c.options.dim, c.options.dim}; }
+
+Symbols draw_block(Case& c, const BlockSizes& sizes) {
+  const auto [n, d, t] = sizes;
   const double scale = 1.0 / std::sqrt(static_cast<double>(d));
   Symbols x;
   x["Z"] = c.normal({n, d});
@@ -50,13 +54,29 @@ Symbols permuted_inputs(const Symbols& inputs, const Permutation& rows, const Pe
   return x;
 }
 
-BlockTwins run_twins(Case& c) {
-  const Symbols inputs = draw_block(c);
-  const Tensor g = c.normal({c.options.tokens, c.options.dim});
-  BlockTwins twins{c.directed_permutation(c.options.tokens), c.directed_permutation(c.options.dim), {}, {}};
+Symbols conjugated_inputs(const Symbols& inputs, const Permutation& rows, const Permutation& columns) {
+  Symbols x = permuted_inputs(inputs, rows, columns);
+  x["W1"] = columns.apply(x["W1"], 0);
+  x["W2"] = columns.apply(x["W2"], 1);
+  return x;
+}
+
+namespace {
+
+BlockTwins twins_of(Case& c, const BlockSizes& sizes,
+                    Symbols (*moved)(const Symbols&, const Permutation&, const Permutation&)) {
+  const Symbols inputs = draw_block(c, sizes);
+  const Tensor g = c.normal({sizes.tokens, sizes.dim});
+  BlockTwins twins{c.directed_permutation(sizes.tokens), c.directed_permutation(sizes.dim), g, {}, {}};
   twins.plain = run_block(inputs, g);
-  twins.permuted = run_block(permuted_inputs(inputs, twins.rows, twins.columns), g, &twins.rows, &twins.columns);
+  twins.permuted = run_block(moved(inputs, twins.rows, twins.columns), g, &twins.rows, &twins.columns);
   return twins;
 }
+
+} // namespace
+
+BlockTwins run_twins(Case& c, const BlockSizes& sizes) { return twins_of(c, sizes, permuted_inputs); }
+BlockTwins run_twins(Case& c) { return run_twins(c, sizes_of(c)); }
+BlockTwins run_conjugated_twins(Case& c) { return twins_of(c, square_weights(c), conjugated_inputs); }
 
 } // namespace eg::permute

@@ -20,8 +20,17 @@ struct Pass {
   Symbols gradient;
 };
 
+/// Rows of Z, its columns, and the MLP's hidden axis.
+struct BlockSizes {
+  std::int64_t tokens, dim, hidden;
+};
+/// Those of the options; all weights square; every matrix square, so that each misprinted product has a shape.
+BlockSizes sizes_of(const Case& c);
+BlockSizes square_weights(const Case& c);
+BlockSizes all_square(const Case& c);
+
 /// Draws Z [tokens, dim] and the weights, all dense and of a size that keeps softmax away from uniform.
-Symbols draw_block(Case& c);
+Symbols draw_block(Case& c, const BlockSizes& sizes);
 
 /// Runs the block on inputs.at("Z") and takes every gradient of l = sum(g * gelu(A3)). Where rows and columns are
 /// given, A3 = P_R^T A2 P_C^T; otherwise A3 = A2.
@@ -31,11 +40,20 @@ Pass run_block(const Symbols& inputs, const Tensor& g, const Permutation* rows =
 /// Z_(P) = P_R Z P_C and the weights of Enc_(P): P_C^T W P_C for Q, K, V; W_1 P_C; P_C^T W_2.
 Symbols permuted_inputs(const Symbols& inputs, const Permutation& rows, const Permutation& columns);
 
-/// The plain and the permuted pass with their permutations.
+/// The same in paper 001's form: W_(P) = P W P^-1 for all five weights, which must be square. `columns` is its P^-1,
+/// our P_C.
+Symbols conjugated_inputs(const Symbols& inputs, const Permutation& rows, const Permutation& columns);
+
+/// The plain and the permuted pass with their permutations, neither of which is its own inverse.
 struct BlockTwins {
   Permutation rows, columns;
+  Tensor g;
   Pass plain, permuted;
 };
+BlockTwins run_twins(Case& c, const BlockSizes& sizes);
+/// With the sizes of the options.
 BlockTwins run_twins(Case& c);
+/// Paper 001's form, on square weights.
+BlockTwins run_conjugated_twins(Case& c);
 
 } // namespace eg::permute

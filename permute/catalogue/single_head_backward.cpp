@@ -62,7 +62,7 @@ Pass mispaired(const Pass& pass, const Permutation& rows) {
 }
 
 Claim run(const GradientFormula& row, Case& c) {
-  const Symbols inputs = draw_block(c);
+  const Symbols inputs = draw_block(c, sizes_of(c));
   const Pass pass = run_block(inputs, c.normal({c.options.tokens, c.options.dim}));
   const Formula f{pass};
   Claim claim;

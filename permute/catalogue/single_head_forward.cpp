@@ -43,7 +43,7 @@ Matrix softmax_rows(Matrix e) {
 }
 
 Claim definitions(Case& c) {
-  const Symbols x = draw_block(c);
+  const Symbols x = draw_block(c, sizes_of(c));
   const Pass pass = run_block(x, c.normal({c.options.tokens, c.options.dim}));
   const Matrix z = matrix(x.at("Z"));
   const Matrix q = product(z, matrix(x.at("WQ")), true), k = product(z, matrix(x.at("WK")), true),

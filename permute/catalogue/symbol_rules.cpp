@@ -12,8 +12,8 @@ Tensor moved(Tensor x, int axis, char which, const Permutation& r, const Permuta
   return (which == 'R' ? r : c).apply(x, axis);
 }
 
-Claim run(const SymbolRule& rule, Case& c) {
-  const BlockTwins t = run_twins(c);
+Claim run(const SymbolRule& rule, Convention convention, Case& c) {
+  const BlockTwins t = convention == Convention::cvpr ? run_twins(c) : run_conjugated_twins(c);
   const bool gradient = rule.of == SymbolRule::Of::gradient;
   const Tensor& value = (gradient ? t.permuted.gradient : t.permuted.value).at(rule.symbol);
   const Tensor& plain = (gradient ? t.plain.gradient : t.plain.value).at(rule.symbol);
@@ -33,18 +33,23 @@ std::string tex_symbol(std::string_view symbol) {
   return fmt::format("{}_{}", symbol.substr(0, 1), symbol.substr(1));
 }
 
-/// "\frac{\partial l}{\partial W_{Q(P)}}" or "Q_{(P)}".
-std::string tex_of(const SymbolRule& rule, bool permuted) {
+/// "\frac{\partial l}{\partial W_{Q(P)}}" or "Q_{(P)}"; `mark` is the letter in brackets.
+std::string tex_of(const SymbolRule& rule, const char* mark) {
   const std::string plain = tex_symbol(rule.symbol);
   std::string name = plain;
-  if (permuted) name = plain.size() == 1 ? plain + "_{(P)}" : fmt::format("{}_{{{}(P)}}", plain[0], plain.substr(2));
+  if (mark[0] != '\0')
+    name = plain.size() == 1 ? fmt::format("{}_{{({})}}", plain, mark)
+                             : fmt::format("{}_{{{}({})}}", plain[0], plain.substr(2), mark);
   return rule.of == SymbolRule::Of::gradient ? fmt::format("\\frac{{\\partial l}}{{\\partial {}}}", name) : name;
 }
 
-std::string tex(const SymbolRule& rule) {
-  const char* left = rule.rows == 'R' ? "P_R\\, " : rule.rows == 'C' ? "P_C^\\top " : "";
-  const char* right = rule.columns == 'R' ? "\\, P_R^\\top" : rule.columns == 'C' ? "\\, P_C" : "";
-  return fmt::format("{} = {}{}{}", tex_of(rule, true), left, tex_of(rule, false), right);
+std::string tex(const SymbolRule& rule, Convention convention, const char* mark = "P") {
+  const bool cvpr = convention == Convention::cvpr;
+  const char* left = rule.rows == 'R' ? "P_R\\, " : rule.rows == 'C' ? (cvpr ? "P_C^\\top " : "P_C ") : "";
+  const char* right = rule.columns == 'R'   ? "\\, P_R^\\top"
+                      : rule.columns == 'C' ? (cvpr ? "\\, P_C" : "\\, P_C^\\top")
+                                            : "";
+  return fmt::format("{} = {}{}{}", tex_of(rule, mark), left, tex_of(rule, ""), right);
 }
 
 std::string words(char which, const char* axis) {
@@ -52,23 +57,65 @@ std::string words(char which, const char* axis) {
   return fmt::format("its {} move with P_{}", axis, which);
 }
 
+std::string named(const SymbolRule& rule) {
+  return rule.of == SymbolRule::Of::gradient ? fmt::format("the gradient to {}", rule.symbol)
+                                             : std::string(rule.symbol);
+}
+
+std::string statement(const SymbolRule& rule) {
+  const std::string text =
+      fmt::format("Of {}, {} and {}.", named(rule), words(rule.rows, "rows"), words(rule.columns, "columns"));
+  return rule.note[0] == '\0' ? text : text + " " + rule.note;
+}
+
+/// The plain block on P_R Z, its output permuted back or left as it is.
+Claim run_row_shuffle(const SymbolRule& rule, Case& c) {
+  const Symbols inputs = draw_block(c, square_weights(c));
+  const Tensor g = c.normal(inputs.at("Z").shape());
+  const Permutation rows = c.directed_permutation(g.size(0));
+  Symbols shuffled = inputs;
+  shuffled["Z"] = rows.apply(inputs.at("Z"), 0);
+  const Pass plain = run_block(inputs, g), moved_pass = run_block(shuffled, g, &rows), left = run_block(shuffled, g);
+  const bool gradient = rule.of == SymbolRule::Of::gradient;
+  const auto symbol = [&](const Pass& pass) { return (gradient ? pass.gradient : pass.value).at(rule.symbol); };
+  const Permutation unused = Permutation::identity(1);
+  const auto expected = [&](const Permutation& r) {
+    return moved(moved(symbol(plain), 0, rule.rows, r, unused), 1, rule.columns, r, unused);
+  };
+  Claim claim;
+  claim.equal(rule.symbol, symbol(moved_pass), expected(rows));
+  if (rule.rows == 'R')
+    claim.differs("another P_R on the expected side", symbol(moved_pass), expected(c.another(rows)));
+  else
+    claim.differs("outputs not permuted back before the loss", symbol(left), expected(rows));
+  return claim;
+}
+
 } // namespace
 
-Identity identity_of(const SymbolRule& rule) {
-  const bool gradient = rule.of == SymbolRule::Of::gradient;
-  const std::string what = gradient ? fmt::format("the gradient to {}", rule.symbol) : std::string(rule.symbol);
-  std::string statement =
-      fmt::format("Of {}, {} and {}.", what, words(rule.rows, "rows"), words(rule.columns, "columns"));
-  if (rule.note[0] != '\0') statement += std::string(" ") + rule.note;
+Identity identity_of(const SymbolRule& rule, Convention convention) {
+  const bool cvpr = convention == Convention::cvpr;
   return {rule.id,
-          fmt::format("{} under P_R and P_C", what),
-          "CVPR",
+          named(rule) + (cvpr ? " under P_R and P_C" : " under row and column shuffle"),
+          cvpr ? "CVPR" : "001",
           rule.equation,
           ClaimKind::identity,
           Gate::one_pass,
-          statement,
-          tex(rule),
-          [rule](Case& c) { return run(rule, c); }};
+          statement(rule),
+          tex(rule, convention),
+          [rule, convention](Case& c) { return run(rule, convention, c); }};
+}
+
+Identity row_shuffle_identity(const SymbolRule& rule) {
+  return {rule.id,
+          named(rule) + " under row shuffle",
+          "001",
+          rule.equation,
+          ClaimKind::identity,
+          Gate::one_pass,
+          statement(rule),
+          tex(rule, Convention::paper001, "R"),
+          [rule](Case& c) { return run_row_shuffle(rule, c); }};
 }
 
 } // namespace eg::permute

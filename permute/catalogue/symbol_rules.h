@@ -18,7 +18,12 @@ struct SymbolRule {
   const char* note = "";
 };
 
+/// Whose equation it is: [P]'s P_R . P_C, or paper 001's P_R . P_C^T with every weight conjugated.
+enum class Convention { cvpr, paper001 };
+
 /// The row that checks a rule with its equation: both passes share one seed, the gradient comes from the tape.
-Identity identity_of(const SymbolRule& rule);
+Identity identity_of(const SymbolRule& rule, Convention convention = Convention::cvpr);
+/// Paper 001's row shuffle alone: values and gradients of features move with P_R, gradients of weights stay.
+Identity row_shuffle_identity(const SymbolRule& rule);
 
 } // namespace eg::permute

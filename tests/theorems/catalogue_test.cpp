@@ -260,4 +260,22 @@ TEST_CASE("catalogue: JSON has the promised fields") {
     CHECK_MESSAGE(json.find(field) != std::string::npos, field);
 }
 
+TEST_CASE("catalogue: entries are counted by paper, once for both precisions") {
+  VerifyOptions options;
+  options.filter = "s3*";
+  std::vector<VerifyResult> results = run_catalogue(options);
+  const auto notes = static_cast<std::int64_t>(results.size());
+  options.filter = "rope*";
+  const std::vector<VerifyResult> own = run_catalogue(options);
+  results.insert(results.end(), own.begin(), own.end());
+  options.dtype = eg::DType::f32;
+  const std::vector<VerifyResult> again = run_catalogue(options);
+  results.insert(results.end(), again.begin(), again.end());
+  const auto entries = entries_by_paper(results);
+  REQUIRE(entries.size() == 2);
+  CHECK(entries.at("003") == notes);
+  CHECK(entries.at("new") == static_cast<std::int64_t>(own.size()));
+  CHECK(to_json(results).find("\"papers\"") != std::string::npos);
+}
+
 } // namespace
