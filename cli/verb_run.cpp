@@ -1,6 +1,7 @@
 // The main job: what the program runs on, the theorems, a ViT trained plain and permuted side by side, and a report.
 
 #include "cli/arguments.h"
+#include "cli/available_data.h"
 #include "cli/doctor.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -26,13 +27,6 @@ namespace {
 using permute::TrainMode;
 using permute::TrainOptions;
 using permute::TrainRecord;
-
-/// Real images where they are, generated ones where not.
-std::string available_data(const std::string& data_dir) {
-  if (!data_dir.empty() && !data::folder_exists(data_dir)) throw FileError(data_dir + ": no such folder (--data-dir)");
-  const std::string folder = data::join_path(data_dir.empty() ? data::default_data_dir() : data_dir, "cifar10");
-  return data::folder_exists(folder) ? "cifar10" : "shapes";
-}
 
 /// What the command line asks for.
 struct Request {

@@ -1,11 +1,14 @@
 #include "cli/arguments.h"
+#include "cli/available_data.h"
+#include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "cli/verify_job.h"
 #include "cli/verify_model.h"
 
-#include "permute/report/run_report.h"
+#include "permute/report/theorem_report.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -38,13 +41,27 @@ void check_of_model(const CLI::App& app) {
     if (app.count(option) > 0) throw UsageError(fmt::format("{} has no effect with --model", option));
 }
 
+/// Writes the page, or leaves what is there as it is when Ctrl-C comes first.
+void write_report(const std::vector<permute::VerifyResult>& results, const std::string& path,
+                  permute::report::TheoremReportOptions options, bool show_progress) {
+  Progress progress(show_progress);
+  options.stop = &stop_flag();
+  options.tell = [&](double part, const std::string& what) {
+    throw_if_stopped();
+    progress.show(part, 1.0, {{"report: " + what, 1}});
+  };
+  const permute::report::Page page = permute::report::theorem_report(results, options);
+  throw_if_stopped();
+  page.save(path);
+}
+
 } // namespace
 
 Job declare_verify(CLI::App& app, const CommonOptions& common) {
   struct Request {
     permute::VerifyOptions options;
     std::string dtype = "both";
-    std::string report, model;
+    std::string report, model, data_dir;
   };
   auto request = std::make_shared<Request>();
   permute::VerifyOptions& o = request->options;
@@ -90,7 +107,13 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
                  "Check the blocks of this model folder, with its weights, instead of the catalogue; sizes are the "
                  "model's, but for --batch and --tokens")
       ->type_name("DIR");
-  app.add_option("--report", request->report, "Also write the results as one HTML file")->type_name("FILE");
+  app.add_option("--report", request->report,
+                 "Also write one HTML file with every row's statement, formula and numbers, and figures that are "
+                 "computed for it (some seconds)")
+      ->type_name("FILE");
+  app.add_option("--data-dir", request->data_dir,
+                 "Folder with cifar10/ for the report's images (default: EQUIGRAD_DATA; generated ones without it)")
+      ->type_name("DIR");
   return [request, &common, &app]() -> int {
     const bool given = !request->model.empty();
     if (given)
@@ -98,6 +121,13 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
     else
       check_request(request->options, app.count("--steps") > 0);
     if (app.count("--seed") > 0) request->options.seed = common.seed;
+    if (request->report.empty() && !request->data_dir.empty())
+      throw UsageError("--data-dir has no effect without --report");
+    permute::report::TheoremReportOptions report;
+    if (!request->report.empty()) report.data = available_data(request->data_dir);
+    report.data_dir = request->data_dir;
+    report.seed = request->options.seed;
+    report.model = request->model;
     require_writable(request->report, true);
     require_apart({request->report, common.json}, given ? files_of_model(request->model) : std::vector<std::string>());
     std::vector<DType> dtypes;
@@ -108,7 +138,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
               : verify_all(request->options, dtypes, !common.quiet);
     if (common.talks()) print_table(results);
     write_json(common, nlohmann::json::parse(permute::to_json(results)));
-    if (!request->report.empty()) permute::report::identity_report(results).save(request->report);
+    if (!request->report.empty()) write_report(results, request->report, report, !common.quiet);
     return failures(results) == 0 ? done : check_failed;
   };
 }

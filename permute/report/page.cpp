@@ -8,7 +8,7 @@
 namespace eg::permute::report {
 namespace {
 
-constexpr const char* style = R"css(
+constexpr const char* own_style = R"css(
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --paper: #ffffff; --band: #f6f8fa; --good: #1a7f37; --bad: #cf222e; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --paper: #0d1117; --band: #151b23; --good: #3fb950; --bad: #f85149; } }
@@ -39,6 +39,10 @@ void Page::heading(const std::string& text) { body_ += fmt::format("<h2>{}</h2>\
 
 void Page::paragraph(const std::string& text) { body_ += fmt::format("<p>{}</p>\n", escape(text)); }
 
+void Page::markup(const std::string& html) { body_ += html; }
+
+void Page::style(const std::string& css) { style_ += css; }
+
 void Page::table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows,
                  const std::vector<std::string>& marks) {
   body_ += "<div class=\"scroll\"><table>";
@@ -65,9 +69,9 @@ void Page::figures(const std::vector<Figure>& figures, int width) {
 
 std::string Page::html() const {
   return fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-                     "content=\"width=device-width, initial-scale=1\"><title>{0}</title><style>{1}</style></head>\n"
-                     "<body><h1>{0}</h1>\n{2}</body></html>\n",
-                     escape(title_), style, body_);
+                     "content=\"width=device-width, initial-scale=1\"><title>{0}</title><style>{1}{2}</style></head>\n"
+                     "<body><h1>{0}</h1>\n{3}</body></html>\n",
+                     escape(title_), own_style, style_, body_);
 }
 
 void Page::save(const std::string& path) const { data::write_file(path, html()); }

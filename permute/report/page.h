@@ -9,13 +9,17 @@
 
 namespace eg::permute::report {
 
-/// Builds a page from top to bottom. Every text is escaped.
+/// Builds a page from top to bottom. Every text is escaped, but for markup().
 class Page {
 public:
   explicit Page(const std::string& title);
 
   void heading(const std::string& text);
   void paragraph(const std::string& text);
+  /// Markup as it is: what a function of this folder made, or escape().
+  void markup(const std::string& html);
+  /// Rules that follow the page's own styles.
+  void style(const std::string& css);
   /// An empty `header` leaves the heading row out. `marks[i]` (the list may be empty) colours row i: "pass" or "fail".
   void table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows,
              const std::vector<std::string>& marks = {});
@@ -33,6 +37,7 @@ public:
 
 private:
   std::string title_;
+  std::string style_;
   std::string body_;
 };
 

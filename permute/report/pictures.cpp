@@ -23,6 +23,22 @@ std::array<std::uint8_t, 3> ramp(double t) {
   return rgb;
 }
 
+/// Blue over white to red, t from -1 to 1.
+std::array<std::uint8_t, 3> two_sided(double t) {
+  constexpr std::array<double, 3> low = {5, 72, 168}, middle = {255, 255, 255}, high = {178, 24, 43};
+  const double part = std::min(1.0, std::abs(t));
+  std::array<std::uint8_t, 3> rgb{};
+  for (std::size_t c = 0; c < 3; ++c)
+    rgb[c] = static_cast<std::uint8_t>(std::lround(middle[c] * (1 - part) + (t < 0 ? low : high)[c] * part));
+  return rgb;
+}
+
+std::vector<double> entries(const Tensor& matrix, const char* who) {
+  std::vector<double> values = matrix.to(DType::f64).to_vector<double>();
+  if (values.empty()) throw ShapeError(fmt::format("{}: the matrix is empty: {}", who, matrix.shape().str()));
+  return values;
+}
+
 } // namespace
 
 Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation& rows, const Permutation& columns) {
@@ -47,13 +63,42 @@ data::Image picture(const Tensor& image) {
 }
 
 data::Image heat_map(const Tensor& matrix) {
-  const std::vector<double> values = matrix.to(DType::f64).to_vector<double>();
-  if (values.empty()) throw ShapeError(fmt::format("heat_map: the matrix is empty: {}", matrix.shape().str()));
+  const std::vector<double> values = entries(matrix, "heat_map");
   const auto [least, largest] = std::minmax_element(values.begin(), values.end());
   const double span = *largest > *least ? *largest - *least : 1.0;
   data::Image out{static_cast<int>(matrix.size(0)), static_cast<int>(matrix.size(1)), 3, {}};
   for (const double value : values)
     for (const std::uint8_t byte : ramp((value - *least) / span)) out.pixels.push_back(byte);
+  return out;
+}
+
+data::Image signed_map(const Tensor& matrix, double largest) {
+  const std::vector<double> values = entries(matrix, "signed_map");
+  data::Image out{static_cast<int>(matrix.size(0)), static_cast<int>(matrix.size(1)), 3, {}};
+  for (const double value : values)
+    for (const std::uint8_t byte : two_sided(largest > 0 ? value / largest : 0.0)) out.pixels.push_back(byte);
+  return out;
+}
+
+data::Image position_map(const Tensor& embedding, std::int64_t side) {
+  const std::int64_t positions = side * side;
+  if (embedding.rank() != 2 || side < 1 || embedding.size(0) != positions)
+    throw ShapeError(
+        fmt::format("position_map: {} is no embedding of {} x {} positions", embedding.shape().str(), side, side));
+  const Tensor e = embedding.to(DType::f64);
+  const Tensor unit = e / sqrt(sum(e * e, {1}, true));
+  const std::vector<double> cosines = matmul(unit, unit, false, true).to_vector<double>();
+  const std::int64_t pixels = side * (side + 1) - 1;
+  data::Image out{static_cast<int>(pixels), static_cast<int>(pixels), 3, {}};
+  for (std::int64_t y = 0; y < pixels; ++y)
+    for (std::int64_t x = 0; x < pixels; ++x) {
+      const std::int64_t from = y / (side + 1) * side + x / (side + 1), dy = y % (side + 1), dx = x % (side + 1);
+      const bool between = dy == side || dx == side;
+      const auto place = static_cast<std::size_t>(from * positions + dy * side + dx);
+      const std::array<std::uint8_t, 3> rgb =
+          between ? std::array<std::uint8_t, 3>{208, 208, 208} : ramp((cosines[place] + 1) / 2);
+      out.pixels.insert(out.pixels.end(), rgb.begin(), rgb.end());
+    }
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/ops.h"
 #include "data/loader.h"
+#include "permute/report/image_figures.h"
 #include "permute/report/pictures.h"
 
 #include <algorithm>
@@ -60,8 +61,7 @@ Chart variant_chart(const std::vector<TrainRecord>& steps, std::string title, st
 
 void add_training(Page& page, const RunStory& story) {
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t v = 0; v < story.test.variants.size(); ++v) {
-    const VariantValues& test = story.test.variants[v];
+  for (const VariantValues& test : story.test.variants) {
     rows.push_back({variant_title(test.mode), fmt::format("{:.6f}", test.loss),
                     fmt::format("{:.2f} %", 100 * test.accuracy),
                     std::isnan(test.drift) ? "reference" : fmt::format("{:.1e}", test.drift)});
@@ -78,28 +78,6 @@ void add_training(Page& page, const RunStory& story) {
              "How far the permuted models' weights, mapped back, are from the plain model's (b_K excluded: its "
              "gradient is zero, so an adaptive optimiser moves it by rounding noise). Only rounding tells them apart; "
              "it grows as the model learns, and with exact sums (verify --exact) there is none.");
-}
-
-Tensor raw_image(const data::ImageDataset& data, std::int64_t i) {
-  const data::ByteView bytes = data.pixels(i);
-  return Tensor::from<std::uint8_t>(bytes, {data.channels(), data.height(), data.width()}).to(DType::f32);
-}
-
-void add_shuffles(Page& page, const VitTrainer& trainer) {
-  const data::ImageDataset& data = trainer.test_data();
-  const std::int64_t patch = trainer.options().model.patch;
-  const std::int64_t patches = trainer.options().model.patches();
-  const Permutation columns = Permutation::random_nonidentity(trainer.options().model.patch_elements(), {7, 100});
-  const Permutation none;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(3, data.size()); ++i) {
-    const Tensor image = raw_image(data, i);
-    const Permutation rows = Permutation::random_nonidentity(patches, {7, static_cast<std::uint64_t>(i)});
-    page.figures(
-        {{picture(image), fmt::format("{}: original", data.class_names()[static_cast<std::size_t>(data.label(i))])},
-         {picture(shuffle_image(image, patch, rows, none)), "rows (patches) permuted"},
-         {picture(shuffle_image(image, patch, rows, columns)), "rows and columns permuted"}},
-        224);
-  }
 }
 
 /// Attention of the last block for one image: averaged over heads, [tokens, tokens].
@@ -132,23 +110,6 @@ void add_attention(Page& page, const VitTrainer& trainer) {
 }
 
 } // namespace
-
-Page identity_report(const std::vector<VerifyResult>& results) {
-  Page page("equigrad: permutation identities of transformers");
-  page.paragraph("Each row compares both sides of one statement; error is the largest difference relative to the "
-                 "largest entry. A control is the same comparison with something deliberately wrong: it must fail.");
-  add_identities(page, results);
-  page.heading("What the rows say");
-  std::vector<std::vector<std::string>> rows;
-  const auto ran = [&](const Identity& identity) {
-    return std::any_of(results.begin(), results.end(), [&](const VerifyResult& r) { return r.id == identity.id; });
-  };
-  for (const Identity& identity : catalogue())
-    if (ran(identity))
-      rows.push_back({identity.id, identity.paper, identity.equation, identity.statement, identity.tex});
-  page.table({"id", "paper", "eq.", "statement", "formula (TeX)"}, rows);
-  return page;
-}
 
 Page run_report(const RunStory& story, const VitTrainer& trainer) {
   Page page("equigrad: transformers commute with permutations");

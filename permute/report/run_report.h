@@ -1,5 +1,5 @@
 #pragma once
-// The pages that `equigrad verify --report` and the main job write.
+// The page that the main job writes.
 
 #include "permute/catalogue/catalogue.h"
 #include "permute/report/page.h"
@@ -10,9 +10,6 @@
 #include <vector>
 
 namespace eg::permute::report {
-
-/// The results as a table, with what each statement says.
-Page identity_report(const std::vector<VerifyResult>& results);
 
 /// Everything that the main job showed.
 struct RunStory {

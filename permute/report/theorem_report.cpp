@@ -1,0 +1,112 @@
+#include "permute/report/theorem_report.h"
+
+#include "permute/report/axis_diagram.h"
+#include "permute/report/image_figures.h"
+#include "permute/report/log_strip.h"
+#include "permute/report/theorem_cards.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace eg::permute::report {
+namespace {
+
+/// Parts of the whole work, for those who wait.
+constexpr double depth_part = 0.6;
+
+void add_how(Page& page, const std::vector<VerifyResult>& results, const TheoremReportOptions& options) {
+  const VerifyResult& first = results.front();
+  std::string sizes;
+  for (const auto& [name, value] : first.sizes) sizes += fmt::format("{}{} {}", sizes.empty() ? "" : ", ", name, value);
+  const bool exact =
+      std::any_of(results.begin(), results.end(), [](const VerifyResult& r) { return r.differing_exact.has_value(); });
+  page.paragraph(fmt::format(
+      "Each row computes both sides of one statement on {} and compares them: the error is the largest absolute "
+      "difference over the largest expected entry. In f32 the left side is also compared with the right side computed "
+      "in f64 from the same numbers. A control is the same comparison with something deliberately wrong, or the claim "
+      "that is false: its error must be large, so that a row that compares nothing cannot pass. Gradients come from "
+      "the tape.",
+      options.model.empty() ? "random values" : "the weights of " + options.model));
+  page.paragraph(fmt::format("Seed {}; {}{}.", first.seed, sizes,
+                             options.model.empty() ? " (rows that need other sizes choose their own)" : ""));
+  page.paragraph(exact
+                     ? "Sums were exact: no order of their terms changes them. Both sides must then have the same "
+                       "bits, unless they are two formulas. \"Other bits\" counts the elements that differ with "
+                       "ordinary sums, then with exact ones."
+                     : "\"Other bits\" counts the elements whose bits differ with ordinary sums. With --exact sums are "
+                       "taken so that no order of their terms changes them, and both counts are shown.");
+  page.markup("<p class=\"small\">How to read a strip: the green zone is what the tolerance allows, the orange one is "
+              "where the control must lie; the dot is the error, the diamond the control. A hollow mark is outside its "
+              "zone.</p><div class=\"legend\">" +
+              log_strip({{"f64", 4e-16, 1e-11, 0.8, 1e-3}}) + "</div>\n");
+}
+
+void add_axes(Page& page) {
+  nn::VitConfig config;
+  config.layers = 1;
+  config.encoder.dim = 192;
+  config.encoder.heads = 3;
+  config.encoder.mlp = 768;
+  const nn::Vit model(config, {1, 0});
+  const AxisMap map = vit_axes(config, KeyScope::model);
+  std::vector<DiagramParameter> parameters;
+  for (const auto& [key, value] : model.state_dict()) {
+    const std::string& name = key; // a lambda cannot hold a structured binding
+    DiagramParameter parameter{name, {}};
+    const auto entry =
+        std::find_if(map.begin(), map.end(), [&](const ParameterAxes& a) { return a.parameter == name; });
+    for (int axis = 0; axis < value.rank(); ++axis)
+      parameter.axes.push_back(
+          {entry == map.end() ? "" : entry->groups[static_cast<std::size_t>(axis)], value.size(axis)});
+    parameters.push_back(std::move(parameter));
+  }
+  page.markup(
+      "<figure><div class=\"scroll\">" + axis_diagram(parameters) +
+      "</div><figcaption>The parameters of a ViT of one block with P_C folded in from images to logits. Edges of "
+      "one letter move together; weights, gradients and optimiser state alike.</figcaption></figure>\n");
+}
+
+} // namespace
+
+Page theorem_report(const std::vector<VerifyResult>& results, const TheoremReportOptions& options) {
+  if (results.empty()) throw ValueError("report: there are no results");
+  const Tell tell = [&](double part, const std::string& what) {
+    if (options.tell) options.tell(part, what);
+  };
+  Page page("equigrad: the permutation theorems of transformers, measured");
+  page.style(card_styles);
+  page.heading("Summary");
+  page.markup(summary(results));
+  add_how(page, results, options);
+  page.markup(cards(results));
+  page.heading("Gradients of a permuted transformer");
+  page.paragraph(
+      "Two encoder blocks (f64, dim 32, 4 heads), once plain and once with every permutation at once: P_R on "
+      "the tokens, P_C on the features, a permutation of its own on every inner axis. Blue is negative, red "
+      "positive, white zero.");
+  tell(0.0, "gradient maps");
+  add_gradient_maps(page, options.seed);
+  page.heading("Attention of a permuted transformer");
+  page.paragraph("S = Softmax(Q K^T / sqrt d), mean over the heads of the first block, for the first sample.");
+  add_attention_maps(page, options.seed);
+  page.heading("Error against depth");
+  add_depth(page, options.seed, [&](double part, const std::string& what) { tell(part * depth_part, what); });
+  VitTrainer trainer(small_training(options.data, options.data_dir, options.seed), options.stop);
+  page.heading("Position embeddings, trained plain and shuffled");
+  page.paragraph(fmt::format(
+      "Cosine similarity of the position embedding of each of the patches with all others, one small map each, as in "
+      "Fig. 9 of \"Shuffled Transformers for Blind Training\": a ViT (dim 32, one block, f64) on {} images, plain and "
+      "with a fresh P_R for every image and step. Positions are added before rows are shuffled, so both learn the "
+      "same.",
+      trainer.train_data().name()));
+  add_position_maps(page, trainer,
+                    [&](double part, const std::string& what) { tell(depth_part + part * (1 - depth_part), what); });
+  page.heading("What the encoder sees");
+  page.paragraph("Permutation is obfuscation, not encryption: colours and textures stay, and attacks undo it.");
+  add_shuffles(page, trainer);
+  page.heading("Which axes move together");
+  add_axes(page);
+  return page;
+}
+
+} // namespace eg::permute::report

@@ -1,0 +1,201 @@
+// The page of `equigrad verify --report`: its parts, and that it shows what was measured.
+
+#include "permute/report/theorem_report.h"
+
+#include "core/ops.h"
+#include "permute/report/axis_diagram.h"
+#include "permute/report/log_strip.h"
+#include "permute/report/pictures.h"
+#include "permute/report/theorem_cards.h"
+#include "support/markup.h"
+#include "support/message.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+using namespace eg;
+using namespace eg::permute;
+using namespace eg::permute::report;
+
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<VerifyResult> some_results() {
+  VerifyOptions options;
+  options.filter = "lem9.*";
+  std::vector<VerifyResult> results = run_catalogue(options);
+  options.dtype = DType::f32;
+  for (const VerifyResult& r : run_catalogue(options)) results.push_back(r);
+  return results;
+}
+
+/// cx of the n-th circle of a picture.
+double circle(const std::string& svg, int n) {
+  std::size_t at = 0;
+  for (int i = 0; i <= n; ++i) at = svg.find("cx=\"", at) + 4;
+  return std::stod(svg.substr(at));
+}
+
+} // namespace
+
+TEST_CASE("report: a strip puts errors on one logarithmic scale and shows what lies outside its zone") {
+  const std::string good = log_strip({{"f64", 1e-15, 1e-11, 0.5, 1e-3}, {"f32", 1e-6, 5e-6, 0.5, 1e-3}});
+  CHECK(test::fault_of_markup(good) == "");
+  CHECK(!has(good, " off\""));
+  CHECK(circle(good, 0) < circle(good, 1));
+  const double third =
+      circle(log_strip({{"f64", 1e-12, 1, 1, 1e-3}}), 0) - circle(log_strip({{"f64", 1e-15, 1, 1, 1e-3}}), 0);
+  const double next =
+      circle(log_strip({{"f64", 1e-9, 1, 1, 1e-3}}), 0) - circle(log_strip({{"f64", 1e-12, 1, 1, 1e-3}}), 0);
+  CHECK(third == doctest::Approx(next).epsilon(0.01)); // three decades are as wide anywhere
+  CHECK(has(log_strip({{"f64", 1e-3, 1e-11, 0.5, 1e-3}}), "class=\"error off\""));
+  CHECK(has(log_strip({{"f64", 1e-15, 1e-11, 1e-5, 1e-3}}), "class=\"control off\""));
+  const std::string endless = log_strip({{"f64", std::numeric_limits<double>::infinity(), 1e-11, std::nan(""), 1e-3}});
+  CHECK(count(endless, " off\"") == 2);
+  CHECK(!has(test::without_tags(endless), "nan"));
+  CHECK(circle(endless, 0) <= 520);
+  CHECK(circle(log_strip({{"f64", 0.0, 0.0, 1, 1e-3}}), 0) >= 0);
+}
+
+TEST_CASE("report: the axis diagram names every parameter and counts its groups") {
+  const std::vector<DiagramParameter> parameters = {{"fc1.weight", {{"hidden", 8}, {"residual", 4}}},
+                                                    {"fc1.bias", {{"hidden", 8}}},
+                                                    {"scale", {{"", 1}}},
+                                                    {"table<&>", {{"", 9}, {"residual", 4}}}};
+  const std::string svg = axis_diagram(parameters);
+  CHECK(test::fault_of_markup(svg) == "");
+  for (const char* text : {"fc1.weight", "fc1.bias", "table&lt;&amp;&gt;", "hidden: 8 elements, 2 axes",
+                           "residual: 4 elements, 2 axes", "one number", "does not move"})
+    CHECK_MESSAGE(has(svg, text), text);
+  std::vector<DiagramParameter> many;
+  many.reserve(60);
+  for (int i = 0; i < 60; ++i) many.push_back({"w" + std::to_string(i), {{"g" + std::to_string(i), 2 + i}}});
+  const std::string wide = axis_diagram(many);
+  CHECK(test::fault_of_markup(wide) == "");
+  CHECK(has(wide, ">bh   g59: 61 elements, 1 axis<")); // 26 + 26 + 8 letters
+  CHECK(test::fault_of_markup(axis_diagram({})) == "");
+}
+
+TEST_CASE("report: maps of signed values and of position embeddings") {
+  const data::Image signs = signed_map(Tensor::from<double>({-2, 0, 2, 1}, {2, 2}), 2.0);
+  CHECK(signs.at(0, 0, 2) > signs.at(0, 0, 0)); // blue
+  CHECK(signs.at(1, 0, 0) > signs.at(1, 0, 2)); // red
+  for (int c = 0; c < 3; ++c) CHECK(signs.at(0, 1, c) == 255);
+  CHECK(signs.at(1, 1, 1) > signs.at(1, 0, 1)); // half way is lighter
+  const Tensor e = random_normal({9, 5}, {.seed = 4});
+  const data::Image map = position_map(e, 3);
+  CHECK(map.height == 11);
+  CHECK(position_map(e * 3.0, 3).pixels == map.pixels); // cosines know no length
+  CHECK(map.at(0, 0, 0) == 253);                        // every position is most like itself: the ramp's bright end
+  CHECK(map.at(5, 5, 1) == map.at(0, 0, 1));
+  CHECK(position_map(random_normal({9, 5}, {.seed = 5}), 3).pixels != map.pixels);
+  CHECK(has(test::message_of([&] { position_map(e, 2); }), "position_map: "));
+  CHECK(has(test::message_of([&] { signed_map(Tensor::zeros({0, 2}), 1.0); }), "signed_map: the matrix is empty"));
+}
+
+TEST_CASE("report: a card shows statement, formula, numbers and bits of its row, for every dtype") {
+  const std::vector<VerifyResult> results = some_results();
+  const std::string html = cards(results);
+  CHECK(test::fault_of_markup(html) == "");
+  const std::vector<std::string> shown = test::elements(html, "article");
+  CHECK(shown.size() * 2 == results.size());
+  for (const VerifyResult& r : results) {
+    CAPTURE(r.id);
+    std::string card;
+    for (const std::string& one : shown)
+      if (has(one, "id=\"" + r.id + "\"")) card = one;
+    REQUIRE(!card.empty());
+    CHECK(has(card, "<math "));
+    CHECK(has(card, "class=\"strip\""));
+    CHECK(has(card, std::to_string(r.differing) + " of " + std::to_string(r.compared)));
+    CHECK(has(card, r.equation.empty() ? "CVPR 2024" : "CVPR 2024, equation " + r.equation));
+    CHECK(count(card, "<tr class=\"measured\">") == 2);
+  }
+  CHECK(has(html, "href=\"#lem9.1\""));
+}
+
+TEST_CASE("report: rows that fail are marked, listed first and say why") {
+  std::vector<VerifyResult> results = some_results();
+  results[1].pass = false;
+  results[1].error = std::numeric_limits<double>::infinity();
+  results[1].detail = "it broke <here>";
+  const std::string top = summary(results), html = cards(results);
+  CHECK(test::fault_of_markup(top + html) == "");
+  CHECK(has(top, "<b>1</b>fail"));
+  CHECK(has(top, "class=\"fail\" href=\"#" + results[1].id + "\""));
+  CHECK(has(html, "class=\"card fail\" id=\"" + results[1].id + "\""));
+  CHECK(count(html, "class=\"card fail\"") == 1);
+  CHECK(has(html, "it broke &lt;here&gt;"));
+  CHECK(has(html, "<data value=\"\">inf</data>"));
+  const std::string fine = summary(some_results());
+  CHECK(!has(fine, "do not hold"));
+  CHECK(has(fine, "<b>0</b>fail"));
+}
+
+TEST_CASE("report: long formulas are cut between their equations, none of them lost") {
+  VerifyOptions options;
+  options.filter = "lem9.4";
+  const std::string html = cards(run_catalogue(options));
+  CHECK(count(html, "<math ") == 4);
+  for (const char* part : {"b_{1(P)} = b_1 P_t,", "W_{2(P)} = P_C^\\top W_2 P_t,", "b_{2(P)} = b_2 P_C\""})
+    CHECK_MESSAGE(has(html, part), part);
+}
+
+TEST_CASE("report: every row of the catalogue has a card with a formula") {
+  std::vector<VerifyResult> results;
+  for (const Identity& row : catalogue()) {
+    VerifyResult& r = results.emplace_back();
+    r.id = row.id;
+    r.title = row.title;
+    r.paper = row.paper;
+    r.equation = row.equation;
+  }
+  const std::string html = cards(results);
+  CHECK(test::fault_of_markup(html) == "");
+  const std::vector<std::string> shown = test::elements(html, "article");
+  CHECK(shown.size() == catalogue().size());
+  for (const std::string& card : shown) CHECK(has(card, "<math "));
+}
+
+TEST_CASE("report: the whole page has every section, is well formed and needs nothing else") {
+  std::vector<std::string> told;
+  double last = -1.0;
+  TheoremReportOptions options;
+  options.tell = [&](double part, const std::string& what) {
+    CHECK(part >= last);
+    CHECK(part <= 1.0);
+    last = part;
+    told.push_back(what);
+  };
+  const std::string html = theorem_report(some_results(), options).html();
+  CHECK(test::fault_of_markup(html) == "");
+  for (const char* heading :
+       {"Summary", "Gradients of a permuted transformer", "Attention of a permuted transformer", "Error against depth",
+        "Position embeddings, trained plain and shuffled", "What the encoder sees", "Which axes move together"})
+    CHECK_MESSAGE(has(html, std::string("<h2>") + heading + "</h2>"), heading);
+  CHECK(!has(html, "<h2>Secure Transformer Inference"));
+  for (const char* outside : {"http:", "https:", "<script", "<link", "@import", "url("})
+    CHECK_MESSAGE(!has(html, outside), outside);
+  CHECK(count(html, "src=\"") == count(html, "src=\"data:image/png;base64,"));
+  CHECK(count(html, "<img ") >= 15 + 4 + 4 + 12);
+  CHECK(html.size() < 3u << 20);
+  CHECK(told.size() > 30);
+  CHECK(has(html, "shapes images"));
+}
+
+TEST_CASE("report: whoever is told may end the work") {
+  TheoremReportOptions options;
+  options.tell = [](double part, const std::string&) {
+    if (part > 0.01) throw Interrupted("enough");
+  };
+  CHECK_THROWS_AS(theorem_report(some_results(), options), Interrupted);
+  CHECK(has(test::message_of<ValueError>([] { theorem_report({}, {}); }), "there are no results"));
+}
