@@ -56,6 +56,7 @@ constexpr std::array verbs = {
     Verb{"infer", "infer", "one forward pass of a model folder in Hugging Face's format, and all gradients",
          declare_infer},
     Verb{"generate", "generate", "continue a text with a GPT-2 or Llama folder", declare_generate},
+    Verb{"symmetries", "symmetries", "which permutations a model folder or a config commutes with", declare_symmetries},
     Verb{"keygen", "keygen", "make a secret key for permuted training", declare_keygen},
     Verb{"tokenize", "tokenize", "text to token ids and back", declare_tokenize},
     Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench},

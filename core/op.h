@@ -79,6 +79,9 @@ struct Symmetry {
   std::string name;
   std::vector<Leg> legs;
   std::vector<int> values = {};
+  /// Every index of these legs has a say in the others (softmax, norms): another axis cannot be permuted in its own way at
+  /// each of them. False: the call is one call for each index.
+  bool mixes = false;
 };
 
 /// Cost of one call: floating-point operations and bytes that must move.

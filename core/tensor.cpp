@@ -1,3 +1,4 @@
+#include "core/meta.h"
 #include "core/tensor.h"
 
 #include "core/call.h"
@@ -68,6 +69,7 @@ Tensor Tensor::make(std::shared_ptr<Storage> storage, const Shape& shape, const 
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  if (making_meta_tensors()) return meta(shape, dtype);
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(static_cast<std::size_t>(shape.numel()), size_of(dtype), &bytes))
     throw MemoryError(fmt::format("tensor: {} of {} has more bytes than can be counted", shape.str(), name_of(dtype)));
@@ -88,6 +90,7 @@ Tensor Tensor::adopt(std::shared_ptr<std::byte> memory, std::size_t size, const 
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   Tensor result = empty(shape, dtype);
+  if (!result.has_storage()) return result; // in a MetaTensorScope
   std::memset(result.mutable_bytes("zeros"), 0, result.nbytes());
   return result;
 }
@@ -232,6 +235,7 @@ void Tensor::copy_from(const Tensor& source) {
 }
 
 void Tensor::fill(double value) {
+  if (making_meta_tensors() && !has_storage()) return;
   visit_dtype(impl("fill").dtype, [&]<class T>() {
     T* to = mutable_data<T>("fill");
     const T element = element_of<T>("fill", value);

@@ -89,6 +89,11 @@ public:
     if (!model_.pooler) extras_.insert(extras_.end(), {"*pooler.dense.weight", "*pooler.dense.bias"});
   }
 
+  Tensors input_shapes(std::int64_t batch) const override {
+    const Shape texts{batch, model_.config.positions};
+    return {{"input_ids", Tensor::meta(texts, DType::i64)}, {"token_type_ids", Tensor::meta(texts, DType::i64)}};
+  }
+
   std::vector<std::string> input_names() const override {
     return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds"};
   }

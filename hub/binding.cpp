@@ -85,6 +85,8 @@ std::vector<Binding> bindings_of(std::span<const NameRule> rules, const nn::Stat
   return all;
 }
 
+Tensor bound(const Tensor& parameter, const Binding& b) { return bound_view(parameter, b).reshape(b.shape); }
+
 Tensor extract(const Tensor& parameter, const Binding& b) {
   const PauseRecording pause;
   return bound_view(parameter, b).contiguous().clone().reshape(b.shape);

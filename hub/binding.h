@@ -42,6 +42,9 @@ struct FusedRows {
 std::vector<Binding> bindings_of(std::span<const NameRule> rules, const nn::StateDict& state, const FusedRows& fused,
                                  std::string_view prefix);
 
+/// The bound part in the file's shape, made of operations, so that a tape sees it.
+Tensor bound(const Tensor& parameter, const Binding& binding);
+
 /// The file's tensor: a copy of the bound part of `parameter` (or of its gradient) in the file's shape, packed.
 Tensor extract(const Tensor& parameter, const Binding& binding);
 /// Copies the file's tensor, of shape binding.shape and a floating type, into the bound part.

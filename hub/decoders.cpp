@@ -182,6 +182,12 @@ public:
 
   const nn::Decoder* decoder() const override { return model_.config.head == Head::language_model ? &model_ : nullptr; }
 
+  Tensors input_shapes(std::int64_t batch) const override {
+    constexpr std::int64_t some = 16; // any number does where positions have no table
+    const std::int64_t tokens = model_.config.learned_positions ? model_.config.positions : some;
+    return {{"input_ids", Tensor::meta({batch, tokens}, DType::i64)}};
+  }
+
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names = {"input_ids", "attention_mask", "position_ids", "inputs_embeds"};
     if (model_.config.learned_positions) names.emplace_back("token_type_ids");

@@ -1,5 +1,6 @@
 #include "hub/folder.h"
 
+#include "core/meta.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/ops.h"
@@ -109,6 +110,7 @@ private:
       return;
     }
     taken_.insert(info->name);
+    report_.found.emplace_back(b.file, info->name);
     if (info->name != b.file) report_.renamed.push_back(info->name);
     const bool resampled = regrid_ && b.parameter == "position_embedding";
     if (!resampled && !(shape_of(*info) == b.shape)) {
@@ -202,8 +204,25 @@ LoadedModel load_model(const std::string& folder, const LoadModelOptions& option
   return loaded;
 }
 
+LoadedModel outline_of_folder(const std::string& folder) {
+  const MetaTensorScope tensors;
+  const MetaCallScope calls;
+  LoadedModel loaded = opened(folder, {}, false);
+  loaded.model->module().eval();
+  return loaded;
+}
+
+std::unique_ptr<Model> outline_of_config(const std::string& path) {
+  const MetaTensorScope tensors;
+  const MetaCallScope calls;
+  const nn::init::SkipScope skip;
+  std::unique_ptr<Model> model = make_model(data::read_json(path), {}, path);
+  model->module().eval();
+  return model;
+}
+
 ModelSummary examine_model(const std::string& folder) {
-  const LoadedModel loaded = opened(folder, {}, false);
+  const LoadedModel loaded = outline_of_folder(folder);
   return {.family = loaded.model->family(),
           .architecture = loaded.model->architecture(),
           .parameters = loaded.model->module().parameter_count(),

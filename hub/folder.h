@@ -21,6 +21,8 @@ struct LoadReport {
   std::vector<std::string> unused;     ///< known and not needed: copies of tied tensors, constants, other heads
   std::vector<std::string> renamed;    ///< found under another name: other prefix, gamma and beta
   std::vector<std::string> fresh;      ///< of a fresh head: not read, random
+  /// The model's name and the file's of every tensor that was found.
+  std::vector<std::pair<std::string, std::string>> found;
 
   bool complete() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
   /// One line that names up to five tensors of each kind.
@@ -57,8 +59,13 @@ struct ModelSummary {
   LoadReport report; ///< complete(): load_model would read it
 };
 
-/// Looks at a model folder without reading its values; takes the memory of the model for that time. Throws FileError
-/// for what load_model refuses before it looks at tensors: a config that is not supported, files that cannot be read.
+/// The model of a folder, or of a config.json alone, whose tensors are meta tensors (core/meta.h): its structure, of any
+/// size, without memory and without reading values; in evaluation. Throws FileError for what load_model refuses before
+/// it looks at tensors.
+LoadedModel outline_of_folder(const std::string& folder);
+std::unique_ptr<Model> outline_of_config(const std::string& path);
+
+/// Looks at a model folder without reading its values. Throws FileError for what load_model refuses before it looks at tensors: a config that is not supported, files that cannot be read.
 ModelSummary examine_model(const std::string& folder);
 
 /// Writes config.json (with torch_dtype as written) and model.safetensors, or shards of at most `shard_bytes` with

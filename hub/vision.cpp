@@ -92,6 +92,10 @@ public:
   }
 
   std::vector<std::string> input_names() const override { return {"pixel_values"}; }
+  Tensors input_shapes(std::int64_t batch) const override {
+    const nn::VitConfig& c = model_.config;
+    return {{"pixel_values", Tensor::meta({batch, c.channels, c.height(), c.width()}, DType::f32)}};
+  }
 
 protected:
   Tensors run(const Tensors& in, RandomKey key) const override {

@@ -179,7 +179,7 @@ Tensor Decoder::language_model(const Tensor& hidden) const {
 
 Tensor Decoder::last_tokens(const Tensor& hidden, const Tensor& ids) const {
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
-  if (config.padding < 0 || !ids.defined()) {
+  if (config.padding < 0 || !ids.defined() || !ids.has_storage()) { // texts without values have their full length
     if (batch > 1 && config.padding < 0)
       throw ValueError("decoder: there is no padding id, which tells where each of several texts ends");
     return hidden.select(1, tokens - 1);

@@ -158,6 +158,21 @@ std::vector<Tensor> MixtureOfExperts::computed(const Tensor& x, const std::vecto
   return results;
 }
 
+/// sum_e w_e(x) expert_e(x), w_e = 0 where an expert was not chosen: what the sparse way computes, without knowing who
+/// goes where.
+Tensor MixtureOfExperts::dense(const Tensor& x, const MoeRouting& routing) const {
+  if (config.capacity_factor > 0.0)
+    throw ValueError("mixture of experts: with a capacity, which choices are dropped depends on values");
+  const Tensor weights = scatter_add(Tensor::zeros({x.size(0), config.experts}, x.dtype()), 1, routing.experts,
+                                     routing.weights);
+  Tensor y;
+  for (std::int64_t e = 0; e < config.experts; ++e) {
+    const Tensor part = slice(weights, 1, e, e + 1) * (*experts[static_cast<std::size_t>(e)])(x);
+    y = y.defined() ? y + part : part;
+  }
+  return y;
+}
+
 MixtureOfExperts::Output MixtureOfExperts::forward(const Tensor& x, const Tensor& addend, RandomKey key) const {
   const Scope scope(*this);
   if (x.rank() < 1 || x.size(-1) != config.dim)
@@ -166,6 +181,11 @@ MixtureOfExperts::Output MixtureOfExperts::forward(const Tensor& x, const Tensor
   const Tensor flat = x.reshape({tokens, config.dim});
   Output out{.y = {}, .routing = route(flat, key), .load = {}};
 
+  if (!x.has_storage()) {
+    const Tensor y = dense(flat, out.routing).reshape(x.shape());
+    out.y = addend.defined() ? addend + y : y;
+    return out;
+  }
   const double even = static_cast<double>(tokens) * static_cast<double>(k) / static_cast<double>(config.experts);
   const double room = config.capacity_factor > 0.0 ? std::ceil(config.capacity_factor * even)
                                                    : static_cast<double>(tokens); // no expert is chosen twice

@@ -174,6 +174,29 @@ std::vector<std::vector<std::int64_t>> PermutationGroup::orbits() const {
   return lists;
 }
 
+Permutation random_element(const PermutationGroup& group, RandomKey key) {
+  constexpr std::size_t least_list = 10;
+  constexpr std::int64_t rounds = 120; // 50 mix well in their experiments
+  std::vector<Permutation> list(group.generators);
+  while (list.size() < least_list)
+    list.push_back(list.empty() || group.generators.empty() ? Permutation::identity(group.degree)
+                                                            : group.generators[list.size() % group.generators.size()]);
+  const auto count = static_cast<std::int64_t>(list.size());
+  const std::vector<std::int64_t> draws =
+      random_integers({3 * rounds}, key, 0, count * (count - 1)).to_vector<std::int64_t>();
+  Permutation product = Permutation::identity(group.degree);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const std::int64_t pair = draws[static_cast<std::size_t>(3 * round)];
+    const std::int64_t i = pair / (count - 1), skip = pair % (count - 1), j = skip < i ? skip : skip + 1;
+    const bool inverted = draws[static_cast<std::size_t>(3 * round + 1)] % 2 != 0;
+    Permutation& changed = list[static_cast<std::size_t>(i)];
+    const Permutation& by = list[static_cast<std::size_t>(j)];
+    changed = changed.then(inverted ? by.inverse() : by);
+    product = product.then(changed);
+  }
+  return product;
+}
+
 bool is_automorphism(const Tensor& mask, const Permutation& p) {
   const Relation relation = Relation::of(mask);
   if (static_cast<std::size_t>(p.size()) != relation.size())

@@ -23,6 +23,10 @@ struct PermutationGroup {
   std::vector<std::vector<std::int64_t>> orbits() const;
 };
 
+/// A random element, nearly uniform: a product of generators replaced again and again (Celler, Leedham-Green, Murray,
+/// Niemeyer and O'Brien, Communications in Algebra 23, 1995).
+Permutation random_element(const PermutationGroup& group, RandomKey key);
+
 /// M [..., T, T] gathered in rows and columns is M: M[..., p[i], p[j]] = M[..., i, j] for all i, j. Exact, 0.0 equals
 /// -0.0. Throws ShapeError unless the mask is square and of the permutation's size, ValueError for NaN.
 bool is_automorphism(const Tensor& mask, const Permutation& p);

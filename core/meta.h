@@ -1,0 +1,29 @@
+#pragma once
+// Shapes without values: models that are made and run to see what they would do, of any size, with no memory for it.
+
+namespace eg {
+
+/// While it lives, Tensor::empty, zeros, ones and full of this thread give meta tensors, and fill leaves those alone.
+class MetaTensorScope {
+public:
+  MetaTensorScope();
+  ~MetaTensorScope();
+  MetaTensorScope(const MetaTensorScope&) = delete;
+  MetaTensorScope& operator=(const MetaTensorScope&) = delete;
+};
+
+/// While it lives, an operation of this thread that is given a meta tensor gives meta tensors: it is checked and
+/// reported like any other, and nothing is computed. Operations on tensors with values are as ever.
+class MetaCallScope {
+public:
+  MetaCallScope();
+  ~MetaCallScope();
+  MetaCallScope(const MetaCallScope&) = delete;
+  MetaCallScope& operator=(const MetaCallScope&) = delete;
+};
+
+/// A scope of this thread lives.
+bool making_meta_tensors();
+bool calling_with_meta_tensors();
+
+} // namespace eg

@@ -1,0 +1,228 @@
+// Operations as their rows declare them.
+
+#include "permute/inference/rules.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace eg::permute {
+namespace {
+
+int from_front(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+/// Rows whose outputs hold the very numbers of their input.
+bool passes_numbers(std::string_view op) {
+  constexpr std::string_view all[] = {"contiguous", "transpose", "permute", "squeeze", "unsqueeze", "expand", "cast"};
+  return std::find(std::begin(all), std::end(all), op) != std::end(all);
+}
+
+class Declared {
+public:
+  Declared(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled)
+      : call_(call), settled_(settled), symmetries_(std::move(symmetries)) {
+    for (Symmetry& s : symmetries_)
+      for (Leg& leg : s.legs)
+        if (present(leg)) leg.axis = from_front(leg.axis, shape(leg).rank());
+  }
+
+  void run() {
+    for (const Symmetry& s : symmetries_) read(s);
+    for (std::size_t i = 0; i < call_.in.size(); ++i) {
+      for (int axis = 0; axis < static_cast<int>(call_.in[i].axes.size()); ++axis)
+        if (!is_settled(i, axis) && covering(Leg::Side::in, static_cast<int>(i), axis) == nullptr)
+          fix_axis(call_.in[i].axis(axis), call_.in_shape(i), axis, fmt::format("{}, axis {}", input(i), axis));
+      if (call_.in[i].values != nullptr && !renumbers(static_cast<int>(i)) && !passes())
+        fix_numbering(call_.points, call_.in[i], call_.reason("it computes with numbers"));
+    }
+    for (std::size_t o = 0; o < call_.out.size(); ++o)
+      for (int axis = 0; axis < static_cast<int>(call_.out[o].axes.size()); ++axis) {
+        AxisPoints& own = call_.out[o].axes[static_cast<std::size_t>(axis)];
+        if (own.points != nullptr) continue;
+        const std::int64_t n = call_.out_shape(o)[axis];
+        own = {call_.points.fresh(n), {}};
+        fix_axis(own, call_.out_shape(o), axis, fmt::format("output {}, axis {}", o, axis));
+      }
+    if (passes() && !call_.in.empty()) call_.out.front().values = call_.in.front().values;
+  }
+
+private:
+  std::span<const Tensor> side(const Leg& leg) const {
+    return leg.side == Leg::Side::in ? call_.event.in : call_.event.out;
+  }
+  const Shape& shape(const Leg& leg) const { return side(leg)[static_cast<std::size_t>(leg.index)].shape(); }
+  bool present(const Leg& leg) const {
+    const std::span<const Tensor> list = side(leg);
+    return static_cast<std::size_t>(leg.index) < list.size() && list[static_cast<std::size_t>(leg.index)].defined();
+  }
+  bool passes() const { return call_.event.op != nullptr && passes_numbers(call_.event.op->name); }
+  bool renumbers(int input) const {
+    return std::any_of(symmetries_.begin(), symmetries_.end(), [&](const Symmetry& s) {
+      return std::find(s.values.begin(), s.values.end(), input) != s.values.end();
+    });
+  }
+  bool is_settled(std::size_t i, int axis) const {
+    return std::find(settled_.begin(), settled_.end(), std::pair{static_cast<int>(i), axis}) != settled_.end();
+  }
+
+  const Symmetry* covering(Leg::Side which, int index, int axis) const {
+    for (const Symmetry& s : symmetries_)
+      for (const Leg& leg : s.legs)
+        if (leg.side == which && leg.index == index && leg.axis == axis) return &s;
+    return nullptr;
+  }
+
+  /// The axis of `s` on the tensor of `leg`, where it has just one there; -1.
+  static int axis_on(const Symmetry& s, const Leg& leg) {
+    int axis = -1;
+    for (const Leg& other : s.legs) {
+      if (other.side != leg.side || other.index != leg.index) continue;
+      if (axis >= 0) return -1;
+      axis = other.axis;
+    }
+    return axis;
+  }
+
+  /// Permutations along `s` may depend on the index along `other`: the operation is one for each of its indices, and
+  /// every tensor that has an axis of `s` has one of `other`.
+  bool may_depend(const Symmetry& s, const Symmetry& other) const {
+    const bool goes_through = std::any_of(other.legs.begin(), other.legs.end(),
+                                          [](const Leg& leg) { return leg.side == Leg::Side::out; });
+    return goes_through && !other.mixes && other.values.empty() && s.values.empty() && &s != &other &&
+           std::all_of(s.legs.begin(), s.legs.end(),
+                       [&](const Leg& leg) { return !present(leg) || axis_on(other, leg) >= 0; });
+  }
+
+  /// What the permutation of `s` depends on in every input that has it.
+  std::vector<const Symmetry*> common_dependences(const Symmetry& s) const {
+    std::vector<const Symmetry*> common;
+    for (const Symmetry& other : symmetries_) {
+      if (!may_depend(s, other)) continue;
+      const bool everywhere = std::all_of(s.legs.begin(), s.legs.end(), [&](const Leg& leg) {
+        if (leg.side == Leg::Side::out || !present(leg)) return true;
+        const std::vector<int>& over = points_of(leg).over;
+        return std::find(over.begin(), over.end(), axis_on(other, leg)) != over.end();
+      });
+      if (everywhere) common.push_back(&other);
+    }
+    return common;
+  }
+
+  const AxisPoints& points_of(const Leg& leg) const {
+    return call_.in[static_cast<std::size_t>(leg.index)].axis(leg.axis);
+  }
+
+  void read(const Symmetry& s) {
+    const std::vector<const Symmetry*> over = common_dependences(s);
+    const auto axes_on = [&](const Leg& leg) {
+      std::vector<int> axes;
+      for (const Symmetry* other : over) axes.push_back(axis_on(*other, leg));
+      return axes;
+    };
+    PointsPtr list;
+    for (const Leg& leg : s.legs) {
+      if (leg.side == Leg::Side::out || !present(leg)) continue;
+      const AxisPoints own = over_only(call_.points, shape(leg), points_of(leg), axes_on(leg));
+      if (list == nullptr)
+        list = own.points;
+      else if (list != own.points)
+        call_.points.unite(*list, *own.points);
+    }
+    number_inputs(s, list);
+    for (const Leg& leg : s.legs) {
+      if (leg.side == Leg::Side::in || !present(leg)) continue;
+      if (list == nullptr) list = call_.points.fresh(shape(leg)[leg.axis]);
+      AxisPoints& own = call_.out[static_cast<std::size_t>(leg.index)].axes[static_cast<std::size_t>(leg.axis)];
+      if (own.points == nullptr)
+        own = {list, axes_on(leg)};
+      else if (own.points != list)
+        call_.points.unite(*own.points, *list);
+    }
+  }
+
+  void number_inputs(const Symmetry& s, PointsPtr& list) {
+    for (const int v : s.values) {
+      const auto i = static_cast<std::size_t>(v);
+      if (!call_.given(i)) continue;
+      if (list == nullptr)
+        for (const Leg& leg : s.legs)
+          if (leg.side == Leg::Side::out && present(leg)) list = call_.points.fresh(shape(leg)[leg.axis]);
+      if (list == nullptr) continue;
+      if (call_.in[i].constant)
+        fix_used(call_.event.in[i], *list);
+      else
+        number(call_.points, call_.in[i], list, call_.reason("indices that are computed"));
+    }
+  }
+
+  /// Constant indices cannot be renumbered: what they name stays.
+  void fix_used(const Tensor& indices, const PointList& list) {
+    PointList used;
+    for (const std::int64_t i : numbers_of(indices))
+      if (i >= 0 && i < static_cast<std::int64_t>(list.size())) used.push_back(list[static_cast<std::size_t>(i)]);
+    call_.points.fix(used, call_.reason("constant indices"));
+  }
+
+  std::string input(std::size_t i) const {
+    return call_.event.op != nullptr ? input_name(*call_.event.op, i) : fmt::format("input {}", i);
+  }
+
+  /// Its indices stay, whatever the index along other axes.
+  void fix_axis(const AxisPoints& own, const Shape& shape, int axis, const std::string& what) {
+    if (shape[axis] > 1 && own.points != nullptr)
+      call_.points.fix(*independent(call_.points, shape, own), call_.reason(what));
+  }
+
+  Call& call_;
+  const std::vector<std::pair<int, int>>& settled_;
+  std::vector<Symmetry> symmetries_;
+};
+
+} // namespace
+
+std::string Call::reason(const std::string& what) const {
+  const std::string place = current_place();
+  return fmt::format("{}{}{}: {}", event.op != nullptr ? event.op->name : std::string_view(event.custom->name),
+                     place.empty() ? "" : " at ", place, what);
+}
+
+void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled) {
+  const OpDef* op = call.event.op;
+  if (op == nullptr || op->symmetries == nullptr) return read_legs(call, {}, settled);
+  read_legs(call, op->symmetries(Sample{{call.event.in.begin(), call.event.in.end()}, call.attrs()}), settled);
+}
+
+void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled) {
+  Declared(call, std::move(symmetries), settled).run();
+}
+
+void fix_all(Points& points, const TensorPoints& t, const Shape& shape, const std::string& reason) {
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] > 1) points.fix(*independent(points, shape, t.axis(axis)), reason);
+  fix_numbering(points, t, reason);
+}
+
+void fix_numbering(Points& points, const TensorPoints& t, const std::string& reason) {
+  if (t.values == nullptr) return;
+  if (t.values->points != nullptr) points.fix(*t.values->points, reason);
+  if (t.values->fixed.empty()) t.values->fixed = reason;
+}
+
+void number(Points& points, const TensorPoints& t, const PointsPtr& list, const std::string& reason) {
+  if (t.values == nullptr) return points.fix(*list, reason);
+  if (t.values->points == nullptr) {
+    t.values->points = list;
+    if (!t.values->fixed.empty()) points.fix(*list, t.values->fixed);
+    return;
+  }
+  if (t.values->points->size() == list->size())
+    points.unite(*t.values->points, *list);
+  else
+    for (const PointsPtr& both : {t.values->points, list}) points.fix(*both, reason + " of two sizes");
+}
+
+std::vector<std::int64_t> numbers_of(const Tensor& t) {
+  const PauseRecording pause;
+  return t.to(DType::i64).contiguous().to_vector<std::int64_t>();
+}
+
+} // namespace eg::permute

@@ -1,0 +1,62 @@
+// Operations that look up by indices: what indices number moves with the axis that they run over.
+
+#include "permute/inference/rules.h"
+
+#include <algorithm>
+
+namespace eg::permute {
+namespace {
+
+
+/// [V, D] looked up by constant ids [T]: output [T, D].
+void read_embedding(Call& call) {
+  if (!call.in[1].constant || call.event.in[1].rank() != 1) return read_declared(call);
+  call.out[0] = picked(call.points, call.in[0], call.in_shape(0), 0, numbers_of(call.event.in[1]));
+}
+
+void read_index_select(Call& call) {
+  auto axis = static_cast<int>(call.attrs().integer("axis"));
+  if (axis < 0) axis += call.in_shape(0).rank();
+  if (!call.in[1].constant || call.event.in[1].rank() != 1) return read_declared(call);
+  call.out[0] = picked(call.points, call.in[0], call.in_shape(0), axis, numbers_of(call.event.in[1]));
+}
+
+/// Places of an axis as numbers: they move with the axis.
+void read_places(Call& call, int axis, std::size_t output) {
+  if (axis < 0) axis += call.in_shape(0).rank();
+  const PointsPtr list = independent(call.points, call.in_shape(0), call.in[0].axis(axis));
+  read_declared(call, {{0, axis}});
+  call.out[output].values = std::make_shared<Numbering>(Numbering{list, {}});
+}
+
+void read_sort(Call& call) { read_places(call, static_cast<int>(call.attrs().integer("axis")), 1); }
+void read_argsort(Call& call) { read_places(call, static_cast<int>(call.attrs().integer("axis")), 0); }
+
+/// A comparison of indices with one number: that number stays, the others may be renumbered.
+void read_equality(Call& call) {
+  const TensorPoints& t = call.in[0];
+  const bool one_number = t.values != nullptr && t.values->points != nullptr && call.in[1].constant &&
+                          call.event.in[1].numel() == 1 && call.event.in[1].dtype() == DType::i64;
+  if (!one_number) return read_declared(call);
+  const std::int64_t number = numbers_of(call.event.in[1]).front();
+  const PointsPtr list = t.values->points;
+  if (number >= 0 && number < static_cast<std::int64_t>(list->size()))
+    call.points.fix({(*list)[static_cast<std::size_t>(number)]}, call.reason("compared with a number"));
+  call.in[0].values = nullptr;
+  read_declared(call);
+}
+
+} // namespace
+
+Rule index_rule(std::string_view op) {
+  constexpr std::pair<std::string_view, Rule> rules[] = {
+      {"embedding", read_embedding}, {"index_select", read_index_select}, {"sort", read_sort}, {"topk", read_sort},
+      {"argsort", read_argsort},     {"argmax", read_argsort},            {"argmin", read_argsort},
+      {"max_with_index", read_sort}, {"min_with_index", read_sort},       {"eq", read_equality},
+      {"ne", read_equality}};
+  for (const auto& [name, rule] : rules)
+    if (name == op) return rule;
+  return nullptr;
+}
+
+} // namespace eg::permute

@@ -1,0 +1,107 @@
+#pragma once
+// The points that a model's permutations move: what the symmetry inference knows while it reads a tape. Not for users.
+//
+// Every index of every axis of every tensor is a point. Two axes on which the same permutation acts hold the same
+// points in the same order. A permutation of an axis may depend on the index along another one (features within a head
+// on the head): then there is a point for each pair of indices. A point may have parents, points that it is carried
+// along with: feature i of head h goes where head h goes. What is left free when all operations were read is the group.
+
+#include "core/shape.h"
+#include "permute/automorphisms.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace eg::permute {
+
+using Point = std::int32_t;
+using PointList = std::vector<Point>;
+/// Lists are shared between the tensors that an operation leaves alone.
+using PointsPtr = std::shared_ptr<const PointList>;
+
+/// The points of one axis of extent n: [n], or where the permutation depends on the indices along other axes of the same
+/// tensor, `over`, [their extents in that order, n].
+struct AxisPoints {
+  PointsPtr points = {};
+  std::vector<int> over = {};
+};
+
+/// What the elements of an index tensor number: known when it is used, and shared by all tensors of the same numbers.
+struct Numbering {
+  PointsPtr points = {};  ///< null: not used yet
+  std::string fixed = {}; ///< not empty: the numbers must stay, for this reason
+};
+
+/// The points of one tensor.
+struct TensorPoints {
+  std::vector<AxisPoints> axes = {};
+  std::shared_ptr<Numbering> values = {}; ///< of an index tensor whose elements may be renumbered
+  /// Made of constants alone: the values are there and cannot be permuted otherwise than along axes.
+  bool constant = false;
+
+  /// Points of an axis, counted from either end.
+  const AxisPoints& axis(int a) const { return axes[static_cast<std::size_t>(a < 0 ? a + static_cast<int>(axes.size()) : a)]; }
+};
+
+class Points {
+public:
+  /// n new points.
+  PointsPtr fresh(std::int64_t n);
+  /// The point that stands for p and all that were united with it.
+  Point find(Point p) const;
+  /// The same permutation acts on both lists, which are equally long.
+  void unite(const PointList& a, const PointList& b);
+  /// child goes where its parents go.
+  void add_parent(Point child, Point parent);
+  /// Forgets that these go with each other, and fixes them.
+  void drop_parents(const PointList& list, const std::string& reason);
+  /// These points must stay where they are; the first reason given is kept.
+  void fix(const PointList& list, const std::string& reason);
+  /// A list that an axis holds is mapped to itself.
+  void hold(const PointsPtr& list);
+  /// The list is permuted by elements of a group alone.
+  void keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason);
+
+  /// One point for each tuple of parents: axes joined to one. The same tuple gives the same point.
+  Point joint(std::vector<Point> parents);
+  /// Points of rows of `width` points each: the list cut into blocks, each point below its block's. The same list cut
+  /// alike gives the same blocks.
+  PointsPtr blocks(const PointsPtr& list, std::int64_t width);
+  /// What a list [before, rows, after] has in common in all rows, where a permutation can no longer depend on the row:
+  /// [before, after] new points above those of the list. The same list gives the same points.
+  PointsPtr common(const PointsPtr& list, std::int64_t before, std::int64_t rows);
+  /// A joined list and what it was joined from: axes of those extents, `over` counted among them.
+  void remember_parts(const PointsPtr& list, std::vector<std::int64_t> extents, std::vector<AxisPoints> parts);
+  /// The parts of a list of those extents; nullptr when it is not known as such.
+  const std::vector<AxisPoints>* parts(const PointsPtr& list, const std::vector<std::int64_t>& extents) const;
+  /// list[index[j]] for each j, as new points below those where an index occurs twice.
+  PointsPtr picked(const PointsPtr& list, const std::vector<std::int64_t>& index);
+
+  std::int64_t count() const { return static_cast<std::int64_t>(up_.size()); }
+  const std::vector<std::pair<Point, Point>>& parents() const { return parents_; } ///< (child, parent)
+  const std::vector<PointsPtr>& held() const { return held_; }
+  const std::vector<std::pair<PointsPtr, PermutationGroup>>& kept() const { return kept_; }
+  /// Why a point is fixed; nullptr: it is not.
+  const std::string* reason(Point p) const;
+  /// Reasons by the points that stand for the fixed ones.
+  std::map<Point, std::string> reasons() const;
+
+private:
+  mutable PointList up_;
+  std::vector<std::pair<Point, Point>> parents_;
+  std::vector<PointsPtr> held_;
+  std::vector<std::pair<PointsPtr, PermutationGroup>> kept_;
+  std::vector<std::int32_t> reason_; // by point: index into reasons_, -1: none
+  std::vector<std::string> reasons_;
+  std::map<std::vector<Point>, Point> joints_;
+  std::map<std::pair<PointsPtr, std::int64_t>, PointsPtr> blocks_;
+  std::map<std::pair<PointsPtr, std::vector<std::int64_t>>, std::vector<AxisPoints>> parts_;
+  std::map<std::tuple<PointsPtr, std::int64_t, std::int64_t>, PointsPtr> common_;
+};
+
+} // namespace eg::permute

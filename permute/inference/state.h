@@ -1,0 +1,37 @@
+#pragma once
+// What ModelSymmetries keeps. Not for users.
+
+#include "permute/inference/reader.h"
+#include "permute/inference/structure.h"
+#include "permute/symmetries.h"
+
+#include <string>
+#include <vector>
+
+namespace eg::permute {
+
+/// A tensor that the inference tells of.
+struct ShownTensor {
+  std::string name;
+  TensorRole role = TensorRole::parameter;
+  Shape shape;
+  TensorPoints points;
+};
+
+struct ModelSymmetries::State {
+  Points points;
+  std::vector<ShownTensor> tensors;
+  std::optional<Structure> structure;
+  /// By group of groups(): its classes; the second one, where there is one, permutes the blocks of the first.
+  std::vector<std::vector<std::size_t>> classes;
+
+  const ShownTensor& tensor(std::string_view name) const;
+};
+
+/// Fills names, sizes and axes of the groups, and which classes each is made of.
+std::vector<SymmetryGroup> describe_groups(const Points& points, const Structure& structure,
+                                           const std::vector<ShownTensor>& tensors,
+                                           const std::vector<std::pair<std::string, int>>& data_axes,
+                                           std::vector<std::vector<std::size_t>>& classes);
+
+} // namespace eg::permute

@@ -1,0 +1,60 @@
+#pragma once
+// The group that is left when a tape was read: its free parts, its size, its elements. Not for users.
+
+#include "permute/inference/points.h"
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace eg::permute {
+
+/// Points that may change places: those of each cell among themselves. All cells have the same size; a cell goes where
+/// its parents go.
+struct PointClass {
+  std::vector<PointList> cells;
+  std::vector<std::size_t> over;          ///< classes of the parents; empty: there is one cell
+  std::optional<PermutationGroup> group;  ///< of the one cell's points, where not all permutations are allowed
+
+  std::int64_t size() const { return static_cast<std::int64_t>(cells.front().size()); }
+  std::int64_t copies() const { return static_cast<std::int64_t>(cells.size()); }
+  double log2_order() const;
+};
+
+/// A permutation of all points, as a gather: place p gets what stood at image[p]. Points that others stand for stay.
+using PointMap = PointList;
+
+class Structure {
+public:
+  /// Takes what `points` knows; those are changed where several descriptions turn out to be of the same thing, or where
+  /// nothing but standing still can be proved.
+  explicit Structure(Points& points);
+
+  /// Every class, also those whose cells hold one point (they only go where their parents go), parents before children.
+  const std::vector<PointClass>& classes() const { return classes_; }
+  /// The class of a point; none: it is fixed alone.
+  std::size_t class_of(Point p) const;
+
+  /// The element that permutes cell c of class k by permutation(k, c), a gather of the cell's points; nullptr stands for
+  /// the identity.
+  PointMap element(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
+  /// log2 of the number of elements.
+  double log2_order() const;
+
+private:
+  struct Graph;
+  bool describe(Points& points);
+  bool settle(Points& points);
+  bool take_group(Points& points, const PointsPtr& list, const PermutationGroup& group);
+  /// The element, or the class whose cells it would tear apart.
+  std::pair<PointMap, std::optional<std::size_t>>
+  tried(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
+
+  std::vector<PointClass> classes_;
+  PointList root_;                     // by point
+  std::vector<std::size_t> class_;     // by point that stands for others
+  std::vector<std::vector<PointList>> parents_; // by class and cell: the parents, in the order of `over`
+  std::vector<std::map<PointList, std::size_t>> cells_; // by class: the cell of these parents
+};
+
+} // namespace eg::permute

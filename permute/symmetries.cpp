@@ -1,0 +1,207 @@
+#include "permute/symmetries.h"
+
+#include "core/call.h"
+#include "permute/inference/layout.h"
+#include "permute/inference/state.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <numeric>
+
+namespace eg::permute {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Where the points of a list stand in it, the first ones first where one stands there twice.
+std::map<Point, std::vector<std::int64_t>> places_in(const Points& points, PointList::const_iterator begin,
+                                                     std::int64_t n) {
+  std::map<Point, std::vector<std::int64_t>> places;
+  for (std::int64_t i = 0; i < n; ++i) places[points.find(begin[i])].push_back(i);
+  return places;
+}
+
+/// The gather of one row of an axis whose permutation depends on others: place i of row `to` gets what stands at the
+/// result of row `from`, to which the element carries it.
+std::vector<std::int64_t> row_gather(const Points& points, const PointMap& image, const PointList& list,
+                                     std::int64_t to, std::int64_t from, std::int64_t n) {
+  const auto places = places_in(points, list.begin() + from * n, n);
+  std::map<Point, std::size_t> used;
+  std::vector<std::int64_t> gather(at(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Point source = points.find(image[at(points.find(list[at(to * n + i)]))]);
+    const auto found = places.find(source);
+    std::size_t& turn = used[source];
+    if (found == places.end() || turn >= found->second.size())
+      throw Error("symmetries: an element does not map an axis to itself");
+    gather[at(i)] = found->second[turn++];
+  }
+  return gather;
+}
+
+void check_same_extent(const ShownTensor& a, int axis_a, const ShownTensor& b, int axis_b) {
+  for (const auto& [t, axis] : {std::pair{&a, axis_a}, std::pair{&b, axis_b}})
+    if (axis < 0 || axis >= t->shape.rank())
+      throw ValueError(fmt::format("symmetries: \"{}\" is {} and has no axis {}", t->name, t->shape.str(), axis));
+  if (a.shape[axis_a] != b.shape[axis_b])
+    throw ValueError(fmt::format("symmetries: axis {} of \"{}\" {} and axis {} of \"{}\" {} cannot be tied", axis_a,
+                                 a.name, a.shape.str(), axis_b, b.name, b.shape.str()));
+}
+
+} // namespace
+
+std::string_view name_of(GroupKind kind) {
+  switch (kind) {
+  case GroupKind::symmetric:
+    return "symmetric";
+  case GroupKind::wreath:
+    return "wreath";
+  case GroupKind::automorphisms:
+    return "automorphisms";
+  case GroupKind::trivial:
+    break;
+  }
+  return "trivial";
+}
+
+const ShownTensor& ModelSymmetries::State::tensor(std::string_view name) const {
+  for (const ShownTensor& t : tensors)
+    if (t.name == name) return t;
+  throw ValueError(fmt::format("symmetries: there is no tensor \"{}\"", name));
+}
+
+ModelSymmetries::ModelSymmetries(const SymmetryQuery& query) : state_(std::make_unique<State>()) {
+  TapeReader reader;
+  for (const auto* leaves : {&query.parameters, &query.inputs})
+    for (const auto& [name, tensor] : *leaves) reader.declare(tensor);
+  const nn::StateDict outputs = query.run();
+  const nn::StateDict shown = query.shown ? query.shown() : query.parameters;
+  const auto show = [&](const nn::StateDict& list, TensorRole role) {
+    for (const auto& [name, tensor] : list)
+      if (tensor.defined()) state_->tensors.push_back({name, role, tensor.shape(), reader.of(tensor)});
+  };
+  show(query.inputs, TensorRole::input);
+  show(shown, TensorRole::parameter);
+  show(outputs, TensorRole::output);
+  for (const auto& [a, b] : query.tied) {
+    const ShownTensor &one = state_->tensor(a.first), &other = state_->tensor(b.first);
+    check_same_extent(one, a.second, other, b.second);
+    reader.points().unite(*independent(reader.points(), one.shape, one.points.axis(a.second)),
+                          *independent(reader.points(), other.shape, other.points.axis(b.second)));
+  }
+  reader.close();
+  state_->points = std::move(reader.points());
+  state_->structure.emplace(state_->points);
+  groups_ = describe_groups(state_->points, *state_->structure, state_->tensors, query.data_axes, state_->classes);
+}
+
+ModelSymmetries::~ModelSymmetries() = default;
+ModelSymmetries::ModelSymmetries(ModelSymmetries&&) noexcept = default;
+ModelSymmetries& ModelSymmetries::operator=(ModelSymmetries&&) noexcept = default;
+
+const SymmetryGroup* ModelSymmetries::find(std::string_view name) const {
+  for (const SymmetryGroup& g : groups_)
+    if (g.name == name) return &g;
+  return nullptr;
+}
+
+double ModelSymmetries::log2_key_space() const {
+  double sum = 0.0;
+  for (const SymmetryGroup& g : groups_)
+    if (g.is_secret()) sum += g.log2_size;
+  return sum;
+}
+
+SymmetryElement ModelSymmetries::element(const std::set<std::string>& names, const PermutationSource& source) const {
+  std::map<std::size_t, std::string> site; // by class
+  for (const std::string& name : names) {
+    const SymmetryGroup* group = find(name);
+    if (group == nullptr) throw ValueError(fmt::format("symmetries: there is no group \"{}\"", name));
+    if (group->kind == GroupKind::trivial)
+      throw ValueError(fmt::format("symmetries: nothing moves \"{}\": {}", name, group->because));
+    if (group->kind == GroupKind::automorphisms)
+      throw ValueError(fmt::format("symmetries: \"{}\" moves tokens by automorphisms of a mask; draw those from "
+                                   "permute/automorphisms.h",
+                                   name));
+    const std::vector<std::size_t>& classes = state_->classes[at(group - groups_.data())];
+    site[classes.front()] = name;
+    if (classes.size() > 1) site[classes[1]] = name + ".blocks";
+  }
+  const Structure& structure = *state_->structure;
+  return SymmetryElement(structure.element([&](std::size_t k, std::size_t c) -> std::optional<Permutation> {
+    const auto found = site.find(k);
+    if (found == site.end()) return {};
+    const PointClass& own = structure.classes()[k];
+    return source(own.size(), own.copies() > 1 ? fmt::format("{}[{}]", found->second, c) : found->second);
+  }));
+}
+
+std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryElement& element) const {
+  AxisMap map;
+  PermutationSet permutations;
+  std::map<std::vector<std::int64_t>, std::string> names;
+  for (const ShownTensor& t : state_->tensors) {
+    if (t.role != TensorRole::parameter) continue;
+    ParameterAxes axes{t.name, std::vector<std::string>(at(t.shape.rank()))};
+    bool moves = false;
+    for (int axis = 0; axis < t.shape.rank(); ++axis) {
+      const PointList& list = *t.points.axis(axis).points;
+      const std::int64_t n = t.shape[axis];
+      std::vector<std::int64_t> gather = row_gather(state_->points, element.image_, list, 0, 0, n);
+      for (std::int64_t row = 1; row * n < static_cast<std::int64_t>(list.size()); ++row)
+        if (row_gather(state_->points, element.image_, list, row, row, n) != gather)
+          throw ValueError(fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, t.name));
+      if (std::is_sorted(gather.begin(), gather.end())) continue;
+      const auto [place, is_new] = names.try_emplace(gather, fmt::format("axis {}", names.size()));
+      if (is_new) permutations.emplace(place->second, Permutation(gather));
+      axes.groups[at(axis)] = place->second;
+      moves = true;
+    }
+    if (moves) map.push_back(std::move(axes));
+  }
+  return {std::move(map), std::move(permutations)};
+}
+
+Tensor ModelSymmetries::moved(const SymmetryElement& element, std::string_view name, const Tensor& x) const {
+  const PauseRecording pause;
+  const ShownTensor& t = state_->tensor(name);
+  if (x.shape() != t.shape)
+    throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", name, t.shape.str(), x.shape().str()));
+  Tensor y = x;
+  for (int axis = 0; axis < t.shape.rank(); ++axis) {
+    const AxisPoints& own = t.points.axis(axis);
+    if (!own.over.empty())
+      throw ValueError(fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, name));
+    const Permutation p(row_gather(state_->points, element.image_, *own.points, 0, 0, t.shape[axis]));
+    if (!p.is_identity()) y = p.apply(y, axis);
+  }
+  const std::shared_ptr<Numbering>& numbers = t.points.values;
+  if (numbers == nullptr || numbers->points == nullptr) return y;
+  const auto n = static_cast<std::int64_t>(numbers->points->size());
+  const Permutation p = Permutation(row_gather(state_->points, element.image_, *numbers->points, 0, 0, n)).inverse();
+  std::vector<std::int64_t> values = y.contiguous().to_vector<std::int64_t>();
+  for (std::int64_t& v : values)
+    if (v >= 0 && v < n) v = p[v];
+  return Tensor::from(values, y.shape());
+}
+
+SymmetryElement::~SymmetryElement() {
+  volatile std::int32_t* bytes = image_.data();
+  for (std::size_t i = 0; i < image_.size(); ++i) bytes[i] = 0;
+}
+
+SymmetryElement SymmetryElement::inverse() const {
+  std::vector<std::int32_t> back(image_.size());
+  for (std::size_t i = 0; i < image_.size(); ++i) back[at(image_[i])] = static_cast<std::int32_t>(i);
+  return SymmetryElement(std::move(back));
+}
+
+SymmetryElement SymmetryElement::then(const SymmetryElement& next) const {
+  if (next.image_.size() != image_.size()) throw ValueError("symmetries: elements of two models");
+  std::vector<std::int32_t> both(image_.size());
+  for (std::size_t i = 0; i < image_.size(); ++i) both[i] = image_[at(next.image_[i])];
+  return SymmetryElement(std::move(both));
+}
+
+} // namespace eg::permute

@@ -1,0 +1,130 @@
+#pragma once
+// Which permutations a model commutes with, found by reading its tape: for each axis of each parameter, input and
+// output the groups that move it. With it any model's weights, gradients and optimiser state can be permuted, and the
+// number of its keys is known. See permute/README.md for how it is done and what it can miss.
+
+#include "nn/module.h"
+#include "permute/axes.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace eg::permute {
+
+enum class TensorRole : std::uint8_t { parameter, input, output };
+
+/// Where a group acts: on an axis of a tensor, or on the numbers that an index tensor holds.
+struct AxisUse {
+  std::string tensor;
+  int axis = 0; ///< -1: the tensor's values are renumbered
+  TensorRole role = TensorRole::parameter;
+  std::vector<std::int64_t> places = {}; ///< indices along the axis that it moves, ascending
+  bool whole = false;                    ///< those are all
+};
+
+enum class GroupKind : std::uint8_t {
+  symmetric,     ///< all permutations of `size` things
+  wreath,        ///< for each of `copies` blocks, which move as wholes, all permutations of the `size` things within
+  automorphisms, ///< those that keep a mask
+  trivial,       ///< the identity alone; `because` says why
+};
+/// "symmetric", "wreath", "automorphisms", "trivial".
+std::string_view name_of(GroupKind kind);
+
+/// One independent part of a model's group of symmetries.
+struct SymmetryGroup {
+  std::string name;
+  GroupKind kind = GroupKind::symmetric;
+  std::int64_t size = 0;
+  std::int64_t copies = 1; ///< independent permutations of that many things, one for each block
+  /// Groups whose elements move the blocks; empty for a wreath product that holds the permutations of its blocks.
+  std::vector<std::string> over = {};
+  double log2_size = 0.0;
+  std::vector<AxisUse> axes = {};
+  bool moves_parameters = false;
+  bool moves_outside = false; ///< inputs or outputs
+  bool moves_data = false;    ///< an axis that has any extent: batch, tokens
+  std::string because = {};   ///< of a trivial one: the operation that stopped it
+
+  /// Part of a key: it changes weights and concerns the model, not one batch of data.
+  bool is_secret() const { return kind != GroupKind::trivial && moves_parameters && !moves_data; }
+};
+
+/// What a model is shown to the inference.
+struct SymmetryQuery {
+  nn::StateDict parameters;
+  nn::StateDict inputs; ///< integer ones may be renumbered
+  /// (input, axis) whose extents are those of this batch and no part of the model.
+  std::vector<std::pair<std::string, int>> data_axes = {};
+  /// Computes the outputs from the tensors above. Nothing but shapes is needed: meta tensors do.
+  std::function<nn::StateDict()> run;
+  /// Further tensors to tell of in place of the parameters: computed from these by the function (a file's tensors from
+  /// fused parameters). Called after `run`; may be empty.
+  std::function<nn::StateDict()> shown = {};
+  /// (tensor, axis) pairs that are to move alike though nothing demands it, for what papers tie together.
+  std::vector<std::pair<std::pair<std::string, int>, std::pair<std::string, int>>> tied = {};
+};
+
+/// One element of a model's group. Its permutations may be secret: it is wiped when it goes.
+class SymmetryElement;
+
+/// The group of a model.
+class ModelSymmetries {
+public:
+  /// Reads the tape of query.run(). Throws what run throws, and ValueError for ties that name no axis or axes of
+  /// different extents.
+  explicit ModelSymmetries(const SymmetryQuery& query);
+  ~ModelSymmetries();
+  ModelSymmetries(ModelSymmetries&&) noexcept;
+  ModelSymmetries& operator=(ModelSymmetries&&) noexcept;
+
+  /// Free groups in the order of their first axes, then the trivial ones.
+  const std::vector<SymmetryGroup>& groups() const { return groups_; }
+  const SymmetryGroup* find(std::string_view name) const;
+  /// log2 of the number of keys: elements that move weights, whatever they do to inputs and outputs.
+  double log2_key_space() const;
+
+  /// The element that moves the named groups by permutations from `source` (sites are the groups' names, with the
+  /// number of the block behind a wreath group's: "blocks.0.qk[3]") and leaves the others. Throws ValueError for a name
+  /// that is not there or a group that is trivial, with its reason.
+  SymmetryElement element(const std::set<std::string>& names, const PermutationSource& source) const;
+
+  /// An element as permutations of parameter axes (or of those that `shown` gave), for transform().
+  std::pair<AxisMap, PermutationSet> axis_map(const SymmetryElement& element) const;
+  /// A parameter, input or output as the element moves it: x gathered along its axes, numbers of index tensors changed.
+  /// Also where the permutation along one axis depends on the index along another one.
+  Tensor moved(const SymmetryElement& element, std::string_view tensor, const Tensor& x) const;
+
+private:
+  friend class SymmetryProbe;
+  struct State;
+  std::unique_ptr<State> state_;
+  std::vector<SymmetryGroup> groups_;
+};
+
+class SymmetryElement {
+public:
+  ~SymmetryElement();
+  SymmetryElement(SymmetryElement&&) noexcept = default;
+  SymmetryElement& operator=(SymmetryElement&&) noexcept = default;
+  SymmetryElement(const SymmetryElement&) = delete;
+  SymmetryElement& operator=(const SymmetryElement&) = delete;
+  /// The element that undoes it.
+  SymmetryElement inverse() const;
+  /// First this, then `next`.
+  SymmetryElement then(const SymmetryElement& next) const;
+
+private:
+  friend class ModelSymmetries;
+  friend class SymmetryProbe;
+  explicit SymmetryElement(std::vector<std::int32_t> image) : image_(std::move(image)) {}
+  std::vector<std::int32_t> image_; // gather of points
+};
+
+} // namespace eg::permute
