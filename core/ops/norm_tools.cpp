@@ -49,17 +49,18 @@ std::vector<Sample> backward_samples(const std::vector<Sample>& forward, DType d
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample, int axis, const std::string& others,
-                                 std::initializer_list<int> like_x, std::string name, std::vector<Leg> along) {
+                                 std::initializer_list<int> like_x, std::string name, std::vector<Leg> along,
+                                 Mixed mixed) {
   std::vector<Symmetry> all;
   const Shape& shape = sample.in[0].shape();
   for (int other = 0; other < shape.rank(); ++other) {
     if (other == axis || shape[other] < 2) continue;
-    Symmetry symmetry{fmt::format("{} {}", others, other), {}};
+    Symmetry symmetry{fmt::format("{} {}", others, other), {}, {}, mixed == Mixed::others};
     for (const int i : like_x) symmetry.legs.push_back(in_leg(i, other));
     symmetry.legs.push_back(out_leg(0, other));
     all.push_back(std::move(symmetry));
   }
-  if (shape[axis] >= 2) all.push_back({std::move(name), std::move(along)});
+  if (shape[axis] >= 2) all.push_back({std::move(name), std::move(along), {}, mixed == Mixed::along});
   return all;
 }
 

@@ -30,9 +30,11 @@ std::vector<Sample> backward_samples(const std::vector<Sample>& forward, DType d
 
 /// The symmetries of a normalisation with one parameter for each index of `axis` (not negative) of x: every other axis
 /// permutes the inputs `like_x` and output 0, under the name `others` and its number; `axis` moves the legs `along`,
-/// under the name `name`.
+/// under the name `name`. `mixes`: which of them the statistics are taken over.
+enum class Mixed : std::uint8_t { nothing, along, others };
 std::vector<Symmetry> symmetries(const Sample& sample, int axis, const std::string& others,
-                                 std::initializer_list<int> like_x, std::string name, std::vector<Leg> along);
+                                 std::initializer_list<int> like_x, std::string name, std::vector<Leg> along,
+                                 Mixed mixed);
 /// True where the sample of a backward row has gradients of parameters.
 bool gives_parameters(const Sample& sample);
 

@@ -305,3 +305,22 @@ TEST_CASE("a row without a rule that gives another reason") {
   tanh_without_rule.no_gradient = "kept as a control";
   CHECK(laws::no_gradient_law(tanh_without_rule).pass());
 }
+
+TEST_CASE("wrong words on what mixes") {
+  must_accept(laws::mixing_law, "softmax");
+  must_accept(laws::mixing_law, "tanh");
+  must_catch(laws::mixing_law, "softmax that says its columns do not mix", spoiled("softmax", [](OpDef& op) {
+               op.symmetries = [](const Sample& s) {
+                 std::vector<Symmetry> all = find_op("softmax").symmetries(s);
+                 for (Symmetry& symmetry : all) symmetry.mixes = false;
+                 return all;
+               };
+             }));
+  must_catch(laws::mixing_law, "tanh that says its axes mix", spoiled("tanh", [](OpDef& op) {
+               op.symmetries = [](const Sample& s) {
+                 std::vector<Symmetry> all = find_op("tanh").symmetries(s);
+                 for (Symmetry& symmetry : all) symmetry.mixes = true;
+                 return all;
+               };
+             }));
+}

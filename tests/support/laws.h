@@ -45,6 +45,9 @@ Verdict no_gradient_law(const OpDef& op);
 Verdict symmetry_law(const OpDef& op);
 /// vjp(rho x, rho g) = rho vjp(x, g) likewise.
 Verdict backward_symmetry_law(const OpDef& op);
+/// A symmetry that goes from inputs to outputs either mixes the indices of its legs (softmax's columns) or it does not:
+/// then the outputs at one index come from the inputs at that index alone. The row says which.
+Verdict mixing_law(const OpDef& op);
 /// An element's value does not depend on where it lies: pointwise rows, rows that only move elements and axes that are
 /// kept in a reduction permute bit for bit. Catches a vector tail with other arithmetic than the body.
 Verdict placement_law(const OpDef& op);

@@ -1,7 +1,9 @@
+#include "core/ops.h"
 #include "core/ops/row_tools.h"
 #include "core/reduction.h"
 #include "support/law_tools.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 
@@ -59,6 +61,64 @@ Verdict both_types(const OpDef& op, bool backward) {
 Verdict symmetry_law(const OpDef& op) { return both_types(op, false); }
 
 Verdict backward_symmetry_law(const OpDef& op) { return both_types(op, true); }
+
+namespace {
+
+/// Other numbers at every index but the first of the symmetry's legs.
+Tensors changed_behind_first(const Tensors& in, const Symmetry& symmetry) {
+  Tensors changed = in;
+  for (const Leg& leg : symmetry.legs) {
+    const auto i = static_cast<std::size_t>(leg.index);
+    if (leg.side == Leg::Side::out || i >= in.size() || !in[i].defined() || !is_floating(in[i].dtype())) continue;
+    const std::int64_t n = in[i].size(leg.axis);
+    const Tensor rest = in[i].slice(leg.axis, 1, n);
+    changed[i] = concat({in[i].slice(leg.axis, 0, 1), rest * 1.37 + 0.11}, leg.axis < 0 ? leg.axis + in[i].rank() : leg.axis);
+  }
+  return changed;
+}
+
+bool differs_at_first(const Tensors& a, const Tensors& b, const Symmetry& symmetry) {
+  for (const Leg& leg : symmetry.legs) {
+    const auto o = static_cast<std::size_t>(leg.index);
+    if (leg.side == Leg::Side::in || o >= a.size() || !is_floating(a[o].dtype())) continue;
+    const Tensor one = a[o].slice(leg.axis, 0, 1), other = b[o].slice(leg.axis, 0, 1);
+    if (one.numel() > 0 && !(relative_error(one, other) <= 1e-12)) return true;
+  }
+  return false;
+}
+
+bool goes_through(const Symmetry& symmetry) {
+  const auto on = [&](Leg::Side side) {
+    return std::any_of(symmetry.legs.begin(), symmetry.legs.end(), [&](const Leg& leg) { return leg.side == side; });
+  };
+  return symmetry.values.empty() && on(Leg::Side::in) && on(Leg::Side::out);
+}
+
+} // namespace
+
+Verdict mixing_law(const OpDef& op) {
+  Verdict verdict;
+  if (op.symmetries == nullptr) return verdict;
+  std::map<std::string, std::pair<bool, bool>> seen; // by name: declared, found
+  each_sample(op, DType::f64, verdict, [&](const Sample& sample) {
+    const Tensors out = outputs(op, sample);
+    for (const Symmetry& symmetry : op.symmetries(sample)) {
+      if (!goes_through(symmetry) || extent(symmetry, sample.in, out) < 2) continue;
+      Sample changed = sample;
+      changed.in = changed_behind_first(sample.in, symmetry);
+      const bool mixes = differs_at_first(out, outputs(op, changed), symmetry);
+      ++verdict.checked;
+      if (mixes && !symmetry.mixes)
+        verdict.fail(fmt::format("{}: '{}' mixes its indices", where(op, sample), symmetry.name));
+      auto& [declared, found] = seen[symmetry.name];
+      declared = declared || symmetry.mixes;
+      found = found || mixes;
+    }
+  });
+  for (const auto& [name, both] : seen)
+    if (both.first && !both.second) verdict.fail(fmt::format("{}: no sample mixes the indices of '{}'", op.name, name));
+  return verdict;
+}
 
 namespace {
 

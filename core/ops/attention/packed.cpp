@@ -92,7 +92,7 @@ std::vector<Symmetry> symmetries_of(const Sample& sample, const Carried& carried
   const Shape& shape = sample.in[0].shape();
   std::vector<Symmetry> all;
   const auto add = [&](std::string name, int axis, int lse_axis, std::initializer_list<int> mask_axes) {
-    Symmetry symmetry{std::move(name), {}};
+    Symmetry symmetry{std::move(name), {}, {}, axis == -2};
     for (const auto& [index, lse] : carried.in) symmetry.legs.push_back(in_leg(index, lse ? lse_axis : axis));
     for (const auto& [index, lse] : carried.out) symmetry.legs.push_back(out_leg(index, lse ? lse_axis : axis));
     add_mask_legs(symmetry, sample, carried.mask, mask_axes);

@@ -127,6 +127,7 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
     add("queries", {in_leg(0, -2), in_leg(3, -2), in_leg(4, -1), in_leg(5, -2), in_leg(6, -1), out_leg(0, -2)}, -2);
   if (v[-2] >= 2 && !is_causal(sample)) add("keys", {in_leg(1, -2), in_leg(2, -2), out_leg(1, -2), out_leg(2, -2)}, -1);
   if (q[-1] >= 2) add("inner axis of q and k", {in_leg(0, -1), in_leg(1, -1), out_leg(0, -1), out_leg(1, -1)}, 0);
+  if (!all.empty() && q[-1] >= 2) all.back().mixes = true; // through the scores
   if (v[-1] >= 2) add("columns of v", {in_leg(2, -1), in_leg(3, -1), in_leg(5, -1), out_leg(2, -1)}, 0);
   return all;
 }

@@ -161,7 +161,7 @@ std::vector<Refusal> refuses() {
 std::vector<Symmetry> symmetries(const Sample& sample) {
   std::vector<Leg> channels = {in_leg(0, 1), in_leg(1, 0), in_leg(2, 1), out_leg(0, 1)};
   if (norm_tools::gives_parameters(sample)) channels.insert(channels.end(), {out_leg(1, 0), out_leg(2, 0)});
-  return norm_tools::symmetries(sample, 1, "axis", {0, 2}, "channels", std::move(channels));
+  return norm_tools::symmetries(sample, 1, "axis", {0, 2}, "channels", std::move(channels), norm_tools::Mixed::others);
 }
 
 } // namespace

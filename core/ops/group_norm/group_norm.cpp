@@ -102,20 +102,20 @@ std::vector<Sample> group_samples(DType dtype) {
 }
 
 /// Samples and places; channels where all of them, or each by itself, make a group.
-std::vector<Symmetry> symmetries_for(const Sample& sample, bool channels) {
+std::vector<Symmetry> symmetries_for(const Sample& sample, bool channels, bool of_a_group) {
   std::vector<Symmetry> all;
   const Shape& shape = sample.in[0].shape();
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (axis != 1 && shape[axis] >= 2)
-      all.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
-  if (channels && shape[1] >= 2) all.push_back({"channels", {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1)}});
+      all.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}, {}, axis > 0});
+  if (channels && shape[1] >= 2) all.push_back({"channels", {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1)}, {}, of_a_group});
   return all;
 }
 
 std::vector<Symmetry> group_symmetries(const Sample& sample) {
-  return symmetries_for(sample, sample.attrs.integer("groups") == 1);
+  return symmetries_for(sample, sample.attrs.integer("groups") == 1, true);
 }
-std::vector<Symmetry> instance_symmetries(const Sample& sample) { return symmetries_for(sample, true); }
+std::vector<Symmetry> instance_symmetries(const Sample& sample) { return symmetries_for(sample, true, false); }
 
 std::vector<Refusal> group_refuses() {
   const Tensor x = Tensor::ones({2, 4, 3});

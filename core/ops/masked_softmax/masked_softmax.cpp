@@ -147,7 +147,7 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
   for (int axis = 0; axis < shape.rank() - (causal ? 2 : 0); ++axis) {
     if (shape[axis] < 2) continue;
     const int back = axis - shape.rank();
-    Symmetry symmetry{fmt::format("axis {}", back), {in_leg(0, back), out_leg(0, back)}};
+    Symmetry symmetry{fmt::format("axis {}", back), {in_leg(0, back), out_leg(0, back)}, {}, back == -1};
     if (sample.in.size() > 1 && sample.in[1].rank() >= -back && sample.in[1].shape()[back] > 1)
       symmetry.legs.push_back(in_leg(1, back));
     all.push_back(std::move(symmetry));

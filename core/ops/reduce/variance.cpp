@@ -232,10 +232,17 @@ constinit const OpDef center_op = row({
     .refuses = axes_refusals,
     .symmetries =
         [](const Sample& sample) {
+          const Shape& shape = sample.in[0].shape();
+          const std::vector<std::int64_t> axes =
+              sample.attrs.has("axes") ? sample.attrs.integers("axes") : std::vector<std::int64_t>{};
+          const Reduced reduced = reduced_axes("axes", axes, shape);
           std::vector<Symmetry> list;
-          for (int axis = 0; axis < sample.in[0].rank(); ++axis)
-            if (sample.in[0].shape()[axis] >= 2)
-              list.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
+          for (int axis = 0; axis < shape.rank(); ++axis)
+            if (shape[axis] >= 2)
+              list.push_back({fmt::format("axis {}", axis),
+                              {in_leg(0, axis), out_leg(0, axis)},
+                              {},
+                              reduced[static_cast<std::size_t>(axis)]});
           return list;
         },
     .work = group_work<2>,

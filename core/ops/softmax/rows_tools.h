@@ -99,9 +99,11 @@ template <Tensor (*forward)(const Tensor&, int)> std::vector<Sample> samples_of_
 /// Permuting any axis, the normalised one as well, permutes it in the output.
 inline std::vector<Symmetry> symmetries(const Sample& sample) {
   std::vector<Symmetry> all;
-  for (int axis = 0; axis < sample.in[0].rank(); ++axis) {
+  const int rank = sample.in[0].rank();
+  const int along = normalize_axis("axis", sample.attrs.has("axis") ? sample.attrs.integer("axis") : -1, rank);
+  for (int axis = 0; axis < rank; ++axis) {
     if (sample.in[0].shape()[axis] < 2) continue;
-    Symmetry symmetry{fmt::format("axis {}", axis), {out_leg(0, axis)}};
+    Symmetry symmetry{fmt::format("axis {}", axis), {out_leg(0, axis)}, {}, axis == along};
     for (std::size_t i = 0; i < sample.in.size(); ++i) symmetry.legs.push_back(in_leg(static_cast<int>(i), axis));
     all.push_back(std::move(symmetry));
   }
