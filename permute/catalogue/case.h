@@ -67,15 +67,23 @@ private:
 
 /// Rows of the catalogue, by theme.
 std::vector<Identity> operator_identities();
+std::vector<Identity> batch_norm_identities();
 std::vector<Identity> single_head_forward_identities();
 std::vector<Identity> single_head_backward_identities();
 std::vector<Identity> multi_head_identities();
+std::vector<Identity> head_map_identities();
 std::vector<Identity> model_identities();
 std::vector<Identity> training_identities();
 std::vector<Identity> mask_identities();
 std::vector<Identity> paper001_identities();
 std::vector<Identity> privacy_identities();
 std::vector<Identity> note_identities();
+std::vector<Identity> stip_identities();
+std::vector<Identity> stip_security_identities();
 std::vector<Identity> structure_identities();
+std::vector<Identity> routing_identities();
+std::vector<Identity> quantisation_identities();
+std::vector<Identity> errata_identities();
+std::vector<Identity> errata_number_identities();
 
 } // namespace eg::permute

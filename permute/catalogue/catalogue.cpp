@@ -175,18 +175,28 @@ const std::vector<Identity>& catalogue() {
   static const std::vector<Identity> rows = [] {
     std::vector<Identity> all;
     append(all, operator_identities());
+    append(all, batch_norm_identities());
     append(all, single_head_forward_identities());
     append(all, single_head_backward_identities());
     append(all, multi_head_identities());
+    append(all, head_map_identities());
     append(all, model_identities());
     append(all, training_identities());
     append(all, mask_identities());
     append(all, paper001_identities());
     append(all, privacy_identities());
     append(all, note_identities());
+    append(all, stip_identities());
+    append(all, stip_security_identities());
     append(all, structure_identities());
-    for (const std::string_view id : {"lem9.5-eps", "fwd-defs", "eq29", "eq31", "eq32", "eq83", "eq84", "eq85", "s2-pe",
-                                      "swiglu-scale", "rope-scale", "rms-orth", "ln-orth"})
+    append(all, routing_identities());
+    append(all, quantisation_identities());
+    append(all, errata_identities());
+    append(all, errata_number_identities());
+    for (const std::string_view id :
+         {"lem9.5-eps", "fwd-defs", "eq29",    "eq31",    "eq32",      "eq83",      "eq84",
+          "eq85",       "s1-eq33",  "s1-eq35", "s1-eq36", "s2-list",   "s2-pe",     "swiglu-scale",
+          "rope-scale", "rms-orth", "ln-orth", "eq71-dq", "eq22-text", "eq65-text", "key-space"})
       std::find_if(all.begin(), all.end(), [&](const Identity& row) { return row.id == id; })->two_formulas = true;
     return all;
   }();
@@ -254,6 +264,7 @@ bool glob_match(std::string_view pattern, std::string_view text) {
 
 bool matches(const Identity& identity, std::string_view filter) {
   if (glob_match(filter, identity.id)) return true;
+  if (identity.paper != "CVPR") return false; // equations of paper 001 are ids, s1-eq35
   const std::string_view equation = identity.equation;
   const std::size_t dash = equation.find('-');
   if (dash == std::string_view::npos) return !equation.empty() && glob_match(filter, "eq" + identity.equation);

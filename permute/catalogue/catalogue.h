@@ -110,7 +110,8 @@ std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
 
 /// True when `text` fits `pattern`, in which * stands for any characters and ? for one.
 bool glob_match(std::string_view pattern, std::string_view text);
-/// True when a row is meant by a filter: by id, or as "eq" and its equation number (any number of "8-11").
+/// True when a row is meant by a filter: by id, or, for rows of "CVPR", as "eq" and its equation number (any number of
+/// "8-11").
 bool matches(const Identity& identity, std::string_view filter);
 
 /// Number of entries (a row is one, however many precisions it ran in) for each paper; those of no paper under "new".

@@ -103,6 +103,20 @@ Claim linear_layer(Case& c) {
   return claim;
 }
 
+/// More outputs than inputs, each axis with a permutation of its own.
+Claim rectangular_layer(Case& c) {
+  const std::int64_t n = c.options.tokens, in = c.options.dim, out = c.options.dim + 5;
+  const Tensor x = c.normal({n, in}), w = c.normal({out, in}), b = c.normal({out});
+  const Permutation r = c.permutation(n), p_in = c.permutation(in), p_out = c.permutation(out);
+  const Tensor expected = both(linear(x, w, b), r, p_out), w_in = p_in.apply(w, 1);
+  Claim claim;
+  claim.sizes = {{"outputs", out}};
+  claim.equal("f_(P)(P_R X P_in) = P_R f(X) P_out", linear(both(x, r, p_in), p_out.apply(w_in, 0), p_out.apply(b, 0)),
+              expected);
+  claim.differs("inputs alone, as if outputs could not be permuted", linear(both(x, r, p_in), w_in, b), expected);
+  return claim;
+}
+
 Claim mlp(Case& c) {
   const std::int64_t n = c.options.tokens, d = c.options.dim, t = c.options.hidden;
   const Tensor x = c.normal({n, d});
@@ -151,35 +165,6 @@ Claim layer_norm_epsilon(Case& c) {
   return claim;
 }
 
-/// Batch norm made of ops: statistics over `axes` of x [B, T, C], kept for each remaining place.
-Tensor batch_norm(const Tensor& x, const std::vector<std::int64_t>& axes, const Tensor& gamma, const Tensor& beta) {
-  const Tensor centred = x - mean(x, axes, true);
-  return centred * rsqrt(mean(centred * centred, axes, true) + 1e-5) * gamma + beta;
-}
-
-Claim batch_norm_claim(Case& c) {
-  const std::int64_t d = c.options.dim;
-  const Tensor x = c.normal({c.options.batch + 2, c.options.tokens, d});
-  const Tensor gamma = c.normal({d}, 0.3, 1.0), beta = c.normal({d}, 0.5);
-  const Tensor running_mean = c.normal({d}), running_rate = exp(c.normal({d}, 0.3));
-  const Tensor rows = row_permutations(x.size(0), c.options.tokens, c.key());
-  const Permutation p = c.permutation(d);
-  const auto moved = [&](const Tensor& z) { return p.apply(permute_rows(z, rows), -1); };
-  const auto v = [&](const Tensor& z) { return p.apply(z, 0); };
-  const auto frozen = [](const Tensor& z, const Tensor& m, const Tensor& rate, const Tensor& g, const Tensor& b) {
-    return (z - m) * rate * g + b;
-  };
-  Claim claim;
-  claim.equal("statistics over samples and tokens", batch_norm(moved(x), {0, 1}, v(gamma), v(beta)),
-              moved(batch_norm(x, {0, 1}, gamma, beta)));
-  claim.equal("evaluation, running statistics permuted by P_C",
-              frozen(moved(x), v(running_mean), v(running_rate), v(gamma), v(beta)),
-              moved(frozen(x, running_mean, running_rate, gamma, beta)));
-  claim.differs("statistics of each token, a row permutation of its own for each sample",
-                batch_norm(moved(x), {0}, v(gamma), v(beta)), moved(batch_norm(x, {0}, gamma, beta)));
-  return claim;
-}
-
 Claim attention(Case& c) {
   const std::int64_t queries = c.options.tokens, keys = c.options.tokens + 2, d = c.options.dim, dv = c.options.hidden;
   const Tensor q = c.normal({queries, d}), k = c.normal({keys, d}), v = c.normal({keys, dv});
@@ -218,6 +203,9 @@ std::vector<Identity> operator_identities() {
        "A linear layer carries any permutation of its input to any permutation of its output; it need not be square.",
        R"(f_{(P)}(P_R X P_{in}) = P_R f(X) P_{out},\quad W_{(P)} = P_{out}^\top W P_{in},\ b_{(P)} = b P_{out})",
        linear_layer},
+      {"lem9.3-shape", "linear layers that are not square", cvpr, "38", counterexample, Gate::one_pass,
+       "The lemma is \"limited to square weights\"; with a permutation for each axis it holds for every shape.",
+       R"(W_{(P)} = P_{out}^\top W P_{in},\quad W \in \mathbb{R}^{m \times n},\ m \ne n)", rectangular_layer},
       {"lem9.4", "MLP", cvpr, "39", identity, Gate::one_pass,
        "The MLP commutes with P_C outside and with any P_t on its hidden axis.",
        R"(W_{1(P)} = P_t^\top W_1 P_C,\ b_{1(P)} = b_1 P_t,\ W_{2(P)} = P_C^\top W_2 P_t,\ b_{2(P)} = b_2 P_C)", mlp},
@@ -229,10 +217,6 @@ std::vector<Identity> operator_identities() {
        "Epsilon is added to the variance; subtracted, as printed, it makes rows of small variance undefined.",
        R"(\mathrm{LN}(X) = \frac{X - \mathbb{E}(X)}{\sqrt{\mathrm{Var}(X) + \epsilon}} * \gamma + b)",
        layer_norm_epsilon},
-      {"lem9.5-bn", "batch normalisation", cvpr, "40", identity, Gate::one_pass,
-       "Batch norm is equivariant when its statistics run over samples and tokens, or are running statistics that P_C "
-       "permutes; not when each token has its own and every sample its own P_R.",
-       R"(\mathrm{BN}_{(P)}(P_R X P_C) = P_R\, \mathrm{BN}(X)\, P_C)", batch_norm_claim},
       {"lem9.6", "attention of one head", cvpr, "41", identity, Gate::one_pass,
        "Queries may have one row permutation, keys and values another; Q and K share a column permutation, V has its "
        "own.",

@@ -77,6 +77,7 @@ BlockTwins twins_of(Case& c, const BlockSizes& sizes,
 
 BlockTwins run_twins(Case& c, const BlockSizes& sizes) { return twins_of(c, sizes, permuted_inputs); }
 BlockTwins run_twins(Case& c) { return run_twins(c, sizes_of(c)); }
-BlockTwins run_conjugated_twins(Case& c) { return twins_of(c, square_weights(c), conjugated_inputs); }
+BlockTwins run_conjugated_twins(Case& c, const BlockSizes& sizes) { return twins_of(c, sizes, conjugated_inputs); }
+BlockTwins run_conjugated_twins(Case& c) { return run_conjugated_twins(c, square_weights(c)); }
 
 } // namespace eg::permute

@@ -53,7 +53,8 @@ struct BlockTwins {
 BlockTwins run_twins(Case& c, const BlockSizes& sizes);
 /// With the sizes of the options.
 BlockTwins run_twins(Case& c);
-/// Paper 001's form, on square weights.
+/// Paper 001's form, on square weights (sizes.hidden is sizes.dim).
+BlockTwins run_conjugated_twins(Case& c, const BlockSizes& sizes);
 BlockTwins run_conjugated_twins(Case& c);
 
 } // namespace eg::permute

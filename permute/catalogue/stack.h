@@ -25,11 +25,14 @@ nn::BlockConfig encoder_config(const Case& c, std::int64_t head_dim = 0);
 void draw_parameters(nn::Module& module, Case& c);
 
 std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::BlockConfig& config);
-/// A key of the same form that moves the residual stream otherwise, for negative controls: small models have few keys.
+/// A key that moves the residual stream otherwise, for negative controls: of the same form, but where the model is so
+/// small that there is none.
 VitKey another_key(const VitKey& key, const nn::BlockConfig& config, KeyForm form, Case& c);
 /// Axis map of blocks whose residual stream alone is permuted (group "residual"), whatever their kind: W' = W P_C where
 /// a weight reads the stream, P_C^T W where it writes to it.
 AxisMap residual_axes(const nn::Module& blocks);
+/// A copy for a residual stream permuted by p: f'(x P) = f(x) P.
+std::unique_ptr<BlockStack> residual_copy(const BlockStack& stack, const Permutation& p);
 /// Axis map of a stack.
 AxisMap stack_axes(std::int64_t layers);
 /// A copy whose parameters the key has moved.

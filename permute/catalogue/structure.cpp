@@ -1,144 +1,15 @@
-// Structure rules of modern blocks, and STIP (paper 004): which permutations a decoder's parts leave.
+// Structure rules of modern blocks: rotary positions, shared key heads, the cache, norms, positions.
 
 #include "permute/catalogue/stack.h"
 
-#include "nn/attention.h"
 #include "nn/kv_cache.h"
-#include "nn/moe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 namespace eg::permute {
 namespace {
-
-constexpr const char* stip = "004";
-
-/// The plain stack and its copy for a permuted residual stream.
-struct ResidualTwins {
-  std::unique_ptr<BlockStack> plain, permuted;
-  Permutation p;
-};
-
-ResidualTwins residual_twins(Case& c, const nn::BlockConfig& config) {
-  ResidualTwins t{draw_stack(c, config), std::make_unique<BlockStack>(config, c.options.layers, c.dtype),
-                  c.permutation(config.dim)};
-  PermutationSet set;
-  set.emplace("residual", t.p);
-  t.permuted->load_state_dict(transform(t.plain->state_dict(), residual_axes(*t.plain), set));
-  return t;
-}
-
-/// f_theta'(x pi) = f_theta(x) pi for one kind of block.
-void compare_residual(Claim& claim, Case& c, const char* what, const nn::BlockConfig& config) {
-  const ResidualTwins t = residual_twins(c, config);
-  const Tensor z = c.normal({c.options.batch, c.options.tokens, config.dim});
-  claim.equal(what, (*t.permuted)(t.p.apply(z, -1)), t.p.apply((*t.plain)(z), -1));
-  if (claim.fails.empty())
-    claim.differs("the plain weights on permuted features", (*t.plain)(t.p.apply(z, -1)), t.p.apply((*t.plain)(z), -1));
-}
-
-Claim stip_decoder(Case& c) {
-  Claim claim;
-  nn::BlockConfig config = encoder_config(c);
-  config.causal = true;
-  compare_residual(claim, c, "pre-norm, causal", config);
-  config.pre_norm = false;
-  compare_residual(claim, c, "post-norm, causal", config);
-  config.causal = false;
-  compare_residual(claim, c, "post-norm, unmasked", config);
-  return claim;
-}
-
-/// Llama's block: RMSNorm, SwiGLU, rotary positions, shared key heads; none of them minds a permuted residual stream.
-Claim stip_llama(Case& c) {
-  nn::BlockConfig config = encoder_config(c, 4);
-  config.kv_heads = 1;
-  config.causal = config.gated = true;
-  config.norm = nn::NormKind::rms;
-  config.activation = nn::Activation::silu;
-  config.qkv_bias = config.proj_bias = config.mlp_bias = false;
-  config.rotary.on = true;
-  Claim claim;
-  compare_residual(claim, c, "RMSNorm, SwiGLU, rotary, one key head for all", config);
-  return claim;
-}
-
-Claim stip_rms(Case& c) {
-  const std::int64_t n = c.options.tokens, d = c.options.dim;
-  const Tensor x = c.normal({n, d}), gamma = c.normal({d}, 0.3, 1.0);
-  const Permutation r = c.permutation(n), p = c.permutation(d);
-  const Tensor y = rms_norm(x, gamma, 1e-6), moved = p.apply(r.apply(x, 0), 1);
-  const Tensor by_tokens = x * rsqrt(sum(x * x, {-1}, true) / static_cast<double>(n) + 1e-6) * gamma;
-  Claim claim;
-  claim.equal("RMSNorm", rms_norm(moved, p.apply(gamma, 0), 1e-6), p.apply(r.apply(y, 0), 1));
-  claim.differs("1/n with n the number of tokens, as printed", by_tokens, y);
-  return claim;
-}
-
-/// W2 (silu(W1 x) * (W3 x))
-Tensor swiglu(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& down) {
-  return linear(silu(linear(x, gate)) * linear(x, up), down);
-}
-
-Claim stip_swiglu(Case& c) {
-  const std::int64_t n = c.options.tokens, d = c.options.dim, t = c.options.hidden;
-  const Tensor x = c.normal({n, d}), gate = c.normal({t, d}, 0.4), up = c.normal({t, d}, 0.4),
-               down = c.normal({d, t}, 0.4);
-  const Permutation p = c.permutation(d), hidden = c.permutation(t);
-  const Tensor x_p = p.apply(x, 1), y_p = p.apply(swiglu(x, gate, up, down), 1);
-  const Tensor gate_p = hidden.apply(p.apply(gate, 1), 0), up_p = hidden.apply(p.apply(up, 1), 0);
-  const Tensor down_p = hidden.apply(p.apply(down, 0), 1);
-  Claim claim;
-  claim.equal("gate and up share the hidden permutation", swiglu(x_p, gate_p, up_p, down_p), y_p);
-  claim.differs("the hidden permutation on one of the two", swiglu(x_p, gate_p, p.apply(up, 1), down_p), y_p);
-  return claim;
-}
-
-Claim swiglu_scales(Case& c) {
-  const std::int64_t n = c.options.tokens, d = c.options.dim, t = c.options.hidden;
-  const Tensor x = c.normal({n, d}), gate = c.normal({t, d}, 0.4), up = c.normal({t, d}, 0.4),
-               down = c.normal({d, t}, 0.4);
-  const Tensor scales = exp(c.normal({t}, 0.5)), column = scales.reshape({t, 1}), y = swiglu(x, gate, up, down);
-  Claim claim;
-  claim.equal("scales of up are undone in down", swiglu(x, gate, up * column, down / scales), y);
-  claim.differs("scales of the gate", swiglu(x, gate * column, up, down / scales), y);
-  return claim;
-}
-
-Claim stip_rows(Case& c) {
-  const std::int64_t n = c.options.tokens, d = c.options.dim;
-  const Tensor q = c.normal({n, d}), k = c.normal({n, d}), v = c.normal({n, d});
-  std::vector<double> entries;
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < n; ++j) entries.push_back(j <= i ? 0.0 : -1e9);
-  const Tensor mask = Tensor::from<double>(entries, {n, n}).to(c.dtype), none = Tensor::zeros({n, n}, c.dtype);
-  const Permutation r = c.permutation(n);
-  const auto f = [&](const Tensor& a, const Tensor& b, const Tensor& w, const Tensor& m) {
-    return matmul(softmax(matmul(a, b, false, true) / std::sqrt(static_cast<double>(d)) + m), w);
-  };
-  const auto moved = [&](const Tensor& m) { return f(r.apply(q, 0), r.apply(k, 0), r.apply(v, 0), m); };
-  Claim claim;
-  claim.equal("encoder", moved(none), r.apply(f(q, k, v, none), 0));
-  claim.equal("decoder whose mask is P_R M P_R^T", moved(r.apply(r.apply(mask, 0), 1)), r.apply(f(q, k, v, mask), 0));
-  // Row i of a causal mask sees i + 1 tokens: the permuted mask tells the permutation to whoever counts.
-  const Tensor open = sum(exp(r.apply(r.apply(mask, 0), 1)), {1}) - 1.0;
-  claim.equal_bits("tokens that the rows of that mask see give P_R away", open, r.tensor().to(c.dtype));
-  claim.differs("decoder with the mask as it was", moved(mask), r.apply(f(q, k, v, mask), 0));
-  return claim;
-}
-
-Claim convolution(Case& c) {
-  const std::int64_t in = c.options.dim, out = c.options.hidden, side = c.options.tokens;
-  const Tensor x = c.normal({c.options.batch, in, side, side}), w = c.normal({out, in, 3, 3}, 0.2), b = c.normal({out});
-  const Permutation p_in = c.permutation(in), p_out = c.permutation(out), columns = c.permutation(side);
-  const auto f = [](const Tensor& z, const Tensor& u, const Tensor& v) { return conv2d(z, u, v, {.padding = {1, 1}}); };
-  Claim claim;
-  claim.equal("channels", f(p_in.apply(x, 1), p_out.apply(p_in.apply(w, 1), 0), p_out.apply(b, 0)),
-              p_out.apply(f(x, w, b), 1));
-  claim.differs("columns of pixels", f(columns.apply(x, 3), w, b), columns.apply(f(x, w, b), 3));
-  return claim;
-}
 
 /// Scores of rotated queries and keys x [T, d].
 Tensor rotary_scores(const Tensor& q, const Tensor& k, const Tensor& positions) {
@@ -266,35 +137,99 @@ Claim layer_norm_orthogonal(Case& c) {
   return claim;
 }
 
-Claim experts(Case& c) {
-  const std::int64_t n = 4 * c.options.tokens, d = c.options.dim;
-  nn::MoeConfig config{.dim = d, .hidden = c.options.hidden, .experts = 4, .top_k = 2};
-  nn::MixtureOfExperts dropless(config, RandomKey{});
-  config.capacity_factor = 0.5;
-  nn::MixtureOfExperts limited(config, RandomKey{});
-  dropless.to(c.dtype);
-  limited.to(c.dtype);
-  draw_parameters(dropless, c);
-  limited.load_state_dict(dropless.state_dict());
-  const Tensor x = c.normal({n, d});
-  const Permutation r = c.permutation(n);
+/// Whole heads move, rotary or not: each head turns by the same angles.
+Claim rotary_heads(Case& c) {
+  const std::int64_t n = c.options.tokens, heads = c.options.heads, d = 4;
+  const Tensor q = c.normal({n, heads, d}), k = c.normal({n, heads, d}), v = c.normal({heads, n, d}),
+               positions = Tensor::arange(n);
+  const Permutation mu = c.permutation(heads);
+  const auto attend = [&](const Tensor& a, const Tensor& b, const Tensor& w) {
+    const auto heads_first = [](const Tensor& x) { return transpose(x, 0, 1).contiguous(); };
+    return scaled_dot_product_attention(heads_first(rotary(a, positions)), heads_first(rotary(b, positions)), w);
+  };
+  const Tensor y = mu.apply(attend(q, k, v), 0);
   Claim claim;
-  claim.equal("dropless routing", dropless(r.apply(x, 0)), r.apply(dropless(x), 0));
-  claim.differs("experts with a capacity", limited(r.apply(x, 0)), r.apply(limited(x), 0));
+  claim.sizes = {{"head_dim", d}};
+  claim.equal("heads of Q, K and V moved alike", attend(mu.apply(q, 1), mu.apply(k, 1), mu.apply(v, 0)), y);
+  claim.differs("heads of K left in their places", attend(mu.apply(q, 1), k, mu.apply(v, 0)), y);
   return claim;
 }
 
-Claim dropout_masks(Case& c) {
-  const std::int64_t n = c.options.tokens, d = c.options.dim;
-  const Tensor x = c.normal({n, d});
-  const RandomKey key = c.key();
-  const Permutation r = c.permutation(n), p = c.permutation(d);
-  const auto moved = [&](const Tensor& t) { return p.apply(r.apply(t, 0), 1); };
-  const Tensor mask = dropout(Tensor::ones({n, d}, c.dtype), 0.5, key); // 0 or 2: exact
+/// All 720 permutations of the six features of a head, on Q and K alike: rotary positions leave the identity alone.
+Claim rotary_group(Case& c) {
+  const std::int64_t n = 6, d = 6;
+  const Tensor q = c.normal({n, d}), k = c.normal({n, d}), positions = Tensor::arange(n);
+  const Tensor rotated = rotary_scores(q, k, positions), plain = matmul(q, k, false, true);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(d));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  double commuting = 0, without_positions = 0, nearest = 1.0;
+  do {
+    const Permutation p(order);
+    const double error = relative_error(rotary_scores(p.apply(q, 1), p.apply(k, 1), positions), rotated);
+    commuting += error < 1e-4 ? 1 : 0;
+    without_positions += relative_error(matmul(p.apply(q, 1), p.apply(k, 1), false, true), plain) < 1e-4 ? 1 : 0;
+    if (!p.is_identity()) nearest = std::min(nearest, error);
+  } while (std::next_permutation(order.begin(), order.end()));
+  const auto number = [&](double x) { return Tensor::full({1}, x, c.dtype); };
   Claim claim;
-  claim.equal_bits("the mask of a draw is a factor", dropout(x, 0.5, key), x * mask + 0.0); // -0 is 0
-  claim.equal_bits("a mask that moves along", moved(x) * moved(mask) + 0.0, moved(dropout(x, 0.5, key)));
-  claim.differs("the same draw for permuted features", dropout(moved(x), 0.5, key), moved(dropout(x, 0.5, key)));
+  claim.compare_f64 = false;
+  claim.sizes = {{"head_dim", d}, {"permutations", 720}};
+  claim.equal_bits("permutations of Q's and K's features that pass: the identity", number(commuting), number(1.0));
+  claim.equal_bits("without positions all 720 pass", number(without_positions), number(720.0));
+  claim.control = "smallest error of any other permutation";
+  claim.fails.push_back({claim.control, number(nearest), number(0.0), 1.0, false});
+  return claim;
+}
+
+/// Query heads of different groups exchanged: each then reads other keys.
+Claim grouped_across(Case& c) {
+  const std::int64_t groups = c.options.heads, share = 2, heads = groups * share, n = c.options.tokens, d = 5;
+  const Tensor q = c.normal({heads, n, d}), k = c.normal({groups, n, d}), v = c.normal({groups, n, d});
+  std::vector<std::int64_t> order(static_cast<std::size_t>(heads));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::swap(order[0], order[1]);
+  const Permutation inside(order);
+  std::swap(order[0], order[1]);
+  std::swap(order[1], order[2]); // the last of one group, the first of the next
+  const Permutation across(order);
+  const Tensor y = grouped(q, k, v);
+  Claim claim;
+  claim.equal("two query heads of one group exchanged", grouped(inside.apply(q, 0), k, v), inside.apply(y, 0));
+  claim.differs("two query heads of different groups exchanged", grouped(across.apply(q, 0), k, v), across.apply(y, 0));
+  return claim;
+}
+
+/// Rotated keys keep their positions wherever they lie in the cache.
+Claim rotated_cache(Case& c) {
+  const std::int64_t heads = c.options.heads, n = c.options.tokens, d = 4;
+  const Tensor positions = Tensor::arange(n), v = c.normal({heads, n, d});
+  const auto turned = [&](const Tensor& x, const Tensor& at) {
+    return transpose(rotary(transpose(x, 0, 1).contiguous(), at), 0, 1).contiguous();
+  };
+  const Tensor q = turned(c.normal({heads, n, d}), positions).slice(1, n - 1, n), plain_k = c.normal({heads, n, d});
+  const Permutation order = c.permutation(n);
+  const auto read = [&](const Tensor& k, const Tensor& values) { return scaled_dot_product_attention(q, k, values); };
+  const Tensor y = read(turned(plain_k, positions), v);
+  Claim claim;
+  claim.sizes = {{"head_dim", d}};
+  claim.equal("rotated, then stored in any order", read(order.apply(turned(plain_k, positions), 1), order.apply(v, 1)),
+              y);
+  claim.differs("stored in any order, then rotated by their place",
+                read(turned(order.apply(plain_k, 1), positions), order.apply(v, 1)), y);
+  return claim;
+}
+
+/// RMSNorm squares: signs pass, with any permutation.
+Claim rms_signs(Case& c) {
+  const std::int64_t n = c.options.tokens, d = c.options.dim;
+  const Tensor x = c.normal({n, d}), gamma = c.normal({d}, 0.3, 1.0), signs = sign(c.normal({d}));
+  const Permutation p = c.permutation(d);
+  const auto moved = [&](const Tensor& z) { return p.apply(z, 1) * signs; };
+  Tensor flipped = Tensor::ones({d}, c.dtype);
+  flipped.slice(0, 0, 1).fill(-1.0);
+  Claim claim;
+  claim.equal("a signed permutation", rms_norm(moved(x), p.apply(gamma, 0)), moved(rms_norm(x, gamma)));
+  claim.differs("one sign under LayerNorm", layer_norm(x * flipped, gamma, {}), layer_norm(x, gamma, {}) * flipped);
   return claim;
 }
 
@@ -314,29 +249,6 @@ Claim position_order(Case& c) {
 std::vector<Identity> structure_identities() {
   using enum ClaimKind;
   return {
-      {"stip-thm1", "blocks of decoders and encoders, columns", stip, "Theorem 1", identity, Gate::one_pass,
-       "A permuted residual stream passes causal and unmasked blocks of either norm order.",
-       R"(f_{\theta'}(x\pi) = f_\theta(x)\pi,\quad W_{q,k,v,1}' = W\pi,\ W_{o,2}' = \pi^\top W,\ \gamma' = \gamma\pi)",
-       stip_decoder},
-      {"stip-llama", "Llama's block, columns", stip, "", identity, Gate::one_pass,
-       "So it does with RMSNorm, SwiGLU, rotary positions and shared key heads.",
-       R"(f_{\theta'}(x\pi) = f_\theta(x)\pi)", stip_llama},
-      {"stip-rms", "RMSNorm", stip, "", erratum, Gate::one_pass,
-       "RMSNorm is equivariant; the mean is over the features, not 1/n with n the length of the text as printed.",
-       R"(\mathrm{RMS}(x) = x / \sqrt{\tfrac1d \sum_j x_j^2 + \epsilon} * \gamma)", stip_rms},
-      {"stip-swiglu", "SwiGLU", stip, "", identity, Gate::one_pass,
-       "Gate and up projection share one hidden permutation.",
-       R"(W_2(\mathrm{silu}(W_1 x) \odot W_3 x),\quad W_{1,3}' = \pi_h^\top W \pi,\ W_2' = \pi^\top W_2 \pi_h)",
-       stip_swiglu},
-      {"swiglu-scale", "SwiGLU and scales", "", "", law, Gate::one_pass,
-       "A scale of the up projection is undone by the down projection; one of the gate is not.",
-       R"(W_3' = \mathrm{diag}(s) W_3,\ W_2' = W_2\, \mathrm{diag}(s)^{-1})", swiglu_scales},
-      {"stip-dec-row", "row permutations of a masked decoder", stip, "", erratum, Gate::one_pass,
-       "Rows pass an encoder, not a causal decoder; a permuted mask mends that and gives the permutation away.",
-       R"(M' = P_R M P_R^\top)", stip_rows},
-      {"stip-scope", "convolution", stip, "", counterexample, Gate::one_pass,
-       "Convolution passes permutations of channels, which the paper excludes; those of pixels it does not pass.",
-       R"(W' = P_{out}^\top W P_{in}\ \text{on channels})", convolution},
       {"rope", "rotary positions", "", "", law, Gate::one_pass,
        "Tokens may move with their positions; no permutation of a head's features passes.",
        R"(\langle R_m q, R_n k\rangle = q^\top R_{n-m} k)", rotary_inner},
@@ -351,6 +263,21 @@ std::vector<Identity> structure_identities() {
       {"kv-cache", "the key-value cache", "", "", law, Gate::one_pass,
        "Decoding with a cache is the last row of the whole causal pass, and entries may lie in any order.",
        R"(\mathrm{Att}(q, \sigma K, \sigma V) = \mathrm{Att}(q, K, V))", cache},
+      {"rope-heads", "rotary positions and heads", "", "", law, Gate::one_pass,
+       "Whole heads may move under rotary positions, Q, K and V alike.",
+       R"(y_h = \mathrm{Att}(R q_{\mu(h)}, R k_{\mu(h)}, v_{\mu(h)}))", rotary_heads},
+      {"rope-group", "rotary positions and S_6", "", "", law, Gate::one_pass,
+       "Of the 720 permutations of a head's six features, on Q and K alike, the identity alone passes rotary "
+       "positions.",
+       R"(\{P \in S_6 : P R_m = R_m P \text{ for all } m\} = \{I\})", rotary_group},
+      {"gqa-across", "grouped queries across groups", "", "", law, Gate::one_pass,
+       "Query heads may be exchanged within a group, not across groups.", R"(g(\mu(h)) = g(h))", grouped_across},
+      {"kv-cache-rope", "the cache with rotary positions", "", "", law, Gate::one_pass,
+       "Rotated keys may be stored in any order; keys rotated by their place in the cache may not.",
+       R"(\mathrm{Att}(R_t q, \sigma(RK), \sigma V) = \mathrm{Att}(R_t q, RK, V))", rotated_cache},
+      {"rms-sign", "RMSNorm and signs", "", "", law, Gate::one_pass,
+       "RMSNorm passes permutations with signs; LayerNorm passes no sign.",
+       R"(\mathrm{RMS}(x P D; \gamma P) = \mathrm{RMS}(x; \gamma) P D,\quad D = \mathrm{diag}(\pm 1))", rms_signs},
       {"rms-orth", "RMSNorm and orthogonal maps", "", "", law, Gate::one_pass,
        "Without its gain RMSNorm commutes with every orthogonal map; LayerNorm does not.",
        R"(\mathrm{RMS}(xQ) = \mathrm{RMS}(x)Q,\ Q^\top Q = I)", rms_orthogonal},
@@ -358,12 +285,6 @@ std::vector<Identity> structure_identities() {
        "Without gain and bias LayerNorm commutes with the orthogonal maps that keep (1, ..., 1); a flipped sign does "
        "not pass.",
        R"(\mathrm{LN}(xQ) = \mathrm{LN}(x)Q,\ Q^\top Q = I,\ \mathbf 1 Q = \mathbf 1)", layer_norm_orthogonal},
-      {"moe", "mixtures of experts", "", "", law, Gate::one_pass,
-       "Dropless routing passes permutations of tokens; experts with a capacity drop by place and do not.",
-       R"(\mathrm{MoE}(P_R X) = P_R\, \mathrm{MoE}(X))", experts},
-      {"dropout", "dropout", "", "", law, Gate::bits,
-       "Dropout passes a permutation when its mask moves along; the same draw again does not.",
-       R"((P_R X P_C) \odot (P_R M P_C) = P_R (X \odot M) P_C)", dropout_masks},
       {"pe-order", "position embeddings and the shuffle", "", "", law, Gate::one_pass,
        "Positions are added before tokens are shuffled; added after it they belong to other tokens.",
        R"(f(P_R(X + E)) = P_R f(X + E))", position_order},
