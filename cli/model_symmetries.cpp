@@ -8,6 +8,15 @@
 namespace eg::cli {
 namespace {
 
+/// A model's tensors as its files have them.
+nn::StateDict file_tensors(const hub::Model& model, const nn::StateDict& parameters) {
+  nn::StateDict files;
+  for (const hub::Binding& b : model.bindings())
+    for (const auto& [name, parameter] : parameters)
+      if (name == b.parameter) files.emplace_back(b.file, hub::bound(parameter, b));
+  return files;
+}
+
 permute::ModelSymmetries symmetries_of(hub::Model& model) {
   const MetaCallScope shapes_alone;
   permute::SymmetryQuery query;
@@ -16,17 +25,16 @@ permute::ModelSymmetries symmetries_of(hub::Model& model) {
   for (const auto& [name, tensor] : query.inputs)
     if (tensor.dtype() == DType::i64) query.data_axes.emplace_back(name, 1);
   query.run = [&] { return model.forward(query.inputs); };
-  query.shown = [&] {
-    nn::StateDict files;
-    for (const hub::Binding& b : model.bindings())
-      for (const auto& [name, parameter] : query.parameters)
-        if (name == b.parameter) files.emplace_back(b.file, hub::bound(parameter, b));
-    return files;
-  };
+  query.shown = [&] { return file_tensors(model, query.parameters); };
   return permute::ModelSymmetries(query);
 }
 
 } // namespace
+
+nn::StateDict OutlinedModel::tensors() const {
+  const MetaCallScope shapes_alone;
+  return file_tensors(*model, model->module().state_dict());
+}
 
 OutlinedModel outline_folder(const std::string& folder) {
   hub::LoadedModel loaded = hub::outline_of_folder(folder);

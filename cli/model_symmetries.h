@@ -14,6 +14,9 @@ struct OutlinedModel {
   std::unique_ptr<hub::Model> model;
   hub::LoadReport report; ///< of a folder
   permute::ModelSymmetries symmetries;
+
+  /// Outlines of the files' tensors by name, in the order of the parameters.
+  nn::StateDict tensors() const;
 };
 
 /// Throws FileError for a folder or config that cannot be read or whose tensors do not fit the model.

@@ -2,6 +2,7 @@
 #include "cli/available_data.h"
 #include "cli/interrupt.h"
 #include "cli/model_files.h"
+#include "cli/model_symmetries.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
@@ -41,10 +42,23 @@ void check_of_model(const CLI::App& app) {
     if (app.count(option) > 0) throw UsageError(fmt::format("{} has no effect with --model", option));
 }
 
+/// The axes of a model folder's parameters, for the page's picture.
+void show_axes_of(const std::string& folder, permute::report::TheoremReportOptions& options) {
+  constexpr std::size_t most = 48; // some blocks: the others repeat them
+  const OutlinedModel outlined = outline_folder(folder);
+  const nn::StateDict tensors = outlined.tensors();
+  options.axes = permute::report::diagram_of(outlined.symmetries, tensors, most);
+  options.axes_caption =
+      fmt::format("{} of the {} tensors of {}, each with the groups that permute its axes; equigrad "
+                  "symmetries lists all of them. The model's keys have {:.0f} bits.",
+                  options.axes.parameters.size(), tensors.size(), folder, outlined.symmetries.log2_key_space());
+}
+
 /// Writes the page, or leaves what is there as it is when Ctrl-C comes first.
 void write_report(const std::vector<permute::VerifyResult>& results, const std::string& path,
                   permute::report::TheoremReportOptions options, bool show_progress) {
   Progress progress(show_progress);
+  if (!options.model.empty()) show_axes_of(options.model, options);
   options.stop = &stop_flag();
   options.tell = [&](double part, const std::string& what) {
     throw_if_stopped();

@@ -41,29 +41,34 @@ void add_how(Page& page, const std::vector<VerifyResult>& results, const Theorem
               log_strip({{"f64", 4e-16, 1e-11, 0.8, 1e-3}}) + "</div>\n");
 }
 
-void add_axes(Page& page) {
+/// A ViT of one block, as the inference reads it.
+SymmetryDiagram vit_diagram() {
   nn::VitConfig config;
   config.layers = 1;
   config.encoder.dim = 192;
   config.encoder.heads = 3;
   config.encoder.mlp = 768;
   const nn::Vit model(config, {1, 0});
-  const AxisMap map = vit_axes(config, KeyScope::model);
-  std::vector<DiagramParameter> parameters;
-  for (const auto& [key, value] : model.state_dict()) {
-    const std::string& name = key; // a lambda cannot hold a structured binding
-    DiagramParameter parameter{name, {}};
-    const auto entry =
-        std::find_if(map.begin(), map.end(), [&](const ParameterAxes& a) { return a.parameter == name; });
-    for (int axis = 0; axis < value.rank(); ++axis)
-      parameter.axes.push_back(
-          {entry == map.end() ? "" : entry->groups[static_cast<std::size_t>(axis)], value.size(axis)});
-    parameters.push_back(std::move(parameter));
-  }
+  const Tensor images = Tensor::zeros({1, config.channels, config.height(), config.width()});
+  SymmetryQuery query;
+  query.parameters = model.state_dict();
+  query.inputs = {{"images", images}};
+  query.data_axes = {{"images", 0}};
+  query.run = [&] { return nn::StateDict{{"logits", model(images)}}; };
+  return diagram_of(ModelSymmetries(query), query.parameters);
+}
+
+void add_axes(Page& page, const TheoremReportOptions& options) {
+  const bool given = !options.axes.parameters.empty();
+  const SymmetryDiagram diagram = given ? options.axes : vit_diagram();
+  const std::string caption = given ? options.axes_caption
+                                    : "The parameters of a ViT of one block (dim 192, 3 heads), each with the groups "
+                                      "that permute its axes: weights, "
+                                      "gradients and optimiser state alike.";
   page.markup(
-      "<figure><div class=\"scroll\">" + axis_diagram(parameters) +
-      "</div><figcaption>The parameters of a ViT of one block with P_C folded in from images to logits. Edges of "
-      "one letter move together; weights, gradients and optimiser state alike.</figcaption></figure>\n");
+      fmt::format("<figure><div class=\"scroll\">{}</div><figcaption>{} A line is as long as the part of the axis that "
+                  "its group moves.</figcaption></figure>\n",
+                  axis_diagram(diagram.parameters, diagram.notes), escape(caption)));
 }
 
 } // namespace
@@ -105,7 +110,11 @@ Page theorem_report(const std::vector<VerifyResult>& results, const TheoremRepor
   page.paragraph("Permutation is obfuscation, not encryption: colours and textures stay, and attacks undo it.");
   add_shuffles(page, trainer);
   page.heading("Which axes move together");
-  add_axes(page);
+  page.paragraph(
+      "Read off the model's tape: what an operation does to its axes says which of them must move alike, and the "
+      "permutations that are left free are the model's group. (S_64)^3 permutes the elements within each of three "
+      "blocks, for themselves.");
+  add_axes(page, options);
   return page;
 }
 

@@ -2,6 +2,7 @@
 // The page of `equigrad verify --report`: what was measured, row by row, and figures that show it.
 
 #include "permute/catalogue/catalogue.h"
+#include "permute/report/axis_diagram.h"
 #include "permute/report/gradient_figures.h"
 
 #include <atomic>
@@ -15,7 +16,10 @@ struct TheoremReportOptions {
   std::string data = "shapes"; ///< images of the figures: a name that data::open_dataset knows
   std::string data_dir;
   std::string model; ///< the folder whose blocks were checked; empty: the catalogue's random ones
-  Tell tell;         ///< may be empty
+  /// Groups of that model's axes and what the picture shows; empty: those of a ViT of one block.
+  SymmetryDiagram axes = {};
+  std::string axes_caption = {};
+  Tell tell; ///< may be empty
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -104,6 +104,8 @@ TEST_CASE("verify --report: the blocks of a model folder") {
   const std::string html = read_text(page);
   check_agrees(html, json::parse(read_text(result)));
   CHECK(has(html, "the weights of " + model));
+  CHECK(has(html, "embeddings.cls_token</text>")); // the axes are the folder's own
+  CHECK(has(html, " tensors of " + model));
 }
 
 TEST_CASE("verify --report: places that cannot be written, two results in one place, options without effect") {

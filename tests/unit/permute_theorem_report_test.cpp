@@ -3,6 +3,7 @@
 #include "permute/report/theorem_report.h"
 
 #include "core/ops.h"
+#include "nn/block.h"
 #include "permute/report/axis_diagram.h"
 #include "permute/report/log_strip.h"
 #include "permute/report/pictures.h"
@@ -12,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace eg;
@@ -66,22 +69,56 @@ TEST_CASE("report: a strip puts errors on one logarithmic scale and shows what l
 }
 
 TEST_CASE("report: the axis diagram names every parameter and counts its groups") {
-  const std::vector<DiagramParameter> parameters = {{"fc1.weight", {{"hidden", 8}, {"residual", 4}}},
-                                                    {"fc1.bias", {{"hidden", 8}}},
-                                                    {"scale", {{"", 1}}},
-                                                    {"table<&>", {{"", 9}, {"residual", 4}}}};
-  const std::string svg = axis_diagram(parameters);
+  const std::vector<DiagramParameter> parameters = {
+      {"fc1.weight", {{8, {{"hidden"}}}, {4, {{"residual"}}}}},
+      {"fc1.bias", {{8, {{"hidden"}}}}},
+      {"scale", {{1}}},
+      {"table<&>", {{9}, {4, {{"residual"}}}}},
+      {"qkv.weight", {{12, {{"heads"}, {"qk", 0, 8}}}, {4, {{"residual"}}}}}};
+  const std::string svg = axis_diagram(parameters, {{"qk", "(S_2)^2, 2.0 bits"}});
   CHECK(test::fault_of_markup(svg) == "");
-  for (const char* text : {"fc1.weight", "fc1.bias", "table&lt;&amp;&gt;", "hidden: 8 elements, 2 axes",
-                           "residual: 4 elements, 2 axes", "one number", "does not move"})
+  for (const char* text : {"fc1.weight", "fc1.bias", "table&lt;&amp;&gt;", "hidden: 2 axes", "residual: 3 axes",
+                           "one number", "qk: (S_2)^2, 2.0 bits, 1 axis", ">c d 12<", "does not move"})
     CHECK_MESSAGE(has(svg, text), text);
   std::vector<DiagramParameter> many;
   many.reserve(60);
-  for (int i = 0; i < 60; ++i) many.push_back({"w" + std::to_string(i), {{"g" + std::to_string(i), 2 + i}}});
+  for (int i = 0; i < 60; ++i) many.push_back({"w" + std::to_string(i), {{2 + i, {{"g" + std::to_string(i)}}}}});
   const std::string wide = axis_diagram(many);
   CHECK(test::fault_of_markup(wide) == "");
-  CHECK(has(wide, ">bh   g59: 61 elements, 1 axis<")); // 26 + 26 + 8 letters
+  CHECK(has(wide, ">bh   g59: 1 axis<")); // 26 + 26 + 8 letters
   CHECK(test::fault_of_markup(axis_diagram({})) == "");
+}
+
+TEST_CASE("report: the axis diagram takes what the inference found") {
+  const nn::Block block({.dim = 12, .heads = 3, .mlp = 20}, {});
+  const Tensor z = Tensor::zeros({1, 5, 12});
+  SymmetryQuery query;
+  query.parameters = block.state_dict();
+  query.inputs = {{"z", z}};
+  query.data_axes = {{"z", 0}, {"z", 1}};
+  query.run = [&] { return nn::StateDict{{"y", block(z)}}; };
+  const ModelSymmetries symmetries(query);
+  const SymmetryDiagram diagram = diagram_of(symmetries, query.parameters);
+  CHECK(diagram.parameters.size() == query.parameters.size());
+  const auto axis_of = [&](const std::string& name, std::size_t axis) {
+    for (const DiagramParameter& p : diagram.parameters)
+      if (p.name == name) return p.axes.at(axis);
+    FAIL(name);
+    return DiagramAxis{};
+  };
+  const DiagramAxis stream = axis_of("norm1.weight", 0), hidden = axis_of("mlp.fc1.bias", 0);
+  REQUIRE(stream.uses.size() == 1);
+  REQUIRE(hidden.uses.size() == 1);
+  CHECK(stream.uses[0].group == axis_of("mlp.fc1.weight", 1).uses.at(0).group); // what reads the residual stream
+  CHECK(stream.uses[0].group == axis_of("attention.proj.weight", 0).uses.at(0).group);
+  CHECK(hidden.uses[0].group == axis_of("mlp.fc2.weight", 1).uses.at(0).group);
+  CHECK(hidden.uses[0].group != stream.uses[0].group);
+  CHECK(diagram.notes.at(stream.uses[0].group).starts_with("S_12, 28.8 bits"));
+  const DiagramAxis values = axis_of("attention.proj.weight", 1), fused = axis_of("attention.qkv.weight", 0);
+  CHECK(values.uses.size() == 2); // heads, and what is within them
+  CHECK(std::any_of(fused.uses.begin(), fused.uses.end(), [](const DiagramUse& u) { return u.last == 24; })); // Q and K
+  CHECK(diagram_of(symmetries, query.parameters, 3).parameters.size() == 3);
+  CHECK(test::fault_of_markup(axis_diagram(diagram.parameters, diagram.notes)) == "");
 }
 
 TEST_CASE("report: maps of signed values and of position embeddings") {
