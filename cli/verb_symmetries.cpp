@@ -80,9 +80,10 @@ void print(const OutlinedModel& outlined, bool every_axis) {
     if (std::exchange(first, false)) out.add("\nfixed, and by what:\n");
     out.add(fmt::format("{:<52} {}\n", g.name, g.because));
   }
-  out.add(fmt::format("\nkey space: {:.1f} bits. This counts keys; it is no measure of security: with public weights, or "
-                      "one pair of\nplain and permuted data, a permutation is found at once (docs/theory.md).\n",
-                      s.log2_key_space()));
+  out.add(
+      fmt::format("\nkey space: {:.1f} bits. This counts keys; it is no measure of security: with public weights, or "
+                  "one pair of\nplain and permuted data, a permutation is found at once (docs/theory.md).\n",
+                  s.log2_key_space()));
   out.finish();
 }
 
@@ -91,7 +92,9 @@ void print(const OutlinedModel& outlined, bool every_axis) {
 Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<SymmetriesOptions>();
   auto* model = app.add_option("--model", o->model, "Model folder (config.json and its weights)")->type_name("FOLDER");
-  app.add_option("--config", o->config, "A config.json alone: the model need not exist")->type_name("FILE")->excludes(model);
+  app.add_option("--config", o->config, "A config.json alone: the model need not exist")
+      ->type_name("FILE")
+      ->excludes(model);
   app.add_flag("--axes", o->axes, "List every axis of every group");
   return [o, &common]() -> int {
     if (o->model.empty() == o->config.empty()) throw UsageError("symmetries: give --model FOLDER or --config FILE");

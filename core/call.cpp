@@ -92,9 +92,8 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
 }
 
 bool shapes_alone(const OpArgs& args) {
-  return calling_with_meta_tensors() && std::any_of(args.in.begin(), args.in.end(), [](const Tensor& t) {
-           return t.defined() && !t.has_storage();
-         });
+  return calling_with_meta_tensors() &&
+         std::any_of(args.in.begin(), args.in.end(), [](const Tensor& t) { return t.defined() && !t.has_storage(); });
 }
 
 std::vector<Tensor> meta_outputs(const OpDef& op, const OpArgs& args) {

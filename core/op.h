@@ -79,8 +79,8 @@ struct Symmetry {
   std::string name;
   std::vector<Leg> legs;
   std::vector<int> values = {};
-  /// Every index of these legs has a say in the others (softmax, norms): another axis cannot be permuted in its own way at
-  /// each of them. False: the call is one call for each index.
+  /// Every index of these legs has a say in the others (softmax, norms): another axis cannot be permuted in its own way
+  /// at each of them. False: the call is one call for each index.
   bool mixes = false;
 };
 

@@ -1,5 +1,5 @@
-#include "core/meta.h"
 #include "core/tensor.h"
+#include "core/meta.h"
 
 #include "core/call.h"
 #include "core/element.h"

@@ -1,8 +1,8 @@
 #include "hub/folder.h"
 
-#include "core/meta.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/meta.h"
 #include "core/ops.h"
 #include "core/words.h"
 #include "data/bytes.h"

@@ -59,13 +59,14 @@ struct ModelSummary {
   LoadReport report; ///< complete(): load_model would read it
 };
 
-/// The model of a folder, or of a config.json alone, whose tensors are meta tensors (core/meta.h): its structure, of any
-/// size, without memory and without reading values; in evaluation. Throws FileError for what load_model refuses before
-/// it looks at tensors.
+/// The model of a folder, or of a config.json alone, whose tensors are meta tensors (core/meta.h): its structure, of
+/// any size, without memory and without reading values; in evaluation. Throws FileError for what load_model refuses
+/// before it looks at tensors.
 LoadedModel outline_of_folder(const std::string& folder);
 std::unique_ptr<Model> outline_of_config(const std::string& path);
 
-/// Looks at a model folder without reading its values. Throws FileError for what load_model refuses before it looks at tensors: a config that is not supported, files that cannot be read.
+/// Looks at a model folder without reading its values. Throws FileError for what load_model refuses before it looks at
+/// tensors: a config that is not supported, files that cannot be read.
 ModelSummary examine_model(const std::string& folder);
 
 /// Writes config.json (with torch_dtype as written) and model.safetensors, or shards of at most `shard_bytes` with

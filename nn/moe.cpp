@@ -163,8 +163,8 @@ std::vector<Tensor> MixtureOfExperts::computed(const Tensor& x, const std::vecto
 Tensor MixtureOfExperts::dense(const Tensor& x, const MoeRouting& routing) const {
   if (config.capacity_factor > 0.0)
     throw ValueError("mixture of experts: with a capacity, which choices are dropped depends on values");
-  const Tensor weights = scatter_add(Tensor::zeros({x.size(0), config.experts}, x.dtype()), 1, routing.experts,
-                                     routing.weights);
+  const Tensor weights =
+      scatter_add(Tensor::zeros({x.size(0), config.experts}, x.dtype()), 1, routing.experts, routing.weights);
   Tensor y;
   for (std::int64_t e = 0; e < config.experts; ++e) {
     const Tensor part = slice(weights, 1, e, e + 1) * (*experts[static_cast<std::size_t>(e)])(x);

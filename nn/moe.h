@@ -73,8 +73,8 @@ public:
     std::int64_t dropped = 0;       ///< choices that found no room
   };
   /// x [..., dim]; addend [..., dim] (may be undefined) is added to the output: the residual. `key` feeds the jitter.
-  /// The whole leading shape shares one capacity. A meta tensor (core/meta.h) has no choices: there every expert is asked
-  /// about every token, which is the same function; with a capacity it throws ValueError.
+  /// The whole leading shape shares one capacity. A meta tensor (core/meta.h) has no choices: there every expert is
+  /// asked about every token, which is the same function; with a capacity it throws ValueError.
   Output forward(const Tensor& x, const Tensor& addend = {}, RandomKey key = {}) const;
   /// Its y, as Mlp's call. Train with the losses of forward().routing added, or all tokens end at few experts.
   Tensor operator()(const Tensor& x, const Tensor& addend = {}, RandomKey key = {}) const;

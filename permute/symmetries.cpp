@@ -151,7 +151,8 @@ std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryEleme
       std::vector<std::int64_t> gather = row_gather(state_->points, element.image_, list, 0, 0, n);
       for (std::int64_t row = 1; row * n < static_cast<std::int64_t>(list.size()); ++row)
         if (row_gather(state_->points, element.image_, list, row, row, n) != gather)
-          throw ValueError(fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, t.name));
+          throw ValueError(
+              fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, t.name));
       if (std::is_sorted(gather.begin(), gather.end())) continue;
       const auto [place, is_new] = names.try_emplace(gather, fmt::format("axis {}", names.size()));
       if (is_new) permutations.emplace(place->second, Permutation(gather));

@@ -74,6 +74,7 @@ std::vector<Identity> multi_head_identities();
 std::vector<Identity> head_map_identities();
 std::vector<Identity> model_identities();
 std::vector<Identity> training_identities();
+std::vector<Identity> training_case_identities();
 std::vector<Identity> mask_identities();
 std::vector<Identity> paper001_identities();
 std::vector<Identity> privacy_identities();

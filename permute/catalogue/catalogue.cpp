@@ -182,6 +182,7 @@ const std::vector<Identity>& catalogue() {
     append(all, head_map_identities());
     append(all, model_identities());
     append(all, training_identities());
+    append(all, training_case_identities());
     append(all, mask_identities());
     append(all, paper001_identities());
     append(all, privacy_identities());

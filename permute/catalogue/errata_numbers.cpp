@@ -26,7 +26,9 @@ Tensor trace_of(const Tensor& a, const Tensor& b) {
 /// dl = tr((dl/dA2)^T dA2) for a square A2, and the same behind the permutations of eq. 65.
 Claim differentials(Case& c, bool permuted) {
   const BlockTwins t = run_twins(c, all_square(c));
-  const Tensor direction = c.normal(t.g.shape());
+  const Tensor &downhill = t.plain.gradient.at("A2"), noise = c.normal(t.g.shape());
+  const Tensor plain_direction = noise + downhill * rsqrt(mean(downhill * downhill)) * 2.0; // dl is then not near zero
+  const Tensor direction = permuted ? t.columns.apply(t.rows.apply(plain_direction, 0), 1) : plain_direction;
   const auto back = [&](const Tensor& x) { return t.columns.inverse().apply(t.rows.inverse().apply(x, 0), 1); };
   const auto loss = [&](const Tensor& x) { return sum(t.g * gelu(x)); };
   Claim claim;

@@ -13,7 +13,7 @@ Claim experts(Case& c) {
   const std::int64_t n = 4 * c.options.tokens, d = c.options.dim;
   nn::MoeConfig config{.dim = d, .hidden = c.options.hidden, .experts = 4, .top_k = 2};
   nn::MixtureOfExperts dropless(config, RandomKey{});
-  config.capacity_factor = 0.5;
+  config.capacity_factor = 0.25; // less than the first choices need
   nn::MixtureOfExperts limited(config, RandomKey{});
   dropless.to(c.dtype);
   limited.to(c.dtype);
@@ -23,7 +23,7 @@ Claim experts(Case& c) {
   const Permutation r = c.permutation(n);
   Claim claim;
   claim.equal("dropless routing", dropless(r.apply(x, 0)), r.apply(dropless(x), 0));
-  claim.differs("experts with a capacity", limited(r.apply(x, 0)), r.apply(limited(x), 0));
+  claim.differs("experts with a capacity", limited(flip(x, {0})), flip(limited(x), {0}));
   return claim;
 }
 
@@ -41,14 +41,14 @@ Claim dropout_masks(Case& c) {
   return claim;
 }
 
-/// Room for every token is no limit; half of it is one.
+/// Room for every token is no limit; less than the first choices need is one.
 Claim capacity(Case& c) {
   const std::int64_t n = 4 * c.options.tokens, d = c.options.dim;
   nn::MoeConfig config{.dim = d, .hidden = c.options.hidden, .experts = 4, .top_k = 2};
   nn::MixtureOfExperts dropless(config, RandomKey{});
   config.capacity_factor = 2.0; // experts / top_k: an expert takes all tokens
   nn::MixtureOfExperts roomy(config, RandomKey{});
-  config.capacity_factor = 0.5;
+  config.capacity_factor = 0.25; // less than the first choices need
   nn::MixtureOfExperts limited(config, RandomKey{});
   for (nn::MixtureOfExperts* model : {&dropless, &roomy, &limited}) model->to(c.dtype);
   draw_parameters(dropless, c);
@@ -59,7 +59,8 @@ Claim capacity(Case& c) {
   Claim claim;
   claim.equal("room for all: permuted tokens", roomy(r.apply(x, 0)), r.apply(roomy(x), 0));
   claim.equal("room for all: as without a capacity", roomy(x), dropless(x));
-  claim.differs("half the room", limited(r.apply(x, 0)), r.apply(limited(x), 0));
+  claim.differs("a quarter of the room that even choices need, tokens turned round", limited(flip(x, {0})),
+                flip(limited(x), {0}));
   return claim;
 }
 
@@ -134,9 +135,8 @@ std::vector<Identity> routing_identities() {
        "Dropless routing passes permutations of tokens; experts with a capacity drop by place and do not.",
        R"(\mathrm{MoE}(P_R X) = P_R\, \mathrm{MoE}(X))", experts},
       {"moe-capacity", "experts with a capacity", "", "", law, Gate::one_pass,
-       "With room for every token experts pass permutations of tokens; with half the room who is dropped depends on "
-       "the "
-       "order.",
+       "With room for every token experts pass permutations of tokens; with too little room who is dropped depends "
+       "on the order.",
        R"(\mathrm{load}_e \le C \text{ for all } e \Rightarrow \mathrm{MoE}_C = \mathrm{MoE})", capacity},
       {"moe-experts", "the order of experts", "", "", law, Gate::one_pass,
        "Experts may stand in any order that the router shares, each with a hidden permutation of its own.",

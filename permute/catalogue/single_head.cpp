@@ -15,7 +15,7 @@ Symbols draw_block(Case& c, const BlockSizes& sizes) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(d));
   Symbols x;
   x["Z"] = c.normal({n, d});
-  for (const char* name : {"WQ", "WK", "WV"}) x[name] = c.normal({d, d}, 1.3 * scale);
+  for (const char* name : {"WQ", "WK", "WV"}) x[name] = c.normal({d, d}, scale);
   x["W1"] = c.normal({t, d}, scale);
   x["W2"] = c.normal({d, t}, 1.0 / std::sqrt(static_cast<double>(t)));
   return x;

@@ -1,6 +1,7 @@
 // Training twins: corollaries 4.3 and 4.6 and Algorithm 1. The plain and the permuted model take the same batches and
 // every step draws a fresh P_R for every sample; afterwards the weights must still be each other's images.
 
+#include "permute/catalogue/training_twins.h"
 #include "permute/catalogue/vit_case.h"
 
 #include "autograd/tape.h"
@@ -12,16 +13,13 @@
 namespace eg::permute {
 namespace {
 
-struct Trained {
-  Tensor losses; ///< one for each step
-  nn::StateDict last_gradients;
-};
+double rate_of(const std::string& optimizer) {
+  if (optimizer == "sgd") return 0.02;
+  return optimizer == "momentum" || optimizer == "nesterov" ? 0.005 : 3e-4;
+}
 
-Trained train(nn::Module& module, const std::string& optimizer_name, std::int64_t steps,
+Trained train(nn::Module& module, const std::string& optimizer_name, double rate, std::int64_t steps,
               const std::function<Tensor(std::int64_t step)>& loss_at) {
-  const double rate = optimizer_name == "sgd"                                        ? 0.02
-                      : optimizer_name == "momentum" || optimizer_name == "nesterov" ? 0.005
-                                                                                     : 3e-4;
   const auto optimizer =
       optim::make_optimizer(optimizer_name, module.parameters(), optimizer_name == "adamw" ? 0.01 : 0.0);
   const nn::StateDict weights = module.state_dict();
@@ -41,38 +39,6 @@ Trained train(nn::Module& module, const std::string& optimizer_name, std::int64_
   return result;
 }
 
-/// Rows of the fused projection's bias, or weight, without K's.
-Tensor without_k(const Tensor& qkv) {
-  const std::int64_t inner = qkv.size(0) / 3;
-  return concat({qkv.slice(0, 0, inner), qkv.slice(0, 2 * inner, 3 * inner)}, 0);
-}
-
-/// Weight by weight. b_K is left out: its gradient is zero but for rounding, which Adam scales up to whole steps.
-void compare_weights(Claim& claim, const nn::StateDict& value, const nn::StateDict& expected,
-                     const char* control = nullptr) {
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const auto& [name, tensor] = expected[i];
-    const bool holds_bk = name.ends_with("qkv.bias");
-    const Tensor a = holds_bk ? without_k(value[i].second) : value[i].second.clone();
-    const Tensor b = holds_bk ? without_k(tensor) : tensor.clone();
-    if (control)
-      claim.differs(control, a, b);
-    else
-      claim.equal(holds_bk ? name + " without b_K" : name, a, b);
-  }
-}
-
-/// dl/db_K is zero, relative to the gradient of the biases beside it.
-void check_bk(Claim& claim, const nn::StateDict& gradients) {
-  for (const auto& [name, gradient] : gradients) {
-    if (!name.ends_with("qkv.bias")) continue;
-    const std::int64_t inner = gradient.size(0) / 3;
-    double scale = 0.0;
-    for (const double v : gradient.to(DType::f64).to_vector<double>()) scale = std::max(scale, std::abs(v));
-    claim.zero("dl/db_K in " + name, gradient.slice(0, inner, 2 * inner).contiguous(), scale);
-  }
-}
-
 /// Regression of a stack's output on random targets, the batches and row permutations of each step drawn beforehand.
 struct Task {
   std::vector<Tensor> z, target, rows;
@@ -88,7 +54,7 @@ struct Task {
 
   Trained run(BlockStack& stack, const std::string& optimizer, bool permute_rows, const Permutation* columns,
               bool undo = true) const {
-    return train(stack, optimizer, static_cast<std::int64_t>(z.size()), [&](std::int64_t step) {
+    return train(stack, optimizer, rate_of(optimizer), static_cast<std::int64_t>(z.size()), [&](std::int64_t step) {
       const auto at = static_cast<std::size_t>(step);
       const Permuting permuting{permute_rows ? rows[at] : Tensor{}, columns, undo};
       const Tensor difference = permuting.leave(stack(permuting.enter(z[at]))) - target[at];
@@ -140,7 +106,7 @@ Claim algorithm_1(Case& c) {
   for (std::int64_t step = 0; step < c.options.steps; ++step) batches.push_back(draw_batch(c, config));
   const VitBatch test = draw_batch(c, config);
   const auto run = [&](nn::Vit& vit, bool permuted, bool undo) {
-    return train(vit, "sgd", c.options.steps, [&, permuted, undo](std::int64_t step) {
+    return train(vit, "sgd", 0.002, c.options.steps, [&, permuted, undo](std::int64_t step) {
       const VitBatch& batch = batches[static_cast<std::size_t>(step)];
       return run_vit(vit, batch, permuted ? Permuting{batch.rows, &key.residual, undo} : Permuting{}).loss;
     });

@@ -24,8 +24,8 @@ struct Rewritten {
 
   Rewritten(const Call& from, const OpDef* op, std::vector<Tensor> in_, std::vector<Tensor> out_, const Attrs& attrs,
             std::vector<TensorPoints> points)
-      : in(std::move(in_)), out(std::move(out_)), event{op, {}, in, out, &attrs},
-        call{event, from.points, std::move(points), {}} {
+      : in(std::move(in_)),
+        out(std::move(out_)), event{op, {}, in, out, &attrs}, call{event, from.points, std::move(points), {}} {
     for (const Tensor& t : out)
       call.out.push_back({std::vector<AxisPoints>(static_cast<std::size_t>(t.rank())), {}, false});
   }
@@ -116,9 +116,9 @@ void read_rotary(Call& call) {
   Rewritten turn(call, call.event.op, {part, call.event.in[1]}, {part}, call.attrs(),
                  {picked(call.points, call.in[0], shape, last, range(0, dims)), call.in[1]});
   read_declared(turn.call);
-  call.out[0] = concatenated(
-      call.points, {turn.call.out[0], picked(call.points, call.in[0], shape, last, range(dims, all))}, {turning, still},
-      last);
+  call.out[0] =
+      concatenated(call.points, {turn.call.out[0], picked(call.points, call.in[0], shape, last, range(dims, all))},
+                   {turning, still}, last);
 }
 
 /// x [B, G I, H, W], weight [G O, I, h, w], bias [G O] as [B, G, I, ..], [G, O, I, ..], [G, O].

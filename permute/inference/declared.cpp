@@ -85,8 +85,8 @@ private:
   /// Permutations along `s` may depend on the index along `other`: the operation is one for each of its indices, and
   /// every tensor that has an axis of `s` has one of `other`.
   bool may_depend(const Symmetry& s, const Symmetry& other) const {
-    const bool goes_through = std::any_of(other.legs.begin(), other.legs.end(),
-                                          [](const Leg& leg) { return leg.side == Leg::Side::out; });
+    const bool goes_through =
+        std::any_of(other.legs.begin(), other.legs.end(), [](const Leg& leg) { return leg.side == Leg::Side::out; });
     return goes_through && !other.mixes && other.values.empty() && s.values.empty() && &s != &other &&
            std::all_of(s.legs.begin(), s.legs.end(),
                        [&](const Leg& leg) { return !present(leg) || axis_on(other, leg) >= 0; });

@@ -220,8 +220,9 @@ private:
       g.axes.push_back({list.tensor->name, list.axis, list.tensor->role, {}, true});
       (list.tensor->role == TensorRole::parameter ? g.moves_parameters : g.moves_outside) = true;
       if (is_new)
-        g.name = list.tensor->role == TensorRole::parameter ? fmt::format("{}.axis{}", module_of(list.tensor->name), list.axis)
-                                                            : fmt::format("{}.axis{}", list.tensor->name, list.axis);
+        g.name = list.tensor->role == TensorRole::parameter
+                     ? fmt::format("{}.axis{}", module_of(list.tensor->name), list.axis)
+                     : fmt::format("{}.axis{}", list.tensor->name, list.axis);
     }
   }
 

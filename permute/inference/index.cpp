@@ -7,7 +7,6 @@
 namespace eg::permute {
 namespace {
 
-
 /// [V, D] looked up by constant ids [T]: output [T, D].
 void read_embedding(Call& call) {
   if (!call.in[1].constant || call.event.in[1].rank() != 1) return read_declared(call);
@@ -50,9 +49,11 @@ void read_equality(Call& call) {
 
 Rule index_rule(std::string_view op) {
   constexpr std::pair<std::string_view, Rule> rules[] = {
-      {"embedding", read_embedding}, {"index_select", read_index_select}, {"sort", read_sort}, {"topk", read_sort},
-      {"argsort", read_argsort},     {"argmax", read_argsort},            {"argmin", read_argsort},
-      {"max_with_index", read_sort}, {"min_with_index", read_sort},       {"eq", read_equality},
+      {"embedding", read_embedding}, {"index_select", read_index_select},
+      {"sort", read_sort},           {"topk", read_sort},
+      {"argsort", read_argsort},     {"argmax", read_argsort},
+      {"argmin", read_argsort},      {"max_with_index", read_sort},
+      {"min_with_index", read_sort}, {"eq", read_equality},
       {"ne", read_equality}};
   for (const auto& [name, rule] : rules)
     if (name == op) return rule;

@@ -19,9 +19,7 @@ std::vector<std::int64_t> counted(std::int64_t first, std::int64_t count, std::i
   return index;
 }
 
-void read_reshape(Call& call) {
-  call.out[0] = reshaped(call.points, call.in[0], call.in_shape(0), call.out_shape(0));
-}
+void read_reshape(Call& call) { call.out[0] = reshaped(call.points, call.in[0], call.in_shape(0), call.out_shape(0)); }
 
 void read_slice(Call& call) {
   const int axis = axis_of(call);
@@ -36,8 +34,8 @@ void read_border(Call& call, int axis, const std::vector<std::int64_t>& index) {
   const std::int64_t n = call.out_shape(0)[axis];
   Shape border = call.in_shape(0);
   border[axis] = n - static_cast<std::int64_t>(index.size());
-  const TensorPoints all = concatenated(call.points, {call.in[0], fresh_points(call.points, border)},
-                                        {call.in_shape(0), border}, axis);
+  const TensorPoints all =
+      concatenated(call.points, {call.in[0], fresh_points(call.points, border)}, {call.in_shape(0), border}, axis);
   std::vector<std::int64_t> source(static_cast<std::size_t>(n), -1);
   for (std::size_t i = 0; i < index.size(); ++i)
     source[static_cast<std::size_t>(index[i])] = static_cast<std::int64_t>(i);
@@ -156,13 +154,17 @@ void read_unpatchify(Call& call) {
 } // namespace
 
 Rule movement_rule(std::string_view op) {
-  constexpr std::pair<std::string_view, Rule> rules[] = {
-      {"reshape", read_reshape},     {"slice", read_slice},
-      {"pad", read_pad},             {"slice_backward", read_slice_backward},
-      {"concat", read_concat},       {"stack", read_stack},
-      {"flip", read_flip},           {"roll", read_roll},
-      {"patchify", read_patchify},   {"unpatchify", read_unpatchify},
-      {"repeat_interleave", read_repeat_interleave}};
+  constexpr std::pair<std::string_view, Rule> rules[] = {{"reshape", read_reshape},
+                                                         {"slice", read_slice},
+                                                         {"pad", read_pad},
+                                                         {"slice_backward", read_slice_backward},
+                                                         {"concat", read_concat},
+                                                         {"stack", read_stack},
+                                                         {"flip", read_flip},
+                                                         {"roll", read_roll},
+                                                         {"patchify", read_patchify},
+                                                         {"unpatchify", read_unpatchify},
+                                                         {"repeat_interleave", read_repeat_interleave}};
   for (const auto& [name, rule] : rules)
     if (name == op) return rule;
   return nullptr;

@@ -24,8 +24,8 @@ using PointList = std::vector<Point>;
 /// Lists are shared between the tensors that an operation leaves alone.
 using PointsPtr = std::shared_ptr<const PointList>;
 
-/// The points of one axis of extent n: [n], or where the permutation depends on the indices along other axes of the same
-/// tensor, `over`, [their extents in that order, n].
+/// The points of one axis of extent n: [n], or where the permutation depends on the indices along other axes of the
+/// same tensor, `over`, [their extents in that order, n].
 struct AxisPoints {
   PointsPtr points = {};
   std::vector<int> over = {};
@@ -45,7 +45,9 @@ struct TensorPoints {
   bool constant = false;
 
   /// Points of an axis, counted from either end.
-  const AxisPoints& axis(int a) const { return axes[static_cast<std::size_t>(a < 0 ? a + static_cast<int>(axes.size()) : a)]; }
+  const AxisPoints& axis(int a) const {
+    return axes[static_cast<std::size_t>(a < 0 ? a + static_cast<int>(axes.size()) : a)];
+  }
 };
 
 class Points {

@@ -72,8 +72,9 @@ void TapeReader::record(const Event& event) {
   }
   if (constant && !event.in.empty()) return; // the outputs are constants, too
   for (const Tensor& t : event.out)
-    call.out.push_back(t.defined() ? TensorPoints{std::vector<AxisPoints>(static_cast<std::size_t>(t.rank())), {}, false}
-                                   : TensorPoints{});
+    call.out.push_back(t.defined()
+                           ? TensorPoints{std::vector<AxisPoints>(static_cast<std::size_t>(t.rank())), {}, false}
+                           : TensorPoints{});
   if (event.op == nullptr) {
     for (std::size_t i = 0; i < call.in.size(); ++i)
       if (call.given(i))

@@ -203,8 +203,9 @@ bool Structure::describe(Points& points) {
     }
     PointClass& own = classes_[place->second];
     PointList above = graph.parents[at(p)];
-    std::sort(above.begin(), above.end(),
-              [&](Point a, Point b) { return std::pair{class_[at(a)], a} < std::pair{class_[at(b)], b}; });
+    std::sort(above.begin(), above.end(), [&](Point a, Point b) {
+      return std::pair{class_[at(a)], a} < std::pair{class_[at(b)], b};
+    });
     const auto [cell, fresh] = cells_[place->second].try_emplace(above, own.cells.size());
     if (fresh) {
       own.cells.emplace_back();
@@ -268,8 +269,9 @@ Structure::tried(const std::function<std::optional<Permutation>(std::size_t, std
     for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
       PointList above = parents_[k][c];
       for (Point& p : above) p = image[at(p)];
-      std::sort(above.begin(), above.end(),
-                [&](Point a, Point b) { return std::pair{class_[at(a)], a} < std::pair{class_[at(b)], b}; });
+      std::sort(above.begin(), above.end(), [&](Point a, Point b) {
+        return std::pair{class_[at(a)], a} < std::pair{class_[at(b)], b};
+      });
       const auto target = cells_[k].find(above);
       if (target == cells_[k].end()) return {std::move(image), k};
       const std::optional<Permutation> p = permutation(k, c);
@@ -280,8 +282,8 @@ Structure::tried(const std::function<std::optional<Permutation>(std::size_t, std
   return {std::move(image), std::nullopt};
 }
 
-PointMap Structure::element(
-    const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const {
+PointMap
+Structure::element(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const {
   auto [image, torn] = tried(permutation);
   if (torn) throw Error("symmetries: a permutation does not fit the group");
   return std::move(image);

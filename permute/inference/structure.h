@@ -13,8 +13,8 @@ namespace eg::permute {
 /// its parents go.
 struct PointClass {
   std::vector<PointList> cells;
-  std::vector<std::size_t> over;          ///< classes of the parents; empty: there is one cell
-  std::optional<PermutationGroup> group;  ///< of the one cell's points, where not all permutations are allowed
+  std::vector<std::size_t> over;         ///< classes of the parents; empty: there is one cell
+  std::optional<PermutationGroup> group; ///< of the one cell's points, where not all permutations are allowed
 
   std::int64_t size() const { return static_cast<std::int64_t>(cells.front().size()); }
   std::int64_t copies() const { return static_cast<std::int64_t>(cells.size()); }
@@ -35,8 +35,8 @@ public:
   /// The class of a point; none: it is fixed alone.
   std::size_t class_of(Point p) const;
 
-  /// The element that permutes cell c of class k by permutation(k, c), a gather of the cell's points; nullptr stands for
-  /// the identity.
+  /// The element that permutes cell c of class k by permutation(k, c), a gather of the cell's points; nullptr stands
+  /// for the identity.
   PointMap element(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
   /// log2 of the number of elements.
   double log2_order() const;
@@ -51,9 +51,9 @@ private:
   tried(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
 
   std::vector<PointClass> classes_;
-  PointList root_;                     // by point
-  std::vector<std::size_t> class_;     // by point that stands for others
-  std::vector<std::vector<PointList>> parents_; // by class and cell: the parents, in the order of `over`
+  PointList root_;                                      // by point
+  std::vector<std::size_t> class_;                      // by point that stands for others
+  std::vector<std::vector<PointList>> parents_;         // by class and cell: the parents, in the order of `over`
   std::vector<std::map<PointList, std::size_t>> cells_; // by class: the cell of these parents
 };
 

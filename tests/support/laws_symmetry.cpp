@@ -72,7 +72,8 @@ Tensors changed_behind_first(const Tensors& in, const Symmetry& symmetry) {
     if (leg.side == Leg::Side::out || i >= in.size() || !in[i].defined() || !is_floating(in[i].dtype())) continue;
     const std::int64_t n = in[i].size(leg.axis);
     const Tensor rest = in[i].slice(leg.axis, 1, n);
-    changed[i] = concat({in[i].slice(leg.axis, 0, 1), rest * 1.37 + 0.11}, leg.axis < 0 ? leg.axis + in[i].rank() : leg.axis);
+    changed[i] =
+        concat({in[i].slice(leg.axis, 0, 1), rest * 1.37 + 0.11}, leg.axis < 0 ? leg.axis + in[i].rank() : leg.axis);
   }
   return changed;
 }

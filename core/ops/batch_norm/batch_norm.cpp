@@ -147,9 +147,9 @@ std::vector<Refusal> refuses() {
 }
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  return norm_tools::symmetries(
-      sample, 1, "axis", {0}, "channels",
-      {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1), out_leg(1, 0), out_leg(2, 0)}, norm_tools::Mixed::others);
+  return norm_tools::symmetries(sample, 1, "axis", {0}, "channels",
+                                {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1), out_leg(1, 0), out_leg(2, 0)},
+                                norm_tools::Mixed::others);
 }
 
 // --- by given statistics ---
@@ -204,7 +204,8 @@ std::vector<Refusal> inference_refuses() {
 
 std::vector<Symmetry> inference_symmetries(const Sample& sample) {
   return norm_tools::symmetries(sample, 1, "axis", {0}, "channels",
-                                {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), in_leg(3, 0), in_leg(4, 0), out_leg(0, 1)}, norm_tools::Mixed::nothing);
+                                {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), in_leg(3, 0), in_leg(4, 0), out_leg(0, 1)},
+                                norm_tools::Mixed::nothing);
 }
 
 } // namespace

@@ -108,7 +108,8 @@ std::vector<Symmetry> symmetries_for(const Sample& sample, bool channels, bool o
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (axis != 1 && shape[axis] >= 2)
       all.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}, {}, axis > 0});
-  if (channels && shape[1] >= 2) all.push_back({"channels", {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1)}, {}, of_a_group});
+  if (channels && shape[1] >= 2)
+    all.push_back({"channels", {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1)}, {}, of_a_group});
   return all;
 }
 

@@ -108,7 +108,8 @@ std::vector<Refusal> refuses() {
 
 std::vector<Symmetry> symmetries(const Sample& sample) {
   return norm_tools::symmetries(sample, sample.in[0].rank() - 1, "rows, axis", {0}, "columns",
-                                {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)}, norm_tools::Mixed::along);
+                                {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)},
+                                norm_tools::Mixed::along);
 }
 
 } // namespace

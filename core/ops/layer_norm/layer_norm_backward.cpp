@@ -178,7 +178,8 @@ std::vector<Refusal> refuses() {
 std::vector<Symmetry> symmetries(const Sample& sample) {
   std::vector<Leg> columns = {in_leg(0, -1), in_leg(1, -1), in_leg(2, -1), out_leg(0, -1)};
   if (norm_tools::gives_parameters(sample)) columns.insert(columns.end(), {out_leg(1, -1), out_leg(2, -1)});
-  return norm_tools::symmetries(sample, sample.in[0].rank() - 1, "rows, axis", {0, 2}, "columns", std::move(columns), norm_tools::Mixed::along);
+  return norm_tools::symmetries(sample, sample.in[0].rank() - 1, "rows, axis", {0, 2}, "columns", std::move(columns),
+                                norm_tools::Mixed::along);
 }
 
 } // namespace
