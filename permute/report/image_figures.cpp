@@ -45,7 +45,7 @@ TrainOptions small_training(const std::string& data, const std::string& data_dir
   options.data_dir = data_dir;
   options.train_limit = 512;
   options.test_limit = 3;
-  options.steps = 150;
+  options.steps = 100;
   options.batch = 32;
   options.model.patch = 4;
   options.model.layers = 1;

@@ -131,7 +131,8 @@ TEST_CASE("verify --report: Ctrl-C leaves the page that was there, and no part o
   const TemporaryFolder folder;
   const std::string page = folder.path("r.html"), result = folder.path("result.json");
   write_text(page, "what was there");
-  RunningProgram program({"verify", "--quiet", "--filter", "eq45", "--report", page, "--json", result}, ".");
+  RunningProgram program(
+      {"verify", "--quiet", "--filter", "eq45", "--report", page, "--json", result, "--data-dir", folder.path()}, ".");
   REQUIRE(program.wait_until([&] { return std::filesystem::exists(result); })); // the rows are done, the figures begin
   program.signal(SIGINT);
   const Outcome outcome = program.wait();
@@ -142,8 +143,8 @@ TEST_CASE("verify --report: Ctrl-C leaves the page that was there, and no part o
 
 TEST_CASE("verify --report: a terminal sees how far it is") {
   const TemporaryFolder folder;
-  const std::string seen =
-      run_program_on_terminal({"verify", "--filter", "eq45", "--report", folder.path("r.html")}, 100);
+  const std::string seen = run_program_on_terminal(
+      {"verify", "--filter", "eq45", "--report", folder.path("r.html"), "--data-dir", folder.path()}, 100);
   CHECK(has(seen, "report: error at depth"));
   CHECK(has(seen, "report: position embeddings, step"));
 }

@@ -3,6 +3,7 @@
 #include "permute/report/tex.h"
 
 #include "core/error.h"
+#include "core/random.h"
 #include "permute/catalogue/catalogue.h"
 #include "support/markup.h"
 #include "support/message.h"
@@ -103,6 +104,57 @@ TEST_CASE("tex: what is not a formula is refused with the reason") {
   std::string deep;
   for (int i = 0; i < 5000; ++i) deep += "\\sqrt";
   refuses(deep + " x", "nested too deeply");
+}
+
+TEST_CASE("tex: whatever is written, it becomes well-formed MathML or is refused") {
+  const std::vector<std::string> words = {"x",
+                                          "12",
+                                          "{",
+                                          "}",
+                                          "_",
+                                          "^",
+                                          "'",
+                                          "\\frac",
+                                          "\\sqrt",
+                                          "[",
+                                          "]",
+                                          "(",
+                                          ")",
+                                          "&",
+                                          "\\\\",
+                                          "\\left",
+                                          "\\right",
+                                          "\\bigl",
+                                          "\\text",
+                                          "\\mathrm",
+                                          "{ab}",
+                                          "\\begin{pmatrix}",
+                                          "\\end{pmatrix}",
+                                          "\\top",
+                                          "\\sum",
+                                          "\\not",
+                                          "\\hat",
+                                          "\\,",
+                                          "<",
+                                          "|",
+                                          "\\|",
+                                          "\\{",
+                                          " "};
+  RandomStream random({.seed = 5});
+  int taken = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string tex;
+    for (std::uint32_t n = 1 + random.next_u32() % 8; n > 0; --n) tex += words[random.next_u32() % words.size()];
+    CAPTURE(tex);
+    try {
+      const std::string text = mathml(tex);
+      ++taken;
+      REQUIRE(test::fault_of_markup(text) == "");
+    } catch (const ValueError& error) {
+      REQUIRE(std::string(error.what()).starts_with("tex: "));
+    }
+  }
+  CHECK(taken > 500);
 }
 
 TEST_CASE("markup: the checker finds what it is there for") {

@@ -225,6 +225,14 @@ TEST_CASE("report: the whole page has every section, is well formed and needs no
   CHECK(count(html, "<img ") >= 15 + 4 + 4 + 12);
   CHECK(html.size() < 3u << 20);
   CHECK(told.size() > 30);
+  CHECK(has(html, "equal to the last bit at every depth"));
+  const std::size_t section = html.find("<h2>Position embeddings");
+  std::vector<std::string> maps; // before, plain, shuffled, sinusoidal
+  for (std::size_t at = html.find("src=\"", section); maps.size() < 4; at = html.find("src=\"", at + 1))
+    maps.push_back(html.substr(at, html.find('"', at + 5) - at));
+  CHECK(maps[1] == maps[2]); // trained plain and shuffled, to the last pixel
+  CHECK(maps[0] != maps[1]);
+  CHECK(maps[3] != maps[1]);
   CHECK(has(html, "shapes images"));
 }
 
