@@ -57,7 +57,9 @@ constexpr std::array verbs = {
          declare_infer},
     Verb{"generate", "generate", "continue a text with a GPT-2 or Llama folder", declare_generate},
     Verb{"symmetries", "symmetries", "which permutations a model folder or a config commutes with", declare_symmetries},
-    Verb{"keygen", "keygen", "make a secret key for permuted training", declare_keygen},
+    Verb{"keygen", "keygen", "make a secret key for a model's groups or for permuted training", declare_keygen},
+    Verb{"permute", "permute", "move a model folder's weights by a key, undo it, or go from one key to another",
+         declare_permute},
     Verb{"tokenize", "tokenize", "text to token ids and back", declare_tokenize},
     Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench},
 };

@@ -53,6 +53,7 @@ Job declare_doctor(CLI::App& app, const CommonOptions& common);
 Job declare_verify(CLI::App& app, const CommonOptions& common);
 Job declare_train(CLI::App& app, const CommonOptions& common);
 Job declare_keygen(CLI::App& app, const CommonOptions& common);
+Job declare_permute(CLI::App& app, const CommonOptions& common);
 Job declare_symmetries(CLI::App& app, const CommonOptions& common);
 Job declare_bench(CLI::App& app, const CommonOptions& common);
 Job declare_inspect(CLI::App& app, const CommonOptions& common);

@@ -90,8 +90,7 @@ public:
   }
 
   Tensors input_shapes(std::int64_t batch) const override {
-    const Shape texts{batch, model_.config.positions};
-    return {{"input_ids", Tensor::meta(texts, DType::i64)}, {"token_type_ids", Tensor::meta(texts, DType::i64)}};
+    return {{"input_ids", Tensor::meta({batch, model_.config.positions}, DType::i64)}};
   }
 
   std::vector<std::string> input_names() const override {

@@ -41,7 +41,8 @@ public:
   /// Names of the inputs that forward() takes ("input_ids", "pixel_values", ...); those without which it cannot run
   /// come first.
   virtual std::vector<std::string> input_names() const = 0;
-  /// Meta tensors for one pass over `batch` images or texts, as long as the model takes them.
+  /// Meta tensors for one pass over `batch` images or texts, as long as the model takes them: the inputs that must be
+  /// given.
   virtual Tensors input_shapes(std::int64_t batch) const = 0;
   /// One pass. Outputs as transformers names them: last_hidden_state, pooler_output, logits, ... Throws ValueError for
   /// an input that is missing, unknown (with the nearest name) or of the wrong type, ShapeError for wrong shapes. `key`

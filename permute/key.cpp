@@ -19,11 +19,12 @@ namespace {
 
 constexpr std::size_t key_bytes = 32;
 constexpr std::size_t tag_bytes = 32;
-// magic, version, reserved zeros; then the key; then BLAKE2b keyed with the key over everything before
+// magic, version, reserved zeros; then the key; then the label; then BLAKE2b keyed with the key over everything before
 constexpr std::array<unsigned char, 16> header = {'e', 'q', 'u', 'i', 'g', 'r', 'a', 'd',
                                                   '-', 'k', 'e', 'y', 1,   0,   0,   0};
 constexpr std::size_t version_at = 12;
-constexpr std::size_t file_bytes = header.size() + key_bytes + tag_bytes;
+constexpr std::size_t bare_bytes = header.size() + key_bytes + tag_bytes; // without a label
+constexpr std::size_t most_label_bytes = std::size_t{1} << 20;
 
 struct FreeSecret {
   void operator()(unsigned char* bytes) const { sodium_free(bytes); }
@@ -143,10 +144,11 @@ bool write_all(int fd, const unsigned char* bytes, std::size_t size) {
   return ::fsync(fd) == 0;
 }
 
-void authenticate(const unsigned char* key, const unsigned char* head, unsigned char* tag) {
+void authenticate(const unsigned char* key, const unsigned char* head, std::string_view label, unsigned char* tag) {
   Derivation mac(key, "equigrad key file");
   mac.add(std::string_view(reinterpret_cast<const char*>(head), header.size()));
   mac.add(std::string_view(reinterpret_cast<const char*>(key), key_bytes));
+  if (!label.empty()) mac.add(label);
   mac.finish(tag);
 }
 
@@ -156,8 +158,11 @@ void SecretKey::Wipe::operator()(unsigned char* bytes) const { sodium_free(bytes
 
 SecretKey::SecretKey() : bytes_(secret_bytes(key_bytes).release()) {}
 
-SecretKey SecretKey::generate() {
+SecretKey SecretKey::generate(std::string label) {
+  if (label.size() > most_label_bytes)
+    throw ValueError(fmt::format("key: a label of {} bytes; {} are the most", label.size(), most_label_bytes));
   SecretKey key;
+  key.label_ = std::move(label);
   randombytes_buf(key.bytes_.get(), key_bytes);
   sodium_mprotect_readonly(key.bytes_.get());
   return key;
@@ -167,33 +172,38 @@ SecretKey SecretKey::load(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (file.get() < 0) fail_errno(path, "cannot open the key file");
   check_owner_and_mode(path, file.get());
-  const SecretBytes content = secret_bytes(file_bytes + 1);
-  const std::size_t size = read_all(path, file.get(), content.get(), file_bytes + 1);
+  constexpr std::size_t most_bytes = bare_bytes + most_label_bytes;
+  const SecretBytes content = secret_bytes(most_bytes + 1);
+  const std::size_t size = read_all(path, file.get(), content.get(), most_bytes + 1);
   const unsigned char* head = content.get();
   if (size < header.size() || std::memcmp(head, header.data(), version_at) != 0) fail(path, "not an equigrad key file");
   if (head[version_at] != header[version_at])
     fail(path, fmt::format("key file version {} is not known; this program reads version {}", head[version_at],
                            header[version_at]));
-  if (size != file_bytes) fail(path, "the key file has the wrong size: it is truncated or was appended to");
+  if (size < bare_bytes || size > most_bytes)
+    fail(path, "the key file has the wrong size: it is truncated or was appended to");
   SecretKey key;
   std::memcpy(key.bytes_.get(), head + header.size(), key_bytes);
+  key.label_.assign(reinterpret_cast<const char*>(head) + header.size() + key_bytes, size - bare_bytes);
   const SecretBytes tag = secret_bytes(tag_bytes);
-  authenticate(key.bytes_.get(), head, tag.get());
-  if (sodium_memcmp(tag.get(), head + header.size() + key_bytes, tag_bytes) != 0)
-    fail(path, "the key file is damaged: its checksum does not fit");
+  authenticate(key.bytes_.get(), head, key.label_, tag.get());
+  if (sodium_memcmp(tag.get(), head + size - tag_bytes, tag_bytes) != 0)
+    fail(path, "the key file is damaged or truncated: its checksum does not fit");
   sodium_mprotect_readonly(key.bytes_.get());
   return key;
 }
 
 void SecretKey::save(const std::filesystem::path& path) const {
-  const SecretBytes content = secret_bytes(file_bytes);
+  const std::size_t size = bare_bytes + label_.size();
+  const SecretBytes content = secret_bytes(size);
   std::copy(header.begin(), header.end(), content.get());
   std::memcpy(content.get() + header.size(), bytes_.get(), key_bytes);
-  authenticate(bytes_.get(), content.get(), content.get() + header.size() + key_bytes);
+  std::copy(label_.begin(), label_.end(), content.get() + header.size() + key_bytes);
+  authenticate(bytes_.get(), content.get(), label_, content.get() + size - tag_bytes);
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (file.get() < 0 && errno == EEXIST) fail(path, "exists already; a key is never overwritten");
   if (file.get() < 0) fail_errno(path, "cannot create the key file");
-  if (::fchmod(file.get(), S_IRUSR | S_IWUSR) != 0 || !write_all(file.get(), content.get(), file_bytes)) {
+  if (::fchmod(file.get(), S_IRUSR | S_IWUSR) != 0 || !write_all(file.get(), content.get(), size)) {
     const int cause = errno;
     ::unlink(path.c_str());
     errno = cause;

@@ -35,8 +35,9 @@ struct KeySite {
 /// stream; Fisher-Yates draws its indices from it by rejection, so every permutation is equally likely.
 class SecretKey {
 public:
-  /// A fresh key from the system's random source.
-  static SecretKey generate();
+  /// A fresh key from the system's random source. `label` says what the key is for; it is not secret, lies in the file
+  /// beside the key and is authenticated with it. Throws ValueError beyond 1 MiB.
+  static SecretKey generate(std::string label = {});
   /// Reads a key file. Throws FileError when it is missing, not a regular file, open to group or others, owned by
   /// another user, of another version, truncated, or changed since it was written.
   static SecretKey load(const std::filesystem::path& path);
@@ -44,6 +45,7 @@ public:
   /// written.
   void save(const std::filesystem::path& path) const;
 
+  const std::string& label() const { return label_; }
   /// 16 hexadecimal digits that name the key without telling it; safe to print and to store beside a model.
   std::string fingerprint() const;
   /// Compares in constant time.
@@ -74,6 +76,7 @@ private:
   Permutation draw(std::int64_t size, const KeySite& site, std::uint64_t attempt) const;
 
   std::unique_ptr<unsigned char, Wipe> bytes_;
+  std::string label_;
 };
 
 } // namespace eg::permute

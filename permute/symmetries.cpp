@@ -7,37 +7,33 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
-#include <numeric>
+#include <unordered_map>
 
 namespace eg::permute {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Where the points of a list stand in it, the first ones first where one stands there twice.
-std::map<Point, std::vector<std::int64_t>> places_in(const Points& points, PointList::const_iterator begin,
-                                                     std::int64_t n) {
-  std::map<Point, std::vector<std::int64_t>> places;
-  for (std::int64_t i = 0; i < n; ++i) places[points.find(begin[i])].push_back(i);
-  return places;
-}
-
-/// The gather of one row of an axis whose permutation depends on others: place i of row `to` gets what stands at the
-/// result of row `from`, to which the element carries it.
-std::vector<std::int64_t> row_gather(const Points& points, const PointMap& image, const PointList& list,
-                                     std::int64_t to, std::int64_t from, std::int64_t n) {
-  const auto places = places_in(points, list.begin() + from * n, n);
-  std::map<Point, std::size_t> used;
-  std::vector<std::int64_t> gather(at(n));
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Point source = points.find(image[at(points.find(list[at(to * n + i)]))]);
-    const auto found = places.find(source);
-    std::size_t& turn = used[source];
-    if (found == places.end() || turn >= found->second.size())
-      throw Error("symmetries: an element does not map an axis to itself");
-    gather[at(i)] = found->second[turn++];
+/// The gather of each row of a list [rows, n]: place i of a row gets what stands at place gather[i] of the row that it
+/// comes from. Points that stand at several places go there in order.
+std::vector<std::vector<std::int64_t>> row_gathers(const Points& points, const PointMap& image, const PointList& list,
+                                                   std::int64_t n) {
+  std::unordered_map<Point, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < list.size(); ++i) places[points.find(list[i])].push_back(i);
+  std::unordered_map<Point, std::size_t> turns;
+  std::vector<std::vector<std::int64_t>> rows;
+  for (std::size_t begin = 0; begin < list.size(); begin += at(n)) {
+    std::vector<std::int64_t>& row = rows.emplace_back();
+    for (std::size_t i = begin; i < begin + at(n); ++i) {
+      const Point source = points.find(image[at(points.find(list[i]))]);
+      const auto found = places.find(source);
+      std::size_t& turn = turns[source];
+      if (found == places.end() || turn >= found->second.size())
+        throw Error("symmetries: an element does not map an axis to itself");
+      row.push_back(static_cast<std::int64_t>(found->second[turn++]) % n);
+    }
   }
-  return gather;
+  return rows;
 }
 
 void check_same_extent(const ShownTensor& a, int axis_a, const ShownTensor& b, int axis_b) {
@@ -69,6 +65,15 @@ const ShownTensor& ModelSymmetries::State::tensor(std::string_view name) const {
   for (const ShownTensor& t : tensors)
     if (t.name == name) return t;
   throw ValueError(fmt::format("symmetries: there is no tensor \"{}\"", name));
+}
+
+std::vector<std::int64_t> ModelSymmetries::State::gather_of(const PointMap& image, const ShownTensor& t, int axis) const {
+  const PointList& list = *t.points.axis(axis).points;
+  const std::vector<std::vector<std::int64_t>> rows = row_gathers(points, image, list, t.shape[axis]);
+  for (const std::vector<std::int64_t>& row : rows)
+    if (row != rows.front())
+      throw ValueError(fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, t.name));
+  return rows.empty() ? std::vector<std::int64_t>{} : rows.front();
 }
 
 ModelSymmetries::ModelSymmetries(const SymmetryQuery& query) : state_(std::make_unique<State>()) {
@@ -146,13 +151,7 @@ std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryEleme
     ParameterAxes axes{t.name, std::vector<std::string>(at(t.shape.rank()))};
     bool moves = false;
     for (int axis = 0; axis < t.shape.rank(); ++axis) {
-      const PointList& list = *t.points.axis(axis).points;
-      const std::int64_t n = t.shape[axis];
-      std::vector<std::int64_t> gather = row_gather(state_->points, element.image_, list, 0, 0, n);
-      for (std::int64_t row = 1; row * n < static_cast<std::int64_t>(list.size()); ++row)
-        if (row_gather(state_->points, element.image_, list, row, row, n) != gather)
-          throw ValueError(
-              fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, t.name));
+      std::vector<std::int64_t> gather = state_->gather_of(element.image_, t, axis);
       if (std::is_sorted(gather.begin(), gather.end())) continue;
       const auto [place, is_new] = names.try_emplace(gather, fmt::format("axis {}", names.size()));
       if (is_new) permutations.emplace(place->second, Permutation(gather));
@@ -167,20 +166,21 @@ std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryEleme
 Tensor ModelSymmetries::moved(const SymmetryElement& element, std::string_view name, const Tensor& x) const {
   const PauseRecording pause;
   const ShownTensor& t = state_->tensor(name);
-  if (x.shape() != t.shape)
+  if (x.rank() != t.shape.rank())
     throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", name, t.shape.str(), x.shape().str()));
   Tensor y = x;
   for (int axis = 0; axis < t.shape.rank(); ++axis) {
-    const AxisPoints& own = t.points.axis(axis);
-    if (!own.over.empty())
-      throw ValueError(fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, name));
-    const Permutation p(row_gather(state_->points, element.image_, *own.points, 0, 0, t.shape[axis]));
-    if (!p.is_identity()) y = p.apply(y, axis);
+    const Permutation p(state_->gather_of(element.image_, t, axis));
+    if (p.is_identity()) continue;
+    if (x.size(axis) != p.size())
+      throw ShapeError(fmt::format("symmetries: axis {} of \"{}\" has {} places that move, not {}: {}", axis, name,
+                                   p.size(), x.size(axis), x.shape().str()));
+    y = p.apply(y, axis);
   }
   const std::shared_ptr<Numbering>& numbers = t.points.values;
   if (numbers == nullptr || numbers->points == nullptr) return y;
   const auto n = static_cast<std::int64_t>(numbers->points->size());
-  const Permutation p = Permutation(row_gather(state_->points, element.image_, *numbers->points, 0, 0, n)).inverse();
+  const Permutation p = Permutation(row_gathers(state_->points, element.image_, *numbers->points, n).front()).inverse();
   std::vector<std::int64_t> values = y.contiguous().to_vector<std::int64_t>();
   for (std::int64_t& v : values)
     if (v >= 0 && v < n) v = p[v];

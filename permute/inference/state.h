@@ -26,6 +26,8 @@ struct ModelSymmetries::State {
   std::vector<std::vector<std::size_t>> classes;
 
   const ShownTensor& tensor(std::string_view name) const;
+  /// The gather of one axis. Throws ValueError where it differs along other axes.
+  std::vector<std::int64_t> gather_of(const PointMap& image, const ShownTensor& t, int axis) const;
 };
 
 /// Fills names, sizes and axes of the groups, and which classes each is made of.

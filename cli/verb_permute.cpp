@@ -1,0 +1,176 @@
+// equigrad permute: the weights of a model folder, and its inputs and outputs, moved by a key.
+
+#include "cli/model_symmetries.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/verb.h"
+
+#include "data/safetensors.h"
+#include "permute/folder.h"
+#include "permute/model_key.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+namespace eg::cli {
+namespace {
+
+struct PermuteOptions {
+  std::string model, key, out, from_key, tensors, tensors_out;
+  bool inverse = false, force = false;
+};
+
+/// The element that the options ask for, and what the result's mark is to say.
+struct Move {
+  permute::SymmetryElement element;
+  std::optional<permute::FolderMark> mark;
+};
+
+permute::FolderMark mark_of(const permute::SecretKey& key, const OutlinedModel& m) {
+  return {key.fingerprint(), permute::groups_of(key, m.symmetries, m.model->architecture())};
+}
+
+Move move_of(const PermuteOptions& o, const OutlinedModel& m) {
+  const auto element = [&](const permute::SecretKey& key) {
+    return permute::element_of(key, m.symmetries, m.model->architecture());
+  };
+  const permute::SecretKey key = permute::SecretKey::load(o.key);
+  if (o.inverse) return {element(key).inverse(), {}};
+  if (o.from_key.empty()) return {element(key), mark_of(key, m)};
+  return {element(permute::SecretKey::load(o.from_key)).inverse().then(element(key)), mark_of(key, m)};
+}
+
+/// The folder's mark and what is asked for fit each other.
+void check_mark(const PermuteOptions& o) {
+  const std::optional<permute::FolderMark> mark = permute::read_mark(o.model);
+  const std::string& old = o.inverse ? o.key : o.from_key;
+  if (old.empty()) {
+    if (mark)
+      throw FileError(fmt::format("{}: is permuted with key {} already; --from-key moves it from one key to another, "
+                                  "--inverse undoes it",
+                                  o.model, mark->key));
+    return;
+  }
+  const std::string fingerprint = permute::SecretKey::load(old).fingerprint();
+  if (!mark) throw FileError(fmt::format("{}: is not marked as permuted (there is no permutation.json)", o.model));
+  if (mark->key != fingerprint)
+    throw FileError(fmt::format("{}: is permuted with key {}, {} is key {}: the result would be useless", o.model,
+                                mark->key, old, fingerprint));
+}
+
+/// Copies of tied tensors move with what they are copies of.
+void add_copies(permute::AxisMap& axes, const std::vector<std::string>& unused) {
+  constexpr std::pair<std::string_view, std::string_view> copies[] = {
+      {"lm_head.weight", "wte.weight"},
+      {"lm_head.weight", "embed_tokens.weight"},
+      {"cls.predictions.decoder.weight", "word_embeddings.weight"},
+      {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+  const std::size_t count = axes.size();
+  for (const std::string& name : unused)
+    for (const auto& [copy, original] : copies)
+      for (std::size_t i = 0; i < count && name.ends_with(copy); ++i)
+        if (axes[i].parameter.ends_with(original)) axes.push_back({name, axes[i].groups});
+}
+
+/// Tensors that the model does not use, beside copies and constants: nobody knows how they would move.
+std::vector<std::string> left_alone(const permute::AxisMap& axes, const std::vector<std::string>& unused) {
+  constexpr std::string_view constants[] = {".attn.bias", ".attn.masked_bias", ".inv_freq", ".position_ids",
+                                            ".token_type_ids"};
+  std::vector<std::string> names;
+  for (const std::string& name : unused) {
+    const bool known = std::any_of(std::begin(constants), std::end(constants),
+                                   [&](std::string_view end) { return name.ends_with(end); }) ||
+                       std::any_of(axes.begin(), axes.end(), [&](const auto& a) { return a.parameter == name; });
+    if (!known) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> move_folder(const PermuteOptions& o, const OutlinedModel& m, const Move& move,
+                                     bool show_progress) {
+  auto [axes, permutations] = m.symmetries.axis_map(move.element);
+  for (permute::ParameterAxes& a : axes)
+    for (const auto& [own, in_file] : m.report.found)
+      if (own == a.parameter) {
+        a.parameter = in_file;
+        break;
+      }
+  add_copies(axes, m.report.unused);
+  std::vector<std::string> alone = left_alone(axes, m.report.unused);
+  Progress progress(show_progress);
+  permute::permute_folder({.from = o.model,
+                           .to = o.out,
+                           .axes = std::move(axes),
+                           .permutations = std::move(permutations),
+                           .mark = move.mark,
+                           .progress = [&](double done, double all) { progress.show(done, all, {{o.out, 1}}); }});
+  return alone;
+}
+
+/// Inputs and outputs of the model in a file, moved like the model.
+std::vector<std::string> move_tensors(const PermuteOptions& o, const OutlinedModel& m, const Move& move) {
+  const data::TensorFile file = data::load_safetensors(o.tensors, {.widen = true});
+  data::NamedTensors moved;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : file.tensors) {
+    try {
+      moved.emplace_back(name, m.symmetries.moved(move.element, name, tensor));
+    } catch (const Error& e) {
+      throw FileError(fmt::format("{}: {}: {}", o.tensors, name, e.what()));
+    }
+    names.push_back(name);
+  }
+  data::save_safetensors(o.tensors_out, moved, file.metadata);
+  return names;
+}
+
+void check_usage(const PermuteOptions& o) {
+  if (o.out.empty() && o.tensors.empty()) throw UsageError("permute: give --out FOLDER, or --tensors and --tensors-out");
+  if (o.tensors.empty() != o.tensors_out.empty()) throw UsageError("permute: --tensors and --tensors-out go together");
+  if (o.inverse && !o.from_key.empty()) throw UsageError("permute: --inverse and --from-key exclude each other");
+}
+
+} // namespace
+
+Job declare_permute(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<PermuteOptions>();
+  app.add_option("--model", o->model, "Model folder (config.json and safetensors)")->required()->type_name("FOLDER");
+  app.add_option("--key", o->key, "Key of keygen --model or --config")->required()->type_name("FILE");
+  app.add_option("--out", o->out, "New folder for the permuted model")->type_name("FOLDER");
+  app.add_flag("--inverse", o->inverse, "Undo the key");
+  app.add_option("--from-key", o->from_key, "The model is permuted with this key: move it to --key")->type_name("FILE");
+  app.add_option("--tensors", o->tensors, "Inputs or outputs of the model (safetensors) to move by the key")->type_name("FILE");
+  app.add_option("--tensors-out", o->tensors_out, "Where those go")->type_name("FILE");
+  app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
+  return [o, &common]() -> int {
+    check_usage(*o);
+    require_apart({common.json, o->tensors_out}, {o->key, o->from_key, o->tensors});
+    if (!o->out.empty() && !o->force) check_mark(*o);
+    const OutlinedModel m = outline_folder(o->model);
+    const Move move = move_of(*o, m);
+    nlohmann::json json;
+    std::string lines;
+    if (!o->out.empty()) {
+      const std::vector<std::string> alone = move_folder(*o, m, move, !common.quiet);
+      lines += fmt::format("{}: {}\n", o->out,
+                           move.mark ? fmt::format("permuted with key {}", move.mark->key) : std::string("plain again"));
+      for (const std::string& name : alone) lines += fmt::format("left as it is, the model does not use it: {}\n", name);
+      json["out"] = o->out;
+      json["left_alone"] = alone;
+      if (move.mark) json["key"] = move.mark->key;
+    }
+    if (!o->tensors.empty()) {
+      json["tensors"] = move_tensors(*o, m, move);
+      lines += fmt::format("{}: {}\n", o->tensors_out, fmt::join(json["tensors"].get<std::vector<std::string>>(), ", "));
+    }
+    if (common.talks()) say(lines);
+    write_json(common, json);
+    return done;
+  };
+}
+
+} // namespace eg::cli

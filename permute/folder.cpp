@@ -1,0 +1,220 @@
+#include "permute/folder.h"
+
+#include "core/error.h"
+#include "core/interrupt.h"
+#include "data/bytes.h"
+#include "data/input_file.h"
+#include "data/json.h"
+#include "data/safetensors.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace eg::permute {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* mark_name = "permutation.json";
+constexpr const char* mark_format = "equigrad-permuted-model";
+
+/// A folder that goes with all it holds unless it is kept.
+class NewFolder {
+public:
+  explicit NewFolder(std::string path) : path_(std::move(path)), temporary_(fmt::format("{}.part.{}", path_, ::getpid())) {
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(path_, error))) throw FileError(path_ + ": is there already; nothing is overwritten");
+    fs::create_directories(fs::path(temporary_), error);
+    if (error) throw FileError(fmt::format("{}: cannot be made: {}", path_, error.message()));
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(temporary_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  std::string file(const std::string& name) const { return data::join_path(temporary_, name); }
+  void keep() {
+    std::error_code error;
+    fs::rename(temporary_, path_, error);
+    if (error) throw FileError(fmt::format("{}: cannot be made: {}", path_, error.message()));
+    kept_ = true;
+  }
+
+private:
+  std::string path_, temporary_;
+  bool kept_ = false;
+};
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (it->is_regular_file()) names.push_back(name);
+  }
+  if (error) throw FileError(fmt::format("{}: cannot be listed: {}", folder, error.message()));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Copies rows of `element` bytes from one packed array to another, gathered along its axes.
+class ByteGather {
+public:
+  ByteGather(const std::vector<std::int64_t>& dims, std::size_t element, std::vector<const Permutation*> moves)
+      : dims_(dims), moves_(std::move(moves)), strides_(dims.size(), element) {
+    for (std::size_t axis = dims.size(); axis-- > 1;)
+      strides_[axis - 1] = strides_[axis] * static_cast<std::size_t>(dims[axis]);
+    // Behind the last axis that moves, elements lie together in both arrays.
+    last_ = moves_.size();
+    while (last_ > 0 && moves_[last_ - 1] == nullptr) --last_;
+  }
+
+  void run(const std::byte* from, std::byte* to) const { copy(0, from, to); }
+
+private:
+  void copy(std::size_t axis, const std::byte* from, std::byte* to) const {
+    const auto n = dims_[axis];
+    const std::size_t stride = strides_[axis];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t source = moves_[axis] != nullptr ? (*moves_[axis])[i] : i;
+      const std::byte* const at = from + static_cast<std::size_t>(source) * stride;
+      std::byte* const place = to + static_cast<std::size_t>(i) * stride;
+      if (axis + 1 == last_)
+        std::memcpy(place, at, stride);
+      else
+        copy(axis + 1, at, place);
+    }
+  }
+
+  const std::vector<std::int64_t>& dims_;
+  std::vector<const Permutation*> moves_;
+  std::vector<std::size_t> strides_;
+  std::size_t last_ = 0;
+};
+
+class FolderWriter {
+public:
+  explicit FolderWriter(const FolderJob& job) : job_(job), folder_(job.to) {
+    for (const ParameterAxes& axes : job.axes) axes_[axes.parameter] = &axes;
+  }
+
+  void run() {
+    const std::vector<std::string> names = files_in(job_.from);
+    for (const std::string& name : names)
+      all_ += static_cast<double>(data::InputFile(data::join_path(job_.from, name)).size());
+    for (const std::string& name : names) {
+      if (name == mark_name) continue;
+      name.ends_with(".safetensors") ? permuted(name) : copied(name);
+    }
+    for (const auto& [name, axes] : axes_)
+      if (!found_.contains(name)) throw FileError(fmt::format("{}: holds no tensor {}", job_.from, name));
+    if (job_.mark) {
+      const nlohmann::json mark{
+          {"format", mark_format}, {"version", 1}, {"key", job_.mark->key}, {"groups", job_.mark->groups}};
+      data::write_json(folder_.file(mark_name), mark);
+    }
+    folder_.keep();
+  }
+
+private:
+  static constexpr std::size_t piece = std::size_t{8} << 20;
+
+  void advance(std::uint64_t bytes) {
+    poll_interrupt();
+    done_ += static_cast<double>(bytes);
+    if (job_.progress) job_.progress(done_, all_);
+  }
+
+  /// Bytes [begin, end) as they are.
+  void copy_range(const data::InputFile& in, data::AtomicFile& out, std::uint64_t begin, std::uint64_t end) {
+    std::vector<std::byte> buffer;
+    while (begin < end) {
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece, end - begin));
+      buffer.resize(count);
+      in.read(begin, buffer.data(), count);
+      out.write(buffer.data(), count);
+      begin += count;
+      advance(count);
+    }
+  }
+
+  void copied(const std::string& name) {
+    const data::InputFile in(data::join_path(job_.from, name));
+    data::AtomicFile out(folder_.file(name));
+    copy_range(in, out, 0, in.size());
+    out.commit();
+  }
+
+  void permuted(const std::string& name) {
+    const data::InputFile in(data::join_path(job_.from, name));
+    const data::TensorFileHeader header = data::read_safetensors_header(in.path());
+    data::AtomicFile out(folder_.file(name));
+    copy_range(in, out, 0, header.data_begin);
+    for (const data::TensorEntry& entry : header.entries) {
+      const auto axes = axes_.find(entry.name);
+      const std::uint64_t begin = header.data_begin + entry.begin, end = header.data_begin + entry.end;
+      if (axes == axes_.end())
+        copy_range(in, out, begin, end);
+      else
+        gathered(in, out, entry, begin, *axes->second);
+    }
+    out.commit();
+  }
+
+  void gathered(const data::InputFile& in, data::AtomicFile& out, const data::TensorEntry& entry, std::uint64_t begin,
+                const ParameterAxes& axes) {
+    found_.insert(entry.name);
+    const unsigned bits = data::bits_of(entry.type);
+    if (bits % 8 != 0)
+      throw FileError(fmt::format("{}: {} holds {}, elements of {} bits: they cannot be moved one by one", in.path(),
+                                  entry.name, name_of(entry.type), bits));
+    if (axes.groups.size() != entry.dims.size())
+      throw FileError(fmt::format("{}: {} has {} axes, not {}", in.path(), entry.name, entry.dims.size(), axes.groups.size()));
+    std::vector<const Permutation*> moves;
+    for (std::size_t axis = 0; axis < entry.dims.size(); ++axis) {
+      const auto p = job_.permutations.find(axes.groups[axis]);
+      moves.push_back(axes.groups[axis].empty() ? nullptr : &p->second);
+      if (moves.back() != nullptr && moves.back()->size() != entry.dims[axis])
+        throw FileError(fmt::format("{}: axis {} of {} has {} places, the key moves {}", in.path(), axis, entry.name,
+                                    entry.dims[axis], moves.back()->size()));
+    }
+    const auto bytes = static_cast<std::size_t>(entry.end - entry.begin);
+    std::vector<std::byte> from(bytes), to(bytes);
+    in.read(begin, from.data(), bytes);
+    poll_interrupt();
+    ByteGather(entry.dims, bits / 8, std::move(moves)).run(from.data(), to.data());
+    out.write(to.data(), bytes);
+    advance(bytes);
+  }
+
+  const FolderJob& job_;
+  NewFolder folder_;
+  std::map<std::string, const ParameterAxes*> axes_;
+  std::set<std::string> found_;
+  double done_ = 0.0, all_ = 0.0;
+};
+
+} // namespace
+
+std::optional<FolderMark> read_mark(const std::string& folder) {
+  const std::string path = data::join_path(folder, mark_name);
+  if (!data::path_exists(path)) return {};
+  const nlohmann::json json = data::read_json(path);
+  try {
+    if (json.at("format") != mark_format || json.at("version") != 1)
+      throw FileError(path + ": is no mark of a permuted model that this program knows");
+    return FolderMark{json.at("key").get<std::string>(), json.at("groups").get<std::set<std::string>>()};
+  } catch (const nlohmann::json::exception&) {
+    throw FileError(path + ": is no mark of a permuted model");
+  }
+}
+
+void permute_folder(const FolderJob& job) { FolderWriter(job).run(); }
+
+} // namespace eg::permute

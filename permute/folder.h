@@ -1,0 +1,37 @@
+#pragma once
+// Model folders whose tensors are permuted: bytes change places, none changes, so that nothing is rounded and the
+// inverse gives back every file byte for byte.
+
+#include "permute/axes.h"
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace eg::permute {
+
+/// What a folder says of the permutation that was applied to it: permutation.json. The key itself is nowhere in it.
+struct FolderMark {
+  std::string key; ///< fingerprint
+  std::set<std::string> groups;
+};
+
+/// The mark of a folder; nothing where there is none. Throws FileError for one that cannot be read.
+std::optional<FolderMark> read_mark(const std::string& folder);
+
+struct FolderJob {
+  std::string from, to;
+  AxisMap axes; ///< by the names of the files' tensors
+  PermutationSet permutations;
+  std::optional<FolderMark> mark;                  ///< of the result
+  std::function<void(double done, double all)> progress = {}; ///< bytes; may be empty
+};
+
+/// Writes `to`, a new folder: every safetensors file of `from` with its tensors gathered along their axes (headers as
+/// they are, whatever the element type), every other file as it is. `to` appears complete or not at all. Throws
+/// FileError: `to` is there already, a file cannot be read or written, a tensor of the map is missing or has another
+/// shape, or its elements are no whole bytes.
+void permute_folder(const FolderJob& job);
+
+} // namespace eg::permute

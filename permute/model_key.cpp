@@ -1,0 +1,114 @@
+#include "permute/model_key.h"
+
+#include "core/error.h"
+#include "core/words.h"
+#include "permute/catalogue/catalogue.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <sodium.h>
+
+namespace eg::permute {
+namespace {
+
+constexpr const char* label_format = "equigrad-model-key";
+
+std::string digest_of(const std::string& text) {
+  std::array<unsigned char, crypto_generichash_BYTES> digest{};
+  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                     nullptr, 0);
+  std::string hex;
+  for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) words.push_back(list.substr(begin, end - begin));
+    if (end == list.size()) return words;
+    begin = end + 1;
+  }
+}
+
+/// True when the word stands for the group; names may hold brackets and stars of their own, so equality comes first.
+bool means(const std::string& word, const SymmetryGroup& g) {
+  if (word == g.name) return true;
+  if (word == "all") return g.is_secret();
+  if (word == "inner") return g.is_secret() && !g.moves_outside;
+  return glob_match(word, g.name);
+}
+
+[[noreturn]] void refuse(const std::string& word, const ModelSymmetries& symmetries) {
+  std::vector<std::string> names;
+  for (const SymmetryGroup& g : symmetries.groups()) {
+    if (!means(word, g)) {
+      names.push_back(g.name);
+      continue;
+    }
+    if (g.kind == GroupKind::trivial)
+      throw ValueError(fmt::format("groups: nothing may move \"{}\": fixed by {}", g.name, g.because));
+    throw ValueError(fmt::format("groups: \"{}\" moves {}, which no key of a model does", g.name,
+                                 g.moves_data ? "tokens or samples" : "inputs and outputs alone"));
+  }
+  throw ValueError(fmt::format("groups: no group fits \"{}\"{}", word, did_you_mean(word, names)));
+}
+
+} // namespace
+
+std::string structure_digest(const ModelSymmetries& symmetries) {
+  std::string text;
+  for (const SymmetryGroup& g : symmetries.groups()) {
+    text += fmt::format("{}|{}|{}|{}|{}\n", g.name, name_of(g.kind), g.size, g.copies, fmt::join(g.over, ","));
+    for (const AxisUse& use : g.axes)
+      text += fmt::format("  {}|{}|{}|{}\n", use.tensor, use.axis, use.whole, fmt::join(use.places, ","));
+  }
+  return digest_of(text);
+}
+
+std::set<std::string> choose_groups(const ModelSymmetries& symmetries, const std::string& words) {
+  std::set<std::string> chosen;
+  for (const std::string& word : words_of(words)) {
+    const std::size_t before = chosen.size();
+    bool again = false;
+    for (const SymmetryGroup& g : symmetries.groups())
+      if (means(word, g) && g.is_secret()) again = !chosen.insert(g.name).second || again;
+    if (chosen.size() == before && !again) refuse(word, symmetries);
+  }
+  if (chosen.empty()) throw ValueError("groups: none is named");
+  return chosen;
+}
+
+SecretKey make_model_key(const ModelSymmetries& symmetries, const std::set<std::string>& groups,
+                         const std::string& architecture) {
+  const nlohmann::json label{{"format", label_format},
+                             {"structure", structure_digest(symmetries)},
+                             {"architecture", architecture},
+                             {"groups", groups}};
+  return SecretKey::generate(label.dump());
+}
+
+std::set<std::string> groups_of(const SecretKey& key, const ModelSymmetries& symmetries,
+                                const std::string& architecture) {
+  const nlohmann::json label = nlohmann::json::parse(key.label(), nullptr, false);
+  if (!label.is_object() || label.value("format", "") != label_format)
+    throw ValueError(fmt::format("key {} was made for no model: make one with keygen --model or --config", key.fingerprint()));
+  const std::string digest = structure_digest(symmetries);
+  if (label.value("structure", "") != digest)
+    throw ValueError(fmt::format("key {} was made for another model: a {} of structure {:.12}, this is a {} of structure {:.12}",
+                                 key.fingerprint(), label.value("architecture", "model"),
+                                 label.value("structure", ""), architecture, digest));
+  return label.at("groups").get<std::set<std::string>>();
+}
+
+SymmetryElement element_of(const SecretKey& key, const ModelSymmetries& symmetries, const std::string& architecture) {
+  const std::set<std::string> groups = groups_of(key, symmetries, architecture);
+  return symmetries.element(groups, key.source(structure_digest(symmetries)));
+}
+
+} // namespace eg::permute
