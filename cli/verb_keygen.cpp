@@ -32,12 +32,13 @@ permute::SecretKey key_for_model(const KeygenOptions& o, nlohmann::json& json, s
   json["groups"] = groups;
   json["log2_keys"] = bits;
   json["architecture"] = outlined.model->architecture();
-  lines = fmt::format("{} groups of {}, one of 2^{:.1f} keys (the key's 256 bits choose it)\n{}"
-                      "This is obfuscation, not encryption: with public weights, or one pair of plain and permuted data, "
-                      "the permutation is found\nwhatever the number of keys (row matching, sorted rows, vocabulary "
-                      "matching: docs/theory.md).\n",
-                      groups.size(), outlined.model->architecture(), bits,
-                      outside ? "Some move inputs or outputs: equigrad permute --tensors moves those.\n" : "");
+  lines =
+      fmt::format("{} groups of {}, one of 2^{:.1f} keys (the key's 256 bits choose it)\n{}"
+                  "This is obfuscation, not encryption: with public weights, or one pair of plain and permuted data, "
+                  "the permutation is found\nwhatever the number of keys (row matching, sorted rows, vocabulary "
+                  "matching: docs/theory.md).\n",
+                  groups.size(), outlined.model->architecture(), bits,
+                  outside ? "Some move inputs or outputs: equigrad permute --tensors moves those.\n" : "");
   return permute::make_model_key(outlined.symmetries, groups, outlined.model->architecture());
 }
 
@@ -48,7 +49,8 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
   app.add_option("--out", o->out, "Key file to write, for its owner alone; an existing file is never overwritten")
       ->required()
       ->type_name("FILE");
-  auto* model = app.add_option("--model", o->model, "Model folder that the key is for (equigrad permute)")->type_name("FOLDER");
+  auto* model =
+      app.add_option("--model", o->model, "Model folder that the key is for (equigrad permute)")->type_name("FOLDER");
   app.add_option("--config", o->config, "The same by its config.json")->type_name("FILE")->excludes(model);
   app.add_option("--groups", o->groups,
                  "What the key moves, as equigrad symmetries names it: all; inner (what leaves inputs and outputs "
@@ -62,8 +64,7 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
     require_apart({o->out, common.json}, {o->config});
     nlohmann::json json;
     std::string lines;
-    const permute::SecretKey key =
-        for_model ? key_for_model(*o, json, lines) : permute::SecretKey::generate();
+    const permute::SecretKey key = for_model ? key_for_model(*o, json, lines) : permute::SecretKey::generate();
     key.save(o->out);
     if (common.talks()) say(fmt::format("{}: key {}\n{}", o->out, key.fingerprint(), lines));
     json["key"] = o->out;

@@ -107,7 +107,9 @@ std::vector<std::string> move_folder(const PermuteOptions& o, const OutlinedMode
                            .axes = std::move(axes),
                            .permutations = std::move(permutations),
                            .mark = move.mark,
-                           .progress = [&](double done, double all) { progress.show(done, all, {{o.out, 1}}); }});
+                           .progress = [&](double done, double all) {
+                             progress.show(done, all, {{o.out, 1}});
+                           }});
   return alone;
 }
 
@@ -129,7 +131,8 @@ std::vector<std::string> move_tensors(const PermuteOptions& o, const OutlinedMod
 }
 
 void check_usage(const PermuteOptions& o) {
-  if (o.out.empty() && o.tensors.empty()) throw UsageError("permute: give --out FOLDER, or --tensors and --tensors-out");
+  if (o.out.empty() && o.tensors.empty())
+    throw UsageError("permute: give --out FOLDER, or --tensors and --tensors-out");
   if (o.tensors.empty() != o.tensors_out.empty()) throw UsageError("permute: --tensors and --tensors-out go together");
   if (o.inverse && !o.from_key.empty()) throw UsageError("permute: --inverse and --from-key exclude each other");
 }
@@ -143,7 +146,8 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
   app.add_option("--out", o->out, "New folder for the permuted model")->type_name("FOLDER");
   app.add_flag("--inverse", o->inverse, "Undo the key");
   app.add_option("--from-key", o->from_key, "The model is permuted with this key: move it to --key")->type_name("FILE");
-  app.add_option("--tensors", o->tensors, "Inputs or outputs of the model (safetensors) to move by the key")->type_name("FILE");
+  app.add_option("--tensors", o->tensors, "Inputs or outputs of the model (safetensors) to move by the key")
+      ->type_name("FILE");
   app.add_option("--tensors-out", o->tensors_out, "Where those go")->type_name("FILE");
   app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
   return [o, &common]() -> int {
@@ -156,16 +160,19 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
     std::string lines;
     if (!o->out.empty()) {
       const std::vector<std::string> alone = move_folder(*o, m, move, !common.quiet);
-      lines += fmt::format("{}: {}\n", o->out,
-                           move.mark ? fmt::format("permuted with key {}", move.mark->key) : std::string("plain again"));
-      for (const std::string& name : alone) lines += fmt::format("left as it is, the model does not use it: {}\n", name);
+      lines +=
+          fmt::format("{}: {}\n", o->out,
+                      move.mark ? fmt::format("permuted with key {}", move.mark->key) : std::string("plain again"));
+      for (const std::string& name : alone)
+        lines += fmt::format("left as it is, the model does not use it: {}\n", name);
       json["out"] = o->out;
       json["left_alone"] = alone;
       if (move.mark) json["key"] = move.mark->key;
     }
     if (!o->tensors.empty()) {
       json["tensors"] = move_tensors(*o, m, move);
-      lines += fmt::format("{}: {}\n", o->tensors_out, fmt::join(json["tensors"].get<std::vector<std::string>>(), ", "));
+      lines +=
+          fmt::format("{}: {}\n", o->tensors_out, fmt::join(json["tensors"].get<std::vector<std::string>>(), ", "));
     }
     if (common.talks()) say(lines);
     write_json(common, json);

@@ -30,25 +30,13 @@ public:
   }
 
   std::int64_t extent() const { return extent_; }
-  std::int64_t calls() const { return calls_; }
 
-  bool commutes(const Permutation& p) {
-    ++calls_;
+  bool commutes(const Permutation& p) const {
     const SymmetryAction action(axes_, p.tensor());
     const std::vector<Tensor> found = f_(action.on_inputs(inputs_)), wanted = action.on(Leg::Side::out, outputs_);
     for (std::size_t i = 0; i < wanted.size(); ++i)
       if (!(difference(found[i], wanted[i]) <= tolerance_)) return false;
     return true;
-  }
-  /// Blocks a and b exchanged, the rest as it is.
-  bool can_exchange(const Gather& a, const Gather& b) { return commutes(exchange(a, b)); }
-
-  Permutation exchange(const Gather& a, const Gather& b) const {
-    Gather p(static_cast<std::size_t>(extent_));
-    std::iota(p.begin(), p.end(), std::int64_t{0});
-    for (std::size_t k = 0; k < a.size(); ++k)
-      std::swap(p[static_cast<std::size_t>(a[k])], p[static_cast<std::size_t>(b[k])]);
-    return Permutation(std::move(p));
   }
 
 private:
@@ -86,13 +74,16 @@ private:
   const Symmetry& axes_;
   const double tolerance_;
   std::vector<Tensor> outputs_;
-  std::int64_t extent_ = 0, calls_ = 0;
+  std::int64_t extent_ = 0;
 };
 
-/// Puts a group together from what the oracle allows.
+/// Puts a group together from what it is told commutes.
 class Finder {
 public:
-  Finder(Oracle& oracle, std::int64_t brute) : oracle_(oracle), brute_(brute) { group_.degree = oracle.extent(); }
+  Finder(std::int64_t degree, const std::function<bool(const Permutation&)>& commutes, std::int64_t brute)
+      : commutes_(commutes), brute_(brute) {
+    group_.degree = degree;
+  }
 
   FoundGroup run() {
     Blocks blocks;
@@ -103,16 +94,30 @@ public:
     const bool tried = few();
     if (tried) try_all_orders(blocks);
     std::sort(group_.factors.begin(), group_.factors.end());
-    return {std::move(group_), tried && !guessed_, oracle_.calls()};
+    return {std::move(group_), tried && !guessed_, calls_};
   }
 
 private:
+  bool commutes(const Permutation& p) {
+    ++calls_;
+    return commutes_(p);
+  }
+  /// Blocks a and b exchanged, the rest as it is.
+  bool can_exchange(const Gather& a, const Gather& b) { return commutes(exchange(a, b)); }
+  Permutation exchange(const Gather& a, const Gather& b) const {
+    Gather p(static_cast<std::size_t>(group_.degree));
+    std::iota(p.begin(), p.end(), std::int64_t{0});
+    for (std::size_t k = 0; k < a.size(); ++k)
+      std::swap(p[static_cast<std::size_t>(a[k])], p[static_cast<std::size_t>(b[k])]);
+    return Permutation(std::move(p));
+  }
+
   /// Classes of blocks that can be exchanged become blocks; false when there are none.
   bool merge_classes(Blocks& blocks) {
     std::vector<Blocks> classes;
     for (const Gather& block : blocks) {
       const auto home = std::find_if(classes.begin(), classes.end(), [&](const Blocks& c) {
-        return c.front().size() == block.size() && oracle_.can_exchange(c.front(), block);
+        return c.front().size() == block.size() && can_exchange(c.front(), block);
       });
       if (home == classes.end())
         classes.push_back({block});
@@ -123,7 +128,7 @@ private:
     blocks.clear();
     for (const Blocks& members : classes) {
       for (std::size_t k = 1; k < members.size(); ++k) {
-        group_.generators.push_back(oracle_.exchange(members[k - 1], members[k]));
+        group_.generators.push_back(exchange(members[k - 1], members[k]));
         group_.factors.push_back(static_cast<std::int64_t>(k) + 1);
       }
       blocks.push_back(joined(members));
@@ -138,7 +143,7 @@ private:
       for (const bool comb : {false, true}) {
         Blocks groups = grouped(blocks, size, comb);
         if (std::none_of(groups.begin() + 1, groups.end(), [&](const Gather& g) {
-              return same_shape(blocks, size, comb) && oracle_.can_exchange(groups.front(), g);
+              return same_shape(blocks, size, comb) && can_exchange(groups.front(), g);
             }))
           continue;
         guessed_ = true;
@@ -178,7 +183,7 @@ private:
     std::vector<Permutation> fresh;
     while (std::next_permutation(order.begin(), order.end())) {
       const std::optional<Permutation> p = arranged(blocks, order);
-      if (!p || known.contains(p->gather()) || !oracle_.commutes(*p)) continue;
+      if (!p || known.contains(p->gather()) || !commutes(*p)) continue;
       fresh.push_back(*p);
       close(known, fresh);
     }
@@ -208,18 +213,25 @@ private:
     }
   }
 
-  Oracle& oracle_;
+  const std::function<bool(const Permutation&)>& commutes_;
   const std::int64_t brute_;
+  std::int64_t calls_ = 0;
   PermutationGroup group_;
   bool guessed_ = false;
 };
 
 } // namespace
 
+FoundGroup find_group(std::int64_t degree, const std::function<bool(const Permutation&)>& commutes,
+                      std::int64_t brute) {
+  return Finder(degree, commutes, brute).run();
+}
+
 FoundGroup find_symmetries(const TensorFunction& f, const std::vector<Tensor>& inputs, const Symmetry& axes,
                            const FinderOptions& options) {
-  Oracle oracle(f, inputs, axes, options.tolerance);
-  return Finder(oracle, options.brute).run();
+  const Oracle oracle(f, inputs, axes, options.tolerance);
+  return find_group(
+      oracle.extent(), [&](const Permutation& p) { return oracle.commutes(p); }, options.brute);
 }
 
 } // namespace eg::permute

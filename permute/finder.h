@@ -6,6 +6,7 @@
 #include "permute/automorphisms.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace eg::permute {
@@ -20,6 +21,11 @@ struct FoundGroup {
   bool maximal = false;   ///< no permutation outside `group` commutes with f
   std::int64_t calls = 0; ///< of f
 };
+
+/// The permutations of 0..degree-1 that `commutes` accepts, which must be a group: found by asking alone, as
+/// find_symmetries says below.
+FoundGroup find_group(std::int64_t degree, const std::function<bool(const Permutation&)>& commutes,
+                      std::int64_t brute = FinderOptions{}.brute);
 
 /// The permutations p for which f(p x) = p f(x), where p acts on all legs of `axes` at once (see eg::Symmetry), found
 /// by calling f alone. Inputs must be in general position (drawn at random, f64): what holds at them counts as holding.

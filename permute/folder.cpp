@@ -26,9 +26,11 @@ constexpr const char* mark_format = "equigrad-permuted-model";
 /// A folder that goes with all it holds unless it is kept.
 class NewFolder {
 public:
-  explicit NewFolder(std::string path) : path_(std::move(path)), temporary_(fmt::format("{}.part.{}", path_, ::getpid())) {
+  explicit NewFolder(std::string path)
+      : path_(std::move(path)), temporary_(fmt::format("{}.part.{}", path_, ::getpid())) {
     std::error_code error;
-    if (fs::exists(fs::symlink_status(path_, error))) throw FileError(path_ + ": is there already; nothing is overwritten");
+    if (fs::exists(fs::symlink_status(path_, error)))
+      throw FileError(path_ + ": is there already; nothing is overwritten");
     fs::create_directories(fs::path(temporary_), error);
     if (error) throw FileError(fmt::format("{}: cannot be made: {}", path_, error.message()));
   }
@@ -175,7 +177,8 @@ private:
       throw FileError(fmt::format("{}: {} holds {}, elements of {} bits: they cannot be moved one by one", in.path(),
                                   entry.name, name_of(entry.type), bits));
     if (axes.groups.size() != entry.dims.size())
-      throw FileError(fmt::format("{}: {} has {} axes, not {}", in.path(), entry.name, entry.dims.size(), axes.groups.size()));
+      throw FileError(
+          fmt::format("{}: {} has {} axes, not {}", in.path(), entry.name, entry.dims.size(), axes.groups.size()));
     std::vector<const Permutation*> moves;
     for (std::size_t axis = 0; axis < entry.dims.size(); ++axis) {
       const auto p = job_.permutations.find(axes.groups[axis]);

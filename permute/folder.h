@@ -24,7 +24,7 @@ struct FolderJob {
   std::string from, to;
   AxisMap axes; ///< by the names of the files' tensors
   PermutationSet permutations;
-  std::optional<FolderMark> mark;                  ///< of the result
+  std::optional<FolderMark> mark;                             ///< of the result
   std::function<void(double done, double all)> progress = {}; ///< bytes; may be empty
 };
 

@@ -97,12 +97,13 @@ std::set<std::string> groups_of(const SecretKey& key, const ModelSymmetries& sym
                                 const std::string& architecture) {
   const nlohmann::json label = nlohmann::json::parse(key.label(), nullptr, false);
   if (!label.is_object() || label.value("format", "") != label_format)
-    throw ValueError(fmt::format("key {} was made for no model: make one with keygen --model or --config", key.fingerprint()));
+    throw ValueError(
+        fmt::format("key {} was made for no model: make one with keygen --model or --config", key.fingerprint()));
   const std::string digest = structure_digest(symmetries);
   if (label.value("structure", "") != digest)
-    throw ValueError(fmt::format("key {} was made for another model: a {} of structure {:.12}, this is a {} of structure {:.12}",
-                                 key.fingerprint(), label.value("architecture", "model"),
-                                 label.value("structure", ""), architecture, digest));
+    throw ValueError(fmt::format(
+        "key {} was made for another model: a {} of structure {:.12}, this is a {} of structure {:.12}",
+        key.fingerprint(), label.value("architecture", "model"), label.value("structure", ""), architecture, digest));
   return label.at("groups").get<std::set<std::string>>();
 }
 

@@ -1,6 +1,7 @@
 #include "permute/symmetries.h"
 
 #include "core/call.h"
+#include "permute/inference/action.h"
 #include "permute/inference/layout.h"
 #include "permute/inference/state.h"
 
@@ -22,7 +23,7 @@ std::vector<std::vector<std::int64_t>> row_gathers(const Points& points, const P
   for (std::size_t i = 0; i < list.size(); ++i) places[points.find(list[i])].push_back(i);
   std::unordered_map<Point, std::size_t> turns;
   std::vector<std::vector<std::int64_t>> rows;
-  for (std::size_t begin = 0; begin < list.size(); begin += at(n)) {
+  for (std::size_t begin = 0; begin < list.size() && n > 0; begin += at(n)) {
     std::vector<std::int64_t>& row = rows.emplace_back();
     for (std::size_t i = begin; i < begin + at(n); ++i) {
       const Point source = points.find(image[at(points.find(list[i]))]);
@@ -67,7 +68,8 @@ const ShownTensor& ModelSymmetries::State::tensor(std::string_view name) const {
   throw ValueError(fmt::format("symmetries: there is no tensor \"{}\"", name));
 }
 
-std::vector<std::int64_t> ModelSymmetries::State::gather_of(const PointMap& image, const ShownTensor& t, int axis) const {
+std::vector<std::int64_t> ModelSymmetries::State::gather_of(const PointMap& image, const ShownTensor& t,
+                                                            int axis) const {
   const PointList& list = *t.points.axis(axis).points;
   const std::vector<std::vector<std::int64_t>> rows = row_gathers(points, image, list, t.shape[axis]);
   for (const std::vector<std::int64_t>& row : rows)
@@ -168,8 +170,10 @@ Tensor ModelSymmetries::moved(const SymmetryElement& element, std::string_view n
   const ShownTensor& t = state_->tensor(name);
   if (x.rank() != t.shape.rank())
     throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", name, t.shape.str(), x.shape().str()));
+  const bool apart =
+      std::all_of(t.points.axes.begin(), t.points.axes.end(), [](const AxisPoints& axis) { return axis.over.empty(); });
   Tensor y = x;
-  for (int axis = 0; axis < t.shape.rank(); ++axis) {
+  for (int axis = 0; axis < t.shape.rank() && apart; ++axis) {
     const Permutation p(state_->gather_of(element.image_, t, axis));
     if (p.is_identity()) continue;
     if (x.size(axis) != p.size())
@@ -177,14 +181,10 @@ Tensor ModelSymmetries::moved(const SymmetryElement& element, std::string_view n
                                    p.size(), x.size(axis), x.shape().str()));
     y = p.apply(y, axis);
   }
-  const std::shared_ptr<Numbering>& numbers = t.points.values;
-  if (numbers == nullptr || numbers->points == nullptr) return y;
-  const auto n = static_cast<std::int64_t>(numbers->points->size());
-  const Permutation p = Permutation(row_gathers(state_->points, element.image_, *numbers->points, n).front()).inverse();
-  std::vector<std::int64_t> values = y.contiguous().to_vector<std::int64_t>();
-  for (std::int64_t& v : values)
-    if (v >= 0 && v < n) v = p[v];
-  return Tensor::from(values, y.shape());
+  if (apart) return with_numbers_moved(state_->points, element.image_, t.points, y);
+  if (x.shape() != t.shape)
+    throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", name, t.shape.str(), x.shape().str()));
+  return moved_tensor(state_->points, element.image_, t.points, x).value();
 }
 
 SymmetryElement::~SymmetryElement() {

@@ -98,8 +98,8 @@ public:
   /// An element as permutations of parameter axes (or of those that `shown` gave), for transform().
   std::pair<AxisMap, PermutationSet> axis_map(const SymmetryElement& element) const;
   /// A parameter, input or output as the element moves it: x gathered along its axes, numbers of index tensors changed.
-  /// Axes that do not move may have any extent. Throws ShapeError, and ValueError where the permutation along one axis
-  /// differs along another one.
+  /// Axes that do not move may have any extent, unless permutations along one axis depend on the index along another
+  /// one. Throws ShapeError.
   Tensor moved(const SymmetryElement& element, std::string_view tensor, const Tensor& x) const;
 
 private:

@@ -52,7 +52,9 @@ private:
   const Shape& shape(const Leg& leg) const { return side(leg)[static_cast<std::size_t>(leg.index)].shape(); }
   bool present(const Leg& leg) const {
     const std::span<const Tensor> list = side(leg);
-    return static_cast<std::size_t>(leg.index) < list.size() && list[static_cast<std::size_t>(leg.index)].defined();
+    if (static_cast<std::size_t>(leg.index) >= list.size()) return false;
+    const Tensor& t = list[static_cast<std::size_t>(leg.index)];
+    return t.defined() && leg.axis < t.rank() && leg.axis >= -t.rank(); // [0] stands for an output nobody wanted
   }
   bool passes() const { return call_.event.op != nullptr && passes_numbers(call_.event.op->name); }
   bool renumbers(int input) const {
@@ -95,6 +97,9 @@ private:
   /// What the permutation of `s` depends on in every input that has it.
   std::vector<const Symmetry*> common_dependences(const Symmetry& s) const {
     std::vector<const Symmetry*> common;
+    const bool from_inputs = std::any_of(s.legs.begin(), s.legs.end(),
+                                         [&](const Leg& leg) { return leg.side == Leg::Side::in && present(leg); });
+    if (!from_inputs) return common;
     for (const Symmetry& other : symmetries_) {
       if (!may_depend(s, other)) continue;
       const bool everywhere = std::all_of(s.legs.begin(), s.legs.end(), [&](const Leg& leg) {
@@ -124,8 +129,8 @@ private:
       const AxisPoints own = over_only(call_.points, shape(leg), points_of(leg), axes_on(leg));
       if (list == nullptr)
         list = own.points;
-      else if (list != own.points)
-        call_.points.unite(*list, *own.points);
+      else
+        unite(s, list, own.points);
     }
     number_inputs(s, list);
     for (const Leg& leg : s.legs) {
@@ -134,9 +139,16 @@ private:
       AxisPoints& own = call_.out[static_cast<std::size_t>(leg.index)].axes[static_cast<std::size_t>(leg.axis)];
       if (own.points == nullptr)
         own = {list, axes_on(leg)};
-      else if (own.points != list)
-        call_.points.unite(*own.points, *list);
+      else
+        unite(s, list, own.points);
     }
+  }
+
+  void unite(const Symmetry& s, const PointsPtr& a, const PointsPtr& b) {
+    if (a->size() != b->size())
+      throw Error(fmt::format("symmetries: legs of '{}' of {} have extents {} and {}", s.name, call_.event.op->name,
+                              a->size(), b->size()));
+    if (a != b) call_.points.unite(*a, *b);
   }
 
   void number_inputs(const Symmetry& s, PointsPtr& list) {

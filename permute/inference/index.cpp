@@ -28,6 +28,12 @@ void read_places(Call& call, int axis, std::size_t output) {
   call.out[output].values = std::make_shared<Numbering>(Numbering{list, {}});
 }
 
+/// In the order of places, the result says how places lie to each other.
+void read_topk(Call& call) {
+  if (call.attrs().flag("sorted")) return read_places(call, static_cast<int>(call.attrs().integer("axis")), 1);
+  read_declared(call);
+}
+
 void read_sort(Call& call) { read_places(call, static_cast<int>(call.attrs().integer("axis")), 1); }
 void read_argsort(Call& call) { read_places(call, static_cast<int>(call.attrs().integer("axis")), 0); }
 
@@ -50,7 +56,7 @@ void read_equality(Call& call) {
 Rule index_rule(std::string_view op) {
   constexpr std::pair<std::string_view, Rule> rules[] = {
       {"embedding", read_embedding}, {"index_select", read_index_select},
-      {"sort", read_sort},           {"topk", read_sort},
+      {"sort", read_sort},           {"topk", read_topk},
       {"argsort", read_argsort},     {"argmax", read_argsort},
       {"argmin", read_argsort},      {"max_with_index", read_sort},
       {"min_with_index", read_sort}, {"eq", read_equality},

@@ -12,6 +12,12 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 } // namespace
 
 PointsPtr Points::fresh(std::int64_t n) {
+  PointsPtr list = allocated(n);
+  hold(list);
+  return list;
+}
+
+PointsPtr Points::allocated(std::int64_t n) {
   auto list = std::make_shared<PointList>(at(n));
   std::iota(list->begin(), list->end(), static_cast<Point>(up_.size()));
   up_.insert(up_.end(), list->begin(), list->end());
@@ -71,7 +77,7 @@ Point Points::joint(std::vector<Point> parents) {
   for (Point& p : parents) p = find(p);
   const auto [place, is_new] = joints_.try_emplace(parents, 0);
   if (is_new) {
-    place->second = fresh(1)->front();
+    place->second = allocated(1)->front();
     for (const Point p : parents) add_parent(place->second, p);
   }
   return place->second;
@@ -111,9 +117,10 @@ PointsPtr Points::picked(const PointsPtr& list, const std::vector<std::int64_t>&
   result->reserve(index.size());
   for (const std::int64_t i : index) {
     const Point p = (*list)[at(i)];
-    result->push_back(times[at(i)] == 1 ? p : fresh(1)->front());
+    result->push_back(times[at(i)] == 1 ? p : allocated(1)->front());
     if (times[at(i)] > 1) add_parent(result->back(), p);
   }
+  hold(result);
   return result;
 }
 

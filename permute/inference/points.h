@@ -52,7 +52,7 @@ struct TensorPoints {
 
 class Points {
 public:
-  /// n new points.
+  /// n new points that an axis holds.
   PointsPtr fresh(std::int64_t n);
   /// The point that stands for p and all that were united with it.
   Point find(Point p) const;
@@ -94,6 +94,8 @@ public:
   std::map<Point, std::string> reasons() const;
 
 private:
+  PointsPtr allocated(std::int64_t n);
+
   mutable PointList up_;
   std::vector<std::pair<Point, Point>> parents_;
   std::vector<PointsPtr> held_;

@@ -38,8 +38,15 @@ public:
   /// The element that permutes cell c of class k by permutation(k, c), a gather of the cell's points; nullptr stands
   /// for the identity.
   PointMap element(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
-  /// log2 of the number of elements.
-  double log2_order() const;
+  /// The map that moves these points as given, carries along what goes with them and leaves the rest: whole blocks go
+  /// where their members go, and what is below a block follows in order. Nothing where the points tear a block that is
+  /// itself in `held`, or go where what is below them cannot follow. It need not be an element.
+  std::optional<PointMap> carried(const PointList& from, const PointList& to, const std::vector<bool>& held) const;
+  /// The points, all above them, and all below those.
+  PointList related(const PointList& list) const;
+  /// log2 of the number of ways in which elements move these points.
+  double log2_order_on(const PointList& list) const;
+  Point root(Point p) const { return root_[static_cast<std::size_t>(p)]; }
 
 private:
   struct Graph;
@@ -51,6 +58,7 @@ private:
   tried(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
 
   std::vector<PointClass> classes_;
+  std::vector<PointList> above_, below_;                // by point: parents, children
   PointList root_;                                      // by point
   std::vector<std::size_t> class_;                      // by point that stands for others
   std::vector<std::vector<PointList>> parents_;         // by class and cell: the parents, in the order of `over`

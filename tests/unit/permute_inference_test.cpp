@@ -1,0 +1,329 @@
+// What the inference reads off a tape against what the black-box finder gets by calling: on every operation of the
+// registry and on whole models, for every axis, the same group.
+
+#include "core/meta.h"
+#include "core/registry.h"
+#include "nn/bert.h"
+#include "nn/decoder.h"
+#include "nn/difm.h"
+#include "nn/moe.h"
+#include "nn/set_transformer.h"
+#include "nn/vit.h"
+#include "permute/finder.h"
+#include "permute/inference/action.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fmt/format.h>
+
+using namespace eg;
+using namespace eg::permute;
+
+namespace {
+
+constexpr double tolerance = 1e-9;
+
+using Function = std::function<nn::StateDict(const nn::StateDict& leaves)>;
+
+/// A function of named tensors with general values.
+struct Subject {
+  nn::StateDict parameters, inputs;
+  Function f;
+  bool needs_values = false; ///< the operation's shape or course depends on them
+
+  nn::StateDict leaves() const {
+    nn::StateDict all = parameters;
+    all.insert(all.end(), inputs.begin(), inputs.end());
+    return all;
+  }
+};
+
+double difference(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape())) return INFINITY;
+  if (is_floating(a.dtype())) return relative_error(a.contiguous(), b.contiguous());
+  return same_bits(a.contiguous(), b.contiguous()) ? 0.0 : INFINITY;
+}
+
+/// Asks f itself whether a permutation of the axis, with what goes along, commutes with it.
+bool commutes(const Subject& s, const SymmetryProbe& probe, const nn::StateDict& outputs, const Permutation& p) {
+  const auto moved = probe.moved(p, s.leaves());
+  const auto wanted = probe.moved(p, outputs);
+  if (!moved || !wanted) return false;
+  const nn::StateDict found = s.f(*moved);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (!(difference(found[i].second, (*wanted)[i].second) <= tolerance)) return false;
+  return true;
+}
+
+nn::StateDict shapes_of(nn::StateDict list) {
+  for (auto& [name, tensor] : list) tensor = Tensor::meta(tensor.shape(), tensor.dtype());
+  return list;
+}
+
+/// From shapes alone: the inference sees no value of a leaf.
+ModelSymmetries inferred(const Subject& s) {
+  if (s.needs_values) {
+    const nn::StateDict leaves = s.leaves();
+    return ModelSymmetries({.parameters = s.parameters, .inputs = s.inputs, .run = [&] { return s.f(leaves); }});
+  }
+  const MetaCallScope shapes_alone;
+  const Subject shapes{shapes_of(s.parameters), shapes_of(s.inputs), s.f, false};
+  const nn::StateDict leaves = shapes.leaves();
+  return ModelSymmetries(
+      {.parameters = shapes.parameters, .inputs = shapes.inputs, .run = [&] { return s.f(leaves); }});
+}
+
+/// log2 of the number of ways to exchange places of an axis that f does not read: with those the finder alone can
+/// reckon.
+double unread_places(const Subject& s, const nn::StateDict& outputs, std::size_t leaf, int axis) {
+  const nn::StateDict leaves = s.leaves();
+  const Tensor& x = leaves[leaf].second;
+  double bits = 0.0;
+  if (!is_floating(x.dtype())) return bits;
+  int unread = 0;
+  for (std::int64_t i = 0; i < x.size(axis); ++i) {
+    const Tensor other = x + random_normal(x.shape(), {9, 9}, 0.5, 0.3, DType::f64);
+    nn::StateDict changed = leaves;
+    changed[leaf].second =
+        concat({x.slice(axis, 0, i), other.slice(axis, i, i + 1), x.slice(axis, i + 1, x.size(axis))}, axis);
+    const nn::StateDict found = s.f(changed);
+    bool same = true;
+    for (std::size_t o = 0; o < found.size(); ++o) same = same && difference(found[o].second, outputs[o].second) == 0.0;
+    if (same) bits += std::log2(static_cast<double>(++unread));
+  }
+  return bits;
+}
+
+/// What the finder gets on a list of points; what it proves to be all must be what was inferred, and it never finds
+/// more. `rest`: log2 of what the finder is known to find besides.
+void compare(const std::string& what, const Subject& s, const nn::StateDict& outputs, const SymmetryProbe& probe,
+             const std::function<double()>& rest, bool sound) {
+  const FoundGroup found =
+      find_group(probe.degree(), [&](const Permutation& p) { return commutes(s, probe, outputs, p); });
+  const double more = found.group.log2_order() - probe.log2_order();
+  if (std::abs(more) < 1e-6 || (more < 0.0 && !found.maximal) || (more > 0.0 && sound)) return;
+  CHECK_MESSAGE(std::abs(more - rest()) < 1e-6, what, ": the finder finds 2^", found.group.log2_order(),
+                ", the inference 2^", probe.log2_order());
+}
+
+/// Elements of the inferred group, all parts of it moving, commute with f.
+void check_elements(const std::string& what, const Subject& s, const ModelSymmetries& symmetries,
+                    const nn::StateDict& outputs) {
+  std::set<std::string> names;
+  for (const SymmetryGroup& g : symmetries.groups())
+    if (g.kind != GroupKind::trivial && g.kind != GroupKind::automorphisms) names.insert(g.name);
+  for (std::uint64_t draw = 0; draw < 3 && !names.empty(); ++draw) {
+    const SymmetryElement element = symmetries.element(names, public_source({draw, 8}));
+    nn::StateDict moved = s.leaves();
+    for (auto& [name, x] : moved) x = symmetries.moved(element, name, x);
+    const nn::StateDict found = s.f(moved);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK_MESSAGE(difference(found[i].second, symmetries.moved(element, outputs[i].first, outputs[i].second)) <=
+                        tolerance,
+                    what, ": an inferred element does not commute");
+  }
+}
+
+/// Inference and finder on every axis of every leaf and on every axis of what is computed between; returns how many
+/// were compared. `sound`: the inference may know less than the finder.
+int compare(const std::string& what, const Subject& s, std::int64_t most = 24, bool between = true,
+            bool sound = false) {
+  const ModelSymmetries symmetries = inferred(s);
+  const nn::StateDict outputs = s.f(s.leaves()), leaves = s.leaves();
+  check_elements(what, s, symmetries, outputs);
+  int compared = 0;
+  for (std::size_t l = 0; l < leaves.size(); ++l)
+    for (int axis = 0; axis < leaves[l].second.rank(); ++axis) {
+      const auto& [name, leaf] = leaves[l];
+      if (leaf.size(axis) < 2) continue;
+      const SymmetryProbe probe(symmetries, name, axis);
+      if (probe.degree() > most) continue;
+      compare(
+          fmt::format("{}: {} axis {}", what, name, axis), s, outputs, probe,
+          [&, at = l, along = axis] { return unread_places(s, outputs, at, along); }, sound);
+      ++compared;
+    }
+  if (!between) return compared;
+  constexpr std::int64_t certain = 4; // points, of which the finder tries every order
+  for (const SymmetryProbe& probe : SymmetryProbe::of_all_axes(symmetries, certain)) {
+    compare(
+        what + ": an axis between", s, outputs, probe, [] { return 0.0; }, sound);
+    ++compared;
+  }
+  return compared;
+}
+
+Subject of_module(nn::Module& module, nn::StateDict inputs, std::function<nn::StateDict(const nn::StateDict&)> run) {
+  module.to(DType::f64);
+  module.eval();
+  Subject s{{}, std::move(inputs), {}, false};
+  std::uint64_t tag = 1; // zeros and ones become general
+  for (const nn::Parameter& p : module.named_parameters())
+    s.parameters.emplace_back(p.name, random_normal(p.value.shape(), {tag++, 77}, 0.3, 0.5, DType::f64));
+  s.f = [&module, run, count = s.parameters.size()](const nn::StateDict& leaves) {
+    std::vector<Tensor> values;
+    for (std::size_t i = 0; i < count; ++i) values.push_back(leaves[i].second);
+    const nn::ParameterScope scope(module, values);
+    return run({leaves.begin() + static_cast<std::ptrdiff_t>(count), leaves.end()});
+  };
+  return s;
+}
+
+} // namespace
+
+namespace {
+
+/// Samples may repeat values along an axis, which the finder would take for a symmetry.
+Tensor general(const Tensor& x, std::uint64_t tag) {
+  return is_floating(x.dtype()) ? x * random_uniform(x.shape(), {tag, 31}, 0.97, 1.03, x.dtype()) : x;
+}
+
+bool reads_values(const Subject& s) {
+  try {
+    const ModelSymmetries from_shapes = inferred(s);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+/// Made of other operations after a look at the labels, which no tape sees: as shapes alone they are refused.
+bool looks_at_labels(std::string_view op) { return op == "nll_loss" || op == "cosine_embedding_loss"; }
+
+/// Where the finder may know more (permute/README.md): rows of pixels that stand in the same windows may be exchanged,
+/// and the inference sees that only where windows tile the plane; lengths of vectors are compared with eps off the
+/// tape.
+bool knows_less(std::string_view op) {
+  return op.find("pool2d") != op.npos || op.starts_with("interpolate") || op == "cosine_similarity";
+}
+
+/// One token and one feature a head: the score q k is the same with q and k exchanged.
+bool exchanges_queries_and_keys(const OpDef& op, const Sample& sample) {
+  return op.name == "attention_qkv" && sample.in[0].size(-1) == 3;
+}
+
+} // namespace
+
+TEST_CASE("inference and finder agree on every operation") {
+  int compared = 0;
+  for (const OpDef* op : registry()) {
+    int number = 0;
+    for (const Sample& sample : op->samples(DType::f64)) {
+      Subject s;
+      bool small = true;
+      for (std::size_t i = 0; i < sample.in.size(); ++i) {
+        if (!sample.in[i].defined()) continue;
+        small = small && sample.in[i].numel() <= 400 && sample.in[i].numel() > 0;
+        s.inputs.emplace_back(fmt::format("x{}", i), general(sample.in[i].contiguous().clone(), i));
+      }
+      if (!small) continue;
+      s.f = [&](const nn::StateDict& leaves) {
+        std::vector<Tensor> in(sample.in.size());
+        std::size_t next = 0;
+        for (std::size_t i = 0; i < in.size(); ++i)
+          if (sample.in[i].defined()) in[i] = leaves[next++].second;
+        nn::StateDict outputs;
+        for (const Tensor& y : call(*op, in, sample.attrs))
+          if (y.defined()) outputs.emplace_back(fmt::format("y{}", outputs.size()), y);
+        return outputs;
+      };
+      s.needs_values = reads_values(s);
+      if (looks_at_labels(op->name)) continue;
+      compared += compare(fmt::format("{} #{} [{}]", op->name, number++, sample.note), s, 9, false,
+                          knows_less(op->name) || exchanges_queries_and_keys(*op, sample));
+    }
+  }
+  CHECK(compared > 500);
+  MESSAGE(compared, " axes compared");
+}
+
+namespace {
+
+nn::BlockConfig small_block() { return {.dim = 6, .heads = 2, .mlp = 5}; }
+Tensor normal(const Shape& shape, std::uint64_t tag) { return random_normal(shape, {tag, 5}, 0.0, 1.0, DType::f64); }
+Tensor ids(const Shape& shape, std::int64_t count) { return random_integers(shape, {8, 5}, 0, count); }
+
+Subject vit(bool distilled) {
+  static std::vector<std::unique_ptr<nn::Vit>> kept;
+  nn::VitConfig c{.image = 4, .channels = 1, .patch = 2, .classes = 3, .layers = 2, .encoder = small_block()};
+  c.distillation = distilled;
+  nn::Vit& model = *kept.emplace_back(std::make_unique<nn::Vit>(c, RandomKey{1, 0}));
+  return of_module(model, {{"images", normal({2, 1, 4, 4}, 1)}}, [&](const nn::StateDict& in) -> nn::StateDict {
+    return {{"logits", model(in[0].second)}};
+  });
+}
+
+Subject decoder(nn::DecoderConfig c) {
+  static std::vector<std::unique_ptr<nn::Decoder>> kept;
+  c.vocabulary = 7;
+  c.positions = 5;
+  nn::Decoder& model = *kept.emplace_back(std::make_unique<nn::Decoder>(c, RandomKey{2, 0}));
+  return of_module(model, {{"ids", ids({2, 5}, 7)}}, [&](const nn::StateDict& in) -> nn::StateDict {
+    return {{"logits", model.language_model(model({.ids = in[0].second}))}};
+  });
+}
+
+} // namespace
+
+TEST_CASE("inference and finder agree on a ViT") { CHECK(compare("ViT", vit(false)) > 30); }
+TEST_CASE("inference and finder agree on a DeiT") { CHECK(compare("DeiT", vit(true)) > 30); }
+
+TEST_CASE("inference and finder agree on GPT-2") {
+  nn::DecoderConfig c = nn::gpt2_config(6, 2, 2);
+  c.block.mlp = 5;
+  CHECK(compare("GPT-2", decoder(c)) > 20);
+}
+
+TEST_CASE("inference and finder agree on Llama: rotary positions, shared keys and values, a gated MLP") {
+  CHECK(compare("Llama", decoder(nn::llama_config(8, 4, 2, 5, 2))) > 20);
+}
+
+TEST_CASE("inference and finder agree on rotary positions of a part of each head") {
+  nn::DecoderConfig c = nn::llama_config(8, 2, 1, 3, 1);
+  c.block.rotary.dims = 2;
+  CHECK(compare("partial rotary", decoder(c)) > 8);
+}
+
+TEST_CASE("inference and finder agree on BERT") {
+  nn::BertConfig c{.vocabulary = 7, .positions = 5, .layers = 2, .encoder = small_block()};
+  c.encoder.pre_norm = false;
+  c.head = nn::Head::sequence_classification;
+  c.labels = 3;
+  nn::Bert model(c, {3, 0});
+  const Subject s = of_module(model, {{"ids", ids({2, 5}, 7)}}, [&](const nn::StateDict& in) -> nn::StateDict {
+    return {{"logits", model.classify(model({.ids = in[0].second}))}};
+  });
+  CHECK(compare("BERT", s) > 25);
+}
+
+TEST_CASE("inference and finder agree on a DIFM") {
+  nn::Difm model({.vocabularies = {3, 4}, .numeric = 2, .dim = 3, .heads = 2, .head_dim = 2, .hidden = {4, 3}}, {4, 0});
+  const Tensor fields = Tensor::from<std::int64_t>({0, 1, 2, 3, 1, 1}, {3, 2});
+  const Subject s = of_module(model, {{"values", normal({3, 2}, 2)}}, [&](const nn::StateDict& in) -> nn::StateDict {
+    return {{"logits", model(fields, in[0].second)}};
+  });
+  CHECK(compare("DIFM", s) > 10);
+}
+
+TEST_CASE("inference and finder agree on a mixture of experts") {
+  nn::MixtureOfExperts model({.dim = 4, .hidden = 3, .experts = 3, .top_k = 2}, {5, 0});
+  const Subject s = of_module(model, {{"x", normal({5, 4}, 3)}}, [&](const nn::StateDict& in) -> nn::StateDict {
+    return {{"y", model(in[0].second)}};
+  });
+  CHECK(compare("MoE", s) > 10);
+}
+
+TEST_CASE("inference and finder agree on Set Transformers, with and without inducing points") {
+  for (const std::int64_t inducing : {0, 3}) {
+    nn::SetTransformerConfig c{.inputs = 2, .outputs = 2, .layers = 1, .inducing = inducing, .seeds = 2, .block = {}};
+    c.block.dim = 4;
+    c.block.heads = 2;
+    c.block.hidden = 3;
+    nn::SetTransformer model(c, {6, 0});
+    const Subject s = of_module(model, {{"x", normal({2, 4, 2}, 4)}}, [&](const nn::StateDict& in) -> nn::StateDict {
+      return {{"y", model(in[0].second)}};
+    });
+    CHECK(compare("Set Transformer", s) > 20);
+  }
+}
