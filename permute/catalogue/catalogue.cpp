@@ -195,9 +195,10 @@ const std::vector<Identity>& catalogue() {
     append(all, errata_identities());
     append(all, errata_number_identities());
     for (const std::string_view id :
-         {"lem9.5-eps", "fwd-defs", "eq29",    "eq31",    "eq32",      "eq83",      "eq84",
-          "eq85",       "s1-eq33",  "s1-eq35", "s1-eq36", "s2-list",   "s2-pe",     "swiglu-scale",
-          "rope-scale", "rms-orth", "ln-orth", "eq71-dq", "eq22-text", "eq65-text", "key-space"})
+         {"lem9.5-eps", "eq14",     "eq15",      "eq16",      "eq17",     "eq18",         "eq19",       "eq20",
+          "eq21",       "fwd-defs", "eq29",      "eq31",      "eq32",     "eq83",         "eq84",       "eq85",
+          "s1-eq33",    "s1-eq35",  "s1-eq36",   "s2-list",   "s2-pe",    "swiglu-scale", "rope-scale", "rms-orth",
+          "ln-orth",    "eq71-dq",  "eq22-text", "eq65-text", "key-space"})
       std::find_if(all.begin(), all.end(), [&](const Identity& row) { return row.id == id; })->two_formulas = true;
     return all;
   }();

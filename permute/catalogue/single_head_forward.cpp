@@ -4,6 +4,7 @@
 #include "permute/catalogue/symbol_rules.h"
 
 #include <cmath>
+#include <map>
 
 namespace eg::permute {
 namespace {
@@ -42,25 +43,63 @@ Matrix softmax_rows(Matrix e) {
   return e;
 }
 
-Claim definitions(Case& c) {
+/// Eq. 14-21 in plain loops, and each with something else in it.
+struct Loops {
+  std::map<std::string, Matrix, std::less<>> right, wrong;
+
+  explicit Loops(const Symbols& x) {
+    const auto given = [&](const char* name) { return matrix(x.at(name)); };
+    const auto times_transposed = [&](const Matrix& a, const char* w) { return product(a, given(w), true); };
+    const Matrix z = given("Z");
+    right["Q"] = wrong["V"] = times_transposed(z, "WQ");
+    right["K"] = wrong["Q"] = times_transposed(z, "WK");
+    right["V"] = wrong["K"] = times_transposed(z, "WV");
+    Matrix e = product(right["Q"], right["K"], true);
+    wrong["S"] = softmax_rows(e);
+    for (double& value : e.at) value /= std::sqrt(static_cast<double>(z.cols));
+    right["S"] = softmax_rows(e);
+    right["A"] = product(right["S"], right["V"], false);
+    wrong["A"] = product(wrong["S"], right["V"], false);
+    right["A1"] = times_transposed(right["A"], "W1");
+    wrong["A1"] = times_transposed(right["V"], "W1");
+    right["H"] = wrong["H"] = right["A1"];
+    for (double& value : right["H"].at) value = 0.5 * value * (1.0 + std::erf(value / std::sqrt(2.0)));
+    right["A2"] = times_transposed(right["H"], "W2");
+    wrong["A2"] = times_transposed(right["A1"], "W2");
+  }
+};
+
+/// One of the definitions, or all of them.
+Claim definitions(Case& c, std::initializer_list<const char*> symbols, const char* control) {
   const Symbols x = draw_block(c, sizes_of(c));
   const Pass pass = run_block(x, c.normal({c.options.tokens, c.options.dim}));
-  const Matrix z = matrix(x.at("Z"));
-  const Matrix q = product(z, matrix(x.at("WQ")), true), k = product(z, matrix(x.at("WK")), true),
-               v = product(z, matrix(x.at("WV")), true);
-  Matrix e = product(q, k, true);
-  const Matrix unscaled = softmax_rows(e);
-  for (double& value : e.at) value /= std::sqrt(static_cast<double>(z.cols));
-  const Matrix s = softmax_rows(e), a = product(s, v, false), a1 = product(a, matrix(x.at("W1")), true);
-  Matrix h = a1;
-  for (double& value : h.at) value = 0.5 * value * (1.0 + std::erf(value / std::sqrt(2.0)));
-  const Matrix a2 = product(h, matrix(x.at("W2")), true);
+  const Loops loops(x);
   Claim claim;
-  const std::vector<std::pair<const char*, const Matrix*>> symbols = {{"Q", &q}, {"K", &k},   {"V", &v}, {"S", &s},
-                                                                      {"A", &a}, {"A1", &a1}, {"H", &h}, {"A2", &a2}};
-  for (const auto& [name, expected] : symbols) claim.equal(name, pass.value.at(name), tensor(*expected, c.dtype));
-  claim.differs("S without 1/sqrt(d)", pass.value.at("S"), tensor(unscaled, c.dtype));
+  for (const char* symbol : symbols) {
+    claim.equal(symbol, pass.value.at(symbol), tensor(loops.right.at(symbol), c.dtype));
+    claim.differs(control, pass.value.at(symbol), tensor(loops.wrong.at(symbol), c.dtype));
+  }
   return claim;
+}
+
+struct Definition {
+  const char* id;
+  const char* equation;
+  const char* symbol;
+  const char* tex;
+  const char* control;
+};
+
+Identity identity_of(const Definition& row) {
+  return {row.id,
+          std::string("the definition of ") + row.symbol,
+          "CVPR",
+          row.equation,
+          ClaimKind::identity,
+          Gate::one_pass,
+          std::string("The block's ") + row.symbol + " is the printed definition, computed in plain loops.",
+          row.tex,
+          [row](Case& c) { return definitions(c, {row.symbol}, row.control); }};
 }
 
 Claim unpermuting(Case& c) {
@@ -96,7 +135,20 @@ std::vector<Identity> single_head_forward_identities() {
       {"fwd-defs", "the block of section 7", "CVPR", "14-21", identity, Gate::one_pass,
        "The block's operations are the printed definitions, computed in plain loops.",
        R"(S = \mathrm{Softmax}(QK^\top/\sqrt d),\ A = SV,\ A_1 = AW_1^\top,\ H = a(A_1),\ A_2 = HW_2^\top)",
-       definitions}};
+       [](Case& c) {
+         return definitions(c, {"Q", "K", "V", "S", "A", "A1", "H", "A2"}, "each definition with something else in it");
+       }}};
+  for (const Definition& definition : std::vector<Definition>{
+           {"eq14", "14", "Q", R"(Q = Z W_Q^\top)", "W_K"},
+           {"eq15", "15", "K", R"(K = Z W_K^\top)", "W_V"},
+           {"eq16", "16", "V", R"(V = Z W_V^\top)", "W_Q"},
+           {"eq17", "17", "S", R"(S = \mathrm{Softmax}(Q K^\top / \sqrt d))", "S without 1/sqrt(d)"},
+           {"eq18", "18", "A", R"(A = S V)", "S without 1/sqrt(d)"},
+           {"eq19", "19", "A1", R"(A_1 = A W_1^\top)", "V for A"},
+           {"eq20", "20", "H", R"(H = a(A_1))", "A_1 itself"},
+           {"eq21", "21", "A2", R"(A_2 = H W_2^\top)", "A_1 for H"},
+       })
+    rows.push_back(identity_of(definition));
   using Of = SymbolRule::Of;
   for (const SymbolRule& rule : std::vector<SymbolRule>{
            {"eq45", "45", "Q", Of::value, 'R', 'C'},

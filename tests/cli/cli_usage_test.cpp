@@ -148,6 +148,7 @@ TEST_CASE("verify gives the fields that others rely on") {
   CHECK(json["summary"]["fail"] == 0);
   CHECK(json["summary"]["pass"] == json["results"].size());
   CHECK(json["results"].size() >= 6);
+  CHECK(json["summary"]["papers"]["CVPR"] == json["results"].size() / 2); // f64 and f32 of a row are one entry
   for (const auto& r : json["results"]) {
     for (const char* field : {"id", "title", "paper", "equation", "kind", "dtype", "sizes", "seed", "error",
                               "tolerance", "control", "bitwise", "status", "ms"})
