@@ -188,7 +188,7 @@ SecretKey SecretKey::load(const std::filesystem::path& path) {
   const SecretBytes tag = secret_bytes(tag_bytes);
   authenticate(key.bytes_.get(), head, key.label_, tag.get());
   if (sodium_memcmp(tag.get(), head + size - tag_bytes, tag_bytes) != 0)
-    fail(path, "the key file is damaged or truncated: its checksum does not fit");
+    fail(path, "the key file is damaged, truncated or was appended to: its checksum does not fit");
   sodium_mprotect_readonly(key.bytes_.get());
   return key;
 }

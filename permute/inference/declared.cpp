@@ -200,7 +200,9 @@ std::string Call::reason(const std::string& what) const {
 void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled) {
   const OpDef* op = call.event.op;
   if (op == nullptr || op->symmetries == nullptr) return read_legs(call, {}, settled);
-  read_legs(call, op->symmetries(Sample{{call.event.in.begin(), call.event.in.end()}, call.attrs()}), settled);
+  Sample sample{{call.event.in.begin(), call.event.in.end()}, call.attrs()};
+  while (!sample.in.empty() && !sample.in.back().defined()) sample.in.pop_back(); // as samples leave them out
+  read_legs(call, op->symmetries(sample), settled);
 }
 
 void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled) {

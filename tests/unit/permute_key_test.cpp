@@ -69,7 +69,7 @@ TEST_CASE("secret key: refuses files that others can read, damaged ones and stra
     refuses(bad, "damaged");
   }
   refuses(good.substr(0, good.size() - 1), "wrong size");
-  refuses(good + "x", "wrong size");
+  refuses(good + "x", "checksum does not fit");
   std::string version = good;
   version[12] = 9;
   refuses(version, "version 9");

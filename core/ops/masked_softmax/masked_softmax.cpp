@@ -148,7 +148,8 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
     if (shape[axis] < 2) continue;
     const int back = axis - shape.rank();
     Symmetry symmetry{fmt::format("axis {}", back), {in_leg(0, back), out_leg(0, back)}, {}, back == -1};
-    if (sample.in.size() > 1 && sample.in[1].rank() >= -back && sample.in[1].shape()[back] > 1)
+    if (sample.in.size() > 1 && sample.in[1].defined() && sample.in[1].rank() >= -back &&
+        sample.in[1].shape()[back] > 1)
       symmetry.legs.push_back(in_leg(1, back));
     all.push_back(std::move(symmetry));
   }
