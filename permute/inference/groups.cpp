@@ -130,6 +130,14 @@ private:
                        [&](std::size_t child) { return is_free(child) && sole_block_class(child) == k; });
   }
 
+  /// Its blocks are made of blocks: heads that share keys.
+  bool holds_blocks(std::size_t k) const {
+    return std::any_of(children_[k].begin(), children_[k].end(), [&](std::size_t child) {
+      const auto found = uses_.find(child);
+      return is_free(child) && found != uses_.end() && found->second.direct.empty();
+    });
+  }
+
   SymmetryGroup group_of(std::size_t k) const {
     const PointClass& own = structure_.classes()[k];
     const Uses& uses = uses_.at(k);
@@ -147,7 +155,7 @@ private:
       g.moves_data = g.moves_data || std::any_of(data_axes_.begin(), data_axes_.end(), is_data);
     }
     if (g.axes.front().role != TensorRole::parameter) prefer_parameters(g);
-    g.name = first_name(g, uses.direct.empty());
+    g.name = first_name(g, uses.direct.empty(), holds_blocks(k));
     return g;
   }
 
@@ -158,13 +166,15 @@ private:
     });
   }
 
-  static std::string first_name(const SymmetryGroup& g, bool blocks) {
+  static std::string first_name(const SymmetryGroup& g, bool blocks, bool of_blocks) {
     if (is_residual(g)) return "residual";
     for (const AxisUse& use : g.axes)
       if (use.axis < 0) return use.tensor == "input_ids" ? "vocabulary" : use.tensor + ".values";
+    for (const AxisUse& use : g.axes) // rows of patches, rows within a patch
+      if (blocks && use.role == TensorRole::input) return fmt::format("{}.axis{}.of{}", use.tensor, use.axis, g.size);
     const AxisUse& first = g.axes.front();
     if (first.role != TensorRole::parameter) return fmt::format("{}.axis{}", first.tensor, first.axis);
-    return module_of(first.tensor) + (blocks ? ".heads" : "");
+    return module_of(first.tensor) + (!blocks ? "" : of_blocks ? ".head_groups" : ".heads");
   }
 
   /// Written by two matrices or more and read by two or more.
