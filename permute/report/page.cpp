@@ -35,7 +35,10 @@ std::string cells(const std::vector<std::string>& texts, const char* tag) {
 
 Page::Page(const std::string& title) : title_(title) {}
 
-void Page::heading(const std::string& text) { body_ += fmt::format("<h2>{}</h2>\n", escape(text)); }
+void Page::heading(const std::string& text, const std::string& anchor) {
+  const std::string id = anchor.empty() ? "" : fmt::format(" id=\"{}\"", escape(anchor));
+  body_ += fmt::format("<h2{}>{}</h2>\n", id, escape(text));
+}
 
 void Page::paragraph(const std::string& text) { body_ += fmt::format("<p>{}</p>\n", escape(text)); }
 

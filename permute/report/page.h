@@ -14,7 +14,8 @@ class Page {
 public:
   explicit Page(const std::string& title);
 
-  void heading(const std::string& text);
+  /// `anchor`: a name that links lead to (#anchor); empty: none.
+  void heading(const std::string& text, const std::string& anchor = "");
   void paragraph(const std::string& text);
   /// Markup as it is: what a function of this folder made, or escape().
   void markup(const std::string& html);

@@ -59,6 +59,9 @@ const Paper& paper_of(const VerifyResult& result) {
   return found == papers.end() ? papers.back() : *found;
 }
 
+/// No row has such an id.
+std::string anchor_of(const Paper& paper) { return fmt::format("paper-{}", paper.key.empty() ? "none" : paper.key); }
+
 /// Results of one row, by dtype.
 using Row = std::vector<VerifyResult>;
 
@@ -231,6 +234,14 @@ std::string summary(const std::vector<VerifyResult>& results) {
   return tally(results, rows) + failures(rows) + counts(rows);
 }
 
+std::string paper_links(const std::vector<VerifyResult>& results) {
+  std::string out;
+  for (const Paper& paper : papers)
+    if (std::any_of(results.begin(), results.end(), [&](const VerifyResult& r) { return &paper_of(r) == &paper; }))
+      out += fmt::format("<a href=\"#{}\">{}</a> ", anchor_of(paper), escape(std::string(paper.title)));
+  return out;
+}
+
 std::string cards(const std::vector<VerifyResult>& results) {
   const std::vector<Row> rows = by_id(results);
   std::string out;
@@ -242,7 +253,8 @@ std::string cards(const std::vector<VerifyResult>& results) {
       body += card(row);
     }
     if (body.empty()) continue;
-    out += fmt::format("<h2>{}</h2>\n<p class=\"chips\">{}</p>\n{}", escape(std::string(paper.title)), chips, body);
+    out += fmt::format("<h2 id=\"{}\">{}</h2>\n<p class=\"chips\">{}</p>\n{}", anchor_of(paper),
+                       escape(std::string(paper.title)), chips, body);
   }
   return out;
 }

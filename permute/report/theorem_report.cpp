@@ -6,10 +6,37 @@
 #include "permute/report/theorem_cards.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <fmt/format.h>
 
 namespace eg::permute::report {
 namespace {
+
+struct Section {
+  const char* title;
+  const char* anchor;
+};
+
+constexpr std::array sections = {
+    Section{"Gradients of a permuted transformer", "figure-gradients"},
+    Section{"Attention of a permuted transformer", "figure-attention"},
+    Section{"Error against depth", "figure-depth"},
+    Section{"Position embeddings, trained plain and shuffled", "figure-positions"},
+    Section{"What the encoder sees", "figure-images"},
+    Section{"Which axes move together", "figure-axes"},
+};
+enum SectionPlace : std::uint8_t { gradients, attention, depth, positions, images, axes };
+
+void begin(Page& page, SectionPlace place) { page.heading(sections[place].title, sections[place].anchor); }
+
+/// Links to the papers' cards and to the figures.
+std::string contents(const std::vector<VerifyResult>& results) {
+  std::string links = paper_links(results);
+  for (const Section& section : sections)
+    links += fmt::format("<a href=\"#{}\">{}</a> ", section.anchor, section.title);
+  return "<p class=\"chips\">" + links + "</p>\n";
+}
 
 /// Parts of the whole work, for those who wait.
 constexpr double depth_part = 0.6;
@@ -81,23 +108,23 @@ Page theorem_report(const std::vector<VerifyResult>& results, const TheoremRepor
   Page page("equigrad: the permutation theorems of transformers, measured");
   page.style(card_styles);
   page.heading("Summary");
-  page.markup(summary(results));
+  page.markup(contents(results) + summary(results));
   add_how(page, results, options);
   page.markup(cards(results));
-  page.heading("Gradients of a permuted transformer");
+  begin(page, gradients);
   page.paragraph(
       "Two encoder blocks (f64, dim 32, 4 heads), once plain and once with every permutation at once: P_R on "
       "the tokens, P_C on the features, a permutation of its own on every inner axis. Blue is negative, red "
       "positive, white zero.");
   tell(0.0, "gradient maps");
   add_gradient_maps(page, options.seed);
-  page.heading("Attention of a permuted transformer");
+  begin(page, attention);
   page.paragraph("S = Softmax(Q K^T / sqrt d), mean over the heads of the first block, for the first sample.");
   add_attention_maps(page, options.seed);
-  page.heading("Error against depth");
+  begin(page, depth);
   add_depth(page, options.seed, [&](double part, const std::string& what) { tell(part * depth_part, what); });
   VitTrainer trainer(small_training(options.data, options.data_dir, options.seed), options.stop);
-  page.heading("Position embeddings, trained plain and shuffled");
+  begin(page, positions);
   page.paragraph(fmt::format(
       "Cosine similarity of the position embedding of each of the patches with all others, one small map each, as in "
       "Fig. 9 of \"Shuffled Transformers for Blind Training\": a ViT (dim 32, one block, f64) on {} images, plain and "
@@ -106,10 +133,10 @@ Page theorem_report(const std::vector<VerifyResult>& results, const TheoremRepor
       trainer.train_data().name()));
   add_position_maps(page, trainer,
                     [&](double part, const std::string& what) { tell(depth_part + part * (1 - depth_part), what); });
-  page.heading("What the encoder sees");
+  begin(page, images);
   page.paragraph("Permutation is obfuscation, not encryption: colours and textures stay, and attacks undo it.");
   add_shuffles(page, trainer);
-  page.heading("Which axes move together");
+  begin(page, axes);
   page.paragraph(
       "Read off the model's tape: what an operation does to its axes says which of them must move alike, and the "
       "permutations that are left free are the model's group. (S_64)^3 permutes the elements within each of three "

@@ -217,16 +217,20 @@ TEST_CASE("report: the whole page has every section, is well formed and needs no
   for (const char* heading :
        {"Summary", "Gradients of a permuted transformer", "Attention of a permuted transformer", "Error against depth",
         "Position embeddings, trained plain and shuffled", "What the encoder sees", "Which axes move together"})
-    CHECK_MESSAGE(has(html, std::string("<h2>") + heading + "</h2>"), heading);
-  CHECK(!has(html, "<h2>Secure Transformer Inference"));
+    CHECK_MESSAGE(has(html, std::string(">") + heading + "</h2>"), heading);
+  CHECK(!has(html, ">Secure Transformer Inference"));
   for (const char* outside : {"http:", "https:", "<script", "<link", "@import", "url("})
     CHECK_MESSAGE(!has(html, outside), outside);
   CHECK(count(html, "src=\"") == count(html, "src=\"data:image/png;base64,"));
   CHECK(count(html, "<img ") >= 15 + 4 + 4 + 12);
   CHECK(html.size() < 3u << 20);
   CHECK(told.size() > 30);
+  for (std::size_t at = html.find("href=\"#"); at != std::string::npos; at = html.find("href=\"#", at + 1)) {
+    const std::string target = html.substr(at + 7, html.find('"', at + 7) - at - 7);
+    CHECK_MESSAGE(count(html, " id=\"" + target + "\"") == 1, target);
+  }
   CHECK(has(html, "equal to the last bit at every depth"));
-  const std::size_t section = html.find("<h2>Position embeddings");
+  const std::size_t section = html.find("id=\"figure-positions\"");
   std::vector<std::string> maps; // before, plain, shuffled, sinusoidal
   for (std::size_t at = html.find("src=\"", section); maps.size() < 4; at = html.find("src=\"", at + 1))
     maps.push_back(html.substr(at, html.find('"', at + 5) - at));
