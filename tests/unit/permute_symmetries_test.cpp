@@ -7,6 +7,7 @@
 #include "nn/decoder.h"
 #include "nn/init.h"
 #include "nn/vit.h"
+#include "optim/optimizer.h"
 #include "permute/model_key.h"
 #include "permute/symmetries.h"
 
@@ -315,4 +316,64 @@ TEST_CASE("keys are for one structure, and say so") {
                        ValueError);
   CHECK_THROWS_WITH_AS(choose_groups(five, "nonsense"), doctest::Contains("no group fits \"nonsense\""), ValueError);
   CHECK_THROWS_WITH_AS(choose_groups(five, ","), doctest::Contains("none is named"), ValueError);
+}
+
+namespace {
+
+/// Images whose brightest quadrant is their class.
+std::pair<Tensor, Tensor> quadrants(std::int64_t count, std::uint64_t seed) {
+  const Tensor labels = random_integers({count}, {seed, 1}, 0, 4);
+  Tensor images = random_normal({count, 1, 8, 8}, {seed, 2}, 0.0, 0.7);
+  auto* pixels = images.mutable_data<float>();
+  for (std::int64_t n = 0; n < count; ++n) {
+    const auto label = static_cast<std::int64_t>(labels.at({n}));
+    for (std::int64_t i = 0; i < 16; ++i) pixels[n * 64 + (label / 2 * 4 + i / 4) * 8 + label % 2 * 4 + i % 4] += 1.0F;
+  }
+  return {images, labels};
+}
+
+} // namespace
+
+TEST_CASE("a trained model under a key: as good with its inputs permuted, at chance with plain ones or the wrong key") {
+  nn::Vit model(
+      {.image = 8, .channels = 1, .patch = 4, .classes = 4, .layers = 2, .encoder = {.dim = 16, .heads = 2, .mlp = 32}},
+      {1, 1});
+  const auto adam = optim::adam(model.parameters());
+  for (std::uint64_t step = 0; step < 80; ++step) {
+    const auto [images, labels] = quadrants(64, 100 + step);
+    Tape tape;
+    const Tensor loss = cross_entropy(model(images), labels);
+    adam->step(tape.gradient(loss, model.parameters()), 3e-3);
+  }
+  const auto [images, labels] = quadrants(1000, 7);
+  nn::StateDict parameters;
+  for (const nn::Parameter& p : model.named_parameters()) parameters.emplace_back(p.name, p.value);
+  const ModelSymmetries s(
+      {.parameters = parameters, .inputs = {{"images", images}}, .data_axes = {{"images", 0}}, .run = [&] {
+         return nn::StateDict{{"logits", model(images)}};
+       }});
+  const SecretKey key = make_model_key(s, choose_groups(s, "all"), "Vit");
+  const SecretKey wrong = make_model_key(s, choose_groups(s, "all"), "Vit");
+  const SymmetryElement element = element_of(key, s, "Vit"), other = element_of(wrong, s, "Vit");
+  /// Accuracy of the model moved by one element on images moved by another, its logits moved back by that.
+  const auto accuracy = [&](const SymmetryElement* weights, const SymmetryElement* data) {
+    nn::StateDict moved = parameters;
+    if (weights != nullptr)
+      for (auto& [name, value] : moved) value = s.moved(*weights, name, value);
+    std::vector<Tensor> values;
+    for (const auto& [name, value] : moved) values.push_back(value);
+    const nn::ParameterScope scope(model, values);
+    Tensor logits = model(data != nullptr ? s.moved(*data, "images", images) : images);
+    if (data != nullptr) logits = s.moved(data->inverse(), "logits", logits);
+    const Tensor right = eq(argmax(logits, -1), labels);
+    return count_nonzero(right).item() / 1000.0;
+  };
+  const double plain = accuracy(nullptr, nullptr);
+  CHECK(plain > 0.9);
+  CHECK(accuracy(&element, &element) == doctest::Approx(plain).epsilon(0.003)); // a tie may fall otherwise
+  const SymmetryElement undone = element.then(other.inverse());
+  for (const double useless : {accuracy(&element, nullptr), accuracy(&element, &other), accuracy(&undone, nullptr)}) {
+    CHECK(useless < 0.6);
+    MESSAGE("accuracy ", useless, " of ", plain);
+  }
 }
