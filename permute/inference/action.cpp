@@ -68,6 +68,7 @@ std::vector<int> by_dependence(const TensorPoints& t) {
 std::optional<std::vector<std::int64_t>> element_sources(const Points& points, const PointMap& image,
                                                          const TensorPoints& t, const Shape& shape) {
   std::vector<AxisSource> axes;
+  axes.reserve(at(shape.rank()));
   for (int axis = 0; axis < shape.rank(); ++axis) axes.emplace_back(points, image, t.axes[at(axis)], shape, axis);
   const std::vector<int> order = by_dependence(t);
   std::vector<std::int64_t> sources, index(at(shape.rank()), 0), source(at(shape.rank()), 0);

@@ -120,6 +120,7 @@ private:
     const std::vector<const Symmetry*> over = common_dependences(s);
     const auto axes_on = [&](const Leg& leg) {
       std::vector<int> axes;
+      axes.reserve(over.size());
       for (const Symmetry* other : over) axes.push_back(axis_on(*other, leg));
       return axes;
     };
