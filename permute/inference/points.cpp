@@ -129,13 +129,4 @@ const std::string* Points::reason(Point p) const {
   return own < 0 ? nullptr : &reasons_[at(own)];
 }
 
-std::map<Point, std::string> Points::reasons() const {
-  std::map<Point, std::string> all;
-  for (std::int64_t i = 0; i < count(); ++i) {
-    const auto p = static_cast<Point>(i);
-    if (find(p) == p && reason(p) != nullptr) all.emplace(p, *reason(p));
-  }
-  return all;
-}
-
 } // namespace eg::permute

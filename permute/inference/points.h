@@ -90,8 +90,6 @@ public:
   const std::vector<std::pair<PointsPtr, PermutationGroup>>& kept() const { return kept_; }
   /// Why a point is fixed; nullptr: it is not.
   const std::string* reason(Point p) const;
-  /// Reasons by the points that stand for the fixed ones.
-  std::map<Point, std::string> reasons() const;
 
 private:
   PointsPtr allocated(std::int64_t n);

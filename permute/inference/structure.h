@@ -32,10 +32,10 @@ public:
 
   /// Every class, also those whose cells hold one point (they only go where their parents go), parents before children.
   const std::vector<PointClass>& classes() const { return classes_; }
-  /// The class of a point; none: it is fixed alone.
+  /// The class of a point.
   std::size_t class_of(Point p) const;
 
-  /// The element that permutes cell c of class k by permutation(k, c), a gather of the cell's points; nullptr stands
+  /// The element that permutes cell c of class k by permutation(k, c), a gather of the cell's points; nothing stands
   /// for the identity.
   PointMap element(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
   /// The map that moves these points as given, carries along what goes with them and leaves the rest: whole blocks go
