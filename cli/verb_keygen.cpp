@@ -1,3 +1,4 @@
+#include "cli/model_files.h"
 #include "cli/model_symmetries.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -7,9 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
 #include <memory>
-#include <optional>
 
 namespace eg::cli {
 namespace {
@@ -61,7 +60,9 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
       throw UsageError("--seed has no effect on keygen: a secret key comes from the system's random source");
     const bool for_model = !o->model.empty() || !o->config.empty();
     if (!for_model && app.count("--groups") > 0) throw UsageError("keygen: --groups needs --model or --config");
-    require_apart({o->out, common.json}, {o->config});
+    std::vector<std::string> read{o->config};
+    if (!o->model.empty()) read = files_of_model(o->model);
+    require_apart({o->out, common.json}, read);
     nlohmann::json json;
     std::string lines;
     const permute::SecretKey key = for_model ? key_for_model(*o, json, lines) : permute::SecretKey::generate();

@@ -1,5 +1,6 @@
 // equigrad permute: the weights of a model folder, and its inputs and outputs, moved by a key.
 
+#include "cli/model_files.h"
 #include "cli/model_symmetries.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -90,8 +91,12 @@ std::vector<std::string> left_alone(const permute::AxisMap& axes, const std::vec
   return names;
 }
 
-std::vector<std::string> move_folder(const PermuteOptions& o, const OutlinedModel& m, const Move& move,
-                                     bool show_progress) {
+struct Moved {
+  std::vector<std::string> alone;    ///< tensors that were left as they are
+  std::vector<std::string> left_out; ///< files that were not copied
+};
+
+Moved move_folder(const PermuteOptions& o, const OutlinedModel& m, const Move& move, bool show_progress) {
   auto [axes, permutations] = m.symmetries.axis_map(move.element);
   for (permute::ParameterAxes& a : axes)
     for (const auto& [own, in_file] : m.report.found)
@@ -100,17 +105,22 @@ std::vector<std::string> move_folder(const PermuteOptions& o, const OutlinedMode
         break;
       }
   add_copies(axes, m.report.unused);
-  std::vector<std::string> alone = left_alone(axes, m.report.unused);
+  Moved moved{left_alone(axes, m.report.unused), {}};
   Progress progress(show_progress);
-  permute::permute_folder({.from = o.model,
-                           .to = o.out,
-                           .axes = std::move(axes),
-                           .permutations = std::move(permutations),
-                           .mark = move.mark,
-                           .progress = [&](double done, double all) {
-                             progress.show(done, all, {{o.out, 1}});
-                           }});
-  return alone;
+  moved.left_out = permute::permute_folder({.from = o.model,
+                                            .to = o.out,
+                                            .axes = std::move(axes),
+                                            .permutations = std::move(permutations),
+                                            .mark = move.mark,
+                                            .progress = [&](double done, double all) {
+                                              progress.show(done, all, {{o.out, 1}});
+                                            }});
+  return moved;
+}
+
+/// Masks, positions and kinds of tokens: inputs that no key moves.
+bool is_unmoved_input(const std::string& name) {
+  return name == "attention_mask" || name == "position_ids" || name == "token_type_ids";
 }
 
 /// Inputs and outputs of the model in a file, moved like the model.
@@ -120,7 +130,7 @@ std::vector<std::string> move_tensors(const PermuteOptions& o, const OutlinedMod
   std::vector<std::string> names;
   for (const auto& [name, tensor] : file.tensors) {
     try {
-      moved.emplace_back(name, m.symmetries.moved(move.element, name, tensor));
+      moved.emplace_back(name, is_unmoved_input(name) ? tensor : m.symmetries.moved(move.element, name, tensor));
     } catch (const Error& e) {
       throw FileError(fmt::format("{}: {}: {}", o.tensors, name, e.what()));
     }
@@ -152,27 +162,33 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
   app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
   return [o, &common]() -> int {
     check_usage(*o);
-    require_apart({common.json, o->tensors_out}, {o->key, o->from_key, o->tensors});
+    std::vector<std::string> read = files_of_model(o->model);
+    read.insert(read.end(), {o->key, o->from_key, o->tensors});
+    require_apart({common.json, o->tensors_out}, read);
     if (!o->out.empty() && !o->force) check_mark(*o);
     const OutlinedModel m = outline_folder(o->model);
     const Move move = move_of(*o, m);
     nlohmann::json json;
     std::string lines;
-    if (!o->out.empty()) {
-      const std::vector<std::string> alone = move_folder(*o, m, move, !common.quiet);
-      lines +=
-          fmt::format("{}: {}\n", o->out,
-                      move.mark ? fmt::format("permuted with key {}", move.mark->key) : std::string("plain again"));
-      for (const std::string& name : alone)
-        lines += fmt::format("left as it is, the model does not use it: {}\n", name);
-      json["out"] = o->out;
-      json["left_alone"] = alone;
-      if (move.mark) json["key"] = move.mark->key;
-    }
     if (!o->tensors.empty()) {
       json["tensors"] = move_tensors(*o, m, move);
       lines +=
           fmt::format("{}: {}\n", o->tensors_out, fmt::join(json["tensors"].get<std::vector<std::string>>(), ", "));
+    }
+    if (!o->out.empty()) {
+      const Moved moved = move_folder(*o, m, move, !common.quiet);
+      lines += fmt::format("{}: {}\n", o->out,
+                           move.mark  ? fmt::format("permuted with key {}", move.mark->key)
+                           : o->force ? std::string("moved back by the key, by force: nobody says that it is plain now")
+                                      : std::string("plain again"));
+      for (const std::string& name : moved.left_out)
+        lines += fmt::format("not copied, it may hold plain weights or a key: {}\n", name);
+      for (const std::string& name : moved.alone)
+        lines += fmt::format("left as it is, the model does not use it: {}\n", name);
+      json["out"] = o->out;
+      json["left_alone"] = moved.alone;
+      json["left_out"] = moved.left_out;
+      if (move.mark) json["key"] = move.mark->key;
     }
     if (common.talks()) say(lines);
     write_json(common, json);

@@ -1,5 +1,6 @@
 // equigrad symmetries: which permutations a model commutes with.
 
+#include "cli/model_files.h"
 #include "cli/model_symmetries.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -53,12 +54,19 @@ std::string described(const permute::SymmetryGroup& g) {
   return g.over.empty() ? fmt::format("S_{} wr S_{}", g.size, g.copies) : fmt::format("S_{} ^ {}", g.size, g.copies);
 }
 
+/// "[0:64]" where a run of the places moves.
+std::string part_of(const permute::AxisUse& use) {
+  if (use.whole || use.places.empty()) return {};
+  const std::int64_t begin = use.places.front(), end = use.places.back() + 1;
+  return end - begin == static_cast<std::int64_t>(use.places.size()) ? fmt::format("[{}:{}]", begin, end) : "[..]";
+}
+
 std::string listed(const std::vector<permute::AxisUse>& axes) {
   constexpr std::size_t most = 3;
   std::string text;
   for (std::size_t i = 0; i < axes.size() && i < most; ++i)
-    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", axes[i].tensor,
-                        axes[i].axis < 0 ? ":values" : fmt::format(":{}", axes[i].axis));
+    text += fmt::format("{}{}{}{}", i == 0 ? "" : ", ", axes[i].tensor,
+                        axes[i].axis < 0 ? ":values" : fmt::format(":{}", axes[i].axis), part_of(axes[i]));
   return axes.size() > most ? fmt::format("{} and {} more", text, axes.size() - most) : text;
 }
 
@@ -70,7 +78,7 @@ void print(const OutlinedModel& outlined, bool every_axis) {
   for (const permute::SymmetryGroup& g : s.groups()) {
     if (g.kind == permute::GroupKind::trivial) continue;
     out.add(fmt::format("{:<52} {:<16} {:>12.1f}  {}{}\n", g.name, described(g), g.log2_size,
-                        every_axis ? "" : listed(g.axes), g.is_secret() ? "" : "  (moves data alone)"));
+                        every_axis ? "" : listed(g.axes), g.is_secret() ? "" : "  (data: in no key)"));
     if (every_axis)
       for (const permute::AxisUse& use : g.axes) out.add(fmt::format("    {}\n", json_of(use).dump()));
   }
@@ -98,7 +106,9 @@ Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
   app.add_flag("--axes", o->axes, "List every axis of every group");
   return [o, &common]() -> int {
     if (o->model.empty() == o->config.empty()) throw UsageError("symmetries: give --model FOLDER or --config FILE");
-    require_apart({common.json}, {o->config});
+    std::vector<std::string> read{o->config};
+    if (!o->model.empty()) read = files_of_model(o->model);
+    require_apart({common.json}, read);
     const OutlinedModel outlined = o->model.empty() ? outline_config(o->config) : outline_folder(o->model);
     if (common.talks()) print(outlined, o->axes);
     nlohmann::json result{{"architecture", outlined.model->architecture()},

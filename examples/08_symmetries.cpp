@@ -7,7 +7,7 @@
 
 using namespace eg;
 
-/// Two hidden layers beside a residual stream, and a softmax that picks among them.
+/// A hidden layer beside a residual stream.
 class Mixer : public nn::Module {
 public:
   explicit Mixer(RandomKey key)

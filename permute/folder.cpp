@@ -6,6 +6,7 @@
 #include "data/input_file.h"
 #include "data/json.h"
 #include "data/safetensors.h"
+#include "data/tensor_reader.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
+#include <string_view>
 #include <unistd.h>
 
 namespace eg::permute {
@@ -23,11 +26,16 @@ namespace fs = std::filesystem;
 constexpr const char* mark_name = "permutation.json";
 constexpr const char* mark_format = "equigrad-permuted-model";
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 /// A folder that goes with all it holds unless it is kept.
 class NewFolder {
 public:
   explicit NewFolder(std::string path)
-      : path_(std::move(path)), temporary_(fmt::format("{}.part.{}", path_, ::getpid())) {
+      : path_(without_slashes(std::move(path))), temporary_(fmt::format("{}.part.{}", path_, ::getpid())) {
     std::error_code error;
     if (fs::exists(fs::symlink_status(path_, error)))
       throw FileError(path_ + ": is there already; nothing is overwritten");
@@ -65,6 +73,14 @@ std::vector<std::string> files_in(const std::string& folder) {
   return names;
 }
 
+/// Files that go with a model's weights: configs, tokenizers, texts. Anything else may hold weights in another format,
+/// plain ones beside those that are permuted.
+bool holds_no_weights(const std::string& name) {
+  constexpr std::string_view ends[] = {".json", ".txt", ".md", ".model",  ".jinja",
+                                       ".yaml", ".yml", ".py", "LICENSE", ".gitattributes"};
+  return std::any_of(std::begin(ends), std::end(ends), [&](std::string_view end) { return name.ends_with(end); });
+}
+
 /// Copies rows of `element` bytes from one packed array to another, gathered along its axes.
 class ByteGather {
 public:
@@ -77,7 +93,13 @@ public:
     while (last_ > 0 && moves_[last_ - 1] == nullptr) --last_;
   }
 
-  void run(const std::byte* from, std::byte* to) const { copy(0, from, to); }
+  /// bytes: of either array.
+  void run(const std::byte* from, std::byte* to, std::size_t bytes) const {
+    if (last_ == 0 || bytes == 0) // nothing moves
+      std::memcpy(to, from, bytes);
+    else
+      copy(0, from, to);
+  }
 
 private:
   void copy(std::size_t axis, const std::byte* from, std::byte* to) const {
@@ -106,13 +128,21 @@ public:
     for (const ParameterAxes& axes : job.axes) axes_[axes.parameter] = &axes;
   }
 
-  void run() {
+  std::vector<std::string> run() {
     const std::vector<std::string> names = files_in(job_.from);
+    std::set<std::string> weights;
+    const data::TensorReader reader = data::open_tensors(job_.from);
+    for (const std::string& path : reader.files()) weights.insert(fs::path(path).filename().string());
     for (const std::string& name : names)
       all_ += static_cast<double>(data::InputFile(data::join_path(job_.from, name)).size());
     for (const std::string& name : names) {
       if (name == mark_name) continue;
-      name.ends_with(".safetensors") ? permuted(name) : copied(name);
+      if (weights.contains(name))
+        permuted(name);
+      else if (holds_no_weights(name))
+        copied(name);
+      else
+        left_out_.push_back(name);
     }
     for (const auto& [name, axes] : axes_)
       if (!found_.contains(name)) throw FileError(fmt::format("{}: holds no tensor {}", job_.from, name));
@@ -122,6 +152,7 @@ public:
       data::write_json(folder_.file(mark_name), mark);
     }
     folder_.keep();
+    return left_out_;
   }
 
 private:
@@ -151,6 +182,15 @@ private:
     data::AtomicFile out(folder_.file(name));
     copy_range(in, out, 0, in.size());
     out.commit();
+    keep_mode(name);
+  }
+
+  /// Who may read the old file may read the new one, and nobody else.
+  void keep_mode(const std::string& name) {
+    std::error_code error;
+    const fs::perms mode = fs::status(data::join_path(job_.from, name), error).permissions();
+    if (!error) fs::permissions(folder_.file(name), mode | fs::perms::owner_write, error);
+    if (error) throw FileError(fmt::format("{}: cannot get its mode: {}", folder_.file(name), error.message()));
   }
 
   void permuted(const std::string& name) {
@@ -167,6 +207,7 @@ private:
         gathered(in, out, entry, begin, *axes->second);
     }
     out.commit();
+    keep_mode(name);
   }
 
   void gathered(const data::InputFile& in, data::AtomicFile& out, const data::TensorEntry& entry, std::uint64_t begin,
@@ -191,7 +232,7 @@ private:
     std::vector<std::byte> from(bytes), to(bytes);
     in.read(begin, from.data(), bytes);
     poll_interrupt();
-    ByteGather(entry.dims, bits / 8, std::move(moves)).run(from.data(), to.data());
+    ByteGather(entry.dims, bits / 8, std::move(moves)).run(from.data(), to.data(), bytes);
     out.write(to.data(), bytes);
     advance(bytes);
   }
@@ -200,6 +241,7 @@ private:
   NewFolder folder_;
   std::map<std::string, const ParameterAxes*> axes_;
   std::set<std::string> found_;
+  std::vector<std::string> left_out_;
   double done_ = 0.0, all_ = 0.0;
 };
 
@@ -218,6 +260,6 @@ std::optional<FolderMark> read_mark(const std::string& folder) {
   }
 }
 
-void permute_folder(const FolderJob& job) { FolderWriter(job).run(); }
+std::vector<std::string> permute_folder(const FolderJob& job) { return FolderWriter(job).run(); }
 
 } // namespace eg::permute

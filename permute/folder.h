@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace eg::permute {
 
@@ -29,9 +30,10 @@ struct FolderJob {
 };
 
 /// Writes `to`, a new folder: every safetensors file of `from` with its tensors gathered along their axes (headers as
-/// they are, whatever the element type), every other file as it is. `to` appears complete or not at all. Throws
-/// FileError: `to` is there already, a file cannot be read or written, a tensor of the map is missing or has another
-/// shape, or its elements are no whole bytes.
-void permute_folder(const FolderJob& job);
+/// they are, whatever the element type), configs, tokenizers and texts as they are. Returns the names of the other
+/// files, which are left out: they may hold the plain weights in another format. `to` appears complete or not at all.
+/// Throws FileError: `to` is there already, a file cannot be read or written, a tensor of the map is missing or has
+/// another shape, or its elements are no whole bytes.
+std::vector<std::string> permute_folder(const FolderJob& job);
 
 } // namespace eg::permute

@@ -30,7 +30,10 @@ std::vector<std::string> words_of(const std::string& list) {
   std::size_t begin = 0;
   for (;;) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
-    if (end > begin) words.push_back(list.substr(begin, end - begin));
+    std::string word = list.substr(begin, end - begin);
+    word.erase(0, word.find_first_not_of(' '));
+    word.erase(word.find_last_not_of(' ') + 1);
+    if (!word.empty()) words.push_back(std::move(word));
     if (end == list.size()) return words;
     begin = end + 1;
   }
@@ -56,7 +59,9 @@ bool means(const std::string& word, const SymmetryGroup& g) {
     throw ValueError(fmt::format("groups: \"{}\" moves {}, which no key of a model does", g.name,
                                  g.moves_data ? "tokens or samples" : "inputs and outputs alone"));
   }
-  throw ValueError(fmt::format("groups: no group fits \"{}\"{}", word, did_you_mean(word, names)));
+  constexpr std::size_t most = 80; // of a word that is shown
+  const std::string shown = word.size() > most ? word.substr(0, most) + "..." : word;
+  throw ValueError(fmt::format("groups: no group fits \"{}\"{}", shown, did_you_mean(shown, names)));
 }
 
 } // namespace
@@ -96,15 +101,25 @@ SecretKey make_model_key(const ModelSymmetries& symmetries, const std::set<std::
 std::set<std::string> groups_of(const SecretKey& key, const ModelSymmetries& symmetries,
                                 const std::string& architecture) {
   const nlohmann::json label = nlohmann::json::parse(key.label(), nullptr, false);
-  if (!label.is_object() || label.value("format", "") != label_format)
+  if (!label.is_object() || !label.contains("format") || label["format"] != label_format)
     throw ValueError(
         fmt::format("key {} was made for no model: make one with keygen --model or --config", key.fingerprint()));
+  std::string structure, made_for;
+  std::set<std::string> groups;
+  try {
+    structure = label.at("structure").get<std::string>();
+    made_for = label.at("architecture").get<std::string>().substr(0, 80);
+    groups = label.at("groups").get<std::set<std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    throw ValueError(fmt::format("key {}: what it says of its model cannot be read", key.fingerprint()));
+  }
   const std::string digest = structure_digest(symmetries);
-  if (label.value("structure", "") != digest)
-    throw ValueError(fmt::format(
-        "key {} was made for another model: a {} of structure {:.12}, this is a {} of structure {:.12}",
-        key.fingerprint(), label.value("architecture", "model"), label.value("structure", ""), architecture, digest));
-  return label.at("groups").get<std::set<std::string>>();
+  if (structure != digest)
+    throw ValueError(
+        fmt::format("key {} was made for another model: a {} of structure {:.12}, this is a {} of structure {:.12}",
+                    key.fingerprint(), made_for, structure, architecture, digest));
+  if (groups.empty()) throw ValueError(fmt::format("key {} moves no group", key.fingerprint()));
+  return groups;
 }
 
 SymmetryElement element_of(const SecretKey& key, const ModelSymmetries& symmetries, const std::string& architecture) {

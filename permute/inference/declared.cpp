@@ -56,7 +56,10 @@ private:
     const Tensor& t = list[static_cast<std::size_t>(leg.index)];
     return t.defined() && leg.axis < t.rank() && leg.axis >= -t.rank(); // [0] stands for an output nobody wanted
   }
-  bool passes() const { return call_.event.op != nullptr && passes_numbers(call_.event.op->name); }
+  bool passes() const {
+    return call_.event.op != nullptr && passes_numbers(call_.event.op->name) &&
+           call_.event.out[0].dtype() == DType::i64;
+  }
   bool renumbers(int input) const {
     return std::any_of(symmetries_.begin(), symmetries_.end(), [&](const Symmetry& s) {
       return std::find(s.values.begin(), s.values.end(), input) != s.values.end();
@@ -194,7 +197,9 @@ private:
 
 std::string Call::reason(const std::string& what) const {
   const std::string place = current_place();
-  return fmt::format("{}{}{}: {}", event.op != nullptr ? event.op->name : std::string_view(event.custom->name),
+  const bool causal = event.attrs != nullptr && event.attrs->has("causal") && event.attrs->flag("causal");
+  return fmt::format("{}{}{}{}: {}", causal ? "causal " : "",
+                     event.op != nullptr ? event.op->name : std::string_view(event.custom->name),
                      place.empty() ? "" : " at ", place, what);
 }
 

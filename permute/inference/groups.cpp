@@ -148,7 +148,11 @@ private:
     const std::size_t block = sole_block_class(k);
     if (block != none) g.log2_size += structure_.classes()[block].log2_order();
     g.kind = own.group ? GroupKind::automorphisms : own.over.empty() ? GroupKind::symmetric : GroupKind::wreath;
-    g.axes = uses.direct.empty() ? uses.carried : uses.direct;
+    g.axes = uses.direct;
+    for (const AxisUse& use : uses.carried) {
+      const auto is_listed = [&](const AxisUse& other) { return other.tensor == use.tensor && other.axis == use.axis; };
+      if (std::none_of(uses.direct.begin(), uses.direct.end(), is_listed)) g.axes.push_back(use);
+    }
     for (const AxisUse& use : uses.carried) {
       (use.role == TensorRole::parameter ? g.moves_parameters : g.moves_outside) = true;
       const auto is_data = [&](const auto& axis) { return axis.first == use.tensor && axis.second == use.axis; };

@@ -1,5 +1,10 @@
 #include "permute/inference/points.h"
 
+#include "core/error.h"
+#include "core/interrupt.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -13,11 +18,15 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 PointsPtr Points::fresh(std::int64_t n) {
   PointsPtr list = allocated(n);
-  hold(list);
+  hold(list, n);
   return list;
 }
 
 PointsPtr Points::allocated(std::int64_t n) {
+  poll_interrupt();
+  constexpr std::int64_t most = std::int64_t{1} << 25; // some GiB in all
+  if (n > most - count())
+    throw ValueError(fmt::format("symmetries: the axes of this model have more than {} indices in all", most));
   auto list = std::make_shared<PointList>(at(n));
   std::iota(list->begin(), list->end(), static_cast<Point>(up_.size()));
   up_.insert(up_.end(), list->begin(), list->end());
@@ -56,9 +65,13 @@ void Points::drop_parents(const PointList& list, const std::string& reason) {
   fix(list, reason);
 }
 
-void Points::hold(const PointsPtr& list) {
-  if (list != nullptr && !list->empty()) held_.push_back(list);
+void Points::hold(const PointsPtr& list, std::int64_t width) {
+  if (list == nullptr || list->empty() || width < 1) return;
+  held_.push_back(list);
+  rows_.try_emplace(list, width);
 }
+
+std::vector<std::pair<PointList, Point>> Points::joined() const { return {joints_.begin(), joints_.end()}; }
 
 void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason) {
   const std::vector<std::vector<std::int64_t>> orbits = group.orbits();
@@ -67,7 +80,7 @@ void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::s
     auto points = std::make_shared<PointList>();
     for (const std::int64_t i : orbit) points->push_back((*list)[at(i)]);
     if (orbit.size() == 1) fix(*points, reason);
-    hold(points);
+    hold(points, static_cast<std::int64_t>(points->size()));
     for (std::size_t k = 2; k <= orbit.size(); ++k) most += std::log2(static_cast<double>(k));
   }
   if (most > group.log2_order() + 0.5) kept_.emplace_back(list, std::move(group));
@@ -101,8 +114,9 @@ PointsPtr Points::common(const PointsPtr& list, std::int64_t before, std::int64_
   return known;
 }
 
-void Points::remember_parts(const PointsPtr& list, std::vector<std::int64_t> extents, std::vector<AxisPoints> parts) {
-  parts_.try_emplace({list, std::move(extents)}, std::move(parts));
+void Points::remember_parts(const PointsPtr& list, std::vector<std::int64_t> extents,
+                            const std::vector<AxisPoints>& parts) {
+  parts_.try_emplace({list, std::move(extents)}, parts);
 }
 
 const std::vector<AxisPoints>* Points::parts(const PointsPtr& list, const std::vector<std::int64_t>& extents) const {
@@ -120,7 +134,8 @@ PointsPtr Points::picked(const PointsPtr& list, const std::vector<std::int64_t>&
     result->push_back(times[at(i)] == 1 ? p : allocated(1)->front());
     if (times[at(i)] > 1) add_parent(result->back(), p);
   }
-  hold(result);
+  hold(result, static_cast<std::int64_t>(index.size()));
+  if (!std::is_sorted(index.begin(), index.end())) shuffled_.push_back(result);
   return result;
 }
 

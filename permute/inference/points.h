@@ -64,8 +64,8 @@ public:
   void drop_parents(const PointList& list, const std::string& reason);
   /// These points must stay where they are; the first reason given is kept.
   void fix(const PointList& list, const std::string& reason);
-  /// A list that an axis holds is mapped to itself.
-  void hold(const PointsPtr& list);
+  /// A list that an axis of extent `width` holds is mapped to itself.
+  void hold(const PointsPtr& list, std::int64_t width);
   /// The list is permuted by elements of a group alone.
   void keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason);
 
@@ -78,7 +78,7 @@ public:
   /// [before, after] new points above those of the list. The same list gives the same points.
   PointsPtr common(const PointsPtr& list, std::int64_t before, std::int64_t rows);
   /// A joined list and what it was joined from: axes of those extents, `over` counted among them.
-  void remember_parts(const PointsPtr& list, std::vector<std::int64_t> extents, std::vector<AxisPoints> parts);
+  void remember_parts(const PointsPtr& list, std::vector<std::int64_t> extents, const std::vector<AxisPoints>& parts);
   /// The parts of a list of those extents; nullptr when it is not known as such.
   const std::vector<AxisPoints>* parts(const PointsPtr& list, const std::vector<std::int64_t>& extents) const;
   /// list[index[j]] for each j, as new points below those where an index occurs twice.
@@ -87,6 +87,12 @@ public:
   std::int64_t count() const { return static_cast<std::int64_t>(up_.size()); }
   const std::vector<std::pair<Point, Point>>& parents() const { return parents_; } ///< (child, parent)
   const std::vector<PointsPtr>& held() const { return held_; }
+  /// The held lists with the extents of their axes, each once.
+  const std::map<PointsPtr, std::int64_t>& rows() const { return rows_; }
+  /// Lists that were picked in another order than they stood in.
+  const std::vector<PointsPtr>& shuffled() const { return shuffled_; }
+  /// Every joint point with its parents.
+  std::vector<std::pair<PointList, Point>> joined() const;
   const std::vector<std::pair<PointsPtr, PermutationGroup>>& kept() const { return kept_; }
   /// Why a point is fixed; nullptr: it is not.
   const std::string* reason(Point p) const;
@@ -97,6 +103,8 @@ private:
   mutable PointList up_;
   std::vector<std::pair<Point, Point>> parents_;
   std::vector<PointsPtr> held_;
+  std::map<PointsPtr, std::int64_t> rows_;
+  std::vector<PointsPtr> shuffled_;
   std::vector<std::pair<PointsPtr, PermutationGroup>> kept_;
   std::vector<std::int32_t> reason_; // by point: index into reasons_, -1: none
   std::vector<std::string> reasons_;

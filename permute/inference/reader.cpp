@@ -4,8 +4,8 @@
 #include "permute/inference/rules.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
+#include <map>
 
 namespace eg::permute {
 namespace {
@@ -17,15 +17,14 @@ bool same_points(const Points& points, const PointList& a, const PointList& b) {
                     [&](Point x, Point y) { return points.find(x) == points.find(y); });
 }
 
-/// Indices along an axis by what the slices at them hold, classes of equal slices.
+/// Indices along an axis by the bytes of the slices at them, classes of equal slices.
 std::vector<std::vector<std::int64_t>> equal_slices(const Tensor& t, int axis) {
-  std::map<std::vector<double>, std::vector<std::int64_t>> classes;
-  const Tensor wide = t.to(DType::f64).transpose(0, axis).contiguous();
-  const std::vector<double> all = wide.to_vector<double>();
-  const std::size_t width = all.size() / static_cast<std::size_t>(t.size(axis));
+  std::map<std::string, std::vector<std::int64_t>> classes;
+  const Tensor wide = t.transpose(0, axis).contiguous();
+  const std::size_t width = wide.nbytes() / static_cast<std::size_t>(t.size(axis));
   for (std::int64_t i = 0; i < t.size(axis); ++i) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(width * static_cast<std::size_t>(i));
-    classes[{begin, begin + static_cast<std::ptrdiff_t>(width)}].push_back(i);
+    const auto* begin = reinterpret_cast<const char*>(wide.bytes()) + width * static_cast<std::size_t>(i);
+    classes[{begin, width}].push_back(i);
   }
   std::vector<std::vector<std::int64_t>> list;
   for (auto& [slice, indices] : classes) list.push_back(std::move(indices));
@@ -40,7 +39,7 @@ TapeReader::~TapeReader() {
 }
 
 const TensorPoints& TapeReader::add(const Tensor& t, TensorPoints known) {
-  for (const AxisPoints& axis : known.axes) points_.hold(axis.points);
+  for (int axis = 0; axis < t.rank(); ++axis) points_.hold(known.axis(axis).points, t.size(axis));
   return tensors_.insert_or_assign(t.id(), std::move(known)).first->second;
 }
 
@@ -112,7 +111,7 @@ void TapeReader::settle(const Tensor& t) {
       for (const std::int64_t i : alike) list->push_back((*own.axis(axis).points)[static_cast<std::size_t>(i)]);
       if (list->size() == 1)
         points_.fix(*list, fmt::format("a constant {} holds another value at each place", t.shape().str()));
-      points_.hold(list);
+      points_.hold(list, static_cast<std::int64_t>(list->size()));
     }
   }
 }

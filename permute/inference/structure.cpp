@@ -3,6 +3,7 @@
 #include "core/error.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 
@@ -158,7 +159,40 @@ Structure::Structure(Points& points) {
   throw ValueError("symmetries: the axes of this model are cut in ways that have no simple description");
 }
 
+namespace {
+
+/// Points that stand twice in one row of an axis, of which an operation saw some in another order (those in the same
+/// order go to each other in order); and pairs (a, b) and (b, a) of joined axes that hold the same points: what moves
+/// them says too little of where they go.
+PointList ambiguous(const Points& points) {
+  std::vector<bool> shuffled(at(points.count()), false);
+  for (const PointsPtr& list : points.shuffled())
+    for (const Point p : *list) shuffled[at(points.find(p))] = true;
+  PointList found;
+  std::vector<std::size_t> row_of(at(points.count()), 0);
+  std::size_t row = 0;
+  for (const auto& [list, width] : points.rows())
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      if (i % at(width) == 0) ++row;
+      const Point p = points.find((*list)[i]);
+      if (row_of[at(p)] == row && shuffled[at(p)]) found.push_back(p);
+      row_of[at(p)] = row;
+    }
+  std::map<PointList, std::pair<PointList, Point>> first; // by parents in order of number
+  for (auto [tuple, point] : points.joined()) {
+    for (Point& p : tuple) p = points.find(p);
+    PointList sorted = tuple;
+    std::sort(sorted.begin(), sorted.end());
+    const auto [place, is_new] = first.try_emplace(std::move(sorted), tuple, point);
+    if (!is_new && place->second.first != tuple) found.insert(found.end(), {point, place->second.second});
+  }
+  return found;
+}
+
+} // namespace
+
 bool Structure::describe(Points& points) {
+  points.fix(ambiguous(points), "an axis is added to itself in another order, or joined with itself");
   Graph graph(points);
   while (graph.unite_equals(points)) graph = Graph(points);
   graph.nest();
@@ -240,11 +274,16 @@ bool Structure::settle(Points& points) {
 bool Structure::take_group(Points& points, const PointsPtr& list, const PermutationGroup& group) {
   std::vector<std::vector<std::int64_t>> moved = group.orbits();
   std::erase_if(moved, [](const auto& orbit) { return orbit.size() < 2; });
-  const std::size_t k = moved.empty() ? 0 : class_of((*list)[at(moved.front().front())]);
-  if (!moved.empty() && classes_[k].size() == 1 && classes_[k].copies() == 1) return true; // fixed before
+  const auto stands_still = [&](const std::vector<std::int64_t>& orbit) {
+    return std::all_of(orbit.begin(), orbit.end(), [&](std::int64_t i) {
+      const PointClass& own = classes_[class_of((*list)[at(i)])];
+      return own.size() == 1 && own.copies() == 1;
+    });
+  };
+  if (std::all_of(moved.begin(), moved.end(), stands_still)) return true; // fixed before
+  const std::size_t k = class_of((*list)[at(moved.front().front())]);
   PointList orbit;
-  for (const std::int64_t i : moved.empty() ? std::vector<std::int64_t>{} : moved.front())
-    orbit.push_back(root_[at((*list)[at(i)])]);
+  for (const std::int64_t i : moved.front()) orbit.push_back(root_[at((*list)[at(i)])]);
   PointList sorted = orbit;
   sort_unique(sorted);
   if (moved.size() != 1 || !classes_[k].over.empty() || sorted != classes_[k].cells.front() ||

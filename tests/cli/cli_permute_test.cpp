@@ -96,7 +96,7 @@ void same_folders(const std::string& a, const std::string& b) {
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(b)) ++there;
   CHECK(there == names.size());
   for (const std::string& name : names)
-    CHECK_MESSAGE(test::read_text(a + "/" + name) == test::read_text(b + "/" + name), name);
+    CHECK_MESSAGE(test::read_text(data::join_path(a, name)) == test::read_text(data::join_path(b, name)), name);
 }
 
 } // namespace
@@ -198,7 +198,7 @@ TEST_CASE("keys and folders that do not fit are refused, and nothing is left beh
   refused({"permute", "--model", "m", "--key", "a.key"}, "give --out");
   refused({"keygen", "--model", "m", "--out", "p", "--groups", "transformer.h.7.mlp.c_fc"}, "no group fits");
   refused({"keygen", "--model", "m", "--out", "p", "--groups", "input_ids.axis1"},
-          "fixed by scaled_dot_product_attention at blocks.0.attention");
+          "fixed by causal scaled_dot_product_attention at blocks.0.attention");
   refused({"keygen", "--model", "m", "--out", "a.key"}, "never overwritten");
   refused({"keygen", "--out", "p", "--groups", "all"}, "--groups needs --model or --config");
   refused({"symmetries"}, "give --model FOLDER or --config FILE");
@@ -216,6 +216,30 @@ TEST_CASE("keys and folders that do not fit are refused, and nothing is left beh
   changed[60] = static_cast<char>(changed[60] ^ 1); // in the label
   written(changed, 0600);
   refused({"permute", "--model", "m", "--key", "bad.key", "--out", "p"}, "damaged");
+}
+
+TEST_CASE("what may hold plain weights or a key is not copied, and modes stay") {
+  const TemporaryFolder place;
+  const std::string here = place.path();
+  make_folder(here + "/m", gpt2());
+  test::write_text(here + "/m/pytorch_model.bin", "plain weights");
+  test::write_text(here + "/m/vocab.json", "{}");
+  fs::copy_file(here + "/m/model.safetensors", here + "/m/other.safetensors");
+  ok({"keygen", "--model", "m", "--out", "m/my.key"}, here);
+  REQUIRE(::chmod((here + "/m/model.safetensors").c_str(), 0600) == 0);
+  const Outcome r = run_program({"permute", "--model", "m", "--key", "m/my.key", "--out", "p/"}, here);
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  for (const char* name : {"pytorch_model.bin", "my.key", "other.safetensors"}) {
+    CHECK(!fs::exists(here + "/p/" + name));
+    CHECK(r.out.find(name) != std::string::npos);
+  }
+  CHECK(fs::exists(here + "/p/vocab.json"));
+  CHECK((fs::status(here + "/p/model.safetensors").permissions() & fs::perms::group_read) == fs::perms::none);
+  // The model's own files are not written over.
+  const std::string before = test::read_text(here + "/m/config.json");
+  CHECK(run_program({"symmetries", "--model", "m", "--json", "m/config.json"}, here).code == 2);
+  CHECK(run_program({"keygen", "--model", "m", "--out", "k", "--json", "m/config.json"}, here).code == 2);
+  CHECK(test::read_text(here + "/m/config.json") == before);
 }
 
 TEST_CASE("no byte of a key comes out anywhere") {

@@ -133,17 +133,19 @@ int compare(const std::string& what, const Subject& s, std::int64_t most = 24, b
   const nn::StateDict outputs = s.f(s.leaves()), leaves = s.leaves();
   check_elements(what, s, symmetries, outputs);
   int compared = 0;
-  for (std::size_t l = 0; l < leaves.size(); ++l)
-    for (int axis = 0; axis < leaves[l].second.rank(); ++axis) {
-      const auto& [name, leaf] = leaves[l];
+  std::size_t l = 0;
+  for (const auto& [name, leaf] : leaves) {
+    const std::size_t place = l++;
+    for (int axis = 0; axis < leaf.rank(); ++axis) {
       if (leaf.size(axis) < 2) continue;
       const SymmetryProbe probe(symmetries, name, axis);
       if (probe.degree() > most) continue;
       compare(
           fmt::format("{}: {} axis {}", what, name, axis), s, outputs, probe,
-          [&, at = l, along = axis] { return unread_places(s, outputs, at, along); }, sound);
+          [&, along = axis] { return unread_places(s, outputs, place, along); }, sound);
       ++compared;
     }
+  }
   if (!between) return compared;
   constexpr std::int64_t certain = 4; // points, of which the finder tries every order
   for (const SymmetryProbe& probe : SymmetryProbe::of_all_axes(symmetries, certain)) {
@@ -154,7 +156,8 @@ int compare(const std::string& what, const Subject& s, std::int64_t most = 24, b
   return compared;
 }
 
-Subject of_module(nn::Module& module, nn::StateDict inputs, std::function<nn::StateDict(const nn::StateDict&)> run) {
+Subject of_module(nn::Module& module, nn::StateDict inputs,
+                  const std::function<nn::StateDict(const nn::StateDict&)>& run) {
   module.to(DType::f64);
   module.eval();
   Subject s{{}, std::move(inputs), {}, false};
@@ -195,7 +198,7 @@ bool looks_at_labels(std::string_view op) { return op == "nll_loss" || op == "co
 /// and the inference sees that only where windows tile the plane; lengths of vectors are compared with eps off the
 /// tape.
 bool knows_less(std::string_view op) {
-  return op.find("pool2d") != op.npos || op.starts_with("interpolate") || op == "cosine_similarity";
+  return op.find("pool2d") != std::string_view::npos || op.starts_with("interpolate") || op == "cosine_similarity";
 }
 
 /// One token and one feature a head: the score q k is the same with q and k exchanged.
@@ -326,4 +329,49 @@ TEST_CASE("inference and finder agree on Set Transformers, with and without indu
     });
     CHECK(compare("Set Transformer", s) > 20);
   }
+}
+
+TEST_CASE(
+    "what moves with itself in another order, or is constant in a way that only bits tell, is not taken for free") {
+  const auto check = [](const char* what, const Shape& x, const Shape& w,
+                        const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
+    Subject s{{{"w", normal(w, 11)}}, {{"x", normal(x, 12)}}, {}, false};
+    s.f = [f](const nn::StateDict& leaves) -> nn::StateDict { return {{"y", f(leaves[1].second, leaves[0].second)}}; };
+    const ModelSymmetries symmetries = inferred(s);
+    check_elements(what, s, symmetries, s.f(s.leaves()));
+    const nn::StateDict outputs = s.f(s.leaves());
+    for (const auto& [name, leaf] : s.leaves())
+      for (int axis = 0; axis < leaf.rank(); ++axis) {
+        if (leaf.size(axis) < 2 || leaf.size(axis) > 6) continue;
+        const SymmetryProbe probe(symmetries, name, axis);
+        const FoundGroup found =
+            find_group(probe.degree(), [&](const Permutation& p) { return commutes(s, probe, outputs, p); });
+        CHECK_MESSAGE(probe.log2_order() <= found.group.log2_order() + 1e-9, what, ": ", name, " axis ", axis);
+      }
+  };
+  check("two cycles", {6, 2}, {1}, [](const Tensor& x, const Tensor& w) {
+    return (x + index_select(x, 0, Tensor::from<std::int64_t>({1, 2, 0, 5, 3, 4}, {6}))) * w;
+  });
+  check("joined with itself", {4, 3}, {16},
+        [](const Tensor& x, const Tensor& w) { return matmul(x, gelu(x).transpose(0, 1)).reshape({16}) * w; });
+  check("joined with its transpose", {4, 4}, {16},
+        [](const Tensor& x, const Tensor& w) { return (x.transpose(0, 1).reshape({16}) + x.reshape({16}) * 2.0) * w; });
+  check("zeros of two signs", {2, 3}, {1}, [](const Tensor& x, const Tensor& w) {
+    return maximum(minimum(x / Tensor::from<double>({0.0, -0.0}, {2, 1}), w * 0.0 + 3.0), w * 0.0 - 3.0);
+  });
+  check("a cycle in a mask beside another", {9, 2}, {1}, [](const Tensor& x, const Tensor& w) {
+    std::vector<double> mask, marks{1, 2, 3, 4, 0, 0, 0, 0, 0};
+    for (int i = 0; i < 9; ++i)
+      for (int j = 0; j < 9; ++j) {
+        const int first = i < 4 ? 0 : 4, n = i < 4 ? 4 : 5;
+        const bool near = (j < 4) == (i < 4) && ((j - first + 1) % n == i - first || (i - first + 1) % n == j - first);
+        mask.push_back(near || i == j ? 0.0 : -1e9);
+      }
+    const Tensor y = x + Tensor::from(marks, {9, 1}) * w;
+    return scaled_dot_product_attention(y, y, y, {.mask = Tensor::from(mask, {9, 9})});
+  });
+  check("numbers as truths", {5, 2}, {3, 2}, [](const Tensor& x, const Tensor& w) {
+    const Tensor places = argmax(x, -1);
+    return embedding(w, places) * places.to(DType::boolean).to(DType::f64).unsqueeze(-1);
+  });
 }
