@@ -27,6 +27,7 @@ std::vector<std::vector<std::int64_t>> equal_slices(const Tensor& t, int axis) {
     classes[{begin, width}].push_back(i);
   }
   std::vector<std::vector<std::int64_t>> list;
+  list.reserve(classes.size());
   for (auto& [slice, indices] : classes) list.push_back(std::move(indices));
   return list;
 }
