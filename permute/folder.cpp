@@ -61,12 +61,13 @@ private:
   bool kept_ = false;
 };
 
-std::vector<std::string> files_in(const std::string& folder) {
+/// The regular files of a folder; the names of what else lies in it go to `others`.
+std::vector<std::string> files_in(const std::string& folder, std::vector<std::string>& others) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (it->is_regular_file()) names.push_back(name);
+    (it->is_regular_file() ? names : others).push_back(name);
   }
   if (error) throw FileError(fmt::format("{}: cannot be listed: {}", folder, error.message()));
   std::sort(names.begin(), names.end());
@@ -129,7 +130,7 @@ public:
   }
 
   std::vector<std::string> run() {
-    const std::vector<std::string> names = files_in(job_.from);
+    const std::vector<std::string> names = files_in(job_.from, left_out_);
     std::set<std::string> weights;
     const data::TensorReader reader = data::open_tensors(job_.from);
     for (const std::string& path : reader.files()) weights.insert(fs::path(path).filename().string());

@@ -29,9 +29,10 @@ struct FolderJob {
   std::function<void(double done, double all)> progress = {}; ///< bytes; may be empty
 };
 
-/// Writes `to`, a new folder: every safetensors file of `from` with its tensors gathered along their axes (headers as
-/// they are, whatever the element type), configs, tokenizers and texts as they are. Returns the names of the other
-/// files, which are left out: they may hold the plain weights in another format. `to` appears complete or not at all.
+/// Writes `to`, a new folder: the safetensors file of `from`, or the shards of its index, with tensors gathered along
+/// their axes (headers as they are, whatever the element type), configs, tokenizers and texts as they are. Returns the
+/// names of other files and of folders, which are left out: they may hold plain weights. `to` appears complete or not
+/// at all.
 /// Throws FileError: `to` is there already, a file cannot be read or written, a tensor of the map is missing or has
 /// another shape, or its elements are no whole bytes.
 std::vector<std::string> permute_folder(const FolderJob& job);

@@ -150,6 +150,28 @@ TEST_CASE("a permuted folder on permuted inputs gives permuted outputs; undone, 
   }
 }
 
+TEST_CASE("the id of padding, which a classifier looks for, keeps its number") {
+  const TemporaryFolder place;
+  json config = gpt2();
+  config["architectures"] = {"GPT2ForSequenceClassification"};
+  config["pad_token_id"] = 3;
+  test::write_text(place.path() + "/c.json", config.dump());
+  const Outcome r = run_program({"symmetries", "--config", "c.json", "--json", "-"}, place.path());
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  bool found = false;
+  const json result = json::parse(r.out);
+  for (const json& g : result["groups"]) {
+    if (g["name"] != "vocabulary") continue;
+    found = true;
+    CHECK(g["size"] == 19);
+    for (const json& axis : g["axes"]) {
+      REQUIRE(axis["places"].size() == 19);
+      for (const json& id : axis["places"]) CHECK(id != 3);
+    }
+  }
+  CHECK(found);
+}
+
 TEST_CASE("symmetries --json says what interfaces rely on") {
   const TemporaryFolder place;
   test::write_text(place.path() + "/c.json", llama().dump());
@@ -224,12 +246,13 @@ TEST_CASE("what may hold plain weights or a key is not copied, and modes stay") 
   make_folder(here + "/m", gpt2());
   test::write_text(here + "/m/pytorch_model.bin", "plain weights");
   test::write_text(here + "/m/vocab.json", "{}");
+  fs::create_directory(here + "/m/onnx");
   fs::copy_file(here + "/m/model.safetensors", here + "/m/other.safetensors");
   ok({"keygen", "--model", "m", "--out", "m/my.key"}, here);
   REQUIRE(::chmod((here + "/m/model.safetensors").c_str(), 0600) == 0);
   const Outcome r = run_program({"permute", "--model", "m", "--key", "m/my.key", "--out", "p/"}, here);
   REQUIRE_MESSAGE(r.code == 0, r.err);
-  for (const char* name : {"pytorch_model.bin", "my.key", "other.safetensors"}) {
+  for (const char* name : {"pytorch_model.bin", "my.key", "other.safetensors", "onnx"}) {
     CHECK(!fs::exists(here + "/p/" + name));
     CHECK(r.out.find(name) != std::string::npos);
   }
