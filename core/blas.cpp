@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/few_rows.h"
+#include "core/gemm.h"
 #include "core/parallel.h"
 #include "core/shared_library.h"
 
@@ -192,7 +193,20 @@ std::int64_t border(std::int64_t extent, std::int64_t pieces, std::int64_t i) {
   return std::min(extent, (extent * i / pieces + 15) / 16 * 16);
 }
 
-/// The product on the calling thread, or by OpenBLAS's own where it was told to have several.
+/// True where our own kernel does the products: unless EQUIGRAD_GEMM says openblas, on processors that it is written
+/// for.
+bool own_kernel() {
+  static const bool own = [] {
+    const char* wished = std::getenv("EQUIGRAD_GEMM");
+    const std::string_view name = wished == nullptr ? "" : wished;
+    if (name != "" && name != "own" && name != "openblas")
+      throw ValueError(fmt::format("EQUIGRAD_GEMM is '{}'; it can be own or openblas", name));
+    return name != "openblas" && gemm::available();
+  }();
+  return own;
+}
+
+/// OpenBLAS on the calling thread, or with its own threads where it was told to have several.
 template <class T>
 void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta,
                  T* c, std::int64_t ldc) {
@@ -237,7 +251,9 @@ void few_rows_tiled(std::int64_t m, std::int64_t n, few_rows::Operands<T> p, Fun
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
           std::int64_t ldc) {
-  gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
+  if (!own_kernel() || k == 0) return gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
+  const auto nothing = [](const Tile&) {};
+  if (m > 0 && n > 0) gemm::product<T>({m, n, k, alpha, a, b, beta, c, ldc}, nothing, nothing);
 }
 
 template <class T>
@@ -246,6 +262,7 @@ void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<
   if (m == 0 || n == 0) return;
   if (is_few_rows(m, n, k, a, b))
     return few_rows_tiled<T>(m, n, {k, alpha, a.data, a.ld, b.data, b.ld, beta, c, ldc}, before, after);
+  if (own_kernel() && k > 0) return gemm::product<T>({m, n, k, alpha, a, b, beta, c, ldc, true}, before, after);
   const Grid grid = grid_for(m, n, k);
   parallel::for_each(grid.rows * grid.cols, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -254,12 +271,13 @@ void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<
       const Tile tile{row, border(m, grid.rows, i / grid.cols + 1) - row, col,
                       border(n, grid.cols, i % grid.cols + 1) - col};
       if (tile.rows <= 0 || tile.cols <= 0) continue;
-      before(tile);
       Matrix<T> left = a;
       left.data += a.transposed ? tile.row : tile.row * a.ld;
       Matrix<T> right = b;
       right.data += b.transposed ? tile.col * b.ld : tile.col;
-      gemm(tile.rows, tile.cols, k, alpha, left, right, beta, c + tile.row * ldc + tile.col, ldc);
+      T* const corner = c + tile.row * ldc + tile.col;
+      before(tile);
+      gemm_within(1, tile.rows, tile.cols, k, alpha, left, right, beta, corner, ldc);
       after(tile);
     }
   });

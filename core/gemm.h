@@ -1,0 +1,35 @@
+#pragma once
+// Our own matrix product, for processors with vectors of 32 bytes and more: packed operands, a kernel that keeps a tile
+// of C in registers. Measured beside OpenBLAS in docs/performance.md.
+
+#include "core/blas.h"
+
+namespace eg::gemm {
+
+/// C [m, n] = alpha A B + beta C, row-major. beta 0 does not read C.
+template <class T> struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  T alpha = 1;
+  blas::Matrix<T> a, b;
+  T beta = 0;
+  T* c = nullptr;
+  std::int64_t ldc = 0;
+  bool parallel = false; ///< on all threads; else on the calling one
+};
+
+/// True where the processor has vectors that this is written for (AVX2, AVX-512, NEON); else OpenBLAS does the work.
+bool available();
+
+/// The product. before(block) runs ahead of the first write to a block of C, after(block) behind
+/// its last one, while it is in cache. Every element is a chain of fused multiply-adds in the order of k, cut every
+/// `depth` terms: its bits depend on its row of A, its column of B and on k alone, neither on where it lies nor on the
+/// width of vectors or the number of
+/// threads.
+template <class T>
+void product(const Product<T>& p, FunctionRef<void(const blas::Tile&)> before,
+             FunctionRef<void(const blas::Tile&)> after);
+
+/// Most terms of one chain of multiply-adds.
+inline constexpr std::int64_t depth = 512;
+
+} // namespace eg::gemm
