@@ -3,7 +3,10 @@
 #include "core/call.h"
 #include "core/ops.h"
 #include "core/parallel.h"
+#include "core/registry.h"
 
+#include <array>
+#include <span>
 #include <utility>
 
 namespace eg {
@@ -33,12 +36,20 @@ void accumulate(Tensor& sum, Tensor term) {
     sum = std::move(term);
     return;
   }
-  if (!recording()) {
-    if (added_in_place(sum, term)) return;
-    if (added_in_place(term, sum)) {
-      sum = std::move(term);
-      return;
+  if (!graph_recording()) { // no tape needs the sum so far
+    const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
+    if (!added_in_place(sum, term)) {
+      if (!added_in_place(term, sum)) {
+        sum = add(sum, term);
+        return;
+      }
+      std::swap(sum, term);
     }
+    if (!recording()) return;
+    const std::array<Tensor, 2> in = {sum, term};
+    const Attrs none;
+    report(Event{.op = &find_op("add"), .in = in, .out = std::span(&sum, 1), .attrs = &none, .began = began});
+    return;
   }
   sum = add(sum, term);
 }

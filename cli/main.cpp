@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/profile_output.h"
 #include "cli/verb.h"
 #include "core/words.h"
 
@@ -50,18 +51,18 @@ constexpr std::array verbs = {
     Verb{"run", "run", "the main job: doctor, the theorems, permuted training side by side, out/report.html",
          declare_run},
     Verb{"verify", "verify", "check the theorem catalogue, each identity with its gate and negative control",
-         declare_verify},
-    Verb{"train", "train vit", "train a model, plain or permuted", declare_train},
+         declare_verify, true},
+    Verb{"train", "train vit", "train a model, plain or permuted", declare_train, true},
     Verb{"inspect", "inspect", "what is in a model folder or a tensor file", declare_inspect},
     Verb{"infer", "infer", "one forward pass of a model folder in Hugging Face's format, and all gradients",
-         declare_infer},
-    Verb{"generate", "generate", "continue a text with a GPT-2 or Llama folder", declare_generate},
+         declare_infer, true},
+    Verb{"generate", "generate", "continue a text with a GPT-2 or Llama folder", declare_generate, true},
     Verb{"symmetries", "symmetries", "which permutations a model folder or a config commutes with", declare_symmetries},
     Verb{"keygen", "keygen", "make a secret key for a model's groups or for permuted training", declare_keygen},
     Verb{"permute", "permute", "move a model folder's weights by a key, undo it, or go from one key to another",
          declare_permute},
     Verb{"tokenize", "tokenize", "text to token ids and back", declare_tokenize},
-    Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench},
+    Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench, true},
 };
 
 /// One line for people on stderr, whatever the message held.
@@ -71,7 +72,7 @@ int complain(std::string_view message, int code) {
   return code;
 }
 
-void add_common(CLI::App& verb, CommonOptions& common) {
+void add_common(CLI::App& verb, CommonOptions& common, bool computes) {
   verb.add_option("--json", common.json, "Write the result as JSON to this file, or - for stdout")->type_name("FILE");
   verb.add_option("--threads", common.threads, "Threads to use (default: what the machine and its quota give)")
       ->check(whole_number(0, 1024))
@@ -87,6 +88,11 @@ void add_common(CLI::App& verb, CommonOptions& common) {
           ""))
       ->type_name("N");
   verb.add_flag("--quiet", common.quiet, "Print nothing but errors (generate: nothing but the new text)");
+  if (computes)
+    verb.add_option(
+            "--profile", common.profile,
+            "Where the time goes: a trace for chrome://tracing or ui.perfetto.dev to this file, a table to stdout")
+        ->type_name("FILE");
 }
 
 std::string verb_names() {
@@ -124,7 +130,7 @@ struct Program {
                "Exit codes: 0 done, 1 a check failed, 2 wrong usage or bad input, 130 interrupted.");
     for (std::size_t i = 0; i < verbs.size(); ++i) {
       apps[i] = app.add_subcommand(verbs[i].name, verbs[i].about);
-      add_common(*apps[i], common);
+      add_common(*apps[i], common, verbs[i].computes);
       jobs[i] = verbs[i].declare(*apps[i], common);
     }
   }
@@ -176,8 +182,10 @@ int run_verb(Program& program, std::size_t i, const std::vector<std::string>& wo
       throw UsageError(error.what());
     }
     require_writable(program.common.json);
+    require_writable(program.common.profile);
+    require_apart({program.common.json, program.common.profile}, {});
     parallel::set_threads(program.common.threads);
-    return program.jobs[i]();
+    return run_profiled(program.jobs[i], program.common);
   } catch (const UsageError& error) {
     return complain(fmt::format("{} (see equigrad {} --help)", error.what(), verbs[i].help), bad_input);
   }

@@ -21,6 +21,7 @@ struct CommonOptions {
   int threads = 0;  ///< 0: EQUIGRAD_THREADS, else affinity and cgroup quota
   std::uint64_t seed = 0;
   bool quiet = false;
+  std::string profile; ///< file for a trace of what the job computes, empty for none
 
   /// Something a person reads goes to stdout: neither quiet nor is the result there.
   bool talks() const { return !quiet && json != "-"; }
@@ -44,6 +45,7 @@ struct Verb {
   const char* help; ///< what `equigrad ... --help` must be asked with
   const char* about;
   Declare declare;
+  bool computes = false; ///< what it does can be profiled
 };
 
 /// Writes the result where --json says. Throws FileError when the file cannot be written.

@@ -13,10 +13,12 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     std::string dtype = "f32";
   };
   auto request = std::make_shared<Request>();
-  app.add_option("what", request->what, "step: training steps of models; gemm: matrix products; ops: every operation")
+  app.add_option("what", request->what,
+                 "step: training steps of models; gemm: matrix products; ops: every operation; scaling: the cost of a "
+                 "step against tokens, width, depth, batch, threads")
       ->required()
       ->type_name("WHAT")
-      ->check(one_of({"step", "gemm", "ops"}));
+      ->check(one_of({"step", "gemm", "ops", "scaling"}));
   app.add_option("--case", request->options.name, "One case only (default: all)")->type_name("NAME");
   app.add_option("--batch", request->options.batch, "bench step: images a step (default: the case's own)")
       ->check(whole_number(1, std::int64_t{1} << 20))
@@ -35,6 +37,8 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     if (request->what == "gemm" && request->options.exact)
       throw UsageError("--exact has no effect on bench gemm, which compares BLAS with itself; bench ops --case matmul "
                        "times the exact product");
+    if (request->what == "scaling" && request->options.exact)
+      throw UsageError("--exact has no effect on bench scaling; bench step and bench ops time exact reductions");
     if (request->what != "step" && request->options.batch != 0)
       throw UsageError(fmt::format("--batch has no effect on bench {}, whose cases have sizes of their own; only bench "
                                    "step has batches",
@@ -44,6 +48,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     bench::Output output(common.json, common.talks());
     if (request->what == "step") bench::step(request->options, output);
     if (request->what == "gemm") bench::gemm(request->options, output);
+    if (request->what == "scaling") bench::scaling(request->options, output);
     if (request->what == "ops") bench::ops(request->options, output);
     return int{done};
   };

@@ -180,8 +180,10 @@ std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attr
     check_inputs(op, in);
     const OpArgs args{op, in, attrs};
     if (op.body != nullptr) return run_body(op, args);
+    const bool heard = recording();
+    const Clock::time_point began = heard ? Clock::now() : Clock::time_point();
     std::vector<Tensor> out = run(op, args);
-    if (recording()) report({.op = &op, .in = in, .out = out, .attrs = &attrs});
+    if (heard) report({.op = &op, .in = in, .out = out, .attrs = &attrs, .began = began});
     return out;
   } catch (const Error&) {
     rethrow_with_place();
@@ -199,6 +201,7 @@ Tensor call1(const OpDef& op, std::initializer_list<Tensor> in, Attrs attrs) {
 std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<const Tensor> in) {
   poll_interrupt();
   std::vector<Tensor> out;
+  const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
   {
     PauseRecording pause;
     out = op->forward(in);
@@ -207,7 +210,7 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
   for (Tensor& y : out)
     for (const Tensor& x : in)
       if (y.defined() && x.defined() && y.id() == x.id()) y = y.detach();
-  if (recording()) report({.custom = op, .in = in, .out = out});
+  if (recording()) report({.custom = op, .in = in, .out = out, .began = began});
   return out;
 }
 
@@ -236,6 +239,14 @@ void report_composite(const Event& event) {
 
 void report(const RuleEvent& event) {
   tell_all([&](Recorder& recorder) { recorder.rule_done(event); });
+}
+
+void report_rule_start() {
+  tell_all([](Recorder& recorder) { recorder.rule_starts(); });
+}
+
+void report(const Activity& activity) {
+  tell_all([&](Recorder& recorder) { recorder.activity(activity); });
 }
 
 CompositeScope::CompositeScope() {

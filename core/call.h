@@ -4,6 +4,7 @@
 
 #include "core/op.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -46,6 +47,8 @@ struct CustomOp {
 };
 std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<const Tensor> in);
 
+using Clock = std::chrono::steady_clock;
+
 /// One thing that was done.
 struct Event {
   const OpDef* op = nullptr;                   ///< the row, or
@@ -53,6 +56,14 @@ struct Event {
   std::span<const Tensor> in = {};
   std::span<const Tensor> out = {};
   const Attrs* attrs = nullptr;
+  Clock::time_point began = {}; ///< of operations that ran by call()
+};
+
+/// Work that is no operation: an optimiser's step.
+struct Activity {
+  std::string_view name;
+  Work work;
+  Clock::time_point began;
 };
 
 /// One rule that a tape ran on its way back.
@@ -68,6 +79,10 @@ class Recorder {
 public:
   virtual ~Recorder() = default;
   virtual void record(const Event& event) = 0;
+  /// Work beside the operations, when it is done.
+  virtual void activity(const Activity&) {}
+  /// Before the calls that a rule makes, on a tape's way back.
+  virtual void rule_starts() {}
   /// After the calls that the rule made.
   virtual void rule_done(const RuleEvent&) {}
   /// True: it looks at values and keeps no graph. An observer hears the calls inside a composite (a checkpointed
@@ -90,6 +105,8 @@ bool graph_recording();
 void report(const Event& event);
 void report_composite(const Event& event);
 void report(const RuleEvent& event);
+void report_rule_start();
+void report(const Activity& activity);
 
 /// While it lives, the recorders that were open when it began hear nothing (or, given one, only that recorder is deaf).
 /// Pauses of a thread end in the reverse order of their beginning.

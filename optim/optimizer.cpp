@@ -63,11 +63,23 @@ void Optimizer::check(const std::vector<Tensor>& gradients) const {
 
 void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate) {
   check(gradients);
+  const Clock::time_point began = Clock::now();
+  const double elements = take_step(gradients, learning_rate);
+  if (!recording()) return;
+  // The gradient is read; the parameter and each state are read and written.
+  const double arrays = 3.0 + 2.0 * static_cast<double>(state_names_.size());
+  const double size = parameters_.empty() ? 0.0 : static_cast<double>(size_of(parameters_[0].dtype()));
+  report(Activity{name(), {.flops = 0, .bytes = arrays * elements * size}, began});
+}
+
+double Optimizer::take_step(const std::vector<Tensor>& gradients, double learning_rate) {
   const PauseRecording pause;
+  double elements = 0;
   std::vector<Tensor> packed; // keeps the copies of strided gradients alive
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined() || gradients[i].numel() == 0) continue;
+    elements += static_cast<double>(gradients[i].numel());
     packed.push_back(gradients[i].contiguous());
     Piece whole{.dtype = parameters_[i].dtype(), .count = parameters_[i].numel()};
     whole.gradient = packed.back().bytes();
@@ -88,6 +100,7 @@ void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate)
   parallel::for_each(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) update(pieces[static_cast<std::size_t>(i)]);
   });
+  return elements;
 }
 
 } // namespace eg::optim

@@ -57,6 +57,8 @@ protected:
 
 private:
   void check(const std::vector<Tensor>& gradients) const;
+  /// The step itself; how many elements it moved.
+  double take_step(const std::vector<Tensor>& gradients, double learning_rate);
   std::vector<Tensor> parameters_;
   std::vector<std::string> state_names_;
   std::vector<std::vector<Tensor>> state_;

@@ -1,5 +1,5 @@
 #pragma once
-// What the three benchmarks share.
+// What the benchmarks share.
 
 #include "cli/bench/measure.h"
 
@@ -34,6 +34,8 @@ template <class Cases> ValueError no_such_case(std::string_view bench, std::stri
 void step(const Options& options, Output& output);
 /// Matrix products through our tiles beside OpenBLAS's own threads.
 void gemm(const Options& options, Output& output);
+/// How a training step's cost grows with tokens, width, depth, batch and threads.
+void scaling(const Options& options, Output& output);
 /// Every row of the registry at sizes that models use.
 void ops(const Options& options, Output& output);
 

@@ -7,6 +7,7 @@
 #include "core/ops.h"
 #include "core/reduction.h"
 #include "core/registry.h"
+#include "core/roofline.h"
 #include "core/work_meter.h"
 
 namespace eg::cli::bench {
@@ -40,7 +41,7 @@ void run_exact(const OpDef& op, const Options& options, Output& output) {
                                      timing.a.median_ms / timing.b.median_ms)});
 }
 
-void run(const OpDef& op, const Options& options, Output& output) {
+void run(const OpDef& op, const Options& options, const Roofline& roofline, Output& output) {
   Draw draw{options.dtype, {options.seed, 5}};
   const Sample sample = sample_of_model_size(op, draw);
   Work work;
@@ -51,13 +52,17 @@ void run(const OpDef& op, const Options& options, Output& output) {
   }
   const Timing timing = measure([&] { call(op, sample.in, sample.attrs); }, options.seconds);
   const double gb_per_s = work.bytes / timing.median_ms / 1e6;
+  const double computing = roofline.least_ms({work.flops, 0}, options.dtype);
+  const double least = roofline.least_ms(work, options.dtype);
   output.write({.bench = "ops",
                 .name = std::string(op.name),
                 .timing = timing,
                 .items = 1,
                 .work_flops = work.flops,
-                .extra = fmt::format(R"(, "dtype": "{}", "shapes": {}, "gb_per_s": {:.6g})", name_of(options.dtype),
-                                     shapes_json(sample), gb_per_s)});
+                .extra = fmt::format(R"(, "dtype": "{}", "shapes": {}, "gb_per_s": {:.6g}, "bound": "{}", )"
+                                     R"("of_roofline": {:.4f})",
+                                     name_of(options.dtype), shapes_json(sample), gb_per_s,
+                                     least == computing ? "compute" : "memory", least / timing.median_ms)});
 }
 
 } // namespace
@@ -68,12 +73,13 @@ void ops(const Options& options, Output& output) {
   };
   std::vector<Name> names;
   bool found = false;
+  const Roofline roofline = options.exact ? Roofline() : measure_roofline();
   for (const OpDef* op : registry()) {
     if (options.exact && op->exact == nullptr) continue;
     names.push_back({op->name});
     if (!options.matches(op->name)) continue;
     found = true;
-    options.exact ? run_exact(*op, options, output) : run(*op, options, output);
+    options.exact ? run_exact(*op, options, output) : run(*op, options, roofline, output);
   }
   if (!found) throw no_such_case("ops", options.name, names);
 }

@@ -4,7 +4,10 @@
 #include "cli/bench/step_cases.h"
 
 #include "core/allocator.h"
+#include "core/blas.h"
 #include "core/reduction.h"
+#include "core/roofline.h"
+#include "core/strided.h"
 #include "core/work_meter.h"
 
 #include <fmt/format.h>
@@ -12,7 +15,39 @@
 namespace eg::cli::bench {
 namespace {
 
+/// What no implementation can avoid: the flops at the speed of large matrix products, and each byte once: what is
+/// resident (a decoder's weights again for each token) and what the step adds to it, at the speed of memory.
+struct Floor {
+  double gflops = 0;
+  Roofline roofline;
+
+  explicit Floor(DType dtype) : roofline(measure_roofline()) {
+    visit_floating(dtype, [&]<class T>() {
+      constexpr std::int64_t n = 1536;
+      const Tensor a = Tensor::ones({n, n}, dtype), b = Tensor::ones({n, n}, dtype);
+      Tensor c = Tensor::empty({n, n}, dtype);
+      const auto product = [&] {
+        blas::gemm_tiled<T>(n, n, n, T(1), {a.data<T>(), n, false}, {b.data<T>(), n, false}, T(0), c.mutable_data<T>(),
+                            n);
+      };
+      gflops = 2.0 * n * n * n / measure(product, 0.3).best_ms / 1e6;
+    });
+  }
+  double ms(double flops, double bytes) const { return flops / gflops / 1e6 + bytes / roofline.gb_per_s / 1e6; }
+};
+
+/// Bytes that one run must move.
+double unavoidable_bytes(Workload& work) {
+  const auto resident = static_cast<double>(allocator::stats().live_bytes);
+  allocator::reset_peak();
+  work.run();
+  const double added = static_cast<double>(allocator::stats().peak_bytes) - resident;
+  return (work.trains() ? 2.0 : work.parts()) * resident + 2.0 * added;
+}
+
 void run(const StepCase& c, const Options& options, Output& output) {
+  const Floor floor(options.dtype);
+  allocator::release_cache();
   const std::int64_t batch = options.batch > 0 ? options.batch : c.batch;
   const std::unique_ptr<Workload> work = c.make({batch, {options.seed, 0}, options.dtype});
   const double parts = work->parts();
@@ -22,18 +57,23 @@ void run(const StepCase& c, const Options& options, Output& output) {
     work->run();
     flops = meter.total().flops;
   }
+  const double floor_ms = floor.ms(flops, unavoidable_bytes(*work)) / parts;
   Timing timing = measure([&] { work->run(); }, options.seconds, 2, 5);
   timing.median_ms /= parts;
   timing.best_ms /= parts;
   timing.cpu_ms /= parts;
-  output.write({.bench = "step",
-                .engine = options.exact ? "equigrad exact" : "equigrad",
-                .name = std::string(c.name),
-                .batch = batch,
-                .timing = timing,
-                .items = static_cast<double>(batch),
-                .work_flops = flops / parts,
-                .extra = fmt::format(R"(, "dtype": "{}")", name_of(options.dtype))});
+  output.write(
+      {.bench = "step",
+       .engine = options.exact ? "equigrad exact" : "equigrad",
+       .name = std::string(c.name),
+       .batch = batch,
+       .timing = timing,
+       .items = static_cast<double>(batch),
+       .work_flops = flops / parts,
+       .extra = fmt::format(R"(, "dtype": "{}", "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
+                            R"("peak_gb_per_s": {:.6g})",
+                            name_of(options.dtype), floor_ms, timing.median_ms / floor_ms, floor.gflops,
+                            floor.roofline.gb_per_s)});
 }
 
 } // namespace

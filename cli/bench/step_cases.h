@@ -23,6 +23,8 @@ public:
   virtual void run() = 0;
   /// Equal parts of a run whose time is wanted: decoded tokens, else 1.
   virtual int parts() const { return 1; }
+  /// What is in memory between runs is written as well as read: weights and an optimiser's state.
+  virtual bool trains() const { return true; }
 };
 
 /// Sizes and randomness of a workload.

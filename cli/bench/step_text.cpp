@@ -84,6 +84,7 @@ public:
         ids_(random_integers({s.batch, bert_tokens}, s.key.fold(2), 0, model_.config.vocabulary)) {
     model_.eval();
   }
+  bool trains() const override { return false; }
   void run() override { model_.pool(model_({.ids = ids_})); }
 
 private:
@@ -124,6 +125,7 @@ public:
     model_({.ids = random_integers({s.batch, prompt}, s.key.fold(2), 0, model_.config.vocabulary)}, &cache_);
   }
   int parts() const override { return decoded; }
+  bool trains() const override { return false; }
   void run() override {
     cache_.truncate(prompt);
     for (int i = 0; i < decoded; ++i) next_ = argmax(model_.language_model(model_({.ids = next_}, &cache_)), -1);

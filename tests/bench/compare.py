@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs `equigrad bench step` and peer_tuned.sh in turn, several rounds, and prints the medians, their ratio and the
-peak memory of each. On an idle machine only: see README.md beside this file.
+"""Runs `equigrad bench step` and the peers (peer_tuned.sh) in turn, several rounds, and prints for each case the medians,
+equigrad's time over each peer's and over the floor, and the peak memory. On an idle machine only: see README.md beside
+this file.
 
     tests/bench/compare.py build/release/bin/equigrad --rounds 3 --core SKYLAKEX --core HASWELL
-    tests/bench/compare.py build/release/bin/equigrad --case gpt2-decode --python ~/venv/bin/python
+    tests/bench/compare.py build/release/bin/equigrad --case gpt2-decode --python ~/venv/bin/python --compile
+    tests/bench/compare.py build/release/bin/equigrad --python ~/venv/bin/python --json out/compare.json
 """
 
 import argparse
@@ -12,62 +14,90 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+CASES = ["vit-cifar", "vit-cifar-wide", "vit-tiny", "vit-base"]
+CASES += ["bert-small", "bert-small-mlm", "gpt2-small", "bert-base-infer", "gpt2-decode"]
 
 
 def one(command, environment=None):
-    """The JSON line that a benchmark prints last."""
-    done = subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=True)
-    text = done.stdout.strip()
-    result = json.loads(text if text.count("\n{") == 0 else text.splitlines()[-1])
-    return result[-1] if isinstance(result, list) else result
-
-
-VITS = ["vit-cifar", "vit-cifar-wide", "vit-tiny"]
-TEXTS = ["bert-small", "bert-small-mlm", "gpt2-small", "bert-base-infer", "gpt2-decode"]
+    """The JSON line that a benchmark prints last; None (and a word on stderr) when it fails."""
+    done = subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        print(f"{' '.join(map(str, command))}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    return json.loads(lines[-1])
 
 
 def peers_of(args):
-    """Name -> environment of every PyTorch asked for."""
-    peers = {f"Debian {core}".strip(): {"CORE": core} if core else {} for core in args.core or ([] if args.python else [""])}
+    """(arguments, environment) of every PyTorch asked for."""
+    peers = [([], {"CORE": core} if core else {}) for core in args.core or ([] if args.python else [""])]
     for python in args.python or []:  # they bring a BLAS of their own
-        peers[python] = {"PYTHON": python, "OPENBLAS_DIR": "/nonexistent"}
+        own_blas = {"PYTHON": python, "OPENBLAS_DIR": "/nonexistent"}
+        peers.append(([], own_blas))
+        if args.compile:
+            peers.append((["--compile"], own_blas))
     return peers
+
+
+def measure(case, args, peers):
+    """Every engine's results of one case, in turn, round after round; ours come first."""
+    ours = [args.equigrad, "bench", "step", "--case", case, "--threads", str(args.threads), "--json", "-", "--quiet"]
+    ours += ["--seconds", str(args.seconds)]
+    theirs = [HERE / "peer_tuned.sh", "--case", case, "--threads", str(args.threads), "--steps", str(args.steps)]
+    results = [[] for _ in range(1 + len(peers))]
+    for _ in range(args.rounds):
+        results[0].append(one(ours))
+        for i, (flags, environment) in enumerate(peers, 1):
+            results[i].append(one(theirs + flags, environment))
+    return [[r for r in group if r] for group in results]
+
+
+def summary(results, field):
+    """One line of the table for each engine that gave a result."""
+    return [
+        {"engine": group[0]["engine"], "case": group[0]["case"], "ms": statistics.median(r[field] for r in group),
+         "rss_mb": max(r["rss_mb"] for r in group), "floor_ms": group[0].get("floor_ms"), "threads": group[0]["threads"]}
+        for group in results
+        if group
+    ]  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("equigrad")
-    parser.add_argument("--case", action="append", help="default: the three ViT cases and those of BERT and GPT-2")
+    parser.add_argument("--case", action="append", help="default: all nine")
     parser.add_argument("--core", action="append", help="OpenBLAS kernels for Debian's PyTorch; the best one counts")
     parser.add_argument("--python", action="append", help="a Python with another PyTorch, which competes as well")
+    parser.add_argument("--compile", action="store_true", help="those of --python compete compiled, too (torch.compile)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cpu", action="store_true", help="processor time instead of time: for one thread on a busy machine")
     parser.add_argument("--steps", type=int, default=10, help="of the peer, each round")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of equigrad, each round")
+    parser.add_argument("--json", help="write all lines to this file")
     args = parser.parse_args()
     peers, field = peers_of(args), "cpu_ms" if args.cpu else "ms"
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
     print(f"load average {os.getloadavg()[0]:.1f}")
-    print(f"{'case':<16}{'equigrad ms':>12}{'MB':>7}{'peer ms':>10}{'MB':>7}{'ratio':>7}  peer")
-    for case in args.case or VITS + TEXTS:
-        own, theirs = [], {name: [] for name in peers}
-        for _ in range(args.rounds):
-            own.append(one([args.equigrad, "bench", "step", "--case", case, "--threads", str(args.threads), "--json", "-"]))
-            for name, environment in peers.items():
-                command = [HERE / "peer_tuned.sh", "--case", case, "--threads", str(args.threads), "--steps", str(args.steps)]
-                theirs[name].append(one(command, environment))
-        mine = statistics.median(r[field] for r in own)
-        ms = {name: statistics.median(r[field] for r in results) for name, results in theirs.items()}
-        for name in sorted(ms, key=ms.get):
-            print(
-                f"{case:<16}{mine:>12.1f}{max(r['rss_mb'] for r in own):>7.0f}{ms[name]:>10.1f}"
-                f"{min(r['rss_mb'] for r in theirs[name]):>7.0f}{ms[name] / mine:>7.2f}"
-                f"  {theirs[name][0]['engine']} ({name})",
-                flush=True,
-            )
+    print(f"{'case':<16}{'ms':>9}{'MB':>7}{'of peer':>9}{'memory':>8}{'of floor':>10}  engine")
+    table = []
+    for case in args.case or CASES:
+        lines = summary(measure(case, args, peers), field)
+        table += lines
+        if not lines or not lines[0]["engine"].startswith("equigrad"):
+            continue
+        mine = lines[0]
+        floor = f"{mine['ms'] / mine['floor_ms']:10.2f}" if mine["floor_ms"] else f"{'':10}"
+        print(f"{case:<16}{mine['ms']:>9.1f}{mine['rss_mb']:>7.0f}{'':>17}{floor}  {mine['engine']}")
+        for line in sorted(lines[1:], key=lambda line: line["ms"]):
+            shares = f"{mine['ms'] / line['ms']:>9.2f}{mine['rss_mb'] / line['rss_mb']:>8.2f}"
+            print(f"{'':<16}{line['ms']:>9.1f}{line['rss_mb']:>7.0f}{shares}{'':>10}  {line['engine']}", flush=True)
     print(f"load average {os.getloadavg()[0]:.1f}")
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

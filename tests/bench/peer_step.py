@@ -18,13 +18,15 @@ from torch.nn import functional as F
 
 import peer_text
 
+CIFAR = dict(image=32, patch=4, classes=10)
 CASES = {
-    "vit-cifar": dict(dim=512, layers=6, heads=1, mlp=512),
-    "vit-cifar-wide": dict(dim=512, layers=6, heads=8, mlp=2048),
-    "vit-tiny": dict(dim=192, layers=12, heads=3, mlp=768),
+    "vit-cifar": dict(CIFAR, dim=512, layers=6, heads=1, mlp=512),
+    "vit-cifar-wide": dict(CIFAR, dim=512, layers=6, heads=8, mlp=2048),
+    "vit-tiny": dict(CIFAR, dim=192, layers=12, heads=3, mlp=768),
+    "vit-base": dict(image=224, patch=16, classes=1000, dim=768, layers=12, heads=12, mlp=3072),
 }
-IMAGE, PATCH, CHANNELS, CLASSES = 32, 4, 3, 10
-TOKENS = (IMAGE // PATCH) ** 2 + 1
+VIT_BATCH = {"vit-base": 4}
+CHANNELS = 3
 
 
 class Attention(nn.Module):
@@ -58,14 +60,14 @@ class Block(nn.Module):
 
 
 class Vit(nn.Module):
-    def __init__(self, dim, layers, heads, mlp):
+    def __init__(self, image, patch, classes, dim, layers, heads, mlp):
         super().__init__()
-        self.patches = nn.Conv2d(CHANNELS, dim, PATCH, PATCH)
+        self.patches = nn.Conv2d(CHANNELS, dim, patch, patch)
         self.cls = nn.Parameter(torch.zeros(1, 1, dim))
-        self.position = nn.Parameter(torch.randn(1, TOKENS, dim) * 0.02)
+        self.position = nn.Parameter(torch.randn(1, (image // patch) ** 2 + 1, dim) * 0.02)
         self.blocks = nn.Sequential(*[Block(dim, heads, mlp) for _ in range(layers)])
         self.norm = nn.LayerNorm(dim, eps=1e-6)
-        self.head = nn.Linear(dim, CLASSES)
+        self.head = nn.Linear(dim, classes)
 
     def forward(self, images):
         x = self.patches(images).flatten(2).transpose(1, 2)
@@ -75,10 +77,11 @@ class Vit(nn.Module):
 
 def gflop(case, batch):
     """Matrix products of one step: forward, and twice that backward."""
-    dim, layers, mlp = case["dim"], case["layers"], case["mlp"]
-    per_token = layers * (4 * dim * dim + 2 * dim * mlp + 2 * TOKENS * dim)
-    patches = (TOKENS - 1) * CHANNELS * PATCH * PATCH * dim
-    return 3 * 2 * batch * (TOKENS * per_token + patches + dim * CLASSES) / 1e9
+    dim, layers, mlp, patch = case["dim"], case["layers"], case["mlp"], case["patch"]
+    tokens = (case["image"] // patch) ** 2 + 1
+    per_token = layers * (4 * dim * dim + 2 * dim * mlp + 2 * tokens * dim)
+    patches = (tokens - 1) * CHANNELS * patch * patch * dim
+    return 3 * 2 * batch * (tokens * per_token + patches + dim * case["classes"]) / 1e9
 
 
 def make_adam(parameters, kind, make=torch.optim.Adam):
@@ -97,16 +100,19 @@ def vit_step(name, batch, args):
     case = CASES[name]
     model = Vit(**case)
     forward = torch.compile(model) if args.compile else model
-    optimizer, adam = make_adam(model.parameters(), args.adam)
-    images = torch.randn(batch, CHANNELS, IMAGE, IMAGE)
-    labels = torch.arange(batch) % CLASSES
+    if name == "vit-base":
+        optimizer, kind = torch.optim.SGD(model.parameters(), lr=1e-3), "SGD"
+    else:
+        optimizer, kind = make_adam(model.parameters(), args.adam)
+    images = torch.randn(batch, CHANNELS, case["image"], case["image"])
+    labels = torch.arange(batch) % case["classes"]
 
     def run():
         optimizer.zero_grad(set_to_none=True)
         F.cross_entropy(forward(images), labels).backward()
         optimizer.step()
 
-    return run, 1, gflop(case, batch), adam
+    return run, 1, gflop(case, batch), kind
 
 
 def text_step(name, batch, args):
@@ -116,7 +122,7 @@ def text_step(name, batch, args):
 
 def measure(name, args):
     torch.manual_seed(0)
-    batch = args.batch or peer_text.BATCH.get(name, 64)
+    batch = args.batch or (VIT_BATCH | peer_text.BATCH).get(name, 64)
     run, parts, work, kind = (vit_step if name in CASES else text_step)(name, batch, args)
     for _ in range(args.warmup):
         run()

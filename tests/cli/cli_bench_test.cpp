@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <doctest/doctest.h>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -59,4 +60,47 @@ TEST_CASE("bench step has the language models of the agreed list") {
   CHECK(got.code == 2);
   CHECK(got.err.find("there are vit-cifar, vit-cifar-wide, vit-tiny, vit-base, bert-small, bert-small-mlm, gpt2-small, "
                      "bert-base-infer, gpt2-decode") != std::string::npos);
+}
+
+TEST_CASE("bench scaling prints every point of an axis, and cost grows with the batch") {
+  const Outcome got = run_program({"bench", "scaling", "--case", "batch", "--seconds", "0.05", "--json", "-"});
+  REQUIRE_MESSAGE(got.code == 0, got.err);
+  std::istringstream lines(got.out);
+  std::vector<double> flops;
+  for (std::string text; std::getline(lines, text);) {
+    const auto line = nlohmann::json::parse(text);
+    CHECK(line["axis"] == "batch");
+    CHECK(line["value"] == line["batch"]);
+    CHECK(line["exponent"].is_null() == flops.empty());
+    flops.push_back(line["gflops"].get<double>() * line["ms"].get<double>());
+  }
+  REQUIRE(flops.size() == 4);
+  CHECK(flops[3] / flops[2] == doctest::Approx(4.0).epsilon(0.02)); // 16 -> 64 images
+  const Outcome unknown = run_program({"bench", "scaling", "--case", "heads"});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err.find("there are tokens, width, depth, batch, threads") != std::string::npos);
+}
+
+TEST_CASE("--profile writes a trace that parses, and says where the time went") {
+  const TemporaryFolder folder;
+  const std::string trace = folder.path("trace.json");
+  const Outcome got =
+      run_program({"bench", "step", "--case", "bert-small", "--batch", "1", "--seconds", "0.01", "--profile", trace});
+  REQUIRE_MESSAGE(got.code == 0, got.err);
+  for (const char* words : {"adam", "way back", "roofline", "peak memory", "trace.json"})
+    CHECK_MESSAGE(got.out.find(words) != std::string::npos, words);
+  const auto json = nlohmann::json::parse(std::ifstream(trace));
+  bool linear = false, memory = false;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] == "C") memory = memory || event["args"]["peak"].get<double>() > 1.0;
+    if (event["ph"] != "X") continue;
+    CHECK(event["dur"].get<double>() >= 0.0);
+    linear = linear || (event["name"] == "linear" && event["args"]["flops"].get<double>() > 0.0 &&
+                        event["args"]["place"].get<std::string>().find("attention.qkv") != std::string::npos);
+  }
+  CHECK(linear);
+  CHECK(memory);
+  const Outcome lost = run_program({"bench", "step", "--case", "bert-small", "--profile", "/no/such/folder/t.json"});
+  CHECK(lost.code == 2);
+  CHECK(lost.err.find("/no/such/folder/t.json: cannot be written") != std::string::npos);
 }

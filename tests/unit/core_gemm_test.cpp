@@ -24,8 +24,16 @@ template <class T> struct Case {
 
   Tensor product(T alpha, T beta, bool parallel) const {
     Tensor c = Tensor::full({m, n + gap}, beta == T(0) ? std::numeric_limits<double>::quiet_NaN() : 2.0, dtype_of<T>);
-    gemm::product<T>({m, n, k, alpha, {a.data<T>(), a.size(1), ta}, {b.data<T>(), b.size(1), tb}, beta,
-                      c.mutable_data<T>(), n + gap, parallel},
+    gemm::product<T>({m,
+                      n,
+                      k,
+                      alpha,
+                      {a.data<T>(), a.size(1), ta},
+                      {b.data<T>(), b.size(1), tb},
+                      beta,
+                      c.mutable_data<T>(),
+                      n + gap,
+                      parallel},
                      nothing, nothing);
     return c;
   }
@@ -40,7 +48,8 @@ template <class T> void check_product(std::int64_t m, std::int64_t n, std::int64
         const Case<T> given{m, n, k, ta, tb};
         const Tensor c = given.product(T(0.5), beta, m > 20);
         bool within = true;
-        const std::int64_t i_step = m > 60 ? 7 : 1, j_step = n > 60 ? 11 : 1; // every place in a register's row and lane
+        const std::int64_t i_step = m > 60 ? 7 : 1,
+                           j_step = n > 60 ? 11 : 1; // every place in a register's row and lane
         for (std::int64_t i = 0; i < m; i += i_step)
           for (std::int64_t j = 0; j < n; j += j_step) {
             double sum = 0;
@@ -90,14 +99,29 @@ TEST_CASE("an element's bits depend on its row, its column and k alone") {
     const std::int64_t rows = 3, columns = 21, from_row = 17, from_col = 30;
     Tensor part = Tensor::empty({rows, columns});
     const float* b = given.b.data<float>() + (tb ? from_col * k : from_col);
-    gemm::product<float>({rows, columns, k, 1.0F, {given.a.data<float>() + from_row * k, k, false},
-                          {b, tb ? k : n, tb}, 0.0F, part.mutable_data<float>(), columns},
+    gemm::product<float>({rows,
+                          columns,
+                          k,
+                          1.0F,
+                          {given.a.data<float>() + from_row * k, k, false},
+                          {b, tb ? k : n, tb},
+                          0.0F,
+                          part.mutable_data<float>(),
+                          columns},
                          nothing, nothing);
-    CHECK(same_bits(part, slice(slice(whole, 0, from_row, from_row + rows), 1, from_col, from_col + columns).contiguous()));
+    CHECK(same_bits(part,
+                    slice(slice(whole, 0, from_row, from_row + rows), 1, from_col, from_col + columns).contiguous()));
     // The other way around: the roles of rows and columns, and of packed and read in place.
     Tensor transposed = Tensor::empty({n, m});
-    gemm::product<float>({n, m, k, 1.0F, {given.b.data<float>(), tb ? k : n, !tb}, {given.a.data<float>(), k, true}, 0.0F,
-                          transposed.mutable_data<float>(), m},
+    gemm::product<float>({n,
+                          m,
+                          k,
+                          1.0F,
+                          {given.b.data<float>(), tb ? k : n, !tb},
+                          {given.a.data<float>(), k, true},
+                          0.0F,
+                          transposed.mutable_data<float>(),
+                          m},
                          nothing, nothing);
     CHECK(same_bits(transposed.transpose(0, 1).contiguous(), whole.contiguous()));
   }
@@ -113,10 +137,19 @@ TEST_CASE("blocks are announced before they are written and after they are whole
       for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
         for (std::int64_t j = t.col; j < t.col + t.cols; ++j) change(out[i * 530 + j]);
     };
-    gemm::product<float>({m, 530, 1100, 1.0F, {given.a.data<float>(), 1100, false}, {given.b.data<float>(), 1100, true},
-                          1.0F, out, 530, true},
-                         [&](const blas::Tile& t) { each(t, [](float& x) { x = 0.0F; }); },
-                         [&](const blas::Tile& t) { each(t, [](float& x) { x *= 2.0F; }); });
+    gemm::product<float>(
+        {m,
+         530,
+         1100,
+         1.0F,
+         {given.a.data<float>(), 1100, false},
+         {given.b.data<float>(), 1100, true},
+         1.0F,
+         out,
+         530,
+         true},
+        [&](const blas::Tile& t) { each(t, [](float& x) { x = 0.0F; }); },
+        [&](const blas::Tile& t) { each(t, [](float& x) { x *= 2.0F; }); });
     CHECK(same_bits(c, plain * 2.0));
   }
 }
