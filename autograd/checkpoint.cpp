@@ -1,6 +1,7 @@
 #include "autograd/checkpoint.h"
 
 #include "autograd/tape.h"
+#include "core/products.h"
 #include "core/reduction.h"
 
 #include <algorithm>
@@ -61,9 +62,11 @@ struct Checkpoint {
   TensorFunction f;
   std::size_t inputs;
   Reduction reduction;
+  Products products;
 
   Tensors run(std::span<const Tensor> in) const {
-    const ReductionScope scope(reduction);
+    const ReductionScope sums(reduction);
+    const ProductsScope products_scope(products);
     return f(Tensors(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(inputs)));
   }
   void backward(const AddingVjp& v) const;
@@ -133,7 +136,9 @@ Tensors checkpoint(const TensorFunction& f, const Tensors& inputs) {
   }
   auto op = std::make_shared<CustomOp>();
   op->name = "checkpoint";
-  op->adding_vjp = [self = Checkpoint{f, inputs.size(), reduction()}](const AddingVjp& v) { self.backward(v); };
+  op->adding_vjp = [self = Checkpoint{f, inputs.size(), reduction(), products()}](const AddingVjp& v) {
+    self.backward(v);
+  };
   op->saves_outputs = false;
   report_composite({.custom = op, .in = in, .out = outputs});
   return outputs;

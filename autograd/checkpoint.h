@@ -10,8 +10,8 @@ namespace eg {
 ///
 /// Tensors that f captures (a module's parameters, a mask) are found while it runs and get their gradients like inputs.
 /// Gradients have the bits that they would have without, for any number of threads: random numbers depend on their keys
-/// alone (hand f a RandomKey, not a stream that moves on), contributions are added in the same order, and the
-/// Reduction of the forward pass is set again. Checkpoints nest. Second derivatives work, equal to rounding; the outer
+/// alone (hand f a RandomKey, not a stream that moves on), contributions are added in the same order, and Reduction and
+/// Products of the forward pass are set again. Checkpoints nest. Second derivatives work, equal to rounding; the outer
 /// tape then holds what was recomputed.
 ///
 /// f must do the same each time it runs; it is kept by value until the tape goes, and what it refers to must live that

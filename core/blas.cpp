@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/few_rows.h"
 #include "core/gemm.h"
+#include "core/gemm_bf16.h"
 #include "core/parallel.h"
 #include "core/shared_library.h"
 
@@ -18,6 +19,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <type_traits>
 
 namespace eg::blas {
 namespace {
@@ -206,6 +208,19 @@ bool own_kernel() {
   return own;
 }
 
+/// Where bf16 is asked for, the processor has it, and the operands can be rounded to it: the product, else false.
+template <class T>
+bool bf16_product([[maybe_unused]] Products products, [[maybe_unused]] const gemm::Product<T>& p,
+                  [[maybe_unused]] FunctionRef<void(const Tile&)> before,
+                  [[maybe_unused]] FunctionRef<void(const Tile&)> after) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (products != Products::bf16 || p.k == 0 || !gemm::bf16_available()) return false;
+    gemm::product_bf16(p, before, after);
+    return true;
+  }
+  return false;
+}
+
 /// OpenBLAS on the calling thread, or with its own threads where it was told to have several.
 template <class T>
 void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta,
@@ -250,10 +265,13 @@ void few_rows_tiled(std::int64_t m, std::int64_t n, few_rows::Operands<T> p, Fun
 
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
-          std::int64_t ldc) {
-  if (!own_kernel() || k == 0) return gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
+          std::int64_t ldc, Products products) {
+  if (m == 0 || n == 0) return;
   const auto nothing = [](const Tile&) {};
-  if (m > 0 && n > 0) gemm::product<T>({m, n, k, alpha, a, b, beta, c, ldc}, nothing, nothing);
+  const gemm::Product<T> whole{m, n, k, alpha, a, b, beta, c, ldc};
+  if (bf16_product<T>(products, whole, nothing, nothing)) return;
+  if (!own_kernel() || k == 0) return gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
+  gemm::product<T>(whole, nothing, nothing);
 }
 
 template <class T>
@@ -262,7 +280,9 @@ void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<
   if (m == 0 || n == 0) return;
   if (is_few_rows(m, n, k, a, b))
     return few_rows_tiled<T>(m, n, {k, alpha, a.data, a.ld, b.data, b.ld, beta, c, ldc}, before, after);
-  if (own_kernel() && k > 0) return gemm::product<T>({m, n, k, alpha, a, b, beta, c, ldc, true}, before, after);
+  const gemm::Product<T> whole{m, n, k, alpha, a, b, beta, c, ldc, true};
+  if (bf16_product<T>(products(), whole, before, after)) return;
+  if (own_kernel() && k > 0) return gemm::product<T>(whole, before, after);
   const Grid grid = grid_for(m, n, k);
   parallel::for_each(grid.rows * grid.cols, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -302,7 +322,8 @@ void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int
 }
 
 #define EG_INSTANTIATE(T)                                                                                              \
-  template void gemm<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t);       \
+  template void gemm<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,        \
+                        Products);                                                                                     \
   template void gemm_openblas_threads<T>(int, std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T,    \
                                          T*, std::int64_t);                                                            \
   template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,  \

@@ -3,6 +3,7 @@
 // along K) on a grid that depends on the sizes alone, so the bits do not depend on the number of threads.
 
 #include "core/function_ref.h"
+#include "core/products.h"
 
 #include <cstdint>
 #include <string>
@@ -17,18 +18,20 @@ template <class T> struct Matrix {
 };
 
 /// C[M, N] = alpha * A[M, K] B[K, N] + beta * C on the calling thread, row-major with leading dimension ldc. beta == 0
-/// does not read C. K == 0 scales C.
+/// does not read C. K == 0 scales C. products: what holds on the thread that shares out the work (eg::products()),
+/// which a task on another thread cannot see; without effect for double.
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
-          std::int64_t ldc);
+          std::int64_t ldc, Products products = Products::full);
 
 /// Rectangle of C that one tile covers: rows [row, row+rows), columns [col, col+cols).
 struct Tile {
   std::int64_t row, rows, col, cols;
 };
 
-/// The same product on all threads, tile by tile. before(tile) runs ahead of a tile's product (fill C with a bias,
-/// with beta = 1), after(tile) when it is done and still in cache; both may be null references made from no-ops.
+/// The same product on all threads, tile by tile, with the calling thread's eg::products(). before(tile) runs ahead of
+/// a tile's product (fill C with a bias, with beta = 1), after(tile) when it is done and still in cache; both may be
+/// null references made from no-ops.
 template <class T>
 void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
                 std::int64_t ldc, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after);

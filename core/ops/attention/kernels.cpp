@@ -11,11 +11,13 @@
 namespace eg::attention_kernels {
 namespace {
 
-/// How the queries of a head are cut. Everything here depends on the extents alone.
+/// How the queries of a head are cut, which depends on the extents alone, and what holds on the thread that shares the
+/// heads out.
 struct Plan {
   std::int64_t tile_rows = 1; ///< queries in one tile
   std::int64_t tiles = 0;     ///< tiles of one head
   bool transpose_keys = false;
+  Products products = eg::products();
 };
 
 template <class T> Plan plan_for(const Extents& e) {
@@ -145,9 +147,10 @@ void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head
   }
   const auto k = transposed(head.k, e.keys, tile.keys, e.head_dim);
   blas::gemm<T>(tile.rows, tile.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, tile.row)), k, T{0},
-                s, tile.keys);
+                s, tile.keys, plan.products);
   softmax_tile<T>(s, tile.rows, tile.keys, head.lse + tile.row, tile.mask(e, head.mask), ahead);
-  blas::gemm<T>(tile.rows, e.value_dim, tile.keys, T{1}, {s, tile.keys, false}, plain(head.v), T{0}, y.data, y.ld);
+  blas::gemm<T>(tile.rows, e.value_dim, tile.keys, T{1}, {s, tile.keys, false}, plain(head.v), T{0}, y.data, y.ld,
+                plan.products);
 }
 
 /// Adds a tile of score gradients to the gradient of a mask, over what it repeats.
@@ -192,15 +195,18 @@ void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& he
     const auto k = scratch.k(head.k, e.keys, tile.keys, e.head_dim);
     const auto v = scratch.v(head.v, e.keys, tile.keys, e.value_dim);
     const std::int64_t rows = tile.rows, keys = tile.keys;
-    blas::gemm<T>(rows, keys, e.head_dim, scale, plain(q), k, T{0}, scratch.s, keys);
+    blas::gemm<T>(rows, keys, e.head_dim, scale, plain(q), k, T{0}, scratch.s, keys, plan.products);
     probability_tile<T>(scratch.s, rows, keys, head.lse + row, tile.mask(e, head.mask), row == 0 ? ahead : Ahead{});
-    blas::gemm<T>(keys, e.value_dim, rows, T{1}, {scratch.s, keys, true}, plain(g), beta, head.dv.data, head.dv.ld);
-    blas::gemm<T>(rows, keys, e.value_dim, T{1}, plain(g), v, T{0}, scratch.ds, keys);
+    blas::gemm<T>(keys, e.value_dim, rows, T{1}, {scratch.s, keys, true}, plain(g), beta, head.dv.data, head.dv.ld,
+                  plan.products);
+    blas::gemm<T>(rows, keys, e.value_dim, T{1}, plain(g), v, T{0}, scratch.ds, keys, plan.products);
     score_gradient_tile<T>(scratch.s, scratch.ds, rows, keys, g, y, e.value_dim, head.dlse ? head.dlse + row : nullptr,
                            row == 0 ? ahead : Ahead{});
     if (scratch.dmask) add_to_mask(tile, scratch.ds, gradient, scratch.dmask + head.dmask_offset);
-    blas::gemm<T>(rows, e.head_dim, keys, scale, {scratch.ds, keys, false}, plain(head.k), T{0}, dq.data, dq.ld);
-    blas::gemm<T>(keys, e.head_dim, rows, scale, {scratch.ds, keys, true}, plain(q), beta, head.dk.data, head.dk.ld);
+    blas::gemm<T>(rows, e.head_dim, keys, scale, {scratch.ds, keys, false}, plain(head.k), T{0}, dq.data, dq.ld,
+                  plan.products);
+    blas::gemm<T>(keys, e.head_dim, rows, scale, {scratch.ds, keys, true}, plain(q), beta, head.dk.data, head.dk.ld,
+                  plan.products);
   }
 }
 

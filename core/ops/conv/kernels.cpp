@@ -49,6 +49,7 @@ template <class T> void fill_with_bias(const T* bias, std::int64_t rows, std::in
 
 template <class T> void forward(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
   if (c.depthwise()) return depthwise_forward(c, x, w, bias, y);
+  const Products wanted = products();
   const Bands bands = bands_of(c, c.depth(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
   const std::int64_t width = c.axes.columns.count;
@@ -63,13 +64,14 @@ template <class T> void forward(const Conv& c, const T* x, const T* w, const T* 
       if (bias != nullptr) fill_with_bias(bias + group * c.outputs, c.outputs, n, to, positions);
       blas::gemm<T>(c.outputs, n, c.depth(), T(1), {w + group * c.outputs * c.depth(), c.depth(), false},
                     columns.of(x + slab * c.inputs * c.axes.pixels(), c.inputs, band), bias != nullptr ? T(1) : T(0),
-                    to, positions);
+                    to, positions, wanted);
     }
   });
 }
 
 template <class T> void input_backward(const Conv& c, const T* w, const T* g, T* dx) {
   if (c.depthwise()) return depthwise_input_backward(c, w, g, dx);
+  const Products wanted = products();
   const ChannelBlocks blocks = blocks_of(c, c.images * c.groups);
   const Bands bands = bands_of(c, blocks.size * c.axes.taps(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
@@ -91,7 +93,7 @@ template <class T> void input_backward(const Conv& c, const T* w, const T* g, T*
         T* product = c.pointwise() ? planes + band.begin * width : columns.data();
         blas::gemm<T>(rows, n, c.outputs, T(1), weight,
                       {g + slab * c.outputs * positions + band.begin * width, positions, false}, T(0), product,
-                      c.pointwise() ? positions : n);
+                      c.pointwise() ? positions : n, wanted);
         if (!c.pointwise()) windows::add_columns<T>(c.axes, band, channels, product, planes);
       }
     }
@@ -100,6 +102,7 @@ template <class T> void input_backward(const Conv& c, const T* w, const T* g, T*
 
 template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T* dw) {
   if (c.depthwise()) return depthwise_weight_backward(c, x, g, dw);
+  const Products wanted = products();
   const std::int64_t size = c.groups * c.outputs * c.depth();
   if (c.images == 0) return void(std::fill_n(dw, size, T(0)));
   const ChannelBlocks blocks = blocks_of(c, c.groups);
@@ -128,7 +131,7 @@ template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T
           blas::gemm<T>(c.outputs, channels * c.axes.taps(), band.rows() * width, T(1),
                         {g + slab * c.outputs * positions + band.begin * width, positions, false},
                         columns.of(x + (slab * c.inputs + first) * c.axes.pixels(), channels, band, true), beta, to,
-                        c.depth());
+                        c.depth(), wanted);
           beta = 1;
         }
     }

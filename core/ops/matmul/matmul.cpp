@@ -108,6 +108,7 @@ template <class T> void product(const OpArgs& args, Tensor& y, bool exact) {
   }
   constexpr double flops_per_chunk = 2e6;
   const auto grain = static_cast<std::int64_t>(std::clamp(flops_per_chunk / std::max(flops, 1.0), 1.0, 1e6));
+  const Products wanted = products();
   parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const blas::Matrix<T> l = left(offsets.a[static_cast<std::size_t>(i)]);
@@ -115,7 +116,7 @@ template <class T> void product(const OpArgs& args, Tensor& y, bool exact) {
       if (exact)
         exact_gemm<T>(m, e.n, e.k, l, r, out + i * m * e.n, false);
       else
-        blas::gemm<T>(m, e.n, e.k, T(1), l, r, T(0), out + i * m * e.n, e.n);
+        blas::gemm<T>(m, e.n, e.k, T(1), l, r, T(0), out + i * m * e.n, e.n, wanted);
     }
   });
 }
