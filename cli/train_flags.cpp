@@ -51,6 +51,8 @@ const std::map<std::string, const char*>& meanings() {
       {"label_smoothing", "Share of a label spread over all classes"},
       {"augment", "Random crops, and flips of colour images"},
       {"dtype", "f32 or f64"},
+      {"precision", "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is "
+                    "faster at that; weights, gradients and optimiser stay f32"},
       {"permute", "none, rows, columns or both"},
       {"key_form", "Which permutations the weights carry: paper, tied, decoupled or residual"},
       {"key", "Secret key file (equigrad keygen --out KEY) that P_R and P_C are drawn from (default: from the seed, "

@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 #include "cli/bench/bench.h"
+#include "cli/precision.h"
 #include "cli/verb.h"
 
 #include <memory>
@@ -23,8 +24,9 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
   app.add_option("--batch", request->options.batch, "bench step: images a step (default: the case's own)")
       ->check(whole_number(1, std::int64_t{1} << 20))
       ->type_name("N");
-  app.add_option("--dtype", request->dtype, "f32 or f64")
-      ->check(one_of({"f32", "f64"}))
+  app.add_option("--dtype", request->dtype,
+                 "f32, f64, or bf16 (step, gemm): f32 whose matrix products round their operands to bf16")
+      ->check(one_of({"f32", "f64", "bf16"}))
       ->type_name("TYPE")
       ->capture_default_str();
   app.add_option("--seconds", request->options.seconds, "Time for each case, after warm-up")
@@ -43,7 +45,15 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       throw UsageError(fmt::format("--batch has no effect on bench {}, whose cases have sizes of their own; only bench "
                                    "step has batches",
                                    request->what));
-    request->options.dtype = dtype_named(request->dtype);
+    if (request->dtype == "bf16") {
+      if (request->what != "step" && request->what != "gemm")
+        throw UsageError("--dtype bf16 is for bench step and bench gemm");
+      if (request->options.exact) throw UsageError("--dtype bf16 has no effect on exact reductions");
+      request->options.products = granted("bf16", "f32");
+      request->options.refused_bf16 = request->options.products == Products::full;
+    } else {
+      request->options.dtype = dtype_named(request->dtype);
+    }
     request->options.seed = common.seed;
     bench::Output output(common.json, common.talks());
     if (request->what == "step") bench::step(request->options, output);

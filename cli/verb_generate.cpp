@@ -4,6 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
+#include "cli/precision.h"
 #include "cli/verb.h"
 
 #include "data/bytes.h"
@@ -24,7 +25,7 @@ namespace eg::cli {
 namespace {
 
 struct GenerateRequest {
-  std::string model, prompt, ids, tokenizer, dtype = "f32";
+  std::string model, prompt, ids, tokenizer, dtype = "f32", precision = "f32";
   std::vector<std::string> stops;
   std::int64_t max_new_tokens = 100;
   nn::SamplingOptions sampling;
@@ -106,6 +107,7 @@ int generate(const GenerateRequest& r, const CommonOptions& common, bool length_
     options.max_new_tokens = std::clamp<std::int64_t>(
         model->decoder()->config.positions - static_cast<std::int64_t>(prompt.size()), 0, r.max_new_tokens);
 
+  const ProductsScope products(granted(r.precision, r.dtype));
   survive_broken_pipes();
   Stream stream(tokenizer ? r.prompt : "", common);
   const hub::GeneratedText result = hub::generate_text(*model, tokenizer ? &*tokenizer : nullptr, prompt, options,
@@ -153,6 +155,7 @@ Job declare_generate(CLI::App& app, const CommonOptions& common) {
                "Special tokens spelt in the prompt are those tokens, not text");
   app.add_flag("--ignore-end", r->ignore_end, "Go on after a token that ends texts");
   app.add_option("--dtype", r->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
+  add_precision(app, r->precision);
   return [r, &app, &common]() -> int {
     r->model = model_folder(r->model);
     const bool cut = app.count("--top-k") + app.count("--top-p") > 0;

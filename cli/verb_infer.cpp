@@ -4,6 +4,7 @@
 #include "cli/infer_images.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
+#include "cli/precision.h"
 #include "cli/verb.h"
 
 #include "autograd/tape.h"
@@ -24,7 +25,7 @@ namespace eg::cli {
 namespace {
 
 struct InferOptions {
-  std::string model, inputs, outputs, gradients, dtype = "f32", image_size;
+  std::string model, inputs, outputs, gradients, dtype = "f32", precision = "f32", image_size;
   std::vector<std::string> images;
 };
 
@@ -143,6 +144,7 @@ nlohmann::json as_json(const hub::Model& model, const Computed& c, const InferOp
   nlohmann::json result = {{"model", o.model},
                            {"architecture", model.architecture()},
                            {"dtype", o.dtype},
+                           {"precision", name_of(products())},
                            {"parameters", model.module().parameter_count()},
                            {"ms", c.ms}};
   for (const auto& [name, tensor] : c.outputs)
@@ -171,6 +173,7 @@ int infer(const InferOptions& o, const CommonOptions& common) {
   if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
   const Given given = given_by(o, dtype, options.image_size);
   const hub::LoadedModel loaded = hub::load_model(o.model, options);
+  const ProductsScope products(granted(o.precision, o.dtype));
   const Computed result = computed(*loaded.model, given, o);
   if (!o.outputs.empty()) data::save_safetensors(o.outputs, result.outputs);
   if (!o.gradients.empty()) data::save_safetensors(o.gradients, result.gradients);
@@ -200,6 +203,7 @@ Job declare_infer(CLI::App& app, const CommonOptions& common) {
                  "input.NAME for floating inputs")
       ->type_name("GRADS.safetensors");
   app.add_option("--dtype", o->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
+  add_precision(app, o->precision);
   app.add_option(
          "--image-size", o->image_size,
          "Size of the images where it is not the config's: --image files are resized to it; position embeddings are "

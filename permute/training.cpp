@@ -140,6 +140,7 @@ VitTrainer::~VitTrainer() = default;
 
 TrainRecord VitTrainer::train_step() {
   State& s = *state_;
+  const ProductsScope products(s.options.precision);
   const Clock::time_point begin = Clock::now();
   const data::Batch batch = s.loader->next();
   const Tensor rows = s.rows(s.step * s.options.batch, batch.labels.numel(), draw_rows);
@@ -178,6 +179,7 @@ private:
 
 TrainRecord VitTrainer::test(const std::atomic<bool>* stop) {
   State& s = *state_;
+  const ProductsScope products(s.options.precision);
   const Clock::time_point begin = Clock::now();
   TrainRecord record;
   record.split = data::Split::test;

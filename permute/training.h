@@ -2,6 +2,7 @@
 // Training vision transformers plain and permuted (Algorithm 1 of paper 000), one alone or several variants of one
 // model side by side from coupled initialisations.
 
+#include "core/products.h"
 #include "data/dataset.h"
 #include "nn/vit.h"
 #include "optim/schedule.h"
@@ -57,6 +58,7 @@ struct TrainOptions {
   double label_smoothing = 0.0;
   bool augment = false; ///< random crops (side/8 of padding), and flips of colour images
   DType dtype = DType::f32;
+  Products precision = Products::full; ///< of matrix products; bf16 needs dtype f32
   std::uint64_t seed = 0;
   TrainMode permute = TrainMode::none;
   KeyForm key_form = KeyForm::decoupled;
@@ -173,7 +175,7 @@ public:
   /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
   std::string save_checkpoint();
 
-  /// The options, completed from the data.
+  /// The options, completed from the data; precision is what is used: full where gemm::bf16_refusal() refuses bf16.
   const TrainOptions& options() const;
   std::int64_t step() const;
   std::int64_t total_steps() const;
@@ -187,7 +189,7 @@ public:
   /// resumed in its own folder.
   std::vector<TrainRecord> history() const;
   /// What a person should be told before the first step: a damaged checkpoint that was passed over, a run that will be
-  /// overwritten or is already complete. One sentence each.
+  /// overwritten or is already complete, bf16 that is not used. One sentence each.
   const std::vector<std::string>& notes() const;
   const data::ImageDataset& train_data() const;
   const data::ImageDataset& test_data() const;

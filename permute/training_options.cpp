@@ -60,6 +60,7 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
   visit("label_smoothing", o.label_smoothing);
   visit("augment", o.augment);
   visit.word("dtype", name_of(o.dtype), [&](const std::string& word) { o.dtype = dtype_named(word); });
+  visit.word("precision", name_of(o.precision), [&](const std::string& word) { o.precision = products_named(word); });
   visit("seed", o.seed);
   visit.word("permute", name_of(o.permute), [&](const std::string& word) { o.permute = train_mode_named(word); });
   visit.word("key_form", name_of(o.key_form), [&](const std::string& word) { o.key_form = key_form_named(word); });
@@ -187,6 +188,7 @@ void check_numbers(const TrainOptions& o) {
   need(o.label_smoothing >= 0.0 && o.label_smoothing < 1.0, "label_smoothing",
        fmt::format("must be in [0, 1), not {}", o.label_smoothing));
   need(is_floating(o.dtype), "dtype", fmt::format("must be f32 or f64, not {}", name_of(o.dtype)));
+  need(o.precision == Products::full || o.dtype == DType::f32, "precision", "bf16 needs dtype f32");
   need_not_negative("warmup", o.warmup);
   need_not_negative("drift_every", o.drift_every);
   need_not_negative("evaluate_every", o.evaluate_every);

@@ -79,9 +79,11 @@ void VitTrainer::State::claim_folder() {
 
 namespace {
 
-/// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed.
+/// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed,
+/// or, as for precision, the processor has a say in them.
 constexpr const char* free_options[] = {"steps",          "epochs",           "out", "resume",      "data_dir",
-                                        "evaluate_every", "checkpoint_every", "key", "drift_every", "overwrite"};
+                                        "evaluate_every", "checkpoint_every", "key", "drift_every", "overwrite",
+                                        "precision"};
 
 void require_same_options(const nlohmann::json& then, const TrainOptions& now, const std::string& source) {
   nlohmann::json present = nlohmann::json::parse(options_json(now).dump());
@@ -155,7 +157,7 @@ bool unfinished_run(const TrainOptions& options) {
     return false;
   const auto compared = [](const TrainOptions& o) {
     nlohmann::ordered_json all = options_json(o);
-    for (const char* place : {"out", "resume", "data_dir", "overwrite"}) all.erase(place);
+    for (const char* place : {"out", "resume", "data_dir", "overwrite", "precision"}) all.erase(place);
     return all;
   };
   try {

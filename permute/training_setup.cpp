@@ -1,6 +1,7 @@
 // What happens before the first step: data, memory, keys, models.
 
 #include "core/allocator.h"
+#include "core/gemm_bf16.h"
 #include "permute/checkpoint.h"
 #include "permute/training_state.h"
 
@@ -114,6 +115,8 @@ std::unique_ptr<RunLock> lock_folder(const std::string& folder) {
 VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop) {
   TrainOptions options = given;
   check(options);
+  const std::string no_bf16 = options.precision == Products::bf16 ? gemm::bf16_refusal() : "";
+  if (!no_bf16.empty()) options.precision = Products::full;
   std::unique_ptr<RunLock> lock = lock_folder(options.out);
   const std::string overwriting = require_free_folder(options);
   data::ImageDataset train = open_split(options, data::Split::train, stop);
@@ -129,6 +132,7 @@ VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop)
   require_memory(options, images, allocator::limit());
   state_ = std::make_unique<State>(options, std::move(lock), std::move(train), std::move(test));
   if (!overwriting.empty()) state_->notes.push_back(overwriting);
+  if (!no_bf16.empty()) state_->notes.push_back("bf16: " + no_bf16);
   state_->make_loaders();
   state_->draw_key();
   state_->make_variants();

@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/products.h"
 
 #include <fmt/format.h>
 #include <string>
@@ -16,11 +17,17 @@ struct Options {
   std::string name;       ///< one case, or empty for all
   std::int64_t batch = 0; ///< 0: the case's own
   DType dtype = DType::f32;
-  double seconds = 5.0; ///< per case, after warm-up
+  Products products = Products::full; ///< bf16 where it was asked for and is used
+  bool refused_bf16 = false;          ///< asked for, and not used
+  double seconds = 5.0;               ///< per case, after warm-up
   std::uint64_t seed = 0;
   bool exact = false; ///< exact reductions; ops: only the rows that have an exact kernel, beside their ordinary one
 
   bool matches(std::string_view candidate) const { return name.empty() || name == candidate; }
+  /// What was computed with: bf16 only where it was used.
+  std::string_view dtype_name() const { return products == Products::bf16 ? "bf16" : eg::name_of(dtype); }
+  /// "equigrad", with a note where bf16 was asked for and not used.
+  std::string engine() const { return refused_bf16 ? "equigrad (f32 in place of bf16)" : "equigrad"; }
 };
 
 /// ValueError that lists the cases there are.

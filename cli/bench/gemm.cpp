@@ -1,4 +1,5 @@
-// bench gemm: our tiles against OpenBLAS's own threads on the same shapes, in turn.
+// bench gemm: our tiles, in f32, f64 or bf16, against OpenBLAS's own threads on the same shapes (in f32 beside bf16),
+// in turn.
 
 #include "cli/bench/bench.h"
 
@@ -54,9 +55,15 @@ template <class T> void run(const GemmCase& c, const Options& options, Output& o
       [&] { blas::gemm_openblas_threads<T>(threads, c.m, c.n, c.k, T(1), left, right, T(0), out, c.n); },
       options.seconds, openblas_spins_ms);
   const double flops = 2.0 * static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
-  const std::string extra = fmt::format(R"(, "dtype": "{}", "ratio_to_openblas": {:.4f})", name_of(options.dtype),
+  const std::string extra = fmt::format(R"(, "dtype": "{}", "ratio_to_openblas": {:.4f})", options.dtype_name(),
                                         timing.b.median_ms / timing.a.median_ms);
-  output.write({.bench = "gemm", .name = c.name, .timing = timing.a, .items = 1, .work_flops = flops, .extra = extra});
+  output.write({.bench = "gemm",
+                .engine = options.engine(),
+                .name = c.name,
+                .timing = timing.a,
+                .items = 1,
+                .work_flops = flops,
+                .extra = extra});
   output.write({.bench = "gemm",
                 .engine = "openblas",
                 .name = c.name,
@@ -69,6 +76,7 @@ template <class T> void run(const GemmCase& c, const Options& options, Output& o
 } // namespace
 
 void gemm(const Options& options, Output& output) {
+  const ProductsScope products(options.products);
   bool found = false;
   for (const GemmCase& c : cases)
     if (options.matches(c.name)) {

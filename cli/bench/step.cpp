@@ -64,7 +64,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
   timing.cpu_ms /= parts;
   output.write(
       {.bench = "step",
-       .engine = options.exact ? "equigrad exact" : "equigrad",
+       .engine = options.exact ? "equigrad exact" : options.engine(),
        .name = std::string(c.name),
        .batch = batch,
        .timing = timing,
@@ -72,7 +72,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
        .work_flops = flops / parts,
        .extra = fmt::format(R"(, "dtype": "{}", "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
                             R"("peak_gb_per_s": {:.6g})",
-                            name_of(options.dtype), floor_ms, timing.median_ms / floor_ms, floor.gflops,
+                            options.dtype_name(), floor_ms, timing.median_ms / floor_ms, floor.gflops,
                             floor.roofline.gb_per_s)});
 }
 
@@ -80,6 +80,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
 
 void step(const Options& options, Output& output) {
   const ReductionScope reduction(options.exact ? Reduction::exact : Reduction::fast);
+  const ProductsScope products(options.products);
   std::vector<StepCase> cases = vit_cases();
   for (const StepCase& c : text_cases()) cases.push_back(c);
   bool found = false;

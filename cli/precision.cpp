@@ -1,0 +1,31 @@
+#include "cli/precision.h"
+
+#include "cli/arguments.h"
+#include "cli/verb.h"
+
+#include "core/gemm_bf16.h"
+
+#include <cstdio>
+#include <fmt/format.h>
+
+namespace eg::cli {
+
+void add_precision(CLI::App& app, std::string& precision) {
+  app.add_option("--precision", precision,
+                 "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is "
+                 "faster at that (default f32)")
+      ->check(one_of({"f32", "bf16"}))
+      ->type_name("TYPE");
+}
+
+Products granted(std::string_view precision, std::string_view dtype) {
+  const Products asked = products_named(precision);
+  if (asked == Products::full) return asked;
+  if (dtype == "f64") throw UsageError("--precision bf16 has no effect on f64; it is for --dtype f32");
+  const std::string refusal = gemm::bf16_refusal();
+  if (refusal.empty()) return asked;
+  std::fputs(fmt::format("equigrad: bf16: {}\n", refusal).c_str(), stderr);
+  return Products::full;
+}
+
+} // namespace eg::cli
