@@ -217,7 +217,7 @@ EG_BF16 __attribute__((noinline)) float chain_bf16(int count) {
 /// Both in turn, the best of several: other work on the machine only slows.
 Bf16Rates measured_rates() {
   using Clock = std::chrono::steady_clock;
-  constexpr int count = 4096, turns = 8;
+  constexpr int count = 16384, turns = 6;
   Bf16Rates best;
   volatile float kept = 0; // so that nothing is left out
   const auto rate = [&](float (*chain)(int), int per_instruction) {

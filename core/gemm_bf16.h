@@ -22,10 +22,10 @@ void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> 
 struct Bf16Rates {
   double f32 = 0, bf16 = 0;
 };
-/// Measured at the first call, in some 50 microseconds; zeros where the instruction is missing.
+/// Measured at the first call, in some 100 microseconds; zeros where the instruction is missing.
 const Bf16Rates& bf16_rates();
 
-/// True where products in bf16 can be faster than those in f32: there are processors whose bf16 instruction issues at a
+/// True where products in bf16 can be faster than those in f32: there are processors whose bf16 instruction issues at about a
 /// quarter of the rate of their f32 multiply-add, which halves the speed.
 bool bf16_pays();
 

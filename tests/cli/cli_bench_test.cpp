@@ -20,6 +20,16 @@ TEST_CASE("bench lines have the agreed fields") {
     CHECK_MESSAGE(line.contains(field), field);
 }
 
+TEST_CASE("bench says whether bf16 was used, and why not") {
+  const Outcome got = run_program(
+      {"bench", "gemm", "--dtype", "bf16", "--case", "4160x192x192-nt", "--seconds", "0.05", "--json", "-"});
+  REQUIRE_MESSAGE(got.code == 0, got.err);
+  const auto line = nlohmann::json::parse(got.out.substr(0, got.out.find('\n')));
+  const bool used = got.err.find("products stay in f32") == std::string::npos;
+  CHECK(line["dtype"] == (used ? "bf16" : "f32"));
+  CHECK(line["engine"] == (used ? "equigrad" : "equigrad (f32 in place of bf16)"));
+}
+
 TEST_CASE("bench ops has inputs of model size for every row") {
   // Views cost the same for any size; an order of 4096 things is what a model's permutation is; the last two make much
   // of little.

@@ -153,6 +153,18 @@ TEST_CASE("the progress line drops whole fields on a narrow terminal") {
   }
 }
 
+TEST_CASE("a run in bf16 says what it used, and goes on") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  const Outcome first = run_program(small({"--precision", "bf16", "--steps", "2", "--out", run}));
+  REQUIRE_MESSAGE(first.code == 0, first.err);
+  const bool used = first.err.find("products stay in f32") == std::string::npos;
+  const auto config = nlohmann::json::parse(read_text(run + "/config.json"));
+  CHECK(config["precision"] == (used ? "bf16" : "f32"));
+  const Outcome more = run_program({"train", "vit", "--resume", run, "--steps", "3", "--precision", "f32"});
+  CHECK_MESSAGE(more.code == 0, more.err);
+}
+
 TEST_CASE("training twice keeps both runs") {
   const TemporaryFolder folder;
   const auto args = small({"--steps", "1", "--quiet"});

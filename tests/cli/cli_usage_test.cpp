@@ -95,6 +95,10 @@ TEST_CASE("options that would change nothing are refused with the reason") {
   check_refused(train({"--data", "shapes", "--final-fraction", "0.5", "--schedule", "constant"}),
                 "--final-fraction has no effect");
   check_refused({"bench", "gemm", "--batch", "3"}, "--batch has no effect on bench gemm");
+  check_refused({"bench", "ops", "--dtype", "bf16"}, "--dtype bf16 is for bench step and bench gemm");
+  check_refused({"bench", "step", "--dtype", "bf16", "--exact"}, "--dtype bf16 has no effect on exact");
+  check_refused(train({"--data", "shapes", "--dtype", "f64", "--precision", "bf16"}), "precision bf16 needs dtype f32");
+  check_refused(train({"--data", "shapes", "--precision", "f16"}), "'f16' is not one of f32, bf16");
   check_refused({"bench", "ops", "--batch", "3"}, "--batch has no effect on bench ops");
   check_refused({"verify", "--filter", "eq45", "--steps", "3"}, "--steps has no effect");
 }
