@@ -25,8 +25,8 @@ struct Bf16Rates {
 /// Measured at the first call, in some 100 microseconds; zeros where the instruction is missing.
 const Bf16Rates& bf16_rates();
 
-/// True where products in bf16 can be faster than those in f32: there are processors whose bf16 instruction issues at about a
-/// quarter of the rate of their f32 multiply-add, which halves the speed.
+/// True where products in bf16 can be faster than those in f32: there are processors whose bf16 instruction issues at
+/// about a quarter of the rate of their f32 multiply-add, which halves the speed.
 bool bf16_pays();
 
 /// Why who asks for bf16 to save time should be given f32 on this processor, in one sentence: the instruction is
