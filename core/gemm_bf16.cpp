@@ -274,7 +274,7 @@ bool bf16_pays() {
 std::string bf16_refusal() {
   const char* wished = std::getenv("EQUIGRAD_BF16");
   const std::string_view wish = wished == nullptr ? "" : wished;
-  if (wish != "" && wish != "force") throw ValueError(fmt::format("EQUIGRAD_BF16 is '{}'; it can be force", wish));
+  if (!wish.empty() && wish != "force") throw ValueError(fmt::format("EQUIGRAD_BF16 is '{}'; it can be force", wish));
   if (!bf16_available()) return "this processor has no bf16 multiply-add (AVX512-BF16): products stay in f32";
   if (wish == "force" || bf16_pays()) return {};
   return fmt::format("this processor does {:.0f} G multiply-adds a second and thread in bf16 and {:.0f} G in f32: "
