@@ -33,6 +33,8 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       ->check(number(0.01, 3600.0))
       ->type_name("X")
       ->capture_default_str();
+  app.add_flag("--checkpoint", request->options.checkpoint,
+               "bench step: blocks keep their input alone and compute the rest again on the way back");
   app.add_flag("--exact", request->options.exact,
                "bench step, ops: with exact reductions; ops: the rows that have an exact kernel, and how much slower");
   return [request, &common] {
@@ -41,6 +43,8 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
                        "times the exact product");
     if (request->what == "scaling" && request->options.exact)
       throw UsageError("--exact has no effect on bench scaling; bench step and bench ops time exact reductions");
+    if (request->what != "step" && request->options.checkpoint)
+      throw UsageError("--checkpoint has an effect on bench step alone");
     if (request->what != "step" && request->options.batch != 0)
       throw UsageError(fmt::format("--batch has no effect on bench {}, whose cases have sizes of their own; only bench "
                                    "step has batches",

@@ -49,7 +49,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
   const Floor floor(options.dtype);
   allocator::release_cache();
   const std::int64_t batch = options.batch > 0 ? options.batch : c.batch;
-  const std::unique_ptr<Workload> work = c.make({batch, {options.seed, 0}, options.dtype});
+  const std::unique_ptr<Workload> work = c.make({batch, {options.seed, 0}, options.dtype, options.checkpoint});
   const double parts = work->parts();
   double flops = 0;
   {
@@ -70,10 +70,11 @@ void run(const StepCase& c, const Options& options, Output& output) {
        .timing = timing,
        .items = static_cast<double>(batch),
        .work_flops = flops / parts,
-       .extra = fmt::format(R"(, "dtype": "{}", "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
-                            R"("peak_gb_per_s": {:.6g})",
-                            options.dtype_name(), floor_ms, timing.median_ms / floor_ms, floor.gflops,
-                            floor.roofline.gb_per_s)});
+       .extra = fmt::format(
+           R"(, "dtype": "{}", "checkpoint": {}, "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
+           R"("peak_gb_per_s": {:.6g})",
+           options.dtype_name(), options.checkpoint, floor_ms, timing.median_ms / floor_ms, floor.gflops,
+           floor.roofline.gb_per_s)});
 }
 
 } // namespace

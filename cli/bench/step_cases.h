@@ -32,6 +32,7 @@ struct Setting {
   std::int64_t batch;
   RandomKey key;
   DType dtype;
+  bool checkpoint = false; ///< blocks keep their input alone and compute the rest again
 };
 
 struct StepCase {

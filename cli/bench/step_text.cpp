@@ -10,11 +10,12 @@ namespace {
 constexpr std::int64_t bert_tokens = 128;
 
 /// 2 layers of 256, or BERT-base.
-nn::BertConfig bert_config(bool base, nn::Head head) {
+nn::BertConfig bert_config(bool base, nn::Head head, bool checkpoint = false) {
   nn::BertConfig config;
   config.head = head;
   config.pooler = head != nn::Head::language_model;
   config.encoder.dropout = config.encoder.attention_dropout = 0.0;
+  config.encoder.checkpoint = checkpoint;
   if (base) return config;
   config.layers = 2;
   config.encoder.dim = 256;
@@ -33,7 +34,7 @@ template <class Model> struct Converted : Model {
 class BertClassification : public Workload {
 public:
   explicit BertClassification(const Setting& s)
-      : model_(bert_config(false, nn::Head::sequence_classification), s),
+      : model_(bert_config(false, nn::Head::sequence_classification, s.checkpoint), s),
         ids_(random_integers({s.batch, bert_tokens}, s.key.fold(2), 0, model_.config.vocabulary)),
         labels_(random_integers({s.batch}, s.key.fold(3), 0, 2)), step_("adam", model_.parameters()) {}
   void run() override {
@@ -50,7 +51,7 @@ private:
 class BertMaskedLm : public Workload {
 public:
   explicit BertMaskedLm(const Setting& s)
-      : model_(bert_config(false, nn::Head::language_model), s),
+      : model_(bert_config(false, nn::Head::language_model, s.checkpoint), s),
         ids_(random_integers({s.batch, bert_tokens}, s.key.fold(2), 0, model_.config.vocabulary)),
         labels_(random_integers({s.batch * asked}, s.key.fold(3), 0, model_.config.vocabulary)),
         step_("adam", model_.parameters()) {
@@ -92,16 +93,18 @@ private:
   Tensor ids_;
 };
 
-nn::DecoderConfig gpt2_small() {
+nn::DecoderConfig gpt2_small(bool checkpoint = false) {
   nn::DecoderConfig config = nn::gpt2_config();
   config.block.dropout = config.block.attention_dropout = config.embedding_dropout = 0.0;
+  config.block.checkpoint = checkpoint;
   return config;
 }
 
 class Gpt2Training : public Workload {
 public:
   explicit Gpt2Training(const Setting& s)
-      : model_(gpt2_small(), s), ids_(random_integers({s.batch, tokens}, s.key.fold(2), 0, model_.config.vocabulary)),
+      : model_(gpt2_small(s.checkpoint), s),
+        ids_(random_integers({s.batch, tokens}, s.key.fold(2), 0, model_.config.vocabulary)),
         labels_(random_integers({s.batch, tokens}, s.key.fold(3), 0, model_.config.vocabulary)),
         step_("adamw", model_.parameters()) {}
   void run() override {

@@ -11,7 +11,7 @@ struct Sizes {
   const char* optimizer;
 };
 
-nn::VitConfig config_of(const Sizes& s) {
+nn::VitConfig config_of(const Sizes& s, bool checkpoint) {
   nn::VitConfig config;
   config.image = s.image;
   config.patch = s.patch;
@@ -20,13 +20,14 @@ nn::VitConfig config_of(const Sizes& s) {
   config.encoder.dim = s.dim;
   config.encoder.heads = s.heads;
   config.encoder.mlp = s.mlp;
+  config.encoder.checkpoint = checkpoint;
   return config;
 }
 
 class VitTraining : public Workload {
 public:
   VitTraining(const Sizes& s, const Setting& setting)
-      : model_(config_of(s), setting.key.fold(1)),
+      : model_(config_of(s, setting.checkpoint), setting.key.fold(1)),
         images_(random_normal({setting.batch, 3, s.image, s.image}, setting.key.fold(2), 0.0, 1.0, setting.dtype)),
         labels_(random_integers({setting.batch}, setting.key.fold(3), 0, s.classes)),
         step_(s.optimizer, converted(model_, setting.dtype)) {}
