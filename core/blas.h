@@ -1,6 +1,7 @@
 #pragma once
-// The only door to OpenBLAS. Every call runs on the calling thread; parallel products are cut into M x N tiles (never
-// along K) on a grid that depends on the sizes alone, so the bits do not depend on the number of threads.
+// The only door to matrix products: our own packed kernel (core/gemm.h), or OpenBLAS where EQUIGRAD_GEMM says openblas
+// and on processors without vectors. Parallel products are cut into M x N tiles (never along K) on a grid that depends
+// on the sizes alone, so the bits do not depend on the number of threads.
 
 #include "core/function_ref.h"
 #include "core/products.h"

@@ -148,7 +148,7 @@ private:
   /// A task: a tile of C, its columns counted from the region's.
   void compute(const blas::Tile& region, const blas::Tile& tile) {
     const blas::Tile whole{tile.row, tile.rows, region.col + tile.col, tile.cols};
-    if (region.row == 0) tell(before_, whole);
+    if (transposed && region.row == 0) tell(before_, whole);
     std::shared_ptr<std::byte> room; // for the left operand, where it must be packed
     if (packs_left(p_)) {
       const std::int64_t padded = (tile.rows + Kernel::rows - 1) / Kernel::rows * Kernel::rows;
@@ -160,7 +160,7 @@ private:
       if (packs_left(p_)) pack_left(whole, at_k, k, left);
       add_terms(whole, at_k, k, left, packed(region, tile.col, from, k));
     }
-    if (region.row + region.rows == p_.k) tell(after_, whole);
+    if (transposed && region.row + region.rows == p_.k) tell(after_, whole);
   }
 
   /// Rows of the left operand from `i` of a tile on.
@@ -177,12 +177,16 @@ private:
     for (std::int64_t i = 0; i < tile.rows; i += Kernel::rows) {
       const std::int64_t rows = std::min<std::int64_t>(Kernel::rows, tile.rows - i), row = tile.row + i;
       const Left<Packed> a = left_of(tile, i, at_k, k, left);
+      // A few whole rows are filled and finished in L1; a few columns (transposed) would be short runs far apart.
+      const blas::Tile strip{row, rows, tile.col, tile.cols};
+      if (!transposed && at_k == 0) tell(before_, strip);
       for (std::int64_t j = 0; j < tile.cols; j += width) {
         T* const c = transposed ? p_.c + (tile.col + j) * p_.ldc + row : p_.c + row * p_.ldc + tile.col + j;
         const Target<T> target{c, p_.ldc, p_.alpha, at_k == 0 ? p_.beta : T(1)};
         Kernel::template multiply<transposed>(rows, steps(k), a, right + j * steps(k), target,
                                               std::min(width, tile.cols - j));
       }
+      if (!transposed && at_k + k == p_.k) tell(after_, strip);
     }
   }
 

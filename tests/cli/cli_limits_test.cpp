@@ -99,10 +99,25 @@ TEST_CASE("EQUIGRAD_OPENBLAS must name an OpenBLAS") {
   check_refused({"doctor"}, "blas: libm.so.6 has no cblas_sgemm; it is not OpenBLAS");
 }
 
+TEST_CASE("EQUIGRAD_GEMM chooses who multiplies matrices") {
+  const std::string own = trained_weights("1");
+  CHECK(trained_weights("2") == own);
+  CHECK(trained_weights("3") == own);
+  const Variable library("EQUIGRAD_OPENBLAS", "/no/such/libopenblas.so"); // our own kernel does not ask for it
+  CHECK(trained_weights("2") == own);
+  {
+    const Variable engine("EQUIGRAD_GEMM", "openblas");
+    check_refused({"bench", "step", "--case", "bert-small"}, "blas: OpenBLAS cannot be opened");
+  }
+  const Variable engine("EQUIGRAD_GEMM", "mkl");
+  check_refused({"bench", "step", "--case", "bert-small"}, "EQUIGRAD_GEMM is 'mkl'; it can be own or openblas");
+}
+
 TEST_CASE("every flavour of OpenBLAS gives the same bits for any number of threads") {
   const std::vector<std::string> flavours = openblas_flavours();
   if (flavours.empty())
     return skip("every flavour of OpenBLAS gives the same bits", "no folder /usr/lib/TRIPLE/openblas-FLAVOUR");
+  const Variable engine("EQUIGRAD_GEMM", "openblas");
   const Variable wishes("OMP_NUM_THREADS", "3"); // what OpenBLAS's OpenMP flavour would follow
   const std::string expected = trained_weights("1");
   CHECK(expected.size() > 1000);
