@@ -3,6 +3,7 @@
 
 #include "core/allocator.h"
 #include "core/blas.h"
+#include "core/gemm_bf16.h"
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "core/simd.h"
@@ -29,12 +30,20 @@ std::string compiler() {
 #endif
 }
 
+/// Who multiplies matrices, and whether --precision bf16 would be followed.
+std::string products_line() {
+  const std::string refusal = gemm::bf16_refusal();
+  return fmt::format("{}; bf16 {}", blas::engine(), refusal.empty() ? "on request" : "refused: " + refusal);
+}
+
 nlohmann::json findings() {
   return {{"version", EQUIGRAD_VERSION},
           {"threads", parallel::threads()},
           {"threads_reason", parallel::threads_reason()},
           {"pool", parallel::backend()},
           {"blas", blas::description()},
+          {"products", blas::engine()},
+          {"bf16", gemm::bf16_refusal().empty()},
           {"simd", simd::target()},
           {"allocator", "caching"},
           {"compiler", compiler()},
@@ -50,6 +59,7 @@ std::vector<std::pair<std::string, std::string>> doctor_lines() {
   return {{"equigrad", EQUIGRAD_VERSION},
           {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
           {"BLAS", blas::description()},
+          {"products", products_line()},
           {"SIMD", simd::target()},
           {"memory", fmt::format("at most {:.1f} GiB, the least of machine and cgroup; freed blocks are kept, {}-byte "
                                  "aligned",

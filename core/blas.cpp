@@ -335,4 +335,6 @@ EG_INSTANTIATE(double)
 
 std::string description() { return openblas().description; }
 
+std::string engine() { return own_kernel() ? "own kernel" : "OpenBLAS"; }
+
 } // namespace eg::blas

@@ -142,6 +142,8 @@ TEST_CASE("doctor says what it runs on") {
   const auto json = nlohmann::json::parse(got.out);
   CHECK(json["threads"] == 2);
   CHECK(json["blas"].get<std::string>().find("OpenBLAS") != std::string::npos);
+  CHECK(json["products"] == "own kernel");
+  CHECK(json["bf16"].is_boolean());
 }
 
 TEST_CASE("verify gives the fields that others rely on") {
