@@ -36,7 +36,7 @@ void accumulate(Tensor& sum, Tensor term) {
     sum = std::move(term);
     return;
   }
-  if (!graph_recording()) { // no tape needs the sum so far
+  if (!values_recording()) { // nobody needs the sum so far
     const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
     if (!added_in_place(sum, term)) {
       if (!added_in_place(term, sum)) {

@@ -216,7 +216,6 @@ void Tape::Walk::run_rule(const Node& node, std::vector<Tensor>& grad, const std
   std::uint32_t mask = 0;
   for (std::size_t i = 0; i < std::min<std::size_t>(wanted.size(), 32); ++i)
     if (wanted[i]) mask |= 1U << i;
-  if (recording()) report_rule_start();
   Gradients gradients = node.apply_rule(grad, mask);
   if (gradients.size() < node.in.size())
     throw AutogradError(fmt::format("tape: the rule of {} gave {} gradients for {} inputs", node.name(),
@@ -240,7 +239,6 @@ void Tape::Walk::run_adding_rule(const Node& node, std::vector<Tensor>& grad, st
       if (node.in[j].slot == node.in[i].slot) wanted[i] = false;
     if (wanted[i]) sums[i] = cotangents.take(node.in[i].slot);
   }
-  if (recording()) report_rule_start();
   node.apply_adding_rule(grad, wanted, sums);
   if (recording()) report(RuleEvent{node.name(), node.place, grad, sums});
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -313,6 +311,7 @@ std::vector<Tensor> Tape::walk_back(std::span<const Tensor> ys, std::span<const 
     close_recorder(this);
   }
   const PauseRecording deaf(this);
+  const WalkScope way_back;
   Walk walk(state, xs);
   for (std::size_t i = 0; i < sums.size(); ++i)
     if (sums[i].defined()) walk.cotangents.put(state.slot(xs[i]), std::move(sums[i]));

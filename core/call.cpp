@@ -222,6 +222,11 @@ void close_recorder(Recorder* recorder) {
 
 bool recording() { return std::any_of(listeners.begin(), listeners.end(), hears); }
 
+bool values_recording() {
+  return std::any_of(listeners.begin(), listeners.end(),
+                     [](const Listener& listener) { return hears(listener) && !listener.recorder->only_counts(); });
+}
+
 bool graph_recording() {
   return std::any_of(listeners.begin(), listeners.end(),
                      [](const Listener& listener) { return hears(listener) && listener.recorder->links(); });
@@ -241,12 +246,20 @@ void report(const RuleEvent& event) {
   tell_all([&](Recorder& recorder) { recorder.rule_done(event); });
 }
 
-void report_rule_start() {
-  tell_all([](Recorder& recorder) { recorder.rule_starts(); });
-}
-
 void report(const Activity& activity) {
   tell_all([&](Recorder& recorder) { recorder.activity(activity); });
+}
+
+WalkScope::WalkScope() {
+  for (const Listener& listener : listeners)
+    if (hears(listener)) told_.push_back(listener.serial);
+  for (const Listener& listener : listeners)
+    if (std::find(told_.begin(), told_.end(), listener.serial) != told_.end()) listener.recorder->walk_starts();
+}
+
+WalkScope::~WalkScope() {
+  for (const Listener& listener : listeners)
+    if (std::find(told_.begin(), told_.end(), listener.serial) != told_.end()) listener.recorder->walk_ends();
 }
 
 CompositeScope::CompositeScope() {

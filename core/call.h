@@ -81,13 +81,16 @@ public:
   virtual void record(const Event& event) = 0;
   /// Work beside the operations, when it is done.
   virtual void activity(const Activity&) {}
-  /// Before the calls that a rule makes, on a tape's way back.
-  virtual void rule_starts() {}
+  /// A tape's way back begins and ends (also by an exception); they nest.
+  virtual void walk_starts() {}
+  virtual void walk_ends() {}
   /// After the calls that the rule made.
   virtual void rule_done(const RuleEvent&) {}
   /// True: it looks at values and keeps no graph. An observer hears the calls inside a composite (a checkpointed
   /// function), a tape the composite as one event.
   virtual bool observes() const { return false; }
+  /// True: it needs names, shapes and times alone, so a sum may be formed in place before it hears of it.
+  virtual bool only_counts() const { return false; }
   /// True: it must hear how a value was made from another one, so nobody may shorten the way by an unrecorded copy.
   virtual bool links() const { return !observes(); }
 };
@@ -98,6 +101,8 @@ void open_recorder(Recorder* recorder);
 void close_recorder(Recorder* recorder);
 /// True when some recorder listens on this thread.
 bool recording();
+/// True when one listens that looks at values: not a work meter, not a profile.
+bool values_recording();
 /// True when one listens that links values (a tape).
 bool graph_recording();
 /// Reports one event to the recorders that listen: for what is done otherwise than by call(). A composite event goes to
@@ -105,8 +110,19 @@ bool graph_recording();
 void report(const Event& event);
 void report_composite(const Event& event);
 void report(const RuleEvent& event);
-void report_rule_start();
 void report(const Activity& activity);
+
+/// A tape's way back, while it lives: the recorders that listen when it begins hear of both ends.
+class WalkScope {
+public:
+  WalkScope();
+  ~WalkScope();
+  WalkScope(const WalkScope&) = delete;
+  WalkScope& operator=(const WalkScope&) = delete;
+
+private:
+  std::vector<std::uint64_t> told_; // serial numbers
+};
 
 /// While it lives, the recorders that were open when it began hear nothing (or, given one, only that recorder is deaf).
 /// Pauses of a thread end in the reverse order of their beginning.

@@ -1,6 +1,6 @@
 #pragma once
-// Our own matrix product, for processors with vectors of 32 bytes and more: packed operands, a kernel that keeps a tile
-// of C in registers. Measured beside OpenBLAS in docs/performance.md.
+// Our own matrix product, for processors with fused multiply-adds on vectors: packed operands, a kernel that keeps a
+// tile of C in registers. Measured beside OpenBLAS in docs/performance.md.
 
 #include "core/blas.h"
 
@@ -21,15 +21,14 @@ template <class T> struct Product {
 bool available();
 
 /// The product. before(block) runs ahead of the first write to a block of C, after(block) behind
-/// its last one, while it is in cache. Every element is a chain of fused multiply-adds in the order of k, cut every
-/// `depth` terms: its bits depend on its row of A, its column of B and on k alone, neither on where it lies nor on the
-/// width of vectors or the number of
-/// threads.
+/// its last one, while it is in cache. Every element is a chain of fused multiply-adds in the order of
+/// k, in even pieces of at most `depth` terms: its bits depend on its row of A, its column of B and on k alone, neither
+/// on where it lies nor on the number of threads.
 template <class T>
 void product(const Product<T>& p, FunctionRef<void(const blas::Tile&)> before,
              FunctionRef<void(const blas::Tile&)> after);
 
-/// Most terms of one chain of multiply-adds.
+/// Most terms of one piece of a chain.
 inline constexpr std::int64_t depth = 512;
 
 } // namespace eg::gemm

@@ -12,9 +12,9 @@ namespace eg::gemm {
 bool bf16_available();
 
 /// The product of a and b rounded to bf16 (to nearest, ties to even), its sums in f32; called only where
-/// bf16_available(). Terms are added in pairs in the order of k, cut every `depth` of them: an element's bits depend on
-/// its row of A, its column of B and on k alone. The instruction takes subnormal operands for zeros and flushes
-/// subnormal sums to zero; operands beyond 3.39e38 become infinite. before and after as for product.
+/// bf16_available(). Terms are added in pairs in the order of k, in even pieces of at most `depth`: an element's bits
+/// depend on its row of A, its column of B and on k alone. The instruction takes subnormal operands for zeros and
+/// flushes subnormal sums to zero; operands beyond 3.39e38 become infinite. before and after as for product.
 void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> before,
                   FunctionRef<void(const blas::Tile&)> after);
 

@@ -60,7 +60,10 @@ template <class Kernel> struct Blocking {
     constexpr std::int64_t tasks = 16;                                    // at least, where that leaves enough rows
     constexpr std::int64_t fewest_rows = 48;
     const std::int64_t wide = (n + columns - 1) / columns;
-    rows = even_piece(m, std::clamp(m * wide / tasks, fewest_rows, std::max(most, fewest_rows)), Kernel::rows);
+    const std::int64_t most_left =
+        packs_left ? (std::int64_t{1} << 19) / (depth * size) : most; // and of the left operand
+    rows = even_piece(m, std::clamp(m * wide / tasks, fewest_rows, std::max(std::min(most, most_left), fewest_rows)),
+                      Kernel::rows);
   }
 };
 

@@ -237,7 +237,13 @@ void ProductF32(const Product<float>& p, FunctionRef<void(const Tile&)> before, 
 void ProductF64(const Product<double>& p, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after) {
   ProductOf(p, before, after);
 }
-bool HasWideVectors() { return LanesOf<float>() >= 4; }
+bool HasFusedVectors() {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+  return LanesOf<float>() >= 4;
+#else
+  return false;
+#endif
+}
 
 } // namespace
 } // namespace eg::HWY_NAMESPACE
@@ -248,11 +254,11 @@ namespace eg {
 
 HWY_EXPORT(ProductF32);
 HWY_EXPORT(ProductF64);
-HWY_EXPORT(HasWideVectors);
+HWY_EXPORT(HasFusedVectors);
 
 namespace gemm {
 
-bool available() { return HWY_DYNAMIC_DISPATCH(HasWideVectors)(); }
+bool available() { return HWY_DYNAMIC_DISPATCH(HasFusedVectors)(); }
 
 template <>
 void product<float>(const Product<float>& p, FunctionRef<void(const blas::Tile&)> before,

@@ -43,7 +43,7 @@ void Profile::record(const Event& event) {
     for (const Tensor& y : event.out) out.push_back({y.shape(), y.dtype()});
     call.work = event.op->work({*event.op, event.in, *event.attrs}, out);
   }
-  call.backward = backward_;
+  call.backward = walks_ > 0;
   add(std::move(call), event.began);
 }
 
@@ -57,7 +57,8 @@ void Profile::add(Call call, Clock::time_point began) {
   call.us = microseconds(now - began);
   const AllocatorStats memory = allocator::stats();
   call.live_bytes = memory.live_bytes;
-  call.peak_bytes = memory.peak_bytes;
+  peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes); // somebody may reset the allocator's
+  call.peak_bytes = peak_bytes_;
   Sum& sum = sums_[{call.name, call.backward}];
   ++sum.calls;
   sum.us += call.us;
@@ -125,10 +126,10 @@ std::string Profile::table(const Roofline& roofline, double elapsed_us) const {
   }
   out += fmt::format("{:<38}{:>9}{:>12.3f}{:>7.1f}%\n", "between the calls", "", (elapsed_us - heard) / 1e3,
                      100 * (elapsed_us - heard) / elapsed_us);
-  out += fmt::format("peak memory {:.1f} MB; roofline {:.0f} GFLOP/s in f32, {:.0f} in f64, {:.1f} GB/s{}\n",
-                     static_cast<double>(allocator::stats().peak_bytes) / 1e6, roofline.gflops_f32, roofline.gflops_f64,
-                     roofline.gb_per_s,
-                     dropped_ > 0 ? fmt::format("; the trace holds the first {} calls", calls_.size()) : "");
+  out +=
+      fmt::format("peak memory {:.1f} MB; roofline {:.0f} GFLOP/s in f32, {:.0f} in f64, {:.1f} GB/s{}\n",
+                  static_cast<double>(peak_bytes_) / 1e6, roofline.gflops_f32, roofline.gflops_f64, roofline.gb_per_s,
+                  dropped_ > 0 ? fmt::format("; the trace holds the first {} calls", calls_.size()) : "");
   return out;
 }
 

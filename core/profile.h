@@ -68,13 +68,15 @@ private:
   };
   void record(const Event& event) override;
   void activity(const Activity& activity) override;
-  void rule_starts() override { backward_ = true; }
-  void rule_done(const RuleEvent&) override { backward_ = false; }
+  void walk_starts() override { ++walks_; }
+  void walk_ends() override { --walks_; }
   bool observes() const override { return true; }
+  bool only_counts() const override { return true; }
   void add(Call call, Clock::time_point began);
 
   Clock::time_point start_ = Clock::now();
-  bool backward_ = false;
+  int walks_ = 0; // tapes on their way back
+  std::size_t peak_bytes_ = 0;
   std::vector<Call> calls_;
   std::int64_t dropped_ = 0;
   std::map<std::pair<std::string, bool>, Sum> sums_;

@@ -21,6 +21,7 @@ public:
 private:
   void record(const Event& event) override;
   bool observes() const override { return true; }
+  bool only_counts() const override { return true; }
   Work total_;
   std::int64_t calls_ = 0;
 };

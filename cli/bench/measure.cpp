@@ -111,7 +111,7 @@ void Output::write(const Line& line) {
                "\n",
                line.bench, line.engine, line.name, parallel::threads(), line.batch, line.timing.median_ms,
                line.timing.best_ms, line.timing.cpu_ms, per_s,
-               line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", peak_rss_mb(), line.extra);
+               line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", line.rss_mb, line.extra);
     if (std::fflush(file_.get()) != 0) throw FileError("--json: the result cannot be written");
   }
   if (!table_) return;
@@ -121,7 +121,7 @@ void Output::write(const Line& line) {
   header_written_ = true;
   fmt::print("{:<34} {:>6} {:>12.4f} {:>12.4f} {:>12.1f} {:>9.1f} {:>8.0f}\n",
              line.engine == "equigrad" ? line.name : fmt::format("{} ({})", line.name, line.engine), line.batch,
-             line.timing.median_ms, line.timing.best_ms, per_s, gflops, peak_rss_mb());
+             line.timing.median_ms, line.timing.best_ms, per_s, gflops, line.rss_mb);
   std::fflush(stdout);
 }
 

@@ -39,7 +39,8 @@ struct Line {
   Timing timing;
   double items = 0;      ///< what per_s counts, for each repetition
   double work_flops = 0; ///< per repetition
-  std::string extra;     ///< more JSON fields, as text beginning with a comma
+  double rss_mb = peak_rss_mb();
+  std::string extra; ///< more JSON fields, as text beginning with a comma
 };
 
 /// Where lines go: JSON lines to a file or stdout, and a row of a table for people.

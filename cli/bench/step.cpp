@@ -15,8 +15,8 @@
 namespace eg::cli::bench {
 namespace {
 
-/// What no implementation can avoid: the flops at the speed of large matrix products, and each byte once: what is
-/// resident (a decoder's weights again for each token) and what the step adds to it, at the speed of memory.
+/// An estimate of the least that a step needs: the flops at the speed of large matrix products, and each byte once:
+/// what is resident (a decoder's weights again for each token) and what the step adds to it, at the speed of memory.
 struct Floor {
   double gflops = 0;
   Roofline roofline;
@@ -46,22 +46,23 @@ double unavoidable_bytes(Workload& work) {
 }
 
 void run(const StepCase& c, const Options& options, Output& output) {
-  const Floor floor(options.dtype);
-  allocator::release_cache();
   const std::int64_t batch = options.batch > 0 ? options.batch : c.batch;
   const std::unique_ptr<Workload> work = c.make({batch, {options.seed, 0}, options.dtype, options.checkpoint});
   const double parts = work->parts();
+  Timing timing = measure([&] { work->run(); }, options.seconds, 2, 5);
+  timing.median_ms /= parts;
+  timing.best_ms /= parts;
+  timing.cpu_ms /= parts;
+  const double rss_mb = peak_rss_mb(); // before the floor's own arrays
   double flops = 0;
   {
     const WorkMeter meter;
     work->run();
     flops = meter.total().flops;
   }
-  const double floor_ms = floor.ms(flops, unavoidable_bytes(*work)) / parts;
-  Timing timing = measure([&] { work->run(); }, options.seconds, 2, 5);
-  timing.median_ms /= parts;
-  timing.best_ms /= parts;
-  timing.cpu_ms /= parts;
+  const double bytes = unavoidable_bytes(*work);
+  const Floor floor(options.dtype);
+  const double floor_ms = floor.ms(flops, bytes) / parts;
   output.write(
       {.bench = "step",
        .engine = options.exact ? "equigrad exact" : options.engine(),
@@ -70,6 +71,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
        .timing = timing,
        .items = static_cast<double>(batch),
        .work_flops = flops / parts,
+       .rss_mb = rss_mb,
        .extra = fmt::format(
            R"(, "dtype": "{}", "checkpoint": {}, "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
            R"("peak_gb_per_s": {:.6g})",

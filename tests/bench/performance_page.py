@@ -30,7 +30,7 @@ def peers_by_case(compared):
     cases = {}
     for line in compared:
         cases.setdefault(line["case"], []).append(line)
-    return cases
+    return {case: lines for case, lines in cases.items() if len(lines) > 1 and lines[0]["engine"].startswith("equigrad")}
 
 
 def step_table(compared):
@@ -76,7 +76,7 @@ def chart(compared):
     """Bars: our time over each peer's, a line at 1."""
     bars = [(case, peer["engine"].split(",")[0], lines[0]["ms"] / peer["ms"])
             for case, lines in peers_by_case(compared).items() for peer in lines[1:]]  # fmt: skip
-    colours = dict(zip(dict.fromkeys(name for _, name, _ in bars), ["#2b6cb0", "#c05621", "#2f855a", "#6b46c1"]))
+    colours = dict(zip(dict.fromkeys(name for _, name, _ in bars), ["#2b6cb0", "#c05621", "#2f855a", "#6b46c1"] * 3))
     step, left, scale = 22, 150, 380
     height = step * (len(bars) + len(peers_by_case(compared))) + 70
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="700" height="{height}" font-family="sans-serif" font-size="12">',

@@ -119,3 +119,17 @@ TEST_CASE("anomaly: finite work is left alone and has the same bits; infinities 
   });
   CHECK(allowed.find("1 NaN") != std::string::npos);
 }
+
+TEST_CASE("anomaly: a sum of cotangents that overflows shows what was added, not the sum twice") {
+  const std::string message = test::message_of<NumericError>([] {
+    const DetectAnomaly watch;
+    const Tensor x = Tensor::from(std::vector<float>{0.1F}, {1});
+    Tape tape;
+    const Tensor y = x * 3e38 + x * 2.9e38;
+    tape.gradient(y, {x}, Tensor::ones({1}));
+  });
+  INFO(message);
+  CHECK(message.find("add gave") != std::string::npos);
+  CHECK(message.find("0 not finite") != std::string::npos);
+  CHECK(message.find("no finite value") == std::string::npos);
+}

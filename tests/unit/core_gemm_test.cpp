@@ -86,9 +86,11 @@ TEST_CASE("the packed product is right on both sides of every cut") {
 }
 
 TEST_CASE("regions larger than what is packed at once add up") {
-  // 8 MiB are packed at once: 2 Mi floats.
-  check_product<float>(14, 130, 17000);
-  check_product<float>(5, 6000, 600);
+  // 16 MiB are packed at once: regions of at most 4 Mi floats or 2 Mi doubles.
+  check_product<float>(14, 130, 30000); // along k; with 14 rows and both operands along k: swapped
+  check_product<float>(9, 9000, 600);   // along the columns
+  check_product<float>(513, 3, 150000); // swapped is not, but for one operand: three narrow regions along k
+  check_product<double>(14, 130, 15000);
 }
 
 TEST_CASE("an element's bits depend on its row, its column and k alone") {
