@@ -120,18 +120,24 @@ std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
   return op.body(args);
 }
 
-/// Calls tell(recorder) for every recorder that listens. A recorder may open or close others while it listens; those
-/// that are closed on the way are passed over.
-template <class Tell> void tell_all(Tell&& tell) {
+/// Serials of the recorders that listen.
+std::vector<std::uint64_t> listening() {
   std::vector<std::uint64_t> serials;
   for (const Listener& listener : listeners)
     if (hears(listener)) serials.push_back(listener.serial);
+  return serials;
+}
+
+/// Calls tell(recorder) for each of them that is still open: a recorder may open or close others while it listens.
+template <class Tell> void tell_each(const std::vector<std::uint64_t>& serials, Tell&& tell) {
   for (const std::uint64_t serial : serials) {
     const auto at = std::find_if(listeners.begin(), listeners.end(),
                                  [&](const Listener& listener) { return listener.serial == serial; });
     if (at != listeners.end()) tell(*at->recorder);
   }
 }
+
+template <class Tell> void tell_all(Tell&& tell) { tell_each(listening(), tell); }
 
 /// Rethrows the present exception with the place in the model appended, keeping its type.
 [[noreturn]] void rethrow_with_place() {
@@ -250,16 +256,12 @@ void report(const Activity& activity) {
   tell_all([&](Recorder& recorder) { recorder.activity(activity); });
 }
 
-WalkScope::WalkScope() {
-  for (const Listener& listener : listeners)
-    if (hears(listener)) told_.push_back(listener.serial);
-  for (const Listener& listener : listeners)
-    if (std::find(told_.begin(), told_.end(), listener.serial) != told_.end()) listener.recorder->walk_starts();
+WalkScope::WalkScope() : told_(listening()) {
+  tell_each(told_, [](Recorder& recorder) { recorder.walk_starts(); });
 }
 
 WalkScope::~WalkScope() {
-  for (const Listener& listener : listeners)
-    if (std::find(told_.begin(), told_.end(), listener.serial) != told_.end()) listener.recorder->walk_ends();
+  tell_each(told_, [](Recorder& recorder) { recorder.walk_ends(); });
 }
 
 CompositeScope::CompositeScope() {

@@ -5,6 +5,7 @@
 #include "core/allocator.h"
 #include "core/gemm.h"
 #include "core/parallel.h"
+#include "core/rooms.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -82,7 +83,8 @@ template <class Kernel, bool transposed> class Run {
 public:
   Run(const Product<T>& product, FunctionRef<void(const blas::Tile&)> before,
       FunctionRef<void(const blas::Tile&)> after)
-      : p_(product), before_(before), after_(after), block_(product.m, product.n, product.k, packs_left(product)) {
+      : p_(product), before_(before), after_(after), block_(product.m, product.n, product.k, packs_left(product)),
+        left_rooms_(product.parallel ? tasks() : 1, left_bytes()) {
     const std::int64_t deep = std::min(block_.region_depth, (p_.k + block_.depth - 1) / block_.depth * block_.depth);
     const auto bytes = static_cast<std::size_t>(steps(deep) * block_.region_columns) * sizeof(Packed);
     if (bytes > sizeof small_) large_ = allocator::allocate(bytes);
@@ -98,6 +100,17 @@ public:
 private:
   static bool packs_left(const Product<T>& p) { return !Kernel::reads_left_in_place || p.a.transposed; }
   static std::int64_t steps(std::int64_t k) { return (k + Kernel::terms - 1) / Kernel::terms; }
+
+  /// Tasks of the widest region.
+  std::int64_t tasks() const {
+    const std::int64_t columns = std::min(block_.region_columns, p_.n);
+    return (p_.m + block_.rows - 1) / block_.rows * ((columns + block_.columns - 1) / block_.columns);
+  }
+  /// Bytes of a task's packed rows of the left operand.
+  std::size_t left_bytes() const {
+    if (!packs_left(p_)) return 0;
+    return static_cast<std::size_t>(block_.rows * steps(block_.depth)) * sizeof(Packed);
+  }
 
   /// Packs one region of the right operand (rows: along k) and adds its part of the product.
   void multiply(const blas::Tile& region) {
@@ -152,14 +165,10 @@ private:
   void compute(const blas::Tile& region, const blas::Tile& tile) {
     const blas::Tile whole{tile.row, tile.rows, region.col + tile.col, tile.cols};
     if (transposed && region.row == 0) tell(before_, whole);
-    std::shared_ptr<std::byte> room; // for the left operand, where it must be packed
-    if (packs_left(p_)) {
-      const std::int64_t padded = (tile.rows + Kernel::rows - 1) / Kernel::rows * Kernel::rows;
-      room = allocator::allocate(static_cast<std::size_t>(padded * steps(block_.depth)) * sizeof(Packed));
-    }
+    const Rooms::Room room = left_rooms_.take();
     for (std::int64_t from = 0; from < region.rows; from += block_.depth) {
       const std::int64_t k = std::min(block_.depth, region.rows - from), at_k = region.row + from;
-      auto* const left = reinterpret_cast<Packed*>(room.get());
+      auto* const left = reinterpret_cast<Packed*>(room.data());
       if (packs_left(p_)) pack_left(whole, at_k, k, left);
       add_terms(whole, at_k, k, left, packed(region, tile.col, from, k));
     }
@@ -200,7 +209,8 @@ private:
   const Product<T> p_;
   FunctionRef<void(const blas::Tile&)> before_, after_;
   Blocking<Kernel> block_;
-  alignas(64) std::byte small_[std::size_t{1} << 15]; // enough for most heads of attention
+  Rooms left_rooms_;
+  alignas(64) std::byte small_[std::size_t{1} << 16]; // enough for most heads of attention
   std::shared_ptr<std::byte> large_;
   Packed* right_; // the packed region, block after block
 };

@@ -44,16 +44,18 @@ HWY_INLINE void StoreRows(const Acc& acc, const Target<T>& target, std::size_t l
   const auto alpha = hn::Set(d, target.alpha), beta = hn::Set(d, target.beta);
   const bool whole = last == static_cast<std::size_t>(lanes);
   HWY_UNROLL(16)
-  for (int i = 0; i < M; ++i) HWY_UNROLL(4)
-  for (int v = 0; v < V; ++v) {
-    T* c = target.c + i * target.ld + v * lanes;
-    auto y = hn::Mul(acc[i][v], alpha);
-    if (v + 1 < V || whole) {
-      if (target.beta != T(0)) y = hn::MulAdd(beta, hn::LoadU(d, c), y);
-      hn::StoreU(y, d, c);
-    } else {
-      if (target.beta != T(0)) y = hn::MulAdd(beta, LoadUpTo(d, c, last), y);
-      StoreUpTo(y, d, c, last);
+  for (int i = 0; i < M; ++i) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < V; ++v) {
+      T* c = target.c + i * target.ld + v * lanes;
+      auto y = hn::Mul(acc[i][v], alpha);
+      if (v + 1 < V || whole) {
+        if (target.beta != T(0)) y = hn::MulAdd(beta, hn::LoadU(d, c), y);
+        hn::StoreU(y, d, c);
+      } else {
+        if (target.beta != T(0)) y = hn::MulAdd(beta, LoadUpTo(d, c, last), y);
+        StoreUpTo(y, d, c, last);
+      }
     }
   }
 }
@@ -65,8 +67,10 @@ HWY_INLINE void StoreColumns(const Acc& acc, const Target<T>& target, std::int64
   const auto lanes = LanesOf<T>();
   HWY_ALIGN T tile[M * V * hn::MaxLanes(hn::ScalableTag<T>())] = {};
   HWY_UNROLL(16)
-  for (int i = 0; i < M; ++i) HWY_UNROLL(4)
-  for (int v = 0; v < V; ++v) hn::Store(acc[i][v], d, tile + (i * V + v) * lanes);
+  for (int i = 0; i < M; ++i) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < V; ++v) hn::Store(acc[i][v], d, tile + (i * V + v) * lanes);
+  }
   for (std::int64_t j = 0; j < columns; ++j) {
     T* c = target.c + j * target.ld;
     HWY_UNROLL(16)
@@ -86,11 +90,13 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
   constexpr int ahead = 16; // steps of k that the panel is fetched before it is used
   hn::Vec<decltype(d)> acc[M][V];
   HWY_UNROLL(16)
-  for (int i = 0; i < M; ++i) HWY_UNROLL(4)
-  for (int v = 0; v < V; ++v) acc[i][v] = hn::Zero(d);
-  if constexpr (!transposed) HWY_UNROLL(16)
-  for (int i = 0; i < M; ++i) HWY_UNROLL(4)
-  for (int v = 0; v < V; ++v) hwy::Prefetch(target.c + i * target.ld + v * lanes);
+  for (int i = 0; i < M; ++i) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < V; ++v) {
+      acc[i][v] = hn::Zero(d);
+      if constexpr (!transposed) hwy::Prefetch(target.c + i * target.ld + v * lanes);
+    }
+  }
   const T* a = left.data;
   for (std::int64_t p = 0; p < k; ++p, a += left.step, panel += V * lanes) {
     hn::Vec<decltype(d)> right[V];

@@ -10,6 +10,7 @@
 #include "core/parallel.h"
 #include "core/products.h"
 #include "core/reduction.h"
+#include "gemm_case.h"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -20,8 +21,6 @@ using namespace eg;
 
 namespace {
 
-const auto nothing = [](const blas::Tile&) {};
-
 /// False, with a message, where there is nothing to test.
 bool has_bf16() {
   if (!gemm::bf16_available()) MESSAGE("skipped: this processor has no AVX512-BF16");
@@ -30,66 +29,8 @@ bool has_bf16() {
 
 double rounded(double x) { return static_cast<double>(static_cast<float>(BFloat16(static_cast<float>(x)))); }
 
-/// A product of random operands that lie in matrices with `gap` more columns, C among NaN.
-struct Case {
-  std::int64_t m, n, k;
-  bool ta, tb;
-  std::int64_t gap = 3;
-  Tensor a = random_normal(ta ? Shape{k, m + gap} : Shape{m, k + gap}, {5, 1});
-  Tensor b = random_normal(tb ? Shape{n, k + gap} : Shape{k, n + gap}, {5, 2});
-
-  gemm::Product<float> product(Tensor& c, float alpha, float beta, bool parallel) const {
-    return {m,
-            n,
-            k,
-            alpha,
-            {a.data<float>(), a.size(1), ta},
-            {b.data<float>(), b.size(1), tb},
-            beta,
-            c.mutable_data<float>(),
-            c.size(1),
-            parallel};
-  }
-  Tensor in_bf16(float alpha, float beta, bool parallel) const {
-    Tensor c = Tensor::full({m, n + gap}, beta == 0.0F ? std::numeric_limits<double>::quiet_NaN() : 2.0);
-    gemm::product_bf16(product(c, alpha, beta, parallel), nothing, nothing);
-    return c;
-  }
-  double left(std::int64_t i, std::int64_t p) const { return ta ? a.at({p, i}) : a.at({i, p}); }
-  double right(std::int64_t p, std::int64_t j) const { return tb ? b.at({j, p}) : b.at({p, j}); }
-};
-
-/// |C - what operands rounded beforehand give| against eps k (|A||B|) in f32.
-bool is_right(const Case& given, const Tensor& c, double alpha, double before) {
-  const std::int64_t i_step = given.m > 60 ? 7 : 1, j_step = given.n > 60 ? 11 : 1; // every register row and lane
-  for (std::int64_t i = 0; i < given.m; i += i_step)
-    for (std::int64_t j = 0; j < given.n; j += j_step) {
-      double sum = 0, size = 0;
-      for (std::int64_t p = 0; p < given.k; ++p) {
-        const double term = rounded(given.left(i, p)) * rounded(given.right(p, j));
-        sum += term;
-        size += std::abs(term);
-      }
-      const double eps = std::numeric_limits<float>::epsilon();
-      const double bound = eps * (static_cast<double>(given.k) * std::abs(alpha) * size + std::abs(before) + 1e-6);
-      if (!(std::abs(c.at({i, j}) - (alpha * sum + before)) <= bound)) return false;
-    }
-  return true;
-}
-
-void check_product(std::int64_t m, std::int64_t n, std::int64_t k) {
-  for (const bool ta : {false, true})
-    for (const bool tb : {false, true})
-      for (const float beta : {0.0F, 3.0F}) {
-        const Case given{m, n, k, ta, tb};
-        const Tensor c = given.in_bf16(0.5F, beta, m > 20);
-        bool untouched = true; // the columns behind C
-        for (std::int64_t i = 0; i < m; ++i)
-          for (std::int64_t j = n; j < n + given.gap; ++j)
-            untouched = untouched && (beta == 0.0F ? std::isnan(c.at({i, j})) : c.at({i, j}) == 2.0);
-        CHECK_MESSAGE(is_right(given, c, 0.5, 2.0 * beta), m << "x" << n << "x" << k << (ta ? " T" : " N") << tb);
-        CHECK_MESSAGE(untouched, m << "x" << n << "x" << k << (ta ? " T" : " N") << tb);
-      }
+void check(std::int64_t m, std::int64_t n, std::int64_t k) {
+  testing::check_product<float>(gemm::product_bf16, rounded, m, n, k);
 }
 
 Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t tag) {
@@ -115,63 +56,30 @@ TEST_CASE("bf16 products are those of rounded operands on both sides of every cu
   if (!has_bf16()) return;
   for (const std::int64_t m : {1, 5, 11, 12, 13, 25})
     for (const std::int64_t n : {1, 7, 15, 16, 17, 31, 32, 33, 63})
-      for (const std::int64_t k : {1, 2, 7, 8, 9}) check_product(m, n, k);
-  check_product(37, 300, 515);
-  check_product(600, 37, 1030);
-  check_product(49, 530, 512);
-  check_product(14, 530, 1027);
+      for (const std::int64_t k : {1, 2, 7, 8, 9}) check(m, n, k);
+  check(37, 300, 515);
+  check(600, 37, 1030);
+  check(49, 530, 512);
+  check(14, 530, 1027);
 }
 
 TEST_CASE("bf16 products larger than what is packed at once add up") {
   if (!has_bf16()) return;
-  check_product(14, 130, 65001); // 16 MiB are packed at once: 8 Mi terms
+  check(14, 130, 65001); // 16 MiB are packed at once: 8 Mi terms
 }
 
 TEST_CASE("bf16 rounding is seen: generic operands do not give the f32 product") {
   if (!has_bf16()) return;
-  const Case given{40, 50, 60, false, true};
-  Tensor full = Tensor::full({40, 53}, 0.0);
-  gemm::product<float>(given.product(full, 1.0F, 0.0F, false), nothing, nothing);
-  CHECK_FALSE(is_right(given, full, 1.0, 0.0)); // the check can tell the two apart
-  const double apart = relative_error(slice(given.in_bf16(1.0F, 0.0F, false), 1, 0, 50), slice(full, 1, 0, 50));
+  const testing::GemmCase<float> given{40, 50, 60, false, true, 0};
+  const Tensor full = given.by(gemm::product<float>, 1.0F, 0.0F, false);
+  CHECK_FALSE(testing::is_right(given, full, 1.0, 0.0, rounded)); // the check can tell the two apart
+  const double apart = relative_error(given.by(gemm::product_bf16, 1.0F, 0.0F, false), full);
   CHECK(apart > 1e-4);
   CHECK(apart < 2e-2);
 }
 
 TEST_CASE("an element's bits in bf16 depend on its row, its column and k alone") {
-  if (!has_bf16()) return;
-  const std::int64_t m = 40, n = 70, k = 601;
-  for (const bool tb : {false, true}) {
-    const Case given{m, n, k, false, tb, 0};
-    const Tensor whole = given.in_bf16(1.0F, 0.0F, true);
-    const std::int64_t rows = 3, columns = 21, row = 17, col = 30;
-    const float* b = given.b.data<float>() + (tb ? col * k : col);
-    Tensor part = Tensor::empty({rows, columns});
-    gemm::product_bf16({rows,
-                        columns,
-                        k,
-                        1.0F,
-                        {given.a.data<float>() + row * k, k, false},
-                        {b, tb ? k : n, tb},
-                        0.0F,
-                        part.mutable_data<float>(),
-                        columns},
-                       nothing, nothing);
-    CHECK(same_bits(part, slice(slice(whole, 0, row, row + rows), 1, col, col + columns).contiguous()));
-    // The other way around: the roles of rows and columns.
-    Tensor transposed = Tensor::empty({n, m});
-    gemm::product_bf16({n,
-                        m,
-                        k,
-                        1.0F,
-                        {given.b.data<float>(), tb ? k : n, !tb},
-                        {given.a.data<float>(), k, true},
-                        0.0F,
-                        transposed.mutable_data<float>(),
-                        m},
-                       nothing, nothing);
-    CHECK(same_bits(transposed.transpose(0, 1).contiguous(), whole.contiguous()));
-  }
+  if (has_bf16()) testing::check_bits_of_parts(gemm::product_bf16, 601);
 }
 
 TEST_CASE("bf16 products have the same bits for any number of threads") {
@@ -192,20 +100,7 @@ TEST_CASE("bf16 products have the same bits for any number of threads") {
 
 TEST_CASE("bf16 blocks are announced before they are written and after they are whole") {
   if (!has_bf16()) return;
-  for (const std::int64_t m : {30, 700}) {
-    const Case given{m, 530, 1100, false, true, 0};
-    const Tensor plain = given.in_bf16(1.0F, 0.0F, true);
-    Tensor c = Tensor::full({m, 530}, std::numeric_limits<double>::quiet_NaN());
-    float* out = c.mutable_data<float>();
-    const auto each = [&](const blas::Tile& t, auto&& change) {
-      for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
-        for (std::int64_t j = t.col; j < t.col + t.cols; ++j) change(out[i * 530 + j]);
-    };
-    gemm::product_bf16(
-        given.product(c, 1.0F, 1.0F, true), [&](const blas::Tile& t) { each(t, [](float& x) { x = 0.0F; }); },
-        [&](const blas::Tile& t) { each(t, [](float& x) { x *= 2.0F; }); });
-    CHECK(same_bits(c, plain * 2.0));
-  }
+  for (const std::int64_t m : {30, 700}) testing::check_announcements(gemm::product_bf16, m);
 }
 
 TEST_CASE("NaN and infinities pass through bf16 products, subnormal operands count as zeros") {

@@ -3,6 +3,7 @@
 #include "core/allocator.h"
 #include "core/blas.h"
 #include "core/parallel.h"
+#include "core/rooms.h"
 
 #include <algorithm>
 #include <memory>
@@ -45,18 +46,18 @@ double flops_of_product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-/// Buffers for one chunk of heads, carved from one block of the caching allocator.
+/// Buffers for one chunk of heads, carved from one room.
 template <class T> class Scratch {
 public:
-  explicit Scratch(std::int64_t elements)
-      : block_(allocator::allocate(static_cast<std::size_t>(elements + 64) * sizeof(T))),
-        next_(reinterpret_cast<T*>(block_.get())) {}
+  explicit Scratch(Rooms& rooms) : room_(rooms.take()), next_(reinterpret_cast<T*>(room_.data())) {}
   T* take(std::int64_t elements) { return std::exchange(next_, next_ + padded(elements)); }
   /// Elements that `take` uses up.
   static std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+  /// Bytes of a room for so many elements.
+  static std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements + 64) * sizeof(T); }
 
 private:
-  std::shared_ptr<std::byte> block_;
+  Rooms::Room room_;
   T* next_;
 };
 
@@ -253,8 +254,10 @@ template <class T> void forward(const Extents& e, FunctionRef<ForwardHead<T>(std
   const std::int64_t scores = plan.tile_rows * e.keys;
   std::int64_t grain = grain_for(flops);
   if (e.causal && e.heads >= 8) grain = std::max(grain, plan.tiles); // whole heads, whose tiles differ in size
+  using S = Scratch<T>;
+  Rooms rooms(parallel::chunks(e.heads * plan.tiles, grain), S::bytes(S::padded(transposed) + scores));
   parallel::for_each(e.heads * plan.tiles, grain, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> scratch(Scratch<T>::padded(transposed) + scores);
+    S scratch(rooms);
     TransposedRight<T> k(plan.transpose_keys, scratch.take(transposed));
     T* const s = scratch.take(scores);
     for (std::int64_t i = begin; i < end; ++i) {
@@ -287,9 +290,10 @@ void backward(const Extents& e, FunctionRef<BackwardHead<T>(std::int64_t)> head,
   const std::int64_t scores = plan.tile_rows * e.keys;
   const std::int64_t k = plan.transpose_keys ? e.head_dim * e.keys : 0;
   const std::int64_t v = plan.transpose_keys ? e.value_dim * e.keys : 0;
+  using S = Scratch<T>;
+  Rooms rooms(parallel::chunks(groups, grain), S::bytes(2 * S::padded(scores) + S::padded(k) + S::padded(v)));
   parallel::for_each(groups, grain, [&](std::int64_t begin, std::int64_t end) {
-    using S = Scratch<T>;
-    S scratch(2 * S::padded(scores) + S::padded(k) + S::padded(v));
+    S scratch(rooms);
     T* const s = scratch.take(scores);
     T* const ds = scratch.take(scores);
     const TransposedRight<T> of_k(plan.transpose_keys, scratch.take(k)), of_v(plan.transpose_keys, scratch.take(v));

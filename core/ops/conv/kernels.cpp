@@ -6,8 +6,7 @@
 #include "core/allocator.h"
 #include "core/blas.h"
 #include "core/parallel.h"
-
-#include <memory>
+#include "core/rooms.h"
 
 namespace eg::conv {
 namespace {
@@ -15,30 +14,28 @@ namespace {
 using blas::Matrix;
 using windows::Band;
 
-template <class T> struct Scratch {
-  std::shared_ptr<std::byte> block;
-  explicit Scratch(std::int64_t elements)
-      : block(elements > 0 ? allocator::allocate(static_cast<std::size_t>(elements) * sizeof(T)) : nullptr) {}
-  T* data() const { return reinterpret_cast<T*>(block.get()); }
-};
-
-/// Columns of one band of `channels` planes: the planes themselves where a window is a pixel.
+/// Columns of one band of planes: the planes themselves where a window is a pixel.
 template <class T> class Columns {
 public:
-  Columns(const Conv& c, const Bands& bands, std::int64_t most_channels)
-      : c_(c), scratch_(c.pointwise() ? 0 : most_channels * c.axes.taps() * bands.rows * c.axes.columns.count) {}
+  Columns(const Conv& c, Rooms& rooms) : c_(c), room_(rooms.take()) {}
+
+  /// Bytes of a room for bands of at most so many channels.
+  static std::size_t bytes(const Conv& c, const Bands& bands, std::int64_t most_channels) {
+    const std::int64_t elements = most_channels * c.axes.taps() * bands.rows * c.axes.columns.count;
+    return c.pointwise() ? 0 : static_cast<std::size_t>(elements) * sizeof(T);
+  }
 
   Matrix<T> of(const T* planes, std::int64_t channels, Band band, bool transposed = false) const {
     const std::int64_t width = c_.axes.columns.count;
     if (c_.pointwise()) return {planes + band.begin * width, c_.axes.pixels(), transposed};
-    windows::to_columns<T>(c_.axes, band, channels, planes, scratch_.data());
-    return {scratch_.data(), band.rows() * width, transposed};
+    windows::to_columns<T>(c_.axes, band, channels, planes, data());
+    return {data(), band.rows() * width, transposed};
   }
-  T* data() const { return scratch_.data(); }
+  T* data() const { return reinterpret_cast<T*>(room_.data()); }
 
 private:
   const Conv& c_;
-  Scratch<T> scratch_;
+  Rooms::Room room_;
 };
 
 template <class T> void fill_with_bias(const T* bias, std::int64_t rows, std::int64_t n, T* y, std::int64_t ld) {
@@ -53,8 +50,9 @@ template <class T> void forward(const Conv& c, const T* x, const T* w, const T* 
   const Bands bands = bands_of(c, c.depth(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
   const std::int64_t width = c.axes.columns.count;
+  Rooms rooms(c.images * c.groups * bands.count, Columns<T>::bytes(c, bands, c.inputs));
   parallel::for_each(c.images * c.groups * bands.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Columns<T> columns(c, bands, c.inputs);
+    const Columns<T> columns(c, rooms);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const Band band = bands[unit % bands.count];
       const std::int64_t slab = unit / bands.count; // image and group
@@ -76,8 +74,9 @@ template <class T> void input_backward(const Conv& c, const T* w, const T* g, T*
   const Bands bands = bands_of(c, blocks.size * c.axes.taps(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
   const std::int64_t width = c.axes.columns.count;
+  Rooms rooms(c.images * c.groups * blocks.count, Columns<T>::bytes(c, bands, blocks.size));
   parallel::for_each(c.images * c.groups * blocks.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Columns<T> columns(c, bands, blocks.size);
+    const Columns<T> columns(c, rooms);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t block = unit % blocks.count;
       const std::int64_t slab = unit / blocks.count;
@@ -112,16 +111,17 @@ template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T
   const Bands bands = bands_of(c, blocks.size * c.axes.taps(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
   const std::int64_t width = c.axes.columns.count;
-  const Scratch<T> partial((chunks - 1) * size);
+  const auto partial = allocator::allocate(static_cast<std::size_t>((chunks - 1) * size) * sizeof(T));
+  T* const further = reinterpret_cast<T*>(partial.get()); // sums of the pieces behind the first
+  Rooms rooms(chunks * c.groups * blocks.count, Columns<T>::bytes(c, bands, blocks.size));
   parallel::for_each(chunks * c.groups * blocks.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Columns<T> columns(c, bands, blocks.size);
+    const Columns<T> columns(c, rooms);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t block = unit % blocks.count;
       const std::int64_t group = unit / blocks.count % c.groups;
       const std::int64_t chunk = unit / blocks.count / c.groups;
       const std::int64_t first = blocks.begin(block);
-      T* to = (chunk == 0 ? dw : partial.data() + (chunk - 1) * size) + group * c.outputs * c.depth() +
-              first * c.axes.taps();
+      T* to = (chunk == 0 ? dw : further + (chunk - 1) * size) + group * c.outputs * c.depth() + first * c.axes.taps();
       T beta = 0;
       for (std::int64_t n = chunk * images; n < std::min(c.images, (chunk + 1) * images); ++n)
         for (std::int64_t b = 0; b < bands.count; ++b) {
@@ -137,7 +137,7 @@ template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T
     }
   });
   for (std::int64_t k = 0; k + 1 < chunks; ++k) {
-    const T* more = partial.data() + k * size;
+    const T* more = further + k * size;
     for (std::int64_t i = 0; i < size; ++i) dw[i] += more[i];
   }
 }

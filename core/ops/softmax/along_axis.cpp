@@ -1,6 +1,6 @@
-#include "core/allocator.h"
 #include "core/ops/softmax/kernels.h"
 #include "core/parallel.h"
+#include "core/rooms.h"
 
 #include <algorithm>
 
@@ -36,10 +36,11 @@ template <class T> void along_axis(RowsKernel<T> kernel, const AxisSplit& split,
   }
   const std::int64_t blocks = (split.inner + columns_at_once - 1) / columns_at_once;
   const std::int64_t grain = parallel::grain_for_bytes(row_bytes * columns_at_once);
+  const std::int64_t panel = columns_at_once * n;
+  Rooms rooms(parallel::chunks(split.outer * blocks, grain), static_cast<std::size_t>(panel * 2) * sizeof(T));
   parallel::for_each(split.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t panel = columns_at_once * n;
-    const auto scratch = allocator::allocate(static_cast<std::size_t>(panel * 2) * sizeof(T));
-    T* const first = reinterpret_cast<T*>(scratch.get());
+    const Rooms::Room room = rooms.take();
+    T* const first = reinterpret_cast<T*>(room.data());
     T* const second = first + panel;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t column = i % blocks * columns_at_once;

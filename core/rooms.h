@@ -1,0 +1,52 @@
+#pragma once
+// Work space for the tasks of one loop.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace eg {
+
+/// Rooms of equal size, as many as tasks can run at the same time, taken from the allocator before the loop starts:
+/// what a loop asks of it does not depend on which threads come in time, so that a step that was done once finds
+/// everything in the cache. Rooms are aligned like the allocator's blocks and hold whatever was in them.
+class Rooms {
+public:
+  /// For a loop of `tasks` tasks that need `bytes` each. Throws MemoryError as the allocator does.
+  Rooms(std::int64_t tasks, std::size_t bytes);
+  Rooms(const Rooms&) = delete;
+  Rooms& operator=(const Rooms&) = delete;
+
+  /// One room while it lives.
+  class Room {
+  public:
+    ~Room() {
+      if (rooms_ != nullptr) rooms_->give_back(data_);
+    }
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+    /// Null where rooms have no bytes.
+    std::byte* data() const { return data_; }
+
+  private:
+    friend class Rooms;
+    Room(Rooms* rooms, std::byte* data) : rooms_(rooms), data_(data) {}
+    Rooms* rooms_; ///< null for a room without bytes
+    std::byte* data_;
+  };
+  /// May be called by several threads. More rooms than were foreseen (a thread that waits in one task may start
+  /// another) come from the allocator.
+  Room take();
+
+private:
+  void give_back(std::byte* room) noexcept;
+
+  std::size_t bytes_, rooms_ = 0;
+  std::vector<std::shared_ptr<std::byte>> blocks_;
+  std::mutex mutex_;
+  std::vector<std::byte*> free_;
+};
+
+} // namespace eg
