@@ -4,6 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/profile_output.h"
+#include "cli/train_flags.h"
 #include "cli/verb.h"
 #include "core/words.h"
 
@@ -47,22 +48,22 @@ void write_json(const CommonOptions& common, const nlohmann::json& result) {
 namespace {
 
 constexpr std::array verbs = {
-    Verb{"doctor", "doctor", "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
-    Verb{"run", "run", "the main job: doctor, the theorems, permuted training side by side, out/report.html",
+    Verb{"doctor", nullptr, "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
+    Verb{"run", nullptr, "the main job: doctor, the theorems, permuted training side by side, out/report.html",
          declare_run},
-    Verb{"verify", "verify", "check the theorem catalogue, each identity with its gate and negative control",
+    Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
-    Verb{"train", "train vit", "train a model, plain or permuted", declare_train, true},
-    Verb{"inspect", "inspect", "what is in a model folder or a tensor file", declare_inspect},
-    Verb{"infer", "infer", "one forward pass of a model folder in Hugging Face's format, and all gradients",
+    Verb{"train", train_topic, "train a ViT (plain or permuted), a GPT-2, a Llama", declare_train, true},
+    Verb{"inspect", nullptr, "what is in a model folder or a tensor file", declare_inspect},
+    Verb{"infer", nullptr, "one forward pass of a model folder in Hugging Face's format, and all gradients",
          declare_infer, true},
-    Verb{"generate", "generate", "continue a text with a GPT-2 or Llama folder", declare_generate, true},
-    Verb{"symmetries", "symmetries", "which permutations a model folder or a config commutes with", declare_symmetries},
-    Verb{"keygen", "keygen", "make a secret key for a model's groups or for permuted training", declare_keygen},
-    Verb{"permute", "permute", "move a model folder's weights by a key, undo it, or go from one key to another",
+    Verb{"generate", nullptr, "continue a text with a GPT-2 or Llama folder", declare_generate, true},
+    Verb{"symmetries", nullptr, "which permutations a model folder or a config commutes with", declare_symmetries},
+    Verb{"keygen", nullptr, "make a secret key for a model's groups or for permuted training", declare_keygen},
+    Verb{"permute", nullptr, "move a model folder's weights by a key, undo it, or go from one key to another",
          declare_permute},
-    Verb{"tokenize", "tokenize", "text to token ids and back", declare_tokenize},
-    Verb{"bench", "bench", "measure training steps, matrix products, operations", declare_bench, true},
+    Verb{"tokenize", nullptr, "text to token ids and back", declare_tokenize},
+    Verb{"bench", nullptr, "measure training steps, matrix products, operations", declare_bench, true},
 };
 
 /// One line for people on stderr, whatever the message held.
@@ -122,7 +123,8 @@ struct Program {
   std::array<CLI::App*, verbs.size()> apps{};
   std::array<Job, verbs.size()> jobs;
 
-  Program() {
+  explicit Program(const std::vector<std::string>& words) {
+    common.words = words;
     app.set_version_flag("--version", "equigrad " EQUIGRAD_VERSION, "Print the version and exit");
     app.set_help_flag("-h,--help", "Print this help and exit");
     app.require_subcommand(1);
@@ -171,6 +173,11 @@ int without_verb(const Program& program, const std::vector<std::string>& words) 
   throw UsageError(fmt::format("'{}' stands before any verb{}", words[0], did_you_mean(words[0], known)));
 }
 
+/// What to ask --help with.
+std::string topic_of(const Verb& verb, const std::vector<std::string>& words) {
+  return verb.topic == nullptr ? verb.name : verb.topic(words);
+}
+
 int run_verb(Program& program, std::size_t i, const std::vector<std::string>& words) {
   try {
     check_arguments(*program.apps[i], std::span(words).subspan(1));
@@ -187,12 +194,12 @@ int run_verb(Program& program, std::size_t i, const std::vector<std::string>& wo
     parallel::set_threads(program.common.threads);
     return run_profiled(program.jobs[i], program.common);
   } catch (const UsageError& error) {
-    return complain(fmt::format("{} (see equigrad {} --help)", error.what(), verbs[i].help), bad_input);
+    return complain(fmt::format("{} (see equigrad {} --help)", error.what(), topic_of(verbs[i], words)), bad_input);
   }
 }
 
 int parse_and_run(const std::vector<std::string>& words) {
-  Program program;
+  Program program(words);
   try {
     if (words.empty() || words[0].starts_with('-')) return without_verb(program, words);
     if (words[0] == "help") return help(program, words);

@@ -18,6 +18,10 @@ std::string folder_of(const std::string& file) {
 } // namespace
 
 std::string model_folder(const std::string& path) {
+  const std::string trained = data::join_path(path, "model");
+  if (data::file_exists(data::join_path(path, "metrics.jsonl")) &&
+      data::file_exists(data::join_path(trained, "config.json")))
+    return trained;
   const std::string name = std::filesystem::path(path).filename().string();
   const bool part = name == config_files.front() ||
                     std::any_of(weight_files.begin(), weight_files.end(), [&](const char* w) { return name == w; });

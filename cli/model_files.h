@@ -23,7 +23,8 @@ inline constexpr std::array config_files{"config.json", "preprocessor_config.jso
 /// Names of the weights: one file, or the list of several.
 inline constexpr std::array weight_files{"model.safetensors", "model.safetensors.index.json"};
 
-/// FOLDER for FOLDER/config.json and for a folder's weights, else `path` as it is.
+/// RUN/model for the run folder of a trained text model, FOLDER for FOLDER/config.json and for a folder's weights, else
+/// `path` as it is.
 std::string model_folder(const std::string& path);
 
 /// The files with these names that lie in a folder; of a file: itself and those beside it.

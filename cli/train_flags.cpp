@@ -1,14 +1,11 @@
 #include "cli/train_flags.h"
 
-#include "cli/verb.h"
-
-#include "core/error.h"
 #include "permute/training.h"
+#include "training/language.h"
 
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace eg::cli {
 namespace {
@@ -70,17 +67,64 @@ const std::map<std::string, const char*>& meanings() {
   return table;
 }
 
+/// Where an option of language models means something else.
+const std::map<std::string, const char*>& text_meanings() {
+  static const std::map<std::string, const char*> table = {
+      {"data", "tinyshakespeare, or a UTF-8 text file (.gz and .xz are unpacked)"},
+      {"validation", "Another text file to test on (default: the end of the data)"},
+      {"held_out", "Share of the data that is kept to test on, its end"},
+      {"tokenizer", "Tokenizer's folder or file (default: every character is a token)"},
+      {"context", "Tokens of a window, and the longest text that the model takes"},
+      {"epochs", "Passes over the training text"},
+      {"batch", "Windows a step"},
+      {"dim", "Width of the model"},
+      {"layers", "Blocks"},
+      {"kv_heads", "Heads of keys and values (0: as many as heads)"},
+      {"mlp", "Width of the MLP's hidden layer (0: 4 dim; Llama: 8/3 dim)"},
+      {"dropout", "Probability on the embedding, the attention and both residual branches"},
+      {"tied", "The head that predicts tokens is the embedding matrix"},
+      {"label_smoothing", "Share of the next token spread over the whole vocabulary"},
+      {"evaluate_every", "Steps between tests on the held-out text (0: after every epoch)"},
+      {"out", "Run folder (default: out/MODEL, or the first of out/MODEL-2, ... without a run)"},
+  };
+  return table;
+}
+
+struct TrainModel {
+  const char* name;
+  nlohmann::ordered_json (*defaults)();
+  const std::map<std::string, const char*>& (*own)(); ///< meanings before the common ones
+};
+
 /// Every option with its default. Named, not `options_json({})`: in a release build GCC 12 takes the members of that
 /// temporary, whose defaults nest, for uninitialised and warns.
-nlohmann::ordered_json defaults_json() {
+nlohmann::ordered_json vit_defaults() {
   const permute::TrainOptions defaults;
   return permute::options_json(defaults);
 }
 
-std::string flag_of(std::string key) {
-  std::replace(key.begin(), key.end(), '_', '-');
-  return "--" + key;
+template <training::LanguageModel model> nlohmann::ordered_json language_defaults() {
+  const training::LanguageOptions defaults = training::language_defaults(model);
+  return training::options_json(defaults);
 }
+
+const std::vector<TrainModel>& models() {
+  static const std::vector<TrainModel> table = {
+      {"vit", vit_defaults, meanings},
+      {"gpt2", language_defaults<training::LanguageModel::gpt2>, text_meanings},
+      {"llama", language_defaults<training::LanguageModel::llama>, text_meanings},
+  };
+  return table;
+}
+
+std::string meaning_of(const TrainModel& model, const std::string& key) {
+  for (const auto* table : {&model.own(), &meanings()})
+    if (const auto found = table->find(key); found != table->end()) return found->second;
+  return {};
+}
+
+/// Options that are no flags of their own: --seed belongs to every verb, the model is a word.
+bool is_flag(const std::string& key) { return key != "seed" && key != "variants" && key != "model"; }
 
 template <class T> T parse(const std::string& flag, const std::string& text, const char* kind) {
   T value{};
@@ -103,90 +147,88 @@ nlohmann::json typed(const std::string& flag, const std::string& text, const nlo
 
 } // namespace
 
-TrainFlags::TrainFlags(CLI::App& app) : app_(app) {
-  const nlohmann::ordered_json defaults = defaults_json();
-  for (const auto& [key, value] : defaults.items()) {
-    if (key == "seed" || key == "variants") continue; // seed is an option of every verb
-    const auto meaning = meanings().find(key);
-    std::string about = meaning != meanings().end() ? meaning->second : "";
-    std::string& slot = values_[key];
-    if (value.is_boolean()) {
-      app.add_flag(flag_of(key), slot,
-                   about + (value.get<bool>() ? fmt::format(" ({}=false: off)", flag_of(key)) : ""));
-      continue;
-    }
-    CLI::Option* option = app.add_option(flag_of(key), slot, about);
+const std::vector<std::string>& trainable_models() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    for (const TrainModel& model : models()) found.emplace_back(model.name);
+    return found;
+  }();
+  return names;
+}
+
+std::string model_in(const std::vector<std::string>& words) {
+  const auto verb = std::find(words.begin(), words.end(), "train");
+  const auto is_model = [](const std::string& word) {
+    return std::find(trainable_models().begin(), trainable_models().end(), word) != trainable_models().end();
+  };
+  const auto found = verb == words.end() ? verb : std::find_if(verb + 1, words.end(), is_model);
+  return found == words.end() ? std::string() : *found;
+}
+
+std::string train_topic(const std::vector<std::string>& words) {
+  const std::string model = model_in(words);
+  return "train " + (model.empty() ? "MODEL" : model);
+}
+
+std::string flag_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+void TrainFlags::declare(const std::string& key, const nlohmann::ordered_json& value, const std::string& about) {
+  std::string& slot = values_[key];
+  CLI::Option* option = nullptr;
+  if (value.is_boolean()) {
+    const std::string off = value.get<bool>() ? fmt::format(" ({}=false: off)", flag_of(key)) : "";
+    option = app_.add_flag(flag_of(key), slot, about + off);
+  } else {
+    option = app_.add_option(flag_of(key), slot, about);
     option->type_name(value.is_number_integer() ? "N" : value.is_number() ? "X" : "TEXT");
     option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  if (about.empty()) option->group(""); // not shown
+}
+
+TrainFlags::TrainFlags(CLI::App& app, const std::string& model) : app_(app), model_(model) {
+  for (const TrainModel& one : models())
+    if (one.name == model) {
+      defaults_ = one.defaults();
+      for (const auto& [key, value] : defaults_.items())
+        if (is_flag(key)) declare(key, value, meaning_of(one, key));
+    }
+  for (const TrainModel& one : models()) {
+    const nlohmann::ordered_json others = one.defaults();
+    for (const auto& [key, value] : others.items()) {
+      if (!is_flag(key) || defaults_.contains(key)) continue;
+      std::string& whose = foreign_[key];
+      if (whose.empty()) declare(key, value, "");
+      whose += fmt::format("{}`train {}`", whose.empty() ? "" : " and ", one.name);
+    }
   }
 }
 
 nlohmann::json TrainFlags::given() const {
-  const nlohmann::ordered_json defaults = defaults_json();
+  for (const auto& [key, whose] : foreign_)
+    if (app_.count(flag_of(key)) > 0)
+      throw UsageError(fmt::format("{} is an option of {}, not of `train {}`", flag_of(key), whose, model_));
   nlohmann::json found = nlohmann::json::object();
-  for (const auto& [key, text] : values_)
-    if (app_.count(flag_of(key)) > 0) found[key] = typed(flag_of(key), text, nlohmann::json(defaults.at(key)));
+  for (const auto& [key, value] : defaults_.items())
+    if (is_flag(key) && app_.count(flag_of(key)) > 0)
+      found[key] = typed(flag_of(key), values_.at(key), nlohmann::json(value));
   return found;
 }
 
-void TrainFlags::apply(permute::TrainOptions& options) const {
-  const nlohmann::json found = given();
-  // The one that is given replaces the other one of a config or of the run that goes on.
-  if (found.contains("steps") && !found.contains("epochs")) options.epochs = 0;
-  if (found.contains("epochs") && !found.contains("steps")) options.steps = 0;
-  for (const auto& [key, value] : found.items()) try {
-      permute::apply_options(options, {{key, value}}, flag_of(key));
-    } catch (const ValueError& error) {
-      // "--permute: permute: 'x' is ...": the flag says it already
-      std::string what = error.what();
-      const std::size_t begin = flag_of(key).size() + 2;
+void TrainFlags::as_usage(const std::string& flag, const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const ValueError& error) {
+    std::string what = error.what();
+    if (!flag.empty()) { // "--permute: permute: 'x' is ...": the flag says it already
+      const std::size_t begin = flag.size() + 2;
       const std::size_t colon = what.find(": ", begin);
       if (colon < what.find('\'', begin)) what.erase(begin, colon + 2 - begin);
-      throw UsageError(what);
     }
-  try {
-    permute::check(options);
-  } catch (const ValueError& error) {
-    throw UsageError(error.what());
-  }
-}
-
-namespace {
-
-bool has_image_size_of_its_own(const std::string& data) {
-  return data == "cifar10" || data == "cifar10-jpeg" || data == "cifar10-records" || data == "mnist" ||
-         data == "fashion-mnist";
-}
-
-/// Why a flag that was given would change nothing; "" when it does its work.
-std::string idle_reason(const std::string& key, const permute::TrainOptions& o, bool resumed_in_place) {
-  std::vector<permute::TrainMode> modes = o.variants;
-  if (modes.empty()) modes = {o.permute};
-  const bool columns = std::any_of(modes.begin(), modes.end(), permute::permutes_columns);
-  const bool compared = o.twin || o.variants.size() > 1;
-  if (key == "size" && has_image_size_of_its_own(o.data))
-    return fmt::format("the images of {} have a size of their own; it is for image folders and shapes", o.data);
-  if (key == "data_dir" && o.data == "shapes") return "shapes are generated";
-  if (key == "data_dir" && !has_image_size_of_its_own(o.data)) return fmt::format("--data names the folder {}", o.data);
-  if (key == "key_form" && !columns) return "no columns are permuted (--permute columns or both)";
-  if ((key == "permute" || key == "twin") && !o.variants.empty()) return "the options of the run list its variants";
-  if (key == "drift_every" && !compared) return "there is no twin to drift from (--twin)";
-  if (key == "eps" && o.optimizer != "adam" && o.optimizer != "adamw")
-    return fmt::format("{} has no epsilon; adam and adamw have", o.optimizer);
-  if (key == "final_fraction" && o.schedule == optim::Schedule::Kind::constant)
-    return "a constant schedule does not fall";
-  if (key == "overwrite" && resumed_in_place) return "--resume goes on in the run's own folder";
-  return {};
-}
-
-} // namespace
-
-void refuse_idle_flags(const nlohmann::json& given, const permute::TrainOptions& options) {
-  const bool in_place = given.contains("resume") && !given.contains("out");
-  for (const auto& [key, value] : given.items()) {
-    if (value == false) continue; // --twin=false asks for nothing
-    const std::string reason = idle_reason(key, options, in_place);
-    if (!reason.empty()) throw UsageError(fmt::format("{} has no effect: {}", flag_of(key), reason));
+    throw UsageError(what);
   }
 }
 

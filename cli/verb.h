@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace eg::cli {
 
@@ -22,6 +23,8 @@ struct CommonOptions {
   std::uint64_t seed = 0;
   bool quiet = false;
   std::string profile; ///< file for a trace of what the job computes, empty for none
+  /// The command line from the verb on: for verbs whose options depend on one of its words.
+  std::vector<std::string> words;
 
   /// Something a person reads goes to stdout: neither quiet nor is the result there.
   bool talks() const { return !quiet && json != "-"; }
@@ -42,7 +45,7 @@ using Declare = Job (*)(CLI::App& app, const CommonOptions& common);
 /// A line of the table of verbs.
 struct Verb {
   const char* name;
-  const char* help; ///< what `equigrad ... --help` must be asked with
+  std::string (*topic)(const std::vector<std::string>& words); ///< what to ask --help with; null: the name
   const char* about;
   Declare declare;
   bool computes = false; ///< what it does can be profiled

@@ -10,8 +10,8 @@
 #include "cli/verify_job.h"
 
 #include "data/bytes.h"
-#include "permute/checkpoint.h"
 #include "permute/report/run_report.h"
+#include "training/checkpoint.h"
 
 #include <algorithm>
 #include <cmath>
@@ -170,7 +170,7 @@ int main_job(const CommonOptions& common, const Request& request) {
   // Everything that can be refused is refused before the first wait.
   permute::VitTrainer trainer(options, &stop_flag());
   require_writable(report, true);
-  permute::remove_leftovers_of(report);
+  training::remove_leftovers_of(report);
   if (!common.quiet)
     for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks()) say("\n== The theorems ==\n");

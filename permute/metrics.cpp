@@ -1,8 +1,7 @@
 #include "permute/metrics.h"
 
 #include "core/error.h"
-#include "core/function_ref.h"
-#include "data/bytes.h"
+#include "training/metrics.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,25 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json; // the variants keep their order
 
-/// Calls visit(line with its end, record) for the lines of `path` that are whole records of steps up to `last`, ending
-/// at the first line that is no record.
-void each_line(const std::string& path, std::int64_t last, FunctionRef<void(std::string_view, const Json&)> visit) {
-  if (last < 0 || !data::file_exists(path)) return;
-  const data::Bytes bytes = data::read_file(path);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) return;
-    const std::string_view line = text.substr(begin, end + 1 - begin);
-    const Json record = Json::parse(line, nullptr, false);
-    if (!record.is_object() || !record.contains("step") || !record["step"].is_number_integer()) return;
-    if (record["step"].get<std::int64_t>() <= last) visit(line, record);
-    begin = end + 1;
-  }
-}
-
-bool is_test(const Json& record) { return record.contains("split") && record["split"] == "test"; }
-
 VariantValues values_of(const Json& json, TrainMode mode) {
   return {.mode = mode,
           .loss = json.at("loss").get<double>(),
@@ -42,7 +22,7 @@ VariantValues values_of(const Json& json, TrainMode mode) {
 }
 
 TrainRecord record_of(const Json& json, TrainMode main) {
-  TrainRecord record{.split = is_test(json) ? data::Split::test : data::Split::train,
+  TrainRecord record{.split = training::is_test_record(json) ? data::Split::test : data::Split::train,
                      .step = json.at("step").get<std::int64_t>(),
                      .epoch = json.at("epoch").get<std::int64_t>(),
                      .lr = json.at("lr").get<double>(),
@@ -80,28 +60,14 @@ nlohmann::ordered_json record_json(const TrainRecord& record) {
 std::vector<TrainRecord> read_metrics(const std::string& path, std::int64_t through, TrainMode main) {
   std::vector<TrainRecord> records;
   try {
-    each_line(path, through, [&](std::string_view, const Json& json) { records.push_back(record_of(json, main)); });
+    training::each_metrics_line(path, through,
+                                [&](std::string_view, const Json& json) { records.push_back(record_of(json, main)); });
   } catch (const nlohmann::json::exception& e) {
     throw FileError(fmt::format("{}: a line is no record of training: {}", path, e.what()));
   } catch (const ValueError& e) {
     throw FileError(fmt::format("{}: a line is no record of training: {}", path, e.what()));
   }
   return records;
-}
-
-MetricsFile::MetricsFile(const std::string& path, std::int64_t keep_through, bool test_again) : path_(path) {
-  std::string kept;
-  each_line(path, keep_through, [&](std::string_view line, const Json& json) {
-    if (!test_again || !is_test(json) || json["step"].get<std::int64_t>() != keep_through) kept += line;
-  });
-  data::write_file(path, std::string_view(kept));
-  file_.open(path, std::ios::app);
-  if (!file_) throw FileError(path + ": cannot be written");
-}
-
-void MetricsFile::write(const TrainRecord& record) {
-  file_ << record_json(record).dump() << '\n' << std::flush;
-  if (!file_) throw FileError(path_ + ": cannot be written");
 }
 
 } // namespace eg::permute

@@ -1,10 +1,9 @@
 #pragma once
-// metrics.jsonl: one JSON object a line, flushed line by line so that a run can be watched.
+// The lines of metrics.jsonl (training/metrics.h) of a VitTrainer.
 
 #include "permute/training.h"
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -19,18 +18,5 @@ nlohmann::ordered_json record_json(const TrainRecord& record);
 /// or a line lacks a field;
 /// one that is missing holds none.
 std::vector<TrainRecord> read_metrics(const std::string& path, std::int64_t through, TrainMode main);
-
-/// Appends records to a file. Throws FileError.
-class MetricsFile {
-public:
-  /// Keeps the lines of an earlier run whose step is at most `keep_through`; -1: begins anew. `test_again`: not the
-  /// test at that step, which is done once more.
-  MetricsFile(const std::string& path, std::int64_t keep_through, bool test_again = false);
-  void write(const TrainRecord& record);
-
-private:
-  std::string path_;
-  std::ofstream file_;
-};
 
 } // namespace eg::permute

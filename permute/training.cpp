@@ -4,8 +4,6 @@
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "data/bytes.h"
-#include "data/json.h"
-#include "permute/checkpoint.h"
 #include "permute/metrics.h"
 #include "permute/training_state.h"
 
@@ -14,15 +12,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 namespace eg::permute {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// Number of rows of `logits` [B, C] whose largest entry is at the label.
 std::int64_t count_correct(const Tensor& logits, const Tensor& labels) {
@@ -32,15 +25,6 @@ std::int64_t count_correct(const Tensor& logits, const Tensor& labels) {
   std::int64_t correct = 0;
   for (std::size_t i = 0; i < found.size(); ++i) correct += found[i] == wanted[i] ? 1 : 0;
   return correct;
-}
-
-/// How to train again after the loss stopped being finite.
-std::string after_divergence(const std::string& out) {
-  if (out.empty()) return {};
-  const std::vector<std::int64_t> steps = checkpoint_steps(out);
-  if (steps.empty())
-    return fmt::format("; {} holds no checkpoint, so that --out {} can be used again", out, data::shell_word(out));
-  return fmt::format("; {} keeps its checkpoint of step {}: give another --out, or --overwrite", out, steps.back());
 }
 
 /// Relative difference of two tensors; of a fused qkv bias, the K third is left out.
@@ -87,26 +71,26 @@ Tensor VitTrainer::State::rows(std::int64_t first_sample, std::int64_t samples, 
 }
 
 std::vector<Tensor> VitTrainer::State::gradients_of(Variant& v, const data::Batch& batch, const Tensor& batch_rows,
-                                                    RandomKey dropout, VariantValues& values) {
+                                                    RandomKey dropout, std::int64_t step, VariantValues& found) {
   Tape tape;
   const Tensor logits =
       permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? batch_rows : Tensor{}, key_for(v), dropout);
   const Tensor loss = cross_entropy(logits, batch.labels, options.label_smoothing);
   if (!std::isfinite(loss.item()))
-    throw ValueError(fmt::format("train: the loss is {} at step {} (variant {}); use a smaller lr or clip{}",
-                                 loss.item(), step, name_of(v.mode), after_divergence(options.out)));
-  values.loss += loss.item() * static_cast<double>(batch.labels.numel());
-  values.accuracy += static_cast<double>(count_correct(logits, batch.labels));
+    training::throw_diverged(options, loss.item(), step, fmt::format(" (variant {})", name_of(v.mode)));
+  found.loss += loss.item() * static_cast<double>(batch.labels.numel());
+  found.accuracy += static_cast<double>(count_correct(logits, batch.labels));
   return tape.gradient(loss, v.parameters);
 }
 
-VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, const Tensor& batch_rows, double lr) {
+VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, const Tensor& batch_rows,
+                                         const training::Place& place) {
   std::optional<DetectAnomaly> watch;
   if (options.detect_anomaly) watch.emplace();
-  const RandomKey dropout = root.fold(draw_dropout).fold(static_cast<std::uint64_t>(step));
+  const RandomKey dropout = root.fold(draw_dropout).fold(static_cast<std::uint64_t>(place.step));
   const std::int64_t images = batch.labels.numel();
   const std::int64_t part = (images + options.accumulate - 1) / options.accumulate;
-  VariantValues values{.mode = v.mode};
+  VariantValues found{.mode = v.mode};
   GradientAccumulator accumulator(static_cast<double>(images));
   for (std::int64_t first = 0; first < images; first += part) {
     const std::int64_t last = std::min(images, first + part);
@@ -116,45 +100,30 @@ VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, c
     const Tensor rows = batch_rows.defined() ? batch_rows.slice(0, first, last) : Tensor{};
     const RandomKey key =
         first == 0 ? dropout : dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
-    accumulator.add(gradients_of(v, cut, rows, key, values), static_cast<double>(last - first));
+    accumulator.add(gradients_of(v, cut, rows, key, place.step, found), static_cast<double>(last - first));
   }
-  values.loss /= static_cast<double>(images);
-  values.accuracy /= static_cast<double>(images);
+  found.loss /= static_cast<double>(images);
+  found.accuracy /= static_cast<double>(images);
   std::vector<Tensor> gradients = std::move(accumulator).mean();
   if (options.clip > 0.0) optim::clip_gradients(gradients, options.clip);
-  v.optimizer->step(gradients, lr);
-  return values;
+  v.optimizer->step(gradients, place.lr);
+  return found;
 }
 
-bool VitTrainer::State::wants_drift() const {
-  return step == total || (options.drift_every > 0 && step % options.drift_every == 0);
+bool VitTrainer::State::wants_drift(std::int64_t step) const {
+  return step == run->total() || (options.drift_every > 0 && step % options.drift_every == 0);
 }
 
-bool VitTrainer::State::wants_test() const {
-  if (step == total) return false; // the last test belongs to the result
-  if (options.evaluate_every > 0) return step % options.evaluate_every == 0;
-  return options.epochs > 0 && step % loader->batches_per_epoch() == 0;
+void VitTrainer::State::seek(std::int64_t step) {
+  loader->seek(step / loader->batches_per_epoch(), step % loader->batches_per_epoch());
 }
 
-VitTrainer::~VitTrainer() = default;
-
-TrainRecord VitTrainer::train_step() {
-  State& s = *state_;
-  const ProductsScope products(s.options.precision);
-  const Clock::time_point begin = Clock::now();
-  const data::Batch batch = s.loader->next();
-  const Tensor rows = s.rows(s.step * s.options.batch, batch.labels.numel(), draw_rows);
-  TrainRecord record;
-  record.epoch = s.epoch_of(s.step);
-  record.lr = s.schedule.at(s.step);
-  for (Variant& v : s.variants) record.variants.push_back(s.advance(v, batch, rows, record.lr));
-  record.step = ++s.step;
-  const double seconds = seconds_since(begin);
-  s.seconds += seconds;
-  record.images_per_s = static_cast<double>(batch.labels.numel()) / seconds;
-  if (s.wants_drift())
-    for (std::size_t i = 0; i < s.variants.size(); ++i) record.variants[i].drift = drift(i);
-  return record;
+std::int64_t VitTrainer::State::train(const training::Place& place) {
+  const data::Batch batch = loader->next();
+  const Tensor permuted = rows(place.step * options.batch, batch.labels.numel(), draw_rows);
+  values.clear();
+  for (Variant& v : variants) values.push_back(advance(v, batch, permuted, place));
+  return batch.labels.numel();
 }
 
 namespace {
@@ -177,129 +146,87 @@ private:
 
 } // namespace
 
-TrainRecord VitTrainer::test(const std::atomic<bool>* stop) {
-  State& s = *state_;
-  const ProductsScope products(s.options.precision);
-  const Clock::time_point begin = Clock::now();
-  TrainRecord record;
-  record.split = data::Split::test;
-  record.step = s.step;
-  record.epoch = s.epoch_of(std::max<std::int64_t>(s.step, 1) - 1);
-  record.lr = s.schedule.at(std::max<std::int64_t>(s.step, 1) - 1);
-  std::vector<std::int64_t> correct(s.variants.size());
-  for (const Variant& v : s.variants) record.variants.push_back({.mode = v.mode});
-  const Evaluating evaluating(s.variants);
+std::int64_t VitTrainer::State::test(data::StopFlag stop) {
+  std::vector<std::int64_t> correct(variants.size());
+  values.clear();
+  for (const Variant& v : variants) values.push_back({.mode = v.mode});
+  const Evaluating evaluating(variants);
   const PauseRecording pause;
-  for (std::int64_t b = 0; b < s.test_loader->batches_per_epoch(); ++b) {
+  for (std::int64_t b = 0; b < test_loader->batches_per_epoch(); ++b) {
     if (stop != nullptr && stop->load()) break;
-    const data::Batch batch = s.test_loader->batch(0, b);
-    const Tensor rows = s.rows(b * s.options.batch, batch.labels.numel(), draw_test_rows);
-    for (std::size_t i = 0; i < s.variants.size(); ++i) {
-      const Variant& v = s.variants[i];
+    const data::Batch batch = test_loader->batch(0, b);
+    const Tensor permuted = rows(b * options.batch, batch.labels.numel(), draw_test_rows);
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const Variant& v = variants[i];
       const Tensor logits =
-          permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? rows : Tensor{}, s.key_for(v));
-      record.variants[i].loss += cross_entropy(logits, batch.labels, 0.0, -100, "sum").item();
+          permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? permuted : Tensor{}, key_for(v));
+      values[i].loss += cross_entropy(logits, batch.labels, 0.0, -100, "sum").item();
       correct[i] += count_correct(logits, batch.labels);
     }
   }
-  const auto count = static_cast<double>(s.test.size());
-  for (std::size_t i = 0; i < s.variants.size(); ++i) {
-    record.variants[i].loss /= count;
-    record.variants[i].accuracy = static_cast<double>(correct[i]) / count;
-    record.variants[i].drift = drift(i);
+  const auto count = static_cast<double>(test_images.size());
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    values[i].loss /= count;
+    values[i].accuracy = static_cast<double>(correct[i]) / count;
   }
-  record.images_per_s = count / seconds_since(begin);
-  return record;
+  return test_images.size();
 }
 
-double VitTrainer::drift(std::size_t variant) const {
-  const State& s = *state_;
-  const Variant& v = s.variants.at(variant);
-  const auto plain = std::find_if(s.variants.begin(), s.variants.end(),
+nlohmann::ordered_json VitTrainer::State::record(const training::Occasion& o) {
+  if (o.split == data::Split::test || wants_drift(o.step))
+    for (std::size_t i = 0; i < variants.size(); ++i) values[i].drift = drift(i);
+  told = {.split = o.split, .step = o.step, .epoch = o.epoch, .lr = o.lr, .images_per_s = o.per_s, .variants = values};
+  return record_json(told);
+}
+
+double VitTrainer::State::drift(std::size_t variant) const {
+  const Variant& v = variants.at(variant);
+  const auto plain = std::find_if(variants.begin(), variants.end(),
                                   [](const Variant& other) { return other.mode == TrainMode::none; });
-  if (plain == s.variants.end() || v.mode == TrainMode::none) return not_measured;
+  if (plain == variants.end() || v.mode == TrainMode::none) return not_measured;
   const nn::StateDict mine = v.model->state_dict();
-  return weight_difference(permutes_columns(v.mode) ? transform(mine, s.axes, inverse(s.columns)) : mine,
+  return weight_difference(permutes_columns(v.mode) ? transform(mine, axes, inverse(columns)) : mine,
                            plain->model->state_dict());
 }
 
-namespace {
+VitTrainer::~VitTrainer() = default;
 
-/// What a run leaves behind besides checkpoints.
-class RunFolder {
-public:
-  RunFolder(const TrainOptions& options, std::int64_t step, std::int64_t total) : folder_(options.out) {
-    if (folder_.empty()) return;
-    TrainOptions kept = options;
-    kept.overwrite = false; // a permission for one run
-    data::write_json(data::join_path(folder_, "config.json"), options_json(kept));
-    metrics_.emplace(data::join_path(folder_, "metrics.jsonl"), options.resume.empty() ? -1 : step, step == total);
-  }
-  void write(const TrainRecord& record) {
-    if (metrics_) metrics_->write(record);
-  }
-  explicit operator bool() const { return !folder_.empty(); }
+TrainRecord VitTrainer::train_step() {
+  state_->run->train_step();
+  return state_->told;
+}
 
-private:
-  std::string folder_;
-  std::optional<MetricsFile> metrics_;
-};
-
-} // namespace
+TrainRecord VitTrainer::test(const std::atomic<bool>* stop) {
+  state_->run->test(stop);
+  return state_->told;
+}
 
 TrainResult VitTrainer::run(const TrainCallbacks& callbacks, const std::atomic<bool>* stop) {
   State& s = *state_;
-  if (!s.options.out.empty()) s.claim_folder();
-  RunFolder folder(s.options, s.step, s.total);
-  const auto stopped = [stop] { return stop != nullptr && stop->load(); };
-  const auto tell = [&](const std::function<void(const TrainRecord&)>& callback, const TrainRecord& record) {
-    folder.write(record);
-    if (callback) callback(record);
-  };
-  const auto checkpoint = [&] {
-    if (!folder) return std::string();
-    const std::string path = save_checkpoint();
-    if (callbacks.checkpoint) callbacks.checkpoint(path);
-    return path;
-  };
-  const auto leave_if_stopped = [&] {
-    if (!stopped()) return;
-    const std::string path = checkpoint();
-    throw Interrupted(fmt::format("train: interrupted at step {} of {}{}", s.step, s.total,
-                                  path.empty() ? std::string() : "; checkpoint " + path));
-  };
-
   TrainResult result;
-  const std::int64_t first = s.step;
-  while (s.step < s.total) {
-    leave_if_stopped();
-    const TrainRecord record = train_step();
-    tell(callbacks.step, record);
-    result.train = record.variants;
-    if (s.step < s.total && s.options.checkpoint_every > 0 && s.step % s.options.checkpoint_every == 0) checkpoint();
-    if (!s.wants_test()) continue;
-    const TrainRecord tested = test(stop);
-    leave_if_stopped();
-    tell(callbacks.test, tested);
-  }
-  if (s.step > first || !s.saved) checkpoint();
-  TrainRecord tested = test(stop);
-  leave_if_stopped();
-  tell(callbacks.test, tested);
-  if (folder)
-    for (std::size_t i = 0; i < s.variants.size(); ++i)
-      data::save_safetensors(data::join_path(s.options.out, "model" + s.suffix(i) + ".safetensors"),
-                             s.variants[i].model->state_dict());
-  result.steps = s.step;
-  result.seconds = s.seconds;
-  result.images_per_s = s.seconds > 0.0 ? static_cast<double>((s.step - first) * s.options.batch) / s.seconds : 0.0;
-  result.test = tested.variants;
+  training::RunCallbacks calls;
+  calls.step = [&] {
+    result.train = s.told.variants;
+    if (callbacks.step) callbacks.step(s.told);
+  };
+  calls.test = [&] {
+    if (callbacks.test) callbacks.test(s.told);
+  };
+  calls.checkpoint = callbacks.checkpoint;
+  s.run->run(calls, stop);
+  result.steps = s.run->step();
+  result.seconds = s.run->seconds();
+  const auto images = static_cast<double>(s.run->steps_taken() * s.options.batch);
+  result.images_per_s = result.seconds > 0.0 ? images / result.seconds : 0.0;
+  result.test = s.told.variants;
   return result;
 }
 
+double VitTrainer::drift(std::size_t variant) const { return state_->drift(variant); }
+std::string VitTrainer::save_checkpoint() { return state_->run->save_checkpoint(); }
 const TrainOptions& VitTrainer::options() const { return state_->options; }
-std::int64_t VitTrainer::step() const { return state_->step; }
-std::int64_t VitTrainer::total_steps() const { return state_->total; }
+std::int64_t VitTrainer::step() const { return state_->run->step(); }
+std::int64_t VitTrainer::total_steps() const { return state_->run->total(); }
 std::int64_t VitTrainer::steps_per_epoch() const { return state_->loader->batches_per_epoch(); }
 std::size_t VitTrainer::variants() const { return state_->variants.size(); }
 TrainMode VitTrainer::mode(std::size_t variant) const { return state_->variants.at(variant).mode; }
@@ -308,10 +235,10 @@ const VitKey* VitTrainer::column_key() const { return state_->column_key ? &*sta
 std::vector<TrainRecord> VitTrainer::history() const {
   const State& s = *state_;
   if (s.options.resume.empty() || s.options.out.empty()) return {};
-  return read_metrics(data::join_path(s.options.out, "metrics.jsonl"), s.step, s.variants.back().mode);
+  return read_metrics(data::join_path(s.options.out, "metrics.jsonl"), s.run->step(), s.variants.back().mode);
 }
-const std::vector<std::string>& VitTrainer::notes() const { return state_->notes; }
-const data::ImageDataset& VitTrainer::train_data() const { return state_->train; }
-const data::ImageDataset& VitTrainer::test_data() const { return state_->test; }
+const std::vector<std::string>& VitTrainer::notes() const { return state_->run->notes(); }
+const data::ImageDataset& VitTrainer::train_data() const { return state_->train_images; }
+const data::ImageDataset& VitTrainer::test_data() const { return state_->test_images; }
 
 } // namespace eg::permute

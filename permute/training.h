@@ -2,11 +2,10 @@
 // Training vision transformers plain and permuted (Algorithm 1 of paper 000), one alone or several variants of one
 // model side by side from coupled initialisations.
 
-#include "core/products.h"
 #include "data/dataset.h"
 #include "nn/vit.h"
-#include "optim/schedule.h"
 #include "permute/vit_key.h"
+#include "training/options.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -30,52 +29,23 @@ std::string_view name_of(TrainMode mode);
 constexpr bool permutes_rows(TrainMode mode) { return mode == TrainMode::rows || mode == TrainMode::both; }
 constexpr bool permutes_columns(TrainMode mode) { return mode == TrainMode::columns || mode == TrainMode::both; }
 
-/// All that determines a run. The fields that are not model settings have the command line's names.
-struct TrainOptions {
-  nn::VitConfig model;          ///< image, channels and classes are taken from the data
-  std::string data = "cifar10"; ///< see data::open_dataset
-  std::string data_dir;         ///< folder with the datasets; empty: EQUIGRAD_DATA
-  std::int64_t train_limit = 0; ///< at most that many training images; 0: all
+/// All that determines a run. The fields that are not model settings have the command line's names. A larger eps keeps
+/// f32 twins closer together: the rounding of a gradient far below eps moves a weight by far less than the learning
+/// rate.
+struct TrainOptions : training::RunOptions {
+  TrainOptions() { data = "cifar10"; } ///< see data::open_dataset
+  nn::VitConfig model;                 ///< image, channels and classes are taken from the data
+  std::int64_t train_limit = 0;        ///< at most that many training images; 0: all
   std::int64_t test_limit = 0;
-  std::int64_t size = 0;  ///< side to which images of a folder are resized, or side of generated ones; 0: as they are
-  std::int64_t steps = 0; ///< one of steps and epochs is given
-  std::int64_t epochs = 0;
-  std::int64_t batch = 64;
-  /// Parts that a batch is cut into: one after another forward and backward, their gradients averaged, one step. The
-  /// result is the whole batch's to rounding, dropout apart, which draws other masks.
-  std::int64_t accumulate = 1;
-  bool detect_anomaly = false; ///< look at every value; the first NaN or infinity is an error that says where it arose
-  std::string optimizer = "adamw";
-  double lr = 1e-3;
-  optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
-  std::int64_t warmup = 0;     ///< steps
-  double final_fraction = 0.0; ///< of lr, at the end of a cosine
-  double weight_decay = 0.0;   ///< on every parameter
-  /// Adam's eps. In f32 the rounding of a gradient far below eps moves a weight by far less than the learning rate, so
-  /// a larger eps keeps f32 twins closer together.
-  double eps = 1e-8;
-  double clip = 0.0; ///< largest joint norm of the gradients; 0: no clipping
-  double label_smoothing = 0.0;
-  bool augment = false; ///< random crops (side/8 of padding), and flips of colour images
-  DType dtype = DType::f32;
-  Products precision = Products::full; ///< of matrix products; bf16 needs dtype f32
-  std::uint64_t seed = 0;
+  std::int64_t size = 0; ///< side to which images of a folder are resized, or side of generated ones; 0: as they are
+  bool augment = false;  ///< random crops (side/8 of padding), and flips of colour images
   TrainMode permute = TrainMode::none;
   KeyForm key_form = KeyForm::decoupled;
   std::string key;   ///< secret key file (permute/key.h); empty: permutations are drawn from the seed, publicly
   bool twin = false; ///< train the plain model beside the permuted one
   std::vector<TrainMode> variants; ///< several variants instead of permute and twin; the last one is the main one
   std::int64_t drift_every = 10;   ///< steps between measurements of the drift; 0: at the end only
-  std::int64_t evaluate_every =
-      0; ///< steps between tests; 0: after every epoch when epochs are given; always at the end
-  std::int64_t checkpoint_every = 0; ///< steps; 0: at the end and when interrupted
-  std::string out;                   ///< run folder; empty: nothing is written
-  std::string resume;                ///< run folder or checkpoint to go on from
-  bool overwrite = false;            ///< remove the run that `out` holds; without it such a folder is refused
 };
-
-/// Most steps of a run: far beyond what a machine can do, and so that steps times batch does not overflow.
-inline constexpr std::int64_t most_steps = std::int64_t{1} << 40;
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const TrainOptions& options);

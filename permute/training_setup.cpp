@@ -1,8 +1,6 @@
 // What happens before the first step: data, memory, keys, models.
 
 #include "core/allocator.h"
-#include "core/gemm_bf16.h"
-#include "permute/checkpoint.h"
 #include "permute/training_state.h"
 
 namespace eg::permute {
@@ -55,23 +53,15 @@ void VitTrainer::State::make_loaders() {
   l.drop_last = true;
   l.seed = options.seed;
   l.dtype = options.dtype;
-  l.normalization = data::Normalization::standard(train);
-  if (options.augment) l.augmentation = {std::max<std::int64_t>(train.height() / 8, 1), train.channels() == 3};
-  loader.emplace(train, l);
+  l.normalization = data::Normalization::standard(train_images);
+  if (options.augment)
+    l.augmentation = {std::max<std::int64_t>(train_images.height() / 8, 1), train_images.channels() == 3};
+  loader.emplace(train_images, l);
   l.drop_last = false;
   l.shuffle = false;
   l.augmentation = {};
   l.workers = 0;
-  test_loader.emplace(test, l);
-  total = options.steps > 0 ? options.steps : options.epochs * loader->batches_per_epoch();
-  if (total > most_steps)
-    throw ValueError(fmt::format("train: {} epochs of {} batches are more than {} steps", options.epochs,
-                                 loader->batches_per_epoch(), most_steps));
-  schedule = {.kind = options.schedule,
-              .base = options.lr,
-              .warmup = options.warmup,
-              .total_steps = total,
-              .final_fraction = options.final_fraction};
+  test_loader.emplace(test_images, l);
 }
 
 void VitTrainer::State::draw_key() {
@@ -100,25 +90,10 @@ void VitTrainer::State::make_variants() {
   for (const nn::Parameter& p : variants.front().model->named_parameters()) names.push_back(p.name);
 }
 
-namespace {
-
-/// The lock of the run folder, with what a killed process left in it removed; null without a folder.
-std::unique_ptr<RunLock> lock_folder(const std::string& folder) {
-  if (folder.empty()) return nullptr;
-  auto lock = std::make_unique<RunLock>(folder);
-  remove_leftovers(folder);
-  return lock;
-}
-
-} // namespace
-
 VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop) {
   TrainOptions options = given;
   check(options);
-  const std::string no_bf16 = options.precision == Products::bf16 ? gemm::bf16_refusal() : "";
-  if (!no_bf16.empty()) options.precision = Products::full;
-  std::unique_ptr<RunLock> lock = lock_folder(options.out);
-  const std::string overwriting = require_free_folder(options);
+  auto run = std::make_unique<training::Run>(options);
   data::ImageDataset train = open_split(options, data::Split::train, stop);
   const std::int64_t side = options.model.image, channels = options.model.channels;
   data::ImageDataset test = open_split(options, data::Split::test, stop);
@@ -130,13 +105,11 @@ VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop)
   nn::check(options.model);
   const std::size_t images = image_bytes(train) + image_bytes(test);
   require_memory(options, images, allocator::limit());
-  state_ = std::make_unique<State>(options, std::move(lock), std::move(train), std::move(test));
-  if (!overwriting.empty()) state_->notes.push_back(overwriting);
-  if (!no_bf16.empty()) state_->notes.push_back("bf16: " + no_bf16);
+  state_ = std::make_unique<State>(options, std::move(run), std::move(train), std::move(test));
   state_->make_loaders();
   state_->draw_key();
   state_->make_variants();
-  if (!options.resume.empty()) state_->resume(options.resume);
+  state_->run->begin(*state_);
 }
 
 } // namespace eg::permute

@@ -1,13 +1,13 @@
 #pragma once
-// What a VitTrainer holds; shared by training.cpp (steps), training_setup.cpp and training_resume.cpp.
+// What a VitTrainer holds; shared by training.cpp (steps), training_setup.cpp and training_files.cpp.
 
 #include "data/loader.h"
 #include "permute/key.h"
-#include "permute/run_lock.h"
 #include "permute/training.h"
+#include "training/run.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -25,14 +25,10 @@ struct Variant {
   std::vector<Tensor> parameters = {};
 };
 
-/// Throws ValueError when `out` holds another run that may not be overwritten. Returns what to say when it may be, or
-/// "".
-std::string require_free_folder(const TrainOptions& options);
-
-struct VitTrainer::State {
+struct VitTrainer::State : training::Task {
   TrainOptions options;
-  std::unique_ptr<RunLock> lock; ///< of the run folder; null without one
-  data::ImageDataset train, test;
+  std::unique_ptr<training::Run> run;
+  data::ImageDataset train_images, test_images;
   std::optional<data::Loader> loader;
   std::optional<data::Loader> test_loader;
   std::optional<SecretKey> secret;
@@ -41,40 +37,48 @@ struct VitTrainer::State {
   PermutationSet columns;
   std::vector<Variant> variants;
   std::vector<std::string> names; ///< of the parameters
-  optim::Schedule schedule;
   RandomKey root;
-  std::int64_t step = 0, total = 0;
-  double seconds = 0.0;
-  bool saved = false;   ///< this process has written a checkpoint
-  bool claimed = false; ///< what another run has left in the folder is gone
-  std::vector<std::string> notes;
+  std::vector<VariantValues> values; ///< of the last step or test
+  TrainRecord told;                  ///< the same, as callers get it
 
-  State(const TrainOptions& o, std::unique_ptr<RunLock> lock_, data::ImageDataset train_, data::ImageDataset test_)
-      : options(o), lock(std::move(lock_)), train(std::move(train_)), test(std::move(test_)), root{o.seed, 0} {}
+  State(const TrainOptions& o, std::unique_ptr<training::Run> r, data::ImageDataset train_, data::ImageDataset test_)
+      : options(o), run(std::move(r)), train_images(std::move(train_)), test_images(std::move(test_)), root{o.seed, 0} {
+  }
+
+  nlohmann::ordered_json options_json() const override { return permute::options_json(options); }
+  std::vector<std::string> free_options() const override { return {"key", "drift_every"}; }
+  std::int64_t steps_per_epoch() const override { return loader->batches_per_epoch(); }
+  void seek(std::int64_t step) override;
+  std::int64_t train(const training::Place& place) override;
+  std::int64_t test(data::StopFlag stop) override;
+  nlohmann::ordered_json record(const training::Occasion& occasion) override;
+  std::vector<std::string> checkpoint_files() const override;
+  void save(const training::CheckpointWriter& writer) const override;
+  void load(const std::string& checkpoint, std::int64_t step) override;
+  void add_state(nlohmann::ordered_json& state) const override;
+  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override;
+  void save_result(const std::string& folder) const override;
 
   void make_loaders();
   void draw_key();
   void make_variants();
-  void resume(const std::string& folder);
-  void resume_from(const std::string& checkpoint);
-  void claim_folder();
-  void load_variant(Variant& variant, const std::string& folder, bool main);
+  void load_variant(Variant& variant, const std::string& folder, std::int64_t step, bool main);
   Tensor rows(std::int64_t first_sample, std::int64_t samples, Draw draw) const;
   const VitKey* key_for(const Variant& v) const { return permutes_columns(v.mode) ? &*column_key : nullptr; }
   bool any(bool (*permutes)(TrainMode)) const {
     return std::any_of(variants.begin(), variants.end(), [&](const Variant& v) { return permutes(v.mode); });
   }
-  std::int64_t epoch_of(std::int64_t at) const { return at / loader->batches_per_epoch(); }
   /// d(mean loss)/dw over some images; adds their losses and how many were right to `values`.
   std::vector<Tensor> gradients_of(Variant& variant, const data::Batch& batch, const Tensor& batch_rows,
-                                   RandomKey dropout, VariantValues& values);
-  VariantValues advance(Variant& variant, const data::Batch& batch, const Tensor& batch_rows, double lr);
-  bool wants_drift() const;
-  bool wants_test() const;
+                                   RandomKey dropout, std::int64_t step, VariantValues& found);
+  VariantValues advance(Variant& variant, const data::Batch& batch, const Tensor& batch_rows,
+                        const training::Place& place);
+  /// How far a variant is from the plain one; not_measured without a plain one.
+  double drift(std::size_t variant) const;
+  bool wants_drift(std::int64_t step) const;
   std::string suffix(std::size_t i) const {
     return i + 1 == variants.size() ? "" : fmt::format("_{}", name_of(variants[i].mode));
   }
-  std::string state_text(const nlohmann::ordered_json& files) const;
 };
 
 } // namespace eg::permute

@@ -4,13 +4,13 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "data/json.h"
-#include "permute/checkpoint.h"
-#include "permute/checkpoint_state.h"
 #include "permute/metrics.h"
-#include "permute/run_lock.h"
 #include "permute/training.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "training/checkpoint.h"
+#include "training/checkpoint_state.h"
+#include "training/run_lock.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -26,6 +26,7 @@
 
 using namespace eg;
 using namespace eg::permute;
+using namespace eg::training;
 using namespace eg::test;
 
 namespace {

@@ -34,7 +34,7 @@ TEST_CASE("training: options to JSON and back, and every mistake by name") {
   CHECK(refused(R"({"batch": "8"})") == "run.json: 'batch' must be a whole number, not \"8\"");
   CHECK(refused(R"({"batch": 8.5})") == "run.json: 'batch' must be a whole number, not 8.5");
   CHECK(refused(R"({"permute": "all"})") == "run.json: permute: 'all' is not one of none, rows, columns, both");
-  CHECK(refused(R"({"batches": 8})").starts_with("run.json: unknown option 'batches'; known are data, data_dir,"));
+  CHECK(refused(R"({"batches": 8})").starts_with("run.json: unknown option 'batches'; did you mean batch?"));
   CHECK(refused("[1]") == "run.json: options must be a JSON object");
 
   const auto wrong = [](auto change) {

@@ -1,4 +1,4 @@
-#include "permute/checkpoint_state.h"
+#include "training/checkpoint_state.h"
 
 #include "data/bytes.h"
 #include "data/json.h"
@@ -16,7 +16,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 constexpr std::size_t checksum_bytes = 32;
@@ -163,4 +163,4 @@ void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json
   }
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// An exclusive lock on a run folder, held while this lives: flock(2) on FOLDER/run.lock, so that the kernel releases
 /// it whatever becomes of the process. The folder is made when it is missing; the lock file goes with the lock, and so
@@ -29,4 +29,4 @@ private:
 /// Whether someone holds the lock of that folder now. Nothing is made or written.
 bool run_is_locked(const std::string& folder);
 
-} // namespace eg::permute
+} // namespace eg::training

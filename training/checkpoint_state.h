@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// A checkpoint with a file that is missing, torn or not the one that was written. An older one may be whole.
 class DamagedCheckpoint : public FileError {
@@ -33,4 +33,4 @@ nlohmann::json read_checkpoint_state(const std::string& checkpoint);
 void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,
                              const std::vector<std::string>& needed = {});
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -8,6 +8,7 @@
 // Who writes holds the folder's RunLock.
 
 #include "data/safetensors.h"
+#include "nn/module.h"
 #include "optim/optimizer.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// A folder being written under a temporary name. commit() flushes it to the disk, renames it into place and makes it
 /// the latest one; without commit() it vanishes. Members throw FileError when the system refuses.
@@ -72,5 +73,8 @@ data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const st
 /// shape or type; nothing is changed then.
 void load_optimizer_tensors(optim::Optimizer& optimizer, const std::vector<std::string>& names,
                             const data::NamedTensors& tensors, const std::string& source);
+/// Reads a model and its optimiser's state from two files. Throws FileError that names the file.
+void load_model_and_optimizer(nn::Module& model, const std::string& model_path, optim::Optimizer& optimizer,
+                              const std::vector<std::string>& names, const std::string& optimizer_path);
 
-} // namespace eg::permute
+} // namespace eg::training

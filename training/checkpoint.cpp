@@ -1,8 +1,8 @@
-#include "permute/checkpoint.h"
+#include "training/checkpoint.h"
 
 #include "core/error.h"
 #include "data/bytes.h"
-#include "permute/checkpoint_state.h"
+#include "training/checkpoint_state.h"
 
 #include <nlohmann/json.hpp>
 
@@ -18,10 +18,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string_view>
 #include <system_error>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,9 +117,16 @@ constexpr std::array run_files = {"config.json",
                                   "model_columns.safetensors",
                                   "model_both.safetensors"};
 
-/// Whether `name` is a leftover of one of the run's own files.
-bool is_run_leftover(const std::string& name) {
-  return is_leftover(name) && std::any_of(run_files.begin(), run_files.end(), [&](const char* file) {
+/// What a run of a text model writes into the folder RUN/model.
+constexpr std::array model_files = {
+    "config.json",       "model.safetensors",     "tokenizer.json",         "vocab.txt", "vocab.json", "merges.txt",
+    "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json"};
+
+std::string model_of(const std::string& run_folder) { return data::join_path(run_folder, "model"); }
+
+/// Whether `name` is a leftover of one of these files.
+bool is_leftover_of(std::span<const char* const> files, const std::string& name) {
+  return is_leftover(name) && std::any_of(files.begin(), files.end(), [&](const char* file) {
            return name.starts_with(std::string(file) + ".tmp-");
          });
 }
@@ -225,7 +233,7 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
 }
 
 bool holds_results(const std::string& folder) {
-  return !checkpoint_steps(folder).empty() ||
+  return !checkpoint_steps(folder).empty() || is_there(data::join_path(model_of(folder), "config.json")) ||
          std::any_of(run_files.begin(), run_files.end(), [&](std::string_view name) {
            return name.starts_with("model") && is_there(data::join_path(folder, name));
          });
@@ -239,6 +247,9 @@ void clear_run(const std::string& folder) {
   remove_tree(checkpoints_of(folder));
   for (const char* name : run_files)
     if (name != std::string_view("config.json")) remove_tree(data::join_path(folder, name));
+  for (const char* name : model_files) remove_tree(data::join_path(model_of(folder), name));
+  std::error_code not_empty; // what a person has put there stays
+  fs::remove(model_of(folder), not_empty);
 }
 
 void remove_leftovers_of(const std::string& path) {
@@ -251,7 +262,9 @@ void remove_leftovers_of(const std::string& path) {
 
 void remove_leftovers(const std::string& folder) {
   for (const std::string& name : names_in(folder))
-    if (is_run_leftover(name)) remove_tree(data::join_path(folder, name));
+    if (is_leftover_of(run_files, name)) remove_tree(data::join_path(folder, name));
+  for (const std::string& name : names_in(model_of(folder)))
+    if (is_leftover_of(model_files, name)) remove_tree(data::join_path(model_of(folder), name));
   const std::string root = checkpoints_of(folder);
   for (const std::string& name : names_in(root))
     if (is_leftover(name)) remove_tree(data::join_path(root, name));
@@ -282,4 +295,16 @@ void load_optimizer_tensors(optim::Optimizer& optimizer, const std::vector<std::
   for (auto& [to, from] : pairs) to.copy_from(from);
 }
 
-} // namespace eg::permute
+void load_model_and_optimizer(nn::Module& model, const std::string& model_path, optim::Optimizer& optimizer,
+                              const std::vector<std::string>& names, const std::string& optimizer_path) {
+  try {
+    model.load_state_dict(data::load_safetensors(model_path).tensors);
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& e) {
+    throw FileError(fmt::format("{}: {}", model_path, e.what()));
+  }
+  load_optimizer_tensors(optimizer, names, data::load_safetensors(optimizer_path).tensors, optimizer_path);
+}
+
+} // namespace eg::training

@@ -1,8 +1,8 @@
-#include "permute/run_lock.h"
+#include "training/run_lock.h"
 
 #include "core/error.h"
 #include "data/bytes.h"
-#include "permute/checkpoint.h"
+#include "training/checkpoint.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 constexpr const char* lock_name = "run.lock";
@@ -104,4 +104,4 @@ bool run_is_locked(const std::string& folder) {
   return locked;
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -1,0 +1,49 @@
+#pragma once
+// What `train MODEL` does, model by model. The flags are parsed; what they leave is a job.
+
+#include "cli/train_flags.h"
+
+#include "data/json.h"
+#include "training/options.h"
+
+#include <string>
+
+namespace eg::cli {
+
+/// What a person typed after `train MODEL`.
+struct TrainRequest {
+  std::string model;
+  std::string config; ///< file, "" for none
+  nlohmann::json given;
+  const TrainFlags& flags;
+  const CommonOptions& common;
+  bool seed_given = false;
+};
+
+int train_vit(const TrainRequest& request);
+int train_language(const TrainRequest& request);
+
+/// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
+/// and in which none is going on, so that training twice keeps both.
+std::string run_folder_for(const std::string& model, const training::RunOptions& options);
+
+/// Throws FileError when the JSON result would be written over something of the run.
+void require_result_apart(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out);
+
+/// Throws UsageError for the first flag that was given and for which reason(key) says why it would change nothing.
+void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason);
+/// Why a flag that all models have would change nothing; "" when it does its work.
+std::string idle_reason(const TrainRequest& request, const std::string& key, const training::RunOptions& options);
+
+/// The options of a request: those of the run that goes on (read by `of_run`), or the defaults; the config's; the
+/// flags'. Throws UsageError, ValueError, FileError.
+template <class Options, class OfRun>
+Options options_for(const TrainRequest& request, Options options, OfRun&& of_run) {
+  if (request.given.contains("resume")) options = of_run(request.given["resume"].get<std::string>());
+  if (!request.config.empty()) apply_options(options, data::read_json(request.config), request.config);
+  request.flags.apply(options);
+  if (request.seed_given) options.seed = request.common.seed;
+  return options;
+}
+
+} // namespace eg::cli

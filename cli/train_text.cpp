@@ -1,0 +1,103 @@
+// equigrad train gpt2 and train llama: models of text.
+
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/train_job.h"
+
+#include "data/bytes.h"
+#include "data/json.h"
+#include "training/language.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg::cli {
+namespace {
+
+using training::Record;
+using training::Trainer;
+
+std::string accuracy_text(const Record& r) {
+  return std::isnan(r.accuracy) ? std::string() : fmt::format(" accuracy {:.2f} %", 100 * r.accuracy);
+}
+
+training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool talks) {
+  training::Callbacks told;
+  told.step = [&progress, &trainer](const Record& r) {
+    std::vector<ProgressField> fields = {{fmt::format("step {}/{}", r.step, trainer.total_steps()), 1},
+                                         {fmt::format("loss {:.4f}", r.loss), 3}};
+    if (!std::isnan(r.accuracy)) fields.push_back({fmt::format("accuracy {:.1f} %", 100 * r.accuracy), 7});
+    fields.push_back({fmt::format("{:.0f} {}/s", r.per_s, trainer.unit()), 8});
+    progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()), fields);
+  };
+  told.test = [&progress, talks](const Record& r) {
+    progress.clear();
+    if (talks) say(fmt::format("test   step {:>6}  loss {:.4f}{}\n", r.step, r.loss, accuracy_text(r)));
+  };
+  told.checkpoint = [&progress, talks](const std::string& folder) {
+    progress.clear();
+    if (talks) say(fmt::format("saved  {}\n", folder));
+  };
+  return told;
+}
+
+nlohmann::json result_json(const training::Result& result, const Trainer& trainer) {
+  nlohmann::json json = {{"steps", result.steps},
+                         {"loss", result.test.loss},
+                         {"train_loss", result.train.step > 0 ? nlohmann::json(result.train.loss) : nlohmann::json()},
+                         {"seconds", result.seconds},
+                         {fmt::format("{}_per_s", trainer.unit()), result.per_s}};
+  if (!std::isnan(result.test.accuracy)) json["accuracy"] = result.test.accuracy;
+  return json;
+}
+
+/// Trains to the end. `out`: the run folder.
+int train(Trainer& trainer, const TrainRequest& request, const std::string& out) {
+  const CommonOptions& common = request.common;
+  survive_broken_pipes();
+  for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
+  if (common.talks()) say(fmt::format("{}; {} steps\n", trainer.summary(), trainer.total_steps()));
+  const bool complete = trainer.step() == trainer.total_steps();
+  Progress progress(!common.quiet);
+  try {
+    const training::Result result = trainer.run(callbacks(progress, trainer, common.talks()), &stop_flag());
+    progress.clear();
+    const std::string how =
+        complete ? "tested; training was already complete"
+                 : fmt::format("done in {}: {:.0f} {}/s", clock_time(result.seconds), result.per_s, trainer.unit());
+    if (common.talks()) say(fmt::format("{}, run folder {}, model {}\n", how, out, data::join_path(out, "model")));
+    write_json(common, result_json(result, trainer));
+  } catch (const Interrupted& e) {
+    throw Interrupted(
+        fmt::format("{}; go on with: equigrad train {} --resume {}", e.what(), request.model, data::shell_word(out)));
+  }
+  return done;
+}
+
+/// Why a flag of language models would change nothing; "" when it does its work.
+std::string idle_language_flag(const std::string& key, const training::LanguageOptions& o) {
+  if (key == "held_out" && !o.validation.empty()) return "--validation names the text to test on";
+  if (key == "data_dir" && o.data != "tinyshakespeare") return fmt::format("--data names the file {}", o.data);
+  return {};
+}
+
+} // namespace
+
+int train_language(const TrainRequest& request) {
+  const auto model = request.model == "gpt2" ? training::LanguageModel::gpt2 : training::LanguageModel::llama;
+  training::LanguageOptions options =
+      options_for(request, training::language_defaults(model),
+                  [&](const std::string& folder) { return training::language_options_of_run(folder, model); });
+  refuse_idle_flags(request.given, [&](const std::string& key) {
+    const std::string reason = idle_language_flag(key, options);
+    return reason.empty() ? idle_reason(request, key, options) : reason;
+  });
+  options.out = run_folder_for(request.model, options);
+  require_result_apart(request, {options.data, options.validation}, options.out);
+  const std::unique_ptr<Trainer> trainer = training::language_trainer(options, &stop_flag());
+  return train(*trainer, request, options.out);
+}
+
+} // namespace eg::cli

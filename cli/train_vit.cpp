@@ -1,0 +1,149 @@
+// equigrad train vit: vision transformers, plain and permuted.
+
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/train_job.h"
+
+#include "data/bytes.h"
+#include "data/json.h"
+#include "permute/training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg::cli {
+namespace {
+
+using permute::TrainOptions;
+using permute::TrainRecord;
+using permute::TrainResult;
+
+std::string values_text(const TrainRecord& record) {
+  std::string text;
+  for (const permute::VariantValues& v : record.variants) {
+    text +=
+        fmt::format("  {}loss {:.4f} accuracy {:.2f} %",
+                    record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "", v.loss, 100 * v.accuracy);
+    if (!std::isnan(v.drift)) text += fmt::format(" drift {:.1e}", v.drift);
+  }
+  return text;
+}
+
+/// Of every variant the loss, the drift that was measured last and the accuracy; the main variant's stay longest.
+std::vector<ProgressField> progress_fields(const TrainRecord& record, std::int64_t total,
+                                           const std::vector<double>& drift) {
+  std::vector<ProgressField> fields = {{fmt::format("step {}/{}", record.step, total), 1}};
+  for (std::size_t i = 0; i < record.variants.size(); ++i) {
+    const permute::VariantValues& v = record.variants[i];
+    const bool main = i + 1 == record.variants.size();
+    const std::string name = record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "";
+    fields.push_back({fmt::format("{}loss {:.4f}", name, v.loss), main ? 3 : 5});
+    if (!std::isnan(drift[i])) fields.push_back({fmt::format("{}drift {:.1e}", name, drift[i]), main ? 4 : 6});
+    fields.push_back({fmt::format("{}accuracy {:.2f} %", name, 100 * v.accuracy), main ? 7 : 8});
+  }
+  fields.push_back({fmt::format("{:.0f} images/s", record.images_per_s), 8});
+  return fields;
+}
+
+permute::TrainCallbacks callbacks(Progress& progress, std::int64_t total, bool talks) {
+  permute::TrainCallbacks told;
+  told.step = [&progress, total, drift = std::vector<double>()](const TrainRecord& r) mutable {
+    drift.resize(r.variants.size(), permute::not_measured);
+    for (std::size_t i = 0; i < drift.size(); ++i)
+      if (!std::isnan(r.variants[i].drift)) drift[i] = r.variants[i].drift;
+    progress.show(static_cast<double>(r.step), static_cast<double>(total), progress_fields(r, total, drift));
+  };
+  told.test = [&progress, talks](const TrainRecord& r) {
+    progress.clear();
+    if (talks) say(fmt::format("test   step {:>6}{}\n", r.step, values_text(r)));
+  };
+  told.checkpoint = [&progress, talks](const std::string& folder) {
+    progress.clear();
+    if (talks) say(fmt::format("saved  {}\n", folder));
+  };
+  return told;
+}
+
+nlohmann::json result_json(const TrainResult& result) {
+  const permute::VariantValues& main = result.test.back();
+  nlohmann::json json = {{"steps", result.steps},
+                         {"loss", main.loss},
+                         {"accuracy", main.accuracy},
+                         {"seconds", result.seconds},
+                         {"images_per_s", result.images_per_s},
+                         {"drift", std::isnan(main.drift) ? nlohmann::json() : nlohmann::json(main.drift)},
+                         {"variants", nlohmann::json::array()}};
+  for (std::size_t v = 0; v < result.test.size(); ++v)
+    json["variants"].push_back(
+        {{"permute", name_of(result.test[v].mode)},
+         {"train_loss", v < result.train.size() ? nlohmann::json(result.train[v].loss) : nlohmann::json()},
+         {"loss", result.test[v].loss},
+         {"accuracy", result.test[v].accuracy}});
+  return json;
+}
+
+int train(const TrainOptions& options, const CommonOptions& common) {
+  survive_broken_pipes();
+  const std::atomic<bool>& stop = stop_flag();
+  permute::VitTrainer trainer(options, &stop);
+  for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
+  if (common.talks())
+    say(fmt::format("{}: {} training and {} test images; ViT with {} parameters; {} steps of {} images\n",
+                    trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
+                    trainer.model(0).parameter_count(), trainer.total_steps(), trainer.options().batch));
+  const bool complete = trainer.step() == trainer.total_steps();
+  Progress progress(!common.quiet);
+  try {
+    const TrainResult result = trainer.run(callbacks(progress, trainer.total_steps(), common.talks()), &stop);
+    progress.clear();
+    if (common.talks())
+      say(fmt::format("{}, run folder {}\n",
+                      complete
+                          ? "tested; training was already complete"
+                          : fmt::format("done in {}: {:.0f} images/s", clock_time(result.seconds), result.images_per_s),
+                      trainer.options().out));
+    write_json(common, result_json(result));
+  } catch (const Interrupted& e) {
+    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(),
+                                  data::shell_word(trainer.options().out)));
+  }
+  return done;
+}
+
+bool has_image_size_of_its_own(const std::string& data) {
+  return data == "cifar10" || data == "cifar10-jpeg" || data == "cifar10-records" || data == "mnist" ||
+         data == "fashion-mnist";
+}
+
+/// Why a flag that was given would change nothing; "" when it does its work.
+std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
+  std::vector<permute::TrainMode> modes = o.variants;
+  if (modes.empty()) modes = {o.permute};
+  const bool columns = std::any_of(modes.begin(), modes.end(), permute::permutes_columns);
+  const bool compared = o.twin || o.variants.size() > 1;
+  if (key == "size" && has_image_size_of_its_own(o.data))
+    return fmt::format("the images of {} have a size of their own; it is for image folders and shapes", o.data);
+  if (key == "data_dir" && o.data == "shapes") return "shapes are generated";
+  if (key == "data_dir" && !has_image_size_of_its_own(o.data)) return fmt::format("--data names the folder {}", o.data);
+  if (key == "key_form" && !columns) return "no columns are permuted (--permute columns or both)";
+  if ((key == "permute" || key == "twin") && !o.variants.empty()) return "the options of the run list its variants";
+  if (key == "drift_every" && !compared) return "there is no twin to drift from (--twin)";
+  return {};
+}
+
+} // namespace
+
+int train_vit(const TrainRequest& request) {
+  TrainOptions options = options_for(request, TrainOptions(), permute::options_of_run);
+  refuse_idle_flags(request.given, [&](const std::string& key) {
+    const std::string reason = idle_vit_flag(key, options);
+    return reason.empty() ? idle_reason(request, key, options) : reason;
+  });
+  options.out = run_folder_for("vit", options);
+  require_result_apart(request, {options.key}, options.out);
+  return train(options, request.common);
+}
+
+} // namespace eg::cli

@@ -1,0 +1,18 @@
+#pragma once
+// Tokenizers made from a text, as the content of a tokenizer.json: this library and Hugging Face's tokenizers read
+// them.
+
+#include "core/function_ref.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace eg::data {
+
+/// Every character of `text` is a token: the 256 bytes in their order, then the characters of several bytes, joined
+/// from their bytes (byte-level BPE without words). Text that holds other characters has tokens too: their bytes. The
+/// text must be UTF-8.
+std::string character_tokenizer(std::string_view text);
+
+} // namespace eg::data

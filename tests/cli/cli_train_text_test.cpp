@@ -1,0 +1,119 @@
+// equigrad train gpt2 and train llama.
+
+#include "cli/program.h"
+
+#include <algorithm>
+#include <csignal>
+#include <doctest/doctest.h>
+#include <filesystem>
+
+using namespace eg::test;
+
+namespace {
+
+std::string story() {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += std::to_string(i * i) + " sheep went to the fair, and none came home.\n";
+  return text;
+}
+
+/// A small model of a text that lies in `folder`.
+std::vector<std::string> small(const TemporaryFolder& folder, const std::string& model, std::vector<std::string> more) {
+  if (!std::filesystem::exists(folder.path("story.txt"))) write_text(folder.path("story.txt"), story());
+  std::vector<std::string> args = {"train",     model, "--data",   folder.path("story.txt"),
+                                   "--context", "16",  "--dim",    "16",
+                                   "--heads",   "2",   "--layers", "1",
+                                   "--warmup",  "2",   "--batch",  "4"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::string weights(const std::string& run) { return read_text(run + "/model/model.safetensors"); }
+
+} // namespace
+
+TEST_CASE("a language model is trained, and its run folder generates text") {
+  const TemporaryFolder folder;
+  for (const char* model : {"gpt2", "llama"}) {
+    const std::string run = folder.path(model);
+    const Outcome got = run_program(small(folder, model, {"--steps", "30", "--json", "-", "--out", run}));
+    REQUIRE_MESSAGE(got.code == 0, got.err);
+    const auto json = nlohmann::json::parse(got.out);
+    for (const char* field : {"steps", "loss", "train_loss", "seconds", "tokens_per_s"}) CHECK(json.contains(field));
+    const std::string metrics = read_text(run + "/metrics.jsonl");
+    const auto line = nlohmann::json::parse(metrics.substr(0, metrics.find('\n')));
+    for (const char* field : {"step", "epoch", "loss", "lr", "tokens_per_s"}) CHECK(line.contains(field));
+    CHECK(nlohmann::json::parse(read_text(run + "/config.json"))["model"] == model);
+
+    const Outcome text =
+        run_program({"generate", "--model", run, "--prompt", "9 sh", "--max-new-tokens", "8", "--json", "-"});
+    REQUIRE_MESSAGE(text.code == 0, text.err);
+    CHECK(nlohmann::json::parse(text.out)["ids"].size() == 8);
+    CHECK(run_program({"inspect", run + "/model"}).code == 0);
+  }
+}
+
+TEST_CASE("a language model that was killed goes on bit for bit") {
+  const TemporaryFolder folder;
+  const auto args = [&](const char* run, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--steps", "600", "--quiet", "--dropout", "0.1", "--out", folder.path(run)});
+    return small(folder, "gpt2", more);
+  };
+  REQUIRE(run_program(args("whole", {"--threads", "1"})).code == 0);
+  const std::string cut = folder.path("cut");
+  RunningProgram program(args("cut", {"--checkpoint-every", "15"}), ".");
+  REQUIRE(program.wait_until([&] { return std::filesystem::exists(cut + "/checkpoints/latest"); }));
+  program.signal(SIGKILL);
+  REQUIRE(program.wait().code == 128 + SIGKILL);
+  CHECK_FALSE(std::filesystem::exists(cut + "/model"));
+  // Killed again, then interrupted politely, then to the end.
+  RunningProgram second({"train", "gpt2", "--quiet", "--resume", cut, "--threads", "2"}, ".");
+  const std::string before = read_text(cut + "/checkpoints/latest");
+  REQUIRE(second.wait_until([&] { return read_text(cut + "/checkpoints/latest") != before; }));
+  second.signal(SIGINT);
+  const Outcome polite = second.wait();
+  CHECK(polite.code == 130);
+  CHECK(polite.err.find("go on with: equigrad train gpt2 --resume " + cut) != std::string::npos);
+  const Outcome resumed = run_program({"train", "gpt2", "--quiet", "--resume", cut, "--threads", "3"});
+  REQUIRE_MESSAGE(resumed.code == 0, resumed.err);
+  CHECK(weights(folder.path("whole")) == weights(cut));
+  const std::string metrics = read_text(cut + "/metrics.jsonl");
+  CHECK(std::count(metrics.begin(), metrics.end(), '\n') == 601); // every step once, and the test
+}
+
+TEST_CASE("options of other models, and of none, are refused by name") {
+  const TemporaryFolder folder;
+  const auto refused = [&](std::vector<std::string> args, const std::string& words) {
+    const Outcome got = run_program(args, folder.path());
+    CHECK(got.code == 2);
+    CHECK_MESSAGE(got.err.find(words) != std::string::npos, got.err);
+  };
+  refused(small(folder, "gpt2", {"--steps", "1", "--twin"}),
+          "--twin is an option of `train vit`, not of `train gpt2` (see equigrad train gpt2 --help)");
+  refused(small(folder, "llama", {"--steps", "1", "--permute", "rows"}), "--permute is an option of `train vit`");
+  refused({"train", "vit", "--data", "shapes", "--steps", "1", "--context", "3"},
+          "--context is an option of `train gpt2` and `train llama`, not of `train vit`");
+  refused({"train", "gtp2", "--steps", "1"}, "'gtp2' is not one of vit, gpt2, llama");
+  refused({"train", "--steps", "1"}, "model is missing: What to train: vit, gpt2, llama");
+  refused({"train", "gpt2", "--data", "no/such.txt", "--steps", "1"}, "no/such.txt: no such text");
+  refused({"train", "gpt2", "--steps", "1", "--data-dir", folder.path("nothing")}, "looked for");
+  write_text(folder.path("c.json"), R"({"steps": 1, "dimm": 8})");
+  refused({"train", "gpt2", "--config", folder.path("c.json")}, "unknown option 'dimm'; did you mean dim?");
+  CHECK(run_program({"train", "vit", "--help"}).out.find("--context") == std::string::npos);
+  CHECK(run_program({"train", "gpt2", "--help"}).out.find("--twin") == std::string::npos);
+  CHECK(run_program({"train", "--help"}).out.find("train MODEL --help") != std::string::npos);
+}
+
+TEST_CASE("a config file holds what the flags hold, and a run goes on under it alone") {
+  const TemporaryFolder folder;
+  REQUIRE(run_program(small(folder, "gpt2", {"--steps", "4", "--quiet", "--out", folder.path("a")})).code == 0);
+  const Outcome again =
+      run_program({"train", "gpt2", "--quiet", "--config", folder.path("a/config.json"), "--out", folder.path("b")});
+  REQUIRE_MESSAGE(again.code == 0, again.err);
+  CHECK(weights(folder.path("a")) == weights(folder.path("b")));
+  const Outcome wrong = run_program({"train", "llama", "--resume", folder.path("a")});
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.find("is a run of `train gpt2`, not of `train llama`") != std::string::npos);
+  const Outcome vit = run_program({"train", "vit", "--resume", folder.path("a")});
+  CHECK(vit.err.find("is a run of `train gpt2`, not of `train vit`") != std::string::npos);
+}

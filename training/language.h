@@ -1,0 +1,62 @@
+#pragma once
+// Training causal language models, GPT-2 and Llama, on plain text.
+
+#include "data/tokenizer.h"
+#include "training/trainer.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace eg::training {
+
+enum class LanguageModel : std::uint8_t { gpt2, llama };
+std::string_view name_of(LanguageModel model);
+
+/// All that determines a run. `data` is a text (data::find_text), a batch is so many windows of it.
+struct LanguageOptions : RunOptions {
+  LanguageModel model = LanguageModel::gpt2;
+  std::string validation;     ///< another text to test on; empty: the end of `data`
+  double held_out = 0.1;      ///< share of `data` that is kept to test on, its end
+  std::string tokenizer;      ///< folder or file; empty: characters (data::character_tokenizer)
+  std::int64_t context = 128; ///< tokens of a window, and the longest text that the model takes
+  std::int64_t dim = 128;
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t kv_heads = 0; ///< Llama: heads of keys and values; 0: as many as heads
+  std::int64_t mlp = 0;      ///< width of the hidden layer; 0: 4 dim, for Llama 8/3 dim rounded up to 32
+  double dropout = 0.0;      ///< GPT-2: of the embedding, the attention and both residual branches
+  bool tied = true;          ///< the language-model head is the embedding matrix
+
+  std::int64_t mlp_width() const;
+};
+
+/// The options that a run has unless told otherwise.
+LanguageOptions language_defaults(LanguageModel model);
+
+/// Throws ValueError that names the option when a value is out of range or options contradict each other.
+void check(const LanguageOptions& options);
+/// The options as one flat JSON object, keys named as the command line's flags with '_' for '-', and "model".
+nlohmann::ordered_json options_json(const LanguageOptions& options);
+/// Overrides the options that `json` names. Throws ValueError, beginning with `source`, for an unknown key (with the
+/// nearest one there is), a value of another kind, a word that no option knows, and options of another model.
+void apply_options(LanguageOptions& options, const nlohmann::json& json, const std::string& source);
+/// The options that a run or checkpoint folder was made with, as permute::options_of_run. Throws ValueError when it is
+/// a run of another model, FileError.
+LanguageOptions language_options_of_run(const std::string& folder, LanguageModel model);
+
+/// The config.json of the model, as Hugging Face's transformers has it. `tokenizer` says how many ids there are and
+/// which end texts.
+nlohmann::json model_config(const LanguageOptions& options, const data::Tokenizer& tokenizer);
+
+/// Opens text and tokenizer, makes the model, resumes. A batch of step s is `batch` windows of context + 1 tokens whose
+/// places are drawn by (seed, s); the loss is -mean log p of each next token, in nats. A test cuts the held-out text
+/// into windows of context tokens side by side and predicts every token but the first. RUN/model receives the final
+/// model as a folder of Hugging Face's format, with its tokenizer. Throws ValueError, FileError, MemoryError;
+/// Interrupted when `stop` becomes true while the text is read.
+std::unique_ptr<Trainer> language_trainer(const LanguageOptions& options, data::StopFlag stop = nullptr);
+
+} // namespace eg::training

@@ -1,0 +1,138 @@
+// LanguageOptions: defaults, checks, to and from JSON, and the model's config.json.
+
+#include "training/language.h"
+#include "training/option_fields.h"
+
+namespace eg::training {
+namespace {
+
+/// The one list that reading and writing share: see option_fields.h.
+template <class Visit> void each_option(LanguageOptions& o, Visit&& visit) {
+  const bool llama = o.model == LanguageModel::llama;
+  visit("data", o.data);
+  visit("data_dir", o.data_dir);
+  visit("validation", o.validation);
+  visit("held_out", o.held_out);
+  visit("tokenizer", o.tokenizer);
+  visit("context", o.context);
+  visit("dim", o.dim);
+  visit("layers", o.layers);
+  visit("heads", o.heads);
+  if (llama) visit("kv_heads", o.kv_heads);
+  visit("mlp", o.mlp);
+  if (!llama) visit("dropout", o.dropout);
+  visit("tied", o.tied);
+  each_run_option(o, visit);
+}
+
+} // namespace
+
+std::string_view name_of(LanguageModel model) { return model == LanguageModel::gpt2 ? "gpt2" : "llama"; }
+
+std::int64_t LanguageOptions::mlp_width() const {
+  if (mlp > 0) return mlp;
+  return model == LanguageModel::gpt2 ? 4 * dim : (8 * dim / 3 + 31) / 32 * 32;
+}
+
+LanguageOptions language_defaults(LanguageModel model) {
+  LanguageOptions o;
+  o.model = model;
+  o.data = "tinyshakespeare";
+  o.batch = 16;
+  o.lr = 2e-3;
+  o.warmup = 100;
+  o.final_fraction = 0.1;
+  o.weight_decay = 0.1;
+  o.clip = 1.0;
+  return o;
+}
+
+void check(const LanguageOptions& o) {
+  check_run_options(o);
+  need(!o.data.empty(), "data", "must name a text");
+  need(o.held_out > 0.0 && o.held_out < 1.0, "held_out", fmt::format("must be in (0, 1), not {}", o.held_out));
+  need_positive("context", o.context);
+  need_at_most("context", o.context, 1 << 20);
+  for (const auto& [name, value] : {std::pair{"dim", o.dim}, {"layers", o.layers}, {"heads", o.heads}}) {
+    need_positive(name, value);
+    need_at_most(name, value, 1 << 16);
+  }
+  need_not_negative("mlp", o.mlp);
+  need_at_most("mlp", o.mlp, 1 << 20);
+  need(o.dim % o.heads == 0, "dim", fmt::format("{} is not a multiple of heads {}", o.dim, o.heads));
+  need(o.dropout >= 0.0 && o.dropout < 1.0, "dropout", fmt::format("must be in [0, 1), not {}", o.dropout));
+  if (o.model != LanguageModel::llama) return;
+  need_not_negative("kv_heads", o.kv_heads);
+  need(o.kv_heads == 0 || o.heads % o.kv_heads == 0, "heads",
+       fmt::format("{} is not a multiple of kv_heads {}", o.heads, o.kv_heads));
+  need(o.dim / o.heads % 2 == 0, "dim",
+       fmt::format("{} with {} heads gives heads of {} features; rotary positions turn pairs of features", o.dim,
+                   o.heads, o.dim / o.heads));
+}
+
+nlohmann::ordered_json options_json(const LanguageOptions& options) {
+  nlohmann::ordered_json out{{"model", std::string(name_of(options.model))}};
+  LanguageOptions copy = options;
+  each_option(copy, OptionWriter{out});
+  return out;
+}
+
+void apply_options(LanguageOptions& options, const nlohmann::json& json, const std::string& source) {
+  LanguageOptions changed = options;
+  OptionReader reader(json, source);
+  reader.require_model(name_of(options.model));
+  each_option(changed, reader);
+  reader.require_all_known();
+  options = changed;
+}
+
+LanguageOptions language_options_of_run(const std::string& folder, LanguageModel model) {
+  LanguageOptions options;
+  const std::string run = read_options_of_run(folder, std::string(name_of(model)),
+                                              [&](const nlohmann::json& json, const std::string& source) {
+                                                options = language_defaults(model);
+                                                apply_options(options, json, source);
+                                              });
+  options.resume = folder;
+  if (!run.empty()) options.out = run;
+  return options;
+}
+
+nlohmann::json model_config(const LanguageOptions& o, const data::Tokenizer& tokenizer) {
+  const auto id = [&](const char* role) {
+    const std::optional<std::int64_t> found = tokenizer.role(role);
+    return found ? nlohmann::json(*found) : nlohmann::json(); // null: not the family's customary id
+  };
+  nlohmann::json config = {{"vocab_size", tokenizer.id_end()},
+                           {"bos_token_id", id("bos")},
+                           {"eos_token_id", id("eos")},
+                           {"tie_word_embeddings", o.tied}};
+  if (o.model == LanguageModel::gpt2)
+    config.update({{"model_type", "gpt2"},
+                   {"architectures", {"GPT2LMHeadModel"}},
+                   {"n_positions", o.context},
+                   {"n_embd", o.dim},
+                   {"n_layer", o.layers},
+                   {"n_head", o.heads},
+                   {"n_inner", o.mlp_width()},
+                   {"activation_function", "gelu_new"},
+                   {"layer_norm_epsilon", 1e-5},
+                   {"embd_pdrop", o.dropout},
+                   {"attn_pdrop", o.dropout},
+                   {"resid_pdrop", o.dropout}});
+  else
+    config.update({{"model_type", "llama"},
+                   {"architectures", {"LlamaForCausalLM"}},
+                   {"max_position_embeddings", o.context},
+                   {"hidden_size", o.dim},
+                   {"num_hidden_layers", o.layers},
+                   {"num_attention_heads", o.heads},
+                   {"num_key_value_heads", o.kv_heads > 0 ? o.kv_heads : o.heads},
+                   {"intermediate_size", o.mlp_width()},
+                   {"hidden_act", "silu"},
+                   {"rms_norm_eps", 1e-6},
+                   {"rope_theta", 10000.0}});
+  return config;
+}
+
+} // namespace eg::training

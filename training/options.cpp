@@ -1,0 +1,134 @@
+#include "training/options.h"
+
+#include "core/words.h"
+#include "optim/optimizer.h"
+#include "training/option_fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace eg::training {
+
+void need(bool holds, const char* option, const std::string& what) {
+  if (!holds) throw ValueError(fmt::format("train: {} {}", option, what));
+}
+
+void need_not_negative(const char* option, std::int64_t value) {
+  need(value >= 0, option, fmt::format("must not be negative, not {}", value));
+}
+
+void need_positive(const char* option, std::int64_t value) {
+  need(value > 0, option, fmt::format("must be positive, not {}", value));
+}
+
+void need_at_most(const char* option, std::int64_t value, std::int64_t most) {
+  need(value <= most, option, fmt::format("must be at most {}, not {}", most, value));
+}
+
+void check_run_options(const RunOptions& o) {
+  need_positive("batch", o.batch);
+  need_at_most("batch", o.batch, 1 << 22);
+  need(o.accumulate > 0 && o.accumulate <= o.batch, "accumulate",
+       fmt::format("must be from 1 to the batch of {}, not {}", o.batch, o.accumulate));
+  need_not_negative("steps", o.steps);
+  need_not_negative("epochs", o.epochs);
+  need_at_most("steps", o.steps, most_steps);
+  need_at_most("epochs", o.epochs, 1 << 24);
+  need(o.steps == 0 || o.epochs == 0, "steps", "and epochs cannot both be given");
+  need(o.steps > 0 || o.epochs > 0, "steps", "or epochs must be given");
+  need(o.lr > 0.0 && std::isfinite(o.lr), "lr", fmt::format("must be positive, not {}", o.lr));
+  need(o.final_fraction >= 0.0 && o.final_fraction <= 1.0, "final_fraction",
+       fmt::format("must be in [0, 1], not {}", o.final_fraction));
+  need(o.clip >= 0.0, "clip", fmt::format("must not be negative, not {}", o.clip));
+  need(o.label_smoothing >= 0.0 && o.label_smoothing < 1.0, "label_smoothing",
+       fmt::format("must be in [0, 1), not {}", o.label_smoothing));
+  need(is_floating(o.dtype), "dtype", fmt::format("must be f32 or f64, not {}", name_of(o.dtype)));
+  need(o.precision == Products::full || o.dtype == DType::f32, "precision", "bf16 needs dtype f32");
+  need_not_negative("warmup", o.warmup);
+  need_not_negative("evaluate_every", o.evaluate_every);
+  need_not_negative("checkpoint_every", o.checkpoint_every);
+  need(o.checkpoint_every == 0 || !o.out.empty(), "checkpoint_every", "needs a run folder: give out");
+  optim::make_optimizer(o.optimizer, {}, o.weight_decay, o.eps); // refuses names and values
+}
+
+const nlohmann::json* OptionReader::find(const char* key) {
+  known_.emplace_back(key);
+  const auto found = in_.find(key);
+  return found == in_.end() ? nullptr : &*found;
+}
+
+void OptionReader::refuse(const char* key, const char* kind) const {
+  throw ValueError(fmt::format("{}: '{}' must be {}, not {}", source_, key, kind, in_.at(key).dump()));
+}
+
+void OptionReader::operator()(const char* key, std::string& field) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_string()) refuse(key, "a text");
+  if (value->get_ref<const std::string&>().find('\0') != std::string::npos) refuse(key, "a text without NUL");
+  field = value->get<std::string>();
+}
+
+void OptionReader::operator()(const char* key, bool& field) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_boolean()) refuse(key, "true or false");
+  field = value->get<bool>();
+}
+
+void OptionReader::operator()(const char* key, double& field) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_number()) refuse(key, "a number");
+  field = value->get<double>();
+}
+
+void OptionReader::operator()(const char* key, std::int64_t& field) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_number_integer()) refuse(key, "a whole number");
+  field = value->get<std::int64_t>();
+}
+
+void OptionReader::operator()(const char* key, std::uint64_t& field) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_number_unsigned()) refuse(key, "a whole number from 0");
+  field = value->get<std::uint64_t>();
+}
+
+bool OptionReader::read_word(const char* key, std::string& value) {
+  const nlohmann::json* found = find(key);
+  if (found == nullptr) return false;
+  if (!found->is_string()) refuse(key, "a word");
+  value = found->get<std::string>();
+  return true;
+}
+
+bool OptionReader::read_words(const char* key, std::vector<std::string>& values) {
+  const nlohmann::json* found = find(key);
+  if (found == nullptr) return false;
+  if (!found->is_array()) refuse(key, "a list");
+  for (const nlohmann::json& one : *found) {
+    if (!one.is_string()) refuse(key, "a list of texts");
+    values.push_back(one.get<std::string>());
+  }
+  return true;
+}
+
+void OptionReader::require_model(std::string_view model) {
+  std::string named;
+  if (read_word("model", named) && named != model)
+    throw ValueError(fmt::format("{}: the options are for a model of kind '{}', not '{}'", source_, named, model));
+}
+
+void OptionReader::require_all_known() const {
+  for (const auto& [key, value] : in_.items())
+    if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+      const std::string hint = did_you_mean(key, known_);
+      throw ValueError(fmt::format("{}: unknown option '{}'{}{}", source_, key, hint,
+                                   hint.empty() ? fmt::format("; known are {}", fmt::join(known_, ", ")) : ""));
+    }
+}
+
+} // namespace eg::training

@@ -1,0 +1,165 @@
+// The run folder: who may use it, checkpoints, and going on from them.
+
+#include "core/gemm_bf16.h"
+#include "data/bytes.h"
+#include "training/checkpoint_state.h"
+#include "training/run.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace eg::training {
+namespace {
+
+/// The lock of the run folder, with what a killed process left in it removed; null without a folder.
+std::unique_ptr<RunLock> lock_folder(const std::string& folder) {
+  if (folder.empty()) return nullptr;
+  auto lock = std::make_unique<RunLock>(folder);
+  remove_leftovers(folder);
+  return lock;
+}
+
+/// The run is resumed in the folder that it was in.
+bool goes_on_in_place(const RunOptions& o) {
+  namespace fs = std::filesystem;
+  if (o.resume.empty()) return false;
+  // RUN or RUN/checkpoints/step-N
+  const bool checkpoint = data::file_exists(data::join_path(o.resume, "state.json"));
+  const fs::path run = checkpoint ? fs::path(o.resume) / ".." / ".." : fs::path(o.resume);
+  std::error_code missing;
+  return fs::equivalent(run, o.out, missing);
+}
+
+/// Throws ValueError when `out` holds another run that may not be overwritten. Returns what to say when it may be, or
+/// "".
+std::string require_free_folder(const RunOptions& o) {
+  if (o.out.empty() || goes_on_in_place(o) || !holds_run(o.out)) return {};
+  if (!holds_results(o.out))
+    return o.out + " holds the metrics of a run that ended before its first checkpoint, which are replaced";
+  const std::vector<std::int64_t> steps = checkpoint_steps(o.out);
+  const std::string what =
+      fmt::format("{} already holds a run{}", o.out, steps.empty() ? "" : fmt::format(" (step {})", steps.back()));
+  if (!o.overwrite)
+    throw ValueError(
+        fmt::format("train: {}: give another --out{}, or --overwrite", what,
+                    steps.empty() ? "" : fmt::format(", or --resume {} to go on", data::shell_word(o.out))));
+  return what + ", which is overwritten";
+}
+
+/// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed,
+/// or, as for precision, the processor has a say in them.
+constexpr const char* free_options[] = {"steps",          "epochs",           "out",       "resume",   "data_dir",
+                                        "evaluate_every", "checkpoint_every", "overwrite", "precision"};
+
+void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
+  std::vector<std::string> free(std::begin(free_options), std::end(free_options));
+  for (std::string& more : task.free_options()) free.push_back(std::move(more));
+  const nlohmann::json present = nlohmann::json::parse(task.options_json().dump());
+  std::string different;
+  for (const auto& [key, value] : present.items()) {
+    if (std::find(free.begin(), free.end(), key) != free.end()) continue;
+    const std::string before = then.contains(key) ? then.at(key).dump() : "nothing";
+    if (before != value.dump())
+      different += fmt::format("{}{} {} (now {})", different.empty() ? "" : ", ", key, before, value.dump());
+  }
+  if (!different.empty()) throw ValueError(fmt::format("train: {} was made with other options: {}", source, different));
+}
+
+} // namespace
+
+Run::Run(RunOptions& options) {
+  const std::string no_bf16 = options.precision == Products::bf16 ? gemm::bf16_refusal() : "";
+  if (!no_bf16.empty()) options.precision = Products::full;
+  options_ = options;
+  lock_ = lock_folder(options.out);
+  const std::string overwriting = require_free_folder(options);
+  if (!overwriting.empty()) notes_.push_back(overwriting);
+  if (!no_bf16.empty()) notes_.push_back("bf16: " + no_bf16);
+}
+
+void Run::claim_folder() {
+  if (claimed_) return;
+  claimed_ = true;
+  // What require_free_folder has let pass.
+  if (!goes_on_in_place(options_) && holds_run(options_.out)) clear_run(options_.out);
+}
+
+std::string Run::save_checkpoint() {
+  if (options_.out.empty()) throw ValueError("train: a checkpoint needs a run folder: give out");
+  claim_folder();
+  CheckpointWriter writer(options_.out, step_);
+  task_->save(writer);
+  nlohmann::ordered_json kept = task_->options_json();
+  kept["resume"] = "";
+  kept["overwrite"] = false; // a permission for one run
+  nlohmann::ordered_json state{{"format", "equigrad-checkpoint"},
+                               {"version", checkpoint_version},
+                               {"step", step_},
+                               {"options", std::move(kept)},
+                               {"files", writer.files()}};
+  task_->add_state(state);
+  data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
+  const std::string folder = writer.commit();
+  saved_ = true;
+  prune_checkpoints(options_.out, step_, 2); // two, so that a damaged disk block does not cost the run
+  return folder;
+}
+
+void Run::resume() {
+  const std::string& folder = options_.resume;
+  std::string damaged;
+  for (const std::string& checkpoint : find_checkpoints(folder)) try {
+      resume_from(checkpoint);
+      if (!damaged.empty())
+        notes_.push_back(fmt::format("{} is damaged; going on from {} (step {})", damaged, checkpoint, step_));
+      if (step_ == total_)
+        notes_.push_back(fmt::format("{}: training is already complete (step {} of {}); to train further, give more "
+                                     "steps or epochs",
+                                     folder, step_, total_));
+      return;
+    } catch (const DamagedCheckpoint& e) {
+      if (damaged.empty()) damaged = e.what();
+    }
+  throw DamagedCheckpoint(damaged);
+}
+
+void Run::resume_from(const std::string& checkpoint) {
+  const nlohmann::json state = read_checkpoint_state(checkpoint);
+  require_same_options(state["options"], *task_, checkpoint);
+  task_->check_state(state, checkpoint);
+  const auto at = state["step"].get<std::int64_t>();
+  if (at > total_)
+    throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, at, total_));
+  verify_checkpoint_files(checkpoint, state, task_->checkpoint_files());
+  step_ = at;
+  task_->load(checkpoint, at);
+  task_->seek(at);
+}
+
+std::string read_options_of_run(const std::string& folder, const std::string& model,
+                                FunctionRef<void(const nlohmann::json&, const std::string&)> read) {
+  std::string damaged;
+  for (const std::string& checkpoint : find_checkpoints(folder)) try {
+      const nlohmann::json state = read_checkpoint_state(checkpoint);
+      const nlohmann::json& options = state.at("options");
+      // Runs of `train vit` do not say so.
+      const std::string of = options.contains("model") && options["model"].is_string() ? options["model"] : "vit";
+      if (of != model)
+        throw ValueError(fmt::format("train: {} is a run of `train {}`, not of `train {}`", folder, of, model));
+      try {
+        read(options, data::join_path(checkpoint, "state.json"));
+      } catch (const ValueError& e) {
+        throw DamagedCheckpoint(e.what());
+      }
+      // RUN/checkpoints/step-N
+      return std::filesystem::path(checkpoint).parent_path().parent_path().string();
+    } catch (const DamagedCheckpoint& e) {
+      if (damaged.empty()) damaged = e.what();
+    }
+  throw DamagedCheckpoint(damaged);
+}
+
+} // namespace eg::training

@@ -1,0 +1,151 @@
+#include "training/run.h"
+
+#include "data/bytes.h"
+#include "data/json.h"
+#include "training/metrics.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace eg::training {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// How to train again after the loss stopped being finite.
+std::string after_divergence(const std::string& out) {
+  if (out.empty()) return {};
+  const std::vector<std::int64_t> steps = checkpoint_steps(out);
+  if (steps.empty())
+    return fmt::format("; {} holds no checkpoint, so that --out {} can be used again", out, data::shell_word(out));
+  return fmt::format("; {} keeps its checkpoint of step {}: give another --out, or --overwrite", out, steps.back());
+}
+
+} // namespace
+
+void throw_diverged(const RunOptions& options, double loss, std::int64_t step, const std::string& who) {
+  throw ValueError(fmt::format("train: the loss is {} at step {}{}; use a smaller lr or clip{}", loss, step, who,
+                               after_divergence(options.out)));
+}
+
+void Task::add_state(nlohmann::ordered_json&) const {}
+void Task::check_state(const nlohmann::json&, const std::string&) const {}
+
+void Run::begin(Task& task) {
+  task_ = &task;
+  per_epoch_ = task.steps_per_epoch();
+  total_ = options_.steps > 0 ? options_.steps : options_.epochs * per_epoch_;
+  if (total_ > most_steps)
+    throw ValueError(
+        fmt::format("train: {} epochs of {} batches are more than {} steps", options_.epochs, per_epoch_, most_steps));
+  schedule_ = {.kind = options_.schedule,
+               .base = options_.lr,
+               .warmup = options_.warmup,
+               .total_steps = total_,
+               .final_fraction = options_.final_fraction};
+  if (!options_.resume.empty()) resume();
+  first_ = step_;
+}
+
+std::int64_t Run::epoch_of(std::int64_t step) const { return step / per_epoch_; }
+
+nlohmann::ordered_json Run::train_step() {
+  const ProductsScope products(options_.precision);
+  const Clock::time_point begin = Clock::now();
+  const Place place{step_, epoch_of(step_), schedule_.at(step_)};
+  const std::int64_t units = task_->train(place);
+  ++step_;
+  const double seconds = seconds_since(begin);
+  seconds_ += seconds;
+  return task_->record({data::Split::train, step_, place.epoch, place.lr, static_cast<double>(units) / seconds});
+}
+
+nlohmann::ordered_json Run::test(data::StopFlag stop) {
+  const ProductsScope products(options_.precision);
+  const Clock::time_point begin = Clock::now();
+  const std::int64_t units = task_->test(stop);
+  const std::int64_t last = std::max<std::int64_t>(step_, 1) - 1;
+  return task_->record({data::Split::test, step_, epoch_of(last), schedule_.at(last),
+                        static_cast<double>(units) / seconds_since(begin)});
+}
+
+bool Run::wants_test() const {
+  if (step_ == total_) return false; // the last test belongs to the result
+  if (options_.evaluate_every > 0) return step_ % options_.evaluate_every == 0;
+  return options_.epochs > 0 && step_ % per_epoch_ == 0;
+}
+
+/// The steps of a run with what is written and told between them.
+class Run::Loop {
+public:
+  Loop(Run& run, const RunCallbacks& callbacks, data::StopFlag stop)
+      : run_(run), options_(run.options_), callbacks_(callbacks), stop_(stop) {
+    if (options_.out.empty()) return;
+    run_.claim_folder();
+    nlohmann::ordered_json config = run_.task_->options_json();
+    config["overwrite"] = false; // a permission for one run
+    data::write_json(data::join_path(options_.out, "config.json"), config);
+    metrics_.emplace(data::join_path(options_.out, "metrics.jsonl"), options_.resume.empty() ? -1 : run_.step_,
+                     run_.step_ == run_.total_);
+  }
+
+  void train() {
+    if (owes_test()) test();
+    while (run_.step_ < run_.total_) {
+      leave_if_stopped();
+      tell(callbacks_.step, run_.train_step());
+      const bool last = run_.step_ == run_.total_;
+      if (!last && options_.checkpoint_every > 0 && run_.step_ % options_.checkpoint_every == 0) checkpoint();
+      if (run_.wants_test()) test();
+    }
+    if (run_.step_ > run_.first_ || !run_.saved_) checkpoint();
+    test();
+  }
+
+private:
+  /// The run was interrupted before or while it tested at this step.
+  bool owes_test() const {
+    return metrics_ && !metrics_->kept_test() && run_.step_ > 0 && !options_.resume.empty() && run_.wants_test();
+  }
+  void tell(const std::function<void()>& callback, const nlohmann::ordered_json& record) {
+    if (metrics_) metrics_->write(record);
+    if (callback) callback();
+  }
+  void test() {
+    const nlohmann::ordered_json record = run_.test(stop_);
+    leave_if_stopped();
+    tell(callbacks_.test, record);
+  }
+  std::string checkpoint() {
+    if (options_.out.empty()) return {};
+    std::string path = run_.save_checkpoint();
+    if (callbacks_.checkpoint) callbacks_.checkpoint(path);
+    return path;
+  }
+  void leave_if_stopped() {
+    if (stop_ == nullptr || !stop_->load()) return;
+    const std::string path = checkpoint();
+    throw Interrupted(fmt::format("train: interrupted at step {} of {}{}", run_.step_, run_.total_,
+                                  path.empty() ? std::string() : "; checkpoint " + path));
+  }
+
+  Run& run_;
+  const RunOptions& options_;
+  const RunCallbacks& callbacks_;
+  data::StopFlag stop_;
+  std::optional<MetricsFile> metrics_;
+};
+
+void Run::run(const RunCallbacks& callbacks, data::StopFlag stop) {
+  first_ = step_;
+  Loop(*this, callbacks, stop).train();
+  if (!options_.out.empty()) task_->save_result(options_.out);
+}
+
+} // namespace eg::training

@@ -1,0 +1,82 @@
+#pragma once
+// What all training has in common: steps, schedule, tests, metrics, checkpoints, going on from them, the run folder,
+// interruption. What is trained is a Task.
+
+#include "core/function_ref.h"
+#include "training/run_lock.h"
+#include "training/task.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace eg::training {
+
+/// What is told while training goes on; any may be empty.
+struct RunCallbacks {
+  std::function<void()> step; ///< after every step
+  std::function<void()> test;
+  std::function<void(const std::string& folder)> checkpoint;
+};
+
+/// One run of training, from the first step or from a checkpoint to the last.
+class Run {
+public:
+  /// Locks the run folder (it is made when it is missing) for as long as this lives. Sets options.precision to what is
+  /// used: full where gemm::bf16_refusal() refuses bf16. Throws ValueError when the folder holds another run that may
+  /// not be overwritten, FileError.
+  explicit Run(RunOptions& options);
+
+  /// Names what is trained, which must live as long as the run, and goes on from options.resume, if given: from the
+  /// newest checkpoint that is whole. Throws ValueError, FileError.
+  void begin(Task& task);
+
+  /// Takes one step. Returns its line of metrics.
+  nlohmann::ordered_json train_step();
+  /// Tests. Returns its line of metrics.
+  nlohmann::ordered_json test(data::StopFlag stop);
+  /// Trains to the last step, tests, and writes metrics, checkpoints and results into the run folder. When `stop`
+  /// becomes true, writes a checkpoint after the present step and throws Interrupted.
+  void run(const RunCallbacks& callbacks, data::StopFlag stop);
+  /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
+  std::string save_checkpoint();
+
+  std::int64_t step() const { return step_; }
+  std::int64_t total() const { return total_; }
+  std::int64_t epoch_of(std::int64_t step) const;
+  /// Seconds in training steps, of this process.
+  double seconds() const { return seconds_; }
+  /// Steps of this process.
+  std::int64_t steps_taken() const { return step_ - first_; }
+  /// What a person should be told before the first step. One sentence each.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+private:
+  class Loop;
+  void resume();
+  void resume_from(const std::string& checkpoint);
+  void claim_folder();
+  bool wants_test() const;
+
+  RunOptions options_;
+  std::unique_ptr<RunLock> lock_; ///< of the run folder; null without one
+  Task* task_ = nullptr;
+  optim::Schedule schedule_;
+  std::int64_t step_ = 0, first_ = 0, total_ = 0, per_epoch_ = 1;
+  double seconds_ = 0.0;
+  bool saved_ = false;   ///< this process has written a checkpoint
+  bool claimed_ = false; ///< what another run has left in the folder is gone
+  std::vector<std::string> notes_;
+};
+
+/// The error when a loss is no finite number: what to do, and what the run folder keeps. `who`: "" or which model.
+[[noreturn]] void throw_diverged(const RunOptions& options, double loss, std::int64_t step, const std::string& who);
+
+/// Finds the newest checkpoint of a run or checkpoint folder that is not damaged and calls read(its options, where they
+/// stand). Returns the run folder that it lies in. Throws ValueError when it is of another model than `model`;
+/// FileError; one that a newer equigrad wrote, or that may not be read, is an error and never passed over.
+std::string read_options_of_run(const std::string& folder, const std::string& model,
+                                FunctionRef<void(const nlohmann::json& options, const std::string& source)> read);
+
+} // namespace eg::training

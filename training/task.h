@@ -1,0 +1,68 @@
+#pragma once
+// What a training run asks of the thing that is trained.
+
+#include "data/dataset.h"
+#include "training/checkpoint.h"
+#include "training/options.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace eg::training {
+
+/// Where a step stands before it is taken.
+struct Place {
+  std::int64_t step = 0;  ///< steps done
+  std::int64_t epoch = 0; ///< epochs begun, from 0
+  double lr = 0.0;
+};
+
+/// A step or a test that was just done.
+struct Occasion {
+  data::Split split = data::Split::train;
+  std::int64_t step = 0; ///< steps done
+  std::int64_t epoch = 0;
+  double lr = 0.0;
+  double per_s = 0.0; ///< units (images, tokens) a second
+};
+
+/// One or several models with their data, loss and optimisers. What a step does depends on the options and the step's
+/// number alone, so that a run which is resumed goes on bit for bit.
+class Task {
+public:
+  Task() = default;
+  virtual ~Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  /// All options, as config.json and checkpoints hold them.
+  virtual nlohmann::ordered_json options_json() const = 0;
+  /// Options of the task's own that may differ between a checkpoint and the run that goes on from it.
+  virtual std::vector<std::string> free_options() const { return {}; }
+  virtual std::int64_t steps_per_epoch() const = 0;
+  /// Makes `step` the next one.
+  virtual void seek(std::int64_t step) = 0;
+  /// Takes the next step of every model. Returns how many units it learnt from.
+  virtual std::int64_t train(const Place& place) = 0;
+  /// Measures every model on the test data; ends early when `stop` becomes true. Returns how many units it looked at.
+  virtual std::int64_t test(data::StopFlag stop) = 0;
+  /// What the last train() or test() gave, as a line of metrics.jsonl.
+  virtual nlohmann::ordered_json record(const Occasion& occasion) = 0;
+
+  /// Files of a checkpoint beside state.json, without which it is damaged.
+  virtual std::vector<std::string> checkpoint_files() const = 0;
+  virtual void save(const CheckpointWriter& writer) const = 0;
+  /// Reads them back, at that step. Throws FileError.
+  virtual void load(const std::string& checkpoint, std::int64_t step) = 0;
+  /// Adds to state.json what load() must find again: which key, which data.
+  virtual void add_state(nlohmann::ordered_json& state) const;
+  /// Throws ValueError when a checkpoint's state is not this run's.
+  virtual void check_state(const nlohmann::json& state, const std::string& checkpoint) const;
+  /// Writes what came out into the run folder.
+  virtual void save_result(const std::string& folder) const = 0;
+};
+
+} // namespace eg::training

@@ -1,0 +1,54 @@
+#include "training/text_files.h"
+
+#include "data/bytes.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+namespace eg::training {
+namespace {
+
+/// What data::Tokenizer::open reads of a folder.
+constexpr std::array tokenizer_files = {
+    "tokenizer.json",         "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
+    "special_tokens_map.json"};
+
+/// What transformers' AutoTokenizer wants beside a tokenizer.json.
+constexpr const char* tokenizer_config = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+
+} // namespace
+
+KeptTokenizer KeptTokenizer::open(const std::string& path) {
+  data::Tokenizer tokenizer = data::Tokenizer::open(path);
+  const bool folder = data::folder_exists(path);
+  const std::filesystem::path file = path;
+  const std::string place = folder ? path : file.parent_path().string();
+  std::vector<File> files;
+  const auto keep = [&](const std::string& from, const std::string& name) {
+    const data::Bytes bytes = data::read_file(from);
+    files.push_back({name, std::string(bytes.begin(), bytes.end())});
+  };
+  for (const char* name : tokenizer_files)
+    if (const std::string from = data::join_path(place, name); data::file_exists(from)) keep(from, name);
+  // A tokenizer.json of another name.
+  if (!folder && path.ends_with(".json") && files.empty()) keep(path, "tokenizer.json");
+  return {std::move(tokenizer), std::move(files)};
+}
+
+KeptTokenizer KeptTokenizer::made(std::string json, const std::string& source) {
+  data::Tokenizer tokenizer = data::Tokenizer::parse_json(json, source);
+  return {std::move(tokenizer), {{"tokenizer.json", std::move(json)}, {"tokenizer_config.json", tokenizer_config}}};
+}
+
+void KeptTokenizer::save(const std::string& folder) const {
+  for (const File& file : files_) data::write_file(data::join_path(folder, file.name), std::string_view(file.content));
+}
+
+std::string fingerprint(std::span<const std::int32_t> ids) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(ids.data());
+  return fmt::format("{} tokens, crc32 {:08x}", ids.size(), data::crc32({bytes, ids.size_bytes()}));
+}
+
+} // namespace eg::training

@@ -1,0 +1,40 @@
+#pragma once
+// Tokenizers that go with a model.
+
+#include "data/tokenizer.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eg::training {
+
+/// A tokenizer with the files that it is read from.
+class KeptTokenizer {
+public:
+  /// Reads a folder or file. Throws FileError.
+  static KeptTokenizer open(const std::string& path);
+  /// A tokenizer.json that was made here. `source` is what errors call it.
+  static KeptTokenizer made(std::string json, const std::string& source);
+
+  const data::Tokenizer& tokenizer() const { return tokenizer_; }
+  /// Writes the files into a folder that exists. Throws FileError.
+  void save(const std::string& folder) const;
+
+private:
+  struct File {
+    std::string name, content;
+  };
+  KeptTokenizer(data::Tokenizer tokenizer, std::vector<File> files)
+      : tokenizer_(std::move(tokenizer)), files_(std::move(files)) {}
+
+  data::Tokenizer tokenizer_;
+  std::vector<File> files_;
+};
+
+/// What a checkpoint remembers of token ids, so that going on with other data is refused: "1003854 tokens, crc32
+/// 1a2b3c4d".
+std::string fingerprint(std::span<const std::int32_t> ids);
+
+} // namespace eg::training

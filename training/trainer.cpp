@@ -1,0 +1,45 @@
+#include "training/trainer.h"
+
+#include <nlohmann/json.hpp>
+
+namespace eg::training {
+
+Trainer::Trainer(std::unique_ptr<Run> run, std::unique_ptr<ModelTask> task)
+    : run_(std::move(run)), task_(std::move(task)) {
+  run_->begin(*task_);
+}
+
+Record Trainer::train_step() {
+  run_->train_step();
+  return task_->last();
+}
+
+Record Trainer::test(data::StopFlag stop) {
+  run_->test(stop);
+  return task_->last();
+}
+
+Result Trainer::run(const Callbacks& callbacks, data::StopFlag stop) {
+  Result result;
+  double units = 0.0;
+  double before = run_->seconds();
+  RunCallbacks calls;
+  calls.step = [&] {
+    result.train = task_->last();
+    units += result.train.per_s * (run_->seconds() - before);
+    before = run_->seconds();
+    if (callbacks.step) callbacks.step(result.train);
+  };
+  calls.test = [&] {
+    if (callbacks.test) callbacks.test(task_->last());
+  };
+  calls.checkpoint = callbacks.checkpoint;
+  run_->run(calls, stop);
+  result.steps = run_->step();
+  result.seconds = run_->seconds();
+  result.per_s = result.seconds > 0.0 ? units / result.seconds : 0.0;
+  result.test = task_->last();
+  return result;
+}
+
+} // namespace eg::training

@@ -1,0 +1,63 @@
+#pragma once
+// Training one model to the end: a run and its task together.
+
+#include "training/model_task.h"
+#include "training/run.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace eg::training {
+
+/// What is told while training goes on; any may be empty.
+struct Callbacks {
+  std::function<void(const Record&)> step;
+  std::function<void(const Record&)> test;
+  std::function<void(const std::string& folder)> checkpoint;
+};
+
+struct Result {
+  std::int64_t steps = 0;
+  double seconds = 0.0; ///< in training steps, of this process
+  double per_s = 0.0;   ///< units a second
+  Record train;         ///< the last step of this process
+  Record test;          ///< at the end
+};
+
+/// Trains what a factory (training/language.h) put together. Everything drawn depends on seed and step alone, so a
+/// resumed run goes on bit for bit.
+class Trainer {
+public:
+  /// Goes on from a checkpoint, if the options ask for it. Throws ValueError, FileError.
+  Trainer(std::unique_ptr<Run> run, std::unique_ptr<ModelTask> task);
+
+  /// Trains to the last step, tests, and writes metrics, checkpoints and the final model into the run folder. When
+  /// `stop` becomes true, writes a checkpoint after the present step and throws Interrupted. Throws ValueError when the
+  /// loss stops being a finite number.
+  Result run(const Callbacks& callbacks = {}, data::StopFlag stop = nullptr);
+  /// One training step.
+  Record train_step();
+  /// Mean loss over the test data.
+  Record test(data::StopFlag stop = nullptr);
+  /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
+  std::string save_checkpoint() { return run_->save_checkpoint(); }
+
+  std::int64_t step() const { return run_->step(); }
+  std::int64_t total_steps() const { return run_->total(); }
+  std::int64_t steps_per_epoch() const { return task_->steps_per_epoch(); }
+  const hub::Model& model() const { return task_->model(); }
+  /// What speed is counted in: "tokens", "texts".
+  const char* unit() const { return task_->unit(); }
+  /// One line for people: data and model.
+  std::string summary() const { return task_->summary(); }
+  /// What a person should be told before the first step. One sentence each.
+  const std::vector<std::string>& notes() const { return run_->notes(); }
+
+private:
+  std::unique_ptr<Run> run_;
+  std::unique_ptr<ModelTask> task_;
+};
+
+} // namespace eg::training
