@@ -2,6 +2,7 @@
 // The tape: a list of what was done while it was open, walked newest first to give gradients.
 
 #include "core/call.h"
+#include "core/function_ref.h"
 
 #include <functional>
 #include <memory>
@@ -70,9 +71,18 @@ public:
   std::vector<Tensor> gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                std::span<const Tensor> cotangents, bool retain = false);
 
-  /// The same, joined to what is there: sums[i] (undefined: zero) becomes sums[i] + d(...)/dx_i, undefined where
-  /// neither is. The terms are added one by one in the order of the walk, so the bits are those of one tape that had
-  /// recorded both parts; the results may share elements with each other. Uses the tape up.
+  /// dy/dx for each x of xs, one after another: take(i, gradient) is called once for each i, as soon as the walk has
+  /// no more use for x_i, and nothing else keeps the gradient. So all gradients never stand side by side, and `take`
+  /// may change x_i in place: an optimiser that steps there needs the memory of the largest gradient instead of all.
+  /// The gradients have the bits of gradient()'s and are packed and unshared like those; xs that y does not depend on
+  /// get zeros, last. Where an exception ends the walk, some calls have been made. Uses the tape up. Throws
+  /// AutogradError as gradient() does, and for an x that was computed on this tape.
+  void gradient_each(const Tensor& y, std::span<const Tensor> xs,
+                     FunctionRef<void(std::size_t i, Tensor gradient)> take);
+
+  /// The same as gradient(), joined to what is there: sums[i] (undefined: zero) becomes sums[i] + d(...)/dx_i,
+  /// undefined where neither is. The terms are added one by one in the order of the walk, so the bits are those of one
+  /// tape that had recorded both parts; the results may share elements with each other. Uses the tape up.
   void add_gradient(std::span<const Tensor> ys, std::span<const Tensor> xs, std::span<const Tensor> cotangents,
                     std::span<Tensor> sums);
 
@@ -100,7 +110,8 @@ private:
   struct State;
   struct Walk;
   std::vector<Tensor> walk_back(std::span<const Tensor> ys, std::span<const Tensor> xs,
-                                std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain);
+                                std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain,
+                                FunctionRef<void(Walk& walk, std::size_t node)> passed);
   std::unique_ptr<State> state_;
 };
 

@@ -86,6 +86,10 @@ struct Tape::State {
   void produced(const Event& event, std::size_t node);
   void follow_bf16(const Event& event, const std::string& name);
   std::vector<bool> mark_active(std::span<const Tensor> xs);
+  struct FirstUse {
+    std::size_t node, x;
+  };
+  std::vector<FirstUse> first_uses(std::span<const Tensor> xs);
   void clear();
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace eg {
@@ -123,16 +124,13 @@ Tensor fitted(const Tensor& gradient, const Tensor& input, const std::string& wh
   return gradient.shape() == input.shape() ? gradient : sum_to(gradient, input.shape());
 }
 
-/// Gradients as the caller gets them: packed, zeros where nothing arrived, and each with elements of its own, so that
-/// writing to one (clipping in place) changes no other. While another tape listens they may share: a copy would hide
-/// how they were made.
-void finish(std::vector<Tensor>& gradients, std::span<const Tensor> xs) {
-  for (std::size_t i = 0; i < xs.size(); ++i) {
-    Tensor& g = gradients[i];
-    if (!g.defined()) g = Tensor::zeros(xs[i].shape(), xs[i].dtype());
-    if (!g.is_contiguous()) g = g.contiguous();
-    if (!g.exclusive() && !graph_recording()) g = g.clone();
-  }
+/// A gradient as the caller gets it: packed, zeros where nothing arrived, and with elements of its own, so that writing
+/// to one (clipping in place) changes no other. While another tape listens they may share: a copy would hide how they
+/// were made.
+void finish(Tensor& g, const Tensor& x) {
+  if (!g.defined()) g = Tensor::zeros(x.shape(), x.dtype());
+  if (!g.is_contiguous()) g = g.contiguous();
+  if (!g.exclusive() && !graph_recording()) g = g.clone();
 }
 
 } // namespace
@@ -159,6 +157,7 @@ struct Tape::Walk {
   void run_rule(const Node& node, std::vector<Tensor>& grad, const std::vector<bool>& wanted);
   void run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted);
   void step(const Node& node);
+  Tensor take_result(Slot s);
   std::vector<Tensor> results(std::span<const Tensor> xs);
 };
 
@@ -252,16 +251,20 @@ void Tape::Walk::run_adding_rule(const Node& node, std::vector<Tensor>& grad, st
   }
 }
 
+/// What arrived at an x, when the walk has passed all its uses; undefined where nothing did.
+Tensor Tape::Walk::take_result(Slot s) {
+  Tensor g = cotangents.take(s);
+  if (g.defined()) pass_hooks(s, g);
+  return g;
+}
+
 /// What arrived at each x, undefined where nothing did.
 std::vector<Tensor> Tape::Walk::results(std::span<const Tensor> xs) {
   std::vector<Tensor> gradients;
   for (const Tensor& x : xs) {
     const Slot s = state.slot(x);
     // What is left in the walk came after the value's last use, so it stands above what its node took.
-    if (cotangents.has(s) && is_x[s]) {
-      arrived[s] = cotangents.take(s);
-      pass_hooks(s, arrived[s]);
-    }
+    if (cotangents.has(s)) arrived[s] = take_result(s);
     gradients.push_back(arrived[s]);
   }
   cotangents = Cotangents(0);
@@ -282,7 +285,8 @@ void require_floating(std::span<const Tensor> xs) {
 } // namespace
 
 std::vector<Tensor> Tape::walk_back(std::span<const Tensor> ys, std::span<const Tensor> xs,
-                                    std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain) {
+                                    std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain,
+                                    FunctionRef<void(Walk& walk, std::size_t node)> passed) {
   State& state = *state_;
   if (state.used_up)
     throw AutogradError("tape: it was used up by an earlier gradient; pass retain = true to that one to use it again");
@@ -319,22 +323,63 @@ std::vector<Tensor> Tape::walk_back(std::span<const Tensor> ys, std::span<const 
   for (std::size_t i = state.nodes.size(); i-- > 0;) {
     walk.step(state.nodes[i]);
     if (!retain) state.nodes.pop_back();
+    passed(walk, i);
   }
   return walk.results(xs);
 }
 
 std::vector<Tensor> Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                    std::span<const Tensor> cotangents, bool retain) {
-  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, {}, retain);
-  finish(gradients, xs);
+  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, {}, retain, [](Walk&, std::size_t) {});
+  for (std::size_t i = 0; i < xs.size(); ++i) finish(gradients[i], xs[i]);
   return gradients;
+}
+
+/// For each x that an operation reads, the first one that does, latest first.
+std::vector<Tape::State::FirstUse> Tape::State::first_uses(std::span<const Tensor> xs) {
+  std::vector<std::size_t> first(slots.size(), nodes.size());
+  for (std::size_t n = nodes.size(); n-- > 0;)
+    for (const Kept& kept : nodes[n].in)
+      if (kept.slot != no_slot) first[kept.slot] = n;
+  std::vector<FirstUse> uses;
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    if (const std::size_t node = first[slot_of.at(xs[i].id())]; node < nodes.size()) uses.push_back({node, i});
+  std::stable_sort(uses.begin(), uses.end(), [](const FirstUse& a, const FirstUse& b) { return a.node > b.node; });
+  return uses;
+}
+
+void Tape::gradient_each(const Tensor& y, std::span<const Tensor> xs,
+                         FunctionRef<void(std::size_t i, Tensor gradient)> take) {
+  require_floating(xs);
+  std::set<std::uint64_t> ids;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    if (computed(xs[i]))
+      throw AutogradError(fmt::format("tape: gradient_each: x {} ({}) was computed on this tape; it takes leaves alone",
+                                      i, described_value(xs[i])));
+    if (!ids.insert(xs[i].id()).second) throw AutogradError(fmt::format("tape: gradient_each: x {} is given twice", i));
+    state_->slot(xs[i]);
+  }
+  const std::vector<State::FirstUse> due = state_->first_uses(xs);
+  std::vector<bool> given(xs.size());
+  std::size_t next = 0;
+  const auto give = [&](std::size_t i, Tensor g) {
+    given[i] = true;
+    finish(g, xs[i]);
+    take(i, std::move(g));
+  };
+  walk_back(std::span(&y, 1), xs, {}, {}, false, [&](Walk& walk, std::size_t node) {
+    for (; next < due.size() && due[next].node == node; ++next)
+      give(due[next].x, walk.take_result(walk.state.slot(xs[due[next].x])));
+  });
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    if (!given[i]) give(i, {});
 }
 
 void Tape::add_gradient(std::span<const Tensor> ys, std::span<const Tensor> xs, std::span<const Tensor> cotangents,
                         std::span<Tensor> sums) {
   if (sums.size() != xs.size())
     throw AutogradError(fmt::format("tape: {} sums were given for {} tensors", sums.size(), xs.size()));
-  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, sums, false);
+  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, sums, false, [](Walk&, std::size_t) {});
   std::move(gradients.begin(), gradients.end(), sums.begin());
 }
 

@@ -45,62 +45,79 @@ ParameterState Optimizer::state(std::size_t i) const {
   return out;
 }
 
-void Optimizer::check(const std::vector<Tensor>& gradients) const {
-  if (gradients.size() != parameters_.size())
-    throw ShapeError(fmt::format("{}: {} gradients for {} parameters", name(), gradients.size(), parameters_.size()));
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const Tensor &g = gradients[i], &p = parameters_[i];
-    if (!g.defined()) continue;
-    if (!(g.shape() == p.shape()))
-      throw ShapeError(fmt::format("{}: gradient {} does not have its parameter's shape: gradient is {}, parameter "
-                                   "is {}",
-                                   name(), i, g.shape().str(), p.shape().str()));
-    if (g.dtype() != p.dtype())
-      throw DTypeError(
-          fmt::format("{}: gradient {} is {}, its parameter is {}", name(), i, name_of(g.dtype()), name_of(p.dtype())));
-  }
+void Optimizer::check(std::size_t i, const Tensor& g) const {
+  const Tensor& p = parameters_[i];
+  if (!g.defined()) return;
+  if (!(g.shape() == p.shape()))
+    throw ShapeError(fmt::format("{}: gradient {} does not have its parameter's shape: gradient is {}, parameter is {}",
+                                 name(), i, g.shape().str(), p.shape().str()));
+  if (g.dtype() != p.dtype())
+    throw DTypeError(
+        fmt::format("{}: gradient {} is {}, its parameter is {}", name(), i, name_of(g.dtype()), name_of(p.dtype())));
 }
 
 void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate) {
-  check(gradients);
-  const Clock::time_point began = Clock::now();
-  const double elements = take_step(gradients, learning_rate);
-  if (!recording()) return;
-  // The gradient is read; the parameter and each state are read and written.
-  const double arrays = 3.0 + 2.0 * static_cast<double>(state_names_.size());
-  const double size = parameters_.empty() ? 0.0 : static_cast<double>(size_of(parameters_[0].dtype()));
-  report(Activity{name(), {.flops = 0, .bytes = arrays * elements * size}, began});
+  if (gradients.size() != parameters_.size())
+    throw ShapeError(fmt::format("{}: {} gradients for {} parameters", name(), gradients.size(), parameters_.size()));
+  std::vector<std::pair<std::size_t, Tensor>> all;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    check(i, gradients[i]);
+    all.emplace_back(i, gradients[i]);
+  }
+  begin(learning_rate);
+  update_all(all);
 }
 
-double Optimizer::take_step(const std::vector<Tensor>& gradients, double learning_rate) {
-  const PauseRecording pause;
-  double elements = 0;
-  std::vector<Tensor> packed; // keeps the copies of strided gradients alive
-  std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined() || gradients[i].numel() == 0) continue;
-    elements += static_cast<double>(gradients[i].numel());
-    packed.push_back(gradients[i].contiguous());
-    Piece whole{.dtype = parameters_[i].dtype(), .count = parameters_[i].numel()};
-    whole.gradient = packed.back().bytes();
-    whole.parameter = parameters_[i].mutable_bytes(writer());
-    for (std::size_t k = 0; k < state_[i].size(); ++k) whole.state[k] = state_[i][k].mutable_bytes(writer());
-    const auto size = static_cast<std::int64_t>(size_of(whole.dtype));
-    for (std::int64_t begin = 0; begin < whole.count; begin += piece_elements) {
-      Piece piece = whole;
-      piece.count = std::min(piece_elements, whole.count - begin);
-      piece.gradient += begin * size;
-      piece.parameter += begin * size;
-      for (std::size_t k = 0; k < state_[i].size(); ++k) piece.state[k] += begin * size;
-      pieces.push_back(piece);
-    }
-  }
+Optimizer::Step Optimizer::begin(double learning_rate) {
   ++steps_;
   begin_step(learning_rate);
+  return Step(*this);
+}
+
+void Optimizer::Step::update(std::size_t i, const Tensor& gradient) {
+  if (i >= done_.size())
+    throw IndexError(fmt::format("{}: gradient {} for {} parameters", optimizer_.name(), i, done_.size()));
+  if (done_[i]) throw ValueError(fmt::format("{}: parameter {} was updated in this step before", optimizer_.name(), i));
+  optimizer_.check(i, gradient);
+  done_[i] = true;
+  optimizer_.update_all({{i, gradient}});
+}
+
+/// Cuts parameter i into tasks.
+void Optimizer::add_pieces(std::size_t i, const Tensor& packed_gradient, std::vector<Piece>& pieces) {
+  Piece whole{.dtype = parameters_[i].dtype(), .count = parameters_[i].numel()};
+  whole.gradient = packed_gradient.bytes();
+  whole.parameter = parameters_[i].mutable_bytes(writer());
+  for (std::size_t k = 0; k < state_[i].size(); ++k) whole.state[k] = state_[i][k].mutable_bytes(writer());
+  const auto size = static_cast<std::int64_t>(size_of(whole.dtype));
+  for (std::int64_t begin = 0; begin < whole.count; begin += piece_elements) {
+    Piece piece = whole;
+    piece.count = std::min(piece_elements, whole.count - begin);
+    piece.gradient += begin * size;
+    piece.parameter += begin * size;
+    for (std::size_t k = 0; k < state_[i].size(); ++k) piece.state[k] += begin * size;
+    pieces.push_back(piece);
+  }
+}
+
+void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gradients) {
+  const Clock::time_point began = Clock::now();
+  double bytes = 0;
+  std::vector<Tensor> packed; // keeps the copies of strided gradients alive
+  std::vector<Piece> pieces;
+  for (const auto& [i, gradient] : gradients) {
+    if (!gradient.defined() || gradient.numel() == 0) continue;
+    const PauseRecording pause;
+    packed.push_back(gradient.contiguous());
+    add_pieces(i, packed.back(), pieces);
+    // The gradient is read; the parameter and each state are read and written.
+    bytes += (3.0 + 2.0 * static_cast<double>(state_[i].size())) *
+             static_cast<double>(gradient.numel() * static_cast<std::int64_t>(size_of(gradient.dtype())));
+  }
   parallel::for_each(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) update(pieces[static_cast<std::size_t>(i)]);
   });
-  return elements;
+  if (recording()) report(Activity{name(), {.flops = 0, .bytes = bytes}, began});
 }
 
 } // namespace eg::optim

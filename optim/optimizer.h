@@ -27,6 +27,22 @@ public:
   /// Everything is checked before anything is written. Throws ShapeError, DTypeError.
   void step(const std::vector<Tensor>& gradients, double learning_rate);
 
+  /// A step whose gradients come one by one, in any order: the bits are those of step().
+  class Step {
+  public:
+    /// Updates parameter i, once; one that never comes is skipped. Throws ShapeError, DTypeError as step() does,
+    /// IndexError when there is no such parameter, ValueError when it came before.
+    void update(std::size_t i, const Tensor& gradient);
+
+  private:
+    friend class Optimizer;
+    explicit Step(Optimizer& optimizer) : optimizer_(optimizer), done_(optimizer.parameters().size()) {}
+    Optimizer& optimizer_;
+    std::vector<bool> done_;
+  };
+  /// Begins the next step; to be ended before another one begins.
+  Step begin(double learning_rate);
+
   /// Steps taken so far (t in Adam's bias correction).
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
@@ -56,9 +72,9 @@ protected:
   virtual const char* writer() const = 0;
 
 private:
-  void check(const std::vector<Tensor>& gradients) const;
-  /// The step itself; how many elements it moved.
-  double take_step(const std::vector<Tensor>& gradients, double learning_rate);
+  void check(std::size_t i, const Tensor& gradient) const;
+  void add_pieces(std::size_t i, const Tensor& packed_gradient, std::vector<Piece>& pieces);
+  void update_all(const std::vector<std::pair<std::size_t, Tensor>>& gradients);
   std::vector<Tensor> parameters_;
   std::vector<std::string> state_names_;
   std::vector<std::vector<Tensor>> state_;

@@ -46,19 +46,16 @@ std::vector<StepCase> vit_cases();
 /// Training, inference and decoding of language models.
 std::vector<StepCase> text_cases();
 
-/// Forward, backward, optimiser.
+/// Forward, backward, and the optimiser on the way back, so that gradients never stand side by side.
 class TrainingStep {
 public:
   TrainingStep(const char* optimizer, std::vector<Tensor> parameters)
       : parameters_(std::move(parameters)), optimizer_(optim::make_optimizer(optimizer, parameters_)) {}
   void operator()(FunctionRef<Tensor()> loss) const {
-    std::vector<Tensor> gradients;
-    {
-      Tape tape;
-      const Tensor value = loss();
-      gradients = tape.gradient(value, parameters_);
-    }
-    optimizer_->step(gradients, 1e-4);
+    Tape tape;
+    const Tensor value = loss();
+    optim::Optimizer::Step step = optimizer_->begin(1e-4);
+    tape.gradient_each(value, parameters_, [&](std::size_t i, const Tensor& gradient) { step.update(i, gradient); });
   }
 
 private:

@@ -10,7 +10,7 @@
 #include "core/parallel.h"
 #include "core/products.h"
 #include "core/reduction.h"
-#include "gemm_case.h"
+#include "unit/gemm_case.h"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ bool has_bf16() {
 double rounded(double x) { return static_cast<double>(static_cast<float>(BFloat16(static_cast<float>(x)))); }
 
 void check(std::int64_t m, std::int64_t n, std::int64_t k) {
-  testing::check_product<float>(gemm::product_bf16, rounded, m, n, k);
+  test::check_product<float>(gemm::product_bf16, rounded, m, n, k);
 }
 
 Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t tag) {
@@ -70,16 +70,16 @@ TEST_CASE("bf16 products larger than what is packed at once add up") {
 
 TEST_CASE("bf16 rounding is seen: generic operands do not give the f32 product") {
   if (!has_bf16()) return;
-  const testing::GemmCase<float> given{40, 50, 60, false, true, 0};
+  const test::GemmCase<float> given{40, 50, 60, false, true, 0};
   const Tensor full = given.by(gemm::product<float>, 1.0F, 0.0F, false);
-  CHECK_FALSE(testing::is_right(given, full, 1.0, 0.0, rounded)); // the check can tell the two apart
+  CHECK_FALSE(test::is_right(given, full, 1.0, 0.0, rounded)); // the check can tell the two apart
   const double apart = relative_error(given.by(gemm::product_bf16, 1.0F, 0.0F, false), full);
   CHECK(apart > 1e-4);
   CHECK(apart < 2e-2);
 }
 
 TEST_CASE("an element's bits in bf16 depend on its row, its column and k alone") {
-  if (has_bf16()) testing::check_bits_of_parts(gemm::product_bf16, 601);
+  if (has_bf16()) test::check_bits_of_parts(gemm::product_bf16, 601);
 }
 
 TEST_CASE("bf16 products have the same bits for any number of threads") {
@@ -100,7 +100,7 @@ TEST_CASE("bf16 products have the same bits for any number of threads") {
 
 TEST_CASE("bf16 blocks are announced before they are written and after they are whole") {
   if (!has_bf16()) return;
-  for (const std::int64_t m : {30, 700}) testing::check_announcements(gemm::product_bf16, m);
+  for (const std::int64_t m : {30, 700}) test::check_announcements(gemm::product_bf16, m);
 }
 
 TEST_CASE("NaN and infinities pass through bf16 products, subnormal operands count as zeros") {

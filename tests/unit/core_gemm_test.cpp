@@ -1,6 +1,6 @@
 // Our own product: sizes on both sides of every cut, operands inside larger matrices, and what its bits depend on.
 
-#include "gemm_case.h"
+#include "unit/gemm_case.h"
 
 using namespace eg;
 
@@ -9,7 +9,7 @@ namespace {
 double as_it_is(double x) { return x; }
 
 template <class T> void check(std::int64_t m, std::int64_t n, std::int64_t k) {
-  testing::check_product<T>(gemm::product<T>, as_it_is, m, n, k);
+  test::check_product<T>(gemm::product<T>, as_it_is, m, n, k);
 }
 
 } // namespace
@@ -34,9 +34,9 @@ TEST_CASE("regions larger than what is packed at once add up") {
 }
 
 TEST_CASE("an element's bits depend on its row, its column and k alone") {
-  testing::check_bits_of_parts(gemm::product<float>, 600);
+  test::check_bits_of_parts(gemm::product<float>, 600);
 }
 
 TEST_CASE("blocks are announced before they are written and after they are whole") {
-  for (const std::int64_t m : {30, 700}) testing::check_announcements(gemm::product<float>, m); // swapped and not
+  for (const std::int64_t m : {30, 700}) test::check_announcements(gemm::product<float>, m); // swapped and not
 }

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace eg::testing {
+namespace eg::test {
 
 template <class T>
 using Multiply = void (*)(const gemm::Product<T>&, FunctionRef<void(const blas::Tile&)>,
@@ -138,4 +138,4 @@ inline void check_announcements(Multiply<float> multiply, std::int64_t m) {
   CHECK(same_bits(c, plain * 2.0));
 }
 
-} // namespace eg::testing
+} // namespace eg::test
