@@ -53,7 +53,7 @@ constexpr std::array verbs = {
          declare_run},
     Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
-    Verb{"train", train_topic, "train a ViT (plain or permuted), a GPT-2, a Llama", declare_train, true},
+    Verb{"train", train_topic, "train a ViT (plain or permuted), a BERT, a GPT-2, a Llama", declare_train, true},
     Verb{"inspect", nullptr, "what is in a model folder or a tensor file", declare_inspect},
     Verb{"infer", nullptr, "one forward pass of a model folder in Hugging Face's format, and all gradients",
          declare_infer, true},

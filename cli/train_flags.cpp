@@ -1,6 +1,7 @@
 #include "cli/train_flags.h"
 
 #include "permute/training.h"
+#include "training/classify.h"
 #include "training/language.h"
 
 #include <algorithm>
@@ -90,6 +91,29 @@ const std::map<std::string, const char*>& text_meanings() {
   return table;
 }
 
+/// Where an option of text classifiers means something else.
+const std::map<std::string, const char*>& classify_meanings() {
+  static const std::map<std::string, const char*> table = {
+      {"data", "imdb, mrpc, rte, snli, a .tsv, .csv or .jsonl file of labelled texts or pairs, or a folder of class "
+               "folders with .txt files"},
+      {"validation", "Another such file to test on"},
+      {"held_out", "Share of a single file that is kept to test on"},
+      {"train_limit", "At most that many training texts (0: all)"},
+      {"test_limit", "At most that many test texts (0: all)"},
+      {"tokenizer", "Tokenizer's folder or file (default: the words of the training texts)"},
+      {"vocabulary", "Most tokens of a tokenizer that is made from the training texts"},
+      {"context", "Longest text in tokens; what is longer is cut at its end"},
+      {"epochs", "Passes over the training texts"},
+      {"batch", "Texts a step"},
+      {"mlp", "Width of the MLP's hidden layer (0: 4 dim)"},
+      {"dropout", "Probability on the embedding, both residual branches and what the classifier reads"},
+      {"attention_dropout", "Probability on attention weights; above 0 training is several times slower"},
+      {"evaluate_every", "Steps between tests (0: after every epoch)"},
+      {"out", "Run folder (default: out/bert, or the first of out/bert-2, ... without a run)"},
+  };
+  return table;
+}
+
 struct TrainModel {
   const char* name;
   nlohmann::ordered_json (*defaults)();
@@ -108,9 +132,15 @@ template <training::LanguageModel model> nlohmann::ordered_json language_default
   return training::options_json(defaults);
 }
 
+nlohmann::ordered_json classify_defaults() {
+  const training::ClassifyOptions defaults;
+  return training::options_json(defaults);
+}
+
 const std::vector<TrainModel>& models() {
   static const std::vector<TrainModel> table = {
       {"vit", vit_defaults, meanings},
+      {"bert", classify_defaults, classify_meanings},
       {"gpt2", language_defaults<training::LanguageModel::gpt2>, text_meanings},
       {"llama", language_defaults<training::LanguageModel::llama>, text_meanings},
   };

@@ -22,6 +22,7 @@ struct TrainRequest {
 
 int train_vit(const TrainRequest& request);
 int train_language(const TrainRequest& request);
+int train_bert(const TrainRequest& request);
 
 /// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
 /// and in which none is going on, so that training twice keeps both.

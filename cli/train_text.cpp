@@ -1,4 +1,4 @@
-// equigrad train gpt2 and train llama: models of text.
+// equigrad train bert, train gpt2 and train llama: models of text.
 
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -7,6 +7,7 @@
 
 #include "data/bytes.h"
 #include "data/json.h"
+#include "training/classify.h"
 #include "training/language.h"
 
 #include <algorithm>
@@ -83,6 +84,17 @@ std::string idle_language_flag(const std::string& key, const training::LanguageO
   return {};
 }
 
+/// The same for classifiers of texts.
+std::string idle_classify_flag(const std::string& key, const training::ClassifyOptions& o) {
+  const bool own_file = data::file_exists(o.data), own = own_file || data::folder_exists(o.data);
+  if (key == "held_out" && !o.validation.empty()) return "--validation names the texts to test on";
+  if ((key == "held_out" || key == "validation") && !own_file)
+    return fmt::format("{} has a test part of its own; it is for single files", o.data);
+  if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
+  if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";
+  return {};
+}
+
 } // namespace
 
 int train_language(const TrainRequest& request) {
@@ -97,6 +109,19 @@ int train_language(const TrainRequest& request) {
   options.out = run_folder_for(request.model, options);
   require_result_apart(request, {options.data, options.validation}, options.out);
   const std::unique_ptr<Trainer> trainer = training::language_trainer(options, &stop_flag());
+  return train(*trainer, request, options.out);
+}
+
+int train_bert(const TrainRequest& request) {
+  training::ClassifyOptions options =
+      options_for(request, training::ClassifyOptions(), training::classify_options_of_run);
+  refuse_idle_flags(request.given, [&](const std::string& key) {
+    const std::string reason = idle_classify_flag(key, options);
+    return reason.empty() ? idle_reason(request, key, options) : reason;
+  });
+  options.out = run_folder_for(request.model, options);
+  require_result_apart(request, {options.data, options.validation}, options.out);
+  const std::unique_ptr<Trainer> trainer = training::classify_trainer(options, &stop_flag());
   return train(*trainer, request, options.out);
 }
 

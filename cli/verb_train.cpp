@@ -70,7 +70,8 @@ Job declare_train(CLI::App& app, const CommonOptions& common) {
                                .flags = *flags,
                                .common = common,
                                .seed_given = app.count("--seed") > 0};
-    return *model == "vit" ? train_vit(request) : train_language(request);
+    if (*model == "vit") return train_vit(request);
+    return *model == "bert" ? train_bert(request) : train_language(request);
   };
 }
 

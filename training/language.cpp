@@ -23,6 +23,9 @@ struct Corpus {
   std::vector<std::int32_t> train, test;
 };
 
+/// What transformers' AutoTokenizer wants beside a tokenizer.json.
+constexpr const char* tokenizer_config = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+
 Corpus read_corpus(const LanguageOptions& o, data::StopFlag stop) {
   const std::string path = data::find_text(o.data, o.data_dir);
   const std::string text = data::read_text(path);
@@ -31,9 +34,9 @@ Corpus read_corpus(const LanguageOptions& o, data::StopFlag stop) {
   if (!o.validation.empty() && other.empty()) throw ValueError(fmt::format("train: {} is empty", o.validation));
   auto [train, test] = data::held_out(text, o.held_out);
   if (!o.validation.empty()) train = text, test = other;
-  KeptTokenizer tokenizer = o.tokenizer.empty()
-                                ? KeptTokenizer::made(data::character_tokenizer(train), "the characters of " + path)
-                                : KeptTokenizer::open(o.tokenizer);
+  KeptTokenizer tokenizer = o.tokenizer.empty() ? KeptTokenizer::made(data::character_tokenizer(train),
+                                                                      tokenizer_config, "the characters of " + path)
+                                                : KeptTokenizer::open(o.tokenizer);
   Corpus corpus{.name = path, .tokenizer = std::move(tokenizer), .train = {}, .test = {}};
   corpus.train = data::token_ids(corpus.tokenizer.tokenizer(), train, stop);
   corpus.test = data::token_ids(corpus.tokenizer.tokenizer(), test, stop);
@@ -73,17 +76,9 @@ public:
 
   void add_state(nlohmann::ordered_json& state) const override { state["data"] = fingerprint(corpus_.train); }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    const std::string now = fingerprint(corpus_.train);
-    if (state.value("data", now) != now)
-      throw ValueError(fmt::format("train: {} was made from another text or tokenizer: {}, now {}", checkpoint,
-                                   state["data"].dump(), now));
+    require_same_data(state, checkpoint, fingerprint(corpus_.train));
   }
-  void save_result(const std::string& folder) const override {
-    const std::string place = data::join_path(folder, "model");
-    make_folder(place);
-    corpus_.tokenizer.save(place);
-    hub::save_model(model(), place); // its config.json is written last
-  }
+  void save_result(const std::string& folder) const override { save_text_model(model(), corpus_.tokenizer, folder); }
 
 protected:
   std::int64_t draw_batch(std::int64_t step) override {

@@ -1,8 +1,12 @@
 #include "training/text_files.h"
 
+#include "core/error.h"
 #include "data/bytes.h"
+#include "hub/folder.h"
+#include "training/checkpoint.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <filesystem>
@@ -14,9 +18,6 @@ namespace {
 constexpr std::array tokenizer_files = {
     "tokenizer.json",         "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
     "special_tokens_map.json"};
-
-/// What transformers' AutoTokenizer wants beside a tokenizer.json.
-constexpr const char* tokenizer_config = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
 
 } // namespace
 
@@ -37,9 +38,9 @@ KeptTokenizer KeptTokenizer::open(const std::string& path) {
   return {std::move(tokenizer), std::move(files)};
 }
 
-KeptTokenizer KeptTokenizer::made(std::string json, const std::string& source) {
+KeptTokenizer KeptTokenizer::made(std::string json, std::string config, const std::string& source) {
   data::Tokenizer tokenizer = data::Tokenizer::parse_json(json, source);
-  return {std::move(tokenizer), {{"tokenizer.json", std::move(json)}, {"tokenizer_config.json", tokenizer_config}}};
+  return {std::move(tokenizer), {{"tokenizer.json", std::move(json)}, {"tokenizer_config.json", std::move(config)}}};
 }
 
 void KeptTokenizer::save(const std::string& folder) const {
@@ -49,6 +50,19 @@ void KeptTokenizer::save(const std::string& folder) const {
 std::string fingerprint(std::span<const std::int32_t> ids) {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(ids.data());
   return fmt::format("{} tokens, crc32 {:08x}", ids.size(), data::crc32({bytes, ids.size_bytes()}));
+}
+
+void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now) {
+  if (state.value("data", now) != now)
+    throw ValueError(fmt::format("train: {} was made from other texts or another tokenizer: {}, now {}", checkpoint,
+                                 state["data"].dump(), now));
+}
+
+void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& run) {
+  const std::string folder = data::join_path(run, "model");
+  make_folder(folder);
+  tokenizer.save(folder);
+  hub::save_model(model, folder);
 }
 
 } // namespace eg::training

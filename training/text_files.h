@@ -2,6 +2,9 @@
 // Tokenizers that go with a model.
 
 #include "data/tokenizer.h"
+#include "hub/model.h"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <span>
@@ -15,8 +18,8 @@ class KeptTokenizer {
 public:
   /// Reads a folder or file. Throws FileError.
   static KeptTokenizer open(const std::string& path);
-  /// A tokenizer.json that was made here. `source` is what errors call it.
-  static KeptTokenizer made(std::string json, const std::string& source);
+  /// A tokenizer.json that was made here, with a tokenizer_config.json beside it. `source` is what errors call it.
+  static KeptTokenizer made(std::string json, std::string config, const std::string& source);
 
   const data::Tokenizer& tokenizer() const { return tokenizer_; }
   /// Writes the files into a folder that exists. Throws FileError.
@@ -36,5 +39,11 @@ private:
 /// What a checkpoint remembers of token ids, so that going on with other data is refused: "1003854 tokens, crc32
 /// 1a2b3c4d".
 std::string fingerprint(std::span<const std::int32_t> ids);
+/// Throws ValueError when a checkpoint's state remembers other data than `now`.
+void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now);
+
+/// Writes RUN/model: the model as a folder of Hugging Face's format, with its tokenizer. Its config.json is written
+/// last. Throws FileError.
+void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& run);
 
 } // namespace eg::training

@@ -2,10 +2,15 @@
 
 #include "core/utf8.h"
 #include "data/tokenizer/byte_words.h"
+#include "data/tokenizer/normalizer.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
 #include <set>
+#include <unordered_map>
+#include <vector>
 
 namespace eg::data {
 namespace {
@@ -63,6 +68,94 @@ std::string character_tokenizer(std::string_view text) {
                        {"byte_fallback", false},
                        {"vocab", std::move(vocabulary)},
                        {"merges", std::move(merges)}}}};
+  return file.dump(1) + "\n";
+}
+
+namespace {
+
+constexpr std::array special_tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+constexpr int cls = 2, sep = 3;
+
+using Counts = std::unordered_map<std::string, std::size_t>;
+
+/// Adds the words of a normalised text: what lies between white space, punctuation marks by themselves.
+void count_words(std::string_view text, Counts& counts) {
+  const tok::Unicode& unicode = tok::Unicode::tables();
+  std::size_t begin = 0;
+  const auto add = [&](std::size_t from, std::size_t to) {
+    if (from != to) ++counts[std::string(text.substr(from, to - from))];
+  };
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t here = at;
+    const std::uint8_t sets = unicode.sets(next_utf8(text, at));
+    if ((sets & (tok::space | tok::punctuation)) == 0) continue;
+    add(begin, here);
+    if ((sets & tok::space) == 0) add(here, at);
+    begin = at;
+  }
+  add(begin, text.size());
+}
+
+/// The words that stand there at least twice, the most frequent first, equal ones by their bytes.
+std::vector<std::string> frequent(const Counts& counts, std::size_t most) {
+  std::vector<std::pair<std::size_t, std::string>> words;
+  for (const auto& [word, count] : counts)
+    if (count > 1 && std::find(special_tokens.begin(), special_tokens.end(), word) == special_tokens.end())
+      words.emplace_back(count, word);
+  std::sort(words.begin(), words.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  words.resize(std::min(words.size(), most));
+  std::vector<std::string> names;
+  for (auto& [count, word] : words) names.push_back(std::move(word));
+  return names;
+}
+
+Json added_token(const char* content, std::size_t id) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+} // namespace
+
+std::string word_tokenizer(FunctionRef<void(FunctionRef<void(std::string_view)>)> each, std::size_t most) {
+  tok::Normalizer normalizer;
+  normalizer.kind = tok::Normalizer::Kind::bert;
+  Counts counts;
+  tok::Normalized normalized;
+  each([&](std::string_view text) {
+    normalized.clear();
+    count_words(normalizer.apply(text, normalized) ? std::string_view(normalized.text) : text, counts);
+  });
+  Json vocabulary = Json::object(), added = Json::array();
+  for (const char* token : special_tokens) {
+    added.push_back(added_token(token, vocabulary.size()));
+    vocabulary[token] = vocabulary.size();
+  }
+  const std::size_t room = most > special_tokens.size() ? most - special_tokens.size() : 0;
+  std::size_t id = special_tokens.size();
+  for (const std::string& word : frequent(counts, room)) vocabulary.push_back({word, id++});
+  const Json file = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", std::move(added)},
+                     {"normalizer",
+                      {{"type", "BertNormalizer"},
+                       {"clean_text", true},
+                       {"handle_chinese_chars", true},
+                       {"strip_accents", nullptr},
+                       {"lowercase", true}}},
+                     {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                     {"post_processor",
+                      {{"type", "BertProcessing"},
+                       {"sep", Json::array({special_tokens[sep], sep})},
+                       {"cls", Json::array({special_tokens[cls], cls})}}},
+                     {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+                     {"model",
+                      {{"type", "WordPiece"},
+                       {"unk_token", "[UNK]"},
+                       {"continuing_subword_prefix", "##"},
+                       {"max_input_chars_per_word", 100},
+                       {"vocab", std::move(vocabulary)}}}};
   return file.dump(1) + "\n";
 }
 

@@ -92,9 +92,9 @@ TEST_CASE("options of other models, and of none, are refused by name") {
           "--twin is an option of `train vit`, not of `train gpt2` (see equigrad train gpt2 --help)");
   refused(small(folder, "llama", {"--steps", "1", "--permute", "rows"}), "--permute is an option of `train vit`");
   refused({"train", "vit", "--data", "shapes", "--steps", "1", "--context", "3"},
-          "--context is an option of `train gpt2` and `train llama`, not of `train vit`");
-  refused({"train", "gtp2", "--steps", "1"}, "'gtp2' is not one of vit, gpt2, llama");
-  refused({"train", "--steps", "1"}, "model is missing: What to train: vit, gpt2, llama");
+          "--context is an option of `train bert` and `train gpt2` and `train llama`, not of `train vit`");
+  refused({"train", "gtp2", "--steps", "1"}, "'gtp2' is not one of vit, bert, gpt2, llama");
+  refused({"train", "--steps", "1"}, "model is missing: What to train: vit, bert, gpt2, llama");
   refused({"train", "gpt2", "--data", "no/such.txt", "--steps", "1"}, "no/such.txt: no such text");
   refused({"train", "gpt2", "--steps", "1", "--data-dir", folder.path("nothing")}, "looked for");
   write_text(folder.path("c.json"), R"({"steps": 1, "dimm": 8})");
@@ -116,4 +116,40 @@ TEST_CASE("a config file holds what the flags hold, and a run goes on under it a
   CHECK(wrong.err.find("is a run of `train gpt2`, not of `train llama`") != std::string::npos);
   const Outcome vit = run_program({"train", "vit", "--resume", folder.path("a")});
   CHECK(vit.err.find("is a run of `train gpt2`, not of `train vit`") != std::string::npos);
+}
+
+TEST_CASE("a text classifier is trained from a file of rows") {
+  const TemporaryFolder folder;
+  std::string rows = "label\ttext\n";
+  for (int i = 0; i < 40; ++i) rows += i % 2 == 0 ? "0\ta dull film\n" : "1\ta fine film\n";
+  write_text(folder.path("films.tsv"), rows);
+  const std::vector<std::string> args = {"train",      "bert",
+                                         "--data",     folder.path("films.tsv"),
+                                         "--dim",      "16",
+                                         "--mlp",      "16",
+                                         "--heads",    "2",
+                                         "--layers",   "1",
+                                         "--lr",       "1e-2",
+                                         "--warmup",   "2",
+                                         "--batch",    "6",
+                                         "--dropout",  "0",
+                                         "--steps",    "120",
+                                         "--held-out", "0.3",
+                                         "--out",      folder.path("run"),
+                                         "--json",     "-"};
+  const Outcome got = run_program(args);
+  REQUIRE_MESSAGE(got.code == 0, got.err);
+  const auto json = nlohmann::json::parse(got.out);
+  CHECK(json["accuracy"] == 1.0);
+  CHECK(json.contains("texts_per_s"));
+  const std::string metrics = read_text(folder.path("run/metrics.jsonl"));
+  CHECK(nlohmann::json::parse(metrics.substr(0, metrics.find('\n'))).contains("accuracy"));
+  CHECK(run_program({"inspect", folder.path("run/model")}).code == 0);
+
+  write_text(folder.path("bad.csv"), "label,text\n1,a\n1,b,c\n");
+  const Outcome bad = run_program({"train", "bert", "--data", folder.path("bad.csv"), "--steps", "1"}, folder.path());
+  CHECK(bad.code == 2);
+  CHECK(bad.err.find("bad.csv: line 3 has 3 columns, the first line has 2") != std::string::npos);
+  const Outcome idle = run_program({"train", "bert", "--data", "imdb", "--held-out", "0.2", "--steps", "1"});
+  CHECK(idle.err.find("--held-out has no effect: imdb has a test part of its own") != std::string::npos);
 }

@@ -1,0 +1,96 @@
+#include "data/table.h"
+
+#include "core/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace eg::data {
+namespace {
+
+/// A TSV field that is wholly in quotes, with doubled quotes inside; any other is what it is.
+std::string unquoted(std::string_view field) {
+  if (field.size() < 2 || field.front() != '"' || field.back() != '"') return std::string(field);
+  std::string inner;
+  const std::string_view between = field.substr(1, field.size() - 2);
+  for (std::size_t at = 0; at < between.size(); ++at) {
+    if (between[at] == '"' && (at + 1 == between.size() || between[++at] != '"')) return std::string(field);
+    inner += between[at];
+  }
+  return inner;
+}
+
+} // namespace
+
+std::string_view TableReader::take_line() {
+  const std::size_t end = std::min(rest_.find('\n'), rest_.size());
+  std::string_view line = rest_.substr(0, end);
+  rest_.remove_prefix(std::min(end + 1, rest_.size()));
+  ++line_;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+void TableReader::read_tsv(TableRow& row, std::string_view line) const {
+  for (;;) {
+    const std::size_t tab = line.find('\t');
+    row.fields.push_back(unquoted(line.substr(0, tab)));
+    if (tab == std::string_view::npos) return;
+    line.remove_prefix(tab + 1);
+  }
+}
+
+/// The field whose opening quote stands at the front of the rest.
+std::string TableReader::quoted_field(std::size_t line) {
+  std::string field;
+  for (std::size_t at = 1; at < rest_.size(); ++at) {
+    if (rest_[at] == '\n') ++line_;
+    if (rest_[at] == '"') {
+      if (at + 1 >= rest_.size() || rest_[at + 1] != '"') {
+        rest_.remove_prefix(at + 1);
+        return field;
+      }
+      ++at;
+    }
+    field += rest_[at];
+  }
+  throw FileError(fmt::format("{}: line {}: a quote is not closed", source_, line));
+}
+
+void TableReader::read_csv(TableRow& row) {
+  for (;;) {
+    if (rest_.starts_with('"')) {
+      row.fields.push_back(quoted_field(row.line));
+    } else {
+      const std::size_t end = std::min(rest_.find_first_of(",\r\n"), rest_.size());
+      row.fields.emplace_back(rest_.substr(0, end));
+      rest_.remove_prefix(end);
+    }
+    if (rest_.starts_with(',')) {
+      rest_.remove_prefix(1);
+      continue;
+    }
+    if (!take_line().empty()) throw FileError(fmt::format("{}: line {}: text follows a quoted field", source_, line_));
+    return;
+  }
+}
+
+bool TableReader::next(TableRow& row) {
+  row.fields.clear();
+  while (!rest_.empty()) {
+    row.line = line_ + 1;
+    const std::size_t end = std::min(rest_.find('\n'), rest_.size());
+    if (rest_.substr(0, end).find_first_not_of(" \t\r") == std::string_view::npos) {
+      take_line();
+      continue;
+    }
+    if (kind_ == Kind::csv)
+      read_csv(row);
+    else
+      read_tsv(row, take_line());
+    return true;
+  }
+  return false;
+}
+
+} // namespace eg::data

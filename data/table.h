@@ -1,0 +1,38 @@
+#pragma once
+// Rows of text separated by tabs or commas.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::data {
+
+struct TableRow {
+  std::vector<std::string> fields;
+  std::size_t line = 0; ///< where it begins, from 1
+};
+
+/// Reads rows one after another. Blank lines are left out.
+class TableReader {
+public:
+  enum class Kind : std::uint8_t { tsv, csv };
+  /// `text` must live as long; `source` is what errors begin with.
+  TableReader(std::string_view text, Kind kind, std::string source)
+      : rest_(text), kind_(kind), source_(std::move(source)) {}
+  /// False at the end. Throws FileError that names the line for a quote that is not closed, or is followed by more.
+  bool next(TableRow& row);
+
+private:
+  std::string_view take_line();
+  std::string quoted_field(std::size_t line);
+  void read_csv(TableRow& row);
+  void read_tsv(TableRow& row, std::string_view line) const;
+
+  std::string_view rest_;
+  Kind kind_;
+  std::string source_;
+  std::size_t line_ = 0;
+};
+
+} // namespace eg::data

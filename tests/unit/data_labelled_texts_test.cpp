@@ -1,0 +1,176 @@
+// Labelled texts: tables, JSON lines, class folders, named sets, and what is refused.
+
+#include "core/error.h"
+#include "data/bytes.h"
+#include "data/labelled_texts.h"
+#include "data/table.h"
+#include "data/tokenizer.h"
+#include "data/tokenizer_building.h"
+#include "support/message.h"
+#include "support/skip.h"
+#include "support/temporary_folder.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <vector>
+
+using namespace eg;
+using namespace eg::data;
+using namespace eg::test;
+
+namespace {
+
+std::string put(const TemporaryFolder& folder, const std::string& name, std::string_view text) {
+  const std::string path = folder.path(name, true);
+  write_file(path, text);
+  return path;
+}
+
+std::vector<TableRow> rows_of(std::string_view text, TableReader::Kind kind) {
+  TableReader reader(text, kind, "table");
+  std::vector<TableRow> rows;
+  for (TableRow row; reader.next(row);) rows.push_back(row);
+  return rows;
+}
+
+using Fields = std::vector<std::string>;
+
+} // namespace
+
+TEST_CASE("labelled texts: CSV and TSV fields with and without quotes") {
+  const auto csv = rows_of("a,b\r\n\"x, \"\"y\"\"\nz\",\n\n,last", TableReader::Kind::csv);
+  REQUIRE(csv.size() == 3);
+  CHECK(csv[0].fields == Fields{"a", "b"});
+  CHECK(csv[1].fields == Fields{"x, \"y\"\nz", ""});
+  CHECK(csv[1].line == 2);
+  CHECK(csv[2].fields == Fields{"", "last"});
+  CHECK(csv[2].line == 5);
+  const auto tsv =
+      rows_of("0\t\"so \"\"good\"\"\"\n1\t\"Bad\", he said\n1\tsay \"no\"\n0\t\"\n", TableReader::Kind::tsv);
+  REQUIRE(tsv.size() == 4);
+  CHECK(tsv[0].fields == Fields{"0", "so \"good\""});
+  CHECK(tsv[1].fields == Fields{"1", "\"Bad\", he said"});
+  CHECK(tsv[2].fields == Fields{"1", "say \"no\""});
+  CHECK(tsv[3].fields == Fields{"0", "\""});
+  CHECK(message_of<FileError>([] { rows_of("a,b\n1,\"open\n2,x\n", TableReader::Kind::csv); }) ==
+        "table: line 2: a quote is not closed");
+  CHECK(message_of<FileError>([] { rows_of("1,\"a\" b\n", TableReader::Kind::csv); }) ==
+        "table: line 1: text follows a quoted field");
+}
+
+TEST_CASE("labelled texts: files of rows, with and without header, single and in pairs") {
+  const TemporaryFolder folder;
+  const auto rows = read_labelled_texts(put(folder, "a.csv", "index,Label,sentence2,sentence1\n0,yes,B,A\n1,no,D,C\n"));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[1].label == "no");
+  CHECK(rows[1].text == "C");
+  CHECK(rows[1].pair == "D");
+  CHECK(rows[1].line == 3);
+  const auto bare = read_labelled_texts(put(folder, "b.tsv", "1\tfine\n0\tpoor\n"));
+  REQUIRE(bare.size() == 2);
+  CHECK(bare[0].text == "fine");
+  const auto json = read_labelled_texts(
+      put(folder, "c.jsonl", "{\"label\": 3, \"text\": \"x\"}\n\n{\"text\": \"y\", \"label\": true}\n"));
+  REQUIRE(json.size() == 2);
+  CHECK(json[0].label == "3");
+  CHECK(json[1].label == "true");
+  CHECK(json[1].line == 3);
+
+  const auto refused = [&](const char* name, std::string_view text) {
+    const std::string path = put(folder, name, text);
+    const std::string message = message_of<FileError>([&] { read_labelled_texts(path); });
+    return message.starts_with(path) ? message.substr(path.size()) : message;
+  };
+  CHECK(refused("d.csv", "label,text\n1,a\n1,b,c\n") == ": line 3 has 3 columns, the first line has 2");
+  CHECK(refused("e.csv", "label,body\n1,a\n").starts_with(": line 1: no column is called text or sentence"));
+  CHECK(refused("f.tsv", "a\tb\tc\td\n").starts_with(": line 1 has 4 columns and is no header"));
+  CHECK(refused("g.jsonl", "{\"label\": 1.5, \"text\": \"x\"}\n") ==
+        ": line 1: 'label' must be a text, a whole number, true or false, not 1.5");
+  CHECK(refused("h.jsonl", "{\"text\": \"x\"}\n") == ": line 1: is no object with a 'label'");
+  CHECK(refused("i.jsonl", "{\"label\": 1}\n") == ": line 1: has no 'text' or 'sentence', and no pair of texts");
+  CHECK(refused("j.txt", "x").starts_with(": is neither .tsv, .csv nor .jsonl"));
+}
+
+TEST_CASE("labelled texts: classes are the training part's, numbers in their order") {
+  const TemporaryFolder folder;
+  std::string text = "label,text\n";
+  for (int i = 0; i < 30; ++i) text += std::to_string(i % 3 == 2 ? 10 : i % 3) + ",t" + std::to_string(i) + "\n";
+  const std::string path = put(folder, "a.csv", text);
+  const auto [train, test] = open_labelled_texts(path, "", {.validation = {}, .held_out = 0.2});
+  CHECK(train.class_names == Fields{"0", "1", "10"});
+  CHECK(train.size() + test.size() == 30);
+  CHECK(test.size() > 2);
+  CHECK(test.size() < 12);
+  for (const LabelledTexts* part : {&train, &test})
+    for (std::size_t i = 0; i < part->texts.size(); ++i)
+      CHECK(part->labels[i] == std::stoi(part->texts[i].substr(1)) % 3);
+  const std::string longer = put(folder, "longer.csv", text + "0,t30\n"); // what was learnt from is not tested on
+  CHECK(open_labelled_texts(longer, "", {.validation = {}, .held_out = 0.2}).first.texts[0] == train.texts[0]);
+  const auto [few, none] = open_labelled_texts(path, "", {.validation = {}, .train_limit = 5, .test_limit = 1});
+  CHECK(few.size() == 5);
+  CHECK(none.size() == 1);
+  const std::string other = put(folder, "b.csv", "label,text\n0,x\n7,y\n");
+  CHECK(message_of<FileError>([&] { open_labelled_texts(path, "", {.validation = other}); }) ==
+        other + ": line 3: label '7' is not one of the training part's: 0, 1, 10");
+  const std::string one = put(folder, "c.csv", "label,text\n0,x\n0,y\n0,z\n");
+  CHECK(message_of<FileError>([&] { open_labelled_texts(one, "", {.validation = {}, .held_out = 0.4}); }) ==
+        one + ": all texts are labelled '0'; there must be two classes");
+  CHECK(message_of<FileError>([&] { open_labelled_texts(folder.path("no.csv"), ""); }).find("no such data") !=
+        std::string::npos);
+  CHECK(message_of<FileError>([&] { open_labelled_texts("imdb", folder.path()); }).find("imdb/imdb_train.tsv.xz") !=
+        std::string::npos);
+}
+
+TEST_CASE("labelled texts: class folders") {
+  const TemporaryFolder folder;
+  for (const char* part : {"train", "test"})
+    for (const char* kind : {"neg", "pos"})
+      put(folder, std::string("set/") + part + "/" + kind + "/1.txt", std::string(part) + " " + kind);
+  put(folder, "set/train/unsup/1.txt", "left out");
+  const auto [train, test] = open_labelled_texts(folder.path("set"), "");
+  CHECK(train.class_names == Fields{"neg", "pos"});
+  CHECK(train.texts == Fields{"train neg", "train pos"});
+  CHECK(test.texts == Fields{"test neg", "test pos"});
+  put(folder, "set/test/odd/1.txt", "x");
+  CHECK(message_of<FileError>([&] {
+          open_labelled_texts(folder.path("set"), "");
+        }).ends_with("label 'odd' is not one of the training part's: neg, pos"));
+  put(folder, "set/train/new/readme.md", "x");
+  CHECK(message_of<FileError>([&] {
+          open_labelled_texts(folder.path("set"), "");
+        }).ends_with("train/new: the class has no .txt file"));
+}
+
+TEST_CASE("labelled texts: a tokenizer of the words, the most frequent first") {
+  const std::vector<std::string> texts = {"The film, the FILM!", "A fine film. \u00c9t\u00e9 ete", "fine [SEP] once"};
+  const auto each = [&](FunctionRef<void(std::string_view)> call) {
+    for (const std::string& text : texts) call(text);
+  };
+  const Tokenizer tokenizer = Tokenizer::parse_json(word_tokenizer(each, 100), "made");
+  CHECK(tokenizer.kind() == "WordPiece");
+  CHECK(tokenizer.size() == 5 + 4); // film, ete, fine, the
+  CHECK(tokenizer.find("film") == 5);
+  CHECK(tokenizer.find("ete") == 6);
+  CHECK(tokenizer.encode("The Film, once").tokens == Fields{"[CLS]", "the", "film", "[UNK]", "[UNK]", "[SEP]"});
+  CHECK(tokenizer.encode({"film", "fine"}).type_ids == std::vector<std::int64_t>{0, 0, 0, 1, 1});
+  CHECK(Tokenizer::parse_json(word_tokenizer(each, 7), "made").size() == 7);
+}
+
+TEST_CASE("labelled texts: the sets that have a name") {
+  for (const auto& [name, train_size, test_size, classes] :
+       {std::tuple{"mrpc", 3668, 1725, 2}, {"rte", 2490, 277, 2}, {"snli", 9842, 9824, 3}, {"imdb", 25000, 25000, 2}}) {
+    CAPTURE(name);
+    const std::string set = name, place = set == "imdb" || set == "snli" ? set : "glue-small";
+    const std::filesystem::path folder = data_or_skip("labelled texts: the sets that have a name", place);
+    if (folder.empty()) continue;
+    const auto [train, test] = open_labelled_texts(name, folder.parent_path().string());
+    CHECK(train.size() == train_size);
+    CHECK(test.size() == test_size);
+    CHECK(static_cast<int>(train.class_names.size()) == classes);
+    CHECK(train.pairs.empty() == (set == "imdb"));
+    for (const std::string& text : test.texts) REQUIRE(text.find("<br />") == std::string::npos);
+  }
+}

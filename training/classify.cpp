@@ -1,0 +1,198 @@
+#include "training/classify.h"
+
+#include "core/ops.h"
+#include "data/bytes.h"
+#include "data/labelled_texts.h"
+#include "data/tokenizer_building.h"
+#include "hub/folder.h"
+#include "training/encoded_texts.h"
+#include "training/text_files.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace eg::training {
+namespace {
+
+/// Texts as ids, with what it takes to read them again.
+struct Material {
+  std::string name;
+  std::vector<std::string> classes;
+  KeptTokenizer tokenizer;
+  std::int64_t padding = 0;
+  EncodedTexts train, test;
+};
+
+constexpr const char* roles = R"({
+  "tokenizer_class": "PreTrainedTokenizerFast",
+  "pad_token": "[PAD]",
+  "unk_token": "[UNK]",
+  "cls_token": "[CLS]",
+  "sep_token": "[SEP]",
+  "mask_token": "[MASK]"
+}
+)";
+
+KeptTokenizer tokenizer_for(const ClassifyOptions& o, const data::LabelledTexts& texts) {
+  if (!o.tokenizer.empty()) return KeptTokenizer::open(o.tokenizer);
+  const auto each = [&](FunctionRef<void(std::string_view)> call) {
+    for (const std::vector<std::string>* side : {&texts.texts, &texts.pairs})
+      for (const std::string& text : *side) call(text);
+  };
+  return KeptTokenizer::made(data::word_tokenizer(each, static_cast<std::size_t>(o.vocabulary)), roles,
+                             "the words of " + texts.name);
+}
+
+std::int64_t padding_of(const data::Tokenizer& tokenizer) {
+  if (const auto role = tokenizer.role("pad")) return *role;
+  if (const auto usual = tokenizer.find("[PAD]")) return *usual;
+  throw ValueError("train: the tokenizer has no token for padding ([PAD])");
+}
+
+Material read_material(const ClassifyOptions& o, data::StopFlag stop) {
+  const auto [train, test] = data::open_labelled_texts(o.data, o.data_dir,
+                                                       {.validation = o.validation,
+                                                        .held_out = o.held_out,
+                                                        .train_limit = o.train_limit,
+                                                        .test_limit = o.test_limit,
+                                                        .stop = stop});
+  if (train.size() < o.batch)
+    throw ValueError(
+        fmt::format("train: {} has {} training texts, fewer than a batch of {}", train.name, train.size(), o.batch));
+  KeptTokenizer tokenizer = tokenizer_for(o, train);
+  const std::int64_t padding = padding_of(tokenizer.tokenizer());
+  EncodedTexts train_ids(train, tokenizer.tokenizer(), o.context, stop);
+  EncodedTexts test_ids(test, tokenizer.tokenizer(), o.context, stop);
+  return {train.name, train.class_names, std::move(tokenizer), padding, std::move(train_ids), std::move(test_ids)};
+}
+
+nlohmann::json config_of(const ClassifyOptions& o, const Material& material) {
+  nlohmann::json names = nlohmann::json::object(), places = nlohmann::json::object();
+  for (std::size_t i = 0; i < material.classes.size(); ++i) {
+    names[std::to_string(i)] = material.classes[i];
+    places[material.classes[i]] = i;
+  }
+  return {{"model_type", "bert"},
+          {"architectures", {"BertForSequenceClassification"}},
+          {"vocab_size", material.tokenizer.tokenizer().id_end()},
+          {"hidden_size", o.dim},
+          {"num_hidden_layers", o.layers},
+          {"num_attention_heads", o.heads},
+          {"intermediate_size", o.mlp > 0 ? o.mlp : 4 * o.dim},
+          {"hidden_act", "gelu"},
+          {"max_position_embeddings", o.context},
+          {"type_vocab_size", 2},
+          {"layer_norm_eps", 1e-12},
+          {"hidden_dropout_prob", o.dropout},
+          {"attention_probs_dropout_prob", o.attention_dropout},
+          {"classifier_dropout", o.dropout},
+          {"pad_token_id", material.padding},
+          {"id2label", names},
+          {"label2id", places}};
+}
+
+class ClassifyTask final : public ModelTask {
+public:
+  ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material)
+      : ModelTask(*options, hub::make_model(config_of(*options, material), key_of(*options, draw_weights), "train")),
+        o_(std::move(options)), material_(std::move(material)) {
+    // Texts of about one length share a batch of a test: little padding.
+    by_length_.resize(static_cast<std::size_t>(material_.test.size()));
+    std::iota(by_length_.begin(), by_length_.end(), 0);
+    std::stable_sort(by_length_.begin(), by_length_.end(), [this](std::int64_t a, std::int64_t b) {
+      return material_.test.length(a) < material_.test.length(b);
+    });
+  }
+
+  nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
+  std::int64_t steps_per_epoch() const override { return material_.train.size() / o_->batch; }
+  const char* unit() const override { return "texts"; }
+  std::string summary() const override {
+    return fmt::format(
+        "{}: {} training and {} test texts of {} classes, vocabulary {}; BERT with {} parameters; {} texts "
+        "a step",
+        material_.name, material_.train.size(), material_.test.size(), material_.classes.size(),
+        material_.tokenizer.tokenizer().size(), model().module().parameter_count(), o_->batch);
+  }
+  void add_state(nlohmann::ordered_json& state) const override { state["data"] = fingerprint(material_.train.flat()); }
+  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
+    require_same_data(state, checkpoint, fingerprint(material_.train.flat()));
+  }
+  void save_result(const std::string& folder) const override { save_text_model(model(), material_.tokenizer, folder); }
+
+protected:
+  std::int64_t draw_batch(std::int64_t step) override {
+    const std::int64_t epoch = step / steps_per_epoch(), first = step % steps_per_epoch() * o_->batch;
+    if (epoch != epoch_) {
+      const RandomKey key = key_of(*o_, draw_samples).fold(static_cast<std::uint64_t>(epoch));
+      order_ = random_permutation(material_.train.size(), key).to_vector<std::int64_t>();
+      epoch_ = epoch;
+    }
+    batch_ = std::span(order_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(o_->batch));
+    return o_->batch;
+  }
+
+  PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
+    const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+    const TextBatch texts = material_.train.batch(part, material_.padding);
+    const Tensor logits = logits_of(texts, dropout);
+    return {.loss = cross_entropy(logits, texts.labels, o_->label_smoothing),
+            .weight = static_cast<double>(last - first),
+            .correct = count_correct(logits, texts.labels)};
+  }
+
+  std::int64_t measure(Sums& sums, data::StopFlag stop) override {
+    const auto batch = static_cast<std::size_t>(o_->batch);
+    for (std::size_t at = 0; at < by_length_.size() && (stop == nullptr || !stop->load()); at += batch) {
+      const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
+      const TextBatch texts = material_.test.batch(part, material_.padding);
+      const Tensor logits = logits_of(texts, {});
+      sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
+      sums.correct += count_correct(logits, texts.labels);
+      sums.weight += static_cast<double>(part.size());
+    }
+    return material_.test.size();
+  }
+  bool has_accuracy() const override { return true; }
+
+private:
+  Tensor logits_of(const TextBatch& texts, RandomKey dropout) const {
+    return hub::find(
+        model().forward({{"input_ids", texts.ids}, {"attention_mask", texts.mask}, {"token_type_ids", texts.types}},
+                        dropout),
+        "logits");
+  }
+
+  /// Rows whose largest logit is the label's.
+  static double count_correct(const Tensor& logits, const Tensor& labels) {
+    const PauseRecording pause;
+    const std::vector<std::int64_t> found = argmax(logits, -1).to_vector<std::int64_t>();
+    const std::vector<std::int64_t> wanted = labels.to_vector<std::int64_t>();
+    double correct = 0.0;
+    for (std::size_t i = 0; i < found.size(); ++i) correct += found[i] == wanted[i] ? 1.0 : 0.0;
+    return correct;
+  }
+
+  std::unique_ptr<const ClassifyOptions> o_;
+  Material material_;
+  std::vector<std::int64_t> by_length_; ///< test texts
+  std::vector<std::int64_t> order_;     ///< training texts in the present epoch
+  std::int64_t epoch_ = -1;
+  std::span<const std::int64_t> batch_;
+};
+
+} // namespace
+
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, data::StopFlag stop) {
+  auto options = std::make_unique<ClassifyOptions>(given);
+  check(*options);
+  auto run = std::make_unique<Run>(*options);
+  Material material = read_material(*options, stop);
+  auto task = std::make_unique<ClassifyTask>(std::move(options), std::move(material));
+  return std::make_unique<Trainer>(std::move(run), std::move(task));
+}
+
+} // namespace eg::training

@@ -1,0 +1,51 @@
+#pragma once
+// Training BERT to classify texts, and pairs of texts.
+
+#include "data/tokenizer.h"
+#include "training/trainer.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace eg::training {
+
+/// All that determines a run. `data` are labelled texts (data::open_labelled_texts), a batch is so many of them.
+struct ClassifyOptions : RunOptions {
+  ClassifyOptions();
+  std::string validation;       ///< another file to test on; empty: the data's own test part
+  double held_out = 0.1;        ///< share of a single file that is kept to test on
+  std::int64_t train_limit = 0; ///< at most that many training texts; 0: all
+  std::int64_t test_limit = 0;
+  std::string tokenizer;           ///< folder or file; empty: the words of the training texts (data::word_tokenizer)
+  std::int64_t vocabulary = 20000; ///< most tokens of a tokenizer that is made
+  std::int64_t context = 256;      ///< longest text, tokens; what is longer is cut at its end
+  std::int64_t dim = 128;
+  std::int64_t layers = 2;
+  std::int64_t heads = 4;
+  std::int64_t mlp = 0;           ///< width of the hidden layer; 0: 4 dim
+  double dropout = 0.1;           ///< of the embedding, both residual branches and what the classifier reads
+  double attention_dropout = 0.0; ///< of attention weights; above 0 it is several times slower
+};
+
+/// Throws ValueError that names the option when a value is out of range or options contradict each other.
+void check(const ClassifyOptions& options);
+/// The options as one flat JSON object, keys named as the command line's flags with '_' for '-', and "model".
+nlohmann::ordered_json options_json(const ClassifyOptions& options);
+/// Overrides the options that `json` names. Throws ValueError, beginning with `source`, for an unknown key (with the
+/// nearest one there is), a value of another kind, a word that no option knows, and options of another model.
+void apply_options(ClassifyOptions& options, const nlohmann::json& json, const std::string& source);
+/// The options that a run or checkpoint folder was made with, as permute::options_of_run. Throws ValueError when it is
+/// a run of another model, FileError.
+ClassifyOptions classify_options_of_run(const std::string& folder);
+
+/// Opens texts and tokenizer, makes the model (BertForSequenceClassification), resumes. The texts of an epoch come in
+/// an order that (seed, epoch) draws; a last batch that is not full is left out. A test measures cross-entropy and
+/// accuracy on the test texts. RUN/model receives the final model as a folder of Hugging Face's format, with its
+/// tokenizer and the classes' names. Throws ValueError, FileError, MemoryError; Interrupted when `stop` becomes true
+/// while texts are read.
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr);
+
+} // namespace eg::training
