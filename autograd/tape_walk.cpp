@@ -30,6 +30,7 @@ private:
 
 std::vector<Tensor> Tape::Node::values(const std::vector<Kept>& kept) const {
   std::vector<Tensor> list;
+  list.reserve(kept.size());
   for (const Kept& k : kept) list.push_back(k.tensor);
   return list;
 }

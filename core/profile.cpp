@@ -55,6 +55,8 @@ void Profile::add(Call call, Clock::time_point began) {
   const Clock::time_point now = Clock::now();
   call.start_us = microseconds(began - start_);
   call.us = microseconds(now - began);
+  if (sums_.empty()) begin_us_ = call.start_us;
+  end_us_ = call.start_us + call.us;
   const AllocatorStats memory = allocator::stats();
   call.live_bytes = memory.live_bytes;
   peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes); // somebody may reset the allocator's
@@ -124,8 +126,12 @@ std::string Profile::table(const Roofline& roofline, double elapsed_us) const {
                        100 * row.us / elapsed_us, giga_per_s(row.work.flops, row.us),
                        giga_per_s(row.work.bytes, row.us), 100 * share_of_roofline(row.least_ms, row.us));
   }
-  out += fmt::format("{:<38}{:>9}{:>12.3f}{:>7.1f}%\n", "between the calls", "", (elapsed_us - heard) / 1e3,
-                     100 * (elapsed_us - heard) / elapsed_us);
+  const double span = end_us_ - begin_us_;
+  const auto rest = [&](const char* name, double us) {
+    out += fmt::format("{:<38}{:>9}{:>12.3f}{:>7.1f}%\n", name, "", us / 1e3, 100 * us / elapsed_us);
+  };
+  rest("between the calls", span - heard);
+  rest("before the first and after the last", elapsed_us - span);
   out +=
       fmt::format("peak memory {:.1f} MB; roofline {:.0f} GFLOP/s in f32, {:.0f} in f64, {:.1f} GB/s{}\n",
                   static_cast<double>(peak_bytes_) / 1e6, roofline.gflops_f32, roofline.gflops_f64, roofline.gb_per_s,

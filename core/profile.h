@@ -40,6 +40,7 @@ public:
   /// Calls kept for the trace; later ones are in the table alone.
   static constexpr std::size_t most_calls = 200'000;
 
+  /// Begins the allocator's peak anew.
   Profile();
   ~Profile() override { close_recorder(this); }
   Profile(const Profile&) = delete;
@@ -57,7 +58,7 @@ public:
   /// back, and the allocator's live and peak megabytes as counters.
   std::string chrome_trace(const Roofline& roofline) const;
   /// A table for people: time, share, GFLOP/s, GB/s and share of the roofline by operation; the last rows are what was
-  /// not heard in `elapsed_us`, and the peak memory.
+  /// not heard in `elapsed_us`, between the calls and around them, and the peak memory.
   std::string table(const Roofline& roofline, double elapsed_us) const;
 
 private:
@@ -75,7 +76,8 @@ private:
   void add(Call call, Clock::time_point began);
 
   Clock::time_point start_ = Clock::now();
-  int walks_ = 0; // tapes on their way back
+  int walks_ = 0;                    // tapes on their way back
+  double begin_us_ = 0, end_us_ = 0; // of the first call, of the last
   std::size_t peak_bytes_ = 0;
   std::vector<Call> calls_;
   std::int64_t dropped_ = 0;

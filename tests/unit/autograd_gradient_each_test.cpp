@@ -29,7 +29,7 @@ nn::VitConfig vit_config(bool checkpoint) {
 /// Three steps of Adam on a ViT, all at once or one gradient at a time; the weights afterwards.
 std::vector<Tensor> trained(bool checkpoint, bool one_by_one, std::size_t* peak = nullptr) {
   nn::Vit model(vit_config(checkpoint), {1, 0});
-  const std::vector<Tensor> parameters = model.parameters();
+  std::vector<Tensor> parameters = model.parameters();
   const std::unique_ptr<optim::Optimizer> optimizer = optim::make_optimizer("adam", parameters);
   const Tensor images = random_normal({1, 3, 8, 8}, {2, 0}), labels = random_integers({1}, {3, 0}, 0, 10);
   allocator::reset_peak();

@@ -82,7 +82,8 @@ TEST_CASE("rows add the calls up and stand in the order of time") {
   }
   CHECK(seen);
   const std::string table = profile.table(unit_roofline, profile.elapsed_us());
-  for (const char* words : {"matmul", "between the calls", "peak memory", "roofline 1 GFLOP/s in f32"})
+  for (const char* words : {"matmul", "between the calls", "before the first and after the last", "peak memory",
+                            "roofline 1 GFLOP/s in f32"})
     CHECK_MESSAGE(table.find(words) != std::string::npos, words);
 }
 
