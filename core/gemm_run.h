@@ -84,11 +84,14 @@ public:
   Run(const Product<T>& product, FunctionRef<void(const blas::Tile&)> before,
       FunctionRef<void(const blas::Tile&)> after)
       : p_(product), before_(before), after_(after), block_(product.m, product.n, product.k, packs_left(product)),
-        left_rooms_(product.parallel ? tasks() : 1, left_bytes()) {
+        left_rooms_(tasks(), product.parallel ? left_bytes() : 0) {
     const std::int64_t deep = std::min(block_.region_depth, (p_.k + block_.depth - 1) / block_.depth * block_.depth);
-    const auto bytes = static_cast<std::size_t>(steps(deep) * block_.region_columns) * sizeof(Packed);
+    // One thread keeps its part of the left operand behind the right one.
+    const std::int64_t right = steps(deep) * block_.region_columns;
+    const std::size_t bytes = static_cast<std::size_t>(right) * sizeof(Packed) + (p_.parallel ? 0 : left_bytes());
     if (bytes > sizeof small_) large_ = allocator::allocate(bytes);
     right_ = reinterpret_cast<Packed*>(large_ ? large_.get() : small_);
+    left_ = right_ + right;
   }
 
   void operator()() {
@@ -168,7 +171,7 @@ private:
     const Rooms::Room room = left_rooms_.take();
     for (std::int64_t from = 0; from < region.rows; from += block_.depth) {
       const std::int64_t k = std::min(block_.depth, region.rows - from), at_k = region.row + from;
-      auto* const left = reinterpret_cast<Packed*>(room.data());
+      Packed* const left = p_.parallel ? reinterpret_cast<Packed*>(room.data()) : left_;
       if (packs_left(p_)) pack_left(whole, at_k, k, left);
       add_terms(whole, at_k, k, left, packed(region, tile.col, from, k));
     }
@@ -213,6 +216,7 @@ private:
   alignas(64) std::byte small_[std::size_t{1} << 16]; // enough for most heads of attention
   std::shared_ptr<std::byte> large_;
   Packed* right_; // the packed region, block after block
+  Packed* left_;  // without threads: packed rows of the left operand
 };
 
 } // namespace eg::gemm

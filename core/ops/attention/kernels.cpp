@@ -17,7 +17,6 @@ namespace {
 struct Plan {
   std::int64_t tile_rows = 1; ///< queries in one tile
   std::int64_t tiles = 0;     ///< tiles of one head
-  bool transpose_keys = false;
   Products products = eg::products();
 };
 
@@ -31,8 +30,6 @@ template <class T> Plan plan_for(const Extents& e) {
   Plan plan;
   plan.tiles = (e.queries + most - 1) / most;
   if (plan.tiles > 0) plan.tile_rows = (e.queries + plan.tiles - 1) / plan.tiles;
-  // Small products with a transposed right side run at half the speed of plain ones; transposing k costs less.
-  plan.transpose_keys = plan.tile_rows >= 16 && plan.tile_rows * e.keys * e.head_dim <= 1'000'000;
   return plan;
 }
 
@@ -61,43 +58,9 @@ private:
   T* next_;
 };
 
-/// to[j, i] = from[i, j] for from [rows, columns]; rows of `to` are `ld` apart.
-template <class T> void transpose(Rows<const T> from, std::int64_t rows, std::int64_t columns, T* to, std::int64_t ld) {
-  constexpr std::int64_t block = 16;
-  for (std::int64_t first = 0; first < rows; first += block) {
-    const std::int64_t last = std::min(first + block, rows);
-    for (std::int64_t j = 0; j < columns; ++j)
-      for (std::int64_t i = first; i < last; ++i) to[j * ld + i] = from.data[i * from.ld + j];
-  }
-}
-
 template <class T> blas::Matrix<T> plain(Rows<const T> m) { return {m.data, m.ld, false}; }
 template <class T> blas::Matrix<T> flipped(Rows<const T> m) { return {m.data, m.ld, true}; }
 template <class T> Rows<const T> rows_from(Rows<const T> m, std::int64_t row) { return {m.data + row * m.ld, m.ld}; }
-
-/// Right side b^T of products with b [rows, columns], of which the first rows are asked for: transposed into scratch as
-/// far as needed, or left to BLAS.
-template <class T> class TransposedRight {
-public:
-  TransposedRight(bool copy, T* scratch) : copy_(copy), scratch_(scratch) {}
-
-  blas::Matrix<T> operator()(Rows<const T> b, std::int64_t rows, std::int64_t wanted, std::int64_t columns) {
-    if (!copy_) return flipped(b);
-    if (b.data != source_) done_ = 0;
-    source_ = b.data;
-    if (wanted > done_) {
-      transpose(rows_from(b, done_), wanted - done_, columns, scratch_ + done_, rows);
-      done_ = wanted;
-    }
-    return {scratch_, rows, false};
-  }
-
-private:
-  bool copy_;
-  T* scratch_;
-  const T* source_ = nullptr;
-  std::int64_t done_ = 0;
-};
 
 /// The queries of one tile and the keys that they see.
 struct Tile {
@@ -137,8 +100,8 @@ template <class T> Ahead ahead_of(const Extents& e, const BackwardHead<T>& head)
 }
 
 template <class T>
-void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head, std::int64_t index,
-                  TransposedRight<T>& transposed, T* s, const Ahead& ahead) {
+void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head, std::int64_t index, T* s,
+                  const Ahead& ahead) {
   const Tile tile(e, plan, index * plan.tile_rows);
   const Rows<T> y = {head.y.data + tile.row * head.y.ld, head.y.ld};
   if (tile.keys == 0) {
@@ -146,9 +109,8 @@ void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head
     std::fill_n(head.lse + tile.row, tile.rows, T{0});
     return;
   }
-  const auto k = transposed(head.k, e.keys, tile.keys, e.head_dim);
-  blas::gemm<T>(tile.rows, tile.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, tile.row)), k, T{0},
-                s, tile.keys, plan.products);
+  blas::gemm<T>(tile.rows, tile.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, tile.row)),
+                flipped(head.k), T{0}, s, tile.keys, plan.products);
   softmax_tile<T>(s, tile.rows, tile.keys, head.lse + tile.row, tile.mask(e, head.mask), ahead);
   blas::gemm<T>(tile.rows, e.value_dim, tile.keys, T{1}, {s, tile.keys, false}, plain(head.v), T{0}, y.data, y.ld,
                 plan.products);
@@ -169,16 +131,12 @@ template <class T> void add_to_mask(const Tile& tile, const T* ds, const MaskGra
 }
 
 /// Buffers of one chunk of heads. dmask: where this chunk gathers the gradient of the masks, or null.
-template <class T> struct BackwardScratch {
-  T *s, *ds;
-  TransposedRight<T> k, v;
-  T* dmask;
-};
+template <class T> struct BackwardScratch { T *s, *ds, *dmask; };
 
 /// One head. first: the first of its group, which sets dk and dv; the others add to them.
 template <class T>
 void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& head, bool first,
-                   BackwardScratch<T>& scratch, const MaskGradient<T>& gradient, const Ahead& ahead) {
+                   const BackwardScratch<T>& scratch, const MaskGradient<T>& gradient, const Ahead& ahead) {
   const auto scale = static_cast<T>(e.scale);
   if (first && e.causal) { // the first tile does not reach all keys
     zero(head.dk, e.keys, e.head_dim);
@@ -193,14 +151,12 @@ void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& he
     }
     const T beta = first && row == 0 && !e.causal ? T{0} : T{1}; // dk and dv gather the tiles in order
     const auto q = rows_from(head.q, row), y = rows_from(head.y, row), g = rows_from(head.g, row);
-    const auto k = scratch.k(head.k, e.keys, tile.keys, e.head_dim);
-    const auto v = scratch.v(head.v, e.keys, tile.keys, e.value_dim);
     const std::int64_t rows = tile.rows, keys = tile.keys;
-    blas::gemm<T>(rows, keys, e.head_dim, scale, plain(q), k, T{0}, scratch.s, keys, plan.products);
+    blas::gemm<T>(rows, keys, e.head_dim, scale, plain(q), flipped(head.k), T{0}, scratch.s, keys, plan.products);
     probability_tile<T>(scratch.s, rows, keys, head.lse + row, tile.mask(e, head.mask), row == 0 ? ahead : Ahead{});
     blas::gemm<T>(keys, e.value_dim, rows, T{1}, {scratch.s, keys, true}, plain(g), beta, head.dv.data, head.dv.ld,
                   plan.products);
-    blas::gemm<T>(rows, keys, e.value_dim, T{1}, plain(g), v, T{0}, scratch.ds, keys, plan.products);
+    blas::gemm<T>(rows, keys, e.value_dim, T{1}, plain(g), flipped(head.v), T{0}, scratch.ds, keys, plan.products);
     score_gradient_tile<T>(scratch.s, scratch.ds, rows, keys, g, y, e.value_dim, head.dlse ? head.dlse + row : nullptr,
                            row == 0 ? ahead : Ahead{});
     if (scratch.dmask) add_to_mask(tile, scratch.ds, gradient, scratch.dmask + head.dmask_offset);
@@ -250,21 +206,19 @@ private:
 template <class T> void forward(const Extents& e, FunctionRef<ForwardHead<T>(std::int64_t)> head) {
   const Plan plan = plan_for<T>(e);
   const double flops = flops_of_product(plan.tile_rows, e.keys, e.head_dim + e.value_dim);
-  const std::int64_t transposed = plan.transpose_keys ? e.head_dim * e.keys : 0;
   const std::int64_t scores = plan.tile_rows * e.keys;
   std::int64_t grain = grain_for(flops);
   if (e.causal && e.heads >= 8) grain = std::max(grain, plan.tiles); // whole heads, whose tiles differ in size
   using S = Scratch<T>;
-  Rooms rooms(parallel::chunks(e.heads * plan.tiles, grain), S::bytes(S::padded(transposed) + scores));
+  Rooms rooms(parallel::chunks(e.heads * plan.tiles, grain), S::bytes(scores));
   parallel::for_each(e.heads * plan.tiles, grain, [&](std::int64_t begin, std::int64_t end) {
     S scratch(rooms);
-    TransposedRight<T> k(plan.transpose_keys, scratch.take(transposed));
     T* const s = scratch.take(scores);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t h = i / plan.tiles;
       const bool last = i % plan.tiles + 1 == plan.tiles;
       const Ahead ahead = last && h + 1 < e.heads ? ahead_of(e, head(h + 1)) : Ahead{};
-      forward_tile(e, plan, head(h), i % plan.tiles, k, s, ahead);
+      forward_tile(e, plan, head(h), i % plan.tiles, s, ahead);
     }
   });
 }
@@ -288,16 +242,13 @@ void backward(const Extents& e, FunctionRef<BackwardHead<T>(std::int64_t)> head,
   if (dmask.data != nullptr && dmask.shared) grain = std::max(grain, (groups + most_sums - 1) / most_sums);
   MaskSums<T> sums(dmask, parallel::chunks(groups, grain));
   const std::int64_t scores = plan.tile_rows * e.keys;
-  const std::int64_t k = plan.transpose_keys ? e.head_dim * e.keys : 0;
-  const std::int64_t v = plan.transpose_keys ? e.value_dim * e.keys : 0;
   using S = Scratch<T>;
-  Rooms rooms(parallel::chunks(groups, grain), S::bytes(2 * S::padded(scores) + S::padded(k) + S::padded(v)));
+  Rooms rooms(parallel::chunks(groups, grain), S::bytes(2 * S::padded(scores)));
   parallel::for_each(groups, grain, [&](std::int64_t begin, std::int64_t end) {
     S scratch(rooms);
     T* const s = scratch.take(scores);
     T* const ds = scratch.take(scores);
-    const TransposedRight<T> of_k(plan.transpose_keys, scratch.take(k)), of_v(plan.transpose_keys, scratch.take(v));
-    BackwardScratch<T> buffers{s, ds, of_k, of_v, dmask.data != nullptr ? sums.of_chunk(begin / grain) : nullptr};
+    const BackwardScratch<T> buffers{s, ds, dmask.data != nullptr ? sums.of_chunk(begin / grain) : nullptr};
     for (std::int64_t h = begin * e.group; h < end * e.group; ++h)
       backward_head(e, plan, head(h), h % e.group == 0, buffers, dmask,
                     h + 1 < e.heads ? ahead_of(e, head(h + 1)) : Ahead{});
