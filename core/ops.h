@@ -207,6 +207,24 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& addend = {});
 /// gelu(x W^T + b), fused; the tape keeps the pre-activation. approximate: the tanh form.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, bool approximate = false);
+/// A matrix [out, in] in 8 bits. codes u8 [out, in]: each byte is a signed whole number q, -127 to 127 (two's
+/// complement); scales [out], in the matrix's type; element (o, i) stands for scales[o] q.
+struct Int8Matrix {
+  Tensor codes, scales;
+};
+/// weight [out, in] in 8 bits: scales[o] is max_i |w[o, i]| / 127 rounded up to 16 significant bits (at least the
+/// smallest normal f32), q is w / scale rounded to nearest, so |w - scale q| <= scale / 2, and scale q is exact in f32.
+/// Throws ValueError, naming the element, where weight holds a NaN or an infinity.
+Int8Matrix quantize_int8(const Tensor& weight);
+/// scales[o] q[o, i]: the matrix [out, in] that codes and scales stand for.
+Tensor dequantize_int8(const Tensor& codes, const Tensor& scales);
+/// linear(x, dequantize_int8(codes, scales), bias, addend) that reads a byte a weight. For up to 8 rows of x in f32 a
+/// row's result depends on that row alone.
+Tensor linear_int8(const Tensor& x, const Tensor& codes, const Tensor& scales, const Tensor& bias = {},
+                   const Tensor& addend = {});
+/// linear(x, weight, bias, addend) of a weight in bf16, which is read as it lies and gets no gradient. For up to 8 rows
+/// of x in f32 a row's result depends on that row alone.
+Tensor linear_bf16(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& addend = {});
 
 // --- windows of images [N, C, H, W] ---
 /// Rows and columns; one number stands for both.

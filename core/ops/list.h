@@ -115,6 +115,10 @@
   X(einsum)                                                                                                            \
   X(linear)                                                                                                            \
   X(linear_gelu)                                                                                                       \
+  X(quantize_int8)                                                                                                     \
+  X(dequantize_int8)                                                                                                   \
+  X(linear_int8)                                                                                                       \
+  X(linear_bf16)                                                                                                       \
   X(unfold)                                                                                                            \
   X(fold)                                                                                                              \
   X(conv2d)                                                                                                            \

@@ -31,6 +31,10 @@ const std::vector<NoCounterpart>& no_counterparts() {
   static const std::vector<NoCounterpart> list = {
       {"dropout", "its mask comes from Philox by key and place; PyTorch's generator draws other bits"},
       {"drop_path", "its mask comes from Philox by key and sample; PyTorch's generator draws other bits"},
+      {"quantize_int8", "its scales are rounded to 16 bits; PyTorch's quantised tensors take theirs from the caller"},
+      {"dequantize_int8", "PyTorch 1.13 has no product of floating rows and weights in 8 bits; nor its parts"},
+      {"linear_int8", "PyTorch 1.13 has no product of floating rows and weights in 8 bits"},
+      {"linear_bf16", "PyTorch 1.13 refuses a product of rows in f32 and a weight in bf16"},
   };
   return list;
 }

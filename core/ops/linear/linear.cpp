@@ -2,6 +2,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "core/ops/linear/parts.h"
 #include "core/ops/list.h"
 #include "core/ops/matmul/operands.h"
 #include "core/ops/pointwise/kernels.h"
@@ -17,55 +18,17 @@ namespace {
 
 /// Shape of x W^T. Throws for anything that does not fit.
 Shape output_shape(const OpArgs& args) {
-  const Tensor& x = args.in[0];
-  const Tensor& weight = args.in[1];
-  const std::string_view op = args.op.name;
   check_all_floating(args);
-  if (weight.rank() != 2)
-    throw ShapeError(fmt::format("{}: weight must be [out, in], it is {}", op, weight.shape().str()));
-  if (x.rank() < 1 || x.shape()[-1] != weight.shape()[1]) {
-    const bool flipped = x.rank() >= 1 && x.shape()[-1] == weight.shape()[0];
-    throw ShapeError(fmt::format("{}: x's last axis is not the weight's `in`: x is {}, weight is {}{}", op,
-                                 x.shape().str(), weight.shape().str(),
-                                 flipped ? "; weights are [out, in], was it transposed?" : ""));
-  }
-  if (args.given(2) && args.in[2].shape() != Shape{weight.shape()[0]})
-    throw ShapeError(fmt::format("{}: bias must be [{}], it is {}", op, weight.shape()[0], args.in[2].shape().str()));
-  Shape shape = x.shape();
-  shape[-1] = weight.shape()[0];
+  const Shape shape = shape_of_product(args);
+  check_bias(args, 2);
   return shape;
 }
 
 Shape linear_shape(const OpArgs& args) {
   const Shape shape = output_shape(args);
-  if (args.given(3) && args.in[3].shape() != shape)
-    throw ShapeError(fmt::format("linear: addend must have the output's shape: addend is {}, the output is {}",
-                                 args.in[3].shape().str(), shape.str()));
+  check_addend(args, 3, shape);
   return shape;
 }
-
-/// What a tile of C holds before the product is added: bias, addend, both or (beta 0) nothing.
-template <class T> struct Prefill {
-  const T* bias = nullptr;
-  const T* addend = nullptr;
-  std::int64_t columns = 0;
-  T* out = nullptr;
-
-  T beta() const { return bias != nullptr || addend != nullptr ? T(1) : T(0); }
-
-  void operator()(const blas::Tile& tile) const {
-    for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
-      T* y = out + i * columns + tile.col;
-      const T* more = addend != nullptr ? addend + i * columns + tile.col : nullptr;
-      if (bias != nullptr && more != nullptr)
-        for (std::int64_t j = 0; j < tile.cols; ++j) y[j] = bias[tile.col + j] + more[j];
-      else if (bias != nullptr)
-        std::copy_n(bias + tile.col, tile.cols, y);
-      else if (more != nullptr)
-        std::copy_n(more, tile.cols, y);
-    }
-  }
-};
 
 /// out[rows, out] = x W^T + prefill, then after(tile).
 template <class T>

@@ -1,0 +1,39 @@
+#include "core/ops/linear/parts.h"
+
+#include "core/error.h"
+
+#include <fmt/format.h>
+
+namespace eg {
+
+Shape shape_of_product(const OpArgs& args) {
+  const Tensor& x = args.in[0];
+  const Tensor& weight = args.in[1];
+  const std::string_view op = args.op.name;
+  const std::string_view name = args.op.inputs[1].name;
+  if (weight.rank() != 2)
+    throw ShapeError(fmt::format("{}: {} must be [out, in], it is {}", op, name, weight.shape().str()));
+  Shape shape = x.shape();
+  if (x.rank() < 1 || shape[-1] != weight.shape()[1]) {
+    const bool flipped = x.rank() >= 1 && shape[-1] == weight.shape()[0];
+    throw ShapeError(fmt::format("{}: x's last axis is not the weight's `in`: x is {}, {} is {}{}", op, shape.str(),
+                                 name, weight.shape().str(),
+                                 flipped ? "; weights are [out, in], was it transposed?" : ""));
+  }
+  shape[-1] = weight.shape()[0];
+  return shape;
+}
+
+void check_bias(const OpArgs& args, std::size_t i) {
+  const std::int64_t outs = args.in[1].shape()[0];
+  if (args.given(i) && args.in[i].shape() != Shape{outs})
+    throw ShapeError(fmt::format("{}: bias must be [{}], it is {}", args.op.name, outs, args.in[i].shape().str()));
+}
+
+void check_addend(const OpArgs& args, std::size_t i, const Shape& shape) {
+  if (args.given(i) && args.in[i].shape() != shape)
+    throw ShapeError(fmt::format("{}: addend must have the output's shape: addend is {}, the output is {}",
+                                 args.op.name, args.in[i].shape().str(), shape.str()));
+}
+
+} // namespace eg
