@@ -28,4 +28,19 @@ Products granted(std::string_view precision, std::string_view dtype) {
   return Products::full;
 }
 
+void add_weights(CLI::App& app, std::string& weights, const std::string& where) {
+  app.add_option("--weights", weights,
+                 where + "how weights lie in memory: f32, bf16 (half the bytes) or int8 (a quarter, a scale for each "
+                         "row); sums are in f32; decoding waits for memory, so fewer bytes are faster (default f32)")
+      ->check(one_of({"f32", "bf16", "int8"}))
+      ->type_name("TYPE");
+}
+
+nn::WeightStorage weights_asked(std::string_view weights, std::string_view dtype) {
+  const nn::WeightStorage asked = nn::weight_storage_named(weights);
+  if (asked != nn::WeightStorage::full && dtype == "f64")
+    throw UsageError(fmt::format("--weights {} makes no sense with --dtype f64: it is for models in f32", weights));
+  return asked;
+}
+
 } // namespace eg::cli

@@ -12,6 +12,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     bench::Options options;
     std::string what;
     std::string dtype = "f32";
+    std::string weights = "f32";
   };
   auto request = std::make_shared<Request>();
   app.add_option("what", request->what,
@@ -37,6 +38,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
                "bench step: blocks keep their input alone and compute the rest again on the way back");
   app.add_flag("--exact", request->options.exact,
                "bench step, ops: with exact reductions; ops: the rows that have an exact kernel, and how much slower");
+  add_weights(app, request->weights, "bench step --case gpt2-decode: ");
   return [request, &common] {
     if (request->what == "gemm" && request->options.exact)
       throw UsageError("--exact has no effect on bench gemm, which compares BLAS with itself; bench ops --case matmul "
@@ -58,6 +60,9 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     } else {
       request->options.dtype = dtype_named(request->dtype);
     }
+    request->options.weights = weights_asked(request->weights, request->dtype);
+    if (request->what != "step" && request->options.weights != nn::WeightStorage::full)
+      throw UsageError("--weights has an effect on bench step --case gpt2-decode alone");
     request->options.seed = common.seed;
     bench::Output output(common.json, common.talks());
     if (request->what == "step") bench::step(request->options, output);

@@ -25,7 +25,7 @@ namespace eg::cli {
 namespace {
 
 struct GenerateRequest {
-  std::string model, prompt, ids, tokenizer, dtype = "f32", precision = "f32";
+  std::string model, prompt, ids, tokenizer, dtype = "f32", precision = "f32", weights = "f32";
   std::vector<std::string> stops;
   std::int64_t max_new_tokens = 100;
   nn::SamplingOptions sampling;
@@ -82,8 +82,13 @@ private:
 };
 
 nlohmann::json as_json(const GenerateRequest& r, const hub::GeneratedText& result, double per_s) {
-  return {{"model", r.model},     {"prompt_ids", result.prompt_ids}, {"ids", result.ids},
-          {"text", result.text},  {"ended", result.ended},           {"prompt_ms", 1e3 * result.prompt_seconds},
+  return {{"model", r.model},
+          {"weights", r.weights},
+          {"prompt_ids", result.prompt_ids},
+          {"ids", result.ids},
+          {"text", result.text},
+          {"ended", result.ended},
+          {"prompt_ms", 1e3 * result.prompt_seconds},
           {"tokens_per_s", per_s}};
 }
 
@@ -97,9 +102,11 @@ void check(const GenerateRequest& r, const CommonOptions& common) {
 
 int generate(const GenerateRequest& r, const CommonOptions& common, bool length_given) {
   check(r, common);
+  const nn::WeightStorage weights = weights_asked(r.weights, r.dtype);
   const std::optional<data::Tokenizer> tokenizer = tokenizer_of(r, r.ids.empty() || !r.stops.empty());
   const std::vector<std::int64_t> prompt = prompt_ids(r, tokenizer);
   const std::unique_ptr<hub::Model> model = opened(r);
+  if (model->decoder() != nullptr) model->decoder()->narrow_weights(weights); // what has none is refused below
   nn::GenerateOptions options{
       .max_new_tokens = r.max_new_tokens, .sampling = r.sampling, .end_ids = {}, .key = {common.seed, 0}};
   if (!r.ignore_end && data::folder_exists(r.model)) options.end_ids = hub::end_ids(r.model);
@@ -156,6 +163,7 @@ Job declare_generate(CLI::App& app, const CommonOptions& common) {
   app.add_flag("--ignore-end", r->ignore_end, "Go on after a token that ends texts");
   app.add_option("--dtype", r->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
   add_precision(app, r->precision);
+  add_weights(app, r->weights);
   return [r, &app, &common]() -> int {
     r->model = model_folder(r->model);
     const bool cut = app.count("--top-k") + app.count("--top-p") > 0;

@@ -180,7 +180,7 @@ public:
     if (!model_.lm_head) extras_.emplace_back("*lm_head.weight");
   }
 
-  const nn::Decoder* decoder() const override { return model_.config.head == Head::language_model ? &model_ : nullptr; }
+  nn::Decoder* decoder() override { return model_.config.head == Head::language_model ? &model_ : nullptr; }
 
   Tensors input_shapes(std::int64_t batch) const override {
     constexpr std::int64_t some = 16; // any number does where positions have no table

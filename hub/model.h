@@ -36,7 +36,8 @@ public:
   virtual nn::Module& module() = 0;
   const nn::Module& module() const { return const_cast<Model*>(this)->module(); }
   /// The language model inside, for generation; nullptr where there is none.
-  virtual const nn::Decoder* decoder() const { return nullptr; }
+  virtual nn::Decoder* decoder() { return nullptr; }
+  const nn::Decoder* decoder() const { return const_cast<Model*>(this)->decoder(); }
 
   /// Names of the inputs that forward() takes ("input_ids", "pixel_values", ...); those without which it cannot run
   /// come first.

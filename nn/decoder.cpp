@@ -1,5 +1,6 @@
 #include "nn/decoder.h"
 
+#include "core/allocator.h"
 #include "nn/config_checks.h"
 #include "nn/init.h"
 
@@ -174,7 +175,34 @@ Tensor Decoder::language_model(const Tensor& hidden) const {
   const Scope scope(*this);
   if (config.head != Head::language_model)
     throw ValueError(fmt::format("decoder: the head is {}, not language_model", name_of(config.head)));
-  return lm_head ? (*lm_head)(hidden) : linear(hidden, token_embedding.weight);
+  return lm_head ? (*lm_head)(hidden) : token_embedding.logits(hidden);
+}
+
+void Decoder::narrow_weights(WeightStorage storage) {
+  if (storage == WeightStorage::full) return;
+  const auto each = [this](auto&& visit) {
+    visit("token_embedding", token_embedding);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      Block& block = *blocks[i];
+      visit(fmt::format("blocks.{}.attention.qkv", i), block.attention.qkv);
+      visit(fmt::format("blocks.{}.attention.proj", i), block.attention.proj);
+      visit(fmt::format("blocks.{}.mlp.fc1", i), block.mlp.fc1);
+      visit(fmt::format("blocks.{}.mlp.fc2", i), block.mlp.fc2);
+    }
+    if (lm_head) visit("lm_head", *lm_head);
+    if (classifier) visit("classifier", *classifier);
+  };
+  // Each once on trial: what does not fit is found before anything has changed, and there are never two copies of all.
+  each([&](const std::string& name, const auto& layer) {
+    const PlaceScope place(name);
+    if (layer.is_narrow()) throw ValueError(fmt::format("narrow_weights: {} is narrow already", name));
+    static_cast<void>(NarrowWeight(layer.weight, storage));
+    allocator::release_cache();
+  });
+  each([&](const std::string&, auto& layer) {
+    layer.narrow(storage);
+    allocator::release_cache();
+  });
 }
 
 Tensor Decoder::last_tokens(const Tensor& hidden, const Tensor& ids) const {

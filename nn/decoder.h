@@ -81,6 +81,12 @@ public:
   /// the head has no classifier, or several texts have no padding id to tell where they end.
   Tensor classify(const Tensor& hidden, const Tensor& ids, RandomKey key = {}) const;
 
+  /// Keeps the matrices of all products and the token embedding in fewer bits, for inference, and gives the memory of
+  /// their f32 values back; norms, biases and learned positions stay. Those parameters have shapes and no values
+  /// afterwards. Throws ValueError that names a weight that holds a NaN or an infinity, or was narrowed before; nothing
+  /// has changed then.
+  void narrow_weights(WeightStorage storage);
+
   const DecoderConfig config;
   Embedding token_embedding;
   std::optional<Embedding> position_embedding;

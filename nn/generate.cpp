@@ -114,7 +114,7 @@ std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::in
                                    FunctionRef<bool(std::int64_t)> on_token) {
   check(o.sampling);
   check_prompt(model, prompt, o);
-  const PauseRecording pause;
+  const CompositeScope untaped; // a profile hears the operations, a tape does not
   const auto length = static_cast<std::int64_t>(prompt.size());
   DecoderCache cache(model.config, 1, length + o.max_new_tokens, model.token_embedding.weight.dtype());
   std::vector<std::int64_t> text;

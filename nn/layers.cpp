@@ -24,6 +24,15 @@ void check_positive(const char* layer, const char* field, std::int64_t value) {
   if (value <= 0) throw ValueError(fmt::format("{}: {} must be positive, not {}", layer, field, value));
 }
 
+/// Puts `weight` into fewer bits and leaves its shape.
+void narrow_into(NarrowWeight& narrow, Tensor& weight, WeightStorage storage) {
+  if (narrow.defined())
+    throw ValueError(fmt::format("{}: the weight is in {} already", current_place(), name_of(narrow.storage())));
+  if (storage == WeightStorage::full) return;
+  narrow = NarrowWeight(weight, storage);
+  weight = Tensor::meta(weight.shape(), weight.dtype());
+}
+
 } // namespace
 
 Linear::Linear(std::int64_t in, std::int64_t out, RandomKey key, bool with_bias) {
@@ -39,14 +48,16 @@ Linear::Linear(std::int64_t in, std::int64_t out, RandomKey key, bool with_bias)
   register_parameter("bias", bias);
 }
 
-Tensor Linear::operator()(const Tensor& x) const {
-  const Scope scope(*this);
-  return linear(x, weight, bias);
-}
+Tensor Linear::operator()(const Tensor& x) const { return (*this)(x, Tensor()); }
 
 Tensor Linear::operator()(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
-  return linear(x, weight, bias, addend);
+  return narrow_.defined() ? narrow_.linear(x, bias, addend) : linear(x, weight, bias, addend);
+}
+
+void Linear::narrow(WeightStorage storage) {
+  const Scope scope(*this);
+  narrow_into(narrow_, weight, storage);
 }
 
 LayerNorm::LayerNorm(std::int64_t dim, double eps_) : eps(eps_) {
@@ -72,7 +83,8 @@ Embedding::Embedding(std::int64_t count, std::int64_t dim, RandomKey key, std::i
 
 Tensor Embedding::operator()(const Tensor& ids) const {
   const Scope scope(*this);
-  const Tensor rows = embedding(weight, ids);
+  if (narrow_.defined()) return narrow_.rows(ids);
+  Tensor rows = embedding(weight, ids);
   if (padding < 0 || !graph_recording()) return rows;
   Tensor is_padding, constant;
   {
@@ -81,6 +93,16 @@ Tensor Embedding::operator()(const Tensor& ids) const {
     constant = embedding(weight, ids);
   }
   return where(is_padding, constant, rows);
+}
+
+Tensor Embedding::logits(const Tensor& hidden) const {
+  const Scope scope(*this);
+  return narrow_.defined() ? narrow_.linear(hidden) : linear(hidden, weight);
+}
+
+void Embedding::narrow(WeightStorage storage) {
+  const Scope scope(*this);
+  narrow_into(narrow_, weight, storage);
 }
 
 Dropout::Dropout(double p_) : p(p_) {
@@ -166,7 +188,8 @@ Tensor Mlp::hidden(const Tensor& x) const {
     const std::int64_t width = both.size(-1) / 2;
     return gated_product(slice(both, -1, 0, width), slice(both, -1, width, 2 * width), activation);
   }
-  if (activation != Activation::gelu && activation != Activation::gelu_tanh) return activate(fc1(x), activation);
+  if (fc1.is_narrow() || (activation != Activation::gelu && activation != Activation::gelu_tanh))
+    return activate(fc1(x), activation);
   const PlaceScope place(fc1.name()); // the fused call stands for fc1 and the activation
   return linear_gelu(x, fc1.weight, fc1.bias, activation == Activation::gelu_tanh);
 }

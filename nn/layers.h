@@ -3,6 +3,7 @@
 // ("blocks.3.mlp.fc1").
 
 #include "nn/module.h"
+#include "nn/narrow_weight.h"
 
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,9 @@ namespace eg::nn {
 
 /// y = x W^T + b: weight [out, in], bias [out]. Weight and bias are uniform in +-1/sqrt(in) unless re-initialised.
 /// Throws ValueError when in or out is not positive.
+///
+/// narrow() keeps the weight in fewer bits, for inference: `weight` has its shape and no values afterwards, so it can
+/// neither be trained, saved, loaded nor converted.
 class Linear : public Module {
 public:
   Linear(std::int64_t in, std::int64_t out, RandomKey key, bool bias = true);
@@ -19,7 +23,13 @@ public:
   Tensor operator()(const Tensor& x) const;
   /// x W^T + b + addend, fused; addend [..., out], undefined for none
   Tensor operator()(const Tensor& x, const Tensor& addend) const;
+  /// Throws ValueError as NarrowWeight does, and where the weight was narrowed before; nothing has changed then.
+  void narrow(WeightStorage storage);
+  bool is_narrow() const { return narrow_.defined(); }
   Tensor weight, bias;
+
+private:
+  NarrowWeight narrow_;
 };
 
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis; weight (gamma) and bias (beta) are [dim].
@@ -37,8 +47,16 @@ public:
   Embedding(std::int64_t count, std::int64_t dim, RandomKey key, std::int64_t padding = -1);
   /// ids [...] i64 -> [..., dim]
   Tensor operator()(const Tensor& ids) const;
+  /// hidden [..., dim] times the table's transpose: logits of a head that is tied to it, [..., count].
+  Tensor logits(const Tensor& hidden) const;
+  /// As of Linear.
+  void narrow(WeightStorage storage);
+  bool is_narrow() const { return narrow_.defined(); }
   Tensor weight;
   std::int64_t padding;
+
+private:
+  NarrowWeight narrow_;
 };
 
 /// x with elements set to zero with probability p in training, scaled by 1/(1-p); x itself in evaluation.

@@ -53,7 +53,9 @@ Misfit compare(const NamedSlots& slots, const std::unordered_map<std::string, co
       continue;
     }
     const Tensor& value = *found->second;
-    if (!value.has_storage() || !is_floating(value.dtype()))
+    if (!slot->has_storage())
+      misfit.types.push_back(fmt::format("{} has no values to write to in the model", name));
+    else if (!value.has_storage() || !is_floating(value.dtype()))
       misfit.types.push_back(fmt::format("{} is {}, the model has {}", name,
                                          value.has_storage() ? name_of(value.dtype()) : "empty",
                                          name_of(slot->dtype())));

@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/products.h"
+#include "nn/narrow_weight.h"
 
 #include <fmt/format.h>
 #include <string>
@@ -21,7 +22,8 @@ struct Options {
   bool refused_bf16 = false;          ///< asked for, and not used
   double seconds = 5.0;               ///< per case, after warm-up
   std::uint64_t seed = 0;
-  bool checkpoint = false; ///< step: activation checkpointing
+  bool checkpoint = false;                             ///< step: activation checkpointing
+  nn::WeightStorage weights = nn::WeightStorage::full; ///< step: of models that decode
   bool exact = false; ///< exact reductions; ops: only the rows that have an exact kernel, beside their ordinary one
 
   bool matches(std::string_view candidate) const { return name.empty() || name == candidate; }

@@ -14,6 +14,8 @@ template <int count> Sample same_shape(Draw& draw) {
 
 Sample positive(Draw& draw) { return {{draw.positive(wide)}, {}}; }
 
+Tensor codes(Draw& draw, const Shape& shape) { return draw.ids(shape, 256).to(DType::u8); }
+
 Sample over_scores(Draw& draw) { return {{draw(scores)}, {{"axis", std::int64_t{-1}}}}; }
 
 Sample scores_and_cotangent(Draw& draw) { return {{draw(scores), draw(scores)}, {{"axis", std::int64_t{-1}}}}; }
@@ -64,6 +66,23 @@ constexpr std::array basic{
     SizedRow{"linear",
              [](Draw& d) {
                return Sample{{d(tokens), d({512, 512}), d({512}), d(tokens)}, {}};
+             }},
+    // What decoding does with a weight, for one token.
+    SizedRow{"quantize_int8",
+             [](Draw& d) {
+               return Sample{{d({3072, 768})}, {}};
+             }},
+    SizedRow{"dequantize_int8",
+             [](Draw& d) {
+               return Sample{{codes(d, {3072, 768}), d({3072})}, {}};
+             }},
+    SizedRow{"linear_int8",
+             [](Draw& d) {
+               return Sample{{d({1, 768}), codes(d, {3072, 768}), d({3072}), d({3072})}, {}};
+             }},
+    SizedRow{"linear_bf16",
+             [](Draw& d) {
+               return Sample{{d({1, 768}), d({3072, 768}).to(DType::f32).to(DType::bf16), d({3072})}, {}};
              }},
     SizedRow{"linear_gelu",
              [](Draw& d) {

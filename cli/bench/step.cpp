@@ -47,13 +47,15 @@ double unavoidable_bytes(Workload& work) {
 
 void run(const StepCase& c, const Options& options, Output& output) {
   const std::int64_t batch = options.batch > 0 ? options.batch : c.batch;
-  const std::unique_ptr<Workload> work = c.make({batch, {options.seed, 0}, options.dtype, options.checkpoint});
+  const std::unique_ptr<Workload> work =
+      c.make({batch, {options.seed, 0}, options.dtype, options.checkpoint, options.weights});
   const double parts = work->parts();
   Timing timing = measure([&] { work->run(); }, options.seconds, 2, 5);
   timing.median_ms /= parts;
   timing.best_ms /= parts;
   timing.cpu_ms /= parts;
   const double rss_mb = peak_rss_mb(); // before the floor's own arrays
+  const double live_mb = static_cast<double>(allocator::stats().live_bytes) / 1e6;
   double flops = 0;
   {
     const WorkMeter meter;
@@ -73,10 +75,10 @@ void run(const StepCase& c, const Options& options, Output& output) {
        .work_flops = flops / parts,
        .rss_mb = rss_mb,
        .extra = fmt::format(
-           R"(, "dtype": "{}", "checkpoint": {}, "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
+           R"(, "dtype": "{}", "checkpoint": {}, "weights": "{}", "live_mb": {:.1f}, "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
            R"("peak_gb_per_s": {:.6g})",
-           options.dtype_name(), options.checkpoint, floor_ms, timing.median_ms / floor_ms, floor.gflops,
-           floor.roofline.gb_per_s)});
+           options.dtype_name(), options.checkpoint, name_of(options.weights), live_mb, floor_ms,
+           timing.median_ms / floor_ms, floor.gflops, floor.roofline.gb_per_s)});
 }
 
 } // namespace
@@ -89,6 +91,10 @@ void step(const Options& options, Output& output) {
   bool found = false;
   for (const StepCase& c : cases)
     if (options.matches(c.name)) {
+      if (options.weights != nn::WeightStorage::full && !c.decodes)
+        throw ValueError(
+            fmt::format("bench step: --weights {} is for a model that decodes (--case gpt2-decode), not for {}",
+                        name_of(options.weights), c.name));
       found = true;
       run(c, options, output);
       allocator::release_cache();

@@ -4,6 +4,7 @@
 #include "autograd/tape.h"
 #include "core/function_ref.h"
 #include "core/ops.h"
+#include "nn/narrow_weight.h"
 #include "optim/optimizer.h"
 
 #include <cstdint>
@@ -32,13 +33,15 @@ struct Setting {
   std::int64_t batch;
   RandomKey key;
   DType dtype;
-  bool checkpoint = false; ///< blocks keep their input alone and compute the rest again
+  bool checkpoint = false;                             ///< blocks keep their input alone and compute the rest again
+  nn::WeightStorage weights = nn::WeightStorage::full; ///< of a model that decodes
 };
 
 struct StepCase {
   std::string_view name;
   std::int64_t batch;
   std::unique_ptr<Workload> (*make)(const Setting&);
+  bool decodes = false; ///< can keep its weights in fewer bits
 };
 
 /// Training of vision transformers.

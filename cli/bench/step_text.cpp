@@ -125,6 +125,7 @@ public:
       : model_(gpt2_small(), s), cache_(model_.config, s.batch, prompt + decoded, s.dtype),
         next_(random_integers({s.batch, 1}, s.key.fold(3), 0, model_.config.vocabulary)) {
     model_.eval();
+    model_.narrow_weights(s.weights);
     model_({.ids = random_integers({s.batch, prompt}, s.key.fold(2), 0, model_.config.vocabulary)}, &cache_);
   }
   int parts() const override { return decoded; }
@@ -151,7 +152,7 @@ std::vector<StepCase> text_cases() {
           {"bert-small-mlm", 32, make<BertMaskedLm>},
           {"gpt2-small", 4, make<Gpt2Training>},
           {"bert-base-infer", 1, make<BertInference>},
-          {"gpt2-decode", 1, make<Gpt2Decoding>}};
+          {"gpt2-decode", 1, make<Gpt2Decoding>, true}};
 }
 
 } // namespace eg::cli::bench

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <csignal>
 
 using namespace eg;
@@ -149,6 +150,46 @@ TEST_CASE("a folder by one of its files, and a llama2.c checkpoint") {
   CHECK(shown.out.find("llama2.c checkpoint  model_type llama") == 0);
   CHECK(shown.out.find("(equigrad generate reads it)\n  vocab_size 9\n  hidden_size 8\n") != std::string::npos);
   CHECK(run_program({"inspect", "m.bin", "--stats"}, folder.path()).code == 2);
+}
+
+TEST_CASE("weights in 8 bits and in bf16 continue texts, with what the library says") {
+  const TemporaryFolder folder;
+  write_model(folder);
+  for (const char* weights : {"f32", "bf16", "int8"}) {
+    const auto loaded = hub::load_model(folder.path("model"));
+    loaded.model->decoder()->narrow_weights(nn::weight_storage_named(weights));
+    const std::vector<std::int64_t> prompt = {'T', 'h', 'e'};
+    const auto wanted = nn::generate(*loaded.model->decoder(), prompt, {.max_new_tokens = 12, .end_ids = {256}});
+    const Outcome outcome =
+        generate(folder, {"--prompt", "The", "--max-new-tokens", "12", "--weights", weights, "--json", "-"});
+    REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+    const json result = json::parse(outcome.out);
+    CHECK(result["ids"] == json(wanted));
+    CHECK(result["weights"] == weights);
+  }
+  const TemporaryFolder traces;
+  const std::string trace = traces.path("trace.json");
+  const Outcome profiled =
+      generate(folder, {"--prompt", "The", "--max-new-tokens", "12", "--weights", "int8", "--profile", trace});
+  CHECK_MESSAGE(profiled.out.find("linear_int8") != std::string::npos, profiled.out);
+}
+
+TEST_CASE("weights that cannot lie in 8 bits are refused, and named") {
+  const TemporaryFolder folder;
+  write_model(folder);
+  const auto refused = [&](const std::vector<std::string>& args, const char* words) {
+    const Outcome outcome = generate(folder, args);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK_MESSAGE(outcome.err.find(words) != std::string::npos, outcome.err);
+  };
+  refused({"--ids", "1", "--weights", "int8", "--dtype", "f64"}, "--weights int8 makes no sense with --dtype f64");
+  refused({"--ids", "1", "--weights", "int4"}, "int4");
+  const auto loaded = hub::load_model(folder.path("model"));
+  loaded.model->decoder()->blocks[1]->mlp.fc1.weight.mutable_data<float>()[25] = INFINITY;
+  hub::save_model(*loaded.model, folder.path("model"));
+  refused({"--ids", "1", "--weights", "int8"}, "weight is inf at [1, 1] (at blocks.1.mlp.fc1)");
+  refused({"--ids", "1", "--weights", "bf16"}, "weight is inf at [1, 1] (at blocks.1.mlp.fc1)");
 }
 
 TEST_CASE("sampling follows the seed") {
