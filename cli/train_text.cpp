@@ -37,6 +37,11 @@ training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool t
     progress.clear();
     if (talks) say(fmt::format("test   step {:>6}  loss {:.4f}{}\n", r.step, r.loss, accuracy_text(r)));
   };
+  told.testing = [&progress, &trainer](double share) {
+    progress.show(static_cast<double>(trainer.step()), static_cast<double>(trainer.total_steps()),
+                  {{fmt::format("step {}/{}", trainer.step(), trainer.total_steps()), 1},
+                   {fmt::format("testing {:.0f} %", 100 * share), 2}});
+  };
   told.checkpoint = [&progress, talks](const std::string& folder) {
     progress.clear();
     if (talks) say(fmt::format("saved  {}\n", folder));
@@ -52,6 +57,14 @@ nlohmann::json result_json(const training::Result& result, const Trainer& traine
                          {fmt::format("{}_per_s", trainer.unit()), result.per_s}};
   if (!std::isnan(result.test.accuracy)) json["accuracy"] = result.test.accuracy;
   return json;
+}
+
+/// Makes a trainer, which reads its data; says so on a terminal while it does.
+template <class Make>
+std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& data, Make&& make) {
+  Progress progress(!request.common.quiet);
+  progress.show(0.0, 1.0, {{"reading " + data, 1}});
+  return make();
 }
 
 /// Trains to the end. `out`: the run folder.
@@ -108,7 +121,7 @@ int train_language(const TrainRequest& request) {
   });
   options.out = run_folder_for(request.model, options);
   require_result_apart(request, {options.data, options.validation}, options.out);
-  const std::unique_ptr<Trainer> trainer = training::language_trainer(options, &stop_flag());
+  const auto trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
   return train(*trainer, request, options.out);
 }
 
@@ -121,7 +134,7 @@ int train_bert(const TrainRequest& request) {
   });
   options.out = run_folder_for(request.model, options);
   require_result_apart(request, {options.data, options.validation}, options.out);
-  const std::unique_ptr<Trainer> trainer = training::classify_trainer(options, &stop_flag());
+  const auto trainer = opened(request, options.data, [&] { return training::classify_trainer(options, &stop_flag()); });
   return train(*trainer, request, options.out);
 }
 

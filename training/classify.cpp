@@ -153,6 +153,7 @@ protected:
       sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
       sums.correct += count_correct(logits, texts.labels);
       sums.weight += static_cast<double>(part.size());
+      tell_tested(static_cast<std::int64_t>(at), material_.test.size());
     }
     return material_.test.size();
   }

@@ -100,8 +100,10 @@ protected:
   std::int64_t measure(Sums& sums, data::StopFlag stop) override {
     const auto predictions = static_cast<std::int64_t>(corpus_.test.size()) - 1;
     const std::int64_t whole = predictions / o_->context;
-    for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += o_->batch)
+    for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += o_->batch) {
       add_windows(sums, at * o_->context, std::min(o_->batch, whole - at), o_->context);
+      tell_tested(at, whole);
+    }
     if (const std::int64_t rest = predictions % o_->context; rest > 0) add_windows(sums, whole * o_->context, 1, rest);
     return predictions;
   }

@@ -6,6 +6,7 @@
 #include "optim/optimizer.h"
 #include "training/task.h"
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -41,6 +42,8 @@ public:
   /// One line for people: data and model.
   virtual std::string summary() const = 0;
   const Record& last() const { return last_; }
+  /// Calls `told` now and then during a test with the share of it that is done.
+  void on_testing(std::function<void(double share)> told) { testing_ = std::move(told); }
   const hub::Model& model() const { return *model_; }
 
 protected:
@@ -63,6 +66,10 @@ protected:
   virtual PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) = 0;
   /// Measures the model, which is in evaluation, on the test data. Returns units.
   virtual std::int64_t measure(Sums& sums, data::StopFlag stop) = 0;
+  /// For measure(): so much of it is done.
+  void tell_tested(std::int64_t done, std::int64_t total) const {
+    if (testing_) testing_(static_cast<double>(done) / static_cast<double>(total));
+  }
   /// Whether loss_of and measure count what was right.
   virtual bool has_accuracy() const = 0;
 
@@ -78,6 +85,7 @@ private:
   std::unique_ptr<optim::Optimizer> optimizer_;
   Sums sums_;
   Record last_;
+  std::function<void(double)> testing_;
 };
 
 } // namespace eg::training

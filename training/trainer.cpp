@@ -34,7 +34,9 @@ Result Trainer::run(const Callbacks& callbacks, data::StopFlag stop) {
     if (callbacks.test) callbacks.test(task_->last());
   };
   calls.checkpoint = callbacks.checkpoint;
+  task_->on_testing(callbacks.testing);
   run_->run(calls, stop);
+  task_->on_testing({});
   result.steps = run_->step();
   result.seconds = run_->seconds();
   result.per_s = result.seconds > 0.0 ? units / result.seconds : 0.0;

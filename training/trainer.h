@@ -16,6 +16,7 @@ struct Callbacks {
   std::function<void(const Record&)> step;
   std::function<void(const Record&)> test;
   std::function<void(const std::string& folder)> checkpoint;
+  std::function<void(double share)> testing; ///< now and then during a test: how much of it is done
 };
 
 struct Result {

@@ -81,6 +81,18 @@ TEST_CASE("a language model that was killed goes on bit for bit") {
   CHECK(std::count(metrics.begin(), metrics.end(), '\n') == 601); // every step once, and the test
 }
 
+TEST_CASE("a terminal sees that text is read and how far training is, a pipe does not") {
+  const TemporaryFolder folder;
+  const std::string shown =
+      run_program_on_terminal(small(folder, "gpt2", {"--steps", "3", "--out", folder.path("run")}), 120);
+  CHECK(shown.find("reading " + folder.path("story.txt")) != std::string::npos);
+  CHECK(shown.find("step 3/3") != std::string::npos);
+  CHECK(shown.find("tokens/s") != std::string::npos);
+  const Outcome piped = run_program(small(folder, "gpt2", {"--steps", "3", "--out", folder.path("piped")}));
+  CHECK(piped.err.empty());
+  CHECK(piped.out.find('\r') == std::string::npos);
+}
+
 TEST_CASE("options of other models, and of none, are refused by name") {
   const TemporaryFolder folder;
   const auto refused = [&](std::vector<std::string> args, const std::string& words) {

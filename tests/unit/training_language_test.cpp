@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <string>
@@ -155,7 +156,12 @@ TEST_CASE("language models: they learn, and the folder that comes out computes t
   o.steps = 60;
   o.lr = 1e-2;
   o.out = folder.path("run");
-  const Result result = language_trainer(o)->run();
+  std::vector<double> shares;
+  Callbacks callbacks;
+  callbacks.testing = [&](double share) { shares.push_back(share); };
+  const Result result = language_trainer(o)->run(callbacks);
+  CHECK_FALSE(shares.empty());
+  CHECK(std::is_sorted(shares.begin(), shares.end()));
   CHECK(result.test.loss < 3.5); // from log 261 = 5.6
   CHECK(result.test.loss > 0.0);
 
