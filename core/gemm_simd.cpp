@@ -157,26 +157,45 @@ template <class T> void PackAcross(const T* x, std::int64_t ld, const Panels& pa
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// Four rows of four floats (two of two doubles) become columns, `width` apart.
-HWY_INLINE void TransposeSquare(const float* x, std::int64_t ld, float* to, std::int64_t width) {
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+constexpr int blocks_at_once = 2; // of 16 bytes: shuffles work on all of a vector's at the price of one
+#else
+constexpr int blocks_at_once = 1;
+#endif
+
+/// Block b of y goes to to + b * stride.
+template <class D, class V> HWY_INLINE void StoreBlocks(D d, V y, hn::TFromD<D>* to, std::int64_t stride) {
+  if constexpr (blocks_at_once == 2) {
+    const hn::Half<D> half;
+    hn::StoreU(hn::LowerHalf(half, y), half, to);
+    hn::StoreU(hn::UpperHalf(half, y), half, to + stride);
+  } else {
+    hn::StoreU(y, d, to);
+  }
+}
+
+/// Squares side by side in four rows of floats (two of doubles), as wide as a block of 16 bytes, become columns,
+/// `width` apart.
+HWY_INLINE void TransposeSquares(const float* x, std::int64_t ld, float* to, std::int64_t width) {
+  const hn::FixedTag<float, 4 * blocks_at_once> d;
+  const hn::FixedTag<double, 2 * blocks_at_once> pairs;
   const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ld);
   const auto r2 = hn::LoadU(d, x + 2 * ld), r3 = hn::LoadU(d, x + 3 * ld);
   const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
   const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
   const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
   const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + width);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * width);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * width);
+  const std::int64_t next = 4 * width;
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), to, next);
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), to + width, next);
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), to + 2 * width, next);
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), to + 3 * width, next);
 }
-HWY_INLINE void TransposeSquare(const double* x, std::int64_t ld, double* to, std::int64_t width) {
-  const hn::FixedTag<double, 2> d;
+HWY_INLINE void TransposeSquares(const double* x, std::int64_t ld, double* to, std::int64_t width) {
+  const hn::FixedTag<double, 2 * blocks_at_once> d;
   const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ld);
-  hn::StoreU(hn::InterleaveLower(d, r0, r1), d, to);
-  hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, to + width);
+  StoreBlocks(d, hn::InterleaveLower(d, r0, r1), to, 2 * width);
+  StoreBlocks(d, hn::InterleaveUpper(d, r0, r1), to + width, 2 * width);
 }
 #endif
 
@@ -192,7 +211,8 @@ template <class T> void PackAlong(const T* x, std::int64_t ld, const Panels& pan
     constexpr auto side = static_cast<std::int64_t>(16 / sizeof(T));
     for (; i + side <= lines; i += side) {
       std::int64_t p = 0;
-      for (; p + side <= k; p += side) TransposeSquare(line + i * ld + p, ld, panel + p * width + i, width);
+      for (constexpr std::int64_t wide = side * blocks_at_once; p + wide <= k; p += wide)
+        TransposeSquares(line + i * ld + p, ld, panel + p * width + i, width);
       for (; p < k; ++p)
         for (std::int64_t s = i; s < i + side; ++s) panel[p * width + s] = line[s * ld + p];
     }
