@@ -60,25 +60,91 @@ HWY_INLINE void StoreRows(const Acc& acc, const Target<T>& target, std::size_t l
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+constexpr int blocks_at_once = 2; // of 16 bytes: shuffles work on all of a vector's at the price of one
+#else
+constexpr int blocks_at_once = 1;
+#endif
+
+/// Block b of y goes to to + b * stride.
+template <class D, class V> HWY_INLINE void StoreBlocks(D d, V y, hn::TFromD<D>* to, std::int64_t stride) {
+  if constexpr (blocks_at_once == 2) {
+    const hn::Half<D> half;
+    hn::StoreU(hn::LowerHalf(half, y), half, to);
+    hn::StoreU(hn::UpperHalf(half, y), half, to + stride);
+  } else {
+    hn::StoreU(y, d, to);
+  }
+}
+
+/// Squares side by side in four rows of floats (two of doubles), as wide as a block of 16 bytes, become columns,
+/// `width` apart.
+HWY_INLINE void TransposeSquares(const float* x, std::int64_t ld, float* to, std::int64_t width) {
+  const hn::FixedTag<float, 4 * blocks_at_once> d;
+  const hn::FixedTag<double, 2 * blocks_at_once> pairs;
+  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ld);
+  const auto r2 = hn::LoadU(d, x + 2 * ld), r3 = hn::LoadU(d, x + 3 * ld);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  const std::int64_t next = 4 * width;
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), to, next);
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), to + width, next);
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), to + 2 * width, next);
+  StoreBlocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), to + 3 * width, next);
+}
+HWY_INLINE void TransposeSquares(const double* x, std::int64_t ld, double* to, std::int64_t width) {
+  const hn::FixedTag<double, 2 * blocks_at_once> d;
+  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ld);
+  StoreBlocks(d, hn::InterleaveLower(d, r0, r1), to, 2 * width);
+  StoreBlocks(d, hn::InterleaveUpper(d, r0, r1), to + width, 2 * width);
+}
+#endif
+
+/// c = y + beta c for a run of M elements.
+template <int M, class T> HWY_INLINE void FinishRun(const T* y, T beta, T* c) {
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int side = 16 / sizeof(T);
+  if constexpr (M % side == 0) {
+    const hn::FixedTag<T, side> d;
+    HWY_UNROLL(8)
+    for (int i = 0; i < M; i += side) {
+      const auto x = hn::LoadU(d, y + i);
+      hn::StoreU(beta == T(0) ? x : hn::MulAdd(hn::Set(d, beta), hn::LoadU(d, c + i), x), d, c + i);
+    }
+    return;
+  }
+#endif
+  for (int i = 0; i < M; ++i) c[i] = beta == T(0) ? y[i] : std::fma(beta, c[i], y[i]);
+}
+
 /// The same with C transposed: column j of the tile is a run of M elements.
 template <int M, int V, class T, class Acc>
 HWY_INLINE void StoreColumns(const Acc& acc, const Target<T>& target, std::int64_t columns) {
   const hn::ScalableTag<T> d;
   const auto lanes = LanesOf<T>();
-  HWY_ALIGN T tile[M * V * hn::MaxLanes(hn::ScalableTag<T>())] = {};
+  constexpr auto most = static_cast<std::int64_t>(V * hn::MaxLanes(hn::ScalableTag<T>()));
+  HWY_ALIGN T tile[M * most];
+  HWY_ALIGN T turned[M * most];
   HWY_UNROLL(16)
   for (int i = 0; i < M; ++i) {
     HWY_UNROLL(4)
-    for (int v = 0; v < V; ++v) hn::Store(acc[i][v], d, tile + (i * V + v) * lanes);
+    for (int v = 0; v < V; ++v) hn::Store(hn::Mul(acc[i][v], hn::Set(d, target.alpha)), d, tile + (i * V + v) * lanes);
   }
-  for (std::int64_t j = 0; j < columns; ++j) {
-    T* c = target.c + j * target.ld;
-    HWY_UNROLL(16)
-    for (int i = 0; i < M; ++i) {
-      const T y = target.alpha * tile[i * V * lanes + j];
-      c[i] = target.beta == T(0) ? y : std::fma(target.beta, c[i], y);
-    }
-  }
+  const std::int64_t width = std::min(V * lanes, most);
+  int i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int side = 16 / sizeof(T);
+  if (width % (side * blocks_at_once) == 0)
+    for (; i + side <= M; i += side)
+      for (std::int64_t j = 0; j < width; j += side * blocks_at_once)
+        TransposeSquares(tile + i * width + j, width, turned + j * M + i, M);
+#endif
+  for (; i < M; ++i)
+    for (std::int64_t j = 0; j < width; ++j) turned[j * M + i] = tile[i * width + j];
+  for (std::int64_t j = 0; j < columns; ++j) FinishRun<M>(turned + j * M, target.beta, target.c + j * target.ld);
 }
 
 /// One tile: M rows of the left operand times a panel of V vectors of the right one (element (p, j) at panel[p*W + j]).
@@ -155,49 +221,6 @@ template <class T> void PackAcross(const T* x, std::int64_t ld, const Panels& pa
     }
   }
 }
-
-#if HWY_TARGET != HWY_SCALAR
-#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
-constexpr int blocks_at_once = 2; // of 16 bytes: shuffles work on all of a vector's at the price of one
-#else
-constexpr int blocks_at_once = 1;
-#endif
-
-/// Block b of y goes to to + b * stride.
-template <class D, class V> HWY_INLINE void StoreBlocks(D d, V y, hn::TFromD<D>* to, std::int64_t stride) {
-  if constexpr (blocks_at_once == 2) {
-    const hn::Half<D> half;
-    hn::StoreU(hn::LowerHalf(half, y), half, to);
-    hn::StoreU(hn::UpperHalf(half, y), half, to + stride);
-  } else {
-    hn::StoreU(y, d, to);
-  }
-}
-
-/// Squares side by side in four rows of floats (two of doubles), as wide as a block of 16 bytes, become columns,
-/// `width` apart.
-HWY_INLINE void TransposeSquares(const float* x, std::int64_t ld, float* to, std::int64_t width) {
-  const hn::FixedTag<float, 4 * blocks_at_once> d;
-  const hn::FixedTag<double, 2 * blocks_at_once> pairs;
-  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ld);
-  const auto r2 = hn::LoadU(d, x + 2 * ld), r3 = hn::LoadU(d, x + 3 * ld);
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-  const std::int64_t next = 4 * width;
-  StoreBlocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), to, next);
-  StoreBlocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), to + width, next);
-  StoreBlocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), to + 2 * width, next);
-  StoreBlocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), to + 3 * width, next);
-}
-HWY_INLINE void TransposeSquares(const double* x, std::int64_t ld, double* to, std::int64_t width) {
-  const hn::FixedTag<double, 2 * blocks_at_once> d;
-  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ld);
-  StoreBlocks(d, hn::InterleaveLower(d, r0, r1), to, 2 * width);
-  StoreBlocks(d, hn::InterleaveUpper(d, r0, r1), to + width, 2 * width);
-}
-#endif
 
 /// From lines that run along k: element (i, p) at x[i*ld + p].
 template <class T> void PackAlong(const T* x, std::int64_t ld, const Panels& panels, T* out) {
