@@ -75,8 +75,9 @@ public:
   /// no more use for x_i, and nothing else keeps the gradient. So all gradients never stand side by side, and `take`
   /// may change x_i in place: an optimiser that steps there needs the memory of the largest gradient instead of all.
   /// The gradients have the bits of gradient()'s and are packed and unshared like those; xs that y does not depend on
-  /// get zeros, last. Where an exception ends the walk, some calls have been made. Uses the tape up. Throws
-  /// AutogradError as gradient() does, and for an x that was computed on this tape.
+  /// get zeros. Where an exception ends the walk, some calls have been made. Uses the tape up. Throws AutogradError as
+  /// gradient() does, for an x that was computed on this tape or is given twice, and for a y that was not computed on
+  /// it.
   void gradient_each(const Tensor& y, std::span<const Tensor> xs,
                      FunctionRef<void(std::size_t i, Tensor gradient)> take);
 

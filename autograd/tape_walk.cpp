@@ -352,6 +352,7 @@ std::vector<Tape::State::FirstUse> Tape::State::first_uses(std::span<const Tenso
 void Tape::gradient_each(const Tensor& y, std::span<const Tensor> xs,
                          FunctionRef<void(std::size_t i, Tensor gradient)> take) {
   require_floating(xs);
+  if (!computed(y)) throw AutogradError("tape: gradient_each: y was not computed on this tape");
   std::set<std::uint64_t> ids;
   for (std::size_t i = 0; i < xs.size(); ++i) {
     if (computed(xs[i]))

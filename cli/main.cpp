@@ -189,8 +189,9 @@ int run_verb(Program& program, std::size_t i, const std::vector<std::string>& wo
       throw UsageError(error.what());
     }
     require_writable(program.common.json);
-    require_writable(program.common.profile);
-    require_apart({program.common.json, program.common.profile}, {});
+    if (program.common.profile == "-") throw UsageError("--profile writes a file; give it a name");
+    require_writable(program.common.profile, true);
+    require_apart(program.common, {}, {});
     parallel::set_threads(program.common.threads);
     return run_profiled(program.jobs[i], program.common);
   } catch (const UsageError& error) {

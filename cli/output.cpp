@@ -72,7 +72,9 @@ std::string without_controls(std::string_view text) {
 
 } // namespace
 
-void require_apart(const std::vector<std::string>& written, const std::vector<std::string>& read) {
+void require_apart(const CommonOptions& common, std::vector<std::string> written,
+                   const std::vector<std::string>& read) {
+  written.insert(written.end(), {common.json, common.profile});
   std::vector<Target> targets, sources;
   for (const std::string& path : read) sources.emplace_back(path);
   for (const std::string& path : written) {
@@ -93,6 +95,7 @@ void require_writable(const std::string& path, bool replaced) {
   const bool there = ::stat(path.c_str(), &info) == 0;
   if (!there && errno != ENOENT) refuse(path, std::strerror(errno));
   if (there && S_ISDIR(info.st_mode)) refuse(path, "it is a folder");
+  if (there && replaced && !S_ISREG(info.st_mode)) refuse(path, "it is not a regular file");
   if (!there || replaced) require_folder(path);
   if (!there || S_ISFIFO(info.st_mode)) return; // opening a pipe tells its reader that we have come and gone
   const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -1,6 +1,8 @@
 #pragma once
 // Where results go, looked at before the work begins.
 
+#include "cli/verb.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,13 +11,14 @@ namespace eg::cli {
 
 /// Whether a file could be written at `path`, without touching what is there: a file is opened for writing but not cut,
 /// a missing one needs a folder in which files can be made. Nothing for "" and "-". `replaced`: it is written beside
-/// its place and renamed, so that the folder must be writable in any case. Throws FileError: `path: cannot be written:
-/// why`.
+/// its place and renamed, so that the folder must be writable in any case, and only a regular file may be there. Throws
+/// FileError: `path: cannot be written: why`.
 void require_writable(const std::string& path, bool replaced = false);
 
-/// Throws FileError when a file of `written` is one of `read` or stands there twice, whatever path leads to it: a
-/// result must not cost what it was made from. Nothing for "", "-" and what is no regular file (/dev/null, a pipe).
-void require_apart(const std::vector<std::string>& written, const std::vector<std::string>& read);
+/// Throws FileError when a file of `written`, --json's or --profile's is one of `read` or stands there twice, whatever
+/// path leads to it: a result must not cost what it was made from. Nothing for "", "-" and what is no regular file
+/// (/dev/null, a pipe).
+void require_apart(const CommonOptions& common, std::vector<std::string> written, const std::vector<std::string>& read);
 
 /// Prints to stdout and flushes. Never throws: a reader that has gone away must not end the work; the exit code tells
 /// in the end that output was lost.

@@ -27,8 +27,8 @@ int run_profiled(const Job& job, const CommonOptions& common) {
   int code = done;
   try {
     code = job();
-  } catch (const Interrupted&) {
-    write_profile(profile, common);
+  } catch (...) { // Ctrl-C, or memory that ran out: what led there is what one wants to see
+    if (!profile.calls().empty()) write_profile(profile, common);
     throw;
   }
   write_profile(profile, common);

@@ -6,7 +6,7 @@
 namespace eg::cli {
 
 /// Runs the job. With --profile the trace goes to that file and the table to stdout (for people alone), also when
-/// Ctrl-C ended the job. Throws what the job throws, and FileError.
+/// an error or Ctrl-C ended a job that had computed something. Throws what the job throws, and FileError.
 int run_profiled(const Job& job, const CommonOptions& common);
 
 } // namespace eg::cli

@@ -41,8 +41,9 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
   add_weights(app, request->weights, "bench step --case gpt2-decode: ");
   return [request, &common] {
     if (request->what == "gemm" && request->options.exact)
-      throw UsageError("--exact has no effect on bench gemm, which compares BLAS with itself; bench ops --case matmul "
-                       "times the exact product");
+      throw UsageError(
+          "--exact has no effect on bench gemm, which compares our product with OpenBLAS's; bench ops --case matmul "
+          "times the exact product");
     if (request->what == "scaling" && request->options.exact)
       throw UsageError("--exact has no effect on bench scaling; bench step and bench ops time exact reductions");
     if (request->what != "step" && request->options.checkpoint)

@@ -97,7 +97,7 @@ void check(const GenerateRequest& r, const CommonOptions& common) {
   std::vector<std::string> read = files_of_model(r.model);
   if (!r.tokenizer.empty())
     for (std::string& file : known_files(r.tokenizer)) read.push_back(std::move(file));
-  require_apart({common.json}, read);
+  require_apart(common, {}, read);
 }
 
 int generate(const GenerateRequest& r, const CommonOptions& common, bool length_given) {

@@ -163,7 +163,7 @@ void check(const InferOptions& o, const CommonOptions& common) {
   std::vector<std::string> read = files_of_model(o.model);
   read.insert(read.end(), o.images.begin(), o.images.end());
   if (!o.inputs.empty()) read.push_back(o.inputs);
-  require_apart({o.outputs, o.gradients, common.json}, read);
+  require_apart(common, {o.outputs, o.gradients}, read);
 }
 
 int infer(const InferOptions& o, const CommonOptions& common) {

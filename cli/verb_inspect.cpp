@@ -58,7 +58,7 @@ void inspect_llama2c(const nlohmann::json& config, const InspectOptions& o, std:
 
 void inspect_weights(const InspectOptions& o, const CommonOptions& common, nlohmann::json& json) {
   const data::TensorReader reader = data::open_tensors(o.path);
-  require_apart({common.json}, reader.files());
+  require_apart(common, {}, reader.files());
   if (!o.tensor.empty()) {
     std::string lines;
     inspect_tensor(reader, o.tensor, lines, json);
@@ -83,7 +83,7 @@ void tell_no_weights(const std::string& folder, std::string& lines, nlohmann::js
 }
 
 int inspect(const InspectOptions& o, const CommonOptions& common) {
-  require_apart({common.json}, known_files(o.path));
+  require_apart(common, {}, known_files(o.path));
   std::string lines;
   nlohmann::json json = {{"path", o.path}};
   bool weights = true; // a folder with nothing known in it is refused in open_tensors' words

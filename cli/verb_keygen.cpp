@@ -62,7 +62,7 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
     if (!for_model && app.count("--groups") > 0) throw UsageError("keygen: --groups needs --model or --config");
     std::vector<std::string> read{o->config};
     if (!o->model.empty()) read = files_of_model(o->model);
-    require_apart({o->out, common.json}, read);
+    require_apart(common, {o->out}, read);
     nlohmann::json json;
     std::string lines;
     const permute::SecretKey key = for_model ? key_for_model(*o, json, lines) : permute::SecretKey::generate();

@@ -164,7 +164,7 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
     check_usage(*o);
     std::vector<std::string> read = files_of_model(o->model);
     read.insert(read.end(), {o->key, o->from_key, o->tensors});
-    require_apart({common.json, o->tensors_out}, read);
+    require_apart(common, {o->tensors_out}, read);
     if (!o->out.empty() && !o->force) check_mark(*o);
     const OutlinedModel m = outline_folder(o->model);
     const Move move = move_of(*o, m);

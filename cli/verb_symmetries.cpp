@@ -108,7 +108,7 @@ Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
     if (o->model.empty() == o->config.empty()) throw UsageError("symmetries: give --model FOLDER or --config FILE");
     std::vector<std::string> read{o->config};
     if (!o->model.empty()) read = files_of_model(o->model);
-    require_apart({common.json}, read);
+    require_apart(common, {}, read);
     const OutlinedModel outlined = o->model.empty() ? outline_config(o->config) : outline_folder(o->model);
     if (common.talks()) print(outlined, o->axes);
     nlohmann::json result{{"architecture", outlined.model->architecture()},

@@ -290,7 +290,7 @@ Job declare_tokenize(CLI::App& app, const CommonOptions& common) {
     check(app, common);
     std::vector<std::string> read = known_files(request->tokenizer);
     if (!request->file.empty() && request->file != "-") read.push_back(request->file);
-    require_apart({common.json}, read);
+    require_apart(common, {}, read);
     const data::Tokenizer tokenizer = data::Tokenizer::open(request->tokenizer);
     if (app.count("--decode") > 0) return run_decode(tokenizer, *request, common);
     if (request->lines) return run_lines(tokenizer, *request, common);

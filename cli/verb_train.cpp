@@ -30,7 +30,7 @@ void require_result_apart(const TrainRequest& request, const std::vector<std::st
   for (const char* own : {"config.json", "metrics.jsonl", "model.safetensors", "model/config.json",
                           "model/model.safetensors", "model/tokenizer.json"})
     files.push_back(data::join_path(out, own));
-  require_apart({request.common.json}, files);
+  require_apart(request.common, {}, files);
 }
 
 void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason) {

@@ -143,7 +143,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
     report.seed = request->options.seed;
     report.model = request->model;
     require_writable(request->report, true);
-    require_apart({request->report, common.json}, given ? files_of_model(request->model) : std::vector<std::string>());
+    require_apart(common, {request->report}, given ? files_of_model(request->model) : std::vector<std::string>());
     std::vector<DType> dtypes;
     if (request->dtype != "f32") dtypes.push_back(DType::f64);
     if (request->dtype != "f64") dtypes.push_back(DType::f32);

@@ -23,7 +23,7 @@ using gemm::Panels;
 using gemm::Product;
 using gemm::Target;
 
-#if HWY_TARGET == HWY_AVX3
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 constexpr int kernel_rows = 12;
 #elif HWY_TARGET == HWY_AVX2
 constexpr int kernel_rows = 6;

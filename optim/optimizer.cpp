@@ -77,6 +77,9 @@ Optimizer::Step Optimizer::begin(double learning_rate) {
 void Optimizer::Step::update(std::size_t i, const Tensor& gradient) {
   if (i >= done_.size())
     throw IndexError(fmt::format("{}: gradient {} for {} parameters", optimizer_.name(), i, done_.size()));
+  if (optimizer_.steps() != number_)
+    throw ValueError(
+        fmt::format("{}: step {} is over, step {} has begun", optimizer_.name(), number_, optimizer_.steps()));
   if (done_[i]) throw ValueError(fmt::format("{}: parameter {} was updated in this step before", optimizer_.name(), i));
   optimizer_.check(i, gradient);
   done_[i] = true;

@@ -27,20 +27,25 @@ public:
   /// Everything is checked before anything is written. Throws ShapeError, DTypeError.
   void step(const std::vector<Tensor>& gradients, double learning_rate);
 
-  /// A step whose gradients come one by one, in any order: the bits are those of step().
+  /// A step whose gradients come one by one, in any order: the bits are those of step(). It counts from begin() on, and
+  /// what was updated stays so when the rest never comes.
   class Step {
   public:
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
     /// Updates parameter i, once; one that never comes is skipped. Throws ShapeError, DTypeError as step() does,
-    /// IndexError when there is no such parameter, ValueError when it came before.
+    /// IndexError when there is no such parameter, ValueError when it came before or another step has begun.
     void update(std::size_t i, const Tensor& gradient);
 
   private:
     friend class Optimizer;
-    explicit Step(Optimizer& optimizer) : optimizer_(optimizer), done_(optimizer.parameters().size()) {}
+    explicit Step(Optimizer& optimizer)
+        : optimizer_(optimizer), number_(optimizer.steps()), done_(optimizer.parameters().size()) {}
     Optimizer& optimizer_;
+    std::int64_t number_;
     std::vector<bool> done_;
   };
-  /// Begins the next step; to be ended before another one begins.
+  /// Begins the next step.
   Step begin(double learning_rate);
 
   /// Steps taken so far (t in Adam's bias correction).

@@ -1,7 +1,9 @@
 #include "cli/bench/measure.h"
 
 #include "cli/interrupt.h"
+#include "cli/output.h"
 
+#include "core/blas.h"
 #include "core/error.h"
 #include "core/parallel.h"
 
@@ -12,6 +14,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace eg::cli::bench {
@@ -99,20 +102,24 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) * 1024.0 / 1e6;
 }
 
-Output::Output(const std::string& json, bool table) : file_(open_output(json), close_unless_stdout), table_(table) {}
+Output::Output(std::string json, bool table)
+    : path_(std::move(json)), file_(nullptr, close_unless_stdout), table_(table) {}
 
 void Output::write(const Line& line) {
   const double per_s = line.items * 1e3 / line.timing.median_ms;
   const double gflops = line.work_flops / line.timing.median_ms / 1e6;
+  if (!file_) file_.reset(open_output(path_)); // not before there is a result: what is there may be an older one
   if (file_) {
     fmt::print(file_.get(),
                R"({{"bench": "{}", "engine": "{}", "case": "{}", "threads": {}, "batch": {}, "ms": {:.6g}, )"
-               R"("ms_best": {:.6g}, "cpu_ms": {:.6g}, "per_s": {:.6g}, "gflops": {}, "rss_mb": {:.1f}{}}})"
+               R"("ms_best": {:.6g}, "cpu_ms": {:.6g}, "per_s": {:.6g}, "gflops": {}, "rss_mb": {:.1f}, )"
+               R"("products": "{}"{}}})"
                "\n",
                line.bench, line.engine, line.name, parallel::threads(), line.batch, line.timing.median_ms,
                line.timing.best_ms, line.timing.cpu_ms, per_s,
-               line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", line.rss_mb, line.extra);
-    if (std::fflush(file_.get()) != 0) throw FileError("--json: the result cannot be written");
+               line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", line.rss_mb,
+               line.engine == "openblas" ? "OpenBLAS" : blas::engine(), line.extra);
+    if (std::fflush(file_.get()) != 0) throw FileError(fmt::format("{}: the result cannot be written", path_));
   }
   if (!table_) return;
   if (!header_written_)
@@ -123,6 +130,7 @@ void Output::write(const Line& line) {
              line.engine == "equigrad" ? line.name : fmt::format("{} ({})", line.name, line.engine), line.batch,
              line.timing.median_ms, line.timing.best_ms, per_s, gflops, line.rss_mb);
   std::fflush(stdout);
+  require_output();
 }
 
 } // namespace eg::cli::bench

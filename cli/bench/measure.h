@@ -46,11 +46,13 @@ struct Line {
 /// Where lines go: JSON lines to a file or stdout, and a row of a table for people.
 class Output {
 public:
-  /// json as --json; table: print rows for people. Throws FileError.
-  Output(const std::string& json, bool table);
+  /// json as --json, which is opened for the first line; table: print rows for people.
+  Output(std::string json, bool table);
+  /// Throws FileError when a line is lost.
   void write(const Line& line);
 
 private:
+  std::string path_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
   bool table_;
   bool header_written_ = false;

@@ -2,6 +2,7 @@
 
 #include "cli/bench/bench.h"
 #include "cli/bench/step_cases.h"
+#include "cli/verb.h"
 
 #include "core/allocator.h"
 #include "core/blas.h"
@@ -49,6 +50,10 @@ void run(const StepCase& c, const Options& options, Output& output) {
   const std::int64_t batch = options.batch > 0 ? options.batch : c.batch;
   const std::unique_ptr<Workload> work =
       c.make({batch, {options.seed, 0}, options.dtype, options.checkpoint, options.weights});
+  if (options.checkpoint && !work->trains()) {
+    if (options.name.empty()) return;
+    throw UsageError(fmt::format("--checkpoint has no effect on {}, which does not train", c.name));
+  }
   const double parts = work->parts();
   Timing timing = measure([&] { work->run(); }, options.seconds, 2, 5);
   timing.median_ms /= parts;

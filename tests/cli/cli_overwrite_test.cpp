@@ -119,3 +119,21 @@ TEST_CASE("keygen, verify, train: two results in one file") {
   scene.refused({"train", "vit", "--data", "shapes", "--steps", "1", "--out", ".", "--json", "metrics.jsonl"},
                 "it is ./metrics.jsonl, which is read");
 }
+
+TEST_CASE("--profile goes over nothing that is read or written, and only over a regular file") {
+  const Scene scene;
+  const Words infer = {"infer", "--model", "model", "--inputs", "in.st", "--outputs", "out.st", "--profile"};
+  scene.refused(infer + Words{scene.shard()}, "it is read");
+  scene.refused(infer + Words{"link/config.json"}, "which is read");
+  scene.refused(infer + Words{"hard.st"}, "which is read");
+  scene.refused(infer + Words{"out.st"}, "another result goes there");
+  scene.refused(infer + Words{"/dev/null"}, "not a regular file");
+  scene.refused(infer + Words{"-"}, "give it a name");
+  scene.refused({"generate", "--model", "model", "--prompt", "a", "--profile", "model/config.json"}, "it is read");
+  CHECK(scene.run(infer + Words{"trace.json"}).code == 0);
+}
+
+TEST_CASE("bench that measures nothing leaves an older result alone") {
+  const Scene scene;
+  scene.refused({"bench", "step", "--case", "nope", "--json", "in.st"}, "there is no case 'nope'");
+}

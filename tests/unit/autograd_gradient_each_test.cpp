@@ -144,6 +144,8 @@ TEST_CASE("gradient_each refuses what is no leaf, what comes twice, and an x wri
                          AutogradError);
     CHECK_THROWS_WITH_AS(tape.gradient_each(z, std::vector<Tensor>{x, x}, nothing), doctest::Contains("twice"),
                          AutogradError);
+    CHECK_THROWS_WITH_AS(tape.gradient_each(x, std::vector<Tensor>{x}, nothing),
+                         doctest::Contains("y was not computed"), AutogradError);
     CHECK_NOTHROW(tape.gradient_each(z, std::vector<Tensor>{x}, nothing)); // a refusal does not use the tape up
   }
   Tensor w = vec({1, 2}), part = w.slice(0, 0, 1); // elements in common
@@ -167,5 +169,7 @@ TEST_CASE("steps whose gradients come one by one are checked like whole ones") {
   step.update(1, vec({1}));
   CHECK(list(b)[0] == doctest::Approx(2.9));
   CHECK_THROWS_WITH_AS(step.update(1, vec({1})), doctest::Contains("was updated in this step before"), ValueError);
+  optimizer->begin(0.1);
+  CHECK_THROWS_WITH_AS(step.update(0, a), doctest::Contains("step 1 is over, step 2 has begun"), ValueError);
   CHECK(list(a) == std::vector<double>{1, 2}); // its gradient never came
 }

@@ -70,6 +70,12 @@ std::vector<Symmetry> embedding_symmetries(const Sample& s) {
   return list;
 }
 
+/// The rows that are asked for, not the whole table.
+Work embedding_work(const OpArgs& a, std::span<const TensorSpec> out) {
+  const double row_bytes = static_cast<double>(out[0].shape.numel()) * static_cast<double>(size_of(out[0].dtype));
+  return {0.0, 2.0 * row_bytes + static_cast<double>(a.in[1].numel()) * static_cast<double>(size_of(DType::i64))};
+}
+
 std::vector<TensorSpec> backward_infer(const OpArgs& a) {
   check_dtype(a, 1, DType::i64);
   const Shape& grad = a.in[0].shape();
@@ -151,7 +157,7 @@ constinit const OpDef embedding_op = row({
     .samples = embedding_samples,
     .refuses = embedding_refuses,
     .symmetries = embedding_symmetries,
-    .work = movement_work,
+    .work = embedding_work,
 });
 
 constinit const OpDef embedding_backward_op = row({
