@@ -1,12 +1,14 @@
 // equigrad train bert, train gpt2 and train llama: models of text.
 
 #include "cli/interrupt.h"
+#include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/train_job.h"
 
 #include "data/bytes.h"
 #include "data/json.h"
+#include "data/text.h"
 #include "training/classify.h"
 #include "training/language.h"
 
@@ -90,6 +92,15 @@ int train(Trainer& trainer, const TrainRequest& request, const std::string& out)
   return done;
 }
 
+/// Files that a run on text reads, and that its results must spare. `text`: what --data stands for.
+std::vector<std::string> files_read(const std::string& text, const std::string& validation,
+                                    const std::string& tokenizer) {
+  std::vector<std::string> files = {text, validation};
+  if (!tokenizer.empty())
+    for (std::string& file : known_files(tokenizer)) files.push_back(std::move(file));
+  return files;
+}
+
 /// Why a flag of language models would change nothing; "" when it does its work.
 std::string idle_language_flag(const std::string& key, const training::LanguageOptions& o) {
   if (key == "held_out" && !o.validation.empty()) return "--validation names the text to test on";
@@ -120,7 +131,8 @@ int train_language(const TrainRequest& request) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(request.model, options);
-  require_result_apart(request, {options.data, options.validation}, options.out);
+  const std::string text = data::find_text(options.data, options.data_dir);
+  require_result_apart(request, files_read(text, options.validation, options.tokenizer), options.out);
   const auto trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
   return train(*trainer, request, options.out);
 }
@@ -133,7 +145,7 @@ int train_bert(const TrainRequest& request) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(request.model, options);
-  require_result_apart(request, {options.data, options.validation}, options.out);
+  require_result_apart(request, files_read(options.data, options.validation, options.tokenizer), options.out);
   const auto trainer = opened(request, options.data, [&] { return training::classify_trainer(options, &stop_flag()); });
   return train(*trainer, request, options.out);
 }

@@ -38,7 +38,7 @@ template <class T> bool among_best(const T* row, std::int64_t classes, std::int6
 
 } // namespace
 
-double top_k_accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k) {
+std::int64_t count_in_top(const Tensor& logits, const Tensor& labels, std::int64_t k) {
   constexpr const char* name = "top_k_accuracy";
   need_floating(name, "logits", logits);
   need_type(name, "labels", labels, DType::i64);
@@ -48,7 +48,6 @@ double top_k_accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k
   if (k < 1) throw ValueError(fmt::format("{}: k is {}; it must be positive", name, k));
   const std::int64_t count = logits.size(0);
   const std::int64_t classes = logits.size(1);
-  if (count == 0) throw ValueError(fmt::format("{}: there are no rows: logits is {}", name, logits.shape().str()));
   const Tensor rows = packed(logits);
   const Tensor wanted = packed(labels);
   std::int64_t right = 0;
@@ -59,7 +58,14 @@ double top_k_accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k
       if (among_best(rows.data<T>() + i * classes, classes, label, k)) ++right;
     }
   });
-  return static_cast<double>(right) / static_cast<double>(count);
+  return right;
+}
+
+double top_k_accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k) {
+  const std::int64_t right = count_in_top(logits, labels, k);
+  if (logits.size(0) == 0)
+    throw ValueError(fmt::format("top_k_accuracy: there are no rows: logits is {}", logits.shape().str()));
+  return static_cast<double>(right) / static_cast<double>(logits.size(0));
 }
 
 double auc(const Tensor& scores, const Tensor& labels) {

@@ -5,9 +5,11 @@
 
 namespace eg {
 
-/// Share of the rows of logits [N, C] whose label [N] is among the k largest: fewer than k logits are larger, or equal
+/// How many rows of logits [N, C] have their label [N] among the k largest: fewer than k logits are larger, or equal
 /// and further left. A NaN counts as larger than everything; a row whose label has a NaN is wrong. Throws ShapeError,
-/// DTypeError, IndexError for a label outside [0, C), ValueError for k < 1 and for N = 0.
+/// DTypeError, IndexError for a label outside [0, C), ValueError for k < 1.
+std::int64_t count_in_top(const Tensor& logits, const Tensor& labels, std::int64_t k = 1);
+/// The share of rows: count_in_top / N. Throws the same, and ValueError for N = 0.
 double top_k_accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k = 1);
 
 /// Area under the ROC curve: the probability that a positive scores higher than a negative, ties counted half, as an

@@ -1,11 +1,11 @@
 
-#include "autograd/accumulation.h"
-#include "autograd/anomaly.h"
 #include "autograd/tape.h"
+#include "core/metrics.h"
 #include "core/ops.h"
 #include "data/bytes.h"
 #include "permute/metrics.h"
 #include "permute/training_state.h"
+#include "training/step.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,16 +16,6 @@
 
 namespace eg::permute {
 namespace {
-
-/// Number of rows of `logits` [B, C] whose largest entry is at the label.
-std::int64_t count_correct(const Tensor& logits, const Tensor& labels) {
-  const PauseRecording pause;
-  const std::vector<std::int64_t> found = argmax(logits, -1).to_vector<std::int64_t>();
-  const std::vector<std::int64_t> wanted = labels.to_vector<std::int64_t>();
-  std::int64_t correct = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) correct += found[i] == wanted[i] ? 1 : 0;
-  return correct;
-}
 
 /// Relative difference of two tensors; of a fused qkv bias, the K third is left out.
 double parameter_difference(const std::string& name, const Tensor& a, const Tensor& b) {
@@ -79,34 +69,26 @@ std::vector<Tensor> VitTrainer::State::gradients_of(Variant& v, const data::Batc
   if (!std::isfinite(loss.item()))
     training::throw_diverged(options, loss.item(), step, fmt::format(" (variant {})", name_of(v.mode)));
   found.loss += loss.item() * static_cast<double>(batch.labels.numel());
-  found.accuracy += static_cast<double>(count_correct(logits, batch.labels));
+  found.accuracy += static_cast<double>(count_in_top(logits, batch.labels));
   return tape.gradient(loss, v.parameters);
 }
 
 VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, const Tensor& batch_rows,
                                          const training::Place& place) {
-  std::optional<DetectAnomaly> watch;
-  if (options.detect_anomaly) watch.emplace();
   const RandomKey dropout = root.fold(draw_dropout).fold(static_cast<std::uint64_t>(place.step));
   const std::int64_t images = batch.labels.numel();
-  const std::int64_t part = (images + options.accumulate - 1) / options.accumulate;
   VariantValues found{.mode = v.mode};
-  GradientAccumulator accumulator(static_cast<double>(images));
-  for (std::int64_t first = 0; first < images; first += part) {
-    const std::int64_t last = std::min(images, first + part);
+  training::take_step(*v.optimizer, options, images, place.lr, [&](std::int64_t first, std::int64_t last) {
     data::Batch cut = batch;
     cut.images = batch.images.slice(0, first, last);
     cut.labels = batch.labels.slice(0, first, last);
     const Tensor rows = batch_rows.defined() ? batch_rows.slice(0, first, last) : Tensor{};
     const RandomKey key =
         first == 0 ? dropout : dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
-    accumulator.add(gradients_of(v, cut, rows, key, place.step, found), static_cast<double>(last - first));
-  }
+    return gradients_of(v, cut, rows, key, place.step, found);
+  });
   found.loss /= static_cast<double>(images);
   found.accuracy /= static_cast<double>(images);
-  std::vector<Tensor> gradients = std::move(accumulator).mean();
-  if (options.clip > 0.0) optim::clip_gradients(gradients, options.clip);
-  v.optimizer->step(gradients, place.lr);
   return found;
 }
 
@@ -161,7 +143,7 @@ std::int64_t VitTrainer::State::test(data::StopFlag stop) {
       const Tensor logits =
           permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? permuted : Tensor{}, key_for(v));
       values[i].loss += cross_entropy(logits, batch.labels, 0.0, -100, "sum").item();
-      correct[i] += count_correct(logits, batch.labels);
+      correct[i] += count_in_top(logits, batch.labels);
     }
   }
   const auto count = static_cast<double>(test_images.size());

@@ -119,15 +119,7 @@ void apply_options(TrainOptions& options, const Json& json, const std::string& s
 }
 
 TrainOptions options_of_run(const std::string& folder) {
-  TrainOptions options;
-  const std::string run =
-      training::read_options_of_run(folder, "vit", [&](const Json& json, const std::string& source) {
-        options = {};
-        apply_options(options, json, source);
-      });
-  options.resume = folder;
-  if (!run.empty()) options.out = run;
-  return options;
+  return training::options_to_resume(folder, "vit", TrainOptions());
 }
 
 bool unfinished_run(const TrainOptions& options) {

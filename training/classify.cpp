@@ -1,5 +1,6 @@
 #include "training/classify.h"
 
+#include "core/metrics.h"
 #include "core/ops.h"
 #include "data/bytes.h"
 #include "data/labelled_texts.h"
@@ -98,7 +99,7 @@ class ClassifyTask final : public ModelTask {
 public:
   ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material)
       : ModelTask(*options, hub::make_model(config_of(*options, material), key_of(*options, draw_weights), "train")),
-        o_(std::move(options)), material_(std::move(material)) {
+        o_(std::move(options)), material_(std::move(material)), data_print_(fingerprint(material_.train.flat())) {
     // Texts of about one length share a batch of a test: little padding.
     by_length_.resize(static_cast<std::size_t>(material_.test.size()));
     std::iota(by_length_.begin(), by_length_.end(), 0);
@@ -117,9 +118,9 @@ public:
         material_.name, material_.train.size(), material_.test.size(), material_.classes.size(),
         material_.tokenizer.tokenizer().size(), model().module().parameter_count(), o_->batch);
   }
-  void add_state(nlohmann::ordered_json& state) const override { state["data"] = fingerprint(material_.train.flat()); }
+  void add_state(nlohmann::ordered_json& state) const override { state["data"] = data_print_; }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    require_same_data(state, checkpoint, fingerprint(material_.train.flat()));
+    require_same_data(state, checkpoint, data_print_);
   }
   void save_result(const std::string& folder) const override { save_text_model(model(), material_.tokenizer, folder); }
 
@@ -141,7 +142,7 @@ protected:
     const Tensor logits = logits_of(texts, dropout);
     return {.loss = cross_entropy(logits, texts.labels, o_->label_smoothing),
             .weight = static_cast<double>(last - first),
-            .correct = count_correct(logits, texts.labels)};
+            .correct = static_cast<double>(count_in_top(logits, texts.labels))};
   }
 
   std::int64_t measure(Sums& sums, data::StopFlag stop) override {
@@ -151,7 +152,7 @@ protected:
       const TextBatch texts = material_.test.batch(part, material_.padding);
       const Tensor logits = logits_of(texts, {});
       sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
-      sums.correct += count_correct(logits, texts.labels);
+      sums.correct += static_cast<double>(count_in_top(logits, texts.labels));
       sums.weight += static_cast<double>(part.size());
       tell_tested(static_cast<std::int64_t>(at), material_.test.size());
     }
@@ -167,18 +168,9 @@ private:
         "logits");
   }
 
-  /// Rows whose largest logit is the label's.
-  static double count_correct(const Tensor& logits, const Tensor& labels) {
-    const PauseRecording pause;
-    const std::vector<std::int64_t> found = argmax(logits, -1).to_vector<std::int64_t>();
-    const std::vector<std::int64_t> wanted = labels.to_vector<std::int64_t>();
-    double correct = 0.0;
-    for (std::size_t i = 0; i < found.size(); ++i) correct += found[i] == wanted[i] ? 1.0 : 0.0;
-    return correct;
-  }
-
   std::unique_ptr<const ClassifyOptions> o_;
   Material material_;
+  std::string data_print_;              ///< what checkpoints remember of the data
   std::vector<std::int64_t> by_length_; ///< test texts
   std::vector<std::int64_t> order_;     ///< training texts in the present epoch
   std::int64_t epoch_ = -1;

@@ -40,22 +40,16 @@ ClassifyOptions::ClassifyOptions() {
 void check(const ClassifyOptions& o) {
   check_run_options(o);
   need(!o.data.empty(), "data", "must name labelled texts");
-  need(o.held_out > 0.0 && o.held_out < 1.0, "held_out", fmt::format("must be in (0, 1), not {}", o.held_out));
+  need_share("held_out", o.held_out);
   need_not_negative("train_limit", o.train_limit);
   need_not_negative("test_limit", o.test_limit);
   need(o.vocabulary >= 6 && o.vocabulary <= 1 << 24, "vocabulary",
        fmt::format("must be from 6 to {}, not {}", 1 << 24, o.vocabulary));
   need(o.context >= 4 && o.context <= 1 << 16, "context",
        fmt::format("must be from 4 to {}, not {}", 1 << 16, o.context));
-  for (const auto& [name, value] : {std::pair{"dim", o.dim}, {"layers", o.layers}, {"heads", o.heads}}) {
-    need_positive(name, value);
-    need_at_most(name, value, 1 << 16);
-  }
-  need_not_negative("mlp", o.mlp);
-  need_at_most("mlp", o.mlp, 1 << 20);
-  need(o.dim % o.heads == 0, "dim", fmt::format("{} is not a multiple of heads {}", o.dim, o.heads));
-  for (const auto& [name, value] : {std::pair{"dropout", o.dropout}, {"attention_dropout", o.attention_dropout}})
-    need(value >= 0.0 && value < 1.0, name, fmt::format("must be in [0, 1), not {}", value));
+  check_body(o.dim, o.layers, o.heads, o.mlp);
+  need_probability("dropout", o.dropout);
+  need_probability("attention_dropout", o.attention_dropout);
 }
 
 nlohmann::ordered_json options_json(const ClassifyOptions& options) {
@@ -75,15 +69,7 @@ void apply_options(ClassifyOptions& options, const nlohmann::json& json, const s
 }
 
 ClassifyOptions classify_options_of_run(const std::string& folder) {
-  ClassifyOptions options;
-  const std::string run =
-      read_options_of_run(folder, "bert", [&](const nlohmann::json& json, const std::string& source) {
-        options = {};
-        apply_options(options, json, source);
-      });
-  options.resume = folder;
-  if (!run.empty()) options.out = run;
-  return options;
+  return options_to_resume(folder, "bert", ClassifyOptions());
 }
 
 } // namespace eg::training

@@ -58,7 +58,8 @@ class LanguageTask final : public ModelTask {
 public:
   /// `options` are kept as `own` before the base refers to them.
   LanguageTask(std::unique_ptr<const LanguageOptions> options, Corpus corpus)
-      : ModelTask(*options, make(*options, corpus)), o_(std::move(options)), corpus_(std::move(corpus)) {}
+      : ModelTask(*options, make(*options, corpus)), o_(std::move(options)), corpus_(std::move(corpus)),
+        data_print_(fingerprint(corpus_.train)) {}
 
   nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
   std::int64_t steps_per_epoch() const override {
@@ -74,9 +75,9 @@ public:
                        o_->batch, o_->context);
   }
 
-  void add_state(nlohmann::ordered_json& state) const override { state["data"] = fingerprint(corpus_.train); }
+  void add_state(nlohmann::ordered_json& state) const override { state["data"] = data_print_; }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    require_same_data(state, checkpoint, fingerprint(corpus_.train));
+    require_same_data(state, checkpoint, data_print_);
   }
   void save_result(const std::string& folder) const override { save_text_model(model(), corpus_.tokenizer, folder); }
 
@@ -142,6 +143,7 @@ private:
 
   std::unique_ptr<const LanguageOptions> o_;
   Corpus corpus_;
+  std::string data_print_;          ///< what checkpoints remember of the data
   std::vector<std::size_t> starts_; ///< of the present batch
 };
 

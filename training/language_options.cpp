@@ -50,17 +50,11 @@ LanguageOptions language_defaults(LanguageModel model) {
 void check(const LanguageOptions& o) {
   check_run_options(o);
   need(!o.data.empty(), "data", "must name a text");
-  need(o.held_out > 0.0 && o.held_out < 1.0, "held_out", fmt::format("must be in (0, 1), not {}", o.held_out));
+  need_share("held_out", o.held_out);
   need_positive("context", o.context);
   need_at_most("context", o.context, 1 << 20);
-  for (const auto& [name, value] : {std::pair{"dim", o.dim}, {"layers", o.layers}, {"heads", o.heads}}) {
-    need_positive(name, value);
-    need_at_most(name, value, 1 << 16);
-  }
-  need_not_negative("mlp", o.mlp);
-  need_at_most("mlp", o.mlp, 1 << 20);
-  need(o.dim % o.heads == 0, "dim", fmt::format("{} is not a multiple of heads {}", o.dim, o.heads));
-  need(o.dropout >= 0.0 && o.dropout < 1.0, "dropout", fmt::format("must be in [0, 1), not {}", o.dropout));
+  check_body(o.dim, o.layers, o.heads, o.mlp);
+  need_probability("dropout", o.dropout);
   if (o.model != LanguageModel::llama) return;
   need_not_negative("kv_heads", o.kv_heads);
   need(o.kv_heads == 0 || o.heads % o.kv_heads == 0, "heads",
@@ -87,15 +81,7 @@ void apply_options(LanguageOptions& options, const nlohmann::json& json, const s
 }
 
 LanguageOptions language_options_of_run(const std::string& folder, LanguageModel model) {
-  LanguageOptions options;
-  const std::string run = read_options_of_run(folder, std::string(name_of(model)),
-                                              [&](const nlohmann::json& json, const std::string& source) {
-                                                options = language_defaults(model);
-                                                apply_options(options, json, source);
-                                              });
-  options.resume = folder;
-  if (!run.empty()) options.out = run;
-  return options;
+  return options_to_resume(folder, std::string(name_of(model)), language_defaults(model));
 }
 
 nlohmann::json model_config(const LanguageOptions& o, const data::Tokenizer& tokenizer) {

@@ -1,18 +1,16 @@
 #include "training/model_task.h"
 
-#include "autograd/accumulation.h"
-#include "autograd/anomaly.h"
 #include "autograd/tape.h"
 #include "data/bytes.h"
 #include "data/safetensors.h"
 #include "training/run.h"
+#include "training/step.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 namespace eg::training {
 namespace {
@@ -44,15 +42,10 @@ ModelTask::ModelTask(const RunOptions& options, std::unique_ptr<hub::Model> mode
 }
 
 std::int64_t ModelTask::train(const Place& place) {
-  std::optional<DetectAnomaly> watch;
-  if (options_.detect_anomaly) watch.emplace();
-  const std::int64_t units = draw_batch(place.step), samples = options_.batch;
+  const std::int64_t units = draw_batch(place.step);
   const RandomKey dropout = key_of(options_, draw_dropout).fold(static_cast<std::uint64_t>(place.step));
-  const std::int64_t part = (samples + options_.accumulate - 1) / options_.accumulate;
   sums_ = {.counts = has_accuracy()};
-  GradientAccumulator accumulator(static_cast<double>(samples));
-  for (std::int64_t first = 0; first < samples; first += part) {
-    const std::int64_t last = std::min(samples, first + part);
+  take_step(*optimizer_, options_, options_.batch, place.lr, [&](std::int64_t first, std::int64_t last) {
     Tape tape;
     const PartLoss found = loss_of(first, last, dropout.fold(static_cast<std::uint64_t>(first)));
     const double loss = found.loss.item();
@@ -60,11 +53,8 @@ std::int64_t ModelTask::train(const Place& place) {
     sums_.loss += loss * found.weight;
     sums_.correct += found.correct;
     sums_.weight += found.weight;
-    accumulator.add(tape.gradient(found.loss, parameters_), static_cast<double>(last - first));
-  }
-  std::vector<Tensor> gradients = std::move(accumulator).mean();
-  if (options_.clip > 0.0) optim::clip_gradients(gradients, options_.clip);
-  optimizer_->step(gradients, place.lr);
+    return tape.gradient(found.loss, parameters_);
+  });
   return units;
 }
 

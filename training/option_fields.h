@@ -103,5 +103,9 @@ void need_not_negative(const char* option, std::int64_t value);
 void need_positive(const char* option, std::int64_t value);
 /// Limits far beyond what a machine can do, so that no product of counts overflows 64 bits.
 void need_at_most(const char* option, std::int64_t value, std::int64_t most);
+void need_probability(const char* option, double value); ///< in [0, 1)
+void need_share(const char* option, double value);       ///< in (0, 1)
+/// Sizes of a transformer of text: heads divide dim; mlp 0 stands for the family's own width.
+void check_body(std::int64_t dim, std::int64_t layers, std::int64_t heads, std::int64_t mlp);
 
 } // namespace eg::training

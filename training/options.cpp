@@ -25,6 +25,24 @@ void need_at_most(const char* option, std::int64_t value, std::int64_t most) {
   need(value <= most, option, fmt::format("must be at most {}, not {}", most, value));
 }
 
+void need_probability(const char* option, double value) {
+  need(value >= 0.0 && value < 1.0, option, fmt::format("must be in [0, 1), not {}", value));
+}
+
+void need_share(const char* option, double value) {
+  need(value > 0.0 && value < 1.0, option, fmt::format("must be in (0, 1), not {}", value));
+}
+
+void check_body(std::int64_t dim, std::int64_t layers, std::int64_t heads, std::int64_t mlp) {
+  for (const auto& [name, value] : {std::pair{"dim", dim}, {"layers", layers}, {"heads", heads}}) {
+    need_positive(name, value);
+    need_at_most(name, value, 1 << 16);
+  }
+  need_not_negative("mlp", mlp);
+  need_at_most("mlp", mlp, 1 << 20);
+  need(dim % heads == 0, "dim", fmt::format("{} is not a multiple of heads {}", dim, heads));
+}
+
 void check_run_options(const RunOptions& o) {
   need_positive("batch", o.batch);
   need_at_most("batch", o.batch, 1 << 22);
@@ -40,8 +58,7 @@ void check_run_options(const RunOptions& o) {
   need(o.final_fraction >= 0.0 && o.final_fraction <= 1.0, "final_fraction",
        fmt::format("must be in [0, 1], not {}", o.final_fraction));
   need(o.clip >= 0.0, "clip", fmt::format("must not be negative, not {}", o.clip));
-  need(o.label_smoothing >= 0.0 && o.label_smoothing < 1.0, "label_smoothing",
-       fmt::format("must be in [0, 1), not {}", o.label_smoothing));
+  need_probability("label_smoothing", o.label_smoothing);
   need(is_floating(o.dtype), "dtype", fmt::format("must be f32 or f64, not {}", name_of(o.dtype)));
   need(o.precision == Products::full || o.dtype == DType::f32, "precision", "bf16 needs dtype f32");
   need_not_negative("warmup", o.warmup);

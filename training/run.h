@@ -79,4 +79,19 @@ private:
 std::string read_options_of_run(const std::string& folder, const std::string& model,
                                 FunctionRef<void(const nlohmann::json& options, const std::string& source)> read);
 
+/// The options that a run or checkpoint folder was made with (`defaults` where it is silent), to go on from it: resume
+/// is the folder and out the run's own. Throws as read_options_of_run.
+template <class Options>
+Options options_to_resume(const std::string& folder, const std::string& model, const Options& defaults) {
+  Options options = defaults;
+  const std::string run =
+      read_options_of_run(folder, model, [&](const nlohmann::json& json, const std::string& source) {
+        options = defaults;
+        apply_options(options, json, source);
+      });
+  options.resume = folder;
+  if (!run.empty()) options.out = run;
+  return options;
+}
+
 } // namespace eg::training

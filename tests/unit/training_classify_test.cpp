@@ -7,6 +7,7 @@
 #include "hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "support/training_run.h"
 #include "training/classify.h"
 
 #include <doctest/doctest.h>
@@ -51,13 +52,6 @@ ClassifyOptions small(const std::string& path) {
   return o;
 }
 
-std::string bytes_of(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string weights_of(const std::string& run) { return bytes_of(run + "/model/model.safetensors"); }
-
 } // namespace
 
 TEST_CASE("classifiers: runs that are cut and resumed end in the same bytes, whatever the threads") {
@@ -74,11 +68,7 @@ TEST_CASE("classifiers: runs that are cut and resumed end in the same bytes, wha
     int threads = 0;
     for (const std::int64_t cut : {3, 7, 9}) {
       parallel::set_threads(++threads);
-      std::atomic<bool> stop = false;
-      Callbacks callbacks;
-      callbacks.step = [&](const Record& r) { stop = r.step == cut; };
-      CHECK_THROWS_AS(classify_trainer(cut == 3 ? o : classify_options_of_run(o.out))->run(callbacks, &stop),
-                      Interrupted);
+      run_until(classify_trainer(cut == 3 ? o : classify_options_of_run(o.out)), cut);
     }
     parallel::set_threads(0);
     classify_trainer(classify_options_of_run(o.out))->run();

@@ -8,6 +8,7 @@
 #include "hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "support/training_run.h"
 #include "training/language.h"
 
 #include <doctest/doctest.h>
@@ -48,21 +49,6 @@ LanguageOptions small(LanguageModel model, const std::string& text_path) {
   o.seed = 7;
   if (model == LanguageModel::gpt2) o.dropout = 0.1;
   return o;
-}
-
-std::string bytes_of(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string weights_of(const std::string& run) { return bytes_of(run + "/model/model.safetensors"); }
-
-/// Runs until `stop_at` steps are done, as if somebody had pressed Ctrl-C there.
-void run_until(const LanguageOptions& o, std::int64_t stop_at) {
-  std::atomic<bool> stop = false;
-  Callbacks callbacks;
-  callbacks.step = [&](const Record& r) { stop = r.step == stop_at; };
-  CHECK_THROWS_AS(language_trainer(o)->run(callbacks, &stop), Interrupted);
 }
 
 } // namespace
@@ -123,7 +109,8 @@ TEST_CASE("language models: runs that are cut and resumed end in the same bytes"
       const std::string run = out(fmt::format("cut{}", cuts.size() * 10 + static_cast<std::size_t>(cuts[0])));
       CAPTURE(run);
       o.out = run;
-      for (const std::int64_t cut : cuts) run_until(cut == cuts[0] ? o : language_options_of_run(run, model), cut);
+      for (const std::int64_t cut : cuts)
+        run_until(language_trainer(cut == cuts[0] ? o : language_options_of_run(run, model)), cut);
       const Result rest = language_trainer(language_options_of_run(run, model))->run();
       CHECK(rest.test.loss == whole.test.loss);
       CHECK(weights_of(run) == weights_of(out("whole")));
@@ -227,7 +214,7 @@ TEST_CASE("language models: texts that are too short, and other ones than before
             "more text");
   data::write_file(path, std::string_view(story()));
   o.out = folder.path("run");
-  run_until(o, 2);
+  run_until(language_trainer(o), 2);
   data::write_file(path, std::string_view(story() + "and more"));
   CHECK(message_of<ValueError>([&] {
           language_trainer(language_options_of_run(o.out, o.model));
@@ -250,7 +237,7 @@ TEST_CASE("language models: a run is not overwritten unasked, and overwriting re
   CHECK(message_of<ValueError>([&] { language_trainer(o); }).find("already holds a run (step 2)") != std::string::npos);
   o.overwrite = true;
   o.steps = 5;
-  run_until(o, 3);
+  run_until(language_trainer(o), 3);
   CHECK_FALSE(data::file_exists(folder.path("run/model/config.json")));
   CHECK_FALSE(data::file_exists(folder.path("run/model/model.safetensors")));
   CHECK(data::file_exists(folder.path("run/model/notes.txt")));

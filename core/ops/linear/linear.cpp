@@ -52,15 +52,6 @@ void linear_kernel(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
-/// x W^T + bias (+ addend): the product exact, the rest element by element.
-Tensor exact_linear(const OpArgs& args) {
-  Tensor y = matmul(args.in[0].rank() == 1 ? args.in[0].unsqueeze(0) : args.in[0], args.in[1], false, true);
-  if (args.in[0].rank() == 1) y = y.squeeze(0);
-  if (args.given(2)) y = y + args.in[2];
-  if (args.given(3)) y = y + args.in[3];
-  return y;
-}
-
 /// Gradients of x, weight and bias from g = dL/d(x W^T + b): g W, g^T x, column sums of g.
 Gradients product_gradients(const VjpArgs& args, const Tensor& g) {
   Gradients gradients(args.in.size());
@@ -218,7 +209,7 @@ constinit const OpDef linear_op = row({
           return std::vector<TensorSpec>{{linear_shape(args), args.in[0].dtype()}};
         },
     .cpu = linear_kernel,
-    .exact = [](const OpArgs& args, std::span<Tensor> out) { assign(out[0], exact_linear(args)); },
+    .exact = [](const OpArgs& args, std::span<Tensor> out) { assign(out[0], exact_linear(args, args.in[1], 2)); },
     .saves = saves::in(0) | saves::in(1),
     .vjp = linear_vjp,
     .reference = [](const OpArgs& args) { return std::vector<Tensor>{linear_loops(args)}; },
@@ -243,7 +234,7 @@ constinit const OpDef linear_gelu_op = row({
     .cpu = linear_gelu_kernel,
     .exact =
         [](const OpArgs& args, std::span<Tensor> out) {
-          assign(out[1], exact_linear(args));
+          assign(out[1], exact_linear(args, args.in[1], 2));
           assign(out[0], args.attrs.flag("approximate") ? gelu_tanh(out[1]) : gelu(out[1]));
         },
     .saves = saves::in(0) | saves::in(1) | saves::out(1),

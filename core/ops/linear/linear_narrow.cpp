@@ -34,16 +34,6 @@ void product(const OpArgs& args, const B* b, const T* scales, std::size_t more, 
   narrow::product<T, B>(rows.shape()[0], prefill.columns, operands, prefill);
 }
 
-/// x W^T + bias + addend with W widened: the product exact, the rest element by element.
-Tensor exact_product(const OpArgs& args, const Tensor& weight, std::size_t more) {
-  const bool vector = args.in[0].rank() == 1;
-  Tensor y = matmul(vector ? args.in[0].unsqueeze(0) : args.in[0], weight, false, true);
-  if (vector) y = y.squeeze(0);
-  if (args.given(more)) y = y + args.in[more];
-  if (args.given(more + 1)) y = y + args.in[more + 1];
-  return y;
-}
-
 /// Gradients of x, bias and addend from g = dL/dy: g W, column sums of g, g.
 Gradients common_gradients(const VjpArgs& args, const Tensor& weight, std::size_t more) {
   const Tensor& g = args.grad[0];
@@ -244,7 +234,7 @@ constinit const OpDef linear_int8_op = row({
     .cpu = int8_kernel,
     .exact =
         [](const OpArgs& args, std::span<Tensor> out) {
-          assign(out[0], exact_product(args, dequantize_int8(args.in[1], args.in[2]), 3));
+          assign(out[0], exact_linear(args, dequantize_int8(args.in[1], args.in[2]), 3));
         },
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = int8_vjp,
@@ -262,7 +252,7 @@ constinit const OpDef linear_bf16_op = row({
     .infer = bf16_infer,
     .cpu = bf16_kernel,
     .exact = [](const OpArgs& args,
-                std::span<Tensor> out) { assign(out[0], exact_product(args, args.in[1].to(args.in[0].dtype()), 2)); },
+                std::span<Tensor> out) { assign(out[0], exact_linear(args, args.in[1].to(args.in[0].dtype()), 2)); },
     .saves = saves::in(1),
     .vjp =
         [](const VjpArgs& args) {

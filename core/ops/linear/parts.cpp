@@ -1,6 +1,7 @@
 #include "core/ops/linear/parts.h"
 
 #include "core/error.h"
+#include "core/ops.h"
 
 #include <fmt/format.h>
 
@@ -34,6 +35,15 @@ void check_addend(const OpArgs& args, std::size_t i, const Shape& shape) {
   if (args.given(i) && args.in[i].shape() != shape)
     throw ShapeError(fmt::format("{}: addend must have the output's shape: addend is {}, the output is {}",
                                  args.op.name, args.in[i].shape().str(), shape.str()));
+}
+
+Tensor exact_linear(const OpArgs& args, const Tensor& weight, std::size_t more) {
+  const bool vector = args.in[0].rank() == 1;
+  Tensor y = matmul(vector ? args.in[0].unsqueeze(0) : args.in[0], weight, false, true);
+  if (vector) y = y.squeeze(0);
+  if (args.given(more)) y = y + args.in[more];
+  if (args.given(more + 1)) y = y + args.in[more + 1];
+  return y;
 }
 
 } // namespace eg

@@ -16,6 +16,10 @@ void check_bias(const OpArgs& args, std::size_t i);
 /// Throws ShapeError where input i, an addend, is given and has not the output's shape.
 void check_addend(const OpArgs& args, std::size_t i, const Shape& shape);
 
+/// x W^T + bias + addend where the products are exact: x and the wide weight [out, in] multiplied, the rest (inputs
+/// `more` and `more` + 1, where given) added element by element.
+Tensor exact_linear(const OpArgs& args, const Tensor& weight, std::size_t more);
+
 /// What a tile of C holds before the product is added: bias, addend, both or (beta 0) nothing.
 template <class T> struct Prefill {
   const T* bias = nullptr;
