@@ -65,6 +65,8 @@ Job declare_inspect(CLI::App& app, const CommonOptions& common);
 Job declare_generate(CLI::App& app, const CommonOptions& common);
 Job declare_infer(CLI::App& app, const CommonOptions& common);
 Job declare_tokenize(CLI::App& app, const CommonOptions& common);
+Job declare_download(CLI::App& app, const CommonOptions& common);
+Job declare_reproduce(CLI::App& app, const CommonOptions& common);
 Job declare_run(CLI::App& app, const CommonOptions& common);
 
 } // namespace eg::cli

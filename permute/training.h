@@ -18,6 +18,10 @@
 #include <string_view>
 #include <vector>
 
+namespace eg::training {
+class Run;
+}
+
 namespace eg::permute {
 
 /// What is permuted on the way through the encoder: nothing, tokens (a fresh P_R for every image and step), features
@@ -58,6 +62,9 @@ void apply_options(TrainOptions& options, const nlohmann::json& json, const std:
 /// a run, those of its newest checkpoint that is not damaged. Throws FileError; one that a newer equigrad wrote, or
 /// that may not be read, is an error and never passed over.
 TrainOptions options_of_run(const std::string& folder);
+/// Whether `options.out` holds a run with these very options (but for paths) that can be gone on with. Throws FileError
+/// as options_of_run, but not for damage.
+bool same_run(const TrainOptions& options);
 /// Whether `options.out` holds a run with these very options (but for paths) that has a checkpoint and no final model:
 /// one that was interrupted and can be resumed. Throws FileError as options_of_run, but not for damage.
 bool unfinished_run(const TrainOptions& options);
@@ -126,6 +133,8 @@ public:
   /// checkpoint that is whole when a damaged one is later. Throws ValueError, FileError, MemoryError; Interrupted when
   /// `stop` becomes true while the data is read.
   explicit VitTrainer(const TrainOptions& options, const std::atomic<bool>* stop = nullptr);
+  /// The same with these images instead of those that options.data names; limits and size are not looked at.
+  VitTrainer(const TrainOptions& options, data::ImageDataset train, data::ImageDataset test);
   ~VitTrainer();
   VitTrainer(const VitTrainer&) = delete;
   VitTrainer& operator=(const VitTrainer&) = delete;
@@ -166,6 +175,8 @@ public:
 
 private:
   struct State;
+  void begin(const TrainOptions& options, std::unique_ptr<training::Run> run, data::ImageDataset train,
+             data::ImageDataset test);
   std::unique_ptr<State> state_;
 };
 

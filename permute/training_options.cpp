@@ -122,10 +122,8 @@ TrainOptions options_of_run(const std::string& folder) {
   return training::options_to_resume(folder, "vit", TrainOptions());
 }
 
-bool unfinished_run(const TrainOptions& options) {
-  if (options.out.empty() || data::file_exists(data::join_path(options.out, "model.safetensors")) ||
-      training::checkpoint_steps(options.out).empty())
-    return false;
+bool same_run(const TrainOptions& options) {
+  if (options.out.empty() || training::checkpoint_steps(options.out).empty()) return false;
   const auto compared = [](const TrainOptions& o) {
     nlohmann::ordered_json all = options_json(o);
     for (const char* place : {"out", "resume", "data_dir", "overwrite", "precision"}) all.erase(place);
@@ -136,6 +134,11 @@ bool unfinished_run(const TrainOptions& options) {
   } catch (const training::DamagedCheckpoint&) {
     return false; // nothing to go on from
   }
+}
+
+bool unfinished_run(const TrainOptions& options) {
+  return !options.out.empty() && !data::file_exists(data::join_path(options.out, "model.safetensors")) &&
+         same_run(options);
 }
 
 } // namespace eg::permute

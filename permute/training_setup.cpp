@@ -12,20 +12,31 @@ std::vector<TrainMode> modes_of(const TrainOptions& o) {
   return {o.permute};
 }
 
-data::ImageDataset open_split(TrainOptions& o, data::Split split, const std::atomic<bool>* stop) {
+data::ImageDataset open_split(const TrainOptions& o, data::Split split, const std::atomic<bool>* stop) {
   data::DatasetOptions options;
   options.limit = split == data::Split::train ? o.train_limit : o.test_limit;
   options.size = o.size;
   options.seed = o.seed;
   options.stop = stop;
-  data::ImageDataset set = data::open_dataset(o.data, o.data_dir, split, options);
+  return data::open_dataset(o.data, o.data_dir, split, options);
+}
+
+/// What the model takes from its images.
+void fit_model(TrainOptions& o, const data::ImageDataset& set) {
   if (set.height() != set.width())
     throw ValueError(fmt::format("train: the images of '{}' are {} x {}; a ViT here takes square ones (give size)",
                                  o.data, set.height(), set.width()));
   o.model.image = set.height();
   o.model.channels = set.channels();
   o.model.classes = set.classes();
-  return set;
+}
+
+/// Throws ValueError when test images have other extents than training images.
+void require_same_extents(const data::ImageDataset& train, const data::ImageDataset& test, const std::string& name) {
+  if (train.channels() != test.channels() || train.height() != test.height() || train.width() != test.width())
+    throw ValueError(fmt::format("train: the training images of '{}' are [{}, {}, {}], the test images [{}, {}, {}]",
+                                 name, train.channels(), train.height(), train.width(), test.channels(), test.height(),
+                                 test.width()));
 }
 
 /// Labels are places in the class list, so both splits must have the same one.
@@ -95,12 +106,23 @@ VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop)
   check(options);
   auto run = std::make_unique<training::Run>(options);
   data::ImageDataset train = open_split(options, data::Split::train, stop);
-  const std::int64_t side = options.model.image, channels = options.model.channels;
+  fit_model(options, train); // before the test images are read
   data::ImageDataset test = open_split(options, data::Split::test, stop);
-  if (options.model.image != side || options.model.channels != channels)
-    throw ValueError(fmt::format("train: the training images of '{}' are [{}, {}, {}], the test images [{}, {}, {}]",
-                                 options.data, channels, side, side, options.model.channels, options.model.image,
-                                 options.model.image));
+  begin(options, std::move(run), std::move(train), std::move(test));
+}
+
+VitTrainer::VitTrainer(const TrainOptions& given, data::ImageDataset train, data::ImageDataset test) {
+  TrainOptions options = given;
+  check(options);
+  auto run = std::make_unique<training::Run>(options);
+  begin(options, std::move(run), std::move(train), std::move(test));
+}
+
+void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run> run, data::ImageDataset train,
+                       data::ImageDataset test) {
+  TrainOptions options = given;
+  fit_model(options, train);
+  require_same_extents(train, test, options.data);
   require_same_classes(train, test, options.data);
   nn::check(options.model);
   const std::size_t images = image_bytes(train) + image_bytes(test);

@@ -45,6 +45,7 @@ public:
   /// Calls `told` now and then during a test with the share of it that is done.
   void on_testing(std::function<void(double share)> told) { testing_ = std::move(told); }
   const hub::Model& model() const { return *model_; }
+  hub::Model& model() { return *model_; }
 
 protected:
   /// Takes over a model in evaluation or training, of the options' type. `options` must outlive the task.

@@ -49,6 +49,8 @@ public:
   std::int64_t total_steps() const { return run_->total(); }
   std::int64_t steps_per_epoch() const { return task_->steps_per_epoch(); }
   const hub::Model& model() const { return task_->model(); }
+  /// For who gives it other weights.
+  hub::Model& model() { return task_->model(); }
   /// What speed is counted in: "tokens", "texts".
   const char* unit() const { return task_->unit(); }
   /// One line for people: data and model.

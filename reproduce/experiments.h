@@ -1,0 +1,23 @@
+#pragma once
+// The functions behind the experiments; registry.cpp lists them.
+
+#include "reproduce/experiment.h"
+
+namespace eg::reproduce {
+
+void test_permuted(const Plan& plan, const Workplace& work, Outcome& outcome);         // cvpr-T2
+void train_permuted(const Plan& plan, const Workplace& work, Outcome& outcome);        // cvpr-T3
+void without_key(const Plan& plan, const Workplace& work, Outcome& outcome);           // cvpr-5.2
+void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& outcome);       // cvpr-T4
+void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& outcome); // cvpr-T5
+void operation_counts(const Plan& plan, const Workplace& work, Outcome& outcome);      // cvpr-F8
+void cross_tests(const Plan& plan, const Workplace& work, Outcome& outcome);           // s1-T1
+void decrypted(const Plan& plan, const Workplace& work, Outcome& outcome);             // s1-T2
+void without_positions(const Plan& plan, const Workplace& work, Outcome& outcome);     // s1-T3
+void patch_sizes(const Plan& plan, const Workplace& work, Outcome& outcome);           // s1-T7
+void costs_on_the_edge(const Plan& plan, const Workplace& work, Outcome& outcome);     // s1-F5
+void position_maps(const Plan& plan, const Workplace& work, Outcome& outcome);         // s1-F9
+void unmoved_vectors(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C1
+void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C2
+
+} // namespace eg::reproduce

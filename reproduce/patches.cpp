@@ -1,0 +1,54 @@
+// Paper 001, Table 7: the size of patches.
+
+#include "reproduce/experiments.h"
+#include "reproduce/vision.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace eg::reproduce {
+
+void patch_sizes(const Plan& plan, const Workplace& work, Outcome& o) {
+  struct Row {
+    std::int64_t patch;
+    const char *accuracy, *seconds;
+  };
+  constexpr Row rows[] = {
+      {2, "82.64 %", "33.66 s"}, {4, "79.67 %", "7.75 s"}, {8, "77.25 %", "2.19 s"}, {16, "66.51 %", "0.69 s"}};
+  const std::int64_t smallest = plan.count("smallest_patch");
+  Parts parts(work, plan.seeds.size() * 4);
+  std::vector<double> seconds_of_sizes;
+  for (const Row& row : rows) {
+    if (row.patch < smallest) continue;
+    Line accuracy{.what = fmt::format("patches of {0} x {0}: accuracy", row.patch), .paper = row.accuracy, .ours = {}};
+    Line seconds{.what = fmt::format("patches of {0} x {0}: time for 2000 images", row.patch),
+                 .paper = row.seconds,
+                 .ours = {},
+                 .unit = "s",
+                 .decimals = 3};
+    for (const std::uint64_t seed : plan.seeds) {
+      TrainOptions options = options_for(plan, work, seed, {TrainMode::none});
+      options.model.patch = row.patch;
+      const auto t = trained(options, work, fmt::format("patch-{}-{}", row.patch, seed), parts);
+      const auto begin = std::chrono::steady_clock::now();
+      const Answers answers = answers_of(*t, t->model(0), {}, work);
+      const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      accuracy.ours.push_back(answers.accuracy);
+      seconds.ours.push_back(took * 2000.0 / static_cast<double>(answers.classes.size()));
+      o.setting = setting_of(*t, plan.seeds.size()) + "; the patches vary";
+    }
+    seconds_of_sizes.push_back(seconds.mean());
+    o.lines.push_back(std::move(accuracy));
+    o.lines.push_back(std::move(seconds));
+  }
+  o.claims = {{.what = "time with the smallest patches over time with the largest",
+               .value = seconds_of_sizes.front() / seconds_of_sizes.back(),
+               .bound = 2.0,
+               .sense = Claim::Sense::at_least,
+               .because = "the number of tokens grows with the square of 1 / patch"}};
+  o.remarks.push_back("the column of the jigsaw attack belongs to the attacks and is not here yet");
+  if (smallest > 2) o.remarks.push_back(fmt::format("patches below {} are left out at this scale", smallest));
+}
+
+} // namespace eg::reproduce

@@ -1,0 +1,15 @@
+#pragma once
+// The files of examples/papers/ as the build found them. Not for users: they call plan_text().
+
+#include <vector>
+
+namespace eg::reproduce {
+
+struct PlanFile {
+  const char* id;
+  const char* text;
+};
+/// In the order of their names.
+extern const std::vector<PlanFile> plan_files;
+
+} // namespace eg::reproduce

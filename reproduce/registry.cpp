@@ -1,0 +1,56 @@
+#include "core/words.h"
+#include "reproduce/experiments.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+
+namespace eg::reproduce {
+namespace {
+
+constexpr std::array table{
+    Experiment{"cvpr-T2", "one trained ViT tested with tokens or features permuted", "CVPR Table 2", test_permuted},
+    Experiment{"cvpr-T3", "ViTs trained plain and permuted", "CVPR Table 3", train_permuted},
+    Experiment{"cvpr-T4", "text models tested with features permuted", "CVPR Table 4 and section 5.2", encrypted_texts},
+    Experiment{"cvpr-T5", "text models trained with features permuted", "CVPR Table 5", train_encrypted_texts},
+    Experiment{"cvpr-5.2", "an encrypted model without its key", "CVPR section 5.2", without_key},
+    Experiment{"cvpr-F8", "multiply-adds of a training step, with and without permutations",
+               "CVPR Figure 8, paper 001 Figure 5", operation_counts},
+    Experiment{"s1-T1", "trained with and without shuffling, tested with and without", "paper 001 Table 1",
+               cross_tests},
+    Experiment{"s1-T2", "encrypted and decrypted models", "paper 001 Table 2", decrypted},
+    Experiment{"s1-T3", "with and without position embeddings", "paper 001 Table 3", without_positions},
+    Experiment{"s1-T7", "patch sizes: accuracy and time", "paper 001 Table 7", patch_sizes},
+    Experiment{"s1-F5", "what permuting costs: time, memory and convergence", "paper 001 Figure 5, CVPR Figure 8",
+               costs_on_the_edge},
+    Experiment{"s1-F9", "position embeddings learnt with and without shuffling", "paper 001 Figure 9", position_maps},
+    Experiment{"s1-C1", "biases and gains left unpermuted", "paper 001 C.1", unmoved_vectors},
+    Experiment{"s1-C2", "a task that depends on order: shuffled or not?", "paper 001 C.2", shuffled_or_not},
+};
+
+} // namespace
+
+std::span<const Experiment> experiments() { return table; }
+
+const Experiment& experiment_named(const std::string& id) {
+  std::vector<std::string> ids;
+  for (const Experiment& experiment : table) {
+    if (id == experiment.id) return experiment;
+    ids.emplace_back(experiment.id);
+  }
+  throw ValueError(
+      fmt::format("there is no experiment '{}'{}; there are {}", id, did_you_mean(id, ids), fmt::join(ids, ", ")));
+}
+
+Outcome reproduce(const Experiment& experiment, const Plan& plan, const Workplace& work) {
+  if (plan.id != experiment.id)
+    throw ValueError(fmt::format("{}: is for the experiment '{}', not '{}'", plan.source, plan.id, experiment.id));
+  const auto begin = std::chrono::steady_clock::now();
+  Outcome outcome{.id = experiment.id, .title = experiment.title, .place = experiment.place, .scale = plan.scale};
+  experiment.run(plan, work, outcome);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+} // namespace eg::reproduce

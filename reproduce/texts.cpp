@@ -1,0 +1,84 @@
+#include "reproduce/texts.h"
+
+#include "data/bytes.h"
+#include "data/json.h"
+#include "permute/hub_symmetries.h"
+#include "training/checkpoint.h"
+#include "training/checkpoint_state.h"
+#include "training/classify.h"
+#include "training/language.h"
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+namespace eg::reproduce {
+namespace {
+
+/// Goes on from options.out where it holds a run with the same options, and begins anew otherwise.
+template <class Options, class OfRun> void take_up(Options& options, OfRun&& of_run) {
+  if (options.out.empty()) return;
+  const auto compared = [](const Options& o) {
+    nlohmann::ordered_json all = options_json(o);
+    for (const char* place : {"out", "resume", "data_dir", "overwrite", "precision"}) all.erase(place);
+    return all;
+  };
+  try {
+    if (!training::checkpoint_steps(options.out).empty() && compared(of_run(options.out)) == compared(options)) {
+      options.resume = options.out;
+      return;
+    }
+  } catch (const training::DamagedCheckpoint&) { // nothing to go on from
+  }
+  options.overwrite = true; // the folder is the experiment's own
+}
+
+template <class Options>
+Options with_plan(Options options, const Plan& plan, const Workplace& work, const std::string& model,
+                  std::uint64_t seed, const std::string& folder) {
+  apply_options(options, data::parse_json(plan.text(model), plan.source), plan.source);
+  options.seed = seed;
+  options.data_dir = work.data_dir;
+  options.out = folder;
+  return options;
+}
+
+} // namespace
+
+std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const std::string& model,
+                                                std::uint64_t seed, const std::string& folder) {
+  if (model == "bert") {
+    auto options = with_plan(training::ClassifyOptions(), plan, work, model, seed, folder);
+    take_up(options, training::classify_options_of_run);
+    return training::classify_trainer(options, work.stop);
+  }
+  if (model != "gpt2") throw FileError(plan.source + ": text models are bert and gpt2, not " + model);
+  constexpr auto kind = training::LanguageModel::gpt2;
+  auto options = with_plan(training::language_defaults(kind), plan, work, model, seed, folder);
+  take_up(options, [](const std::string& run) { return training::language_options_of_run(run, kind); });
+  return training::language_trainer(options, work.stop);
+}
+
+void finish(training::Trainer& trainer, const Workplace& work, const std::function<void(double)>& tell) {
+  const auto total = static_cast<double>(trainer.total_steps());
+  training::Callbacks told;
+  told.step = [&](const training::Record& r) { tell(static_cast<double>(r.step) / total); };
+  if (trainer.step() < trainer.total_steps()) trainer.run(told, work.stop);
+}
+
+TextKey::TextKey(hub::Model& model, std::uint64_t seed) {
+  const permute::ModelSymmetries symmetries = permute::symmetries_of(model, permute::TensorNames::parameters);
+  std::set<std::string> inner;
+  for (const permute::SymmetryGroup& group : symmetries.groups())
+    if (group.is_secret() && !group.moves_outside) inner.insert(group.name);
+  std::tie(axes_, permutations_) =
+      symmetries.axis_map(symmetries.element(inner, permute::public_source(RandomKey{seed, 1})));
+}
+
+void TextKey::move_blocks(hub::Model& model) const {
+  permute::AxisMap blocks = axes_;
+  std::erase_if(blocks, [](const permute::ParameterAxes& p) { return !p.parameter.starts_with("blocks."); });
+  permute::transform_module(model.module(), blocks, permutations_);
+}
+
+} // namespace eg::reproduce

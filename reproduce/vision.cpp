@@ -1,0 +1,152 @@
+#include "reproduce/vision.h"
+
+#include "core/metrics.h"
+#include "core/ops.h"
+#include "core/reduction.h"
+#include "core/strided.h"
+#include "data/bytes.h"
+#include "data/loader.h"
+#include "training/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace eg::reproduce {
+namespace {
+
+using permute::VitKey;
+
+/// Rows of test images are drawn apart from those of training.
+constexpr std::uint64_t draw_test_rows = 77;
+
+/// A copy of a model's config and weights.
+std::unique_ptr<nn::Vit> copy_of(const nn::Vit& model, const TrainOptions& options) {
+  auto copy = std::make_unique<nn::Vit>(options.model, RandomKey{});
+  copy->to(options.dtype);
+  copy->load_state_dict(model.state_dict());
+  return copy;
+}
+
+double count_different_bits(const Tensor& a, const Tensor& b) {
+  const PauseRecording pause;
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  double count = 0.0;
+  visit_floating(x.dtype(), [&]<class T>() {
+    for (std::int64_t i = 0; i < x.numel(); ++i)
+      count += std::memcmp(x.data<T>() + i, y.data<T>() + i, sizeof(T)) == 0 ? 0.0 : 1.0;
+  });
+  return count;
+}
+
+} // namespace
+
+void Parts::tell(double share_of_part, const std::string& what) const {
+  if (work_.tell) work_.tell((done_ + share_of_part) / parts_, what);
+}
+
+TrainOptions options_for(const Plan& plan, const Workplace& work, std::uint64_t seed, std::vector<TrainMode> variants) {
+  TrainOptions options = plan.train;
+  options.seed = seed;
+  options.data_dir = work.data_dir;
+  options.variants = std::move(variants);
+  return options;
+}
+
+std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work, const std::string& name, Parts& parts,
+                                    std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images) {
+  options.out = data::join_path(work.folder, name);
+  if (permute::same_run(options))
+    options.resume = options.out;
+  else
+    options.overwrite = true; // the folder is the experiment's own
+  auto trainer = images ? std::make_unique<VitTrainer>(options, images->first, images->second)
+                        : std::make_unique<VitTrainer>(options, work.stop);
+  const auto total = static_cast<double>(trainer->total_steps());
+  permute::TrainCallbacks told;
+  told.step = [&](const permute::TrainRecord& r) {
+    parts.tell(static_cast<double>(r.step) / total,
+               fmt::format("{}, step {}/{}", name, r.step, trainer->total_steps()));
+  };
+  if (trainer->step() < trainer->total_steps()) trainer->run(told, work.stop);
+  parts.next();
+  return trainer;
+}
+
+Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const Workplace& work) {
+  const TrainOptions& o = trainer.options();
+  const data::Loader loader(trainer.test_data(), {.batch_size = 100,
+                                                  .shuffle = false,
+                                                  .normalization = data::Normalization::standard(trainer.train_data()),
+                                                  .dtype = o.dtype,
+                                                  .workers = 0});
+  const PauseRecording pause;
+  std::vector<Tensor> logits, labels;
+  const_cast<nn::Vit&>(model).eval();
+  for (std::int64_t b = 0; b < loader.batches_per_epoch(); ++b) {
+    if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted while testing");
+    const data::Batch batch = loader.batch(0, b);
+    const RandomKey key = RandomKey{o.seed, draw_test_rows}.fold(static_cast<std::uint64_t>(b));
+    const Tensor rows =
+        shuffle.rows ? permute::row_permutations(batch.labels.numel(), o.model.tokens(), key) : Tensor();
+    logits.push_back(permute::permuted_logits(model, batch.images, rows, shuffle.key));
+    labels.push_back(batch.labels);
+  }
+  Answers answers{.logits = concat(logits, 0), .classes = {}};
+  answers.classes = argmax(answers.logits, -1).to_vector<std::int64_t>();
+  answers.accuracy = 100.0 * top_k_accuracy(answers.logits, concat(labels, 0));
+  return answers;
+}
+
+double differing(const Answers& a, const Answers& b) {
+  double count = 0.0;
+  for (std::size_t i = 0; i < a.classes.size(); ++i) count += a.classes[i] == b.classes[i] ? 0.0 : 1.0;
+  return count;
+}
+
+double logit_difference(const Answers& a, const Answers& b) { return relative_error(a.logits, b.logits); }
+
+std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const VitKey& key) {
+  auto moved = copy_of(model, options);
+  permute::transform_module(*moved, permute::vit_axes(options.model), key.permutations(options.model.encoder));
+  return moved;
+}
+
+double differing_bits_in_exact_mode(const Plan& plan, const Workplace& work, const std::vector<TrainMode>& variants) {
+  TrainOptions options = options_for(plan, work, plan.seeds.front(), variants);
+  options.epochs = 0;
+  options.steps = plan.count("exact_steps");
+  options.batch = plan.count("exact_batch");
+  options.train_limit = options.batch * 4;
+  options.test_limit = 10;
+  options.checkpoint_every = 0;
+  const ReductionScope exact(Reduction::exact);
+  VitTrainer trainer(options, work.stop);
+  while (trainer.step() < trainer.total_steps()) {
+    if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted in exact mode");
+    trainer.train_step();
+  }
+  const nn::StateDict plain = trainer.model(0).state_dict();
+  double count = 0.0;
+  for (std::size_t v = 1; v < trainer.variants(); ++v) {
+    const bool columns = permute::permutes_columns(trainer.mode(v));
+    const auto back =
+        columns ? moved_by(trainer.model(v), trainer.options(), trainer.column_key()->inverse()) : nullptr;
+    const nn::StateDict other = back ? back->state_dict() : trainer.model(v).state_dict();
+    for (std::size_t i = 0; i < plain.size(); ++i) count += count_different_bits(plain[i].second, other[i].second);
+  }
+  return count;
+}
+
+std::string setting_of(const VitTrainer& trainer, std::size_t seeds) {
+  const TrainOptions& o = trainer.options();
+  return fmt::format("{}: {} training and {} test images; ViT of {} blocks, width {}, {} heads, patches of {} x {} ({} "
+                     "tokens), {} parameters; {} steps of {} images, {}, {}; {} seed{}",
+                     trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
+                     o.model.layers, o.model.encoder.dim, o.model.encoder.heads, o.model.patch, o.model.patch,
+                     o.model.tokens(), trainer.model(0).parameter_count(), trainer.total_steps(), o.batch, o.optimizer,
+                     eg::name_of(o.dtype), seeds, seeds == 1 ? "" : "s");
+}
+
+} // namespace eg::reproduce

@@ -1,0 +1,174 @@
+// Experiments of the papers, small: what must be equal is, what must fail does, and plans that are wrong are refused.
+
+#include "reproduce/experiment.h"
+#include "reproduce/page.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+
+#include "data/bytes.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+
+using namespace eg;
+using namespace eg::reproduce;
+using namespace eg::test;
+
+namespace {
+
+/// Files of texts that live as long as the tests.
+std::string text_file(const char* name, const std::string& text) {
+  static const TemporaryFolder folder;
+  const std::string path = folder.path(name);
+  if (!data::file_exists(path)) data::write_file(path, std::string_view(text));
+  return path;
+}
+
+std::string reviews_file() {
+  std::string text = "label,text\n";
+  for (int i = 0; i < 60; ++i)
+    text += fmt::format("{},number {} was {} indeed\n", i % 2, i * i, i % 2 == 0 ? "dull" : "lovely");
+  return text_file("reviews.csv", text);
+}
+
+std::string story_file() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += fmt::format("{} sheep went to the fair.\n", i * i);
+  return text_file("story.txt", text);
+}
+
+/// Seconds on generated images: 4 x 4 patches, two heads, two steps and more.
+Plan small_plan(const std::string& id) {
+  nlohmann::json train = {{"data", "shapes"}, {"size", 16}, {"train_limit", 96}, {"test_limit", 40},
+                          {"patch", 4},       {"dim", 8},   {"layers", 1},       {"heads", 2},
+                          {"mlp", 12},        {"steps", 6}, {"batch", 16},       {"optimizer", "adam"},
+                          {"drift_every", 0}, {"lr", 1e-2}, {"dtype", "f64"},    {"checkpoint_every", 3},
+                          {"eps", 1e-6}};
+  const nlohmann::json numbers = {{"exact_steps", 2}, {"exact_batch", 3},    {"image", 16},
+                                  {"classes", 3},     {"passes", 6},         {"least_accuracy", 0},
+                                  {"rounds", 1},      {"measured_steps", 2}, {"smallest_patch", 4}};
+  const nlohmann::json common = {{"context", 12}, {"dim", 8},       {"layers", 1}, {"heads", 2}, {"mlp", 12},
+                                 {"steps", 6},    {"dropout", 0.0}, {"batch", 4},  {"lr", 1e-2}, {"dtype", "f64"}};
+  nlohmann::json bert = common, gpt2 = common;
+  bert["data"] = reviews_file();
+  gpt2["data"] = story_file();
+  const nlohmann::json file = {
+      {"id", id},
+      {"scales",
+       {{"tiny",
+         {{"seeds", 2}, {"train", train}, {"numbers", numbers}, {"texts", {{"bert", bert}, {"gpt2", gpt2}}}}}}}};
+  return parse_plan(file.dump(), "tiny.json", "tiny", 5);
+}
+
+Outcome outcome_of(const std::string& id, const std::string& folder, const std::atomic<bool>* stop = nullptr) {
+  return reproduce::reproduce(experiment_named(id), small_plan(id),
+                              {.data_dir = "", .folder = folder, .stop = stop, .tell = {}});
+}
+
+const Line& line_of(const Outcome& o, const std::string& what) {
+  const auto found = std::find_if(o.lines.begin(), o.lines.end(), [&](const Line& l) { return l.what == what; });
+  REQUIRE_MESSAGE(found != o.lines.end(), what);
+  return *found;
+}
+
+} // namespace
+
+TEST_CASE("reproduce: every experiment has a plan with both scales, and ends with its claims measured") {
+  std::set<std::string> planned;
+  for (const std::string& id : plan_ids()) planned.insert(id);
+  for (const Experiment& experiment : experiments()) {
+    CAPTURE(experiment.id);
+    CHECK(planned.erase(experiment.id) == 1);
+    for (const char* scale : {"small", "full"})
+      CHECK(parse_plan(plan_text(experiment.id), experiment.id, scale, 1).seeds.size() >= 1);
+    const TemporaryFolder folder;
+    const Outcome o = outcome_of(experiment.id, folder.path("runs"));
+    CHECK(!o.lines.empty());
+    for (const Line& line : o.lines) {
+      CHECK(!line.ours.empty());
+      for (const double value : line.ours) CHECK(std::isfinite(value));
+    }
+    // What is exact holds whatever was trained; the other claims are of models that have learnt something.
+    for (const Claim& claim : o.claims)
+      if (claim.sense == Claim::Sense::at_most) CHECK_MESSAGE(claim.holds(), claim.what, ": ", claim.value);
+    CHECK(to_json(o)["lines"].size() == o.lines.size());
+    CHECK(page_of({o}).html().find(experiment.id) != std::string::npos);
+    CHECK(markdown_of(o).find(o.lines[0].what) != std::string::npos);
+  }
+  CHECK_MESSAGE(planned.empty(), fmt::format("plans without an experiment: {}", fmt::join(planned, ", ")));
+}
+
+TEST_CASE("reproduce: lines that are exact equal the plain one for every seed") {
+  const TemporaryFolder folder;
+  const Outcome o = outcome_of("cvpr-T3", folder.path("runs"));
+  for (const char* what : {"tokens permuted", "features permuted, coupled start", "both, coupled start"})
+    CHECK(line_of(o, what).ours == line_of(o, "trained plain").ours);
+}
+
+TEST_CASE("reproduce: biases that are left behind change what the model says") {
+  const TemporaryFolder folder;
+  const Outcome o = outcome_of("s1-C1", folder.path("runs"));
+  REQUIRE(o.claims.size() == 2);
+  CHECK(o.claims[0].value == 0.0);
+  CHECK(o.claims[1].value > 0.0);
+}
+
+TEST_CASE("reproduce: an experiment that is stopped goes on from its runs") {
+  const TemporaryFolder folder;
+  const Outcome whole = outcome_of("s1-T1", folder.path("whole"));
+  std::atomic<bool> stop = false;
+  const Plan plan = small_plan("s1-T1");
+  int told = 0;
+  const Workplace cut{.data_dir = "",
+                      .folder = folder.path("cut"),
+                      .stop = &stop,
+                      .tell = [&](double, const std::string&) { stop = ++told == 8; }};
+  CHECK_THROWS_AS(reproduce::reproduce(experiment_named("s1-T1"), plan, cut), Interrupted);
+  stop = false;
+  const Outcome rest = reproduce::reproduce(experiment_named("s1-T1"), plan, cut);
+  CHECK(told < 16); // 12 steps in all, of which 8 were taken before
+  for (std::size_t i = 0; i < whole.lines.size(); ++i) CHECK(rest.lines[i].ours == whole.lines[i].ours);
+}
+
+TEST_CASE("reproduce: the spread over seeds, and what a claim means") {
+  const Line line{.what = "x", .paper = "", .ours = {1.0, 2.0, 6.0}};
+  CHECK(line.mean() == 3.0);
+  CHECK(line.standard_deviation() == doctest::Approx(std::sqrt(7.0)));
+  CHECK(text_of(line) == "3.00 +- 2.65 %");
+  CHECK(text_of(Line{.what = "x", .paper = "", .ours = {}}) == "-");
+  Outcome o;
+  o.claims = {{.what = "a", .value = 1.0, .bound = 1.0}};
+  CHECK(o.holds());
+  o.claims.push_back({.what = "b", .value = 1.0, .bound = 2.0, .sense = Claim::Sense::at_least});
+  CHECK_FALSE(o.holds());
+  o.claims.back().value = std::nan("");
+  CHECK_FALSE(o.holds());
+}
+
+TEST_CASE("reproduce: plans that are wrong are refused by file and key") {
+  const auto refused = [](const std::string& text, const std::string& scale = "small") {
+    return message_of([&] { parse_plan(text, "p.json", scale, 1); });
+  };
+  CHECK(refused(R"({"id": "x"})") == "p.json: 'scales' is missing");
+  CHECK(refused(R"({"id": "x", "scales": {"big": {"seeds": 1}}})") ==
+        "p.json: there is no scale 'small'; there are big");
+  CHECK(refused(R"({"id": "x", "scale": {}})") == "p.json: unknown key 'scale'; did you mean scales?");
+  CHECK(refused(R"({"id": "x", "scales": {"small": {}}})") == "p.json: small: 'seeds' is missing");
+  CHECK(refused(R"({"id": "x", "scales": {"small": {"seeds": 0}}})") == "p.json: small: seeds must be from 1 to 1000");
+  CHECK(refused(R"({"id": "x", "scales": {"small": {"seeds": "two"}}})") ==
+        "p.json: small: a value has the wrong type");
+  CHECK(
+      refused(R"({"id": "x", "scales": {"small": {"seeds": 1, "train": {"patsh": 4}}}})").find("did you mean patch?") !=
+      std::string::npos);
+  const Plan plan = small_plan("s1-T1");
+  CHECK(message_of([&] { plan.number("speed"); }) == "tiny.json: tiny: the number 'speed' is missing");
+  CHECK(message_of([&] { experiment_named("s1-T9"); }).find("s1-T") != std::string::npos);
+  CHECK(message_of([&] { reproduce::reproduce(experiment_named("s1-T2"), plan, {}); }) ==
+        "tiny.json: tiny: is for the experiment 's1-T1', not 's1-T2'");
+}
