@@ -88,7 +88,8 @@ private:
 
   void see_word(const std::string& word) {
     std::size_t taken = 0;
-    for (const CLI::Option* option : verb_.get_options()) taken += option->get_positional() ? 1U : 0U;
+    for (const CLI::Option* option : verb_.get_options())
+      if (option->get_positional()) taken += static_cast<std::size_t>(option->get_expected_max());
     if (++words_ > taken) throw UsageError(fmt::format("{}: '{}' is a word too many", verb_.get_name(), word));
   }
 

@@ -54,6 +54,7 @@ constexpr std::array verbs = {
     Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
     Verb{"train", train_topic, "train a ViT (plain or permuted), a BERT, a GPT-2, a Llama", declare_train, true},
+    Verb{"report", nullptr, "one page that compares runs and shows what their models do", declare_report},
     Verb{"reproduce", nullptr, "tables and figures of the papers again, beside the papers' numbers", declare_reproduce},
     Verb{"download", nullptr, "public data sets, with their checksums", declare_download},
     Verb{"inspect", nullptr, "what is in a model folder or a tensor file", declare_inspect},

@@ -2,6 +2,7 @@
 
 #include "data/bytes.h"
 #include "data/tensor_reader.h"
+#include "hub/folder.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -18,10 +19,7 @@ std::string folder_of(const std::string& file) {
 } // namespace
 
 std::string model_folder(const std::string& path) {
-  const std::string trained = data::join_path(path, "model");
-  if (data::file_exists(data::join_path(path, "metrics.jsonl")) &&
-      data::file_exists(data::join_path(trained, "config.json")))
-    return trained;
+  if (std::string trained = hub::model_folder_of_run(path); trained != path) return trained;
   const std::string name = std::filesystem::path(path).filename().string();
   const bool part = name == config_files.front() ||
                     std::any_of(weight_files.begin(), weight_files.end(), [&](const char* w) { return name == w; });

@@ -1,5 +1,6 @@
 #include "cli/train_flags.h"
 
+#include "permute/difm_training.h"
 #include "permute/training.h"
 #include "training/classify.h"
 #include "training/language.h"
@@ -14,11 +15,14 @@ namespace {
 /// What each option means, for --help.
 const std::map<std::string, const char*>& meanings() {
   static const std::map<std::string, const char*> table = {
-      {"data", "cifar10, cifar10-jpeg, cifar10-records, mnist, fashion-mnist, shapes, or a folder of class folders"},
+      {"data", "cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, mnist, fashion-mnist, "
+               "shapes, or a folder of "
+               "class folders"},
       {"data_dir", "Folder with the datasets (default: EQUIGRAD_DATA)"},
       {"train_limit", "At most that many training images (0: all)"},
       {"test_limit", "At most that many test images (0: all)"},
-      {"size", "Side to which images of a folder are resized, or side of generated ones (0: as they are)"},
+      {"size", "Side to which images of a folder or of CelebA are resized, or side of generated ones (0: as they are)"},
+      {"bad_images", "Image files of a folder that do not decode: refuse or skip"},
       {"steps", "Training steps (give this or --epochs)"},
       {"epochs", "Passes over the training images"},
       {"batch", "Images a step"},
@@ -38,16 +42,35 @@ const std::map<std::string, const char*>& meanings() {
       {"pre_norm", "true: x + f(LN x); false: LN(x + f(x))"},
       {"dropout", "Probability on both residual branches"},
       {"norm_eps", "Epsilon of LayerNorm"},
-      {"optimizer", "sgd, momentum, nesterov, adam or adamw"},
+      {"from",
+       "Model folder or earlier run to begin from; its sizes and, unless one is named, its tokenizer count. A head "
+       "for other classes begins with random weights"},
+      {"fresh", "Parameters that begin with random weights nevertheless: patterns of names, separated by commas"},
+      {"freeze", "Parameters that stay as they are: patterns of names, \"blocks.0.*,*embedding*\""},
+      {"optimizer", "sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor or muon"},
       {"lr", "Learning rate"},
-      {"schedule", "constant or cosine"},
-      {"warmup", "Steps of linear warm-up"},
-      {"final_fraction", "Of the learning rate, at the end of a cosine"},
-      {"weight_decay", "On every parameter; decoupled for adamw, added to the gradient otherwise"},
-      {"eps", "Epsilon of Adam and AdamW; 1e-6 keeps f32 twins closer together"},
+      {"schedule", "constant, linear, cosine, step (drops) or one-cycle"},
+      {"warmup", "Steps of linear warm-up; of one-cycle's rise (0: three tenths of all steps)"},
+      {"final_fraction", "Of the learning rate, at the end of a linear, cosine or one-cycle schedule"},
+      {"drop_every", "Steps between the drops of a step schedule (0: a third of the steps after warm-up)"},
+      {"drop_factor", "What a drop of a step schedule multiplies the learning rate by"},
+      {"weight_decay", "Shrinks weights: added to the gradient by sgd, momentum, nesterov, adam and rmsprop, decoupled "
+                       "otherwise"},
+      {"decay_on",
+       "What weight decay acts on: all, or matrices: not biases, gains, position embeddings and class tokens"},
+      {"eps", "Epsilon of Adam, AdamW, RMSprop and Muon's AdamW; 1e-6 keeps f32 twins closer together"},
       {"clip", "Largest joint norm of the gradients (0: no clipping)"},
       {"label_smoothing", "Share of a label spread over all classes"},
+      {"ema", "Decay of a running average of the weights, which is tested and saved beside them: 0.999, say (0: none)"},
+      {"workers", "Threads that make batches ahead (0: none); no bit depends on it"},
       {"augment", "Random crops, and flips of colour images"},
+      {"crop_area", "Crop training images at random to this share of their area or more, and resize them (0: none)"},
+      {"randaugment", "RandAugment: strength from 0 (none) to 30 of the random changes to each training image; 9, say"},
+      {"randaugment_ops", "How many changes RandAugment makes to an image"},
+      {"erasing", "Probability that a random rectangle of a training image becomes noise"},
+      {"mixup", "Blend training images in pairs, labels too: alpha of the Beta distribution; 0.2, say (0: none)"},
+      {"cutmix", "Paste rectangles of other training images, labels in shares: alpha; 1, say (0: none); with --mixup "
+                 "each step takes one of the two"},
       {"dtype", "f32 or f64"},
       {"precision", "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is "
                     "faster at that; weights, gradients and optimiser stay f32"},
@@ -58,9 +81,18 @@ const std::map<std::string, const char*>& meanings() {
       {"twin",
        "Train the plain model beside the permuted one and report how far they drift apart (f64: rounding alone; f32 "
        "with Adam: up to 8e-4 in 60 steps, 4e-5 with --eps 1e-6 --warmup 10)"},
+      {"from_permuted", "The encoder of --from carries the key already: nothing is moved before the first step"},
+      {"teacher", "Model folder or run whose classes the distillation token learns (default: the labels)"},
       {"drift_every", "Steps between measurements of the drift (0: at the end only)"},
       {"evaluate_every", "Steps between tests (0: after every epoch)"},
       {"checkpoint_every", "Steps between checkpoints (0: at the end and when interrupted)"},
+      {"keep", "Newest checkpoints that stay"},
+      {"best", "Keep the checkpoint with the best test too, by loss or accuracy; off: do not"},
+      {"on_divergence", "When loss or gradients are NaN or infinite: stop, or skip the step's update"},
+      {"spike_guard", "Skip steps whose loss is above that many times the median of the last 64 (0: none)"},
+      {"skip_limit", "Steps skipped in a row that end the run"},
+      {"csv", "Write the metrics as metrics.csv too"},
+      {"tensorboard", "Write the metrics as event files for TensorBoard too"},
       {"out", "Run folder (default: out/vit, or the first of out/vit-2, out/vit-3, ... without a run)"},
       {"resume", "Go on from this run folder or checkpoint"},
       {"overwrite", "Remove the run that the run folder holds; without this it is refused"},
@@ -94,10 +126,12 @@ const std::map<std::string, const char*>& text_meanings() {
 /// Where an option of text classifiers means something else.
 const std::map<std::string, const char*>& classify_meanings() {
   static const std::map<std::string, const char*> table = {
+      {"task", "classify: classes of texts or pairs; mlm: words that are masked, from plain text"},
       {"data", "imdb, mrpc, rte, snli, a .tsv, .csv or .jsonl file of labelled texts or pairs, or a folder of class "
-               "folders with .txt files"},
+               "folders with .txt files; for mlm tinyshakespeare or a UTF-8 text file"},
       {"validation", "Another such file to test on"},
       {"held_out", "Share of a single file that is kept to test on"},
+      {"mask_share", "mlm: share of the tokens that is to be guessed; of ten 8 are masked, one is another, one stays"},
       {"train_limit", "At most that many training texts (0: all)"},
       {"test_limit", "At most that many test texts (0: all)"},
       {"tokenizer", "Tokenizer's folder or file (default: the words of the training texts)"},
@@ -110,6 +144,38 @@ const std::map<std::string, const char*>& classify_meanings() {
       {"attention_dropout", "Probability on attention weights; above 0 a step takes a third more time"},
       {"evaluate_every", "Steps between tests (0: after every epoch)"},
       {"out", "Run folder (default: out/bert, or the first of out/bert-2, ... without a run)"},
+  };
+  return table;
+}
+
+/// Where an option of tables means something else.
+const std::map<std::string, const char*>& difm_meanings() {
+  static const std::map<std::string, const char*> table = {
+      {"data", "criteo, or a .csv or .tsv file (other endings: tabs, if the first line has one, else commas)"},
+      {"validation", "Another such file to test on"},
+      {"held_out", "Share of the rows that is kept to test on"},
+      {"train_limit", "At most that many training rows (0: all)"},
+      {"test_limit", "At most that many test rows (0: all)"},
+      {"header", "The first row names the columns; otherwise they are called 1, 2, ..."},
+      {"label", "Column with the label"},
+      {"positive", "Label that counts as 1, all others as 0 (default: the second of two)"},
+      {"dense",
+       "Columns with numbers: names and ranges, \"price,I1..I13\" (default: those whose values are all numbers)"},
+      {"categorical", "Columns with categories, likewise (default: the others)"},
+      {"scale", "What is done to numbers: log (sign(x) log(1 + |x|), then standard), standard or none"},
+      {"min_count", "Training rows in which a category must stand to have a vector of its own"},
+      {"buckets", "Vectors of a categorical column, shared by hashing (0: one for each category)"},
+      {"epochs", "Passes over the training rows"},
+      {"batch", "Rows a step"},
+      {"dim", "Width of a field's vector"},
+      {"heads", "Heads of the attention over the fields"},
+      {"head_dim", "Width of a head"},
+      {"hidden", "Widths of the layers of the bit-wise part"},
+      {"dropout", "Probability behind each layer of the bit-wise part"},
+      {"permute", "none, or rows: the fields of each row pass the attention in an order of their own and come back"},
+      {"key", "Secret key file that the orders are drawn from (default: from the seed, not secret)"},
+      {"label_smoothing", "Share of a label moved half-way to the other one"},
+      {"out", "Run folder (default: out/difm, or the first of out/difm-2, ... without a run)"},
   };
   return table;
 }
@@ -127,6 +193,11 @@ nlohmann::ordered_json vit_defaults() {
   return permute::options_json(defaults);
 }
 
+nlohmann::ordered_json deit_defaults() {
+  const permute::TrainOptions defaults = permute::deit_defaults();
+  return permute::options_json(defaults);
+}
+
 template <training::LanguageModel model> nlohmann::ordered_json language_defaults() {
   const training::LanguageOptions defaults = training::language_defaults(model);
   return training::options_json(defaults);
@@ -137,12 +208,19 @@ nlohmann::ordered_json classify_defaults() {
   return training::options_json(defaults);
 }
 
+nlohmann::ordered_json difm_defaults() {
+  const permute::DifmOptions defaults;
+  return permute::options_json(defaults);
+}
+
 const std::vector<TrainModel>& models() {
   static const std::vector<TrainModel> table = {
       {"vit", vit_defaults, meanings},
+      {"deit", deit_defaults, meanings},
       {"bert", classify_defaults, classify_meanings},
       {"gpt2", language_defaults<training::LanguageModel::gpt2>, text_meanings},
       {"llama", language_defaults<training::LanguageModel::llama>, text_meanings},
+      {"difm", difm_defaults, difm_meanings},
   };
   return table;
 }

@@ -3,9 +3,12 @@
 
 #include "cli/train_flags.h"
 
+#include "core/function_ref.h"
 #include "data/json.h"
 #include "training/options.h"
+#include "training/trainer.h"
 
+#include <memory>
 #include <string>
 
 namespace eg::cli {
@@ -23,6 +26,14 @@ struct TrainRequest {
 int train_vit(const TrainRequest& request);
 int train_language(const TrainRequest& request);
 int train_bert(const TrainRequest& request);
+int train_difm(const TrainRequest& request);
+
+/// Makes a trainer, which reads its data; says so on a terminal while it does.
+std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
+                                          FunctionRef<std::unique_ptr<training::Trainer>()> make);
+/// Trains to the end and says how it goes. `out`: the run folder; `model`: where the model will lie.
+int train_to_end(training::Trainer& trainer, const TrainRequest& request, const std::string& out,
+                 const std::string& model);
 
 /// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
 /// and in which none is going on, so that training twice keeps both.

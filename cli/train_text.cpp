@@ -1,10 +1,11 @@
-// equigrad train bert, train gpt2 and train llama: models of text.
+// equigrad train bert, train gpt2 and train llama: models of text; and what training one model looks like.
 
 #include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/train_job.h"
+#include "cli/train_lines.h"
 
 #include "data/bytes.h"
 #include "data/json.h"
@@ -22,8 +23,16 @@ namespace {
 using training::Record;
 using training::Trainer;
 
-std::string accuracy_text(const Record& r) {
-  return std::isnan(r.accuracy) ? std::string() : fmt::format(" accuracy {:.2f} %", 100 * r.accuracy);
+std::string values_text(double loss, double accuracy, double auc = training::no_accuracy) {
+  std::string text = fmt::format("loss {:.4f}", loss);
+  if (!std::isnan(accuracy)) text += fmt::format(" accuracy {:.2f} %", 100 * accuracy);
+  if (!std::isnan(auc)) text += fmt::format(" AUC {:.4f}", auc);
+  return text;
+}
+
+std::string test_text(const Record& r) {
+  return values_text(r.loss, r.accuracy, r.auc) +
+         (std::isnan(r.ema_loss) ? std::string() : "  average: " + values_text(r.ema_loss, r.ema_accuracy));
 }
 
 training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool talks) {
@@ -33,11 +42,16 @@ training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool t
                                          {fmt::format("loss {:.4f}", r.loss), 3}};
     if (!std::isnan(r.accuracy)) fields.push_back({fmt::format("accuracy {:.1f} %", 100 * r.accuracy), 7});
     fields.push_back({fmt::format("{:.0f} {}/s", r.per_s, trainer.unit()), 8});
+    fields.push_back(memory_field());
     progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()), fields);
   };
   told.test = [&progress, talks](const Record& r) {
     progress.clear();
-    if (talks) say(fmt::format("test   step {:>6}  loss {:.4f}{}\n", r.step, r.loss, accuracy_text(r)));
+    if (talks) say(fmt::format("test   step {:>6}  {}\n", r.step, test_text(r)));
+  };
+  told.skipped = [&progress, &trainer, talks](const std::string& why) {
+    progress.clear();
+    if (talks) say(skipped_line(trainer.step(), why));
   };
   told.testing = [&progress, &trainer](double share) {
     progress.show(static_cast<double>(trainer.step()), static_cast<double>(trainer.total_steps()),
@@ -51,26 +65,31 @@ training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool t
   return told;
 }
 
-nlohmann::json result_json(const training::Result& result, const Trainer& trainer) {
+nlohmann::json result_json(const training::Result& result, const Trainer& trainer, const std::string& out) {
   nlohmann::json json = {{"steps", result.steps},
                          {"loss", result.test.loss},
                          {"train_loss", result.train.step > 0 ? nlohmann::json(result.train.loss) : nlohmann::json()},
                          {"seconds", result.seconds},
                          {fmt::format("{}_per_s", trainer.unit()), result.per_s}};
-  if (!std::isnan(result.test.accuracy)) json["accuracy"] = result.test.accuracy;
+  for (const auto& [key, value] : {std::pair{"accuracy", result.test.accuracy},
+                                   {"auc", result.test.auc},
+                                   {"ema_loss", result.test.ema_loss},
+                                   {"ema_accuracy", result.test.ema_accuracy}})
+    if (!std::isnan(value)) json[key] = value;
+  add_run_fields(json, result.skipped, result.best, out);
   return json;
 }
 
-/// Makes a trainer, which reads its data; says so on a terminal while it does.
-template <class Make>
-std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& data, Make&& make) {
+} // namespace
+
+std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& data,
+                                FunctionRef<std::unique_ptr<Trainer>()> make) {
   Progress progress(!request.common.quiet);
   progress.show(0.0, 1.0, {{"reading " + data, 1}});
   return make();
 }
 
-/// Trains to the end. `out`: the run folder.
-int train(Trainer& trainer, const TrainRequest& request, const std::string& out) {
+int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model) {
   const CommonOptions& common = request.common;
   survive_broken_pipes();
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
@@ -83,8 +102,9 @@ int train(Trainer& trainer, const TrainRequest& request, const std::string& out)
     const std::string how =
         complete ? "tested; training was already complete"
                  : fmt::format("done in {}: {:.0f} {}/s", clock_time(result.seconds), result.per_s, trainer.unit());
-    if (common.talks()) say(fmt::format("{}, run folder {}, model {}\n", how, out, data::join_path(out, "model")));
-    write_json(common, result_json(result, trainer));
+    if (common.talks())
+      say(fmt::format("{}, run folder {}, model {}{}\n", how, out, model, best_words(result.best, result.steps, out)));
+    write_json(common, result_json(result, trainer, out));
   } catch (const Interrupted& e) {
     throw Interrupted(
         fmt::format("{}; go on with: equigrad train {} --resume {}", e.what(), request.model, data::shell_word(out)));
@@ -92,31 +112,45 @@ int train(Trainer& trainer, const TrainRequest& request, const std::string& out)
   return done;
 }
 
+namespace {
+
 /// Files that a run on text reads, and that its results must spare. `text`: what --data stands for.
 std::vector<std::string> files_read(const std::string& text, const std::string& validation,
-                                    const std::string& tokenizer) {
+                                    const std::string& tokenizer, const training::FineTuning& start) {
   std::vector<std::string> files = {text, validation};
-  if (!tokenizer.empty())
-    for (std::string& file : known_files(tokenizer)) files.push_back(std::move(file));
+  for (const std::string& place : {tokenizer, start.begins() ? training::start_folder(start) : std::string()})
+    if (!place.empty())
+      for (std::string& file : known_files(place)) files.push_back(std::move(file));
   return files;
+}
+
+/// Why a flag would change nothing in a run that begins from a model; "" when it does its work.
+std::string idle_with_start(const std::string& key, const training::FineTuning& start) {
+  for (const char* size : {"dim", "layers", "heads", "kv_heads", "mlp", "tied"})
+    if (key == size && start.begins()) return fmt::format("the model of {} has sizes of its own", start.from);
+  return {};
 }
 
 /// Why a flag of language models would change nothing; "" when it does its work.
 std::string idle_language_flag(const std::string& key, const training::LanguageOptions& o) {
   if (key == "held_out" && !o.validation.empty()) return "--validation names the text to test on";
   if (key == "data_dir" && o.data != "tinyshakespeare") return fmt::format("--data names the file {}", o.data);
-  return {};
+  return idle_with_start(key, o.start);
 }
 
 /// The same for classifiers of texts.
 std::string idle_classify_flag(const std::string& key, const training::ClassifyOptions& o) {
   const bool own_file = data::file_exists(o.data), own = own_file || data::folder_exists(o.data);
+  const bool masked = o.task == training::BertTask::mlm;
+  if (masked && (key == "train_limit" || key == "test_limit")) return "--task mlm learns from all of a text";
+  if (!masked && key == "mask_share") return "--task classify masks nothing";
   if (key == "held_out" && !o.validation.empty()) return "--validation names the texts to test on";
-  if ((key == "held_out" || key == "validation") && !own_file)
+  if (!masked && (key == "held_out" || key == "validation") && !own_file)
     return fmt::format("{} has a test part of its own; it is for single files", o.data);
   if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
   if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";
-  return {};
+  if (key == "vocabulary" && o.start.begins()) return "the model's tokenizer has a vocabulary of its own";
+  return idle_with_start(key, o.start);
 }
 
 } // namespace
@@ -132,9 +166,9 @@ int train_language(const TrainRequest& request) {
   });
   options.out = run_folder_for(request.model, options);
   const std::string text = data::find_text(options.data, options.data_dir);
-  require_result_apart(request, files_read(text, options.validation, options.tokenizer), options.out);
+  require_result_apart(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
   const auto trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
-  return train(*trainer, request, options.out);
+  return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
 }
 
 int train_bert(const TrainRequest& request) {
@@ -145,9 +179,11 @@ int train_bert(const TrainRequest& request) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(request.model, options);
-  require_result_apart(request, files_read(options.data, options.validation, options.tokenizer), options.out);
-  const auto trainer = opened(request, options.data, [&] { return training::classify_trainer(options, &stop_flag()); });
-  return train(*trainer, request, options.out);
+  const std::string data =
+      options.task == training::BertTask::mlm ? data::find_text(options.data, options.data_dir) : options.data;
+  require_result_apart(request, files_read(data, options.validation, options.tokenizer, options.start), options.out);
+  const auto trainer = opened(request, options.data, [&] { return training::bert_trainer(options, &stop_flag()); });
+  return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
 }
 
 } // namespace eg::cli

@@ -1,9 +1,11 @@
-// equigrad train vit: vision transformers, plain and permuted.
+// equigrad train vit and train deit: vision transformers, plain and permuted.
 
 #include "cli/interrupt.h"
+#include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/train_job.h"
+#include "cli/train_lines.h"
 
 #include "data/bytes.h"
 #include "data/json.h"
@@ -27,6 +29,8 @@ std::string values_text(const TrainRecord& record) {
         fmt::format("  {}loss {:.4f} accuracy {:.2f} %",
                     record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "", v.loss, 100 * v.accuracy);
     if (!std::isnan(v.drift)) text += fmt::format(" drift {:.1e}", v.drift);
+    if (!std::isnan(v.ema_loss))
+      text += fmt::format("  average: loss {:.4f} accuracy {:.2f} %", v.ema_loss, 100 * v.ema_accuracy);
   }
   return text;
 }
@@ -44,10 +48,12 @@ std::vector<ProgressField> progress_fields(const TrainRecord& record, std::int64
     fields.push_back({fmt::format("{}accuracy {:.2f} %", name, 100 * v.accuracy), main ? 7 : 8});
   }
   fields.push_back({fmt::format("{:.0f} images/s", record.images_per_s), 8});
+  fields.push_back(memory_field());
   return fields;
 }
 
-permute::TrainCallbacks callbacks(Progress& progress, std::int64_t total, bool talks) {
+permute::TrainCallbacks callbacks(Progress& progress, const permute::VitTrainer& trainer, bool talks) {
+  const std::int64_t total = trainer.total_steps();
   permute::TrainCallbacks told;
   told.step = [&progress, total, drift = std::vector<double>()](const TrainRecord& r) mutable {
     drift.resize(r.variants.size(), permute::not_measured);
@@ -59,6 +65,10 @@ permute::TrainCallbacks callbacks(Progress& progress, std::int64_t total, bool t
     progress.clear();
     if (talks) say(fmt::format("test   step {:>6}{}\n", r.step, values_text(r)));
   };
+  told.skipped = [&progress, &trainer, talks](const std::string& why) {
+    progress.clear();
+    if (talks) say(skipped_line(trainer.step(), why));
+  };
   told.checkpoint = [&progress, talks](const std::string& folder) {
     progress.clear();
     if (talks) say(fmt::format("saved  {}\n", folder));
@@ -66,7 +76,14 @@ permute::TrainCallbacks callbacks(Progress& progress, std::int64_t total, bool t
   return told;
 }
 
-nlohmann::json result_json(const TrainResult& result) {
+/// What the average of the weights reached, where there is one.
+void add_average(nlohmann::json& json, const permute::VariantValues& v) {
+  if (std::isnan(v.ema_loss)) return;
+  json["ema_loss"] = v.ema_loss;
+  json["ema_accuracy"] = v.ema_accuracy;
+}
+
+nlohmann::json result_json(const TrainResult& result, const std::string& out) {
   const permute::VariantValues& main = result.test.back();
   nlohmann::json json = {{"steps", result.steps},
                          {"loss", main.loss},
@@ -75,46 +92,53 @@ nlohmann::json result_json(const TrainResult& result) {
                          {"images_per_s", result.images_per_s},
                          {"drift", std::isnan(main.drift) ? nlohmann::json() : nlohmann::json(main.drift)},
                          {"variants", nlohmann::json::array()}};
-  for (std::size_t v = 0; v < result.test.size(); ++v)
+  add_average(json, main);
+  for (std::size_t v = 0; v < result.test.size(); ++v) {
     json["variants"].push_back(
         {{"permute", name_of(result.test[v].mode)},
          {"train_loss", v < result.train.size() ? nlohmann::json(result.train[v].loss) : nlohmann::json()},
          {"loss", result.test[v].loss},
          {"accuracy", result.test[v].accuracy}});
+    add_average(json["variants"].back(), result.test[v]);
+  }
+  add_run_fields(json, result.skipped, result.best, out);
   return json;
 }
 
-int train(const TrainOptions& options, const CommonOptions& common) {
+int train(const TrainOptions& options, const std::string& model, const CommonOptions& common) {
   survive_broken_pipes();
   const std::atomic<bool>& stop = stop_flag();
   permute::VitTrainer trainer(options, &stop);
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
-    say(fmt::format("{}: {} training and {} test images; ViT with {} parameters; {} steps of {} images\n",
+    say(fmt::format("{}: {} training and {} test images; {} with {} parameters; {} steps of {} images\n",
                     trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
-                    trainer.model(0).parameter_count(), trainer.total_steps(), trainer.options().batch));
+                    model == "deit" ? "DeiT" : "ViT", trainer.model(0).parameter_count(), trainer.total_steps(),
+                    trainer.options().batch));
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
   try {
-    const TrainResult result = trainer.run(callbacks(progress, trainer.total_steps(), common.talks()), &stop);
+    const TrainResult result = trainer.run(callbacks(progress, trainer, common.talks()), &stop);
     progress.clear();
     if (common.talks())
-      say(fmt::format("{}, run folder {}\n",
+      say(fmt::format("{}, run folder {}{}\n",
                       complete
                           ? "tested; training was already complete"
                           : fmt::format("done in {}: {:.0f} images/s", clock_time(result.seconds), result.images_per_s),
-                      trainer.options().out));
-    write_json(common, result_json(result));
+                      trainer.options().out, best_words(result.best, result.steps, trainer.options().out)));
+    write_json(common, result_json(result, trainer.options().out));
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train vit --resume {}", e.what(),
+    throw Interrupted(fmt::format("{}; go on with: equigrad train {} --resume {}", e.what(), model,
                                   data::shell_word(trainer.options().out)));
   }
   return done;
 }
 
 bool has_image_size_of_its_own(const std::string& data) {
-  return data == "cifar10" || data == "cifar10-jpeg" || data == "cifar10-records" || data == "mnist" ||
-         data == "fashion-mnist";
+  for (const char* name :
+       {"cifar10", "cifar10-jpeg", "cifar10-records", "cifar100", "cifar100-coarse", "mnist", "fashion-mnist"})
+    if (data == name) return true;
+  return false;
 }
 
 /// Why a flag that was given would change nothing; "" when it does its work.
@@ -125,10 +149,18 @@ std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
   const bool compared = o.twin || o.variants.size() > 1;
   if (key == "size" && has_image_size_of_its_own(o.data))
     return fmt::format("the images of {} have a size of their own; it is for image folders and shapes", o.data);
+  if (key == "randaugment_ops" && o.randaugment == 0.0) return "there is no RandAugment (--randaugment)";
+  if (key == "bad_images" && (has_image_size_of_its_own(o.data) || o.data == "shapes"))
+    return "it is for image folders";
   if (key == "data_dir" && o.data == "shapes") return "shapes are generated";
-  if (key == "data_dir" && !has_image_size_of_its_own(o.data)) return fmt::format("--data names the folder {}", o.data);
+  if (key == "data_dir" && !has_image_size_of_its_own(o.data) && o.data != "celeba")
+    return fmt::format("--data names the folder {}", o.data);
   if (key == "key_form" && !columns) return "no columns are permuted (--permute columns or both)";
   if ((key == "permute" || key == "twin") && !o.variants.empty()) return "the options of the run list its variants";
+  const std::vector<std::string> sizes = {"patch",    "dim",      "layers",     "heads",   "head_dim", "mlp",
+                                          "pre_norm", "norm_eps", "activation", "pooling", "position"};
+  if (o.start.begins() && std::find(sizes.begin(), sizes.end(), key) != sizes.end())
+    return fmt::format("the model of {} has its own", o.start.from);
   if (key == "drift_every" && !compared) return "there is no twin to drift from (--twin)";
   return {};
 }
@@ -136,14 +168,20 @@ std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
 } // namespace
 
 int train_vit(const TrainRequest& request) {
-  TrainOptions options = options_for(request, TrainOptions(), permute::options_of_run);
+  const TrainOptions defaults = request.model == "deit" ? permute::deit_defaults() : TrainOptions();
+  TrainOptions options = options_for(
+      request, defaults, [&](const std::string& folder) { return permute::options_of_run(folder, defaults); });
   refuse_idle_flags(request.given, [&](const std::string& key) {
     const std::string reason = idle_vit_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  options.out = run_folder_for("vit", options);
-  require_result_apart(request, {options.key}, options.out);
-  return train(options, request.common);
+  options.out = run_folder_for(request.model, options);
+  std::vector<std::string> read = {options.key};
+  for (const std::string& model : {options.start.from, options.teacher})
+    if (!model.empty())
+      for (std::string& file : known_files(model_folder(model))) read.push_back(std::move(file));
+  require_result_apart(request, read, options.out);
+  return train(options, request.model, request.common);
 }
 
 } // namespace eg::cli

@@ -5,6 +5,7 @@
 #include "cli/train_job.h"
 
 #include "data/bytes.h"
+#include "optim/optimizer.h"
 #include "training/checkpoint.h"
 #include "training/run_lock.h"
 
@@ -27,8 +28,9 @@ std::string run_folder_for(const std::string& model, const training::RunOptions&
 void require_result_apart(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out) {
   std::vector<std::string> files = read;
   files.push_back(request.config);
-  for (const char* own : {"config.json", "metrics.jsonl", "model.safetensors", "model/config.json",
-                          "model/model.safetensors", "model/tokenizer.json"})
+  for (const char* own : {"config.json", "metrics.jsonl", "metrics.csv", "model.safetensors", "model/config.json",
+                          "model/model.safetensors", "model/tokenizer.json", "model_ema.safetensors",
+                          "model-ema/config.json", "model-ema/model.safetensors", "model-ema/tokenizer.json"})
     files.push_back(data::join_path(out, own));
   require_apart(request.common, {}, files);
 }
@@ -43,10 +45,14 @@ void refuse_idle_flags(const nlohmann::json& given, const std::function<std::str
 
 std::string idle_reason(const TrainRequest& request, const std::string& key, const training::RunOptions& o) {
   const bool in_place = request.given.contains("resume") && !request.given.contains("out");
-  if (key == "eps" && o.optimizer != "adam" && o.optimizer != "adamw")
-    return fmt::format("{} has no epsilon; adam and adamw have", o.optimizer);
-  if (key == "final_fraction" && o.schedule == optim::Schedule::Kind::constant)
-    return "a constant schedule does not fall";
+  if (key == "eps" && !optim::rule_traits(o.optimizer).eps)
+    return fmt::format("{} has no epsilon; adam, adamw, rmsprop and muon have", o.optimizer);
+  if (key == "decay_on" && o.weight_decay == 0.0) return "there is no weight decay (--weight-decay)";
+  if (key == "final_fraction" && !optim::has_final_fraction(o.schedule))
+    return fmt::format("a {} schedule {}", name_of(o.schedule),
+                       o.schedule == optim::Schedule::Kind::step ? "falls by drops (--drop-factor)" : "does not fall");
+  if ((key == "drop_every" || key == "drop_factor") && o.schedule != optim::Schedule::Kind::step)
+    return fmt::format("a {} schedule has no drops; a step schedule has", name_of(o.schedule));
   if (key == "overwrite" && in_place) return "--resume goes on in the run's own folder";
   return {};
 }
@@ -70,7 +76,8 @@ Job declare_train(CLI::App& app, const CommonOptions& common) {
                                .flags = *flags,
                                .common = common,
                                .seed_given = app.count("--seed") > 0};
-    if (*model == "vit") return train_vit(request);
+    if (*model == "vit" || *model == "deit") return train_vit(request);
+    if (*model == "difm") return train_difm(request);
     return *model == "bert" ? train_bert(request) : train_language(request);
   };
 }

@@ -60,6 +60,38 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   return near.empty() ? std::string() : fmt::format("; did you mean {}?", near.front());
 }
 
+bool glob_match(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*') {
+      ++p, ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::vector<std::string> words_of_list(std::string_view list) {
+  std::vector<std::string> words;
+  for (;;) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    std::string_view word = list.substr(0, end);
+    word.remove_prefix(std::min(word.find_first_not_of(' '), word.size()));
+    word = word.substr(0, word.find_last_not_of(' ') + 1);
+    if (!word.empty()) words.emplace_back(word);
+    if (end == list.size()) return words;
+    list.remove_prefix(end + 1);
+  }
+}
+
 std::string printable(std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   std::string line;

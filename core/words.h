@@ -19,6 +19,12 @@ std::vector<std::string> near_words(std::string_view word, std::span<const std::
 /// "; did you mean --dim?", or "" when nothing is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
+/// True when `text` fits `pattern`, in which * stands for any characters and ? for one.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+/// The words of a list "a, b,c": cut at commas, without blanks around them, empty ones left out.
+std::vector<std::string> words_of_list(std::string_view list);
+
 /// One line that is safe to print: line ends become spaces; other control characters (those of C1 too), marks that
 /// change the direction of writing, characters without width and bytes that are not UTF-8 become \xNN.
 std::string printable(std::string_view text);

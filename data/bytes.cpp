@@ -1,11 +1,10 @@
 #include "data/bytes.h"
 
-#include "core/error.h"
 #include "core/file_descriptor.h"
+#include "data/crc.h"
+#include "data/write_all.h"
 
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -16,26 +15,10 @@ namespace eg::data {
 
 namespace {
 
-[[noreturn]] void fail_errno(const std::string& path, const char* what) {
-  throw FileError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
-}
-
 std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc_tables() {
-  std::array<std::array<std::uint32_t, 256>, 8> tables{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t c = i;
-    for (int k = 0; k < 8; ++k) c = (c & 1U) != 0 ? 0xEDB88320U ^ (c >> 1) : c >> 1;
-    tables[0][i] = c;
-  }
-  for (std::size_t t = 1; t < 8; ++t)
-    for (std::size_t i = 0; i < 256; ++i) tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 0xFFU];
-  return tables;
 }
 
 } // namespace
@@ -110,14 +93,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(const void* data, std::size_t size) {
-  const char* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t put = ::write(descriptor_, at, size);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail_errno(path_, "cannot write");
-    at += put;
-    size -= static_cast<std::size_t>(put);
-  }
+  write_all(descriptor_, {static_cast<const char*>(data), size}, path_);
 }
 
 void AtomicFile::commit() {
@@ -144,18 +120,8 @@ void write_file(const std::string& path, std::string_view text) {
 }
 
 std::uint32_t crc32(ByteView bytes, std::uint32_t crc) {
-  static constexpr auto tables = make_crc_tables(); // eight bytes a step ("slicing by 8")
-  std::uint32_t c = ~crc;
-  std::size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    const std::uint8_t* b = bytes.data() + i;
-    c ^= static_cast<std::uint32_t>(b[0]) | static_cast<std::uint32_t>(b[1]) << 8 |
-         static_cast<std::uint32_t>(b[2]) << 16 | static_cast<std::uint32_t>(b[3]) << 24;
-    c = tables[7][c & 0xFFU] ^ tables[6][(c >> 8) & 0xFFU] ^ tables[5][(c >> 16) & 0xFFU] ^ tables[4][c >> 24] ^
-        tables[3][b[4]] ^ tables[2][b[5]] ^ tables[1][b[6]] ^ tables[0][b[7]];
-  }
-  for (; i < bytes.size(); ++i) c = tables[0][(c ^ bytes[i]) & 0xFFU] ^ (c >> 8);
-  return ~c;
+  static constexpr CrcTables tables = crc_tables(0xEDB88320U);
+  return crc_of(tables, bytes, crc);
 }
 
 } // namespace eg::data

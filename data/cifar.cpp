@@ -1,4 +1,4 @@
-// CIFAR-10 as binary records and as a tar of JPEG copies.
+// CIFAR-10 and CIFAR-100 as binary records, CIFAR-10 as a tar of JPEG copies.
 
 #include "core/error.h"
 #include "data/dataset.h"
@@ -14,24 +14,52 @@ namespace {
 
 constexpr std::int64_t side = 32;
 constexpr std::size_t image_size = 3 * side * side;
-constexpr std::size_t record_size = 1 + image_size;
+
+/// Label bytes, one of which counts, then the pixels.
+struct RecordFormat {
+  const char* name;
+  std::size_t label_bytes, label_at;
+  std::size_t classes;
+
+  std::size_t size() const { return label_bytes + image_size; }
+};
+constexpr RecordFormat cifar10{"CIFAR-10", 1, 0, 10};
+constexpr RecordFormat cifar100_coarse{"CIFAR-100", 2, 0, 20}, cifar100_fine{"CIFAR-100", 2, 1, 100};
 
 std::vector<std::string> class_list() {
   return {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
 }
 
-void append_records(ByteView records, const std::string& source, Bytes& pixels, std::vector<std::int32_t>& labels) {
-  if (records.empty() || records.size() % record_size != 0)
-    throw FileError(
-        fmt::format("{}: {} bytes are not whole CIFAR-10 records of {} bytes: truncated, or another kind of file",
-                    source, records.size(), record_size));
-  for (std::size_t at = 0; at < records.size(); at += record_size) {
-    if (records[at] > 9)
-      throw FileError(fmt::format("{}: label {} of record {} is above 9", source, records[at], at / record_size));
-    labels.push_back(records[at]);
-    const ByteView image = records.subspan(at + 1, image_size);
+void append_records(const RecordFormat& format, ByteView records, const std::string& source, Bytes& pixels,
+                    std::vector<std::int32_t>& labels) {
+  if (records.empty() || records.size() % format.size() != 0)
+    throw FileError(fmt::format("{}: {} bytes are not whole {} records of {} bytes: truncated, or another kind of file",
+                                source, records.size(), format.name, format.size()));
+  for (std::size_t at = 0; at < records.size(); at += format.size()) {
+    const std::uint8_t label = records[at + format.label_at];
+    if (label >= format.classes)
+      throw FileError(
+          fmt::format("{}: label {} of record {} is above {}", source, label, at / format.size(), format.classes - 1));
+    labels.push_back(label);
+    const ByteView image = records.subspan(at + format.label_bytes, image_size);
     pixels.insert(pixels.end(), image.begin(), image.end());
   }
+}
+
+/// The lines of a file, one a class.
+std::vector<std::string> read_class_names(const std::string& path, std::size_t classes) {
+  const Bytes text = read_unpacked(path, std::uint64_t{1} << 20);
+  std::vector<std::string> names(1);
+  for (const std::uint8_t byte : text) {
+    if (byte == '\n')
+      names.emplace_back();
+    else if (byte != '\r')
+      names.back() += static_cast<char>(byte);
+  }
+  while (!names.empty() && names.back().empty()) names.pop_back();
+  if (names.size() != classes)
+    throw FileError(fmt::format("{}: {} lines, not the names of {} classes", path, names.size(), classes));
+  return names;
 }
 
 /// One line of an order list: which class, which file of the archive.
@@ -71,7 +99,7 @@ void decode_member(const std::string& where, ByteView bytes, std::uint8_t* plane
 ImageDataset parse_cifar10_records(ByteView records, const std::string& source, const std::string& name) {
   Bytes pixels;
   std::vector<std::int32_t> labels;
-  append_records(records, source, pixels, labels);
+  append_records(cifar10, records, source, pixels, labels);
   return {name, 3, side, side, class_list(), std::move(pixels), std::move(labels)};
 }
 
@@ -80,9 +108,18 @@ ImageDataset read_cifar10_records(const std::vector<std::string>& paths, const s
   std::vector<std::int32_t> labels;
   for (const std::string& path : paths) {
     throw_if(stop);
-    append_records(read_unpacked(path), path, pixels, labels);
+    append_records(cifar10, read_unpacked(path), path, pixels, labels);
   }
   return {name, 3, side, side, class_list(), std::move(pixels), std::move(labels)};
+}
+
+ImageDataset read_cifar100_records(const std::string& path, const std::string& class_names, Cifar100Labels which,
+                                   const std::string& name) {
+  const RecordFormat& format = which == Cifar100Labels::fine ? cifar100_fine : cifar100_coarse;
+  Bytes pixels;
+  std::vector<std::int32_t> labels;
+  append_records(format, read_unpacked(path), path, pixels, labels);
+  return {name, 3, side, side, read_class_names(class_names, format.classes), std::move(pixels), std::move(labels)};
 }
 
 ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& order, const std::string& name,

@@ -24,6 +24,12 @@ public:
   ImageDataset(std::string name, std::int64_t channels, std::int64_t height, std::int64_t width,
                std::vector<std::string> class_names, Bytes pixels, std::vector<std::int32_t> labels);
 
+  /// Images that show any number of things: class names are attributes, and each image has a byte 0 or 1 for each of
+  /// them: `attributes` is [size, names]. Its label is 0. Throws ValueError as the constructor does, and for another
+  /// byte.
+  static ImageDataset with_attributes(std::string name, std::int64_t channels, std::int64_t height, std::int64_t width,
+                                      std::vector<std::string> names, Bytes pixels, Bytes attributes);
+
   const std::string& name() const { return content_->name; }
   std::int64_t size() const { return static_cast<std::int64_t>(content_->labels.size()); }
   std::int64_t channels() const { return content_->channels; }
@@ -36,6 +42,9 @@ public:
 
   /// Class of image i. Throws IndexError.
   std::int64_t label(std::int64_t i) const;
+  bool has_attributes() const { return !content_->attributes.empty(); }
+  /// Attributes of image i, [classes]; empty for images with one label. Throws IndexError.
+  ByteView attributes(std::int64_t i) const;
   /// Pixels of image i, planar [channels, height, width]. Throws IndexError.
   ByteView pixels(std::int64_t i) const;
   /// Image i with its channels side by side, for reports.
@@ -52,9 +61,17 @@ private:
     std::vector<std::string> class_names;
     Bytes pixels;
     std::vector<std::int32_t> labels;
+    Bytes attributes;
   };
+  explicit ImageDataset(Content content);
   std::shared_ptr<const Content> content_;
 };
+
+/// What is done with an image file of a folder that does not decode.
+enum class BadImages : std::uint8_t { refuse, skip };
+/// "refuse" or "skip". Throws ValueError.
+BadImages bad_images_named(std::string_view name);
+std::string_view name_of(BadImages what);
 
 enum class Split : std::uint8_t { train, test };
 /// "train" or "test".
@@ -69,6 +86,8 @@ struct DatasetOptions {
   std::int64_t count = 0; ///< shapes: how many; 0: 10,000 for training and 2,000 for testing
   std::uint64_t seed = 0; ///< shapes: what they are drawn from
   StopFlag stop = nullptr;
+  BadImages bad_images = BadImages::refuse;    ///< of folders
+  std::vector<std::string>* skipped = nullptr; ///< receives what was wrong with each that was skipped
 };
 
 /// A dataset by name:
@@ -76,6 +95,12 @@ struct DatasetOptions {
 ///   splits, or they are refused), else from their JPEG copies in official order (cifar10_jpeg_60000.tar.xz);
 /// - `cifar10-jpeg`: the JPEG copies;
 /// - `cifar10-records`: original pixels: cifar-10-batches-bin/, or the part of it in cifar10_lossless_*.bin.xz;
+/// - `cifar100`, `cifar100-coarse`: cifar100/cifar-100-binary/ (train.bin, test.bin, and the files of class names),
+/// with
+///   the labels of 100 classes or of 20 groups;
+/// - `celeba`: celeba/ with list_attr_celeba.txt, list_eval_partition.txt and img_align_celeba/ (also as distributed,
+/// in
+///   Anno/, Eval/ and Img/): 40 attributes; parts 0 and 2, to train and to test;
 /// - `mnist`, `fashion-mnist`: IDX files, .gz or plain;
 /// - `shapes`: generated, needs no file;
 /// - anything else: a folder with train/ and test/ (or val/) folders of class folders, or class folders themselves
@@ -98,9 +123,29 @@ ImageDataset read_cifar10_records(const std::vector<std::string>& paths, const s
                                   StopFlag stop = nullptr);
 ImageDataset parse_cifar10_records(ByteView records, const std::string& source, const std::string& name);
 
+/// Which of CIFAR-100's labels: 100 classes, or the 20 groups of five that they form.
+enum class Cifar100Labels : std::uint8_t { fine, coarse };
+/// CIFAR-100 binary records: a coarse and a fine label byte, then pixels as in CIFAR-10; `class_names`: a file with a
+/// name a line. Throws FileError for a length that is not a multiple of 3074, a label out of range or another number of
+/// names.
+ImageDataset read_cifar100_records(const std::string& path, const std::string& class_names, Cifar100Labels which,
+                                   const std::string& name);
+
 /// The JPEG copies: images of a tar archive in the order of a list with lines `label TAB path` (plain or .gz).
 ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& order, const std::string& name,
                                std::int64_t limit = 0, StopFlag stop = nullptr);
+
+/// Where CelebA's files are.
+struct CelebaFiles {
+  std::string attributes; ///< a count, a line of names, and lines `image.jpg -1 1 ...`
+  std::string parts;      ///< lines `image.jpg 0`: 0 to train, 1 to validate, 2 to test
+  std::string images;     ///< folder
+};
+/// The images of one part in the order of its list, RGB; `size`: the square in the middle, resized; 0: as they are.
+/// Throws FileError that names file and line for a line of another kind, an image without attributes, a count that is
+/// not that of the lines, an image that is missing or does not decode.
+ImageDataset read_celeba(const CelebaFiles& files, int part, const std::string& name, std::int64_t size = 0,
+                         std::int64_t limit = 0, StopFlag stop = nullptr);
 
 /// IDX (LeCun, Cortes, Burges): big-endian magic 00 00 08 rank, extents, bytes.
 struct IdxArray {
@@ -114,10 +159,12 @@ ImageDataset read_idx(const std::string& images, const std::string& labels, cons
                       std::vector<std::string> class_names = {});
 
 /// Class folders of PNG and JPEG files; classes and files in name order. Images are converted to RGB; `size` and
-/// `limit` as in DatasetOptions. Throws FileError for a folder without classes or images, a file that does not decode,
-/// or images of different sizes when `size` is 0.
+/// `limit` as in DatasetOptions. Throws FileError for a folder without classes, a class without images, a file that
+/// does not decode, or images of different sizes when `size` is 0.
 ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size = 0,
                                std::int64_t limit = 0, StopFlag stop = nullptr);
+/// The same, with what is to be done with images that do not decode; of the options those of folders count.
+ImageDataset read_image_folder(const std::string& folder, const std::string& name, const DatasetOptions& options);
 
 /// Ten classes of shapes (disc, ring, square, triangle, cross, star, crescent, bars, nut, heart), RGB, each of a
 /// random colour, size, place and rotation on a random plain background with noise; edges antialiased by 4x4 samples.

@@ -45,14 +45,17 @@ PictureList list_pictures(const std::string& folder) {
   if (!folder_exists(folder)) throw FileError(folder + ": no such folder");
   PictureList list;
   list.class_names = names_in(folder, true);
+  std::vector<std::string> empty;
   for (std::size_t c = 0; c < list.class_names.size(); ++c) {
     const std::string inner = join_path(folder, list.class_names[c]);
     std::int64_t place = 0;
     for (const std::string& name : names_in(inner, false))
       if (is_picture(name)) list.pictures.push_back({join_path(inner, name), static_cast<std::int32_t>(c), place++});
+    if (place == 0) empty.push_back(inner);
   }
   if (list.pictures.empty())
     throw FileError(folder + ": no PNG or JPEG images in class folders (expected FOLDER/CLASS/*.png or *.jpg)");
+  if (!empty.empty()) throw FileError(empty.front() + ": the class has no PNG or JPEG images");
   return list;
 }
 
@@ -68,15 +71,49 @@ void limit_pictures(PictureList& list, std::int64_t limit) {
   });
 }
 
-ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size, StopFlag stop) {
-  if (size < 0 || size > 4096) throw ValueError(fmt::format("image folder: size is {}; 1 to 4096, or 0", size));
-  auto height = static_cast<int>(size);
-  auto width = static_cast<int>(size);
-  if (size == 0) {
-    const Image first = read_image(list.pictures[0].path, 3);
-    height = first.height;
-    width = first.width;
+namespace {
+
+/// Leaves out what does not decode, and adds what is wrong with each to `skipped`.
+void skip_bad(PictureList& list, const DatasetOptions& options) {
+  std::vector<std::string> wrong(list.pictures.size());
+  decode_each(list.pictures.size(), 8, options.stop, [&](std::size_t i) {
+    const std::string& path = list.pictures[i].path;
+    const Bytes bytes = read_file(path); // what cannot be read is no bad image
+    try {
+      decode_image(bytes, path, 3);
+    } catch (const FileError& e) {
+      wrong[i] = e.what();
+    }
+  });
+  std::vector<bool> left(list.class_names.size(), false);
+  PictureList good{.class_names = list.class_names, .pictures = {}};
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    if (wrong[i].empty()) {
+      left[static_cast<std::size_t>(list.pictures[i].label)] = true;
+      good.pictures.push_back(list.pictures[i]);
+    } else if (options.skipped != nullptr) {
+      options.skipped->push_back(wrong[i]);
+    }
   }
+  for (const Picture& picture : list.pictures)
+    if (!left[static_cast<std::size_t>(picture.label)])
+      throw FileError(fmt::format("{}: no image of the class decodes", fs::path(picture.path).parent_path().string()));
+  list = std::move(good);
+}
+
+/// Height and width that all images get.
+std::pair<int, int> extents(const PictureList& list, std::int64_t size) {
+  if (size < 0 || size > 4096) throw ValueError(fmt::format("image folder: size is {}; 1 to 4096, or 0", size));
+  if (size > 0) return {static_cast<int>(size), static_cast<int>(size)};
+  const Image first = read_image(list.pictures[0].path, 3);
+  return {first.height, first.width};
+}
+
+} // namespace
+
+ImageDataset load_pictures(PictureList list, const std::string& name, const DatasetOptions& options) {
+  if (options.bad_images == BadImages::skip) skip_bad(list, options);
+  const auto [height, width] = extents(list, options.size);
   const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   constexpr std::uint64_t most = default_byte_limit;
   if (list.pictures.size() > most / (3 * plane))
@@ -84,24 +121,36 @@ ImageDataset load_pictures(const PictureList& list, const std::string& name, std
                                 list.pictures.size(), width, height, most));
   Bytes pixels(list.pictures.size() * 3 * plane);
   std::vector<std::int32_t> labels(list.pictures.size());
-  decode_each(list.pictures.size(), 8, stop, [&](std::size_t i) {
+  decode_each(list.pictures.size(), 8, options.stop, [&, h = height, w = width](std::size_t i) {
     const Picture& picture = list.pictures[i];
     Image image = read_image(picture.path, 3);
-    if (size != 0) image = resize(image, height, width);
-    if (image.height != height || image.width != width)
+    if (options.size != 0) image = resize(image, h, w);
+    if (image.height != h || image.width != w)
       throw FileError(fmt::format("{}: {}x{} pixels, the first image has {}x{}; give a size to resize them to",
-                                  picture.path, image.width, image.height, width, height));
+                                  picture.path, image.width, image.height, w, h));
     transpose_bytes(image.pixels, plane, 3, pixels.data() + i * 3 * plane);
     labels[i] = picture.label;
   });
   return {name, 3, height, width, list.class_names, std::move(pixels), std::move(labels)};
 }
 
+BadImages bad_images_named(std::string_view name) {
+  for (const BadImages what : {BadImages::refuse, BadImages::skip})
+    if (name_of(what) == name) return what;
+  throw ValueError(fmt::format("bad_images: '{}' is neither refuse nor skip", name));
+}
+
+std::string_view name_of(BadImages what) { return what == BadImages::refuse ? "refuse" : "skip"; }
+
 ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size,
                                std::int64_t limit, StopFlag stop) {
+  return read_image_folder(folder, name, DatasetOptions{.limit = limit, .size = size, .stop = stop});
+}
+
+ImageDataset read_image_folder(const std::string& folder, const std::string& name, const DatasetOptions& options) {
   PictureList list = list_pictures(folder);
-  limit_pictures(list, limit);
-  return load_pictures(list, name, size, stop);
+  limit_pictures(list, options.limit);
+  return load_pictures(std::move(list), name, options);
 }
 
 } // namespace eg::data

@@ -21,14 +21,15 @@ struct PictureList {
   std::vector<Picture> pictures;
 };
 
-/// Classes and their PNG and JPEG files in name order; hidden files are left out. Throws FileError when there are none.
+/// Classes and their PNG and JPEG files in name order; hidden files are left out. Throws FileError when there are none,
+/// or none of a class.
 PictureList list_pictures(const std::string& folder);
 
 /// Leaves `limit` pictures (0: all): the first of every class, then the second of every class, and so on, in the order
 /// they had.
 void limit_pictures(PictureList& list, std::int64_t limit);
 
-/// Decodes them; `size` as in read_image_folder.
-ImageDataset load_pictures(const PictureList& list, const std::string& name, std::int64_t size, StopFlag stop);
+/// Decodes them; `options` as in read_image_folder. Throws FileError too when skipping leaves none of a class.
+ImageDataset load_pictures(PictureList list, const std::string& name, const DatasetOptions& options);
 
 } // namespace eg::data

@@ -1,8 +1,8 @@
 #include "data/labelled_texts.h"
 
 #include "core/error.h"
-#include "core/random.h"
 #include "data/bytes.h"
+#include "data/table.h"
 #include "data/text.h"
 
 #include <algorithm>
@@ -93,13 +93,11 @@ Rows read_class_folders(const std::string& folder, StopFlag stop) {
   return rows;
 }
 
-/// Each row is drawn for testing by its number: rules like "every tenth" hit one class where labels take turns.
 void hold_out(Parts& parts, double share) {
-  constexpr RandomKey key{.seed = 0x6865'6c64'206f'7574, .stream = 0};
   Rows train;
   std::uint64_t number = 0;
   for (LabelledRow& row : parts.train)
-    (uniform_at(key, number++) < share ? parts.test : train).push_back(std::move(row));
+    (row_is_held_out(number++, share) ? parts.test : train).push_back(std::move(row));
   parts.train = std::move(train);
 }
 

@@ -19,18 +19,6 @@ namespace {
 constexpr std::uint64_t shuffle_stream = 0x73687566; // "shuf"
 constexpr std::uint64_t augment_stream = 0x6175676D; // "augm"
 
-/// Copies one channel, cropped at (top, left) of an image padded with `padding` black pixels, mirrored if asked.
-void crop_plane(const std::uint8_t* from, std::uint8_t* to, std::int64_t height, std::int64_t width, std::int64_t top,
-                std::int64_t left, bool mirror) {
-  for (std::int64_t row = 0; row < height; ++row)
-    for (std::int64_t column = 0; column < width; ++column) {
-      const std::int64_t y = row + top;
-      const std::int64_t x = (mirror ? width - 1 - column : column) + left;
-      const bool within = y >= 0 && y < height && x >= 0 && x < width;
-      to[row * width + column] = within ? from[y * width + x] : std::uint8_t{0};
-    }
-}
-
 void check_options(const ImageDataset& dataset, const LoaderOptions& options) {
   const auto refuse = [](const std::string& reason) { throw ValueError("loader: " + reason); };
   if (options.batch_size < 1) refuse(fmt::format("batch_size is {}; at least 1 is needed", options.batch_size));
@@ -38,9 +26,7 @@ void check_options(const ImageDataset& dataset, const LoaderOptions& options) {
     refuse(fmt::format("workers is {}; 0 to 256 are possible", options.workers));
   if (options.prefetch < 1) refuse(fmt::format("prefetch is {}; at least 1 is needed", options.prefetch));
   if (!is_floating(options.dtype)) refuse(fmt::format("dtype is {}; images are f32 or f64", name_of(options.dtype)));
-  const std::int64_t most = std::min(dataset.height(), dataset.width());
-  if (options.augmentation.crop_padding < 0 || options.augmentation.crop_padding > most)
-    refuse(fmt::format("crop_padding is {}; 0 to {} are possible", options.augmentation.crop_padding, most));
+  check(options.augmentation, dataset.height(), dataset.width(), "loader");
   const Normalization& n = options.normalization;
   const auto channels = static_cast<std::size_t>(dataset.channels());
   if (n.mean.size() != channels || n.stddev.size() != channels)
@@ -93,7 +79,11 @@ public:
     const std::int64_t count = std::min(options_.batch_size, dataset_.size() - begin);
     const auto part = order.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
     Batch out{Tensor::empty({count, dataset_.channels(), dataset_.height(), dataset_.width()}, options_.dtype),
-              Tensor::empty({count}, DType::i64), std::vector<std::int64_t>(part.begin(), part.end()), epoch, batch};
+              Tensor::empty({count}, DType::i64),
+              attributes_of(part),
+              std::vector<std::int64_t>(part.begin(), part.end()),
+              epoch,
+              batch};
     auto* labels = out.labels.mutable_data<std::int64_t>("loader");
     for (std::size_t i = 0; i < part.size(); ++i) labels[i] = dataset_.label(part[i]);
     if (options_.dtype == DType::f32)
@@ -104,9 +94,19 @@ public:
   }
 
 private:
+  Tensor attributes_of(std::span<const std::int64_t> indices) const {
+    if (!dataset_.has_attributes()) return {};
+    std::vector<double> values;
+    for (const std::int64_t index : indices)
+      for (const std::uint8_t value : dataset_.attributes(index)) values.push_back(value);
+    return Tensor::from<double>(values, {static_cast<std::int64_t>(indices.size()), dataset_.classes()})
+        .to(options_.dtype);
+  }
+
   template <class T> void fill(T* to, std::span<const std::int64_t> indices, std::int64_t epoch) const {
     const auto plane = static_cast<std::size_t>(dataset_.height() * dataset_.width());
-    Bytes changed;
+    Planes changed{
+        .channels = dataset_.channels(), .height = dataset_.height(), .width = dataset_.width(), .bytes = {}};
     for (const std::int64_t index : indices) {
       const ByteView pixels = augmented(index, epoch, changed);
       for (std::size_t c = 0; c * plane < pixels.size(); ++c)
@@ -114,24 +114,16 @@ private:
     }
   }
 
-  ByteView augmented(std::int64_t index, std::int64_t epoch, Bytes& changed) const {
+  ByteView augmented(std::int64_t index, std::int64_t epoch, Planes& changed) const {
     const ByteView pixels = dataset_.pixels(index);
-    const std::int64_t padding = options_.augmentation.crop_padding;
-    if (padding == 0 && !options_.augmentation.horizontal_flip && !options_.transform) return pixels;
+    if (!options_.augmentation.any() && !options_.transform) return pixels;
     RandomStream random(RandomKey{options_.seed, augment_stream}
                             .fold(static_cast<std::uint64_t>(epoch))
                             .fold(static_cast<std::uint64_t>(index)));
-    const auto places = static_cast<std::uint64_t>(2 * padding + 1);
-    const auto top = static_cast<std::int64_t>(random.below(places)) - padding;
-    const auto left = static_cast<std::int64_t>(random.below(places)) - padding;
-    const bool mirror = options_.augmentation.horizontal_flip && random.below(2) == 1;
-    changed.resize(pixels.size());
-    const std::int64_t plane = dataset_.height() * dataset_.width();
-    for (std::int64_t c = 0; c < dataset_.channels(); ++c)
-      crop_plane(pixels.data() + c * plane, changed.data() + c * plane, dataset_.height(), dataset_.width(), top, left,
-                 mirror);
-    if (options_.transform) options_.transform(epoch, index, changed);
-    return changed;
+    changed.bytes.assign(pixels.begin(), pixels.end());
+    augment(options_.augmentation, changed, random);
+    if (options_.transform) options_.transform(epoch, index, changed.bytes);
+    return changed.bytes;
   }
 
   ImageDataset dataset_;

@@ -3,6 +3,7 @@
 // depends on (seed, epoch, index) alone, never on the number of workers or on what was read before.
 
 #include "core/tensor.h"
+#include "data/augment.h"
 #include "data/dataset.h"
 
 #include <cstdint>
@@ -25,14 +26,8 @@ struct Normalization {
   static Normalization half(std::int64_t channels);
   /// The mean and (population) standard deviation of every pixel of the set, from exact integer sums.
   static Normalization of(const ImageDataset& dataset);
-  /// The customary constants of cifar10*, mnist and fashion-mnist, and half() for any other name.
+  /// The customary constants of cifar10*, cifar100*, mnist and fashion-mnist, and half() for any other name.
   static Normalization standard(const ImageDataset& dataset);
-};
-
-/// Random changes to training images.
-struct Augmentation {
-  std::int64_t crop_padding = 0; ///< pad by so many black pixels on each side, then crop at a random place
-  bool horizontal_flip = false;  ///< mirror every second image, at random
 };
 
 struct LoaderOptions {
@@ -53,6 +48,7 @@ struct LoaderOptions {
 struct Batch {
   Tensor images;                     ///< [B, C, H, W], normalised
   Tensor labels;                     ///< [B], i64
+  Tensor attributes;                 ///< [B, classes] of the images' type, 0 or 1; undefined where images have labels
   std::vector<std::int64_t> indices; ///< which images of the dataset
   std::int64_t epoch = 0;
   std::int64_t batch = 0; ///< position within the epoch

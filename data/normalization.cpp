@@ -42,6 +42,8 @@ Normalization Normalization::of(const ImageDataset& dataset) {
 
 Normalization Normalization::standard(const ImageDataset& dataset) {
   const std::string& name = dataset.name();
+  if (dataset.channels() == 3 && name.starts_with("cifar100"))
+    return {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}};
   if (dataset.channels() == 3 && name.starts_with("cifar10"))
     return {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
   if (dataset.channels() == 1 && name == "mnist") return {{0.1307}, {0.3081}};

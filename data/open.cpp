@@ -81,6 +81,35 @@ ImageDataset open_cifar10(const std::string& folder, const std::string& data_dir
   return open_cifar10_jpeg(folder, data_dir, split, limit, "cifar10", stop);
 }
 
+ImageDataset open_cifar100(const std::string& name, const std::string& folder, const std::string& data_dir,
+                           Split split) {
+  const Cifar100Labels which = name == "cifar100" ? Cifar100Labels::fine : Cifar100Labels::coarse;
+  const std::string records = fmt::format("{}.bin", name_of(split));
+  const std::string names = which == Cifar100Labels::fine ? "fine_label_names.txt" : "coarse_label_names.txt";
+  for (const std::string& place : {join_path(folder, "cifar-100-binary"), folder})
+    if (const std::string path = plain_or_packed(join_path(place, records)); !path.empty()) {
+      if (!file_exists(join_path(place, names))) throw FileError(fmt::format("{}: {} is missing", place, names));
+      return read_cifar100_records(path, join_path(place, names), which, name);
+    }
+  fail_missing(name, folder, data_dir, fmt::format("cifar-100-binary/ with {} and {}", records, names));
+}
+
+/// Where of two places something is; "" when it is at neither.
+std::string either(bool (*exists)(const std::string&), const std::string& one, const std::string& other) {
+  return exists(one) ? one : exists(other) ? other : std::string();
+}
+
+ImageDataset open_celeba(const std::string& folder, const std::string& data_dir, Split split,
+                         const DatasetOptions& options) {
+  const auto at = [&](const char* name) { return join_path(folder, name); };
+  const CelebaFiles files{either(file_exists, at("list_attr_celeba.txt"), at("Anno/list_attr_celeba.txt")),
+                          either(file_exists, at("list_eval_partition.txt"), at("Eval/list_eval_partition.txt")),
+                          either(folder_exists, at("img_align_celeba"), at("Img/img_align_celeba"))};
+  if (files.attributes.empty() || files.parts.empty() || files.images.empty())
+    fail_missing("celeba", folder, data_dir, "list_attr_celeba.txt, list_eval_partition.txt and img_align_celeba/");
+  return read_celeba(files, split == Split::train ? 0 : 2, "celeba", options.size, options.limit, options.stop);
+}
+
 ImageDataset open_idx(const std::string& dataset, const std::string& folder, const std::string& data_dir, Split split,
                       std::vector<std::string> class_names) {
   const std::string stem = split == Split::train ? "train" : "t10k";
@@ -96,8 +125,7 @@ ImageDataset open_folder(const std::string& folder, Split split, const DatasetOp
   const std::vector<const char*> own =
       split == Split::train ? std::vector<const char*>{"train"} : std::vector<const char*>{"test", "val"};
   for (const char* name : own)
-    if (folder_exists(join_path(folder, name)))
-      return read_image_folder(join_path(folder, name), folder, options.size, options.limit, options.stop);
+    if (folder_exists(join_path(folder, name))) return read_image_folder(join_path(folder, name), folder, options);
   for (const char* name : {"train", "test", "val"})
     if (folder_exists(join_path(folder, name)))
       throw FileError(fmt::format("{}: has a folder {} but none called {}", folder, name, own.front()));
@@ -106,7 +134,7 @@ ImageDataset open_folder(const std::string& folder, Split split, const DatasetOp
   if (list.pictures.empty())
     throw FileError(fmt::format("{}: too few images: no class has the five of which one is kept for testing", folder));
   limit_pictures(list, options.limit);
-  return load_pictures(list, folder, options.size, options.stop);
+  return load_pictures(std::move(list), folder, options);
 }
 
 std::vector<std::string> clothing() {
@@ -124,11 +152,15 @@ ImageDataset open_whole(const std::string& name, const std::string& data_dir, Sp
   if (name == "cifar10") return open_cifar10(cifar, data_dir, split, options.limit, options.stop);
   if (name == "cifar10-jpeg") return open_cifar10_jpeg(cifar, data_dir, split, options.limit, name, options.stop);
   if (name == "cifar10-records") return open_cifar10_records(cifar, data_dir, split, options.stop);
+  if (name == "cifar100" || name == "cifar100-coarse")
+    return open_cifar100(name, join_path(data_dir, "cifar100"), data_dir, split);
+  if (name == "celeba") return open_celeba(join_path(data_dir, name), data_dir, split, options);
   if (name == "mnist") return open_idx(name, join_path(data_dir, name), data_dir, split, {});
   if (name == "fashion-mnist") return open_idx(name, join_path(data_dir, name), data_dir, split, clothing());
   if (!folder_exists(name))
     throw FileError(name +
-                    ": neither a dataset (cifar10, cifar10-jpeg, cifar10-records, mnist, fashion-mnist, shapes) nor "
+                    ": neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, "
+                    "mnist, fashion-mnist, shapes) nor "
                     "a folder of images");
   return open_folder(name, split, options);
 }

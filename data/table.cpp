@@ -1,6 +1,7 @@
 #include "data/table.h"
 
 #include "core/error.h"
+#include "core/random.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -73,6 +74,11 @@ void TableReader::read_csv(TableRow& row) {
     if (!take_line().empty()) throw FileError(fmt::format("{}: line {}: text follows a quoted field", source_, line_));
     return;
   }
+}
+
+bool row_is_held_out(std::uint64_t number, double share) {
+  constexpr RandomKey key{.seed = 0x6865'6c64'206f'7574, .stream = 0};
+  return uniform_at(key, number) < share;
 }
 
 bool TableReader::next(TableRow& row) {

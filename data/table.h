@@ -2,11 +2,16 @@
 // Rows of text separated by tabs or commas.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace eg::data {
+
+/// Whether row `number` (from 0) of a file is kept to test on, for about `share` of them: drawn by the number alone, so
+/// that rows added later move none. Rules like "every tenth" hit one class where labels take turns.
+bool row_is_held_out(std::uint64_t number, double share);
 
 struct TableRow {
   std::vector<std::string> fields;

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -71,6 +72,7 @@ std::optional<Regrid> change_image_size(nlohmann::json& config, const LoadModelO
   if (patch <= 0 || new_height <= 0 || new_width <= 0 || new_height % patch != 0 || new_width % patch != 0)
     throw ValueError(
         fmt::format("{}: patches of {} do not divide images of {} x {}", path, patch, new_height, new_width));
+  if (height == new_height && width == new_width) return {};
   config["image_size"] = {new_height, new_width};
   return Regrid{.special = family == "deit" ? 2 : 1,
                 .from = {height / patch, width / patch},
@@ -86,6 +88,7 @@ public:
         slots_(model.module().state_dict()) {}
 
   LoadReport run() {
+    for (const std::string& pattern : options_.fresh) require_fit(pattern);
     for (const Binding& binding : model_.bindings()) read(binding);
     for (const data::TensorInfo& info : reader_.tensors())
       if (!taken_.contains(info.name)) extra(info.name);
@@ -93,6 +96,13 @@ public:
   }
 
 private:
+  /// Throws ValueError for a pattern that fits no parameter.
+  void require_fit(const std::string& pattern) const {
+    for (const Binding& b : model_.bindings())
+      if (glob_match(pattern, b.file) || glob_match(pattern, b.parameter)) return;
+    throw ValueError(fmt::format("{}: no parameter fits '{}', which is to begin anew", reader_.path(), pattern));
+  }
+
   /// True when the model's own random numbers may stay.
   bool stays_fresh(const Binding& b) {
     if (!options_.fresh_head || !b.head) return false;
@@ -100,11 +110,24 @@ private:
     return true;
   }
 
+  /// A pattern asks for random numbers, whatever the file holds.
+  bool begins_anew(const Binding& b) {
+    const auto fits = [&](const std::string& pattern) {
+      return glob_match(pattern, b.file) || glob_match(pattern, b.parameter);
+    };
+    return std::any_of(options_.fresh.begin(), options_.fresh.end(), fits);
+  }
+
   void read(const Binding& b) {
     poll_interrupt();
     const data::TensorInfo* info = nullptr;
     for (const std::string& name : other_names(b.file, model_))
       if (info = reader_.find(name); info != nullptr) break;
+    if (begins_anew(b)) {
+      if (info != nullptr) taken_.insert(info->name);
+      report_.fresh.push_back(b.file);
+      return;
+    }
     if (info == nullptr) {
       if (!stays_fresh(b)) report_.missing.push_back(b.file);
       return;
@@ -131,7 +154,11 @@ private:
   }
 
   void extra(const std::string& name) {
-    if (model_.is_known_extra(name)) {
+    constexpr std::array heads = {
+        "classifier.", "cls.", "qa_outputs.", "score.", "lm_head.", "cls_classifier.", "distillation_classifier."};
+    const auto begins = [&](const char* head) { return name.starts_with(head); };
+    const bool other_head = options_.fresh_head && std::any_of(heads.begin(), heads.end(), begins);
+    if (other_head || model_.is_known_extra(name)) {
       report_.unused.push_back(name);
       return;
     }
@@ -175,12 +202,13 @@ namespace {
 LoadedModel opened(const std::string& folder, const LoadModelOptions& options, bool read) {
   const std::string path = data::join_path(folder, "config.json");
   nlohmann::json config = data::read_json(path);
+  if (options.adapt) options.adapt(config);
   const std::optional<Regrid> regrid = change_image_size(config, options, path);
   const data::TensorReader reader = data::open_tensors(folder);
   LoadedModel loaded;
   {
     std::optional<nn::init::SkipScope> skip; // every parameter is read, or the file is refused
-    if (!options.fresh_head) skip.emplace();
+    if (!options.fresh_head && options.fresh.empty()) skip.emplace();
     loaded.model = make_model(config, options.key, path, &reader);
   }
   if (read) loaded.model->module().to(options.dtype);
@@ -190,6 +218,12 @@ LoadedModel opened(const std::string& folder, const LoadModelOptions& options, b
 }
 
 } // namespace
+
+std::string model_folder_of_run(const std::string& path) {
+  std::string trained = data::join_path(path, "model");
+  const bool is_run = data::file_exists(data::join_path(path, "metrics.jsonl"));
+  return is_run && data::file_exists(data::join_path(trained, "config.json")) ? trained : path;
+}
 
 LoadedModel load_model(const std::string& folder, const LoadModelOptions& options) {
   LoadedModel loaded = opened(folder, options, true);

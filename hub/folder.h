@@ -4,6 +4,7 @@
 #include "hub/model.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,11 @@ struct LoadModelOptions {
   /// begins with random weights from `key`, and LoadReport::fresh says so: for fine-tuning.
   bool fresh_head = false;
   RandomKey key = {};
+  /// Patterns (glob_match) of parameters, by their names in files or in the model, that begin with random weights too,
+  /// whether the folder has them or not.
+  std::vector<std::string> fresh = {};
+  /// Changes the config before the model is made: another head, other dropout.
+  std::function<void(nlohmann::json& config)> adapt = {};
   /// Height and width of the images to come, if they differ from the config's: ViT's and DeiT's position embeddings
   /// are resampled (resample_positions).
   std::optional<std::pair<std::int64_t, std::int64_t>> image_size = {};
@@ -45,10 +51,14 @@ struct LoadedModel {
   LoadReport report;
 };
 
+/// Where the model of `path` lies: RUN/model for the folder of a run that trained one (training/run.h), else `path`.
+std::string model_folder_of_run(const std::string& path);
+
 /// Reads a model folder. Tensors are looked for under the architecture's own names, and without or with the base
 /// model's prefix, and with gamma and beta for the weight and bias of norms. F16 and BF16 are widened. Throws FileError
-/// "FOLDER: ..." when something is missing (unless it may be fresh), unexpected or of another shape, or when
-/// config.json or the tensors cannot be read.
+/// "FOLDER: ..." when something is missing (unless it may be fresh), unexpected (unless the head is fresh and it is
+/// another head's) or of another shape, or when config.json or the tensors cannot be read; ValueError for a pattern of
+/// `fresh` that fits nothing.
 LoadedModel load_model(const std::string& folder, const LoadModelOptions& options = {});
 
 /// What the names and shapes of a folder say.

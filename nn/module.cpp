@@ -200,4 +200,19 @@ ParameterScope::~ParameterScope() {
   for (auto& [slot, value] : own_) *slot = std::move(value);
 }
 
+std::vector<std::string> parameter_names(const Module& module) {
+  std::vector<std::string> names;
+  for (Parameter& p : module.named_parameters()) names.push_back(std::move(p.name));
+  return names;
+}
+
+std::vector<Tensor> parameters_named(const Module& module, std::span<const std::string> names) {
+  std::vector<Tensor> found;
+  for (const Parameter& p : module.named_parameters())
+    if (found.size() < names.size() && p.name == names[found.size()]) found.push_back(p.value);
+  if (found.size() < names.size())
+    throw ValueError(fmt::format("module: there is no parameter '{}'", names[found.size()]));
+  return found;
+}
+
 } // namespace eg::nn

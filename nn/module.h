@@ -117,4 +117,9 @@ private:
   std::vector<std::pair<Tensor*, Tensor>> own_; // slots that were changed, with what stood there
 };
 
+/// Names of module.parameters(), in that order.
+std::vector<std::string> parameter_names(const Module& module);
+/// The parameters with these names, which are in the module's order. Throws ValueError for a name that is not there.
+std::vector<Tensor> parameters_named(const Module& module, std::span<const std::string> names);
+
 } // namespace eg::nn

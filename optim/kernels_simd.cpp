@@ -79,6 +79,52 @@ template <class T> void Adam(const AdamNumbers& n, T* w, T* m, T* v, const T* g,
   });
 }
 
+template <class T> void RmsProp(const RmsPropNumbers& n, T* w, T* v, T* b, const T* g, std::int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto minus_rate = Number(d, -n.learning_rate);
+  const auto decay = Number(d, n.weight_decay);
+  const auto alpha = Number(d, n.alpha);
+  const auto rest = Number(d, 1.0 - n.alpha);
+  const auto eps = Number(d, n.eps);
+  const auto momentum = Number(d, n.momentum);
+  OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
+    const auto weight = Read(d, w + i, part);
+    const auto gradient = hn::MulAdd(decay, weight, Read(d, g + i, part));
+    const auto square = hn::MulAdd(alpha, Read(d, v + i, part), hn::Mul(rest, hn::Mul(gradient, gradient)));
+    Write(d, square, v + i, part);
+    auto direction = hn::Div(gradient, hn::Add(hn::Sqrt(square), eps));
+    if (b != nullptr) {
+      direction = hn::MulAdd(momentum, Read(d, b + i, part), direction);
+      Write(d, direction, b + i, part);
+    }
+    Write(d, hn::MulAdd(minus_rate, direction, weight), w + i, part);
+  });
+}
+
+/// 1, -1, and for 0 and NaN x itself.
+template <class D> HWY_INLINE hn::Vec<D> Sign(D d, hn::Vec<D> x) {
+  const auto zero = hn::Zero(d);
+  const auto negative = hn::IfThenElse(hn::Lt(x, zero), Number(d, -1.0), x);
+  return hn::IfThenElse(hn::Gt(x, zero), Number(d, 1.0), negative);
+}
+
+template <class T> void Lion(const LionNumbers& n, T* w, T* m, const T* g, std::int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto minus_rate = Number(d, -n.learning_rate);
+  const auto keep = Number(d, n.keep);
+  const auto beta1 = Number(d, n.beta1);
+  const auto rest1 = Number(d, 1.0 - n.beta1);
+  const auto beta2 = Number(d, n.beta2);
+  const auto rest2 = Number(d, 1.0 - n.beta2);
+  OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
+    const auto gradient = Read(d, g + i, part);
+    const auto mean = Read(d, m + i, part);
+    const auto direction = Sign(d, hn::MulAdd(beta1, mean, hn::Mul(rest1, gradient)));
+    Write(d, hn::MulAdd(beta2, mean, hn::Mul(rest2, gradient)), m + i, part);
+    Write(d, hn::MulAdd(minus_rate, direction, hn::Mul(keep, Read(d, w + i, part))), w + i, part);
+  });
+}
+
 void Sgd32(const SgdNumbers& n, float* w, float* v, const float* g, std::int64_t count) { Sgd(n, w, v, g, count); }
 void Sgd64(const SgdNumbers& n, double* w, double* v, const double* g, std::int64_t count) { Sgd(n, w, v, g, count); }
 void Adam32(const AdamNumbers& n, float* w, float* m, float* v, const float* g, std::int64_t count) {
@@ -86,6 +132,16 @@ void Adam32(const AdamNumbers& n, float* w, float* m, float* v, const float* g, 
 }
 void Adam64(const AdamNumbers& n, double* w, double* m, double* v, const double* g, std::int64_t count) {
   Adam(n, w, m, v, g, count);
+}
+void RmsProp32(const RmsPropNumbers& n, float* w, float* v, float* b, const float* g, std::int64_t count) {
+  RmsProp(n, w, v, b, g, count);
+}
+void RmsProp64(const RmsPropNumbers& n, double* w, double* v, double* b, const double* g, std::int64_t count) {
+  RmsProp(n, w, v, b, g, count);
+}
+void Lion32(const LionNumbers& n, float* w, float* m, const float* g, std::int64_t count) { Lion(n, w, m, g, count); }
+void Lion64(const LionNumbers& n, double* w, double* m, const double* g, std::int64_t count) {
+  Lion(n, w, m, g, count);
 }
 
 } // namespace
@@ -98,6 +154,10 @@ HWY_EXPORT(Sgd32);
 HWY_EXPORT(Sgd64);
 HWY_EXPORT(Adam32);
 HWY_EXPORT(Adam64);
+HWY_EXPORT(RmsProp32);
+HWY_EXPORT(RmsProp64);
+HWY_EXPORT(Lion32);
+HWY_EXPORT(Lion64);
 
 void sgd_update(const SgdNumbers& numbers, float* w, float* v, const float* g, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(Sgd32)(numbers, w, v, g, count);
@@ -110,6 +170,19 @@ void adam_update(const AdamNumbers& numbers, float* w, float* m, float* v, const
 }
 void adam_update(const AdamNumbers& numbers, double* w, double* m, double* v, const double* g, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(Adam64)(numbers, w, m, v, g, count);
+}
+void rmsprop_update(const RmsPropNumbers& numbers, float* w, float* v, float* b, const float* g, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(RmsProp32)(numbers, w, v, b, g, count);
+}
+void rmsprop_update(const RmsPropNumbers& numbers, double* w, double* v, double* b, const double* g,
+                    std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(RmsProp64)(numbers, w, v, b, g, count);
+}
+void lion_update(const LionNumbers& numbers, float* w, float* m, const float* g, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Lion32)(numbers, w, m, g, count);
+}
+void lion_update(const LionNumbers& numbers, double* w, double* m, const double* g, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Lion64)(numbers, w, m, g, count);
 }
 
 } // namespace eg::optim

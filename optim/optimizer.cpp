@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <set>
 
 namespace eg::optim {
@@ -28,21 +29,47 @@ void check_parameters(const std::vector<Tensor>& parameters) {
 
 } // namespace
 
-Optimizer::Optimizer(std::vector<Tensor> parameters, std::vector<std::string> state_names)
-    : parameters_(std::move(parameters)), state_names_(std::move(state_names)) {
+Optimizer::Optimizer(std::vector<Tensor> parameters, StatePlan plan)
+    : parameters_(std::move(parameters)), settings_(parameters_.size()), plan_(std::move(plan)) {
   check_parameters(parameters_);
-  for (const Tensor& p : parameters_) {
-    std::vector<Tensor>& own = state_.emplace_back();
-    for (std::size_t k = 0; k < state_names_.size(); ++k) own.push_back(Tensor::zeros(p.shape(), p.dtype()));
+  make_state();
+}
+
+Optimizer::StatePlan Optimizer::alike(std::vector<std::string> names) {
+  return [names = std::move(names)](const Tensor& parameter, const ParameterSettings&) {
+    std::vector<StateShape> shapes;
+    for (const std::string& name : names) shapes.push_back({name, parameter.shape()});
+    return shapes;
+  };
+}
+
+void Optimizer::make_state() {
+  state_.clear();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    ParameterState& own = state_.emplace_back();
+    for (const auto& [state_name, shape] : plan_(parameters_[i], settings_[i]))
+      own.emplace_back(state_name, Tensor::zeros(shape, parameters_[i].dtype()));
   }
+}
+
+void Optimizer::set_settings(std::vector<ParameterSettings> settings) {
+  if (settings.size() != parameters_.size())
+    throw ValueError(fmt::format("{}: {} settings for {} parameters", name(), settings.size(), parameters_.size()));
+  if (steps_ > 0) throw ValueError(fmt::format("{}: settings cannot change after step {}", name(), steps_));
+  for (std::size_t i = 0; i < settings.size(); ++i)
+    for (const auto& [what, value] :
+         {std::pair{"learning_rate", settings[i].learning_rate}, {"weight_decay", settings[i].weight_decay}})
+      if (!(value >= 0.0 && std::isfinite(value)))
+        throw ValueError(fmt::format("{}: {} of parameter {} is times {}; a factor is finite and not negative", name(),
+                                     what, i, value));
+  settings_ = std::move(settings);
+  make_state();
 }
 
 ParameterState Optimizer::state(std::size_t i) const {
   if (i >= parameters_.size())
     throw IndexError(fmt::format("optimizer: state {} of {} parameters", i, parameters_.size()));
-  ParameterState out;
-  for (std::size_t k = 0; k < state_names_.size(); ++k) out.emplace_back(state_names_[k], state_[i][k]);
-  return out;
+  return state_[i];
 }
 
 void Optimizer::check(std::size_t i, const Tensor& g) const {
@@ -70,6 +97,7 @@ void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate)
 
 Optimizer::Step Optimizer::begin(double learning_rate) {
   ++steps_;
+  learning_rate_ = learning_rate;
   begin_step(learning_rate);
   return Step(*this);
 }
@@ -88,10 +116,13 @@ void Optimizer::Step::update(std::size_t i, const Tensor& gradient) {
 
 /// Cuts parameter i into tasks.
 void Optimizer::add_pieces(std::size_t i, const Tensor& packed_gradient, std::vector<Piece>& pieces) {
-  Piece whole{.dtype = parameters_[i].dtype(), .count = parameters_[i].numel()};
+  Piece whole{.dtype = parameters_[i].dtype(),
+              .count = parameters_[i].numel(),
+              .learning_rate = learning_rate_ * settings_[i].learning_rate,
+              .decay_factor = settings_[i].weight_decay};
   whole.gradient = packed_gradient.bytes();
   whole.parameter = parameters_[i].mutable_bytes(writer());
-  for (std::size_t k = 0; k < state_[i].size(); ++k) whole.state[k] = state_[i][k].mutable_bytes(writer());
+  for (std::size_t k = 0; k < state_[i].size(); ++k) whole.state[k] = state_[i][k].second.mutable_bytes(writer());
   const auto size = static_cast<std::int64_t>(size_of(whole.dtype));
   for (std::int64_t begin = 0; begin < whole.count; begin += piece_elements) {
     Piece piece = whole;
@@ -103,19 +134,33 @@ void Optimizer::add_pieces(std::size_t i, const Tensor& packed_gradient, std::ve
   }
 }
 
+Optimizer::Whole Optimizer::whole_of(std::size_t i, const Tensor& gradient) const {
+  Whole whole{.parameter = parameters_[i],
+              .gradient = gradient,
+              .state = {},
+              .learning_rate = learning_rate_ * settings_[i].learning_rate,
+              .decay_factor = settings_[i].weight_decay};
+  for (const auto& [state_name, tensor] : state_[i]) whole.state.push_back(tensor);
+  return whole;
+}
+
 void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gradients) {
   const Clock::time_point began = Clock::now();
   double bytes = 0;
   std::vector<Tensor> packed; // keeps the copies of strided gradients alive
   std::vector<Piece> pieces;
   for (const auto& [i, gradient] : gradients) {
-    if (!gradient.defined() || gradient.numel() == 0) continue;
+    if (!gradient.defined() || gradient.numel() == 0 || settings_[i].learning_rate == 0.0) continue;
     const PauseRecording pause;
-    packed.push_back(gradient.contiguous());
-    add_pieces(i, packed.back(), pieces);
     // The gradient is read; the parameter and each state are read and written.
     bytes += (3.0 + 2.0 * static_cast<double>(state_[i].size())) *
              static_cast<double>(gradient.numel() * static_cast<std::int64_t>(size_of(gradient.dtype())));
+    if (takes_whole(i)) {
+      update_whole(whole_of(i, gradient));
+      continue;
+    }
+    packed.push_back(gradient.contiguous());
+    add_pieces(i, packed.back(), pieces);
   }
   parallel::for_each(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) update(pieces[static_cast<std::size_t>(i)]);

@@ -4,6 +4,7 @@
 #include "core/tensor.h"
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,12 +12,22 @@
 
 namespace eg::optim {
 
-/// State tensors of one parameter, by name ("momentum", "exp_avg", "exp_avg_sq"); same shape as the parameter.
+/// State tensors of one parameter, by name ("momentum", "exp_avg", "exp_avg_sq"); of the parameter's rank, every extent
+/// being the parameter's or 1.
 using ParameterState = std::vector<std::pair<std::string, Tensor>>;
 
+/// How one parameter is treated: what other libraries call parameter groups, one for each parameter.
+struct ParameterSettings {
+  double learning_rate = 1.0; ///< times each step's learning rate; 0: the parameter and its state stay as they are
+  double weight_decay = 1.0;  ///< times the rule's weight decay
+  /// A matrix between hidden features: what Muon makes orthogonal if it has two axes. Embeddings and classifiers are
+  /// none.
+  bool hidden = true;
+};
+
 /// One update rule over a list of parameters. The learning rate is given with each step, so schedules are functions.
-/// Every rule works element by element, so the result has the same bits for any number of threads, and commutes with
-/// any permutation of a parameter's elements.
+/// The result has the same bits for any number of threads. Rules that work element by element commute with any
+/// permutation of a parameter's elements, Adafactor and Muon with any permutation along its axes.
 class Optimizer {
 public:
   virtual ~Optimizer() = default;
@@ -48,6 +59,11 @@ public:
   /// Begins the next step.
   Step begin(double learning_rate);
 
+  /// One for each parameter, before the first step. State begins anew. Throws ValueError for another number of them, a
+  /// factor that is negative or not finite, or when steps have been taken.
+  void set_settings(std::vector<ParameterSettings> settings);
+  const std::vector<ParameterSettings>& settings() const { return settings_; }
+
   /// Steps taken so far (t in Adam's bias correction).
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
@@ -64,26 +80,52 @@ protected:
     std::byte* parameter = nullptr;
     const std::byte* gradient = nullptr;
     std::array<std::byte*, 2> state{};
+    double learning_rate = 0.0; ///< of this parameter in this step
+    double decay_factor = 1.0;  ///< ParameterSettings::weight_decay
   };
+  /// One parameter, for rules that look at all of it.
+  struct Whole {
+    Tensor parameter, gradient;
+    std::vector<Tensor> state;
+    double learning_rate = 0.0;
+    double decay_factor = 1.0;
+  };
+  struct StateShape {
+    std::string name;
+    Shape shape;
+  };
+  /// The state of a parameter. Of one that is updated in pieces at most two tensors, both of its shape.
+  using StatePlan = std::function<std::vector<StateShape>(const Tensor& parameter, const ParameterSettings& settings)>;
 
-  /// Makes a zero state tensor of each name (at most two) for each parameter. Throws DTypeError for a parameter that is
-  /// not f32 or f64, ValueError for one that is not densely packed or is listed twice.
-  Optimizer(std::vector<Tensor> parameters, std::vector<std::string> state_names);
-  /// Called once before the pieces of a step, with steps() already counted up.
-  virtual void begin_step(double learning_rate) = 0;
+  /// Makes the state that `plan` asks for, zeros. Throws DTypeError for a parameter that is not f32 or f64, ValueError
+  /// for one that is not densely packed or is listed twice.
+  Optimizer(std::vector<Tensor> parameters, StatePlan plan);
+  /// State tensors of the parameter's shape, by name.
+  static StatePlan alike(std::vector<std::string> names);
+  /// Called once before the updates of a step, with steps() already counted up.
+  virtual void begin_step(double) {}
+  /// Whether parameter i is given to update_whole, not cut into pieces.
+  virtual bool takes_whole(std::size_t) const { return false; }
   /// Updates one piece; called from several threads at the same time.
-  virtual void update(const Piece& piece) const = 0;
+  virtual void update(const Piece&) const {}
+  /// Updates one parameter in place, with operations: they have the same bits for any number of threads, and sums that
+  /// no order enters in exact mode. Nothing is recorded.
+  virtual void update_whole(const Whole&) const {}
   /// What a tape reports as the writer of a value changed in place.
   virtual const char* writer() const = 0;
 
 private:
   void check(std::size_t i, const Tensor& gradient) const;
+  void make_state();
+  Whole whole_of(std::size_t i, const Tensor& gradient) const;
   void add_pieces(std::size_t i, const Tensor& packed_gradient, std::vector<Piece>& pieces);
   void update_all(const std::vector<std::pair<std::size_t, Tensor>>& gradients);
   std::vector<Tensor> parameters_;
-  std::vector<std::string> state_names_;
-  std::vector<std::vector<Tensor>> state_;
+  std::vector<ParameterSettings> settings_;
+  StatePlan plan_;
+  std::vector<ParameterState> state_;
   std::int64_t steps_ = 0;
+  double learning_rate_ = 0.0; ///< of the present step
 };
 
 struct SgdOptions {
@@ -106,8 +148,64 @@ std::unique_ptr<Optimizer> sgd(std::vector<Tensor> parameters, const SgdOptions&
 std::unique_ptr<Optimizer> adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
 /// The same after w *= 1 - lr weight_decay. Loshchilov and Hutter, ICLR 2019.
 std::unique_ptr<Optimizer> adamw(std::vector<Tensor> parameters, const AdamOptions& options = {});
-/// "sgd", "momentum" (sgd with momentum 0.9), "nesterov", "adam", "adamw"; `eps` is Adam's. Throws ValueError that
-/// lists the names.
+struct RmsPropOptions {
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double momentum = 0.0;
+  double weight_decay = 0.0; ///< added to the gradient
+};
+struct LionOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0.0; ///< decoupled
+};
+struct AdafactorOptions {
+  double decay_power = 0.8;    ///< step t keeps 1 - t^-decay_power of the moments
+  double eps_squares = 1e-30;  ///< added to squared gradients
+  double eps_scale = 1e-3;     ///< least size that a parameter counts for
+  double clip = 1.0;           ///< largest root mean square of a parameter's direction; 0: no clipping
+  bool scale_parameter = true; ///< steps are relative to the parameter's root mean square
+  double weight_decay = 0.0;   ///< decoupled
+};
+struct MuonOptions {
+  double momentum = 0.95;
+  bool nesterov = true;
+  int iterations = 5;        ///< of Newton and Schulz
+  double weight_decay = 0.0; ///< decoupled, of every parameter
+  double eps = 1e-8;         ///< of AdamW, for what is no hidden matrix
+};
+
+/// v = alpha v + (1-alpha) g^2; u = g / (sqrt(v) + eps); with momentum u = b = momentum b + u; w -= lr u. Tieleman and
+/// Hinton, Coursera lecture 6.5, 2012; eps outside the root, as PyTorch has it.
+std::unique_ptr<Optimizer> rmsprop(std::vector<Tensor> parameters, const RmsPropOptions& options = {});
+/// w = (1 - lr weight_decay) w - lr sign(b1 m + (1-b1) g); m = b2 m + (1-b2) g. Chen et al., "Symbolic Discovery of
+/// Optimization Algorithms", 2023, algorithm 2. A third to a tenth of AdamW's learning rate serves.
+std::unique_ptr<Optimizer> lion(std::vector<Tensor> parameters, const LionOptions& options = {});
+/// Of parameters with two axes or more, moments of rows and of columns alone: r and c are running means of g^2 + eps
+/// over the last axis and over the one before it, V = r c / mean(r). Others: V of every element. The share of what is
+/// new is t^-0.8. U = g / sqrt(V), divided by max(1, rms(U) / clip);
+/// w = (1 - lr weight_decay) w - lr max(eps_scale, rms(w)) U. Shazeer and Stern, "Adafactor", ICML 2018, algorithms 4
+/// and 5, the relative step size being the schedule's. lr 1e-2 is usual: a step changes weights by a hundredth.
+std::unique_ptr<Optimizer> adafactor(std::vector<Tensor> parameters, const AdafactorOptions& options = {});
+/// Matrices (ParameterSettings::hidden, two axes): m = momentum m + (1-momentum) g; O = orthogonalized(nesterov ?
+/// (1-momentum) g + momentum m : m); w = (1 - lr weight_decay) w - lr 0.2 sqrt(max(rows, columns)) O. Jordan et al.,
+/// "Muon", 2024; the factor, which makes AdamW's learning rate serve, is that of Liu et al., "Muon is scalable for LLM
+/// training", 2025, equation 4. Other parameters: AdamW with betas 0.9 and 0.95 at the same learning rate.
+std::unique_ptr<Optimizer> muon(std::vector<Tensor> parameters, const MuonOptions& options = {});
+/// Close to the nearest matrix with orthonormal rows or columns: y = x / |x|, then y = a y + (b y y^T + c (y y^T)^2) y
+/// `iterations` times with (a, b, c) = (3.4445, -4.7750, 2.0315); singular values end between 0.7 and 1.2 or so. Zero
+/// stays zero. Throws ShapeError unless x has two axes.
+Tensor orthogonalized(const Tensor& x, int iterations = 5);
+
+/// What there is to know of a rule before parameters exist.
+struct RuleTraits {
+  int state_per_element = 1; ///< most elements of state for each element of a parameter
+  bool eps = false;          ///< make_optimizer's eps is used
+};
+/// Of the rules that make_optimizer knows. Throws ValueError that lists their names.
+RuleTraits rule_traits(const std::string& name);
+/// "sgd", "momentum" (sgd with momentum 0.9), "nesterov", "adam", "adamw", "rmsprop", "lion", "adafactor", "muon";
+/// `eps` is that of Adam, AdamW, RMSprop, and of Muon's AdamW. Throws ValueError that lists the names.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters,
                                           double weight_decay = 0.0, double eps = 1e-8);
 

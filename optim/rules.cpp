@@ -1,92 +1,154 @@
-// The update rules: what numbers each step takes.
+// The update rules that work element by element, and all rules by name.
 
 #include "optim/kernels.h"
 #include "optim/optimizer.h"
+#include "optim/rule_checks.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
+#include <algorithm>
 
 namespace eg::optim {
 namespace {
 
-template <class T> T* as(std::byte* p) { return reinterpret_cast<T*>(p); }
-template <class T> const T* as(const std::byte* p) { return reinterpret_cast<const T*>(p); }
-
-void check_range(const char* rule, const char* option, double value, double low, double high) {
-  if (!(value >= low && value < high))
-    throw ValueError(fmt::format("{}: {} must be in [{}, {}), not {}", rule, option, low, high, value));
-}
-
-void check_not_negative(const char* rule, const char* option, double value) {
-  if (!(value >= 0.0 && std::isfinite(value)))
-    throw ValueError(fmt::format("{}: {} must be finite and not negative, not {}", rule, option, value));
-}
-
 class Sgd : public Optimizer {
 public:
   Sgd(std::vector<Tensor> parameters, const SgdOptions& options)
-      : Optimizer(std::move(parameters),
-                  options.momentum > 0.0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{}) {
+      : Optimizer(std::move(parameters), options.momentum > 0.0 ? alike({"momentum"}) : alike({})), options_(options) {
     check_range("sgd", "momentum", options.momentum, 0.0, 1.0);
     check_not_negative("sgd", "weight_decay", options.weight_decay);
     if (options.nesterov && options.momentum == 0.0) throw ValueError("sgd: nesterov needs a momentum above 0");
-    numbers_.momentum = options.momentum;
-    numbers_.nesterov = options.nesterov;
-    numbers_.weight_decay = options.weight_decay;
   }
   std::string name() const override {
-    if (numbers_.momentum == 0.0) return "sgd";
-    return numbers_.nesterov ? "nesterov" : "momentum";
+    if (options_.momentum == 0.0) return "sgd";
+    return options_.nesterov ? "nesterov" : "momentum";
   }
 
 private:
-  void begin_step(double learning_rate) override { numbers_.learning_rate = learning_rate; }
   void update(const Piece& p) const override {
+    const SgdNumbers numbers{.learning_rate = p.learning_rate,
+                             .weight_decay = options_.weight_decay * p.decay_factor,
+                             .momentum = options_.momentum,
+                             .nesterov = options_.nesterov};
     if (p.dtype == DType::f32)
-      sgd_update(numbers_, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.gradient), p.count);
+      sgd_update(numbers, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.gradient), p.count);
     else
-      sgd_update(numbers_, as<double>(p.parameter), as<double>(p.state[0]), as<double>(p.gradient), p.count);
+      sgd_update(numbers, as<double>(p.parameter), as<double>(p.state[0]), as<double>(p.gradient), p.count);
   }
   const char* writer() const override { return "sgd"; }
-  SgdNumbers numbers_;
+  SgdOptions options_;
 };
 
-class Adam : public Optimizer {
+class RmsProp : public Optimizer {
 public:
-  Adam(std::vector<Tensor> parameters, const AdamOptions& options, bool decoupled)
-      : Optimizer(std::move(parameters), {"exp_avg", "exp_avg_sq"}), decoupled_(decoupled), options_(options) {
-    check_range(writer(), "beta1", options.beta1, 0.0, 1.0);
-    check_range(writer(), "beta2", options.beta2, 0.0, 1.0);
-    check_not_negative(writer(), "eps", options.eps);
-    check_not_negative(writer(), "weight_decay", options.weight_decay);
-    numbers_.beta1 = options.beta1;
-    numbers_.beta2 = options.beta2;
-    numbers_.eps = options.eps;
-    numbers_.weight_decay = decoupled ? 0.0 : options.weight_decay;
+  RmsProp(std::vector<Tensor> parameters, const RmsPropOptions& options)
+      : Optimizer(std::move(parameters),
+                  options.momentum > 0.0 ? alike({"square_avg", "momentum"}) : alike({"square_avg"})),
+        options_(options) {
+    check_range("rmsprop", "alpha", options.alpha, 0.0, 1.0);
+    check_not_negative("rmsprop", "eps", options.eps);
+    check_range("rmsprop", "momentum", options.momentum, 0.0, 1.0);
+    check_not_negative("rmsprop", "weight_decay", options.weight_decay);
   }
-  std::string name() const override { return writer(); }
+  std::string name() const override { return "rmsprop"; }
 
 private:
-  void begin_step(double learning_rate) override {
-    const auto t = static_cast<double>(steps());
-    numbers_.keep = decoupled_ ? 1.0 - learning_rate * options_.weight_decay : 1.0;
-    numbers_.step_size = learning_rate / (1.0 - std::pow(options_.beta1, t));
-    numbers_.root_scale = 1.0 / std::sqrt(1.0 - std::pow(options_.beta2, t));
-  }
   void update(const Piece& p) const override {
+    const RmsPropNumbers numbers{.learning_rate = p.learning_rate,
+                                 .alpha = options_.alpha,
+                                 .eps = options_.eps,
+                                 .momentum = options_.momentum,
+                                 .weight_decay = options_.weight_decay * p.decay_factor};
     if (p.dtype == DType::f32)
-      adam_update(numbers_, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.state[1]), as<float>(p.gradient),
-                  p.count);
+      rmsprop_update(numbers, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.state[1]),
+                     as<float>(p.gradient), p.count);
     else
-      adam_update(numbers_, as<double>(p.parameter), as<double>(p.state[0]), as<double>(p.state[1]),
-                  as<double>(p.gradient), p.count);
+      rmsprop_update(numbers, as<double>(p.parameter), as<double>(p.state[0]), as<double>(p.state[1]),
+                     as<double>(p.gradient), p.count);
   }
-  const char* writer() const override { return decoupled_ ? "adamw" : "adam"; }
-  bool decoupled_;
-  AdamOptions options_;
-  AdamNumbers numbers_;
+  const char* writer() const override { return "rmsprop"; }
+  RmsPropOptions options_;
 };
+
+class Lion : public Optimizer {
+public:
+  Lion(std::vector<Tensor> parameters, const LionOptions& options)
+      : Optimizer(std::move(parameters), alike({"exp_avg"})), options_(options) {
+    check_range("lion", "beta1", options.beta1, 0.0, 1.0);
+    check_range("lion", "beta2", options.beta2, 0.0, 1.0);
+    check_not_negative("lion", "weight_decay", options.weight_decay);
+  }
+  std::string name() const override { return "lion"; }
+
+private:
+  void update(const Piece& p) const override {
+    const LionNumbers numbers{.learning_rate = p.learning_rate,
+                              .beta1 = options_.beta1,
+                              .beta2 = options_.beta2,
+                              .keep = 1.0 - p.learning_rate * options_.weight_decay * p.decay_factor};
+    if (p.dtype == DType::f32)
+      lion_update(numbers, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.gradient), p.count);
+    else
+      lion_update(numbers, as<double>(p.parameter), as<double>(p.state[0]), as<double>(p.gradient), p.count);
+  }
+  const char* writer() const override { return "lion"; }
+  LionOptions options_;
+};
+
+struct NamedRule {
+  const char* name;
+  RuleTraits traits;
+  std::unique_ptr<Optimizer> (*make)(std::vector<Tensor> parameters, double weight_decay, double eps);
+};
+
+constexpr NamedRule named_rules[] = {
+    {"sgd",
+     {.state_per_element = 0},
+     [](std::vector<Tensor> p, double decay, double) { return sgd(std::move(p), {.weight_decay = decay}); }},
+    {"momentum",
+     {},
+     [](std::vector<Tensor> p, double decay, double) {
+       return sgd(std::move(p), {.momentum = 0.9, .weight_decay = decay});
+     }},
+    {"nesterov",
+     {},
+     [](std::vector<Tensor> p, double decay, double) {
+       return sgd(std::move(p), {.momentum = 0.9, .nesterov = true, .weight_decay = decay});
+     }},
+    {"adam",
+     {.state_per_element = 2, .eps = true},
+     [](std::vector<Tensor> p, double decay, double eps) {
+       return adam(std::move(p), {.eps = eps, .weight_decay = decay});
+     }},
+    {"adamw",
+     {.state_per_element = 2, .eps = true},
+     [](std::vector<Tensor> p, double decay, double eps) {
+       return adamw(std::move(p), {.eps = eps, .weight_decay = decay});
+     }},
+    {"rmsprop",
+     {.eps = true},
+     [](std::vector<Tensor> p, double decay, double eps) {
+       return rmsprop(std::move(p), {.eps = eps, .weight_decay = decay});
+     }},
+    {"lion",
+     {},
+     [](std::vector<Tensor> p, double decay, double) { return lion(std::move(p), {.weight_decay = decay}); }},
+    {"adafactor",
+     {},
+     [](std::vector<Tensor> p, double decay, double) { return adafactor(std::move(p), {.weight_decay = decay}); }},
+    {"muon",
+     {.state_per_element = 2, .eps = true},
+     [](std::vector<Tensor> p, double decay, double eps) {
+       return muon(std::move(p), {.weight_decay = decay, .eps = eps});
+     }},
+};
+
+const NamedRule& rule_named(const std::string& name) {
+  std::string names;
+  for (const NamedRule& rule : named_rules) {
+    if (name == rule.name) return rule;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", rule.name);
+  }
+  throw ValueError(fmt::format("optimizer: '{}' is not one of {}", name, names));
+}
 
 } // namespace
 
@@ -94,23 +156,19 @@ std::unique_ptr<Optimizer> sgd(std::vector<Tensor> parameters, const SgdOptions&
   return std::make_unique<Sgd>(std::move(parameters), options);
 }
 
-std::unique_ptr<Optimizer> adam(std::vector<Tensor> parameters, const AdamOptions& options) {
-  return std::make_unique<Adam>(std::move(parameters), options, false);
+std::unique_ptr<Optimizer> rmsprop(std::vector<Tensor> parameters, const RmsPropOptions& options) {
+  return std::make_unique<RmsProp>(std::move(parameters), options);
 }
 
-std::unique_ptr<Optimizer> adamw(std::vector<Tensor> parameters, const AdamOptions& options) {
-  return std::make_unique<Adam>(std::move(parameters), options, true);
+std::unique_ptr<Optimizer> lion(std::vector<Tensor> parameters, const LionOptions& options) {
+  return std::make_unique<Lion>(std::move(parameters), options);
 }
+
+RuleTraits rule_traits(const std::string& name) { return rule_named(name).traits; }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters, double weight_decay,
                                           double eps) {
-  const AdamOptions adam_options{.eps = eps, .weight_decay = weight_decay};
-  if (name == "adam") return adam(std::move(parameters), adam_options);
-  if (name == "adamw") return adamw(std::move(parameters), adam_options);
-  if (name == "sgd") return sgd(std::move(parameters), {.weight_decay = weight_decay});
-  if (name == "momentum" || name == "nesterov")
-    return sgd(std::move(parameters), {.momentum = 0.9, .nesterov = name == "nesterov", .weight_decay = weight_decay});
-  throw ValueError(fmt::format("optimizer: '{}' is not one of sgd, momentum, nesterov, adam, adamw", name));
+  return rule_named(name).make(std::move(parameters), weight_decay, eps);
 }
 
 } // namespace eg::optim

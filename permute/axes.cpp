@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace eg::permute {
 namespace {
 
@@ -13,6 +15,13 @@ const Permutation& find(const PermutationSet& permutations, const std::string& g
     throw ValueError(
         fmt::format("permute: no permutation for group \"{}\", which moves parameter \"{}\"", group, parameter));
   return found->second;
+}
+
+/// The groups of a state tensor, whose extents are the parameter's or 1: a mean over an axis does not see its order.
+ParameterAxes axes_of_state(ParameterAxes axes, const Tensor& state, const Tensor& parameter) {
+  for (int axis = 0; axis < std::min(state.rank(), static_cast<int>(axes.groups.size())); ++axis)
+    if (state.shape()[axis] == 1 && parameter.shape()[axis] != 1) axes.groups[static_cast<std::size_t>(axis)].clear();
+  return axes;
 }
 
 } // namespace
@@ -85,8 +94,7 @@ void transform_optimizer(optim::Optimizer& optimizer, const std::vector<std::str
       if (names[i] != entry.parameter) continue;
       found = true;
       for (auto& [what, value] : optimizer.state(i))
-        if (value.defined() && value.shape() == optimizer.parameters()[i].shape())
-          value.copy_from(transform(value, entry, permutations));
+        value.copy_from(transform(value, axes_of_state(entry, value, optimizer.parameters()[i]), permutations));
     }
     if (!found) throw ValueError(fmt::format("permute: the optimiser has no parameter named \"{}\"", entry.parameter));
   }

@@ -46,7 +46,8 @@ PermutationSet between(const PermutationSet& from, const PermutationSet& to);
 /// Moves every parameter of a module, in place.
 void transform_module(nn::Module& module, const AxisMap& axes, const PermutationSet& permutations);
 
-/// Moves every state tensor of an optimiser, in place; `names` are the parameters' names in the optimiser's order.
+/// Moves every state tensor of an optimiser, in place, along the axes that it shares with its parameter; `names` are
+/// the parameters' names in the optimiser's order.
 void transform_optimizer(optim::Optimizer& optimizer, const std::vector<std::string>& names, const AxisMap& axes,
                          const PermutationSet& permutations);
 

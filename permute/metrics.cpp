@@ -14,11 +14,16 @@ namespace {
 
 using Json = nlohmann::ordered_json; // the variants keep their order
 
+/// JSON has no NaN and no infinity: the loss of a step that was skipped may be null.
+double loss_in(const Json& json) { return json.at("loss").is_null() ? not_measured : json.at("loss").get<double>(); }
+
 VariantValues values_of(const Json& json, TrainMode mode) {
   return {.mode = mode,
-          .loss = json.at("loss").get<double>(),
+          .loss = loss_in(json),
           .accuracy = json.at("accuracy").get<double>(),
-          .drift = json.value("drift", not_measured)};
+          .drift = json.value("drift", not_measured),
+          .ema_loss = json.value("ema_loss", not_measured),
+          .ema_accuracy = json.value("ema_accuracy", not_measured)};
 }
 
 TrainRecord record_of(const Json& json, TrainMode main) {
@@ -35,6 +40,13 @@ TrainRecord record_of(const Json& json, TrainMode main) {
   return record;
 }
 
+/// What not every record has.
+void add_measured(Json& out, const VariantValues& v) {
+  for (const auto& [key, value] :
+       {std::pair{"drift", v.drift}, {"ema_loss", v.ema_loss}, {"ema_accuracy", v.ema_accuracy}})
+    if (!std::isnan(value)) out[key] = value;
+}
+
 } // namespace
 
 nlohmann::ordered_json record_json(const TrainRecord& record) {
@@ -46,13 +58,13 @@ nlohmann::ordered_json record_json(const TrainRecord& record) {
                              {"accuracy", main.accuracy},
                              {"lr", record.lr},
                              {"images_per_s", record.images_per_s}};
-  if (!std::isnan(main.drift)) out["drift"] = main.drift;
+  add_measured(out, main);
   if (record.variants.size() < 2) return out;
   for (const VariantValues& v : record.variants) {
     nlohmann::ordered_json& one = out["variants"][std::string(name_of(v.mode))];
     one["loss"] = v.loss;
     one["accuracy"] = v.accuracy;
-    if (!std::isnan(v.drift)) one["drift"] = v.drift;
+    add_measured(one, v);
   }
   return out;
 }

@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "core/words.h"
-#include "permute/catalogue/catalogue.h"
 
 #include <nlohmann/json.hpp>
 
@@ -23,20 +22,6 @@ std::string digest_of(const std::string& text) {
   std::string hex;
   for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
   return hex;
-}
-
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    std::string word = list.substr(begin, end - begin);
-    word.erase(0, word.find_first_not_of(' '));
-    word.erase(word.find_last_not_of(' ') + 1);
-    if (!word.empty()) words.push_back(std::move(word));
-    if (end == list.size()) return words;
-    begin = end + 1;
-  }
 }
 
 /// True when the word stands for the group; names may hold brackets and stars of their own, so equality comes first.
@@ -78,7 +63,7 @@ std::string structure_digest(const ModelSymmetries& symmetries) {
 
 std::set<std::string> choose_groups(const ModelSymmetries& symmetries, const std::string& words) {
   std::set<std::string> chosen;
-  for (const std::string& word : words_of(words)) {
+  for (const std::string& word : words_of_list(words)) {
     const std::size_t before = chosen.size();
     bool again = false;
     for (const SymmetryGroup& g : symmetries.groups())

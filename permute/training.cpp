@@ -17,6 +17,9 @@
 namespace eg::permute {
 namespace {
 
+/// Which model an error is about.
+std::string in_variant(TrainMode mode) { return fmt::format(" (variant {})", name_of(mode)); }
+
 /// Relative difference of two tensors; of a fused qkv bias, the K third is left out.
 double parameter_difference(const std::string& name, const Tensor& a, const Tensor& b) {
   if (!name.ends_with("qkv.bias")) return relative_error(a, b);
@@ -27,15 +30,19 @@ double parameter_difference(const std::string& name, const Tensor& a, const Tens
 
 } // namespace
 
-Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
                        RandomKey dropout_key) {
   Tensor z = model.embed(images);
   if (rows.defined()) z = permute_rows(z, rows);
   if (key != nullptr) z = key->apply_columns(z);
   z = model.encode(z, dropout_key);
   if (key != nullptr) z = key->undo_columns(z);
-  if (rows.defined()) z = permute_rows(z, invert_permutation(rows));
-  return model.head(z);
+  return rows.defined() ? permute_rows(z, invert_permutation(rows)) : z;
+}
+
+Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+                       RandomKey dropout_key) {
+  return model.head(permuted_hidden(model, images, rows, key, dropout_key));
 }
 
 double weight_difference(const nn::StateDict& a, const nn::StateDict& b) {
@@ -60,35 +67,68 @@ Tensor VitTrainer::State::rows(std::int64_t first_sample, std::int64_t samples, 
   return row_permutations(samples, tokens, root.fold(draw).fold(static_cast<std::uint64_t>(first_sample)));
 }
 
-std::vector<Tensor> VitTrainer::State::gradients_of(Variant& v, const data::Batch& batch, const Tensor& batch_rows,
-                                                    RandomKey dropout, std::int64_t step, VariantValues& found) {
-  Tape tape;
-  const Tensor logits =
-      permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? batch_rows : Tensor{}, key_for(v), dropout);
-  const Tensor loss = cross_entropy(logits, batch.labels, options.label_smoothing);
-  if (!std::isfinite(loss.item()))
-    training::throw_diverged(options, loss.item(), step, fmt::format(" (variant {})", name_of(v.mode)));
-  found.loss += loss.item() * static_cast<double>(batch.labels.numel());
-  found.accuracy += static_cast<double>(count_in_top(logits, batch.labels));
-  return tape.gradient(loss, v.parameters);
+namespace {
+
+/// How many samples were right: of mixed ones, the shares that the largest logits name; of attributes, the share of
+/// them that the logits' signs name.
+double count_right(const Tensor& logits, const Samples& samples) {
+  const PauseRecording pause;
+  if (!samples.shares.defined()) return static_cast<double>(count_in_top(logits, samples.labels));
+  if (!samples.attributes) return sum(gather(samples.shares, 1, argmax(logits, -1).unsqueeze(1))).item();
+  const Tensor named = gt(logits, 0.0).to(logits.dtype());
+  const Tensor right = named * samples.shares + affine(named, -1.0, 1.0) * affine(samples.shares, -1.0, 1.0);
+  return sum(mean(right, {1})).item();
 }
 
-VariantValues VitTrainer::State::advance(Variant& v, const data::Batch& batch, const Tensor& batch_rows,
-                                         const training::Place& place) {
+/// The mean loss over samples: cross-entropy of classes; of attributes the mean of their binary cross-entropies.
+Tensor loss_of(const Tensor& logits, const Samples& samples, double label_smoothing) {
+  if (!samples.shares.defined()) return cross_entropy(logits, samples.labels, label_smoothing);
+  if (!samples.attributes) return soft_cross_entropy(logits, samples.shares, label_smoothing);
+  return bce_with_logits(logits, affine(samples.shares, 1.0 - label_smoothing, 0.5 * label_smoothing));
+}
+
+/// What a model says of its encoder's output, and the loss of it. With a distillation token both classifiers' mean.
+struct Said {
+  Tensor logits, loss;
+};
+Said said_of(const nn::Vit& model, const Tensor& z, const Samples& samples, double label_smoothing) {
+  if (!model.config.distillation) {
+    const Tensor logits = model.head(z);
+    return {logits, loss_of(logits, samples, label_smoothing)};
+  }
+  const nn::Vit::TwoLogits two = model.heads(z);
+  const Tensor taught = samples.taught.defined() ? cross_entropy(two.distillation, samples.taught, label_smoothing)
+                                                 : loss_of(two.distillation, samples, label_smoothing);
+  return {(two.classes + two.distillation) * 0.5, (loss_of(two.classes, samples, label_smoothing) + taught) * 0.5};
+}
+
+} // namespace
+
+training::PartGradients VitTrainer::State::gradients_of(Variant& v, const Samples& samples, RandomKey dropout,
+                                                        training::StepGuard& guard, VariantValues& found) {
+  Tape tape;
+  const Tensor z =
+      permuted_hidden(*v.model, samples.images, permutes_rows(v.mode) ? samples.rows : Tensor{}, key_for(v), dropout);
+  const auto [logits, loss] = said_of(*v.model, z, samples, options.label_smoothing);
+  found.loss += loss.item() * static_cast<double>(samples.size());
+  found.accuracy += count_right(logits, samples);
+  if (!guard.admits(loss.item(), in_variant(v.mode))) return {};
+  return {.loss = loss.item(), .gradients = tape.gradient(loss, v.parameters)};
+}
+
+VariantValues VitTrainer::State::advance(Variant& v, const Samples& samples, const training::Place& place) {
   const RandomKey dropout = root.fold(draw_dropout).fold(static_cast<std::uint64_t>(place.step));
-  const std::int64_t images = batch.labels.numel();
+  const std::int64_t images = samples.size();
   VariantValues found{.mode = v.mode};
-  training::take_step(*v.optimizer, options, images, place.lr, [&](std::int64_t first, std::int64_t last) {
-    data::Batch cut = batch;
-    cut.images = batch.images.slice(0, first, last);
-    cut.labels = batch.labels.slice(0, first, last);
-    const Tensor rows = batch_rows.defined() ? batch_rows.slice(0, first, last) : Tensor{};
+  const auto part = [&](std::int64_t first, std::int64_t last) {
     const RandomKey key =
         first == 0 ? dropout : dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
-    return gradients_of(v, cut, rows, key, place.step, found);
-  });
+    return gradients_of(v, samples.cut(first, last), key, *place.guard, found);
+  };
+  const bool taken = training::take_step(*v.optimizer, options, images, place, part, in_variant(v.mode));
   found.loss /= static_cast<double>(images);
   found.accuracy /= static_cast<double>(images);
+  if (v.average && taken) v.average->update(v.optimizer->steps());
   return found;
 }
 
@@ -100,11 +140,26 @@ void VitTrainer::State::seek(std::int64_t step) {
   loader->seek(step / loader->batches_per_epoch(), step % loader->batches_per_epoch());
 }
 
+Samples VitTrainer::State::samples_of(const data::Batch& batch, std::int64_t step) const {
+  const bool attributes = batch.attributes.defined();
+  Samples samples{batch.images, batch.labels, batch.attributes, attributes};
+  const data::Mixing mixing{options.mixup, options.cutmix};
+  if (!mixing.any()) return samples;
+  const Tensor targets = attributes ? batch.attributes : one_hot(batch.labels, train_images.classes(), options.dtype);
+  data::MixedBatch mixed =
+      data::mix(mixing, batch.images, targets, root.fold(draw_mix).fold(static_cast<std::uint64_t>(step)));
+  samples.images = std::move(mixed.images);
+  samples.shares = std::move(mixed.targets);
+  return samples;
+}
+
 std::int64_t VitTrainer::State::train(const training::Place& place) {
   const data::Batch batch = loader->next();
-  const Tensor permuted = rows(place.step * options.batch, batch.labels.numel(), draw_rows);
+  Samples samples = samples_of(batch, place.step);
+  samples.rows = rows(place.step * options.batch, batch.labels.numel(), draw_rows);
+  if (teacher) samples.taught = teacher->classes(samples.images);
   values.clear();
-  for (Variant& v : variants) values.push_back(advance(v, batch, permuted, place));
+  for (Variant& v : variants) values.push_back(advance(v, samples, place));
   return batch.labels.numel();
 }
 
@@ -128,10 +183,21 @@ private:
 
 } // namespace
 
+void VitTrainer::State::measure(const Variant& v, const data::Batch& batch, const Tensor& batch_rows, double& loss,
+                                double& correct) const {
+  const Tensor logits =
+      permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? batch_rows : Tensor{}, key_for(v));
+  const Samples samples{batch.images, batch.labels, batch.attributes, batch.attributes.defined()};
+  loss += loss_of(logits, samples, 0.0).item() * static_cast<double>(samples.size());
+  correct += count_right(logits, samples);
+}
+
 std::int64_t VitTrainer::State::test(data::StopFlag stop) {
-  std::vector<std::int64_t> correct(variants.size());
   values.clear();
-  for (const Variant& v : variants) values.push_back({.mode = v.mode});
+  for (const Variant& v : variants) {
+    values.push_back({.mode = v.mode});
+    if (v.average) values.back().ema_loss = values.back().ema_accuracy = 0.0;
+  }
   const Evaluating evaluating(variants);
   const PauseRecording pause;
   for (std::int64_t b = 0; b < test_loader->batches_per_epoch(); ++b) {
@@ -140,17 +206,15 @@ std::int64_t VitTrainer::State::test(data::StopFlag stop) {
     const Tensor permuted = rows(b * options.batch, batch.labels.numel(), draw_test_rows);
     for (std::size_t i = 0; i < variants.size(); ++i) {
       const Variant& v = variants[i];
-      const Tensor logits =
-          permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? permuted : Tensor{}, key_for(v));
-      values[i].loss += cross_entropy(logits, batch.labels, 0.0, -100, "sum").item();
-      correct[i] += count_in_top(logits, batch.labels);
+      measure(v, batch, permuted, values[i].loss, values[i].accuracy);
+      if (!v.average) continue;
+      const nn::ParameterScope averaged(*v.model, v.average->values());
+      measure(v, batch, permuted, values[i].ema_loss, values[i].ema_accuracy);
     }
   }
   const auto count = static_cast<double>(test_images.size());
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    values[i].loss /= count;
-    values[i].accuracy = static_cast<double>(correct[i]) / count;
-  }
+  for (VariantValues& v : values)
+    for (double* sum : {&v.loss, &v.accuracy, &v.ema_loss, &v.ema_accuracy}) *sum /= count;
   return test_images.size();
 }
 
@@ -195,16 +259,23 @@ TrainResult VitTrainer::run(const TrainCallbacks& callbacks, const std::atomic<b
     if (callbacks.test) callbacks.test(s.told);
   };
   calls.checkpoint = callbacks.checkpoint;
+  calls.skipped = callbacks.skipped;
   s.run->run(calls, stop);
   result.steps = s.run->step();
   result.seconds = s.run->seconds();
   const auto images = static_cast<double>(s.run->steps_taken() * s.options.batch);
   result.images_per_s = result.seconds > 0.0 ? images / result.seconds : 0.0;
   result.test = s.told.variants;
+  result.skipped = s.run->skipped();
+  result.best = s.run->best_step();
   return result;
 }
 
 double VitTrainer::drift(std::size_t variant) const { return state_->drift(variant); }
+std::vector<Tensor> VitTrainer::average(std::size_t variant) const {
+  const Variant& v = state_->variants.at(variant);
+  return v.average ? v.average->values() : std::vector<Tensor>();
+}
 std::string VitTrainer::save_checkpoint() { return state_->run->save_checkpoint(); }
 const TrainOptions& VitTrainer::options() const { return state_->options; }
 std::int64_t VitTrainer::step() const { return state_->run->step(); }

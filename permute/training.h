@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "nn/vit.h"
 #include "permute/vit_key.h"
+#include "training/fine_tuning.h"
 #include "training/options.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,15 +43,32 @@ struct TrainOptions : training::RunOptions {
   nn::VitConfig model;                 ///< image, channels and classes are taken from the data
   std::int64_t train_limit = 0;        ///< at most that many training images; 0: all
   std::int64_t test_limit = 0;
-  std::int64_t size = 0; ///< side to which images of a folder are resized, or side of generated ones; 0: as they are
-  bool augment = false;  ///< random crops (side/8 of padding), and flips of colour images
+  std::int64_t size = 0;    ///< side to which images of a folder are resized, or side of generated ones; 0: as they are
+  std::int64_t workers = 1; ///< threads that make batches ahead; 0: none. No bit depends on it
+  data::BadImages bad_images = data::BadImages::refuse; ///< of a folder
+  bool augment = false;     ///< random crops (side/8 of padding, unless crop_area), and flips of colour images
+  double crop_area = 0.0;   ///< data::Augmentation; with them, other changes to training images
+  double randaugment = 0.0; ///< magnitude
+  std::int64_t randaugment_ops = 2;
+  double erasing = 0.0;
+  double mixup = 0.0; ///< data::Mixing: batches whose images are blends of two
+  double cutmix = 0.0;
   TrainMode permute = TrainMode::none;
   KeyForm key_form = KeyForm::decoupled;
   std::string key;   ///< secret key file (permute/key.h); empty: permutations are drawn from the seed, publicly
   bool twin = false; ///< train the plain model beside the permuted one
   std::vector<TrainMode> variants; ///< several variants instead of permute and twin; the last one is the main one
   std::int64_t drift_every = 10;   ///< steps between measurements of the drift; 0: at the end only
+  training::FineTuning start;      ///< from a model, whose sizes count then
+  bool from_permuted = false; ///< the encoder of that model carries the key already: nothing is moved before step 1
+  std::string teacher;        ///< DeiT: model folder or run whose classes the distillation token learns; empty: labels
+
+  /// What is trained: "vit", or with a distillation token "deit".
+  std::string family() const { return model.distillation ? "deit" : "vit"; }
 };
+
+/// The options of a DeiT unless told otherwise.
+TrainOptions deit_defaults();
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const TrainOptions& options);
@@ -61,7 +80,7 @@ void apply_options(TrainOptions& options, const nlohmann::json& json, const std:
 /// The options that a run or checkpoint folder was made with, `resume` set to the folder and `out` to the run's own. Of
 /// a run, those of its newest checkpoint that is not damaged. Throws FileError; one that a newer equigrad wrote, or
 /// that may not be read, is an error and never passed over.
-TrainOptions options_of_run(const std::string& folder);
+TrainOptions options_of_run(const std::string& folder, const TrainOptions& defaults = {});
 /// Whether `options.out` holds a run with these very options (but for paths) that can be gone on with. Throws FileError
 /// as options_of_run, but not for damage.
 bool same_run(const TrainOptions& options);
@@ -87,9 +106,11 @@ inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 /// What one variant did in a step or a test.
 struct VariantValues {
   TrainMode mode = TrainMode::none;
-  double loss = 0.0;           ///< mean over the images
-  double accuracy = 0.0;       ///< fraction of images whose largest logit is the label's
-  double drift = not_measured; ///< see VitTrainer::drift
+  double loss = 0.0;              ///< mean over the images
+  double accuracy = 0.0;          ///< fraction of images whose largest logit is the label's
+  double drift = not_measured;    ///< see VitTrainer::drift
+  double ema_loss = not_measured; ///< of a test with the average of the weights (options.ema)
+  double ema_accuracy = not_measured;
 };
 /// After every step (split train, the batch) and every test (split test, all test images).
 struct TrainRecord {
@@ -106,6 +127,8 @@ struct TrainResult {
   double images_per_s = 0.0;
   std::vector<VariantValues> train; ///< of the last step
   std::vector<VariantValues> test;  ///< at the end, with the drift
+  std::int64_t skipped = 0;         ///< steps since the run began whose update was left out
+  std::optional<std::int64_t> best; ///< step of the checkpoint that did best in its test
 };
 
 /// What is told while training goes on; any may be empty.
@@ -113,8 +136,13 @@ struct TrainCallbacks {
   std::function<void(const TrainRecord&)> step;
   std::function<void(const TrainRecord&)> test;
   std::function<void(const std::string& folder)> checkpoint;
+  std::function<void(const std::string& why)> skipped; ///< after a step whose update was left out
 };
 
+/// The encoder's output for images whose tokens pass it permuted, permuted back: P_R^T Enc(P_R F1(x) P_C) P_C^T; see
+/// permuted_logits.
+Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+                       RandomKey dropout_key = {});
 /// The logits of images whose tokens pass the encoder permuted: F2(P_R^T Enc(P_R F1(x) P_C) P_C^T). `rows` [B, T] or
 /// undefined, `key` null for no column permutation. The encoder's weights must be coupled to the key.
 Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
@@ -162,6 +190,8 @@ public:
   std::size_t variants() const;
   TrainMode mode(std::size_t variant) const;
   const nn::Vit& model(std::size_t variant) const;
+  /// The averages of its weights, in the order of model(variant).parameters(); empty without options.ema.
+  std::vector<Tensor> average(std::size_t variant) const;
   /// P_C and the inner permutations of the variants that permute columns; null when none does.
   const VitKey* column_key() const;
   /// What the run recorded up to the present step in an earlier process, from its metrics.jsonl; empty unless it is

@@ -1,6 +1,7 @@
 // What a VitTrainer keeps in checkpoints and leaves in its run folder.
 
 #include "data/bytes.h"
+#include "permute/key_state.h"
 #include "permute/training_state.h"
 #include "training/checkpoint.h"
 
@@ -9,7 +10,8 @@ namespace eg::permute {
 std::vector<std::string> VitTrainer::State::checkpoint_files() const {
   std::vector<std::string> files;
   for (std::size_t i = 0; i < variants.size(); ++i)
-    for (const char* what : {"model", "optimizer"}) files.push_back(what + suffix(i) + ".safetensors");
+    for (const char* what : {"model", "optimizer", "ema"})
+      if (what != std::string_view("ema") || variants[i].average) files.push_back(what + suffix(i) + ".safetensors");
   return files;
 }
 
@@ -18,37 +20,49 @@ void VitTrainer::State::save(const training::CheckpointWriter& writer) const {
     const std::string tail = suffix(i) + ".safetensors";
     data::save_safetensors(writer.path("model" + tail), variants[i].model->state_dict());
     data::save_safetensors(writer.path("optimizer" + tail), training::optimizer_tensors(*variants[i].optimizer, names));
+    if (variants[i].average)
+      data::save_safetensors(writer.path("ema" + tail),
+                             training::average_tensors(*variants[i].average, nn::parameter_names(*variants[i].model)));
   }
 }
 
-void VitTrainer::State::load_variant(Variant& v, const std::string& folder, std::int64_t step, bool main) {
+void VitTrainer::State::load_variant(Variant& v, const std::string& folder, std::int64_t updates, bool main) {
   const std::string tail = (main ? std::string() : fmt::format("_{}", name_of(v.mode))) + ".safetensors";
   training::load_model_and_optimizer(*v.model, data::join_path(folder, "model" + tail), *v.optimizer, names,
                                      data::join_path(folder, "optimizer" + tail));
-  v.optimizer->set_steps(step);
+  v.optimizer->set_steps(updates);
+  if (v.average)
+    training::load_average(*v.average, nn::parameter_names(*v.model), data::join_path(folder, "ema" + tail));
 }
 
-void VitTrainer::State::load(const std::string& checkpoint, std::int64_t step) {
+void VitTrainer::State::load(const std::string& checkpoint, std::int64_t updates) {
   for (std::size_t i = 0; i < variants.size(); ++i)
-    load_variant(variants[i], checkpoint, step, i + 1 == variants.size());
+    load_variant(variants[i], checkpoint, updates, i + 1 == variants.size());
 }
 
 void VitTrainer::State::add_state(nlohmann::ordered_json& state) const {
-  if (secret) state["key_fingerprint"] = secret->fingerprint();
+  remember_key(state, secret ? &*secret : nullptr);
+  if (start) state["model"] = start->model->config();
 }
 
 void VitTrainer::State::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
-  const std::string fingerprint = state.contains("key_fingerprint") ? state["key_fingerprint"].get<std::string>() : "";
-  if (fingerprint != (secret ? secret->fingerprint() : ""))
-    throw ValueError(fmt::format("train: {} was made with {}", checkpoint,
-                                 state.contains("key_fingerprint") ? "another secret key (or none is given now)"
-                                                                   : "no secret key, but one is given now"));
+  if (start) training::require_same_model(state, checkpoint, start->model->config());
+  require_same_key(state, checkpoint, secret ? &*secret : nullptr);
 }
 
 void VitTrainer::State::save_result(const std::string& folder) const {
-  for (std::size_t i = 0; i < variants.size(); ++i)
-    data::save_safetensors(data::join_path(folder, "model" + suffix(i) + ".safetensors"),
-                           variants[i].model->state_dict());
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const Variant& v = variants[i];
+    const std::string tail = suffix(i) + ".safetensors";
+    data::save_safetensors(data::join_path(folder, "model" + tail), v.model->state_dict());
+    if (v.average)
+      data::save_safetensors(data::join_path(folder, "model_ema" + tail),
+                             training::average_tensors(*v.average, nn::parameter_names(*v.model)));
+  }
+  const nn::Vit& main = *variants.back().model;
+  const std::optional<nlohmann::json> config =
+      start ? std::optional(start->model->config()) : vision_config(options.model, train_images.class_names());
+  if (config) save_vision_model(main, *config, pixels(), data::join_path(folder, "model"));
 }
 
 } // namespace eg::permute

@@ -1,5 +1,6 @@
 // What a training step needs, from sizes alone.
 
+#include "optim/optimizer.h"
 #include "permute/training.h"
 
 #include <fmt/format.h>
@@ -9,9 +10,9 @@
 namespace eg::permute {
 namespace {
 
-std::int64_t state_copies(const std::string& optimizer) {
-  if (optimizer == "sgd") return 0;
-  return optimizer == "momentum" || optimizer == "nesterov" ? 1 : 2;
+/// State of the optimiser and the average of the weights, in parameters.
+int copies_of_state(const TrainOptions& o) {
+  return optim::rule_traits(o.optimizer).state_per_element + (o.ema > 0.0 ? 1 : 0);
 }
 
 std::size_t variant_count(const TrainOptions& o) { return o.variants.empty() ? (o.twin ? 2 : 1) : o.variants.size(); }
@@ -76,7 +77,7 @@ MemoryEstimate estimate_memory(const TrainOptions& o, std::size_t images) {
   const auto element = static_cast<double>(size_of(o.dtype));
   const double weights = parameter_elements(o.model) * element;
   const auto batch = static_cast<double>(o.batch);
-  const auto copies = static_cast<double>(variant_count(o)) * static_cast<double>(1 + state_copies(o.optimizer));
+  const auto copies = static_cast<double>(variant_count(o)) * static_cast<double>(1 + copies_of_state(o));
   MemoryEstimate estimate;
   // Every variant keeps weights and state; gradients exist for one at a time, and their sum beside them.
   estimate.parameters = whole(weights * (copies + (o.accumulate > 1 ? 2 : 1)));

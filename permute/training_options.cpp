@@ -1,7 +1,7 @@
 // TrainOptions: checks, and to and from JSON.
 
 #include "data/bytes.h"
-#include "permute/training.h"
+#include "permute/training_state.h"
 #include "training/checkpoint_state.h"
 #include "training/option_fields.h"
 #include "training/run.h"
@@ -13,6 +13,17 @@
 #include <algorithm>
 
 namespace eg::permute {
+data::Augmentation augmentation_of(const TrainOptions& o, std::int64_t side, std::int64_t channels) {
+  data::Augmentation a{.crop_area = o.crop_area,
+                       .randaugment = o.randaugment,
+                       .randaugment_ops = static_cast<int>(o.randaugment_ops),
+                       .erasing = o.erasing};
+  if (!o.augment) return a;
+  if (o.crop_area == 0.0) a.crop_padding = std::max<std::int64_t>(side / 8, 1);
+  a.horizontal_flip = channels == 3;
+  return a;
+}
+
 namespace {
 
 using Json = nlohmann::json;
@@ -25,6 +36,8 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
   visit("train_limit", o.train_limit);
   visit("test_limit", o.test_limit);
   visit("size", o.size);
+  visit.word("bad_images", data::name_of(o.bad_images),
+             [&](const std::string& word) { o.bad_images = data::bad_images_named(word); });
   visit("patch", o.model.patch);
   visit("dim", e.dim);
   visit("layers", o.model.layers);
@@ -41,7 +54,14 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
              [&](const std::string& word) { o.model.pooling = nn::pooling_named(word); });
   visit.word("position", nn::name_of(o.model.position),
              [&](const std::string& word) { o.model.position = nn::position_embedding_named(word); });
+  visit("workers", o.workers);
   visit("augment", o.augment);
+  visit("crop_area", o.crop_area);
+  visit("randaugment", o.randaugment);
+  visit("randaugment_ops", o.randaugment_ops);
+  visit("erasing", o.erasing);
+  visit("mixup", o.mixup);
+  visit("cutmix", o.cutmix);
   visit.word("permute", name_of(o.permute), [&](const std::string& word) { o.permute = train_mode_named(word); });
   visit.word("key_form", name_of(o.key_form), [&](const std::string& word) { o.key_form = key_form_named(word); });
   visit("key", o.key);
@@ -53,6 +73,9 @@ template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
     for (const std::string& word : words) o.variants.push_back(train_mode_named(word));
   });
   visit("drift_every", o.drift_every);
+  training::each_fine_tuning_option(o.start, visit);
+  visit("from_permuted", o.from_permuted);
+  if (o.model.distillation) visit("teacher", o.teacher);
   training::each_run_option(o, visit);
 }
 
@@ -65,10 +88,14 @@ void check_variants(const TrainOptions& o) {
   const bool several = o.twin || o.variants.size() > 1;
   need(!several || o.model.encoder.dropout == 0.0, "dropout",
        "must be 0 for twins: masks are drawn by place, so a permuted twin would drop other elements");
+  need(!several || (o.on_divergence == training::OnDivergence::stop && o.spike_guard == 0.0),
+       o.spike_guard > 0.0 ? "spike_guard" : "on_divergence",
+       "is for one model: of twins each would skip steps of its own, by the rounding of its loss");
   const auto used = [&](bool (*permutes)(TrainMode)) {
     return permutes(o.permute) || std::any_of(o.variants.begin(), o.variants.end(), permutes);
   };
   const bool any = used([](TrainMode m) { return m != TrainMode::none; });
+  need(!o.from_permuted || used(permutes_columns), "from_permuted", "is given, but no columns are permuted");
   need(o.key.empty() || any, "key", "is given, but nothing is permuted");
 }
 
@@ -99,11 +126,27 @@ void check(const TrainOptions& options) {
   training::need_not_negative("drift_every", options.drift_every);
   training::need_not_negative("train_limit", options.train_limit);
   training::need_not_negative("test_limit", options.test_limit);
+  for (const auto& [name, alpha] : {std::pair{"mixup", options.mixup}, {"cutmix", options.cutmix}})
+    training::need(alpha >= 0.0 && alpha <= 1000.0, name, fmt::format("must be in [0, 1000], not {}", alpha));
+  training::need(options.randaugment_ops >= 1 && options.randaugment_ops <= data::augment_ops, "randaugment_ops",
+                 fmt::format("must be from 1 to {}, not {}", data::augment_ops, options.randaugment_ops));
+  check(augmentation_of(options, 1, 1), 1, 1, "train");
+  training::need_not_negative("workers", options.workers);
+  training::need_at_most("workers", options.workers, 256);
   check_variants(options);
+  check(options.start, options.out);
+  training::need(!options.from_permuted || options.start.begins(), "from_permuted", "needs a model: give from");
+}
+
+TrainOptions deit_defaults() {
+  TrainOptions o;
+  o.model.distillation = true;
+  return o;
 }
 
 nlohmann::ordered_json options_json(const TrainOptions& options) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (options.family() != "vit") out["model"] = options.family(); // runs of `train vit` have never said so
   TrainOptions copy = options;
   each_option(copy, training::OptionWriter{out});
   return out;
@@ -113,20 +156,22 @@ void apply_options(TrainOptions& options, const Json& json, const std::string& s
   TrainOptions changed = options;
   training::OptionReader reader(json, source);
   each_option(changed, reader);
-  reader.require_model("vit");
+  reader.require_model(options.family());
   reader.require_all_known();
   options = changed;
 }
 
-TrainOptions options_of_run(const std::string& folder) {
-  return training::options_to_resume(folder, "vit", TrainOptions());
+TrainOptions options_of_run(const std::string& folder, const TrainOptions& defaults) {
+  return training::options_to_resume(folder, defaults.family(), defaults);
 }
 
 bool same_run(const TrainOptions& options) {
   if (options.out.empty() || training::checkpoint_steps(options.out).empty()) return false;
   const auto compared = [](const TrainOptions& o) {
     nlohmann::ordered_json all = options_json(o);
-    for (const char* place : {"out", "resume", "data_dir", "overwrite", "precision"}) all.erase(place);
+    for (const char* place :
+         {"out", "resume", "data_dir", "overwrite", "precision", "csv", "tensorboard", "keep", "best", "workers"})
+      all.erase(place);
     return all;
   };
   try {

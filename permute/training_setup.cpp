@@ -2,6 +2,7 @@
 
 #include "core/allocator.h"
 #include "permute/training_state.h"
+#include "training/parameter_groups.h"
 
 namespace eg::permute {
 namespace {
@@ -12,13 +13,19 @@ std::vector<TrainMode> modes_of(const TrainOptions& o) {
   return {o.permute};
 }
 
-data::ImageDataset open_split(const TrainOptions& o, data::Split split, const std::atomic<bool>* stop) {
+data::ImageDataset open_split(const TrainOptions& o, data::Split split, training::Run& run,
+                              const std::atomic<bool>* stop) {
   data::DatasetOptions options;
+  std::vector<std::string> skipped;
+  options.bad_images = o.bad_images;
+  options.skipped = &skipped;
   options.limit = split == data::Split::train ? o.train_limit : o.test_limit;
   options.size = o.size;
   options.seed = o.seed;
   options.stop = stop;
-  return data::open_dataset(o.data, o.data_dir, split, options);
+  data::ImageDataset set = data::open_dataset(o.data, o.data_dir, split, options);
+  for (const std::string& what : skipped) run.note(what + "; the image is skipped");
+  return set;
 }
 
 /// What the model takes from its images.
@@ -63,10 +70,10 @@ void VitTrainer::State::make_loaders() {
   l.batch_size = options.batch;
   l.drop_last = true;
   l.seed = options.seed;
+  l.workers = static_cast<int>(options.workers);
   l.dtype = options.dtype;
-  l.normalization = data::Normalization::standard(train_images);
-  if (options.augment)
-    l.augmentation = {std::max<std::int64_t>(train_images.height() / 8, 1), train_images.channels() == 3};
+  l.normalization = pixels();
+  l.augmentation = augmentation_of(options, train_images.height(), train_images.channels());
   loader.emplace(train_images, l);
   l.drop_last = false;
   l.shuffle = false;
@@ -87,27 +94,46 @@ void VitTrainer::State::draw_key() {
   columns = column_key->permutations(options.model.encoder);
 }
 
+data::Normalization VitTrainer::State::pixels() const {
+  return start && start->normalization ? *start->normalization : data::Normalization::standard(train_images);
+}
+
+/// Weights of the model that the run begins from, moved by the key where the variant permutes columns and they do not
+/// carry it yet.
+void VitTrainer::State::begin_from_start(nn::Vit& model, TrainMode mode) const {
+  model.load_state_dict(start->vit().state_dict());
+  const bool moved = options.from_permuted;
+  if (permutes_columns(mode) && !moved) transform_module(model, axes, columns);
+  if (!permutes_columns(mode) && moved) transform_module(model, axes, inverse(columns));
+}
+
 void VitTrainer::State::make_variants() {
+  std::span<const hub::Binding> bindings;
+  if (start) bindings = start->model->bindings();
   for (const TrainMode mode : modes_of(options)) {
     Variant v{.mode = mode};
     // The same initial weights for all, moved by the key where columns are permuted: coupled initialisations.
     v.model = std::make_unique<nn::Vit>(options.model, root.fold(draw_weights));
     v.model->to(options.dtype);
-    if (permutes_columns(mode)) transform_module(*v.model, axes, columns);
-    v.parameters = v.model->parameters();
-    v.optimizer = optim::make_optimizer(options.optimizer, v.parameters, options.weight_decay, options.eps);
+    if (start)
+      begin_from_start(*v.model, mode);
+    else if (permutes_columns(mode))
+      transform_module(*v.model, axes, columns);
+    names = training::trained_parameters(*v.model, bindings, options.start);
+    v.parameters = nn::parameters_named(*v.model, names);
+    v.optimizer = training::optimizer_for(options, *v.model, names);
+    if (options.ema > 0.0) v.average.emplace(v.model->parameters(), options.ema);
     variants.push_back(std::move(v));
   }
-  for (const nn::Parameter& p : variants.front().model->named_parameters()) names.push_back(p.name);
 }
 
 VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop) {
   TrainOptions options = given;
   check(options);
   auto run = std::make_unique<training::Run>(options);
-  data::ImageDataset train = open_split(options, data::Split::train, stop);
+  data::ImageDataset train = open_split(options, data::Split::train, *run, stop);
   fit_model(options, train); // before the test images are read
-  data::ImageDataset test = open_split(options, data::Split::test, stop);
+  data::ImageDataset test = open_split(options, data::Split::test, *run, stop);
   begin(options, std::move(run), std::move(train), std::move(test));
 }
 
@@ -124,10 +150,23 @@ void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run>
   fit_model(options, train);
   require_same_extents(train, test, options.data);
   require_same_classes(train, test, options.data);
+  const ImageKind kind{.side = train.height(), .channels = train.channels(), .classes = train.class_names()};
+  std::optional<VisionStart> start;
+  if (options.start.begins()) {
+    const double dropout = options.model.encoder.dropout;
+    const bool checkpoint = options.model.encoder.checkpoint;
+    const RandomKey key = RandomKey{options.seed, 0}.fold(draw_weights);
+    start = open_vision_start(options.start, options.family(), kind, dropout, options.dtype, key);
+    options.model = start->vit().config;
+    options.model.encoder.checkpoint = checkpoint;
+  }
   nn::check(options.model);
   const std::size_t images = image_bytes(train) + image_bytes(test);
   require_memory(options, images, allocator::limit());
   state_ = std::make_unique<State>(options, std::move(run), std::move(train), std::move(test));
+  state_->start = std::move(start);
+  if (!options.teacher.empty())
+    state_->teacher = std::make_unique<Teacher>(options.teacher, kind, state_->pixels(), options.dtype);
   state_->make_loaders();
   state_->draw_key();
   state_->make_variants();

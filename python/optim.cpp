@@ -79,8 +79,44 @@ void bind_rules(nb::module_& m) {
       },
       "parameters"_a, "beta1"_a = defaults.beta1, "beta2"_a = defaults.beta2, "eps"_a = defaults.eps,
       "weight_decay"_a = defaults.weight_decay, "The same after w *= 1 - lr weight_decay. ICLR 2019.");
+  const optim::RmsPropOptions rms;
+  m.def(
+      "RMSprop",
+      [](Tensors parameters, double alpha, double eps, double momentum, double weight_decay) {
+        return optim::rmsprop(std::move(parameters),
+                              {.alpha = alpha, .eps = eps, .momentum = momentum, .weight_decay = weight_decay});
+      },
+      "parameters"_a, "alpha"_a = rms.alpha, "eps"_a = rms.eps, "momentum"_a = rms.momentum,
+      "weight_decay"_a = rms.weight_decay, "Tieleman and Hinton, 2012; weight decay is added to the gradient.");
+  const optim::LionOptions signs;
+  m.def(
+      "Lion",
+      [](Tensors parameters, double beta1, double beta2, double weight_decay) {
+        return optim::lion(std::move(parameters), {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay});
+      },
+      "parameters"_a, "beta1"_a = signs.beta1, "beta2"_a = signs.beta2, "weight_decay"_a = signs.weight_decay,
+      "w = (1 - lr weight_decay) w - lr sign(b1 m + (1-b1) g). Chen et al., 2023.");
+  const optim::AdafactorOptions factored;
+  m.def(
+      "Adafactor",
+      [](Tensors parameters, double clip, bool scale_parameter, double weight_decay) {
+        return optim::adafactor(std::move(parameters),
+                                {.clip = clip, .scale_parameter = scale_parameter, .weight_decay = weight_decay});
+      },
+      "parameters"_a, "clip"_a = factored.clip, "scale_parameter"_a = factored.scale_parameter,
+      "weight_decay"_a = factored.weight_decay, "Moments of rows and columns alone. Shazeer and Stern, 2018.");
+  const optim::MuonOptions orthogonal;
+  m.def(
+      "Muon",
+      [](Tensors parameters, double momentum, bool nesterov, double weight_decay, double eps) {
+        return optim::muon(std::move(parameters),
+                           {.momentum = momentum, .nesterov = nesterov, .weight_decay = weight_decay, .eps = eps});
+      },
+      "parameters"_a, "momentum"_a = orthogonal.momentum, "nesterov"_a = orthogonal.nesterov,
+      "weight_decay"_a = orthogonal.weight_decay, "eps"_a = orthogonal.eps,
+      "Momentum of matrices made orthogonal, AdamW for the rest. Jordan et al., 2024.");
   m.def("make_optimizer", &optim::make_optimizer, "name"_a, "parameters"_a, "weight_decay"_a = 0.0, "eps"_a = 1e-8,
-        "By name: sgd, momentum, nesterov, adam, adamw.");
+        "By name: sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor, muon.");
 }
 
 void bind_gradients(nb::module_& m) {
@@ -106,24 +142,31 @@ void bind_gradients(nb::module_& m) {
 }
 
 void bind_schedule(nb::module_& m) {
-  nb::class_<Schedule>(m, "Schedule",
-                       "A learning rate as a function of the step: linear warm-up, then constant or a half cosine.")
+  nb::class_<Schedule>(
+      m, "Schedule",
+      "A learning rate as a function of the step: linear warm-up, then constant, linear, cosine or step "
+      "(drops); or one-cycle, which rises by itself.")
       .def(
           "__init__",
           [](Schedule* self, const std::string& kind, double base, std::int64_t warmup, std::int64_t total_steps,
-             double final_fraction) {
+             double final_fraction, std::int64_t drop_every, double drop_factor) {
             new (self) Schedule{.kind = optim::schedule_named(kind),
                                 .base = base,
                                 .warmup = warmup,
                                 .total_steps = total_steps,
-                                .final_fraction = final_fraction};
+                                .final_fraction = final_fraction,
+                                .drop_every = drop_every,
+                                .drop_factor = drop_factor};
           },
-          "kind"_a = "constant", "base"_a = 1e-3, "warmup"_a = 0, "total_steps"_a = 1, "final_fraction"_a = 0.0)
+          "kind"_a = "constant", "base"_a = 1e-3, "warmup"_a = 0, "total_steps"_a = 1, "final_fraction"_a = 0.0,
+          "drop_every"_a = 0, "drop_factor"_a = 0.1)
       .def_prop_ro("kind", [](const Schedule& self) { return optim::name_of(self.kind); })
       .def_ro("base", &Schedule::base)
       .def_ro("warmup", &Schedule::warmup)
       .def_ro("total_steps", &Schedule::total_steps)
       .def_ro("final_fraction", &Schedule::final_fraction)
+      .def_ro("drop_every", &Schedule::drop_every)
+      .def_ro("drop_factor", &Schedule::drop_factor)
       .def("at", &Schedule::at, "step"_a, "Learning rate at step 0, 1, ...")
       .def("__call__", &Schedule::at, "step"_a, "Learning rate at step 0, 1, ...");
 }

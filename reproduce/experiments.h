@@ -7,6 +7,7 @@ namespace eg::reproduce {
 
 void test_permuted(const Plan& plan, const Workplace& work, Outcome& outcome);         // cvpr-T2
 void train_permuted(const Plan& plan, const Workplace& work, Outcome& outcome);        // cvpr-T3
+void fine_tuned(const Plan& plan, const Workplace& work, Outcome& outcome);            // cvpr-T7
 void without_key(const Plan& plan, const Workplace& work, Outcome& outcome);           // cvpr-5.2
 void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& outcome);       // cvpr-T4
 void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& outcome); // cvpr-T5
@@ -17,6 +18,7 @@ void without_positions(const Plan& plan, const Workplace& work, Outcome& outcome
 void patch_sizes(const Plan& plan, const Workplace& work, Outcome& outcome);           // s1-T7
 void costs_on_the_edge(const Plan& plan, const Workplace& work, Outcome& outcome);     // s1-F5
 void position_maps(const Plan& plan, const Workplace& work, Outcome& outcome);         // s1-F9
+void permuted_tables(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C4
 void unmoved_vectors(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C1
 void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C2
 

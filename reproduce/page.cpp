@@ -5,7 +5,7 @@
 namespace eg::reproduce {
 namespace {
 
-void add_lines(permute::report::Page& page, const Outcome& o) {
+void add_lines(pages::Page& page, const Outcome& o) {
   std::vector<std::vector<std::string>> rows;
   for (const Line& line : o.lines) {
     std::vector<std::string> each;
@@ -16,7 +16,7 @@ void add_lines(permute::report::Page& page, const Outcome& o) {
   page.table({"", "paper", "ours", "each seed", "kind"}, rows);
 }
 
-void add_claims(permute::report::Page& page, const Outcome& o) {
+void add_claims(pages::Page& page, const Outcome& o) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> marks;
   for (const Claim& claim : o.claims) {
@@ -29,8 +29,8 @@ void add_claims(permute::report::Page& page, const Outcome& o) {
 
 } // namespace
 
-permute::report::Page page_of(const std::vector<Outcome>& outcomes) {
-  permute::report::Page page("equigrad: the papers' tables again");
+pages::Page page_of(const std::vector<Outcome>& outcomes) {
+  pages::Page page("equigrad: the papers' tables again");
   page.paragraph(
       "exact: equal by theorem, and measured as such; statistical: another draw gives another number; count: "
       "derived. Permutation is obfuscation, not encryption.");
@@ -39,7 +39,7 @@ permute::report::Page page_of(const std::vector<Outcome>& outcomes) {
     page.paragraph(fmt::format("{}. {}. Scale {}; {:.0f} s.", o.place, o.setting, o.scale, o.seconds));
     add_lines(page, o);
     add_claims(page, o);
-    std::vector<permute::report::Page::Figure> figures;
+    std::vector<pages::Page::Figure> figures;
     for (const Picture& picture : o.pictures) figures.push_back({picture.image, picture.caption});
     if (!figures.empty()) page.figures(figures, 256);
     for (const std::string& remark : o.remarks) page.paragraph(remark);

@@ -1,13 +1,13 @@
 #pragma once
 // A reproduced table as an offline HTML page.
 
-#include "permute/report/page.h"
+#include "pages/page.h"
 #include "reproduce/outcome.h"
 
 #include <vector>
 
 namespace eg::reproduce {
 
-permute::report::Page page_of(const std::vector<Outcome>& outcomes);
+pages::Page page_of(const std::vector<Outcome>& outcomes);
 
 } // namespace eg::reproduce

@@ -1,8 +1,8 @@
 // Paper 001, Table 3 and Figure 9: position embeddings, which stay on the edge, and shuffling behind them.
 
 #include "core/ops.h"
+#include "pages/pictures.h"
 #include "permute/catalogue/catalogue.h"
-#include "permute/report/pictures.h"
 #include "reproduce/experiments.h"
 #include "reproduce/vision.h"
 
@@ -69,9 +69,9 @@ void position_maps(const Plan& plan, const Workplace& work, Outcome& o) {
     o.setting = setting_of(*t, plan.seeds.size());
     if (seed != plan.seeds.front()) continue;
     const std::int64_t side = t->options().model.height() / t->options().model.patch;
-    o.pictures = {{permute::report::position_map(plain, side), "position embeddings learnt plain: how each position "
-                                                               "looks to all (cosine)"},
-                  {permute::report::position_map(shuffled, side), "learnt with tokens shuffled behind them"}};
+    o.pictures = {{pages::position_map(plain, side), "position embeddings learnt plain: how each position "
+                                                     "looks to all (cosine)"},
+                  {pages::position_map(shuffled, side), "learnt with tokens shuffled behind them"}};
   }
   o.claims = {{.what = "relative difference of the embeddings",
                .value = worst,

@@ -14,6 +14,8 @@ constexpr std::array table{
     Experiment{"cvpr-T3", "ViTs trained plain and permuted", "CVPR Table 3", train_permuted},
     Experiment{"cvpr-T4", "text models tested with features permuted", "CVPR Table 4 and section 5.2", encrypted_texts},
     Experiment{"cvpr-T5", "text models trained with features permuted", "CVPR Table 5", train_encrypted_texts},
+    Experiment{"cvpr-T7", "fine-tuning an encrypted model with and without its key", "CVPR Table 7, Figures 4 to 6",
+               fine_tuned},
     Experiment{"cvpr-5.2", "an encrypted model without its key", "CVPR section 5.2", without_key},
     Experiment{"cvpr-F8", "multiply-adds of a training step, with and without permutations",
                "CVPR Figure 8, paper 001 Figure 5", operation_counts},
@@ -27,6 +29,7 @@ constexpr std::array table{
     Experiment{"s1-F9", "position embeddings learnt with and without shuffling", "paper 001 Figure 9", position_maps},
     Experiment{"s1-C1", "biases and gains left unpermuted", "paper 001 C.1", unmoved_vectors},
     Experiment{"s1-C2", "a task that depends on order: shuffled or not?", "paper 001 C.2", shuffled_or_not},
+    Experiment{"s1-C4", "a factorization machine on a table, its fields permuted", "paper 001 C.4", permuted_tables},
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "data/bytes.h"
 #include "data/json.h"
+#include "permute/difm_training.h"
 #include "permute/hub_symmetries.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
@@ -57,6 +58,14 @@ std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplac
   auto options = with_plan(training::language_defaults(kind), plan, work, model, seed, folder);
   take_up(options, [](const std::string& run) { return training::language_options_of_run(run, kind); });
   return training::language_trainer(options, work.stop);
+}
+
+std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const Workplace& work, std::uint64_t seed,
+                                                 permute::TrainMode mode, const std::string& folder) {
+  auto options = with_plan(permute::DifmOptions(), plan, work, "difm", seed, folder);
+  options.permute = mode;
+  take_up(options, permute::difm_options_of_run);
+  return permute::difm_trainer(options, work.stop);
 }
 
 void finish(training::Trainer& trainer, const Workplace& work, const std::function<void(double)>& tell) {

@@ -15,6 +15,10 @@ namespace eg::reproduce {
 std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const std::string& model,
                                                 std::uint64_t seed, const std::string& folder);
 
+/// The same for the plan's table ("difm"), its fields permuted as `mode` says.
+std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const Workplace& work, std::uint64_t seed,
+                                                 permute::TrainMode mode, const std::string& folder);
+
 /// Trains it to the end, if it is not there. `tell` hears the share of its steps that is done.
 void finish(training::Trainer& trainer, const Workplace& work, const std::function<void(double)>& tell);
 

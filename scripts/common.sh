@@ -71,6 +71,10 @@ python_environment() {
     "$system" -m venv --clear --system-site-packages build/python-environment
     "$python" -m pip install --quiet --disable-pip-version-check "nanobind>=3.1,<4" pytest mypy >&2
   fi
+  # What single tests compare with; they are skipped by name where it cannot be had.
+  "$python" -c "import tensorboard" 2>/dev/null ||
+    "$python" -m pip install --quiet --disable-pip-version-check tensorboard >&2 ||
+    say "tensorboard cannot be had from PyPI"
 }
 
 # with_python PRESET: the same build with the Python module in it.

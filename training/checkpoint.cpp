@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "training/checkpoint_state.h"
+#include "training/event_files.h"
 
 #include <nlohmann/json.hpp>
 
@@ -111,18 +112,26 @@ bool is_leftover(std::string_view name) {
 
 constexpr std::array run_files = {"config.json",
                                   "metrics.jsonl",
+                                  "metrics.csv",
                                   "model.safetensors",
                                   "model_none.safetensors",
                                   "model_rows.safetensors",
                                   "model_columns.safetensors",
-                                  "model_both.safetensors"};
+                                  "model_both.safetensors",
+                                  "model_ema.safetensors",
+                                  "model_ema_none.safetensors",
+                                  "model_ema_rows.safetensors",
+                                  "model_ema_columns.safetensors",
+                                  "model_ema_both.safetensors"};
 
-/// What a run of a text model writes into the folder RUN/model.
+/// What a run of a text model writes into each of the folders RUN/model and RUN/model-ema.
 constexpr std::array model_files = {
     "config.json",       "model.safetensors",     "tokenizer.json",         "vocab.txt", "vocab.json", "merges.txt",
     "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json"};
 
-std::string model_of(const std::string& run_folder) { return data::join_path(run_folder, "model"); }
+std::array<std::string, 2> models_of(const std::string& run_folder) {
+  return {data::join_path(run_folder, "model"), data::join_path(run_folder, "model-ema")};
+}
 
 /// Whether `name` is a leftover of one of these files.
 bool is_leftover_of(std::span<const char* const> files, const std::string& name) {
@@ -220,12 +229,17 @@ Condition condition_of(const std::string& checkpoint) {
 
 } // namespace
 
-void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep) {
+void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep,
+                       std::optional<std::int64_t> best) {
   const std::string root = checkpoints_of(run_folder);
   const std::vector<std::int64_t> steps = named_steps(root);
   std::size_t kept = 0;
   for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
     const std::string folder = data::join_path(root, checkpoint_name(*at));
+    if (*at == best) {
+      if (kept < keep) ++kept;
+      continue;
+    }
     const Condition condition = *at <= step && kept < keep ? condition_of(folder) : Condition::damaged;
     if (condition == Condition::good) ++kept;
     if (condition == Condition::damaged) remove_tree(folder);
@@ -233,7 +247,7 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
 }
 
 bool holds_results(const std::string& folder) {
-  return !checkpoint_steps(folder).empty() || is_there(data::join_path(model_of(folder), "config.json")) ||
+  return !checkpoint_steps(folder).empty() || is_there(data::join_path(models_of(folder)[0], "config.json")) ||
          std::any_of(run_files.begin(), run_files.end(), [&](std::string_view name) {
            return name.starts_with("model") && is_there(data::join_path(folder, name));
          });
@@ -247,9 +261,13 @@ void clear_run(const std::string& folder) {
   remove_tree(checkpoints_of(folder));
   for (const char* name : run_files)
     if (name != std::string_view("config.json")) remove_tree(data::join_path(folder, name));
-  for (const char* name : model_files) remove_tree(data::join_path(model_of(folder), name));
-  std::error_code not_empty; // what a person has put there stays
-  fs::remove(model_of(folder), not_empty);
+  for (const std::string& name : names_in(folder))
+    if (is_event_file(name)) remove_tree(data::join_path(folder, name));
+  for (const std::string& model : models_of(folder)) {
+    for (const char* name : model_files) remove_tree(data::join_path(model, name));
+    std::error_code not_empty; // what a person has put there stays
+    fs::remove(model, not_empty);
+  }
 }
 
 void remove_leftovers_of(const std::string& path) {
@@ -263,8 +281,9 @@ void remove_leftovers_of(const std::string& path) {
 void remove_leftovers(const std::string& folder) {
   for (const std::string& name : names_in(folder))
     if (is_leftover_of(run_files, name)) remove_tree(data::join_path(folder, name));
-  for (const std::string& name : names_in(model_of(folder)))
-    if (is_leftover_of(model_files, name)) remove_tree(data::join_path(model_of(folder), name));
+  for (const std::string& model : models_of(folder))
+    for (const std::string& name : names_in(model))
+      if (is_leftover_of(model_files, name)) remove_tree(data::join_path(model, name));
   const std::string root = checkpoints_of(folder);
   for (const std::string& name : names_in(root))
     if (is_leftover(name)) remove_tree(data::join_path(root, name));
@@ -277,22 +296,43 @@ data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const st
   return out;
 }
 
-void load_optimizer_tensors(optim::Optimizer& optimizer, const std::vector<std::string>& names,
-                            const data::NamedTensors& tensors, const std::string& source) {
+namespace {
+
+/// Copies tensors of these names into `into`: each there once, of the same shape and type. Throws FileError beginning
+/// with `source`; nothing is changed then. `what`: what they are called.
+void copy_named(const data::NamedTensors& into, const data::NamedTensors& tensors, const std::string& source,
+                const char* what, const char* whose) {
   std::map<std::string, Tensor> given(tensors.begin(), tensors.end());
   std::vector<std::pair<Tensor, Tensor>> pairs;
-  for (auto& [name, to] : optimizer_tensors(optimizer, names)) {
+  for (const auto& [name, to] : into) {
     const auto found = given.find(name);
-    if (found == given.end()) throw FileError(fmt::format("{}: no optimiser state '{}'", source, name));
+    if (found == given.end()) throw FileError(fmt::format("{}: no {} '{}'", source, what, name));
     const Tensor& from = found->second;
     if (from.dtype() != to.dtype() || !(from.shape() == to.shape()))
-      throw FileError(fmt::format("{}: optimiser state '{}' is {} {}, the optimiser has {} {}", source, name,
-                                  name_of(from.dtype()), from.shape().str(), name_of(to.dtype()), to.shape().str()));
+      throw FileError(fmt::format("{}: {} '{}' is {} {}, {} has {} {}", source, what, name, name_of(from.dtype()),
+                                  from.shape().str(), whose, name_of(to.dtype()), to.shape().str()));
     pairs.emplace_back(to, from);
     given.erase(found);
   }
-  if (!given.empty()) throw FileError(fmt::format("{}: unexpected optimiser state '{}'", source, given.begin()->first));
+  if (!given.empty()) throw FileError(fmt::format("{}: unexpected {} '{}'", source, what, given.begin()->first));
   for (auto& [to, from] : pairs) to.copy_from(from);
+}
+
+} // namespace
+
+void load_optimizer_tensors(optim::Optimizer& optimizer, const std::vector<std::string>& names,
+                            const data::NamedTensors& tensors, const std::string& source) {
+  copy_named(optimizer_tensors(optimizer, names), tensors, source, "optimiser state", "the optimiser");
+}
+
+data::NamedTensors average_tensors(const optim::WeightAverage& average, const std::vector<std::string>& names) {
+  data::NamedTensors out;
+  for (std::size_t i = 0; i < names.size(); ++i) out.emplace_back(names[i], average.values()[i]);
+  return out;
+}
+
+void load_average(optim::WeightAverage& average, const std::vector<std::string>& names, const std::string& path) {
+  copy_named(average_tensors(average, names), data::load_safetensors(path).tensors, path, "average", "the model");
 }
 
 void load_model_and_optimizer(nn::Module& model, const std::string& model_path, optim::Optimizer& optimizer,

@@ -2,6 +2,7 @@
 // Checkpoints: folders that appear complete or not at all.
 //
 //   RUN/checkpoints/latest            the name of the newest complete checkpoint
+//   RUN/checkpoints/best.json         which one did best in its test, and how well (training/best.h)
 //   RUN/checkpoints/step-00001000/    model.safetensors, optimizer.safetensors (per variant), state.json, which records
 //                                     size and checksum of the others
 //
@@ -9,11 +10,13 @@
 
 #include "data/safetensors.h"
 #include "nn/module.h"
+#include "optim/average.h"
 #include "optim/optimizer.h"
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +53,11 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder);
 /// newest one first, then the others, for when a disk has damaged the first. Not empty:
 /// throws FileError that says what was looked for, or that the system does not let us look.
 std::vector<std::string> find_checkpoints(const std::string& folder);
-/// Removes all checkpoints but the newest `keep` whole ones up to `step`: older ones, damaged ones, and later ones that
-/// a run which has gone back to an earlier step has left. One that cannot be read, or that a newer equigrad wrote,
-/// stays and does not count.
-void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep);
+/// Removes all checkpoints but the newest `keep` whole ones up to `step`, and the one of step `best`: older ones,
+/// damaged ones, and later ones that a run which has gone back to an earlier step has left. One that cannot be read, or
+/// that a newer equigrad wrote, stays and does not count.
+void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::size_t keep,
+                       std::optional<std::int64_t> best = {});
 /// What a run would write over: a folder with checkpoints, metrics or a model.
 bool holds_run(const std::string& folder);
 /// What would be a loss: a folder with checkpoints or a model. Metrics alone are left by a run that has nothing to go
@@ -73,6 +77,11 @@ data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const st
 /// shape or type; nothing is changed then.
 void load_optimizer_tensors(optim::Optimizer& optimizer, const std::vector<std::string>& names,
                             const data::NamedTensors& tensors, const std::string& source);
+/// The averages of a module's weights under the names of its parameters.
+data::NamedTensors average_tensors(const optim::WeightAverage& average, const std::vector<std::string>& names);
+/// Reads such a file back. Throws FileError that names the file.
+void load_average(optim::WeightAverage& average, const std::vector<std::string>& names, const std::string& path);
+
 /// Reads a model and its optimiser's state from two files. Throws FileError that names the file.
 void load_model_and_optimizer(nn::Module& model, const std::string& model_path, optim::Optimizer& optimizer,
                               const std::vector<std::string>& names, const std::string& optimizer_path);

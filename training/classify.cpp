@@ -5,8 +5,10 @@
 #include "data/bytes.h"
 #include "data/labelled_texts.h"
 #include "data/tokenizer_building.h"
-#include "hub/folder.h"
+#include "hub/model.h"
+#include "training/bert_model.h"
 #include "training/encoded_texts.h"
+#include "training/epoch_order.h"
 #include "training/text_files.h"
 
 #include <fmt/format.h>
@@ -27,30 +29,15 @@ struct Material {
   EncodedTexts train, test;
 };
 
-constexpr const char* roles = R"({
-  "tokenizer_class": "PreTrainedTokenizerFast",
-  "pad_token": "[PAD]",
-  "unk_token": "[UNK]",
-  "cls_token": "[CLS]",
-  "sep_token": "[SEP]",
-  "mask_token": "[MASK]"
-}
-)";
-
 KeptTokenizer tokenizer_for(const ClassifyOptions& o, const data::LabelledTexts& texts) {
   if (!o.tokenizer.empty()) return KeptTokenizer::open(o.tokenizer);
+  if (o.start.begins()) return KeptTokenizer::of_model(start_folder(o.start));
   const auto each = [&](FunctionRef<void(std::string_view)> call) {
     for (const std::vector<std::string>* side : {&texts.texts, &texts.pairs})
       for (const std::string& text : *side) call(text);
   };
-  return KeptTokenizer::made(data::word_tokenizer(each, static_cast<std::size_t>(o.vocabulary)), roles,
+  return KeptTokenizer::made(data::word_tokenizer(each, static_cast<std::size_t>(o.vocabulary)), bert_tokenizer_config,
                              "the words of " + texts.name);
-}
-
-std::int64_t padding_of(const data::Tokenizer& tokenizer) {
-  if (const auto role = tokenizer.role("pad")) return *role;
-  if (const auto usual = tokenizer.find("[PAD]")) return *usual;
-  throw ValueError("train: the tokenizer has no token for padding ([PAD])");
 }
 
 Material read_material(const ClassifyOptions& o, data::StopFlag stop) {
@@ -64,42 +51,30 @@ Material read_material(const ClassifyOptions& o, data::StopFlag stop) {
     throw ValueError(
         fmt::format("train: {} has {} training texts, fewer than a batch of {}", train.name, train.size(), o.batch));
   KeptTokenizer tokenizer = tokenizer_for(o, train);
-  const std::int64_t padding = padding_of(tokenizer.tokenizer());
+  const std::int64_t padding = special_id(tokenizer.tokenizer(), "pad", "[PAD]");
   EncodedTexts train_ids(train, tokenizer.tokenizer(), o.context, stop);
   EncodedTexts test_ids(test, tokenizer.tokenizer(), o.context, stop);
   return {train.name, train.class_names, std::move(tokenizer), padding, std::move(train_ids), std::move(test_ids)};
 }
 
-nlohmann::json config_of(const ClassifyOptions& o, const Material& material) {
+/// The head and its classes in a config.
+void set_head(nlohmann::json& config, const std::vector<std::string>& classes) {
   nlohmann::json names = nlohmann::json::object(), places = nlohmann::json::object();
-  for (std::size_t i = 0; i < material.classes.size(); ++i) {
-    names[std::to_string(i)] = material.classes[i];
-    places[material.classes[i]] = i;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    names[std::to_string(i)] = classes[i];
+    places[classes[i]] = i;
   }
-  return {{"model_type", "bert"},
-          {"architectures", {"BertForSequenceClassification"}},
-          {"vocab_size", material.tokenizer.tokenizer().id_end()},
-          {"hidden_size", o.dim},
-          {"num_hidden_layers", o.layers},
-          {"num_attention_heads", o.heads},
-          {"intermediate_size", o.mlp > 0 ? o.mlp : 4 * o.dim},
-          {"hidden_act", "gelu"},
-          {"max_position_embeddings", o.context},
-          {"type_vocab_size", 2},
-          {"layer_norm_eps", 1e-12},
-          {"hidden_dropout_prob", o.dropout},
-          {"attention_probs_dropout_prob", o.attention_dropout},
-          {"classifier_dropout", o.dropout},
-          {"pad_token_id", material.padding},
-          {"id2label", names},
-          {"label2id", places}};
+  config["architectures"] = {"BertForSequenceClassification"};
+  config["id2label"] = names;
+  config["label2id"] = places;
 }
 
-class ClassifyTask final : public ModelTask {
+class ClassifyTask final : public HubModelTask {
 public:
-  ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material)
-      : ModelTask(*options, hub::make_model(config_of(*options, material), key_of(*options, draw_weights), "train")),
-        o_(std::move(options)), material_(std::move(material)), data_print_(fingerprint(material_.train.flat())) {
+  ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material, std::unique_ptr<hub::Model> model)
+      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)),
+        material_(std::move(material)), data_print_(fingerprint(material_.train.flat())),
+        order_(material_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
     // Texts of about one length share a batch of a test: little padding.
     by_length_.resize(static_cast<std::size_t>(material_.test.size()));
     std::iota(by_length_.begin(), by_length_.end(), 0);
@@ -109,7 +84,8 @@ public:
   }
 
   nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
-  std::int64_t steps_per_epoch() const override { return material_.train.size() / o_->batch; }
+  nlohmann::ordered_json default_options() const override { return training::options_json(ClassifyOptions()); }
+  std::int64_t steps_per_epoch() const override { return order_.batches(); }
   const char* unit() const override { return "texts"; }
   std::string summary() const override {
     return fmt::format(
@@ -118,21 +94,18 @@ public:
         material_.name, material_.train.size(), material_.test.size(), material_.classes.size(),
         material_.tokenizer.tokenizer().size(), model().module().parameter_count(), o_->batch);
   }
-  void add_state(nlohmann::ordered_json& state) const override { state["data"] = data_print_; }
+  void add_state(nlohmann::ordered_json& state) const override {
+    HubModelTask::add_state(state);
+    state["data"] = data_print_;
+  }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
+    HubModelTask::check_state(state, checkpoint);
     require_same_data(state, checkpoint, data_print_);
   }
-  void save_result(const std::string& folder) const override { save_text_model(model(), material_.tokenizer, folder); }
 
 protected:
   std::int64_t draw_batch(std::int64_t step) override {
-    const std::int64_t epoch = step / steps_per_epoch(), first = step % steps_per_epoch() * o_->batch;
-    if (epoch != epoch_) {
-      const RandomKey key = key_of(*o_, draw_samples).fold(static_cast<std::uint64_t>(epoch));
-      order_ = random_permutation(material_.train.size(), key).to_vector<std::int64_t>();
-      epoch_ = epoch;
-    }
-    batch_ = std::span(order_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(o_->batch));
+    batch_ = order_.batch(step);
     return o_->batch;
   }
 
@@ -158,6 +131,7 @@ protected:
     }
     return material_.test.size();
   }
+  void save_model(const std::string& folder) const override { save_text_model(model(), material_.tokenizer, folder); }
   bool has_accuracy() const override { return true; }
 
 private:
@@ -172,8 +146,7 @@ private:
   Material material_;
   std::string data_print_;              ///< what checkpoints remember of the data
   std::vector<std::int64_t> by_length_; ///< test texts
-  std::vector<std::int64_t> order_;     ///< training texts in the present epoch
-  std::int64_t epoch_ = -1;
+  EpochOrder order_;                    ///< of the training texts
   std::span<const std::int64_t> batch_;
 };
 
@@ -184,7 +157,9 @@ std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, data::St
   check(*options);
   auto run = std::make_unique<Run>(*options);
   Material material = read_material(*options, stop);
-  auto task = std::make_unique<ClassifyTask>(std::move(options), std::move(material));
+  std::unique_ptr<hub::Model> model = make_bert(*options, material.tokenizer.tokenizer(), material.padding,
+                                                [&](nlohmann::json& config) { set_head(config, material.classes); });
+  auto task = std::make_unique<ClassifyTask>(std::move(options), std::move(material), std::move(model));
   return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// Training BERT to classify texts, and pairs of texts.
+// Training BERT: to classify texts, and pairs of texts, or to guess masked words.
 
 #include "data/tokenizer.h"
+#include "training/fine_tuning.h"
 #include "training/trainer.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,12 +10,21 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace eg::training {
 
-/// All that determines a run. `data` are labelled texts (data::open_labelled_texts), a batch is so many of them.
+/// What a BERT learns: classes of texts, or words that were masked.
+enum class BertTask : std::uint8_t { classify, mlm };
+/// "classify" or "mlm". Throws ValueError.
+BertTask bert_task_named(std::string_view name);
+std::string_view name_of(BertTask task);
+
+/// All that determines a run. `data` are labelled texts (data::open_labelled_texts), a batch is so many of them; for
+/// mlm a text (data::find_text), a batch is so many windows of it.
 struct ClassifyOptions : RunOptions {
   ClassifyOptions();
+  BertTask task = BertTask::classify;
   std::string validation;       ///< another file to test on; empty: the data's own test part
   double held_out = 0.1;        ///< share of a single file that is kept to test on
   std::int64_t train_limit = 0; ///< at most that many training texts; 0: all
@@ -28,6 +38,8 @@ struct ClassifyOptions : RunOptions {
   std::int64_t mlp = 0;           ///< width of the hidden layer; 0: 4 dim
   double dropout = 0.1;           ///< of the embedding, both residual branches and what the classifier reads
   double attention_dropout = 0.0; ///< of attention weights; above 0 a step takes a third more time
+  double mask_share = 0.15;       ///< mlm: of the tokens of a window
+  FineTuning start;               ///< from a model, whose sizes count then
 };
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
@@ -40,6 +52,17 @@ void apply_options(ClassifyOptions& options, const nlohmann::json& json, const s
 /// The options that a run or checkpoint folder was made with, as permute::options_of_run. Throws ValueError when it is
 /// a run of another model, FileError.
 ClassifyOptions classify_options_of_run(const std::string& folder);
+
+/// The trainer that options.task asks for: classify_trainer or masked_trainer.
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr);
+
+/// Opens text and tokenizer (without one: the words of the training text), makes the model (BertForMaskedLM), resumes.
+/// A step takes `batch` windows of context - 2 tokens between [CLS] and [SEP] at places that (seed, step) draws;
+/// mask_share of them, at least one a window, are to be guessed: of ten 8 become [MASK], one a token drawn from the
+/// vocabulary, one stays (Devlin et al., NAACL 2019). The loss is the cross-entropy of those. A test cuts the held-out
+/// text into such windows side by side, whose masks their number alone draws, and counts what was guessed right.
+/// Throws ValueError, FileError, MemoryError; Interrupted.
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr);
 
 /// Opens texts and tokenizer, makes the model (BertForSequenceClassification), resumes. The texts of an epoch come in
 /// an order that (seed, epoch) draws; a last batch that is not full is left out. A test measures cross-entropy and

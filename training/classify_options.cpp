@@ -8,6 +8,7 @@ namespace {
 
 /// The one list that reading and writing share: see option_fields.h.
 template <class Visit> void each_option(ClassifyOptions& o, Visit&& visit) {
+  visit.word("task", name_of(o.task), [&](const std::string& word) { o.task = bert_task_named(word); });
   visit("data", o.data);
   visit("data_dir", o.data_dir);
   visit("validation", o.validation);
@@ -23,6 +24,8 @@ template <class Visit> void each_option(ClassifyOptions& o, Visit&& visit) {
   visit("mlp", o.mlp);
   visit("dropout", o.dropout);
   visit("attention_dropout", o.attention_dropout);
+  visit("mask_share", o.mask_share);
+  each_fine_tuning_option(o.start, visit);
   each_run_option(o, visit);
 }
 
@@ -37,6 +40,14 @@ ClassifyOptions::ClassifyOptions() {
   clip = 1.0;
 }
 
+BertTask bert_task_named(std::string_view name) {
+  for (const BertTask task : {BertTask::classify, BertTask::mlm})
+    if (name_of(task) == name) return task;
+  throw ValueError(fmt::format("task: '{}' is neither classify nor mlm", name));
+}
+
+std::string_view name_of(BertTask task) { return task == BertTask::classify ? "classify" : "mlm"; }
+
 void check(const ClassifyOptions& o) {
   check_run_options(o);
   need(!o.data.empty(), "data", "must name labelled texts");
@@ -47,7 +58,9 @@ void check(const ClassifyOptions& o) {
        fmt::format("must be from 6 to {}, not {}", 1 << 24, o.vocabulary));
   need(o.context >= 4 && o.context <= 1 << 16, "context",
        fmt::format("must be from 4 to {}, not {}", 1 << 16, o.context));
-  check_body(o.dim, o.layers, o.heads, o.mlp);
+  need_share("mask_share", o.mask_share);
+  check(o.start, o.out);
+  if (!o.start.begins()) check_body(o.dim, o.layers, o.heads, o.mlp);
   need_probability("dropout", o.dropout);
   need_probability("attention_dropout", o.attention_dropout);
 }

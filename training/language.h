@@ -2,6 +2,7 @@
 // Training causal language models, GPT-2 and Llama, on plain text.
 
 #include "data/tokenizer.h"
+#include "training/fine_tuning.h"
 #include "training/trainer.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -30,6 +31,7 @@ struct LanguageOptions : RunOptions {
   std::int64_t mlp = 0;      ///< width of the hidden layer; 0: 4 dim, for Llama 8/3 dim rounded up to 32
   double dropout = 0.0;      ///< GPT-2: of the embedding, the attention and both residual branches
   bool tied = true;          ///< the language-model head is the embedding matrix
+  FineTuning start;          ///< from a model, whose sizes count then
 
   std::int64_t mlp_width() const;
 };
@@ -51,6 +53,9 @@ LanguageOptions language_options_of_run(const std::string& folder, LanguageModel
 /// The config.json of the model, as Hugging Face's transformers has it. `tokenizer` says how many ids there are and
 /// which end texts.
 nlohmann::json model_config(const LanguageOptions& options, const data::Tokenizer& tokenizer);
+
+/// Sets the config's dropout, where the family has any, to the options'.
+void set_dropout(nlohmann::json& config, const LanguageOptions& options);
 
 /// Opens text and tokenizer, makes the model, resumes. A batch of step s is `batch` windows of context + 1 tokens whose
 /// places are drawn by (seed, s); the loss is -mean log p of each next token, in nats. A test cuts the held-out text

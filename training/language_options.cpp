@@ -22,6 +22,7 @@ template <class Visit> void each_option(LanguageOptions& o, Visit&& visit) {
   visit("mlp", o.mlp);
   if (!llama) visit("dropout", o.dropout);
   visit("tied", o.tied);
+  each_fine_tuning_option(o.start, visit);
   each_run_option(o, visit);
 }
 
@@ -50,11 +51,14 @@ LanguageOptions language_defaults(LanguageModel model) {
 void check(const LanguageOptions& o) {
   check_run_options(o);
   need(!o.data.empty(), "data", "must name a text");
+  need(o.best != BestBy::accuracy, "best", "must be loss or off: tests of language models measure no accuracy");
   need_share("held_out", o.held_out);
   need_positive("context", o.context);
   need_at_most("context", o.context, 1 << 20);
-  check_body(o.dim, o.layers, o.heads, o.mlp);
   need_probability("dropout", o.dropout);
+  check(o.start, o.out);
+  if (o.start.begins()) return;
+  check_body(o.dim, o.layers, o.heads, o.mlp);
   if (o.model != LanguageModel::llama) return;
   need_not_negative("kv_heads", o.kv_heads);
   need(o.kv_heads == 0 || o.heads % o.kv_heads == 0, "heads",
@@ -102,10 +106,7 @@ nlohmann::json model_config(const LanguageOptions& o, const data::Tokenizer& tok
                    {"n_head", o.heads},
                    {"n_inner", o.mlp_width()},
                    {"activation_function", "gelu_new"},
-                   {"layer_norm_epsilon", 1e-5},
-                   {"embd_pdrop", o.dropout},
-                   {"attn_pdrop", o.dropout},
-                   {"resid_pdrop", o.dropout}});
+                   {"layer_norm_epsilon", 1e-5}});
   else
     config.update({{"model_type", "llama"},
                    {"architectures", {"LlamaForCausalLM"}},
@@ -118,7 +119,13 @@ nlohmann::json model_config(const LanguageOptions& o, const data::Tokenizer& tok
                    {"hidden_act", "silu"},
                    {"rms_norm_eps", 1e-6},
                    {"rope_theta", 10000.0}});
+  set_dropout(config, o);
   return config;
+}
+
+void set_dropout(nlohmann::json& config, const LanguageOptions& o) {
+  if (o.model == LanguageModel::gpt2)
+    for (const char* place : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) config[place] = o.dropout;
 }
 
 } // namespace eg::training

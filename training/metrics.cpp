@@ -3,8 +3,6 @@
 #include "core/error.h"
 #include "data/bytes.h"
 
-#include <nlohmann/json.hpp>
-
 namespace eg::training {
 
 using Json = nlohmann::ordered_json; // fields keep their order
@@ -27,22 +25,34 @@ void each_metrics_line(const std::string& path, std::int64_t last,
 
 bool is_test_record(const Json& record) { return record.contains("split") && record["split"] == "test"; }
 
-MetricsFile::MetricsFile(const std::string& path, std::int64_t keep_through, bool test_again) : path_(path) {
-  std::string kept;
-  each_metrics_line(path, keep_through, [&](std::string_view line, const Json& json) {
-    const bool test_there = is_test_record(json) && json["step"].get<std::int64_t>() == keep_through;
-    if (test_there && test_again) return;
-    kept_test_ = kept_test_ || test_there;
-    kept += line;
-  });
-  data::write_file(path, std::string_view(kept));
-  file_.open(path, std::ios::app);
-  if (!file_) throw FileError(path + ": cannot be written");
+void each_metric(const Json& record, std::string_view between,
+                 FunctionRef<void(const std::string&, const Json&)> visit) {
+  for (const auto& [key, value] : record.items()) {
+    if (value.is_object())
+      each_metric(value, between, [&, outer = key + std::string(between)](const std::string& name, const Json& inner) {
+        visit(outer + name, inner);
+      });
+    else
+      visit(key, value);
+  }
 }
 
-void MetricsFile::write(const Json& record) {
-  file_ << record.dump() << '\n' << std::flush;
-  if (!file_) throw FileError(path_ + ": cannot be written");
+std::string MetricsFile::keep(const std::string& path, const KeptMetrics& kept) {
+  std::string lines;
+  each_metrics_line(path, kept.through, [&](std::string_view line, const Json& record) {
+    const bool test = is_test_record(record);
+    const auto step = record["step"].get<std::int64_t>();
+    if (!kept.keeps(step, test)) return;
+    if (test && step == kept.through) kept_test_ = record;
+    if (record.contains("seconds") && record["seconds"].is_number()) kept_seconds_ = record["seconds"].get<double>();
+    lines += line;
+  });
+  data::write_file(path, std::string_view(lines));
+  return path;
 }
+
+MetricsFile::MetricsFile(const std::string& path, const KeptMetrics& kept) : file_(keep(path, kept)) {}
+
+void MetricsFile::write(const Json& record) { file_.append(record.dump() + "\n"); }
 
 } // namespace eg::training

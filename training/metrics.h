@@ -1,12 +1,13 @@
 #pragma once
-// metrics.jsonl: one JSON object a line, flushed line by line so that a run can be watched.
+// metrics.jsonl: one JSON object a line, written line by line so that a run can be watched.
 
 #include "core/function_ref.h"
+#include "data/append_file.h"
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,20 +21,37 @@ void each_metrics_line(const std::string& path, std::int64_t last,
 /// Whether a record is of a test: "split" is "test".
 bool is_test_record(const nlohmann::ordered_json& record);
 
+/// Calls visit(name, value) for every value of a record that is no object; "variants", "rows", "loss" within each other
+/// are called "variants.rows.loss" when `between` is ".".
+void each_metric(const nlohmann::ordered_json& record, std::string_view between,
+                 FunctionRef<void(const std::string&, const nlohmann::ordered_json&)> visit);
+
+/// What of an earlier process's metrics a run that goes on keeps.
+struct KeptMetrics {
+  std::int64_t through = -1; ///< records up to this step; -1: none
+  bool test_again = false;   ///< not the test at that step, which is done once more
+
+  bool keeps(std::int64_t step, bool test) const {
+    return step < through || (step == through && !(test && test_again));
+  }
+};
+
 /// Appends records to a file. Throws FileError.
 class MetricsFile {
 public:
-  /// Keeps the lines of an earlier run whose step is at most `keep_through`; -1: begins anew. `test_again`: not the
-  /// test at that step, which is done once more.
-  MetricsFile(const std::string& path, std::int64_t keep_through, bool test_again = false);
+  MetricsFile(const std::string& path, const KeptMetrics& kept);
   void write(const nlohmann::ordered_json& record);
-  /// Whether a test at step `keep_through` was among the lines that were kept.
-  bool kept_test() const { return kept_test_; }
+  /// The test at step `kept.through`, when it was among the lines that were kept.
+  const std::optional<nlohmann::ordered_json>& kept_test() const { return kept_test_; }
+  /// "seconds" of the last line that was kept; 0 without one.
+  double kept_seconds() const { return kept_seconds_; }
 
 private:
-  std::string path_;
-  std::ofstream file_;
-  bool kept_test_ = false;
+  std::string keep(const std::string& path, const KeptMetrics& kept);
+
+  std::optional<nlohmann::ordered_json> kept_test_;
+  double kept_seconds_ = 0.0;
+  data::AppendFile file_;
 };
 
 } // namespace eg::training

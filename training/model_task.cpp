@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "data/bytes.h"
 #include "data/safetensors.h"
+#include "training/parameter_groups.h"
 #include "training/run.h"
 #include "training/step.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr const char* model_file = "model.safetensors";
 constexpr const char* optimizer_file = "optimizer.safetensors";
+constexpr const char* average_file = "ema.safetensors";
 
 /// A module in eval() while this lives, in train() afterwards, whatever was thrown.
 class Evaluating {
@@ -32,66 +34,108 @@ private:
 
 } // namespace
 
-ModelTask::ModelTask(const RunOptions& options, std::unique_ptr<hub::Model> model)
-    : options_(options), model_(std::move(model)) {
-  model_->module().train();
-  model_->module().to(options.dtype);
-  parameters_ = model_->module().parameters();
-  for (const nn::Parameter& p : model_->module().named_parameters()) names_.push_back(p.name);
-  optimizer_ = optim::make_optimizer(options.optimizer, parameters_, options.weight_decay, options.eps);
+ModelTask::ModelTask(const RunOptions& options, std::shared_ptr<nn::Module> module, std::vector<std::string> trained)
+    : options_(options), module_(std::move(module)), names_(std::move(trained)) {
+  module_->train();
+  module_->to(options.dtype);
+  parameters_ = nn::parameters_named(*module_, names_);
+  optimizer_ = optimizer_for(options, *module_, names_);
+  if (options.ema > 0.0) average_.emplace(module_->parameters(), options.ema);
 }
+
+hub::Model& ModelTask::model() { throw ValueError("train: the model is of none of Hugging Face's families"); }
 
 std::int64_t ModelTask::train(const Place& place) {
   const std::int64_t units = draw_batch(place.step);
   const RandomKey dropout = key_of(options_, draw_dropout).fold(static_cast<std::uint64_t>(place.step));
   sums_ = {.counts = has_accuracy()};
-  take_step(*optimizer_, options_, options_.batch, place.lr, [&](std::int64_t first, std::int64_t last) {
+  const auto part = [&](std::int64_t first, std::int64_t last) -> PartGradients {
     Tape tape;
     const PartLoss found = loss_of(first, last, dropout.fold(static_cast<std::uint64_t>(first)));
     const double loss = found.loss.item();
-    if (!std::isfinite(loss)) throw_diverged(options_, loss, place.step, "");
     sums_.loss += loss * found.weight;
     sums_.correct += found.correct;
     sums_.weight += found.weight;
-    return tape.gradient(found.loss, parameters_);
-  });
+    if (!place.guard->admits(loss)) return {};
+    return {.loss = loss, .gradients = tape.gradient(found.loss, parameters_)};
+  };
+  const bool taken = take_step(*optimizer_, options_, options_.batch, place, part);
+  if (average_ && taken) average_->update(optimizer_->steps());
   return units;
 }
 
 std::int64_t ModelTask::test(data::StopFlag stop) {
-  const Evaluating evaluating(model_->module());
+  const Evaluating evaluating(*module_);
   const PauseRecording pause;
-  sums_ = {.counts = has_accuracy()};
-  return measure(sums_, stop);
+  sums_ = average_sums_ = {.counts = has_accuracy()};
+  std::int64_t units = measure(sums_, stop);
+  if (average_) {
+    const nn::ParameterScope averaged(*module_, average_->values());
+    units += measure(average_sums_, stop);
+  }
+  return units;
 }
 
 nlohmann::ordered_json ModelTask::record(const Occasion& o) {
   last_ = {.split = o.split,
            .step = o.step,
            .epoch = o.epoch,
-           .loss = sums_.loss / std::max(sums_.weight, 1.0),
-           .accuracy = sums_.counts ? sums_.correct / std::max(sums_.weight, 1.0) : no_accuracy,
+           .loss = sums_.mean_loss(),
+           .accuracy = sums_.accuracy(),
+           .auc = sums_.auc,
+           .ema_loss = no_accuracy,
+           .ema_accuracy = no_accuracy,
            .lr = o.lr,
            .per_s = o.per_s};
   nlohmann::ordered_json line{
       {"split", data::name_of(o.split)}, {"step", o.step}, {"epoch", o.epoch}, {"loss", last_.loss}};
   if (sums_.counts) line["accuracy"] = last_.accuracy;
+  if (!std::isnan(last_.auc)) line["auc"] = last_.auc;
+  if (average_ && o.split == data::Split::test) {
+    line["ema_loss"] = last_.ema_loss = average_sums_.mean_loss();
+    last_.ema_accuracy = average_sums_.accuracy();
+    if (sums_.counts) line["ema_accuracy"] = last_.ema_accuracy;
+  }
   line["lr"] = o.lr;
   line[std::string(unit()) + "_per_s"] = o.per_s;
   return line;
 }
 
-std::vector<std::string> ModelTask::checkpoint_files() const { return {model_file, optimizer_file}; }
-
-void ModelTask::save(const CheckpointWriter& writer) const {
-  data::save_safetensors(writer.path(model_file), model_->module().state_dict());
-  data::save_safetensors(writer.path(optimizer_file), optimizer_tensors(*optimizer_, names_));
+std::vector<std::string> ModelTask::checkpoint_files() const {
+  std::vector<std::string> files{model_file, optimizer_file};
+  if (average_) files.emplace_back(average_file);
+  return files;
 }
 
-void ModelTask::load(const std::string& checkpoint, std::int64_t step) {
-  load_model_and_optimizer(model_->module(), data::join_path(checkpoint, model_file), *optimizer_, names_,
+void ModelTask::save(const CheckpointWriter& writer) const {
+  data::save_safetensors(writer.path(model_file), module_->state_dict());
+  data::save_safetensors(writer.path(optimizer_file), optimizer_tensors(*optimizer_, names_));
+  if (average_)
+    data::save_safetensors(writer.path(average_file), average_tensors(*average_, nn::parameter_names(*module_)));
+}
+
+void ModelTask::load(const std::string& checkpoint, std::int64_t updates) {
+  load_model_and_optimizer(*module_, data::join_path(checkpoint, model_file), *optimizer_, names_,
                            data::join_path(checkpoint, optimizer_file));
-  optimizer_->set_steps(step);
+  optimizer_->set_steps(updates);
+  if (average_) load_average(*average_, nn::parameter_names(*module_), data::join_path(checkpoint, average_file));
+}
+
+void ModelTask::with_average(FunctionRef<void()> save) const {
+  if (!average_) return;
+  const nn::ParameterScope averaged(*module_, average_->values());
+  save();
+}
+
+void ModelTask::save_result(const std::string& folder) const {
+  save_model(data::join_path(folder, "model"));
+  with_average([&] { save_model(data::join_path(folder, "model-ema")); });
+}
+
+void HubModelTask::add_state(nlohmann::ordered_json& state) const { state["model"] = model_->config(); }
+
+void HubModelTask::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
+  require_same_model(state, checkpoint, model_->config());
 }
 
 } // namespace eg::training

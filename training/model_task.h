@@ -1,14 +1,18 @@
 #pragma once
-// A task with one model of Hugging Face's families: batches in parts, gradients, clipping, the optimiser, what is
-// saved. What a batch is and what is lost on it is for the task to say.
+// A task with one model: batches in parts, gradients, clipping, the optimiser, what is saved. What a batch is and what
+// is lost on it is for the task to say.
 
+#include "core/function_ref.h"
 #include "hub/model.h"
 #include "optim/optimizer.h"
+#include "training/fine_tuning.h"
 #include "training/task.h"
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,18 +27,26 @@ struct Record {
   std::int64_t epoch = 0;        ///< epochs begun, from 0
   double loss = 0.0;             ///< mean, in nats
   double accuracy = no_accuracy; ///< share of samples that were right; NaN where that is not measured
+  double auc = no_accuracy;      ///< area under the ROC curve; NaN where that is not measured
+  double ema_loss = no_accuracy; ///< of a test with the average of the weights; NaN where there is none
+  double ema_accuracy = no_accuracy;
   double lr = 0.0;
   double per_s = 0.0; ///< units a second
 };
 
 class ModelTask : public Task {
 public:
+  /// Sequences of random numbers of the run, by what they are for.
+  enum Draw : std::uint64_t { draw_weights = 1, draw_samples, draw_dropout };
+  static RandomKey key_of(const RunOptions& options, Draw draw) { return RandomKey{options.seed, 0}.fold(draw); }
+
   std::int64_t train(const Place& place) final;
   std::int64_t test(data::StopFlag stop) final;
   nlohmann::ordered_json record(const Occasion& occasion) final;
   std::vector<std::string> checkpoint_files() const final;
   void save(const CheckpointWriter& writer) const final;
-  void load(const std::string& checkpoint, std::int64_t step) final;
+  void load(const std::string& checkpoint, std::int64_t updates) final;
+  void save_result(const std::string& folder) const override;
   void seek(std::int64_t) override {} ///< batches are drawn by the number of their step
 
   /// What speed is counted in: "tokens", "texts".
@@ -44,17 +56,23 @@ public:
   const Record& last() const { return last_; }
   /// Calls `told` now and then during a test with the share of it that is done.
   void on_testing(std::function<void(double share)> told) { testing_ = std::move(told); }
-  const hub::Model& model() const { return *model_; }
-  hub::Model& model() { return *model_; }
+  const nn::Module& module() const { return *module_; }
+  /// The model under the names of Hugging Face's. Throws ValueError where it is of none of their families.
+  virtual hub::Model& model();
+  const hub::Model& model() const { return const_cast<ModelTask*>(this)->model(); }
 
 protected:
-  /// Takes over a model in evaluation or training, of the options' type. `options` must outlive the task.
-  ModelTask(const RunOptions& options, std::unique_ptr<hub::Model> model);
+  /// Converts the model to the options' type; the parameters called `trained` learn. `options` must outlive the task.
+  ModelTask(const RunOptions& options, std::shared_ptr<nn::Module> module, std::vector<std::string> trained);
 
   /// Losses and hits of samples, summed.
   struct Sums {
     double loss = 0.0, correct = 0.0, weight = 0.0; ///< weight: predictions
     bool counts = false;                            ///< correct is counted
+    double auc = no_accuracy;                       ///< of all samples, where a test measures it
+
+    double mean_loss() const { return loss / std::max(weight, 1.0); }
+    double accuracy() const { return counts ? correct / std::max(weight, 1.0) : no_accuracy; }
   };
   /// Makes the samples of a step the present batch. Returns units.
   virtual std::int64_t draw_batch(std::int64_t step) = 0;
@@ -71,22 +89,42 @@ protected:
   void tell_tested(std::int64_t done, std::int64_t total) const {
     if (testing_) testing_(static_cast<double>(done) / static_cast<double>(total));
   }
+  /// Writes the model into a folder of its own below the run's, as people and other programs read it.
+  virtual void save_model(const std::string& folder) const = 0;
+  /// Calls save() with the average of the weights in the model's place; not at all where there is none.
+  void with_average(FunctionRef<void()> save) const;
   /// Whether loss_of and measure count what was right.
   virtual bool has_accuracy() const = 0;
 
-  /// Sequences of random numbers of the run, by what they are for.
-  enum Draw : std::uint64_t { draw_weights = 1, draw_samples, draw_dropout };
-  static RandomKey key_of(const RunOptions& options, Draw draw) { return RandomKey{options.seed, 0}.fold(draw); }
-
 private:
   const RunOptions& options_;
-  std::unique_ptr<hub::Model> model_;
-  std::vector<std::string> names_; ///< of the parameters
+  std::shared_ptr<nn::Module> module_;
+  std::vector<std::string> names_; ///< of the parameters that learn
   std::vector<Tensor> parameters_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::WeightAverage> average_;
   Sums sums_;
+  Sums average_sums_; ///< of the last test, with the average
   Record last_;
   std::function<void(double)> testing_;
+};
+
+/// One whose model is of Hugging Face's families.
+class HubModelTask : public ModelTask {
+public:
+  using ModelTask::model;
+  hub::Model& model() override { return *model_; }
+  /// The model's config, so that no other model goes on.
+  void add_state(nlohmann::ordered_json& state) const override;
+  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override;
+
+protected:
+  HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model)
+      : ModelTask(options, {model, &model->module()}, trained_parameters(model->module(), model->bindings(), start)),
+        model_(std::move(model)) {}
+
+private:
+  std::shared_ptr<hub::Model> model_;
 };
 
 } // namespace eg::training

@@ -27,16 +27,28 @@ template <class Visit> void each_run_option(RunOptions& o, Visit&& visit) {
              [&](const std::string& word) { o.schedule = optim::schedule_named(word); });
   visit("warmup", o.warmup);
   visit("final_fraction", o.final_fraction);
+  visit("drop_every", o.drop_every);
+  visit("drop_factor", o.drop_factor);
   visit("weight_decay", o.weight_decay);
+  visit.word("decay_on", name_of(o.decay_on), [&](const std::string& word) { o.decay_on = decay_on_named(word); });
   visit("eps", o.eps);
   visit("clip", o.clip);
   visit("label_smoothing", o.label_smoothing);
+  visit("ema", o.ema);
   visit.word("dtype", name_of(o.dtype), [&](const std::string& word) { o.dtype = dtype_named(word); });
   visit.word("precision", name_of(o.precision), [&](const std::string& word) { o.precision = products_named(word); });
   visit("seed", o.seed);
   visit("detect_anomaly", o.detect_anomaly);
   visit("evaluate_every", o.evaluate_every);
   visit("checkpoint_every", o.checkpoint_every);
+  visit("keep", o.keep);
+  visit.word("best", name_of(o.best), [&](const std::string& word) { o.best = best_by_named(word); });
+  visit.word("on_divergence", name_of(o.on_divergence),
+             [&](const std::string& word) { o.on_divergence = on_divergence_named(word); });
+  visit("spike_guard", o.spike_guard);
+  visit("skip_limit", o.skip_limit);
+  visit("csv", o.csv);
+  visit("tensorboard", o.tensorboard);
   visit("out", o.out);
   visit("resume", o.resume);
   visit("overwrite", o.overwrite);

@@ -9,6 +9,14 @@
 
 namespace eg::training {
 
+DecayOn decay_on_named(std::string_view name) {
+  for (const DecayOn on : {DecayOn::all, DecayOn::matrices})
+    if (name_of(on) == name) return on;
+  throw ValueError(fmt::format("decay_on: '{}' is not one of all, matrices", name));
+}
+
+std::string_view name_of(DecayOn on) { return on == DecayOn::all ? "all" : "matrices"; }
+
 void need(bool holds, const char* option, const std::string& what) {
   if (!holds) throw ValueError(fmt::format("train: {} {}", option, what));
 }
@@ -43,6 +51,32 @@ void check_body(std::int64_t dim, std::int64_t layers, std::int64_t heads, std::
   need(dim % heads == 0, "dim", fmt::format("{} is not a multiple of heads {}", dim, heads));
 }
 
+OnDivergence on_divergence_named(std::string_view name) {
+  for (const OnDivergence what : {OnDivergence::stop, OnDivergence::skip})
+    if (name_of(what) == name) return what;
+  throw ValueError(fmt::format("on_divergence: '{}' is not one of stop, skip", name));
+}
+
+std::string_view name_of(OnDivergence what) { return what == OnDivergence::stop ? "stop" : "skip"; }
+
+BestBy best_by_named(std::string_view name) {
+  for (const BestBy by : {BestBy::off, BestBy::loss, BestBy::accuracy})
+    if (name_of(by) == name) return by;
+  throw ValueError(fmt::format("best: '{}' is not one of off, loss, accuracy", name));
+}
+
+std::string_view name_of(BestBy by) {
+  switch (by) {
+  case BestBy::off:
+    return "off";
+  case BestBy::loss:
+    return "loss";
+  case BestBy::accuracy:
+    return "accuracy";
+  }
+  return "?";
+}
+
 void check_run_options(const RunOptions& o) {
   need_positive("batch", o.batch);
   need_at_most("batch", o.batch, 1 << 22);
@@ -57,14 +91,24 @@ void check_run_options(const RunOptions& o) {
   need(o.lr > 0.0 && std::isfinite(o.lr), "lr", fmt::format("must be positive, not {}", o.lr));
   need(o.final_fraction >= 0.0 && o.final_fraction <= 1.0, "final_fraction",
        fmt::format("must be in [0, 1], not {}", o.final_fraction));
+  need_not_negative("drop_every", o.drop_every);
+  need(o.drop_factor > 0.0 && o.drop_factor <= 1.0, "drop_factor",
+       fmt::format("must be in (0, 1], not {}", o.drop_factor));
   need(o.clip >= 0.0, "clip", fmt::format("must not be negative, not {}", o.clip));
   need_probability("label_smoothing", o.label_smoothing);
+  need_probability("ema", o.ema);
   need(is_floating(o.dtype), "dtype", fmt::format("must be f32 or f64, not {}", name_of(o.dtype)));
   need(o.precision == Products::full || o.dtype == DType::f32, "precision", "bf16 needs dtype f32");
   need_not_negative("warmup", o.warmup);
   need_not_negative("evaluate_every", o.evaluate_every);
   need_not_negative("checkpoint_every", o.checkpoint_every);
   need(o.checkpoint_every == 0 || !o.out.empty(), "checkpoint_every", "needs a run folder: give out");
+  need_positive("keep", o.keep);
+  need(o.spike_guard == 0.0 || (o.spike_guard > 1.0 && std::isfinite(o.spike_guard)), "spike_guard",
+       fmt::format("must be above 1, or 0 for none, not {}", o.spike_guard));
+  need_positive("skip_limit", o.skip_limit);
+  need(!o.detect_anomaly || o.on_divergence == OnDivergence::stop, "detect_anomaly",
+       "stops at the first NaN or infinity; on_divergence skip would go on");
   optim::make_optimizer(o.optimizer, {}, o.weight_decay, o.eps); // refuses names and values
 }
 

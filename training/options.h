@@ -7,8 +7,27 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace eg::training {
+
+/// What weight decay acts on: every parameter, or all but biases, gains, and what belongs to a place in the input
+/// (training/parameter_groups.h).
+enum class DecayOn : std::uint8_t { all, matrices };
+/// "all" or "matrices". Throws ValueError.
+DecayOn decay_on_named(std::string_view name);
+std::string_view name_of(DecayOn on);
+/// What becomes of a step whose loss or gradients are no finite numbers.
+enum class OnDivergence : std::uint8_t { stop, skip };
+/// "stop" or "skip". Throws ValueError that lists them.
+OnDivergence on_divergence_named(std::string_view name);
+std::string_view name_of(OnDivergence what);
+
+/// By which figure of a test a checkpoint is the best one.
+enum class BestBy : std::uint8_t { off, loss, accuracy };
+/// "off", "loss" or "accuracy". Throws ValueError that lists them.
+BestBy best_by_named(std::string_view name);
+std::string_view name_of(BestBy by);
 
 /// The options that all runs share; the fields have the command line's names.
 struct RunOptions {
@@ -25,20 +44,31 @@ struct RunOptions {
   double lr = 1e-3;
   optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
   std::int64_t warmup = 0;     ///< steps
-  double final_fraction = 0.0; ///< of lr, at the end of a cosine
-  double weight_decay = 0.0;   ///< on every parameter
-  double eps = 1e-8;           ///< Adam's
-  double clip = 0.0;           ///< largest joint norm of the gradients; 0: no clipping
+  double final_fraction = 0.0; ///< of lr, at the end of a schedule that falls there
+  std::int64_t drop_every = 0; ///< steps between the drops of a step schedule; 0: a third of the steps after warm-up
+  double drop_factor = 0.1;    ///< of each of them
+  double weight_decay = 0.0;
+  DecayOn decay_on = DecayOn::all;
+  double eps = 1e-8; ///< of Adam, AdamW, RMSprop and of Muon's AdamW
+  double clip = 0.0; ///< largest joint norm of the gradients; 0: no clipping
   double label_smoothing = 0.0;
+  double ema = 0.0; ///< decay of the average of the weights that is tested and saved beside them; 0: none
   DType dtype = DType::f32;
   Products precision = Products::full; ///< of matrix products; bf16 needs dtype f32
   std::uint64_t seed = 0;
   /// Steps between tests; 0: after every epoch when epochs are given; always at the end.
   std::int64_t evaluate_every = 0;
   std::int64_t checkpoint_every = 0; ///< steps; 0: at the end and when interrupted
-  std::string out;                   ///< run folder; empty: nothing is written
-  std::string resume;                ///< run folder or checkpoint to go on from
-  bool overwrite = false;            ///< remove the run that `out` holds; without it such a folder is refused
+  std::int64_t keep = 2;             ///< newest checkpoints that stay
+  BestBy best = BestBy::loss;        ///< the checkpoint with the best test stays as well
+  OnDivergence on_divergence = OnDivergence::stop;
+  double spike_guard = 0.0;     ///< skip steps whose loss is above that many times the usual one; 0: none
+  std::int64_t skip_limit = 10; ///< steps skipped in a row that end the run
+  bool csv = true;              ///< metrics.csv beside metrics.jsonl
+  bool tensorboard = true;      ///< event files for TensorBoard beside them
+  std::string out;              ///< run folder; empty: nothing is written
+  std::string resume;           ///< run folder or checkpoint to go on from
+  bool overwrite = false;       ///< remove the run that `out` holds; without it such a folder is refused
 };
 
 /// Most steps of a run: far beyond what a machine can do, and so that steps times batch does not overflow.

@@ -51,17 +51,19 @@ std::string require_free_folder(const RunOptions& o) {
 
 /// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed,
 /// or, as for precision, the processor has a say in them.
-constexpr const char* free_options[] = {"steps",          "epochs",           "out",       "resume",   "data_dir",
-                                        "evaluate_every", "checkpoint_every", "overwrite", "precision"};
+constexpr const char* free_options[] = {
+    "steps",     "epochs",    "out", "resume",      "data_dir", "evaluate_every", "checkpoint_every",
+    "overwrite", "precision", "csv", "tensorboard", "keep",     "best",           "skip_limit"};
 
 void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
   std::vector<std::string> free(std::begin(free_options), std::end(free_options));
   for (std::string& more : task.free_options()) free.push_back(std::move(more));
   const nlohmann::json present = nlohmann::json::parse(task.options_json().dump());
+  const nlohmann::json defaults = nlohmann::json::parse(task.default_options().dump());
   std::string different;
   for (const auto& [key, value] : present.items()) {
     if (std::find(free.begin(), free.end(), key) != free.end()) continue;
-    const std::string before = then.contains(key) ? then.at(key).dump() : "nothing";
+    const std::string before = (then.contains(key) ? then : defaults).at(key).dump();
     if (before != value.dump())
       different += fmt::format("{}{} {} (now {})", different.empty() ? "" : ", ", key, before, value.dump());
   }
@@ -100,11 +102,12 @@ std::string Run::save_checkpoint() {
                                {"step", step_},
                                {"options", std::move(kept)},
                                {"files", writer.files()}};
+  guard_.add_state(state);
   task_->add_state(state);
   data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
   const std::string folder = writer.commit();
-  saved_ = true;
-  prune_checkpoints(options_.out, step_, 2); // two, so that a damaged disk block does not cost the run
+  saved_at_ = step_;
+  prune_checkpoints(options_.out, step_, static_cast<std::size_t>(options_.keep), best_ ? best_->step() : std::nullopt);
   return folder;
 }
 
@@ -134,8 +137,12 @@ void Run::resume_from(const std::string& checkpoint) {
   if (at > total_)
     throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, at, total_));
   verify_checkpoint_files(checkpoint, state, task_->checkpoint_files());
+  guard_.read_state(state, data::join_path(checkpoint, "state.json"));
+  if (guard_.refused() > at)
+    throw DamagedCheckpoint(fmt::format("{}: {} steps of {} were refused", checkpoint, guard_.refused(), at));
   step_ = at;
-  task_->load(checkpoint, at);
+  if (goes_on_in_place(options_)) saved_at_ = at;
+  task_->load(checkpoint, at - guard_.refused());
   task_->seek(at);
 }
 

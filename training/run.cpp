@@ -2,7 +2,7 @@
 
 #include "data/bytes.h"
 #include "data/json.h"
-#include "training/metrics.h"
+#include "training/metrics_log.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,21 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// How to train again after the loss stopped being finite.
-std::string after_divergence(const std::string& out) {
-  if (out.empty()) return {};
-  const std::vector<std::int64_t> steps = checkpoint_steps(out);
-  if (steps.empty())
-    return fmt::format("; {} holds no checkpoint, so that --out {} can be used again", out, data::shell_word(out));
-  return fmt::format("; {} keeps its checkpoint of step {}: give another --out, or --overwrite", out, steps.back());
-}
-
 } // namespace
-
-void throw_diverged(const RunOptions& options, double loss, std::int64_t step, const std::string& who) {
-  throw ValueError(fmt::format("train: the loss is {} at step {}{}; use a smaller lr or clip{}", loss, step, who,
-                               after_divergence(options.out)));
-}
 
 void Task::add_state(nlohmann::ordered_json&) const {}
 void Task::check_state(const nlohmann::json&, const std::string&) const {}
@@ -44,12 +30,16 @@ void Run::begin(Task& task) {
   if (total_ > most_steps)
     throw ValueError(
         fmt::format("train: {} epochs of {} batches are more than {} steps", options_.epochs, per_epoch_, most_steps));
+  guard_ = StepGuard(options_);
   schedule_ = {.kind = options_.schedule,
                .base = options_.lr,
                .warmup = options_.warmup,
                .total_steps = total_,
-               .final_fraction = options_.final_fraction};
+               .final_fraction = options_.final_fraction,
+               .drop_every = options_.drop_every,
+               .drop_factor = options_.drop_factor};
   if (!options_.resume.empty()) resume();
+  if (!options_.out.empty()) best_.emplace(options_, saved_at_);
   first_ = step_;
 }
 
@@ -58,12 +48,16 @@ std::int64_t Run::epoch_of(std::int64_t step) const { return step / per_epoch_; 
 nlohmann::ordered_json Run::train_step() {
   const ProductsScope products(options_.precision);
   const Clock::time_point begin = Clock::now();
-  const Place place{step_, epoch_of(step_), schedule_.at(step_)};
+  guard_.begin(step_);
+  const Place place{step_, epoch_of(step_), schedule_.at(step_), &guard_};
   const std::int64_t units = task_->train(place);
   ++step_;
   const double seconds = seconds_since(begin);
   seconds_ += seconds;
-  return task_->record({data::Split::train, step_, place.epoch, place.lr, static_cast<double>(units) / seconds});
+  nlohmann::ordered_json record =
+      task_->record({data::Split::train, step_, place.epoch, place.lr, static_cast<double>(units) / seconds});
+  if (!guard_.refusal().empty()) record["skipped"] = guard_.refusal();
+  return record;
 }
 
 nlohmann::ordered_json Run::test(data::StopFlag stop) {
@@ -91,8 +85,10 @@ public:
     nlohmann::ordered_json config = run_.task_->options_json();
     config["overwrite"] = false; // a permission for one run
     data::write_json(data::join_path(options_.out, "config.json"), config);
-    metrics_.emplace(data::join_path(options_.out, "metrics.jsonl"), options_.resume.empty() ? -1 : run_.step_,
-                     run_.step_ == run_.total_);
+    metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : run_.step_,
+                                           .test_again = run_.step_ == run_.total_});
+    // The process before may have died between a test and its mark.
+    if (metrics_->kept_test()) keep_best(*metrics_->kept_test());
   }
 
   void train() {
@@ -100,11 +96,12 @@ public:
     while (run_.step_ < run_.total_) {
       leave_if_stopped();
       tell(callbacks_.step, run_.train_step());
+      if (callbacks_.skipped && !run_.guard_.refusal().empty()) callbacks_.skipped(run_.guard_.refusal());
       const bool last = run_.step_ == run_.total_;
       if (!last && options_.checkpoint_every > 0 && run_.step_ % options_.checkpoint_every == 0) checkpoint();
       if (run_.wants_test()) test();
     }
-    if (run_.step_ > run_.first_ || !run_.saved_) checkpoint();
+    checkpoint();
     test();
   }
 
@@ -121,9 +118,18 @@ private:
     const nlohmann::ordered_json record = run_.test(stop_);
     leave_if_stopped();
     tell(callbacks_.test, record);
+    if (run_.best_) keep_best(record);
   }
+  void keep_best(const nlohmann::ordered_json& record) {
+    if (!run_.best_->improves(record)) return;
+    checkpoint();
+    run_.best_->mark(record);
+  }
+  /// The checkpoint of the present step, which is written unless it is there.
   std::string checkpoint() {
     if (options_.out.empty()) return {};
+    if (run_.saved_at_ == run_.step_)
+      return data::join_path(options_.out, "checkpoints/" + checkpoint_name(run_.step_));
     std::string path = run_.save_checkpoint();
     if (callbacks_.checkpoint) callbacks_.checkpoint(path);
     return path;
@@ -139,7 +145,7 @@ private:
   const RunOptions& options_;
   const RunCallbacks& callbacks_;
   data::StopFlag stop_;
-  std::optional<MetricsFile> metrics_;
+  std::optional<MetricsLog> metrics_;
 };
 
 void Run::run(const RunCallbacks& callbacks, data::StopFlag stop) {

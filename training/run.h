@@ -3,11 +3,14 @@
 // interruption. What is trained is a Task.
 
 #include "core/function_ref.h"
+#include "training/best.h"
+#include "training/guard.h"
 #include "training/run_lock.h"
 #include "training/task.h"
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,7 @@ struct RunCallbacks {
   std::function<void()> step; ///< after every step
   std::function<void()> test;
   std::function<void(const std::string& folder)> checkpoint;
+  std::function<void(const std::string& why)> skipped; ///< after a step whose update was left out
 };
 
 /// One run of training, from the first step or from a checkpoint to the last.
@@ -49,8 +53,13 @@ public:
   double seconds() const { return seconds_; }
   /// Steps of this process.
   std::int64_t steps_taken() const { return step_ - first_; }
+  /// Steps since the run began whose update was left out.
+  std::int64_t skipped() const { return guard_.refused(); }
+  /// Step of the checkpoint that did best in its test; nothing without one.
+  std::optional<std::int64_t> best_step() const { return best_ ? best_->step() : std::nullopt; }
   /// What a person should be told before the first step. One sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
+  void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
 private:
   class Loop;
@@ -65,13 +74,12 @@ private:
   optim::Schedule schedule_;
   std::int64_t step_ = 0, first_ = 0, total_ = 0, per_epoch_ = 1;
   double seconds_ = 0.0;
-  bool saved_ = false;   ///< this process has written a checkpoint
+  std::int64_t saved_at_ = -1; ///< step of the folder's newest checkpoint that is this run's
+  StepGuard guard_;
+  std::optional<BestCheckpoint> best_;
   bool claimed_ = false; ///< what another run has left in the folder is gone
   std::vector<std::string> notes_;
 };
-
-/// The error when a loss is no finite number: what to do, and what the run folder keeps. `who`: "" or which model.
-[[noreturn]] void throw_diverged(const RunOptions& options, double loss, std::int64_t step, const std::string& who);
 
 /// Finds the newest checkpoint of a run or checkpoint folder that is not damaged and calls read(its options, where they
 /// stand). Returns the run folder that it lies in. Throws ValueError when it is of another model than `model`;

@@ -9,19 +9,24 @@
 
 namespace eg::training {
 
-void take_step(optim::Optimizer& optimizer, const RunOptions& options, std::int64_t samples, double lr,
-               PartGradients gradients_of) {
+bool take_step(optim::Optimizer& optimizer, const RunOptions& options, std::int64_t samples, const Place& place,
+               GradientsOf gradients_of, const std::string& who) {
   std::optional<DetectAnomaly> watch;
   if (options.detect_anomaly) watch.emplace();
   const std::int64_t part = (samples + options.accumulate - 1) / options.accumulate;
   GradientAccumulator accumulator(static_cast<double>(samples));
+  double loss = 0.0;
   for (std::int64_t first = 0; first < samples; first += part) {
     const std::int64_t last = std::min(samples, first + part);
-    accumulator.add(gradients_of(first, last), static_cast<double>(last - first));
+    PartGradients found = gradients_of(first, last);
+    if (found.gradients.empty()) return false;
+    loss += found.loss * static_cast<double>(last - first);
+    accumulator.add(std::move(found.gradients), static_cast<double>(last - first));
   }
   std::vector<Tensor> gradients = std::move(accumulator).mean();
-  if (options.clip > 0.0) optim::clip_gradients(gradients, options.clip);
-  optimizer.step(gradients, lr);
+  if (!place.guard->admits(loss / static_cast<double>(samples), gradients, who)) return false;
+  optimizer.step(gradients, place.lr);
+  return true;
 }
 
 } // namespace eg::training

@@ -3,6 +3,7 @@
 
 #include "data/dataset.h"
 #include "training/checkpoint.h"
+#include "training/guard.h"
 #include "training/options.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,6 +19,7 @@ struct Place {
   std::int64_t step = 0;  ///< steps done
   std::int64_t epoch = 0; ///< epochs begun, from 0
   double lr = 0.0;
+  StepGuard* guard = nullptr; ///< asked before the update
 };
 
 /// A step or a test that was just done.
@@ -40,12 +42,15 @@ public:
 
   /// All options, as config.json and checkpoints hold them.
   virtual nlohmann::ordered_json options_json() const = 0;
+  /// The options of a run that was told nothing: what an older equigrad did where its checkpoints lack an option.
+  virtual nlohmann::ordered_json default_options() const = 0;
   /// Options of the task's own that may differ between a checkpoint and the run that goes on from it.
   virtual std::vector<std::string> free_options() const { return {}; }
   virtual std::int64_t steps_per_epoch() const = 0;
   /// Makes `step` the next one.
   virtual void seek(std::int64_t step) = 0;
-  /// Takes the next step of every model. Returns how many units it learnt from.
+  /// Takes the next step of every model, without the update where place.guard refuses it. Returns how many units it
+  /// learnt from.
   virtual std::int64_t train(const Place& place) = 0;
   /// Measures every model on the test data; ends early when `stop` becomes true. Returns how many units it looked at.
   virtual std::int64_t test(data::StopFlag stop) = 0;
@@ -55,8 +60,9 @@ public:
   /// Files of a checkpoint beside state.json, without which it is damaged.
   virtual std::vector<std::string> checkpoint_files() const = 0;
   virtual void save(const CheckpointWriter& writer) const = 0;
-  /// Reads them back, at that step. Throws FileError.
-  virtual void load(const std::string& checkpoint, std::int64_t step) = 0;
+  /// Reads them back; the optimisers have made `updates`, as many as steps but for those that were skipped. Throws
+  /// FileError.
+  virtual void load(const std::string& checkpoint, std::int64_t updates) = 0;
   /// Adds to state.json what load() must find again: which key, which data.
   virtual void add_state(nlohmann::ordered_json& state) const;
   /// Throws ValueError when a checkpoint's state is not this run's.

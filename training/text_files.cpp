@@ -38,6 +38,13 @@ KeptTokenizer KeptTokenizer::open(const std::string& path) {
   return {std::move(tokenizer), std::move(files)};
 }
 
+KeptTokenizer KeptTokenizer::of_model(const std::string& folder) {
+  const auto has = [&](const char* name) { return data::file_exists(data::join_path(folder, name)); };
+  if (!has("tokenizer.json") && !has("vocab.txt") && !has("vocab.json"))
+    throw ValueError(fmt::format("train: {} has no tokenizer: name one (tokenizer)", folder));
+  return open(folder);
+}
+
 KeptTokenizer KeptTokenizer::made(std::string json, std::string config, const std::string& source) {
   data::Tokenizer tokenizer = data::Tokenizer::parse_json(json, source);
   return {std::move(tokenizer), {{"tokenizer.json", std::move(json)}, {"tokenizer_config.json", std::move(config)}}};
@@ -58,8 +65,7 @@ void require_same_data(const nlohmann::json& state, const std::string& checkpoin
                                  state["data"].dump(), now));
 }
 
-void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& run) {
-  const std::string folder = data::join_path(run, "model");
+void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder) {
   make_folder(folder);
   tokenizer.save(folder);
   hub::save_model(model, folder);

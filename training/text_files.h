@@ -18,6 +18,8 @@ class KeptTokenizer {
 public:
   /// Reads a folder or file. Throws FileError.
   static KeptTokenizer open(const std::string& path);
+  /// That of a model folder. Throws ValueError when it has none, FileError.
+  static KeptTokenizer of_model(const std::string& folder);
   /// A tokenizer.json that was made here, with a tokenizer_config.json beside it. `source` is what errors call it.
   static KeptTokenizer made(std::string json, std::string config, const std::string& source);
 
@@ -42,8 +44,8 @@ std::string fingerprint(std::span<const std::int32_t> ids);
 /// Throws ValueError when a checkpoint's state remembers other data than `now`.
 void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now);
 
-/// Writes RUN/model: the model as a folder of Hugging Face's format, with its tokenizer. Its config.json is written
-/// last. Throws FileError.
-void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& run);
+/// Writes the model as a folder of Hugging Face's format, with its tokenizer. Its config.json is written last. Throws
+/// FileError.
+void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder);
 
 } // namespace eg::training

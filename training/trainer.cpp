@@ -34,6 +34,7 @@ Result Trainer::run(const Callbacks& callbacks, data::StopFlag stop) {
     if (callbacks.test) callbacks.test(task_->last());
   };
   calls.checkpoint = callbacks.checkpoint;
+  calls.skipped = callbacks.skipped;
   task_->on_testing(callbacks.testing);
   run_->run(calls, stop);
   task_->on_testing({});
@@ -41,6 +42,8 @@ Result Trainer::run(const Callbacks& callbacks, data::StopFlag stop) {
   result.seconds = run_->seconds();
   result.per_s = result.seconds > 0.0 ? units / result.seconds : 0.0;
   result.test = task_->last();
+  result.skipped = run_->skipped();
+  result.best = run_->best_step();
   return result;
 }
 

@@ -6,7 +6,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace eg::training {
@@ -16,15 +18,18 @@ struct Callbacks {
   std::function<void(const Record&)> step;
   std::function<void(const Record&)> test;
   std::function<void(const std::string& folder)> checkpoint;
-  std::function<void(double share)> testing; ///< now and then during a test: how much of it is done
+  std::function<void(const std::string& why)> skipped; ///< after a step whose update was left out
+  std::function<void(double share)> testing;           ///< now and then during a test: how much of it is done
 };
 
 struct Result {
   std::int64_t steps = 0;
-  double seconds = 0.0; ///< in training steps, of this process
-  double per_s = 0.0;   ///< units a second
-  Record train;         ///< the last step of this process
-  Record test;          ///< at the end
+  double seconds = 0.0;             ///< in training steps, of this process
+  double per_s = 0.0;               ///< units a second
+  Record train;                     ///< the last step of this process
+  Record test;                      ///< at the end
+  std::int64_t skipped = 0;         ///< steps since the run began whose update was left out
+  std::optional<std::int64_t> best; ///< step of the checkpoint that did best in its test
 };
 
 /// Trains what a factory (training/language.h) put together. Everything drawn depends on seed and step alone, so a
@@ -48,7 +53,9 @@ public:
   std::int64_t step() const { return run_->step(); }
   std::int64_t total_steps() const { return run_->total(); }
   std::int64_t steps_per_epoch() const { return task_->steps_per_epoch(); }
-  const hub::Model& model() const { return task_->model(); }
+  const nn::Module& module() const { return task_->module(); }
+  /// Throws ValueError where the model is of no family of Hugging Face's.
+  const hub::Model& model() const { return std::as_const(*task_).model(); }
   /// For who gives it other weights.
   hub::Model& model() { return task_->model(); }
   /// What speed is counted in: "tokens", "texts".

@@ -1,6 +1,7 @@
 #include "permute/catalogue/catalogue.h"
 
 #include "core/reduction.h"
+#include "core/words.h"
 #include "permute/catalogue/case.h"
 
 #include <algorithm>
@@ -243,25 +244,6 @@ std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
   }
   if (results.empty()) throw ValueError(fmt::format("verify: no identity fits the filter \"{}\"", options.filter));
   return results;
-}
-
-bool glob_match(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*') {
-      ++p, ++t;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
 }
 
 bool matches(const Identity& identity, std::string_view filter) {

@@ -108,8 +108,6 @@ VerifyResult verify(const Identity& identity, const VerifyOptions& options);
 std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
                                         const std::function<void(const VerifyResult&)>& progress = {});
 
-/// True when `text` fits `pattern`, in which * stands for any characters and ? for one.
-bool glob_match(std::string_view pattern, std::string_view text);
 /// True when a row is meant by a filter: by id, or, for rows of "CVPR", as "eq" and its equation number (any number of
 /// "8-11").
 bool matches(const Identity& identity, std::string_view filter);

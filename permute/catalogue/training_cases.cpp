@@ -24,7 +24,12 @@ struct TrainingCase {
 
 void leave_in_place(Recipe& r) { r.moves = false; }
 void no_clipping(Recipe& r) { r.clip = {}; }
-void plain_sgd(Recipe& r) { r.rule = {}, r.optimizer = "sgd", r.rate = 0.02; }
+void plain_sgd(Recipe& r) { r.make = {}, r.optimizer = "sgd", r.rate = 0.02; }
+
+/// Without its clipping and its relative steps, which would let b_K's rounding noise into the scale of a fused bias.
+std::unique_ptr<optim::Optimizer> adafactor(std::vector<Tensor> parameters) {
+  return optim::adafactor(std::move(parameters), {.clip = 0.0, .scale_parameter = false});
+}
 
 void clip_values(std::vector<Tensor>& gradients) {
   for (Tensor& g : gradients) g = clamp(g, -0.01, 0.01);
@@ -74,15 +79,17 @@ std::vector<TrainingCase> moving_alike() {
       {"train-drop-path", "dropped paths", "A path is dropped for a whole sample, so the same draw serves both.",
        R"(Y_s = X_s + m_s f(X_s))", with([](Recipe& r) { r.drop_path = 0.5; }), "a twin with a draw of its own",
        [](Recipe& r) { r.other_paths = true; }},
+      {"train-rmsprop", "RMSprop", "Element by element.", R"(W \leftarrow W - \eta\, g / (\sqrt{v} + \varepsilon))",
+       with([](Recipe& r) { r.optimizer = "rmsprop", r.rate = 3e-4; }), "a twin under SGD", plain_sgd},
       {"train-lion", "Lion", "Signs are taken element by element.",
-       R"(W \leftarrow W - \eta\, \mathrm{sign}(\beta_1 m + (1 - \beta_1) g))", with([](Recipe& r) { r.rule = lion; }),
-       "a twin under SGD", plain_sgd},
+       R"(W \leftarrow W - \eta\, \mathrm{sign}(\beta_1 m + (1 - \beta_1) g))",
+       with([](Recipe& r) { r.optimizer = "lion"; }), "a twin under SGD", plain_sgd},
       {"train-adafactor", "Adafactor", "Moments of rows and columns move with rows and columns.",
-       R"(V = r c^\top / \mathrm{mean}(r))", with([](Recipe& r) { r.rule = adafactor, r.rate = 3e-4; }),
+       R"(V = r c^\top / \mathrm{mean}(r))", with([](Recipe& r) { r.make = adafactor, r.rate = 3e-4; }),
        "a twin under SGD", plain_sgd},
       {"train-muon", "Muon", "A polynomial in the momentum, M (M^T M)^k, moves as M does.",
-       R"(p(P^\top M P') = P^\top p(M) P')", with([](Recipe& r) { r.rule = muon, r.rate = 2e-3; }), "a twin under SGD",
-       plain_sgd},
+       R"(p(P^\top M P') = P^\top p(M) P')", with([](Recipe& r) { r.optimizer = "muon", r.rate = 2e-3; }),
+       "a twin under SGD", plain_sgd},
   };
 }
 
@@ -130,7 +137,7 @@ Claim batch_norm_training(Case& c) {
 
 /// With Lion a gradient of zero that rounding fills takes whole steps: b_K goes elsewhere, and nothing else does.
 Claim lion_ties(Case& c) {
-  const Recipe recipe = with([&](Recipe& r) { r.rule = lion, r.rate = c.dtype == DType::f64 ? 3e-4 : 1e-5; });
+  const Recipe recipe = with([&](Recipe& r) { r.optimizer = "lion", r.rate = c.dtype == DType::f64 ? 3e-4 : 1e-5; });
   const TwinRun run = train_twins(c, recipe, plain_sgd);
   Claim claim = claim_of(run, "");
   claim.fails.clear();

@@ -40,7 +40,10 @@ public:
   Trainer(TwinNet& net, const Recipe& recipe, const Task& task, const Permutation* columns)
       : net_(net), recipe_(recipe), task_(task), columns_(columns), parameters_(net.parameters()),
         states_(parameters_.size()) {
-    if (!recipe.rule) optimizer_ = optim::make_optimizer(recipe.optimizer, parameters_, recipe.weight_decay);
+    if (recipe.make)
+      optimizer_ = recipe.make(parameters_);
+    else if (!recipe.rule)
+      optimizer_ = optim::make_optimizer(recipe.optimizer, parameters_, recipe.weight_decay);
   }
 
   Trained run(const std::map<std::string, Tensor>& along) {

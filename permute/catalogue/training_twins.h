@@ -5,6 +5,7 @@
 #include "permute/catalogue/stack.h"
 
 #include "nn/norms.h"
+#include "optim/optimizer.h"
 
 namespace eg::permute {
 
@@ -24,7 +25,8 @@ enum class Along { nothing, rate_of_element, matrix_of_columns };
 
 /// How a net is trained.
 struct Recipe {
-  std::string optimizer = "sgd"; ///< of optim::make_optimizer, unless there is a rule
+  std::string optimizer = "sgd"; ///< of optim::make_optimizer, unless there is one of the following
+  std::function<std::unique_ptr<optim::Optimizer>(std::vector<Tensor> parameters)> make;
   Rule rule;
   double rate = 0.02;
   std::function<double(std::int64_t step)> rate_at; ///< instead of the constant rate

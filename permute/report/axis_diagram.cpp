@@ -1,6 +1,6 @@
 #include "permute/report/axis_diagram.h"
 
-#include "permute/report/chart.h"
+#include "permute/report/parts.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "core/reduction.h"
 #include "permute/catalogue/stack.h"
-#include "permute/report/pictures.h"
+#include "permute/report/parts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #pragma once
 // Figures computed from small permuted transformers while the page is made: gradients, attention, error against depth.
 
-#include "permute/report/page.h"
+#include "permute/report/parts.h"
 
 #include <cstdint>
 #include <functional>

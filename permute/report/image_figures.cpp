@@ -1,6 +1,7 @@
 #include "permute/report/image_figures.h"
 
-#include "permute/report/pictures.h"
+#include "permute/report/parts.h"
+#include "permute/report/shuffle.h"
 
 #include <algorithm>
 #include <cmath>

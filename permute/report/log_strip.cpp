@@ -1,6 +1,6 @@
 #include "permute/report/log_strip.h"
 
-#include "permute/report/chart.h"
+#include "permute/report/parts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "core/ops.h"
 #include "data/loader.h"
 #include "permute/report/image_figures.h"
-#include "permute/report/pictures.h"
+#include "permute/report/parts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // The page that the main job writes.
 
 #include "permute/catalogue/catalogue.h"
-#include "permute/report/page.h"
+#include "permute/report/parts.h"
 #include "permute/training.h"
 
 #include <string>

@@ -1,6 +1,6 @@
 #include "permute/report/tex.h"
 
-#include "permute/report/chart.h"
+#include "permute/report/parts.h"
 #include "permute/report/tex_reader.h"
 #include "permute/report/tex_symbols.h"
 

@@ -1,7 +1,7 @@
 #include "permute/report/theorem_cards.h"
 
-#include "permute/report/chart.h"
 #include "permute/report/log_strip.h"
+#include "permute/report/parts.h"
 #include "permute/report/tex.h"
 
 #include <algorithm>

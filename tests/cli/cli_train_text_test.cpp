@@ -88,9 +88,32 @@ TEST_CASE("a terminal sees that text is read and how far training is, a pipe doe
   CHECK(shown.find("reading " + folder.path("story.txt")) != std::string::npos);
   CHECK(shown.find("step 3/3") != std::string::npos);
   CHECK(shown.find("tokens/s") != std::string::npos);
+  CHECK(shown.find(" MB") != std::string::npos); // memory
   const Outcome piped = run_program(small(folder, "gpt2", {"--steps", "3", "--out", folder.path("piped")}));
   CHECK(piped.err.empty());
   CHECK(piped.out.find('\r') == std::string::npos);
+}
+
+TEST_CASE("steps that are skipped and the best checkpoint are told") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  const Outcome got = run_program(small(folder, "gpt2",
+                                        {"--steps", "80", "--schedule", "constant", "--lr", "3", "--spike-guard",
+                                         "1.05", "--skip-limit", "80", "--evaluate-every", "5", "--out", run}));
+  REQUIRE_MESSAGE(got.code == 0, got.err);
+  CHECK(got.out.find("skip   step ") != std::string::npos);
+  CHECK(got.out.find(" times the usual ") != std::string::npos);
+  const auto mark = nlohmann::json::parse(read_text(run + "/checkpoints/best.json"));
+  const auto json = nlohmann::json::parse(run_program({"train", "gpt2", "--resume", run, "--json", "-"}).out);
+  CHECK(json["skipped_steps"] > 0);
+  CHECK(json["best"]["step"] == mark["step"]);
+  CHECK(std::filesystem::exists(json["best"]["checkpoint"].get<std::string>() + "/state.json"));
+  const Outcome stopped =
+      run_program(small(folder, "gpt2",
+                        {"--steps", "80", "--optimizer", "sgd", "--lr", "1e12", "--clip", "0", "--on-divergence",
+                         "skip", "--skip-limit", "4", "--out", folder.path("broken")}));
+  CHECK(stopped.code == 2);
+  CHECK(stopped.err.find("4 steps in a row were skipped") != std::string::npos);
 }
 
 TEST_CASE("options of other models, and of none, are refused by name") {
@@ -101,12 +124,12 @@ TEST_CASE("options of other models, and of none, are refused by name") {
     CHECK_MESSAGE(got.err.find(words) != std::string::npos, got.err);
   };
   refused(small(folder, "gpt2", {"--steps", "1", "--twin"}),
-          "--twin is an option of `train vit`, not of `train gpt2` (see equigrad train gpt2 --help)");
+          "--twin is an option of `train vit` and `train deit`, not of `train gpt2` (see equigrad train gpt2 --help)");
   refused(small(folder, "llama", {"--steps", "1", "--permute", "rows"}), "--permute is an option of `train vit`");
   refused({"train", "vit", "--data", "shapes", "--steps", "1", "--context", "3"},
           "--context is an option of `train bert` and `train gpt2` and `train llama`, not of `train vit`");
-  refused({"train", "gtp2", "--steps", "1"}, "'gtp2' is not one of vit, bert, gpt2, llama");
-  refused({"train", "--steps", "1"}, "model is missing: What to train: vit, bert, gpt2, llama");
+  refused({"train", "gtp2", "--steps", "1"}, "'gtp2' is not one of vit, deit, bert, gpt2, llama, difm");
+  refused({"train", "--steps", "1"}, "model is missing: What to train: vit, deit, bert, gpt2, llama, difm");
   refused({"train", "gpt2", "--data", "no/such.txt", "--steps", "1"}, "no/such.txt: no such text");
   refused({"train", "gpt2", "--steps", "1", "--data-dir", folder.path("nothing")}, "looked for");
   write_text(folder.path("c.json"), R"({"steps": 1, "dimm": 8})");

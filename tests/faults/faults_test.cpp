@@ -2,21 +2,18 @@
 
 #include "data/bytes.h"
 #include "data/safetensors.h"
+#include "faults/faulty_process.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
+#include <cmath>
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <string>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 using namespace eg;
@@ -25,55 +22,17 @@ using namespace eg::test;
 
 namespace {
 
-constexpr int died = 137;   ///< by SIGKILL
-constexpr int reported = 2; ///< an error with its message
-constexpr int finished = 0;
-
 /// Starts the writer; `fault` as the shim reads it.
-class Writer {
+class Writer : public FaultyProcess {
 public:
   Writer(const std::string& kind, const std::string& path, int version, const std::string& fault = "",
-         const std::string& calls = "", rlim_t largest = RLIM_INFINITY) {
-    pid_ = fork();
-    if (pid_ > 0) return;
-    const std::string number = std::to_string(version);
-    setenv("LD_PRELOAD", FAULT_SHIM, 1);
-    if (!fault.empty()) setenv("EQUIGRAD_FAULT", fault.c_str(), 1);
-    if (!calls.empty()) setenv("EQUIGRAD_CALLS", calls.c_str(), 1);
-    if (largest != RLIM_INFINITY) {
-      std::signal(SIGXFSZ, SIG_IGN); // the write fails with EFBIG instead
-      const rlimit limit{largest, largest};
-      setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    const int quiet = open("/dev/null", O_WRONLY);
-    dup2(quiet, STDERR_FILENO);
-    execl(FAULT_WRITER, FAULT_WRITER, kind.c_str(), path.c_str(), number.c_str(), nullptr);
-    _exit(127);
-  }
-  void kill() const { ::kill(pid_, SIGKILL); }
-  int wait() const {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
-private:
-  pid_t pid_;
+         const std::string& calls = "", rlim_t largest = RLIM_INFINITY)
+      : FaultyProcess({FAULT_WRITER, kind, path, std::to_string(version)},
+                      {.fault = fault, .calls = calls, .largest = largest}) {}
 };
 
 int write_version(const std::string& kind, const std::string& path, int version, const std::string& fault = "") {
   return Writer(kind, path, version, fault).wait();
-}
-
-std::vector<std::string> lines(const std::string& path) {
-  std::vector<std::string> all(1);
-  for (const std::uint8_t byte : read_file(path))
-    if (byte == '\n')
-      all.emplace_back();
-    else
-      all.back() += static_cast<char>(byte);
-  all.pop_back();
-  return all;
 }
 
 } // namespace
@@ -125,7 +84,7 @@ TEST_CASE("faults: the values are on the disk before they have the name, and the
   for (const std::string kind : {"safetensors", "npy", "npz", "json"}) {
     const TemporaryFolder folder;
     CHECK(Writer(kind, folder.path("file"), 1, "", folder.path("calls")).wait() == finished);
-    const std::vector<std::string> calls = lines(folder.path("calls"));
+    const std::vector<std::string> calls = lines_of(folder.path("calls"));
     CAPTURE(kind);
     REQUIRE(calls.size() >= 4);
     for (std::size_t i = 0; i + 3 < calls.size(); ++i) CHECK(calls[i] == "write");

@@ -1,7 +1,7 @@
 // Stands before libc (LD_PRELOAD) and lets one call go wrong. EQUIGRAD_FAULT: "CALL N WHAT": call number N (from 1) of
 // write, fsync or rename. WHAT: a number that errno becomes, "kill" (the process dies before the call), "after" (it
-// dies after it), "half" (half of a write is done, then it dies), "short" (half of a write is done; no fault).
-// EQUIGRAD_CALLS: file that gets a line a call.
+// dies after it), "half" (half of a write is done, then it dies), "short" (half of a write is done; no fault). A fourth
+// word, "lasting": so does every later call of that name. EQUIGRAD_CALLS: file that gets a line a call.
 
 #include <cerrno>
 #include <csignal>
@@ -39,11 +39,15 @@ void note(const char* call) {
 const char* fault(const char* call) {
   static char wanted[16], what[16];
   static int left = -1;
+  static bool lasting = false;
   if (left < 0) {
     const char* text = std::getenv("EQUIGRAD_FAULT");
-    if (text == nullptr || std::sscanf(text, "%15s %d %15s", wanted, &left, what) != 3) left = 0;
+    char more[16] = "";
+    if (text == nullptr || std::sscanf(text, "%15s %d %15s %15s", wanted, &left, what, more) < 3) left = 0;
+    lasting = std::strcmp(more, "lasting") == 0;
   }
-  if (std::strcmp(call, wanted) != 0 || left <= 0 || --left > 0) return "";
+  if (std::strcmp(call, wanted) != 0 || left <= 0 || (left > 1 && --left > 0)) return "";
+  if (!lasting) left = 0;
   return what;
 }
 

@@ -91,7 +91,7 @@ private:
     }
     if (at_ == text_.size() || text_[at_] != '>') return fail(fmt::format("<{}> without >", opened));
     ++at_;
-    if (opened == "meta" || opened == "img" || opened == "br") return;
+    if (opened == "meta" || opened == "img" || opened == "br" || opened == "input") return;
     open_.push_back(opened);
     if (opened == "style") at_ = std::min(text_.find("</style>", at_), text_.size());
   }

@@ -151,12 +151,6 @@ TEST_CASE("catalogue: ids are unique, complete and explained in docs/theory.md")
 }
 
 TEST_CASE("catalogue: filters") {
-  CHECK(glob_match("eq7*", "eq76-q"));
-  CHECK(glob_match("*", ""));
-  CHECK(glob_match("e?7", "eq7"));
-  CHECK(glob_match("*w*1", "eq77-w1"));
-  CHECK_FALSE(glob_match("eq7", "eq76"));
-  CHECK_FALSE(glob_match("?", ""));
   const auto count = [](const char* filter) {
     return std::count_if(catalogue().begin(), catalogue().end(),
                          [&](const Identity& identity) { return matches(identity, filter); });

@@ -1,6 +1,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "data/dataset.h"
+#include "data/loader.h"
 #include "data_fixtures.h"
 #include "data_samples.h"
 
@@ -137,6 +138,55 @@ TEST_CASE("cifar10: records from the official layout, and damaged ones") {
   CHECK(words(records({1, 10})) == "f: label 10 of record 1 is above 9");
 }
 
+TEST_CASE("cifar100: records with a coarse and a fine label, and damaged ones") {
+  const TemporaryFolder folder;
+  const auto place = [&](const std::string& name) { return folder.path("cifar100/cifar-100-binary/" + name, true); };
+  const auto pairs = [](std::initializer_list<std::pair<int, int>> labels) {
+    Bytes bytes;
+    for (const auto& [coarse, fine] : labels) {
+      bytes.push_back(static_cast<std::uint8_t>(coarse));
+      bytes.push_back(static_cast<std::uint8_t>(fine));
+      for (int p = 0; p < 3072; ++p) bytes.push_back(static_cast<std::uint8_t>(fine + p));
+    }
+    return bytes;
+  };
+  const auto names = [&](const std::string& file, const std::string& stem, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += stem + std::to_string(i) + "\n";
+    write_file(place(file), std::string_view(text));
+  };
+  const auto words = [&](const char* name, Split split = Split::train) {
+    return message_of<FileError>([&] { open_dataset(name, folder.path(), split); });
+  };
+  CHECK(words("cifar100")
+            .find(": dataset cifar100 is not here: looked for cifar-100-binary/ with train.bin and "
+                  "fine_label_names.txt") != std::string::npos);
+  write_file(place("train.bin"), pairs({{4, 99}, {19, 7}}));
+  write_file(place("test.bin"), pairs({{0, 1}}));
+  CHECK(words("cifar100") == folder.path("cifar100/cifar-100-binary") + ": fine_label_names.txt is missing");
+  names("fine_label_names.txt", "fine", 100);
+  names("coarse_label_names.txt", "coarse", 20);
+  const ImageDataset fine = open_dataset("cifar100", folder.path(), Split::train);
+  CHECK(fine.size() == 2);
+  CHECK(fine.classes() == 100);
+  CHECK(fine.label(0) == 99);
+  CHECK(fine.class_names()[7] == "fine7");
+  CHECK(fine.pixels(1)[2] == 9);
+  CHECK(Normalization::standard(fine).mean[0] == 0.5071);
+  const ImageDataset coarse = open_dataset("cifar100-coarse", folder.path(), Split::train);
+  CHECK(coarse.label(1) == 19);
+  CHECK(coarse.class_names()[19] == "coarse19");
+  CHECK(open_dataset("cifar100", folder.path(), Split::test).label(0) == 1);
+  write_file(place("test.bin"), pairs({{0, 100}}));
+  CHECK(words("cifar100", Split::test) == place("test.bin") + ": label 100 of record 0 is above 99");
+  write_file(place("test.bin"), std::string_view("short"));
+  CHECK(words("cifar100", Split::test) ==
+        place("test.bin") +
+            ": 5 bytes are not whole CIFAR-100 records of 3074 bytes: truncated, or another kind of file");
+  names("fine_label_names.txt", "fine", 99);
+  CHECK(words("cifar100") == place("fine_label_names.txt") + ": 99 lines, not the names of 100 classes");
+}
+
 TEST_CASE("cifar10: an archive of images in the order of a list") {
   const TemporaryFolder folder;
   const auto picture = [](int side, std::uint8_t value) {
@@ -199,6 +249,31 @@ TEST_CASE("image folders: classes by name, own or made splits, sizes") {
         folder.path("empty") + ": no PNG or JPEG images in class folders (expected FOLDER/CLASS/*.png or *.jpg)");
 }
 
+TEST_CASE("image folders: damaged images are skipped where that is asked for, classes without images refused") {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 5; ++i) {
+    write_picture(folder, "pets/cat/" + std::to_string(i) + ".png", 8, static_cast<std::uint8_t>(i));
+    write_picture(folder, "pets/dog/" + std::to_string(i) + ".png", 8, static_cast<std::uint8_t>(100 + i));
+  }
+  write_file(folder.path("pets/cat/0.png"), std::string_view("GIF89a"));
+  std::vector<std::string> skipped;
+  const DatasetOptions skip{.bad_images = BadImages::skip, .skipped = &skipped};
+  const ImageDataset left = read_image_folder(folder.path("pets"), "pets", skip);
+  CHECK(label_counts(left) == std::vector<int>{4, 5});
+  CHECK(left.pixels(0)[0] == 1);
+  CHECK(skipped == std::vector<std::string>{folder.path("pets/cat/0.png") + ": neither a PNG nor a JPEG image"});
+  // Which images are for testing does not change.
+  CHECK(open_dataset(folder.path("pets"), "", Split::test, skip).pixels(0)[0] == 4);
+  CHECK_THROWS_AS(read_image_folder(folder.path("pets"), "pets"), FileError);
+  for (int i = 1; i < 5; ++i)
+    write_file(folder.path("pets/cat/" + std::to_string(i) + ".png"), std::string_view("GIF89a"));
+  CHECK(message_of<FileError>([&] { read_image_folder(folder.path("pets"), "pets", skip); }) ==
+        folder.path("pets/cat") + ": no image of the class decodes");
+  std::filesystem::create_directories(folder.path("pets/bird"));
+  CHECK(message_of<FileError>([&] { read_image_folder(folder.path("pets"), "pets", skip); }) ==
+        folder.path("pets/bird") + ": the class has no PNG or JPEG images");
+}
+
 TEST_CASE("image folders: of several damaged images the first is named, whatever the threads") {
   const TemporaryFolder folder;
   for (int i = 10; i < 74; ++i) write_picture(folder, "pets/cat/" + std::to_string(i) + ".png", 8, 1);
@@ -257,8 +332,8 @@ TEST_CASE("dataset: what is missing is said with the remedy") {
                               ": dataset mnist is not here: looked for train-images-idx3-ubyte and "
                               "train-labels-idx1-ubyte, plain or .gz" +
                               remedy);
-  CHECK(words("cifar11") == "cifar11: neither a dataset (cifar10, cifar10-jpeg, cifar10-records, mnist, fashion-mnist, "
-                            "shapes) nor a folder of images");
+  CHECK(words("cifar11") == "cifar11: neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, "
+                            "cifar100-coarse, celeba, mnist, fashion-mnist, shapes) nor a folder of images");
 }
 
 TEST_CASE("mnist and fashion-mnist: whole and labelled") {

@@ -49,6 +49,30 @@ Rule sgd_reference(optim::SgdOptions o) {
   };
 }
 
+Rule rmsprop_reference(optim::RmsPropOptions o) {
+  return [=, v = Values(), b = Values()](Values& w, Values g, int, double lr) mutable {
+    v.resize(w.size());
+    b.resize(w.size());
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      g[i] += o.weight_decay * w[i];
+      v[i] = o.alpha * v[i] + (1 - o.alpha) * g[i] * g[i];
+      b[i] = o.momentum * b[i] + g[i] / (std::sqrt(v[i]) + o.eps);
+      w[i] -= lr * b[i];
+    }
+  };
+}
+
+Rule lion_reference(optim::LionOptions o) {
+  return [=, m = Values()](Values& w, const Values& g, int, double lr) mutable {
+    m.resize(w.size());
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const double c = o.beta1 * m[i] + (1 - o.beta1) * g[i];
+      w[i] -= lr * (o.weight_decay * w[i] + (c > 0 ? 1.0 : c < 0 ? -1.0 : 0.0));
+      m[i] = o.beta2 * m[i] + (1 - o.beta2) * g[i];
+    }
+  };
+}
+
 struct Case {
   std::string name;
   std::function<std::unique_ptr<Optimizer>(std::vector<Tensor>)> make;
@@ -72,6 +96,16 @@ std::vector<Case> cases() {
     out.push_back({"adamw", [o](std::vector<Tensor> p) { return optim::adamw(std::move(p), o); },
                    [o] { return adam_reference(o, true); }});
   }
+  const auto add_rmsprop = [&out](const char* name, optim::RmsPropOptions o) {
+    out.push_back({name, [o](std::vector<Tensor> p) { return optim::rmsprop(std::move(p), o); },
+                   [o] { return rmsprop_reference(o); }});
+  };
+  add_rmsprop("rmsprop", {});
+  add_rmsprop("rmsprop, momentum", {.alpha = 0.9, .eps = 1e-3, .momentum = 0.8, .weight_decay = 0.1});
+  for (const double decay : {0.0, 0.1})
+    out.push_back({"lion",
+                   [decay](std::vector<Tensor> p) { return optim::lion(std::move(p), {.weight_decay = decay}); },
+                   [decay] { return lion_reference({.weight_decay = decay}); }});
   return out;
 }
 
@@ -179,10 +213,23 @@ TEST_CASE("optim: options out of range are refused") {
   CHECK_THROWS_WITH_AS(optim::sgd({}, {.momentum = 1.0}), "sgd: momentum must be in [0, 1), not 1", ValueError);
   CHECK_THROWS_WITH_AS(optim::sgd({}, {.nesterov = true}), "sgd: nesterov needs a momentum above 0", ValueError);
   CHECK_THROWS_WITH_AS(optim::adamw({}, {.beta2 = -1.0}), "adamw: beta2 must be in [0, 1), not -1", ValueError);
-  CHECK_THROWS_WITH_AS(optim::make_optimizer("adagrad", {}),
-                       "optimizer: 'adagrad' is not one of sgd, momentum, nesterov, adam, adamw", ValueError);
-  for (const char* name : {"sgd", "momentum", "nesterov", "adam", "adamw"})
-    CHECK(optim::make_optimizer(name, {Tensor::ones({2})})->name() == name);
+  CHECK_THROWS_WITH_AS(
+      optim::make_optimizer("adagrad", {}),
+      "optimizer: 'adagrad' is not one of sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor, "
+      "muon",
+      ValueError);
+  CHECK_THROWS_WITH_AS(optim::rmsprop({}, {.alpha = 1.0}), "rmsprop: alpha must be in [0, 1), not 1", ValueError);
+  CHECK_THROWS_WITH_AS(optim::lion({}, {.beta1 = -0.1}), "lion: beta1 must be in [0, 1), not -0.1", ValueError);
+  for (const char* name : {"sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "lion", "adafactor", "muon"}) {
+    CAPTURE(name);
+    const Tensor matrix = Tensor::ones({4, 4});
+    const auto optimizer = optim::make_optimizer(name, {Tensor::ones({2}), matrix});
+    CHECK(optimizer->name() == name);
+    std::int64_t elements = 0;
+    for (const auto& [what, tensor] : optimizer->state(1)) elements += tensor.numel();
+    CHECK(elements <= optim::rule_traits(name).state_per_element * matrix.numel());
+    CHECK((optimizer->state(0).size() == 0) == (optim::rule_traits(name).state_per_element == 0));
+  }
 }
 
 TEST_CASE("optim: state can be saved and restored; the run goes on with the same bits") {
@@ -201,4 +248,13 @@ TEST_CASE("optim: state can be saved and restored; the run goes on with the same
     second->step({gradient_at({50}, DType::f32, t)}, 0.1);
   }
   CHECK(same_bits(w, copy));
+}
+
+TEST_CASE("optim: Lion leaves a weight whose gradient was always zero, and shows a NaN") {
+  const Tensor w = Tensor::ones({3});
+  const float nan = std::nanf("");
+  optim::lion({w})->step({Tensor::from<float>({0.0F, nan, -2.0F}, {3})}, 0.5);
+  CHECK(w.at({0}) == 1.0);
+  CHECK(std::isnan(w.at({1})));
+  CHECK(w.at({2}) == 1.5);
 }

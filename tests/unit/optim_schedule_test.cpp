@@ -37,11 +37,47 @@ TEST_CASE("optim: the cosine schedule falls from the full rate to its floor and 
   for (std::int64_t step = 10; step < 109; ++step) CHECK(s.at(step) > s.at(step + 1));
 }
 
+TEST_CASE("optim: the linear schedule falls evenly from the full rate to its floor and stays there") {
+  const Schedule s{
+      .kind = Schedule::Kind::linear, .base = 2.0, .warmup = 10, .total_steps = 110, .final_fraction = 0.5};
+  CHECK(s.at(9) == doctest::Approx(2.0));
+  CHECK(s.at(10) == doctest::Approx(2.0));
+  CHECK(s.at(60) == doctest::Approx(1.5));
+  CHECK(s.at(110) == doctest::Approx(1.0));
+  CHECK(s.at(500) == doctest::Approx(1.0));
+}
+
+TEST_CASE("optim: the step schedule drops after every so many steps since warm-up") {
+  Schedule s{.kind = Schedule::Kind::step, .base = 1.0, .warmup = 2, .total_steps = 12, .drop_every = 3};
+  CHECK(s.at(0) == doctest::Approx(0.5));
+  CHECK(s.at(4) == doctest::Approx(1.0));
+  CHECK(s.at(5) == doctest::Approx(0.1));
+  CHECK(s.at(8) == doctest::Approx(0.01));
+  s.drop_every = 0; // a third of ten steps, rounded up
+  CHECK(s.at(5) == doctest::Approx(1.0));
+  CHECK(s.at(6) == doctest::Approx(0.1));
+  CHECK(s.at(11) == doctest::Approx(0.01));
+}
+
+TEST_CASE("optim: one cycle rises to the full rate and falls to its floor") {
+  const Schedule s{.kind = Schedule::Kind::one_cycle, .base = 1.0, .total_steps = 100, .final_fraction = 0.001};
+  CHECK(s.at(0) == doctest::Approx(0.04));
+  CHECK(s.at(29) == doctest::Approx(1.0));
+  CHECK(s.at(99) == doctest::Approx(0.001));
+  CHECK(s.at(1000) == doctest::Approx(0.001));
+  for (std::int64_t step = 0; step < 29; ++step) CHECK(s.at(step) < s.at(step + 1));
+  for (std::int64_t step = 29; step < 99; ++step) CHECK(s.at(step) > s.at(step + 1));
+  // Too few steps for a rise.
+  CHECK(Schedule{.kind = Schedule::Kind::one_cycle, .base = 1.0, .total_steps = 1}.at(0) == 1.0);
+}
+
 TEST_CASE("optim: schedules by name") {
   CHECK(optim::schedule_named("constant") == Schedule::Kind::constant);
   CHECK(optim::schedule_named("cosine") == Schedule::Kind::cosine);
-  CHECK_THROWS_WITH_AS(optim::schedule_named("linear"), "schedule: 'linear' is not one of constant, cosine",
-                       ValueError);
+  for (const char* name : {"constant", "linear", "cosine", "step", "one-cycle"})
+    CHECK(optim::name_of(optim::schedule_named(name)) == name);
+  CHECK_THROWS_WITH_AS(optim::schedule_named("square"),
+                       "schedule: 'square' is not one of constant, linear, cosine, step, one-cycle", ValueError);
 }
 
 TEST_CASE("optim: clipping scales to the joint norm and leaves small gradients alone") {

@@ -1,4 +1,5 @@
 #include "core/ops.h"
+#include "core/reduction.h"
 #include "permute/key.h"
 #include "permute/vit_key.h"
 
@@ -133,7 +134,8 @@ TEST_CASE("axes: optimiser state moves with the weights, and training goes on as
   const AxisMap axes = {{"w", {"out", "in"}}, {"b", {"out"}}};
   const PermutationSet set{{"out", Permutation::random_nonidentity(5, {2, 1})},
                            {"in", Permutation::random_nonidentity(4, {2, 2})}};
-  for (const char* name : {"momentum", "adam", "adamw"}) {
+  const eg::ReductionScope exact(eg::Reduction::exact); // the means of Adafactor and the products of Muon are sums
+  for (const char* name : {"momentum", "adam", "adamw", "rmsprop", "lion", "adafactor", "muon"}) {
     INFO(name);
     const auto draw = [](std::uint64_t i) {
       return eg::nn::StateDict{{"w", eg::random_normal({5, 4}, {3, i})}, {"b", eg::random_normal({5}, {4, i})}};

@@ -63,8 +63,10 @@ TEST_CASE("training: options to JSON and back, and every mistake by name") {
   CHECK(wrong([](TrainOptions& t) { t.twin = true; }) ==
         "train: twin needs a permutation to compare with: give permute");
   CHECK(wrong([](TrainOptions& t) { t.key = "k"; }) == "train: key is given, but nothing is permuted");
-  CHECK(wrong([](TrainOptions& t) { t.optimizer = "lion"; }) ==
-        "optimizer: 'lion' is not one of sgd, momentum, nesterov, adam, adamw");
+  CHECK(wrong([](TrainOptions& t) { t.optimizer = "adagrad"; }) ==
+        "optimizer: 'adagrad' is not one of sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor, muon");
+  CHECK(wrong([](TrainOptions& t) { t.drop_factor = 0.0; }) == "train: drop_factor must be in (0, 1], not 0");
+  CHECK(wrong([](TrainOptions& t) { t.drop_every = -1; }) == "train: drop_every must not be negative, not -1");
   CHECK(wrong([](TrainOptions& t) { t.model.patch = 5; }) == "vit: patch 5 does not divide image 16");
   CHECK(wrong([](TrainOptions& t) { t.checkpoint_every = 2; }) ==
         "train: checkpoint_every needs a run folder: give out");

@@ -41,7 +41,7 @@ bool same_weights(const VitTrainer& a, const VitTrainer& b) {
 } // namespace
 
 TEST_CASE("training: permuted twins follow the plain model, whatever the optimiser") {
-  for (const char* optimizer : {"sgd", "momentum", "adam", "adamw"}) {
+  for (const char* optimizer : {"sgd", "momentum", "adam", "adamw", "rmsprop", "lion", "muon"}) {
     CAPTURE(optimizer);
     TrainOptions o = small();
     o.dtype = DType::f64;
@@ -56,7 +56,7 @@ TEST_CASE("training: permuted twins follow the plain model, whatever the optimis
     for (std::size_t v = 1; v < 4; ++v) {
       CAPTURE(v);
       CHECK(result.test[v].drift < 1e-11);
-      CHECK(result.test[v].drift > 0.0);
+      CHECK((result.test[v].drift > 0.0 || o.optimizer == "lion")); // signs: the same bits on both sides
       CHECK(result.test[v].loss == doctest::Approx(result.test[0].loss).epsilon(1e-10));
       CHECK(result.test[v].accuracy == result.test[0].accuracy);
     }

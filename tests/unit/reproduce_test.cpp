@@ -43,6 +43,12 @@ std::string story_file() {
   return text_file("story.txt", text);
 }
 
+std::string table_file() {
+  std::string text = "label,size,color,shape\n";
+  for (int i = 0; i < 80; ++i) text += fmt::format("{},{},c{},s{}\n", i % 2, i * 7 % 11, i % 3, i % 5);
+  return text_file("table.csv", text);
+}
+
 /// Seconds on generated images: 4 x 4 patches, two heads, two steps and more.
 Plan small_plan(const std::string& id) {
   nlohmann::json train = {{"data", "shapes"}, {"size", 16}, {"train_limit", 96}, {"test_limit", 40},
@@ -50,19 +56,38 @@ Plan small_plan(const std::string& id) {
                           {"mlp", 12},        {"steps", 6}, {"batch", 16},       {"optimizer", "adam"},
                           {"drift_every", 0}, {"lr", 1e-2}, {"dtype", "f64"},    {"checkpoint_every", 3},
                           {"eps", 1e-6}};
-  const nlohmann::json numbers = {{"exact_steps", 2}, {"exact_batch", 3},    {"image", 16},
-                                  {"classes", 3},     {"passes", 6},         {"least_accuracy", 0},
-                                  {"rounds", 1},      {"measured_steps", 2}, {"smallest_patch", 4}};
+  const nlohmann::json numbers = {{"first_classes", 5},
+                                  {"fine_tuning_images", 40},
+                                  {"fine_tuning_steps", 4},
+                                  {"learn_steps", 3},
+                                  {"learn_rate", 0.05},
+                                  {"learn_temperature", 0.5},
+                                  {"exact_steps", 2},
+                                  {"exact_batch", 3},
+                                  {"image", 16},
+                                  {"classes", 3},
+                                  {"passes", 6},
+                                  {"least_accuracy", 0},
+                                  {"rounds", 1},
+                                  {"measured_steps", 2},
+                                  {"smallest_patch", 4}};
   const nlohmann::json common = {{"context", 12}, {"dim", 8},       {"layers", 1}, {"heads", 2}, {"mlp", 12},
                                  {"steps", 6},    {"dropout", 0.0}, {"batch", 4},  {"lr", 1e-2}, {"dtype", "f64"}};
   nlohmann::json bert = common, gpt2 = common;
   bert["data"] = reviews_file();
   gpt2["data"] = story_file();
+  const nlohmann::json difm = {{"data", table_file()},
+                               {"dense", "size"},
+                               {"categorical", "color,shape"},
+                               {"dim", 4},
+                               {"hidden", "8"},
+                               {"steps", 6},
+                               {"batch", 8},
+                               {"dtype", "f64"}};
+  nlohmann::json texts = {{"bert", bert}, {"gpt2", gpt2}};
+  if (id == "s1-C4") texts = {{"difm", difm}};
   const nlohmann::json file = {
-      {"id", id},
-      {"scales",
-       {{"tiny",
-         {{"seeds", 2}, {"train", train}, {"numbers", numbers}, {"texts", {{"bert", bert}, {"gpt2", gpt2}}}}}}}};
+      {"id", id}, {"scales", {{"tiny", {{"seeds", 2}, {"train", train}, {"numbers", numbers}, {"texts", texts}}}}}};
   return parse_plan(file.dump(), "tiny.json", "tiny", 5);
 }
 

@@ -1,4 +1,4 @@
-#include "permute/report/pictures.h"
+#include "pages/pictures.h"
 
 #include "core/ops.h"
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::pages {
 namespace {
 
 /// Dark blue over green to yellow: a ramp of rising lightness through five anchors.
@@ -40,15 +40,6 @@ std::vector<double> entries(const Tensor& matrix, const char* who) {
 }
 
 } // namespace
-
-Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation& rows, const Permutation& columns) {
-  if (image.rank() != 3)
-    throw ShapeError(fmt::format("shuffle_image: the image must be [C, H, W], it is {}", image.shape().str()));
-  Tensor patches = patchify(image.unsqueeze(0), patch);
-  if (rows.size() > 0) patches = permute_rows(patches, rows.tensor());
-  if (columns.size() > 0) patches = permute_columns(patches, columns.tensor());
-  return unpatchify(patches, image.size(0), image.size(1), image.size(2), patch).squeeze(0);
-}
 
 data::Image picture(const Tensor& image) {
   const auto channels = image.size(0);
@@ -102,4 +93,4 @@ data::Image position_map(const Tensor& embedding, std::int64_t side) {
   return out;
 }
 
-} // namespace eg::permute::report
+} // namespace eg::pages

@@ -1,11 +1,11 @@
-#include "permute/report/page.h"
+#include "pages/page.h"
 
 #include "data/bytes.h"
 #include "data/encode.h"
 
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::pages {
 namespace {
 
 constexpr const char* own_style = R"css(
@@ -22,7 +22,13 @@ tr.pass td:last-child { color: var(--good); font-weight: 600; } tr.fail td:last-
 figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .85rem; }
 svg { width: 100%; min-width: 560px; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg .title { font-size: 14px; font-weight: 600; } svg .grid { stroke: var(--line); } svg .axis { stroke: var(--soft); } svg .tick { fill: var(--soft); }
-.row { display: flex; flex-wrap: wrap; gap: 1rem; } .row img { image-rendering: pixelated; border: 1px solid var(--line); max-width: 100%; height: auto; }
+.tabs > input { position: absolute; opacity: 0; } .tabs > label { display: inline-block; padding: .15rem .7rem; font-size: .85rem; color: var(--soft); border-bottom: 2px solid transparent; cursor: pointer; }
+.tabs > input:checked + label { color: var(--ink); border-color: var(--ink); } .tabs > input:focus-visible + label { outline: 2px solid var(--soft); } .tabs > .scroll { display: none; }
+.tabs > input:nth-of-type(1):checked ~ .scroll:nth-of-type(1), .tabs > input:nth-of-type(2):checked ~ .scroll:nth-of-type(2), .tabs > input:nth-of-type(3):checked ~ .scroll:nth-of-type(3) { display: block; }
+details { margin: 1rem 0; } summary { cursor: pointer; color: var(--soft); }
+blockquote { margin: .6rem 0; padding: .4rem .9rem; border-left: 3px solid var(--line); background: var(--band); white-space: pre-wrap; overflow-wrap: anywhere; font-size: .9rem; }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(16rem, 1fr)); gap: 0 1.5rem; margin: 0 0 1.5rem 1.5rem; } small { color: var(--soft); }
+.row { display: flex; flex-wrap: wrap; gap: 0 1rem; } .row figure { margin: .4rem 0; } .row img { image-rendering: pixelated; border: 1px solid var(--line); max-width: 100%; height: auto; }
 )css";
 
 std::string cells(const std::vector<std::string>& texts, const char* tag) {
@@ -61,6 +67,31 @@ void Page::chart(const Chart& chart, const std::string& caption) {
                        escape(caption));
 }
 
+void Page::charts(const std::vector<std::pair<std::string, Chart>>& tabs, const std::string& caption) {
+  const int group = tab_groups_++;
+  body_ += "<figure><div class=\"tabs\">";
+  for (std::size_t i = 0; i < tabs.size(); ++i)
+    body_ += fmt::format(R"(<input type="radio" name="tabs{0}" id="tab{0}-{1}"{2}><label for="tab{0}-{1}">{3}</label>)",
+                         group, i, i == 0 ? R"( checked="checked")" : "", escape(tabs[i].first));
+  for (const auto& [name, chart] : tabs) body_ += fmt::format("<div class=\"scroll\">{}</div>", svg(chart));
+  body_ += fmt::format("</div><figcaption>{}</figcaption></figure>\n", escape(caption));
+}
+
+void Page::begin_details(const std::string& summary) {
+  body_ += fmt::format("<details><summary>{}</summary>\n", escape(summary));
+}
+
+void Page::end_details() { body_ += "</details>\n"; }
+
+void Page::quote(const std::string& text) { body_ += fmt::format("<blockquote>{}</blockquote>\n", escape(text)); }
+
+void Page::side_by_side(const std::vector<std::pair<std::string, std::string>>& texts) {
+  body_ += "<div class=\"columns\">";
+  for (const auto& [name, text] : texts)
+    body_ += fmt::format("<div><small>{}</small><blockquote>{}</blockquote></div>", escape(name), escape(text));
+  body_ += "</div>\n";
+}
+
 void Page::figures(const std::vector<Figure>& figures, int width) {
   body_ += "<div class=\"row\">\n";
   for (const Figure& figure : figures)
@@ -79,4 +110,4 @@ std::string Page::html() const {
 
 void Page::save(const std::string& path) const { data::write_file(path, html()); }
 
-} // namespace eg::permute::report
+} // namespace eg::pages

@@ -1,8 +1,8 @@
-#include "permute/report/page.h"
+#include "pages/page.h"
 
 #include <doctest/doctest.h>
 
-using namespace eg::permute::report;
+using namespace eg::pages;
 
 namespace {
 

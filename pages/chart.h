@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute::report {
+namespace eg::pages {
 
 /// One line of a chart. `dashed` and `width` keep lines apart that lie on each other.
 struct Series {
@@ -12,7 +12,9 @@ struct Series {
   std::vector<double> x = {}, y = {};
   bool dashed = false;
   double width = 2.0;
-  int color = -1; ///< place in the palette; -1: the series' own place
+  int color = -1;     ///< place in the palette; -1: the series' own place
+  bool faint = false; ///< half transparent
+  bool dots = false;  ///< a dot at every point, so that a single one is seen
 };
 
 struct Chart {
@@ -21,10 +23,11 @@ struct Chart {
   bool log_y = false; ///< values <= 0 are left out
 };
 
-/// The chart as one <svg> element, 720 x 360 units, with axes, ticks, grid and a legend. Without any point it says so.
+/// The chart as one <svg> element, 720 x 360 units (and more where the legend needs several lines), with axes, ticks,
+/// grid and a legend. Without any point it says so.
 std::string svg(const Chart& chart);
 
 /// Text with &, <, > and quotes escaped.
 std::string escape(const std::string& text);
 
-} // namespace eg::permute::report
+} // namespace eg::pages

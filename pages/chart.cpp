@@ -1,11 +1,11 @@
-#include "permute/report/chart.h"
+#include "pages/chart.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::pages {
 namespace {
 
 constexpr double width = 720;
@@ -14,6 +14,8 @@ constexpr double left = 74;
 constexpr double right = 16;
 constexpr double top = 40;
 constexpr double bottom = 48;
+constexpr const char* dashes = R"( stroke-dasharray="7 6")";
+constexpr const char* half = R"( stroke-opacity="0.5")";
 
 /// Okabe and Ito's palette, which people with any colour vision can tell apart.
 constexpr std::array colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
@@ -122,8 +124,12 @@ public:
     std::string path;
     for (std::size_t i = 0; i < points.x.size(); ++i)
       path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : " L", at_x(points.x[i]), at_y(points.y[i]));
-    return fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{}"{}/>)", path, color, series.width,
-                       series.dashed ? R"( stroke-dasharray="7 6")" : "");
+    std::string out = fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{}"{}{}/>)", path, color,
+                                  series.width, series.dashed ? dashes : "", series.faint ? half : "");
+    for (std::size_t i = 0; series.dots && i < points.x.size(); ++i)
+      out += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.8" fill="{}"/>)", at_x(points.x[i]), at_y(points.y[i]),
+                         color);
+    return out;
   }
 
 private:
@@ -131,15 +137,35 @@ private:
   bool whole_x_;
 };
 
-std::string legend(const Chart& chart) {
-  std::string out;
+constexpr double legend_line = 18;
+
+/// What stands before a name: a piece of its line.
+std::string key_of(const Chart& chart, std::size_t i, double x, double y) {
+  const Series& series = chart.series[i];
+  return fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}"{}{}/>)", x,
+                     y, x + 26, y, color_of(chart, i), series.width, series.dashed ? dashes : "",
+                     series.faint ? half : "");
+}
+
+struct Legend {
+  std::string markup;
+  double height = 0; ///< of the lines after the first
+};
+
+Legend legend(const Chart& chart) {
+  Legend out;
   double x = left;
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
-    const Series& series = chart.series[i];
-    out += fmt::format(R"(<line x1="{:.1f}" y1="28" x2="{:.1f}" y2="28" stroke="{}" stroke-width="{}"{}/>)", x, x + 26,
-                       color_of(chart, i), series.width, series.dashed ? R"( stroke-dasharray="7 6")" : "");
-    out += fmt::format(R"(<text class="tick" x="{:.1f}" y="32">{}</text>)", x + 32, escape(series.name));
-    x += 32 + 7.2 * static_cast<double>(series.name.size()) + 22;
+    const std::string& name = chart.series[i].name;
+    const double room = 32 + 7.2 * static_cast<double>(name.size()) + 22;
+    if (x > left && x + room > width) {
+      x = left;
+      out.height += legend_line;
+    }
+    out.markup += key_of(chart, i, x, 28 + out.height);
+    out.markup +=
+        fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)", x + 32, 32 + out.height, escape(name));
+    x += room;
   }
   return out;
 }
@@ -178,8 +204,9 @@ std::string svg(const Chart& chart) {
     xs.push_back(lines.back().x);
     ys.push_back(lines.back().y);
   }
-  std::string out =
-      fmt::format(R"(<svg viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)", width, height, escape(chart.title));
+  const Legend names = legend(chart);
+  std::string out = fmt::format(R"(<svg viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)", width,
+                                height + names.height, escape(chart.title));
   out += fmt::format(R"(<text class="title" x="{:g}" y="16">{}</text>)", left, escape(chart.title));
   const bool empty = std::all_of(xs.begin(), xs.end(), [](const auto& list) { return list.empty(); });
   if (empty)
@@ -189,9 +216,9 @@ std::string svg(const Chart& chart) {
   const double least_y = 0.01 * std::max(std::abs(y.low), std::abs(y.high)); // a level line, not its rounding
   const Plot plot(range_of(xs, whole_x ? 2.0 : 1e-9), whole_x,
                   chart.log_y ? decades(y) : range_of(ys, std::max(1e-9, least_y)));
-  out += plot.axes(chart);
+  out += fmt::format(R"svg(<g transform="translate(0 {:g})">)svg", names.height) + plot.axes(chart);
   for (std::size_t i = 0; i < lines.size(); ++i) out += plot.line(lines[i], chart.series[i], color_of(chart, i));
-  return out + legend(chart) + "</svg>";
+  return out + "</g>" + names.markup + "</svg>";
 }
 
-} // namespace eg::permute::report
+} // namespace eg::pages

@@ -1,16 +1,10 @@
 #pragma once
-// Pictures for reports: images whose patches are permuted, and attention maps.
-
-#include "data/image.h"
-#include "permute/permutation.h"
+// Pictures for reports: images, matrices in colours.
 
 #include "core/tensor.h"
+#include "data/image.h"
 
-namespace eg::permute::report {
-
-/// The image [C, H, W] with its patches permuted by `rows` and the elements within each patch by `columns` (either may
-/// have size 0: left alone), as paper 001's Fig. 7 draws them. Throws ShapeError when sizes do not fit.
-Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation& rows, const Permutation& columns);
+namespace eg::pages {
 
 /// [C, H, W] with values in [0, 255] (clamped) as a picture.
 data::Image picture(const Tensor& image);
@@ -26,4 +20,4 @@ data::Image signed_map(const Tensor& matrix, double largest);
 /// looks to all of them, with a light line between maps (paper 001, Fig. 9). Throws ShapeError when sizes do not fit.
 data::Image position_map(const Tensor& embedding, std::int64_t side);
 
-} // namespace eg::permute::report
+} // namespace eg::pages

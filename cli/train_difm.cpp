@@ -1,0 +1,37 @@
+// equigrad train difm: factorization machines on tables.
+
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/train_job.h"
+
+#include "data/bytes.h"
+#include "permute/difm_training.h"
+
+#include <fmt/format.h>
+
+namespace eg::cli {
+namespace {
+
+/// Why a flag would change nothing; "" when it does its work.
+std::string idle_difm_flag(const std::string& key, const permute::DifmOptions& o) {
+  if (key == "held_out" && !o.table.validation.empty()) return "--validation names the rows to test on";
+  if (key == "data_dir" && o.data != "criteo") return fmt::format("--data names the file {}", o.data);
+  if (key == "min_count" && o.table.buckets > 0) return "--buckets hashes every category";
+  return {};
+}
+
+} // namespace
+
+int train_difm(const TrainRequest& request) {
+  permute::DifmOptions options = options_for(request, permute::DifmOptions(), permute::difm_options_of_run);
+  refuse_idle_flags(request.given, [&](const std::string& key) {
+    const std::string reason = idle_difm_flag(key, options);
+    return reason.empty() ? idle_reason(request, key, options) : reason;
+  });
+  options.out = run_folder_for(request.model, options);
+  require_result_apart(request, {options.data, options.table.validation, options.key}, options.out);
+  const auto trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });
+  return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model.safetensors"));
+}
+
+} // namespace eg::cli

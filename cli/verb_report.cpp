@@ -1,0 +1,95 @@
+// equigrad report: runs side by side, on one page.
+
+#include "cli/arguments.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/verb.h"
+
+#include "data/bytes.h"
+#include "runs/runs_report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+namespace eg::cli {
+namespace {
+
+struct ReportRequest {
+  std::vector<std::string> runs;
+  std::string out = "out/runs.html";
+  std::string data_dir;
+  std::int64_t samples = 1000;
+};
+
+/// Files of the runs that the page must not be written over.
+std::vector<std::string> files_of(const std::vector<std::string>& runs) {
+  std::vector<std::string> files;
+  for (const std::string& run : runs)
+    for (const char* name : {"config.json", "metrics.jsonl", "metrics.csv", "model.safetensors", "model/config.json",
+                             "model/model.safetensors", "model/tokenizer.json", "checkpoints/best.json"})
+      files.push_back(data::join_path(run, name));
+  return files;
+}
+
+double last_or_nan(const runs::Curve& curve) { return curve.value.empty() ? std::nan("") : curve.value.back(); }
+
+nlohmann::json result_json(const std::string& out, const std::vector<runs::RunFolder>& folders,
+                           const std::vector<std::string>& notes) {
+  nlohmann::json json = {{"report", out}, {"runs", nlohmann::json::array()}, {"notes", notes}};
+  for (const runs::RunFolder& run : folders) {
+    nlohmann::json one = {{"run", run.path}, {"name", run.name}, {"model", run.model}, {"steps", run.step}};
+    for (const char* metric : {"loss", "accuracy", "auc"})
+      if (const double value = last_or_nan(run.curve(data::Split::test, metric)); !std::isnan(value))
+        one[metric] = value;
+    if (run.best_step > 0) one["best_step"] = run.best_step;
+    json["runs"].push_back(std::move(one));
+  }
+  return json;
+}
+
+int report(const ReportRequest& r, const CommonOptions& common) {
+  const std::vector<runs::RunFolder> folders = runs::read_runs(r.runs);
+  require_apart(common, {r.out}, files_of(r.runs));
+  if (const auto parent = std::filesystem::path(r.out).parent_path(); parent == "out")
+    std::filesystem::create_directories(parent);
+  require_writable(r.out, true);
+  Progress progress(!common.quiet);
+  double told = 0.0;
+  const runs::FigureOptions options{.data_dir = r.data_dir,
+                                    .samples = r.samples,
+                                    .seed = common.seed,
+                                    .stop = &stop_flag(),
+                                    .tell = [&](const std::string& what) {
+                                      throw_if_stopped();
+                                      // Three pieces of work a run, about.
+                                      progress.show(told++, 3.0 * static_cast<double>(folders.size()), {{what, 1}});
+                                    }};
+  const runs::RunsReport made = runs::runs_report(folders, options);
+  made.page.save(r.out);
+  progress.clear();
+  for (const std::string& note : made.notes) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
+  if (common.talks()) say(fmt::format("report: {}\n", r.out));
+  write_json(common, result_json(r.out, folders, made.notes));
+  return done;
+}
+
+} // namespace
+
+Job declare_report(CLI::App& app, const CommonOptions& common) {
+  auto r = std::make_shared<ReportRequest>();
+  app.add_option("runs", r->runs, "Run folders of `equigrad train`")->required()->type_name("RUN...");
+  app.add_option("--out", r->out, "The page (default out/runs.html)")->type_name("FILE.html");
+  app.add_option("--data-dir", r->data_dir, "Folder with the datasets (default: the run's, else EQUIGRAD_DATA)")
+      ->type_name("DIR");
+  app.add_option("--samples", r->samples, "Test samples that each model is asked about; 0: all (default 1000)")
+      ->check(whole_number(0, std::int64_t{1} << 40))
+      ->type_name("N");
+  return [r, &common]() -> int { return report(*r, common); };
+}
+
+} // namespace eg::cli

@@ -1,0 +1,212 @@
+#include "permute/difm_training.h"
+
+#include "core/metrics.h"
+#include "core/ops.h"
+#include "core/words.h"
+#include "data/bytes.h"
+#include "data/safetensors.h"
+#include "permute/key_state.h"
+#include "training/epoch_order.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+
+namespace eg::permute {
+namespace {
+
+std::vector<std::int64_t> widths_of(const std::string& list) {
+  std::vector<std::int64_t> widths;
+  for (const std::string& word : words_of_list(list)) {
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), widths.emplace_back());
+    if (error != std::errc() || end != word.data() + word.size())
+      throw ValueError(fmt::format("train: hidden must be widths separated by commas, not '{}'", list));
+  }
+  return widths;
+}
+
+nn::DifmConfig config_of(const DifmOptions& o, const data::TabularCode& code) {
+  return {.vocabularies = code.vocabularies(),
+          .numeric = std::ssize(code.dense),
+          .dim = o.dim,
+          .heads = o.heads,
+          .head_dim = o.head_dim,
+          .hidden = widths_of(o.hidden),
+          .activation = o.activation,
+          .dropout = o.dropout};
+}
+
+/// The options with the columns that were chosen, so that they hold what was done.
+void complete(DifmOptions& o, const data::TabularCode& code) {
+  const auto names = [](const auto& fields) {
+    std::string list;
+    for (const auto& field : fields) list += (list.empty() ? "" : ",") + field.column;
+    return list;
+  };
+  o.table.dense = names(code.dense);
+  o.table.categorical = names(code.categorical);
+}
+
+/// What a checkpoint remembers of the training rows.
+std::string fingerprint(const data::TabularRows& rows) {
+  const auto bytes_of = [](const auto& values) {
+    return data::ByteView{reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof values[0]};
+  };
+  return fmt::format("{} rows, crc32 {:08x} {:08x} {:08x}", rows.size(), data::crc32(bytes_of(rows.numbers)),
+                     data::crc32(bytes_of(rows.ids)), data::crc32(bytes_of(rows.labels)));
+}
+
+/// Rows whose logit has the label's sign; 0 counts as label 0.
+double count_correct(const Tensor& logits, const Tensor& labels) {
+  const PauseRecording pause;
+  const std::vector<double> found = logits.to(DType::f64).to_vector<double>();
+  const std::vector<double> wanted = labels.to(DType::f64).to_vector<double>();
+  double correct = 0.0;
+  for (std::size_t i = 0; i < found.size(); ++i) correct += (found[i] > 0.0) == (wanted[i] > 0.5) ? 1.0 : 0.0;
+  return correct;
+}
+
+class DifmTask final : public training::ModelTask {
+public:
+  static std::unique_ptr<DifmTask> make(std::unique_ptr<const DifmOptions> options, data::Tabular table) {
+    auto model = std::make_shared<nn::Difm>(config_of(*options, table.code), key_of(*options, draw_weights));
+    return std::unique_ptr<DifmTask>(new DifmTask(std::move(options), std::move(table), std::move(model)));
+  }
+
+  nlohmann::ordered_json options_json() const override { return permute::options_json(*o_); }
+  nlohmann::ordered_json default_options() const override { return permute::options_json(DifmOptions()); }
+  std::vector<std::string> free_options() const override { return {"key"}; }
+  std::int64_t steps_per_epoch() const override { return order_.batches(); }
+  const char* unit() const override { return "rows"; }
+  std::string summary() const override {
+    return fmt::format(
+        "{}: {} training and {} test rows, {} numbers and {} categories; DIFM with {} parameters; {} rows "
+        "a step{}",
+        table_.train.name, table_.train.size(), table_.test.size(), table_.train.dense, table_.train.categorical,
+        module().parameter_count(), o_->batch, o_->permute == TrainMode::rows ? ", their fields permuted" : "");
+  }
+  void add_state(nlohmann::ordered_json& state) const override {
+    state["data"] = data_print_;
+    remember_key(state, secret_ ? &*secret_ : nullptr);
+  }
+  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
+    if (state.value("data", data_print_) != data_print_)
+      throw ValueError(
+          fmt::format("train: {} was made from other rows: {}, now {}", checkpoint, state["data"].dump(), data_print_));
+    require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
+  }
+  void save_result(const std::string& folder) const override {
+    save_model(folder);
+    with_average(
+        [&] { data::save_safetensors(data::join_path(folder, "model_ema.safetensors"), module().state_dict()); });
+  }
+
+protected:
+  void save_model(const std::string& folder) const override {
+    data::save_safetensors(data::join_path(folder, "model.safetensors"), module().state_dict());
+    data::write_file(data::join_path(folder, "table.json"), std::string_view(table_.code.json().dump(2) + "\n"));
+  }
+  std::int64_t draw_batch(std::int64_t step) override {
+    batch_ = order_.batch(step);
+    orders_ = orders(step * o_->batch, o_->batch, draw_rows, "difm.train");
+    return o_->batch;
+  }
+
+  PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
+    const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+    const data::TabularRows::Batch rows = table_.train.batch(part, o_->dtype);
+    const Tensor logits =
+        permuted_logits(*model_, rows, orders_.defined() ? orders_.slice(0, first, last) : Tensor{}, dropout);
+    // A smoothed label lies between 0 and 1.
+    const Tensor wanted = rows.labels * (1.0 - o_->label_smoothing) + 0.5 * o_->label_smoothing;
+    return {.loss = bce_with_logits(logits, wanted),
+            .weight = static_cast<double>(last - first),
+            .correct = count_correct(logits, rows.labels)};
+  }
+
+  std::int64_t measure(Sums& sums, data::StopFlag stop) override {
+    std::vector<double> scores;
+    const std::int64_t all = table_.test.size();
+    for (std::int64_t at = 0; at < all && (stop == nullptr || !stop->load()); at += o_->batch) {
+      std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(o_->batch, all - at)));
+      std::iota(places.begin(), places.end(), at);
+      const data::TabularRows::Batch rows = table_.test.batch(places, o_->dtype);
+      const Tensor logits = permuted_logits(*model_, rows, orders(at, std::ssize(places), draw_test_rows, "difm.test"));
+      sums.loss += bce_with_logits(logits, rows.labels, {}, {}, "sum").item();
+      sums.correct += count_correct(logits, rows.labels);
+      sums.weight += static_cast<double>(places.size());
+      const std::vector<double> found = logits.to(DType::f64).to_vector<double>();
+      scores.insert(scores.end(), found.begin(), found.end());
+      tell_tested(at, all);
+    }
+    if (std::ssize(scores) == all) sums.auc = auc_of(scores);
+    return all;
+  }
+  bool has_accuracy() const override { return true; }
+
+private:
+  DifmTask(std::unique_ptr<const DifmOptions> options, data::Tabular table, std::shared_ptr<nn::Difm> model)
+      : ModelTask(*options, model, training::trained_parameters(*model, {}, {})), o_(std::move(options)),
+        table_(std::move(table)), model_(std::move(model)), data_print_(fingerprint(table_.train)),
+        order_(table_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
+    if (!o_->key.empty()) secret_.emplace(SecretKey::load(o_->key));
+  }
+
+  enum Orders : std::uint64_t { draw_rows = 16, draw_test_rows }; // behind ModelTask's
+
+  /// The order of the fields for each of `samples` rows; undefined when nothing is permuted.
+  Tensor orders(std::int64_t first, std::int64_t samples, Orders draw, const char* site) const {
+    if (o_->permute != TrainMode::rows) return {};
+    const std::int64_t fields = model_->config.fields();
+    if (secret_) return secret_->row_permutations(samples, fields, site, static_cast<std::uint64_t>(first));
+    return row_permutations(samples, fields, RandomKey{o_->seed, 0}.fold(draw).fold(static_cast<std::uint64_t>(first)));
+  }
+
+  /// NaN where a logit is none: the loss says so.
+  double auc_of(const std::vector<double>& scores) const {
+    if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); })) return training::no_accuracy;
+    const std::vector<std::int64_t> labels(table_.test.labels.begin(), table_.test.labels.end());
+    const Shape shape{std::ssize(scores)};
+    return auc(Tensor::from(scores, shape), Tensor::from(labels, shape));
+  }
+
+  std::unique_ptr<const DifmOptions> o_;
+  data::Tabular table_;
+  std::shared_ptr<nn::Difm> model_;
+  std::string data_print_; ///< what checkpoints remember of the data
+  std::optional<SecretKey> secret_;
+  training::EpochOrder order_;
+  std::span<const std::int64_t> batch_; ///< the present one
+  Tensor orders_;                       ///< of its fields
+};
+
+} // namespace
+
+Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& batch, const Tensor& rows,
+                       RandomKey dropout_key) {
+  const Tensor e = model.embed(batch.ids, batch.numbers);
+  Tensor o = model.vector_wise(rows.defined() ? permute_rows(e, rows) : e);
+  if (rows.defined()) o = permute_rows(o, invert_permutation(rows));
+  return model.machine(batch.ids, batch.numbers, e, model.factors(o, model.bit_wise(e, dropout_key)));
+}
+
+std::unique_ptr<training::Trainer> difm_trainer(const DifmOptions& given, data::StopFlag stop) {
+  auto options = std::make_unique<DifmOptions>(given);
+  check(*options);
+  auto run = std::make_unique<training::Run>(*options);
+  data::TabularOptions wanted = options->table;
+  wanted.stop = stop;
+  data::Tabular table = data::open_tabular(options->data, options->data_dir, wanted);
+  complete(*options, table.code);
+  if (table.train.size() < options->batch)
+    throw ValueError(fmt::format("train: {} has {} training rows, fewer than a batch of {}", table.train.name,
+                                 table.train.size(), options->batch));
+  auto task = DifmTask::make(std::move(options), std::move(table));
+  return std::make_unique<training::Trainer>(std::move(run), std::move(task));
+}
+
+} // namespace eg::permute

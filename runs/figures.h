@@ -1,0 +1,35 @@
+#pragma once
+// What the trained model of a run does with test samples, as part of a page.
+
+#include "data/dataset.h"
+#include "pages/page.h"
+#include "runs/run_folder.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace eg::runs {
+
+/// Where samples come from, and how many.
+struct FigureOptions {
+  std::string data_dir = {};   ///< folder with the datasets; empty: the run's own, else EQUIGRAD_DATA
+  std::int64_t samples = 1000; ///< test samples that are predicted; 0: all
+  std::uint64_t seed = 0;      ///< of texts that are sampled
+  data::StopFlag stop = nullptr;
+  /// Told before each piece of work; may be empty.
+  std::function<void(const std::string& what)> tell = {};
+};
+
+/// Accuracy, confusion matrix, classes, predictions with their images, attention maps, attention rollout and position
+/// embeddings of a vision transformer in its newest checkpoint. Throws Error when it cannot be made: no checkpoint, no
+/// data, no key; Interrupted.
+void add_vit_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+
+/// The same for a classifier of texts in RUN/model: predictions with their texts. Throws Error.
+void add_classifier_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+
+/// Beginnings of the held-out text, how the language model in RUN/model goes on, and how the text does. Throws Error.
+void add_language_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+
+} // namespace eg::runs

@@ -1,0 +1,44 @@
+#pragma once
+// What a run folder says of its run: options and metrics.
+
+#include "data/dataset.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::runs {
+
+/// One metric over a run.
+struct Curve {
+  std::vector<double> step, seconds, value;
+};
+
+struct RunFolder {
+  std::string path;
+  std::string name;               ///< what pages call it: the folder's own name, or more of its path to tell runs apart
+  std::string model;              ///< "vit", "bert", "gpt2", ...
+  nlohmann::ordered_json options; ///< of config.json
+  /// By split and metric, named as by training::each_metric with "."; numbers alone.
+  std::map<std::pair<data::Split, std::string>, Curve> curves;
+  std::int64_t step = 0;      ///< last one that was recorded
+  std::int64_t skipped = 0;   ///< steps whose update was left out
+  double seconds = 0.0;       ///< of the last record; 0 where records do not say
+  std::int64_t best_step = 0; ///< of the checkpoint that is marked as the best one; 0: none
+
+  /// The curve, or an empty one.
+  const Curve& curve(data::Split split, const std::string& metric) const;
+};
+
+/// Reads a run folder. A last line of metrics that is torn, as a killed run leaves it, is left out. Throws FileError
+/// when there is no such folder, it holds no run, or a line of its metrics is no record (which).
+RunFolder read_run(const std::string& path);
+
+/// Reads several and gives them names that tell them apart. Throws the same, and ValueError when one is given twice.
+std::vector<RunFolder> read_runs(const std::vector<std::string>& paths);
+
+} // namespace eg::runs

@@ -1,0 +1,211 @@
+// Runs on one page: folders read, curves, what models say, attention rollout.
+
+#include "runs/runs_report.h"
+
+#include "core/ops.h"
+#include "data/bytes.h"
+#include "permute_small_run.h"
+#include "runs/attention_maps.h"
+#include "runs/curves.h"
+#include "runs/predictions.h"
+#include "support/markup.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+using namespace eg;
+using namespace eg::runs;
+using namespace eg::test;
+
+namespace {
+
+void write(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
+  data::write_file(folder.path(name, true), std::string_view(text));
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+const std::string three_lines = R"({"split":"train","step":1,"loss":3.0,"seconds":0.5}
+{"split":"train","step":2,"loss":null,"skipped":"the loss is nan","seconds":1.0}
+{"split":"test","step":2,"loss":2.5,"accuracy":0.5,"variants":{"rows":{"loss":2.5}},"seconds":1.5}
+)";
+
+} // namespace
+
+TEST_CASE("runs: a folder's options and metrics") {
+  const TemporaryFolder folder;
+  write(folder, "a/run/config.json", R"({"model": "gpt2", "lr": 0.5})");
+  write(folder, "a/run/metrics.jsonl", three_lines + "{\"torn");
+  const RunFolder run = read_run(folder.path("a/run"));
+  CHECK(run.name == "run");
+  CHECK(run.model == "gpt2");
+  CHECK(run.step == 2);
+  CHECK(run.skipped == 1);
+  CHECK(run.seconds == 1.5);
+  CHECK(run.curve(data::Split::train, "loss").value == std::vector<double>{3.0});
+  CHECK(run.curve(data::Split::test, "variants.rows.loss").seconds == std::vector<double>{1.5});
+  CHECK(run.curve(data::Split::test, "nothing").value.empty());
+
+  write(folder, "b/run/config.json", R"({"lr": 0.5})");
+  write(folder, "b/run/metrics.jsonl", "");
+  const auto both = read_runs({folder.path("a/run/"), folder.path("b/run")});
+  CHECK(both[0].name == "a/run"); // told apart
+  CHECK(both[1].name == "b/run");
+  CHECK(both[1].model == "vit");
+}
+
+TEST_CASE("runs: what is no run is refused by name") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& path) { return message_of<FileError>([&] { read_run(path); }); };
+  CHECK(refused(folder.path("none")) == folder.path("none") + ": no such folder");
+  CHECK(refused(folder.path()) == folder.path() + ": holds no run: there is no metrics.jsonl");
+  write(folder, "run/metrics.jsonl", three_lines);
+  CHECK(refused(folder.path("run")) == folder.path("run") + ": holds no run: there is no config.json");
+  write(folder, "run/config.json", "[]");
+  CHECK(refused(folder.path("run")) == folder.path("run/config.json") + ": holds no options");
+  write(folder, "run/config.json", "{}");
+  write(folder, "run/metrics.jsonl", three_lines + "not a record\n" + three_lines);
+  CHECK(refused(folder.path("run")) == folder.path("run/metrics.jsonl") + ": line 4 is no record of training");
+  write(folder, "run/metrics.jsonl", three_lines);
+  std::filesystem::create_symlink(folder.path("run"), folder.path("link"));
+  CHECK(message_of<ValueError>([&] {
+          read_runs({folder.path("run"), folder.path("link")});
+        }) == folder.path("link") + ": is given twice");
+}
+
+TEST_CASE("runs: a smoothed curve is means of neighbours") {
+  Curve curve;
+  for (int i = 1; i <= 7; ++i) {
+    curve.step.push_back(i);
+    curve.seconds.push_back(10.0 * i);
+    curve.value.push_back(i * i);
+  }
+  const Curve smooth = smoothed(curve, 3);
+  CHECK(smooth.value == std::vector<double>{(1 + 4 + 9) / 3.0, (16 + 25 + 36) / 3.0, 49.0});
+  CHECK(smooth.step == std::vector<double>{3, 6, 7});
+  CHECK(smooth.seconds == std::vector<double>{30, 60, 70});
+  CHECK(smoothed(curve, 100).value == curve.value);
+  CHECK(smoothed({}, 5).value.empty());
+}
+
+TEST_CASE("runs: attention rollout of layers that are known") {
+  const auto layer = [](std::vector<double> values) { return Tensor::from(values, {1, 1, 2, 2}); };
+  // One layer: (A + I) / 2.
+  const Tensor one = attention_rollout({layer({1, 0, 0.5, 0.5})});
+  CHECK(one.to_vector<double>() == std::vector<double>{1, 0, 0.25, 0.75});
+  // Two: the later one on the left.
+  const Tensor two = attention_rollout({layer({1, 0, 0.5, 0.5}), layer({0, 1, 0, 1})});
+  CHECK(two.to_vector<double>() == std::vector<double>{0.5 * 1 + 0.5 * 0.25, 0.5 * 0.75, 0.25, 0.75});
+  // Heads are averaged.
+  const Tensor heads = attention_rollout({Tensor::from<double>({1, 0, 0, 1, 0, 1, 1, 0}, {1, 2, 2, 2})});
+  CHECK(heads.to_vector<double>() == std::vector<double>{0.75, 0.25, 0.25, 0.75});
+  const Tensor many = attention_rollout(std::vector<Tensor>(5, softmax(random_normal({3, 4, 6, 6}, {1, 2}))));
+  for (const double row : sum(many, {2}).to_vector<double>()) CHECK(row == doctest::Approx(1.0));
+  CHECK(message_of<ShapeError>([] { attention_rollout({}); }) == "attention_rollout: there is no layer");
+  CHECK_THROWS_AS(attention_rollout({layer({1, 0, 0, 1}), Tensor::ones({1, 1, 3, 3})}), ShapeError);
+}
+
+TEST_CASE("runs: the patches that the class token looks at") {
+  nn::VitConfig config;
+  config.image = 8;
+  config.patch = 4;
+  std::vector<double> attention(25);
+  for (std::size_t i = 0; i < 25; ++i) attention[i] = static_cast<double>(i);
+  const Tensor matrix = Tensor::from(attention, {5, 5});
+  CHECK(patch_map(matrix, config).to_vector<double>() == std::vector<double>{1, 2, 3, 4});
+  config.pooling = nn::Pooling::mean;
+  CHECK(message_of<ShapeError>([&] { patch_map(matrix, config); }) ==
+        "patch_map: attention must be [4, 4], it is [5, 5]");
+  config.image_width = 4; // two patches above each other
+  CHECK(patch_map(Tensor::from<double>({0, 1, 1, 0.5}, {2, 2}), config).to_vector<double>() ==
+        std::vector<double>{0.5, 0.75});
+}
+
+TEST_CASE("runs: what was said, and the surest mistakes") {
+  Predictions p{.classes = {"a", "b", "c"}};
+  p.add(Tensor::from<double>({5, 0, 0, 0, 1, 0, 0, 9, 0, 0, 2, 0}, {4, 3}),
+        Tensor::from<std::int64_t>({0, 2, 0, 1}, {4}));
+  CHECK(p.size() == 4);
+  CHECK(p.correct() == 2);
+  CHECK(p.surest_mistakes(5) == std::vector<std::size_t>{2, 1});
+  CHECK(p.surest_mistakes(1) == std::vector<std::size_t>{2});
+  CHECK(p.spread(2) == std::vector<std::size_t>{0, 2});
+  CHECK(p.caption(0) == "\u2713 a (99\u00a0%)");
+  CHECK(p.caption(1) == "\u2717 b (58\u00a0%), is c");
+  pages::Page page("t");
+  add_confusion(page, p);
+  add_classes(page, p);
+  const std::string html = page.html();
+  CHECK(html.find("<th>a</th><td class=\"hit\" style=\"--part:50.0%\">1</td><td style=\"--part:50.0%\">1</td>") !=
+        std::string::npos);
+  CHECK(html.find("<td>b</td><td>1</td><td class=\"bar\" style=\"--part:100.0%\">100.0 %</td>"
+                  "<td class=\"bar\" style=\"--part:33.3%\">33.3 %</td><td></td>") != std::string::npos);
+  CHECK(html.find("<td>b (1)</td>") != std::string::npos); // what a and c were taken for
+}
+
+TEST_CASE("runs: the page of two ViTs has every part, is well formed and needs nothing else") {
+  const TemporaryFolder folder;
+  permute::TrainOptions o = small();
+  o.evaluate_every = 4;
+  o.out = folder.path("plain");
+  permute::VitTrainer(o).run();
+  o.permute = permute::TrainMode::both;
+  o.lr = 1e-3;
+  o.out = folder.path("shuffled");
+  permute::VitTrainer(o).run();
+  std::vector<std::string> told;
+  const auto runs = read_runs({folder.path("plain"), folder.path("shuffled")});
+  const RunsReport made =
+      runs_report(runs, {.samples = 12, .tell = [&](const std::string& what) { told.push_back(what); }});
+  CHECK(made.notes.empty());
+  CHECK(told.size() >= 4);
+  const std::string html = made.page.html();
+  CHECK(fault_of_markup(html) == "");
+  for (const char* part :
+       {"Numbers", "Curves", "Options", "What the model does: plain", "What the model does: shuffled",
+        "on 12 of 20 test images", "rollout", "block 2, head 3", "Position embeddings", "by seconds"})
+    CHECK_MESSAGE(html.find(part) != std::string::npos, part);
+  CHECK(html.find("<td>lr</td><td>0.003</td><td>0.001</td>") != std::string::npos);
+  CHECK(count(html, "class=\"confusion\"") == 2);
+  CHECK(html.find("<script") == std::string::npos);
+  CHECK(html.find("http") == std::string::npos);
+}
+
+TEST_CASE("runs: a permuted model is shown as it was trained") {
+  // Columns are permuted by the run's key: without it the model would guess.
+  const TemporaryFolder folder;
+  permute::TrainOptions o = small();
+  o.steps = 60;
+  o.train_limit = 400;
+  o.test_limit = 100;
+  o.permute = permute::TrainMode::both;
+  o.out = folder.path("run");
+  const auto result = permute::VitTrainer(o).run();
+  const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
+  const std::string said =
+      fmt::format("on 100 of 100 test images of shapes: {:.2f} % right", 100 * result.test[0].accuracy);
+  CHECK_MESSAGE(made.page.html().find(said) != std::string::npos, said);
+}
+
+TEST_CASE("runs: a model that cannot be shown leaves the curves, and a word") {
+  const TemporaryFolder folder;
+  write(folder, "run/config.json", R"({"model": "vit"})");
+  write(folder, "run/metrics.jsonl", three_lines);
+  const RunsReport made = runs_report(read_runs({folder.path("run")}), {});
+  REQUIRE(made.notes.size() == 1);
+  CHECK(made.notes[0].starts_with("no figures of the model of " + folder.path("run") + ": "));
+  CHECK(made.page.html().find("Nothing can be shown: ") != std::string::npos);
+  CHECK(made.page.html().find("<svg") != std::string::npos);
+  write(folder, "run/config.json", R"({"model": "unknown"})");
+  CHECK(runs_report(read_runs({folder.path("run")}), {})
+            .notes[0]
+            .find("there are no figures for models of kind 'unknown'") != std::string::npos);
+}

@@ -1,0 +1,27 @@
+#pragma once
+// The BERT that a run's options ask for, and what its tokenizer must have. For the tasks of this folder.
+
+#include "data/tokenizer.h"
+#include "hub/model.h"
+#include "training/classify.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace eg::training {
+
+/// tokenizer_config.json of a tokenizer that data::word_tokenizer made.
+extern const char* const bert_tokenizer_config;
+
+/// The id of the token with that role, or called `usual`. Throws ValueError where there is none.
+std::int64_t special_id(const data::Tokenizer& tokenizer, const char* role, const char* usual);
+
+/// A model of the options' sizes, or the one that options.start names, whose sizes the options then take; `set_head`
+/// writes architecture and classes into its config. Throws ValueError, FileError.
+std::unique_ptr<hub::Model> make_bert(ClassifyOptions& options, const data::Tokenizer& tokenizer, std::int64_t padding,
+                                      const std::function<void(nlohmann::json& config)>& set_head);
+
+} // namespace eg::training

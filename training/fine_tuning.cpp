@@ -1,0 +1,126 @@
+#include "training/fine_tuning.h"
+
+#include "core/error.h"
+#include "core/words.h"
+#include "data/bytes.h"
+#include "data/json.h"
+#include "hub/llama2c.h"
+#include "training/option_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace eg::training {
+namespace {
+
+bool is_llama2c(const std::string& path) { return path.ends_with(".bin") && data::file_exists(path); }
+
+void require_family(const nlohmann::json& config, const std::string& path, std::string_view family) {
+  const std::string found = config.is_object() && config.contains("model_type") && config["model_type"].is_string()
+                                ? config["model_type"].get<std::string>()
+                                : "";
+  if (found == family) return;
+  const std::string what =
+      found.empty() ? "no model that names its model_type" : fmt::format("a model of type '{}'", found);
+  throw ValueError(fmt::format("train: {} holds {}; `train {}` goes on from '{}'", path, what, family, family));
+}
+
+/// Whether a pattern means a parameter: by its own name, or by all the names that files give to its parts.
+bool means(const std::string& pattern, const std::string& parameter, std::span<const hub::Binding> bindings) {
+  if (glob_match(pattern, parameter)) return true;
+  std::size_t parts = 0, fitting = 0;
+  std::string outside;
+  for (const hub::Binding& b : bindings) {
+    if (b.parameter != parameter) continue;
+    ++parts;
+    if (glob_match(pattern, b.file))
+      ++fitting;
+    else
+      outside = b.file;
+  }
+  if (fitting > 0 && fitting < parts)
+    throw ValueError(fmt::format("train: freeze '{}' fits only a part of {}: not {}", pattern, parameter, outside));
+  return fitting > 0;
+}
+
+} // namespace
+
+void check(const FineTuning& o, const std::string& out) {
+  std::error_code missing;
+  const auto same = [&](const std::string& folder) { return std::filesystem::equivalent(folder, out, missing); };
+  need(!o.begins() || out.empty() || !(same(o.from) || same(hub::model_folder_of_run(o.from))), "from",
+       "is the run folder itself: give another out");
+  need(o.fresh.empty() || o.begins(), "fresh", "needs a model to begin from: give from");
+}
+
+std::string start_folder(const FineTuning& o) {
+  std::string folder = hub::model_folder_of_run(o.from);
+  if (!data::folder_exists(folder) && !is_llama2c(folder))
+    throw FileError(folder + ": no such model folder, run or llama2.c checkpoint (.bin)");
+  return folder;
+}
+
+std::unique_ptr<hub::Model> open_start(const FineTuning& o, std::string_view family, hub::LoadModelOptions load) {
+  const std::string folder = start_folder(o);
+  if (is_llama2c(folder)) {
+    require_family({{"model_type", "llama"}}, folder, family);
+    if (!o.fresh.empty()) throw ValueError(fmt::format("train: fresh is for model folders, not for {}", folder));
+    return hub::load_llama2c(folder);
+  }
+  load.fresh_head = true;
+  load.fresh = words_of_list(o.fresh);
+  load.adapt = [&, adapt = std::move(load.adapt)](nlohmann::json& config) {
+    require_family(config, folder, family);
+    if (adapt) adapt(config);
+  };
+  return hub::load_model(folder, load).model;
+}
+
+void require_room(const FineTuning& o, const data::Tokenizer& tokenizer, std::int64_t context, std::int64_t vocabulary,
+                  std::int64_t positions) {
+  const auto ids = static_cast<std::int64_t>(tokenizer.id_end());
+  if (ids > vocabulary)
+    throw ValueError(fmt::format("train: the tokenizer has the id {}, and the vocabulary of {} ends at {}: give the "
+                                 "tokenizer that belongs to it",
+                                 ids - 1, o.from, vocabulary - 1));
+  if (context > positions)
+    throw ValueError(
+        fmt::format("train: context {} is longer than the {} tokens that {} takes", context, positions, o.from));
+}
+
+void require_same_model(const nlohmann::json& state, const std::string& checkpoint, const nlohmann::json& config) {
+  if (!state.contains("model") || state["model"] == config) return;
+  std::string different;
+  for (const auto& [key, value] : config.items())
+    if (!state["model"].contains(key) || state["model"][key] != value)
+      different += (different.empty() ? "" : ", ") + key;
+  throw ValueError(fmt::format("train: {} was made with another model: {}", checkpoint,
+                               different.empty() ? "its config has more fields" : different + " differ"));
+}
+
+std::vector<std::string> trained_parameters(const nn::Module& module, std::span<const hub::Binding> bindings,
+                                            const FineTuning& o) {
+  const std::vector<nn::Parameter> all = module.named_parameters();
+  const std::vector<std::string> patterns = words_of_list(o.freeze);
+  std::vector<bool> frozen(all.size(), false);
+  for (const std::string& pattern : patterns) {
+    bool fits = false;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (means(pattern, all[i].name, bindings)) frozen[i] = fits = true;
+    if (fits) continue;
+    std::vector<std::string> known;
+    for (const nn::Parameter& p : all) known.push_back(p.name);
+    const std::string hint = did_you_mean(pattern, known);
+    throw ValueError(fmt::format("train: freeze '{}' fits no parameter{}", pattern,
+                                 hint.empty() ? fmt::format("; the first is {}", known.front()) : hint));
+  }
+  std::vector<std::string> trained;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!frozen[i]) trained.push_back(all[i].name);
+  if (trained.empty()) throw ValueError(fmt::format("train: freeze '{}' leaves nothing to learn", o.freeze));
+  return trained;
+}
+
+} // namespace eg::training

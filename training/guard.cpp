@@ -1,0 +1,106 @@
+#include "training/guard.h"
+
+#include "data/bytes.h"
+#include "optim/optimizer.h"
+#include "training/checkpoint.h"
+#include "training/checkpoint_state.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace eg::training {
+namespace {
+
+constexpr std::size_t remembered = 64, enough = 16;
+constexpr const char* key = "guard";
+
+/// How to train again after a run has stopped.
+std::string after_divergence(const std::string& out) {
+  if (out.empty()) return {};
+  const std::vector<std::int64_t> steps = checkpoint_steps(out);
+  if (steps.empty())
+    return fmt::format("; {} holds no checkpoint, so that --out {} can be used again", out, data::shell_word(out));
+  return fmt::format("; {} keeps its checkpoint of step {}: give another --out, or --overwrite", out, steps.back());
+}
+
+[[noreturn]] void stop(const RunOptions& options, const std::string& what, std::int64_t step, const std::string& who) {
+  throw ValueError(fmt::format("train: {} at step {}{}; use a smaller lr or clip{}", what, step, who,
+                               after_divergence(options.out)));
+}
+
+} // namespace
+
+void throw_diverged(const RunOptions& options, double loss, std::int64_t step, const std::string& who) {
+  stop(options, fmt::format("the loss is {}", loss), step, who);
+}
+
+void StepGuard::begin(std::int64_t step) {
+  step_ = step;
+  refusal_.clear();
+}
+
+bool StepGuard::refuse(std::string why, double loss, const std::string& who) {
+  if (!std::isfinite(loss) && options_.on_divergence == OnDivergence::stop) stop(options_, why, step_, who);
+  ++refused_;
+  ++in_a_row_;
+  if (in_a_row_ >= options_.skip_limit)
+    stop(options_, fmt::format("{} steps in a row were skipped; the last because {}", in_a_row_, why), step_, who);
+  refusal_ = std::move(why);
+  return false;
+}
+
+double StepGuard::median() const {
+  std::vector<double> sorted(losses_.begin(), losses_.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+bool StepGuard::admits(double loss, const std::string& who) {
+  return std::isfinite(loss) || refuse(fmt::format("the loss is {}", loss), loss, who);
+}
+
+bool StepGuard::admits(double loss, std::vector<Tensor>& gradients, const std::string& who) {
+  if (!admits(loss, who)) return false;
+  if (options_.spike_guard > 0.0 && losses_.size() >= enough) {
+    const double usual = median();
+    if (loss > options_.spike_guard * usual)
+      return refuse(
+          fmt::format("the loss is {:.4g}, above {} times the usual {:.4g}", loss, options_.spike_guard, usual), loss,
+          who);
+  }
+  const double norm =
+      options_.clip > 0.0 ? optim::clip_gradients(gradients, options_.clip) : optim::gradient_norm(gradients);
+  if (!std::isfinite(norm)) return refuse(fmt::format("the gradients' norm is {}", norm), norm, who);
+  in_a_row_ = 0;
+  if (options_.spike_guard > 0.0) {
+    losses_.push_back(loss);
+    if (losses_.size() > remembered) losses_.pop_front();
+  }
+  return true;
+}
+
+void StepGuard::add_state(nlohmann::ordered_json& state) const {
+  state[key] = {{"refused", refused_}, {"in_a_row", in_a_row_}, {"losses", losses_}};
+}
+
+void StepGuard::read_state(const nlohmann::json& state, const std::string& source) {
+  refused_ = in_a_row_ = 0;
+  losses_.clear();
+  if (!state.contains(key)) return;
+  try {
+    const nlohmann::json& kept = state.at(key);
+    refused_ = kept.at("refused").get<std::int64_t>();
+    in_a_row_ = kept.at("in_a_row").get<std::int64_t>();
+    losses_ = kept.at("losses").get<std::deque<double>>();
+  } catch (const nlohmann::json::exception&) {
+    throw DamagedCheckpoint(source + ": '" + key + "' does not say which steps were refused");
+  }
+  if (refused_ < 0 || in_a_row_ < 0 || in_a_row_ > refused_ || losses_.size() > remembered)
+    throw DamagedCheckpoint(source + ": '" + key + "' does not say which steps were refused");
+}
+
+} // namespace eg::training

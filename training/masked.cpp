@@ -1,0 +1,213 @@
+// Masked language modelling.
+
+#include "core/metrics.h"
+#include "core/ops.h"
+#include "data/tokenizer_building.h"
+#include "nn/bert.h"
+#include "training/bert_model.h"
+#include "training/corpus.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace eg::training {
+namespace {
+
+Corpus corpus_of(const ClassifyOptions& o, data::StopFlag stop) {
+  const auto tokenizer = [&](std::string_view train, const std::string& path) {
+    if (!o.tokenizer.empty()) return KeptTokenizer::open(o.tokenizer);
+    if (o.start.begins()) return KeptTokenizer::of_model(start_folder(o.start));
+    const auto each = [&](FunctionRef<void(std::string_view)> call) { call(train); };
+    return KeptTokenizer::made(data::word_tokenizer(each, static_cast<std::size_t>(o.vocabulary)),
+                               bert_tokenizer_config, "the words of " + path);
+  };
+  return read_corpus({o.data, o.data_dir, o.validation, o.held_out}, tokenizer, stop);
+}
+
+/// The ids of a vocabulary that stand for text.
+std::vector<std::int64_t> ordinary_ids(const data::Tokenizer& tokenizer) {
+  std::vector<std::int64_t> ids;
+  for (std::size_t id = 0; id < tokenizer.id_end(); ++id) try {
+      if (!tokenizer.is_special(static_cast<std::int64_t>(id))) ids.push_back(static_cast<std::int64_t>(id));
+    } catch (const IndexError&) { // a gap in the vocabulary
+    }
+  if (ids.empty()) throw ValueError("train: the tokenizer has special tokens alone");
+  return ids;
+}
+
+/// Windows with tokens to guess: ids [B, T]; places [B k] in them, flattened, and what stood there.
+struct MaskedBatch {
+  Tensor ids, places, wanted;
+};
+
+/// Draws what is masked.
+class Masker {
+public:
+  Masker(const data::Tokenizer& tokenizer, double share)
+      : mask_(special_id(tokenizer, "mask", "[MASK]")), begin_(special_id(tokenizer, "cls", "[CLS]")),
+        end_(special_id(tokenizer, "sep", "[SEP]")), words_(ordinary_ids(tokenizer)), share_(share) {}
+
+  /// Tokens to guess in a window of so many.
+  std::int64_t count(std::int64_t tokens) const {
+    return std::max<std::int64_t>(1, std::llround(share_ * static_cast<double>(tokens)));
+  }
+
+  /// `tokens` [B, N] between [CLS] and [SEP]; row i is masked by random(i).
+  MaskedBatch operator()(const Tensor& tokens, FunctionRef<RandomStream(std::int64_t)> random) const {
+    const std::int64_t rows = tokens.size(0), inner = tokens.size(1), width = inner + 2;
+    const std::vector<std::int64_t> text = tokens.to_vector<std::int64_t>();
+    std::vector<std::int64_t> ids, places, wanted;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto from = text.begin() + row * inner;
+      ids.push_back(begin_);
+      ids.insert(ids.end(), from, from + inner);
+      ids.push_back(end_);
+      RandomStream stream = random(row);
+      for (const std::int64_t at : chosen(inner, stream)) {
+        std::int64_t& id = ids[static_cast<std::size_t>(row * width + 1 + at)];
+        places.push_back(row * width + 1 + at);
+        wanted.push_back(id);
+        const double kind = stream.uniform();
+        if (kind < 0.8)
+          id = mask_;
+        else if (kind < 0.9)
+          id = words_[static_cast<std::size_t>(stream.below(words_.size()))];
+      }
+    }
+    const auto guesses = static_cast<std::int64_t>(places.size());
+    return {Tensor::from(ids, {rows, width}), Tensor::from(places, {guesses}), Tensor::from(wanted, {guesses})};
+  }
+
+private:
+  /// count(tokens) of 0 .. tokens - 1, ascending: the beginning of a Fisher-Yates shuffle.
+  std::vector<std::int64_t> chosen(std::int64_t tokens, RandomStream& stream) const {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(tokens));
+    std::iota(all.begin(), all.end(), 0);
+    const auto wanted = static_cast<std::size_t>(count(tokens));
+    for (std::size_t i = 0; i < wanted; ++i)
+      std::swap(all[i], all[i + static_cast<std::size_t>(stream.below(all.size() - i))]);
+    all.resize(wanted);
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  std::int64_t mask_, begin_, end_;
+  std::vector<std::int64_t> words_;
+  double share_;
+};
+
+class MaskedTask final : public HubModelTask {
+public:
+  MaskedTask(std::unique_ptr<const ClassifyOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model)
+      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)), corpus_(std::move(corpus)),
+        data_print_(fingerprint(corpus_.train)), masker_(corpus_.tokenizer.tokenizer(), o_->mask_share) {}
+
+  nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
+  nlohmann::ordered_json default_options() const override { return training::options_json(ClassifyOptions()); }
+  std::int64_t steps_per_epoch() const override {
+    const std::int64_t tokens = o_->batch * inner();
+    return (static_cast<std::int64_t>(corpus_.train.size()) + tokens - 1) / tokens;
+  }
+  const char* unit() const override { return "tokens"; }
+  std::string summary() const override {
+    return fmt::format(
+        "{}: {} training and {} held-out tokens, vocabulary {}; BERT with {} parameters; {} windows of {} "
+        "tokens a step, {} of each masked",
+        corpus_.name, corpus_.train.size(), corpus_.test.size(), corpus_.tokenizer.tokenizer().size(),
+        model().module().parameter_count(), o_->batch, o_->context, masker_.count(inner()));
+  }
+  void add_state(nlohmann::ordered_json& state) const override {
+    HubModelTask::add_state(state);
+    state["data"] = data_print_;
+  }
+  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
+    HubModelTask::check_state(state, checkpoint);
+    require_same_data(state, checkpoint, data_print_);
+  }
+  void save_model(const std::string& folder) const override { save_text_model(model(), corpus_.tokenizer, folder); }
+
+protected:
+  std::int64_t draw_batch(std::int64_t step) override {
+    step_key_ = key_of(*o_, draw_samples).fold(static_cast<std::uint64_t>(step));
+    RandomStream random(step_key_);
+    starts_ = draw_windows(corpus_.train, inner(), o_->batch, random);
+    return o_->batch * o_->context;
+  }
+
+  PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
+    const std::span<const std::size_t> part(starts_.data() + first, starts_.data() + last);
+    const MaskedBatch batch = masker_(windows(corpus_.train, part, 0, inner()), [&](std::int64_t row) {
+      return RandomStream(step_key_.fold(static_cast<std::uint64_t>(first + row)));
+    });
+    const Tensor logits = logits_of(batch, dropout);
+    return {.loss = cross_entropy(logits, batch.wanted, o_->label_smoothing),
+            .weight = static_cast<double>(batch.wanted.numel()),
+            .correct = static_cast<double>(count_in_top(logits, batch.wanted))};
+  }
+
+  std::int64_t measure(Sums& sums, data::StopFlag stop) override {
+    const auto tokens = static_cast<std::int64_t>(corpus_.test.size());
+    const std::int64_t length = std::min(inner(), tokens), whole = tokens / length;
+    for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += o_->batch) {
+      std::vector<std::size_t> starts;
+      for (std::int64_t i = at; i < std::min(whole, at + o_->batch); ++i)
+        starts.push_back(static_cast<std::size_t>(i * length));
+      const MaskedBatch batch = masker_(windows(corpus_.test, starts, 0, length), [&](std::int64_t row) {
+        return RandomStream(RandomKey{test_masks, static_cast<std::uint64_t>(at + row)});
+      });
+      const Tensor logits = logits_of(batch, {});
+      sums.loss += cross_entropy(logits, batch.wanted, 0.0, -100, "sum").item();
+      sums.correct += static_cast<double>(count_in_top(logits, batch.wanted));
+      sums.weight += static_cast<double>(batch.wanted.numel());
+      tell_tested(at, whole);
+    }
+    return whole * length;
+  }
+  bool has_accuracy() const override { return true; }
+
+private:
+  static constexpr std::uint64_t test_masks = 0x6d61'736b'6564; // the same for all seeds, so that runs compare
+
+  /// Tokens of a window without [CLS] and [SEP].
+  std::int64_t inner() const { return o_->context - 2; }
+
+  /// [B k, vocabulary]: of the masked places alone.
+  Tensor logits_of(const MaskedBatch& batch, RandomKey dropout) const {
+    const auto& bert = dynamic_cast<const nn::Bert&>(model().module());
+    const Tensor hidden = bert({.ids = batch.ids}, dropout);
+    return bert.masked_lm(index_select(hidden.reshape({batch.ids.numel(), hidden.size(-1)}), 0, batch.places));
+  }
+
+  std::unique_ptr<const ClassifyOptions> o_;
+  Corpus corpus_;
+  std::string data_print_; ///< what checkpoints remember of the data
+  Masker masker_;
+  RandomKey step_key_;
+  std::vector<std::size_t> starts_; ///< of the present batch
+};
+
+} // namespace
+
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, data::StopFlag stop) {
+  auto options = std::make_unique<ClassifyOptions>(given);
+  check(*options);
+  auto run = std::make_unique<Run>(*options);
+  Corpus corpus = corpus_of(*options, stop);
+  require_enough(corpus, options->context - 2);
+  const data::Tokenizer& tokenizer = corpus.tokenizer.tokenizer();
+  std::unique_ptr<hub::Model> model =
+      make_bert(*options, tokenizer, special_id(tokenizer, "pad", "[PAD]"),
+                [](nlohmann::json& config) { config["architectures"] = {"BertForMaskedLM"}; });
+  auto task = std::make_unique<MaskedTask>(std::move(options), std::move(corpus), std::move(model));
+  return std::make_unique<Trainer>(std::move(run), std::move(task));
+}
+
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop) {
+  return options.task == BertTask::mlm ? masked_trainer(options, stop) : classify_trainer(options, stop);
+}
+
+} // namespace eg::training

@@ -1,0 +1,35 @@
+#pragma once
+// Which parameters of a model are treated otherwise than the rest.
+
+#include "nn/module.h"
+#include "optim/optimizer.h"
+#include "training/options.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::training {
+
+/// What a parameter is in its model.
+enum class ParameterRole : std::uint8_t {
+  matrix,    ///< between hidden features
+  vector,    ///< bias, gain: at most one axis
+  place,     ///< what belongs to a place in the input: position and segment embeddings, class and distillation tokens
+  embedding, ///< of words
+  head,      ///< what gives logits
+};
+/// By its axes and the dotted names of the modules that it is in.
+ParameterRole role_of(std::string_view name, const Tensor& value);
+
+/// One for each of module.parameters(): weight decay as options.decay_on says; matrices between hidden features are
+/// `hidden`.
+std::vector<optim::ParameterSettings> parameter_settings(const RunOptions& options, const nn::Module& module);
+
+/// The optimiser that the options name, over the parameters of a module that are called `trained` (in the module's
+/// order), with their settings.
+std::unique_ptr<optim::Optimizer> optimizer_for(const RunOptions& options, const nn::Module& module,
+                                                const std::vector<std::string>& trained);
+
+} // namespace eg::training
