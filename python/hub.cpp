@@ -111,7 +111,10 @@ void bind_loading(nb::module_& m) {
       "load_with_report",
       [](const Path& folder, nb::handle dtype, bool fresh_head, RandomKey key,
          std::optional<std::pair<std::int64_t, std::int64_t>> image_size) {
-        const hub::LoadModelOptions options{dtype_from(dtype).value_or(DType::f32), fresh_head, key, image_size};
+        const hub::LoadModelOptions options{.dtype = dtype_from(dtype).value_or(DType::f32),
+                                            .fresh_head = fresh_head,
+                                            .key = key,
+                                            .image_size = image_size};
         auto loaded = released([&, path = folder.str()] { return hub::load_model(path, options); });
         return std::make_pair(std::move(loaded.model), std::move(loaded.report));
       },
