@@ -1,6 +1,7 @@
 #include "data/labelled_texts.h"
 
 #include "core/error.h"
+#include "core/random.h"
 #include "data/bytes.h"
 #include "data/table.h"
 #include "data/text.h"
@@ -154,19 +155,35 @@ std::vector<std::string> classes_of(const Rows& rows) {
   return names;
 }
 
+/// Which of `count` rows a limit leaves: drawn by their numbers with a fixed key, so that a file whose rows are sorted
+/// keeps all its classes.
+std::vector<bool> kept_rows(std::size_t count, std::int64_t limit) {
+  if (limit == 0 || static_cast<std::uint64_t>(limit) >= count) return std::vector<bool>(count, true);
+  constexpr RandomKey key{.seed = 0x6c69'6d69'7465'6421, .stream = 0};
+  std::vector<std::pair<double, std::size_t>> drawn;
+  for (std::size_t i = 0; i < count; ++i) drawn.emplace_back(uniform_at(key, i), i);
+  const auto end = drawn.begin() + static_cast<std::ptrdiff_t>(limit);
+  std::nth_element(drawn.begin(), end, drawn.end());
+  std::vector<bool> kept(count, false);
+  for (auto at = drawn.begin(); at != end; ++at) kept[at->second] = true;
+  return kept;
+}
+
 LabelledTexts labelled(Rows rows, const std::string& name, const std::vector<std::string>& classes,
                        std::int64_t limit) {
   LabelledTexts set{.name = name, .class_names = classes, .texts = {}, .pairs = {}, .labels = {}};
   std::map<std::string, std::int32_t> place;
   for (const std::string& one : classes) place.emplace(one, static_cast<std::int32_t>(place.size()));
   const bool paired = std::any_of(rows.begin(), rows.end(), [](const LabelledRow& row) { return !row.pair.empty(); });
-  for (LabelledRow& row : rows) {
-    if (limit > 0 && set.size() == limit) break;
+  const std::vector<bool> kept = kept_rows(rows.size(), limit);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    LabelledRow& row = rows[i];
     const auto found = place.find(row.label);
     if (found == place.end())
       throw FileError(fmt::format("{}: {}label '{}' is not one of the training part's: {}", name,
                                   row.line > 0 ? fmt::format("line {}: ", row.line) : "", row.label,
                                   fmt::join(classes, ", ")));
+    if (!kept[i]) continue;
     set.labels.push_back(found->second);
     set.texts.push_back(std::move(row.text));
     if (paired) set.pairs.push_back(std::move(row.pair));

@@ -24,7 +24,7 @@ struct LabelledTexts {
 struct LabelledTextOptions {
   std::string validation;       ///< another file to test on
   double held_out = 0.1;        ///< share of a single file that is kept to test on, in (0, 1)
-  std::int64_t train_limit = 0; ///< at most that many, the first ones; 0: all
+  std::int64_t train_limit = 0; ///< at most that many, drawn by their numbers alone; 0: all
   std::int64_t test_limit = 0;
   StopFlag stop = nullptr;
 };

@@ -107,10 +107,7 @@ void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
     o.setting =
         fmt::format("pre-trained on {}; fine-tuned on {}", before.first.name(), setting_of(*both, plan.seeds.size()));
   }
-  o.claims = {{.what = "authorised against normal: test images seen differently",
-               .value = differ,
-               .bound = 0.0,
-               .because = "cor4.6"},
+  o.claims = {none_differ("authorised against normal", differ, "cor4.6"),
               {.what = "largest relative difference of any weight, mapped back",
                .value = drift,
                .bound = permute::tolerance(permute::Gate::training, plan.train.dtype),

@@ -71,10 +71,7 @@ void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& o) {
     differ += differing(found[1], found[0]) + differing(found[2], found[0]);
     o.setting = setting_of(*t, plan.seeds.size());
   }
-  o.claims = {{.what = "permuted against plain: test images seen differently",
-               .value = differ,
-               .bound = 0.0,
-               .because = "thm4.1, cor4.3"},
+  o.claims = {none_differ("permuted against plain", differ, "thm4.1, cor4.3"),
               {.what = "accuracy of the plain model, seeds' mean",
                .value = o.lines[0].mean(),
                .bound = plan.number("least_accuracy"),

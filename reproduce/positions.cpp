@@ -41,10 +41,7 @@ void without_positions(const Plan& plan, const Workplace& work, Outcome& o) {
       differ += differing(shuffled, plain);
       if (with) o.setting = setting_of(*t, plan.seeds.size());
     }
-  o.claims = {{.what = "shuffled against plain: test images seen differently",
-               .value = differ,
-               .bound = 0.0,
-               .because = "thm4.1, cor4.3"}};
+  o.claims = {none_differ("shuffled against plain", differ, "thm4.1, cor4.3")};
   o.remarks.push_back("CelebA is replaced by the data named above");
   o.doubts.push_back("the text's drop of 0.506 points for removing positions is that of RS without positions against "
                      "plain with them (91.908 - 91.402); removing them alone costs 0.39");

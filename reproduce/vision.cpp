@@ -105,6 +105,10 @@ double differing(const Answers& a, const Answers& b) {
   return count;
 }
 
+Claim none_differ(const std::string& what, double differing, const std::string& because) {
+  return {.what = what + ": test images seen differently", .value = differing, .bound = 0.0, .because = because};
+}
+
 double logit_difference(const Answers& a, const Answers& b) { return relative_error(a.logits, b.logits); }
 
 std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const VitKey& key) {

@@ -56,6 +56,9 @@ double differing(const Answers& a, const Answers& b);
 /// Largest difference of logits over the largest logit.
 double logit_difference(const Answers& a, const Answers& b);
 
+/// The claim that no test image is seen differently. `differing`: how many are.
+Claim none_differ(const std::string& what, double differing, const std::string& because);
+
 /// A copy of a model with these options whose encoder is moved by `key`.
 std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const permute::VitKey& key);
 

@@ -26,16 +26,13 @@ std::string after_divergence(const std::string& out) {
   return fmt::format("; {} keeps its checkpoint of step {}: give another --out, or --overwrite", out, steps.back());
 }
 
+/// The error that ends a run. `who`: "" or which model.
 [[noreturn]] void stop(const RunOptions& options, const std::string& what, std::int64_t step, const std::string& who) {
   throw ValueError(fmt::format("train: {} at step {}{}; use a smaller lr or clip{}", what, step, who,
                                after_divergence(options.out)));
 }
 
 } // namespace
-
-void throw_diverged(const RunOptions& options, double loss, std::int64_t step, const std::string& who) {
-  stop(options, fmt::format("the loss is {}", loss), step, who);
-}
 
 void StepGuard::begin(std::int64_t step) {
   step_ = step;

@@ -52,7 +52,4 @@ private:
   std::string refusal_;
 };
 
-/// The error when a loss is no finite number: what to do, and what the run folder keeps. `who`: "" or which model.
-[[noreturn]] void throw_diverged(const RunOptions& options, double loss, std::int64_t step, const std::string& who);
-
 } // namespace eg::training

@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <tuple>
@@ -112,6 +113,15 @@ TEST_CASE("labelled texts: classes are the training part's, numbers in their ord
   const auto [few, none] = open_labelled_texts(path, "", {.validation = {}, .train_limit = 5, .test_limit = 1});
   CHECK(few.size() == 5);
   CHECK(none.size() == 1);
+  std::string sorted = "label,text\n"; // the first rows are all of one class
+  for (int i = 0; i < 200; ++i) sorted += (i < 100 ? "0,t" : "1,t") + std::to_string(i) + "\n";
+  const std::string by_class = put(folder, "sorted.csv", sorted);
+  const LabelledTexts some = open_labelled_texts(by_class, "", {.validation = {}, .train_limit = 40}).first;
+  CHECK(some.size() == 40);
+  const auto ones = std::count(some.labels.begin(), some.labels.end(), 1);
+  CHECK(ones > 10);
+  CHECK(ones < 30);
+  CHECK(std::is_sorted(some.labels.begin(), some.labels.end())); // in the file's order
   const std::string other = put(folder, "b.csv", "label,text\n0,x\n7,y\n");
   CHECK(message_of<FileError>([&] { open_labelled_texts(path, "", {.validation = other}); }) ==
         other + ": line 3: label '7' is not one of the training part's: 0, 1, 10");
