@@ -29,17 +29,6 @@ std::vector<std::int64_t> widths_of(const std::string& list) {
   return widths;
 }
 
-nn::DifmConfig config_of(const DifmOptions& o, const data::TabularCode& code) {
-  return {.vocabularies = code.vocabularies(),
-          .numeric = std::ssize(code.dense),
-          .dim = o.dim,
-          .heads = o.heads,
-          .head_dim = o.head_dim,
-          .hidden = widths_of(o.hidden),
-          .activation = o.activation,
-          .dropout = o.dropout};
-}
-
 /// The options with the columns that were chosen, so that they hold what was done.
 void complete(DifmOptions& o, const data::TabularCode& code) {
   const auto names = [](const auto& fields) {
@@ -73,7 +62,7 @@ double count_correct(const Tensor& logits, const Tensor& labels) {
 class DifmTask final : public training::ModelTask {
 public:
   static std::unique_ptr<DifmTask> make(std::unique_ptr<const DifmOptions> options, data::Tabular table) {
-    auto model = std::make_shared<nn::Difm>(config_of(*options, table.code), key_of(*options, draw_weights));
+    auto model = std::make_shared<nn::Difm>(difm_config(*options, table.code), key_of(*options, draw_weights));
     return std::unique_ptr<DifmTask>(new DifmTask(std::move(options), std::move(table), std::move(model)));
   }
 
@@ -185,6 +174,17 @@ private:
 };
 
 } // namespace
+
+nn::DifmConfig difm_config(const DifmOptions& o, const data::TabularCode& code) {
+  return {.vocabularies = code.vocabularies(),
+          .numeric = std::ssize(code.dense),
+          .dim = o.dim,
+          .heads = o.heads,
+          .head_dim = o.head_dim,
+          .hidden = widths_of(o.hidden),
+          .activation = o.activation,
+          .dropout = o.dropout};
+}
 
 Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& batch, const Tensor& rows,
                        RandomKey dropout_key) {

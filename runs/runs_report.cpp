@@ -10,8 +10,10 @@ namespace {
 
 /// Throws Error where there is nothing to show.
 void add_figures(pages::Page& page, const RunFolder& run, const FigureOptions& o) {
-  if (run.model == "vit") return add_vit_figures(page, run, o);
+  if (run.model == "vit" || run.model == "deit") return add_vit_figures(page, run, o);
+  if (run.model == "bert" && run.options.value("task", "") == "mlm") return add_masked_figures(page, run, o);
   if (run.model == "bert") return add_classifier_figures(page, run, o);
+  if (run.model == "difm") return add_table_figures(page, run, o);
   if (run.model == "gpt2" || run.model == "llama") return add_language_figures(page, run, o);
   throw ValueError(fmt::format("{}: there are no figures for models of kind '{}'", run.path, run.model));
 }

@@ -1,15 +1,13 @@
 #include "core/call.h"
 #include "core/error.h"
 #include "core/ops.h"
-#include "data/bytes.h"
 #include "data/labelled_texts.h"
 #include "data/text.h"
-#include "data/tokenizer.h"
-#include "hub/folder.h"
 #include "hub/text.h"
 #include "nn/decoder.h"
 #include "runs/figures.h"
 #include "runs/predictions.h"
+#include "runs/run_model.h"
 #include "training/classify.h"
 #include "training/encoded_texts.h"
 #include "training/language.h"
@@ -23,22 +21,6 @@ namespace eg::runs {
 namespace {
 
 using pages::Page;
-
-/// The final model of a run on texts, in evaluation. Throws FileError while there is none.
-std::unique_ptr<hub::Model> model_of(const RunFolder& run) {
-  const std::string folder = data::join_path(run.path, "model");
-  if (!data::file_exists(data::join_path(folder, "config.json")))
-    throw FileError(run.path + ": has no final model yet; it is written when training is done");
-  return hub::load_model(folder).model;
-}
-
-data::Tokenizer tokenizer_of(const RunFolder& run) { return data::Tokenizer::open(data::join_path(run.path, "model")); }
-
-template <class Options> Options options_in(const RunFolder& run, Options options, const FigureOptions& o) {
-  apply_options(options, nlohmann::json::parse(run.options.dump()), data::join_path(run.path, "config.json"));
-  if (!o.data_dir.empty()) options.data_dir = o.data_dir;
-  return options;
-}
 
 /// The beginning of a text, cut between two characters.
 std::string beginning(std::string_view text, std::size_t most) {
@@ -87,8 +69,8 @@ std::vector<std::int64_t> slice_of(const std::vector<std::int32_t>& ids, std::si
 } // namespace
 
 void add_classifier_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  if (o.tell) o.tell(run.name + ": reading the model and its texts");
-  const std::unique_ptr<hub::Model> model = model_of(run);
+  tell(o, run.name + ": reading the model and its texts");
+  const std::unique_ptr<hub::Model> model = text_model_of(run);
   if (model->architecture() != "BertForSequenceClassification")
     throw ValueError(fmt::format("{}: its model is a {}, no classifier of texts", run.path, model->architecture()));
   const auto options = options_in(run, training::ClassifyOptions(), o);
@@ -101,7 +83,7 @@ void add_classifier_figures(Page& page, const RunFolder& run, const FigureOption
                                                         .test_limit = limit,
                                                         .stop = o.stop});
   const training::EncodedTexts encoded(test, tokenizer_of(run), options.context, o.stop);
-  if (o.tell) o.tell(run.name + ": predicting test texts");
+  tell(o, run.name + ": predicting test texts");
   const Predictions p = predict(*model, encoded, test.class_names, options.batch, o.stop);
   page.paragraph(fmt::format("The final model on {} test texts of {}: {:.2f} % right.", p.size(), options.data,
                              100.0 * static_cast<double>(p.correct()) / static_cast<double>(p.size())));
@@ -116,8 +98,8 @@ void add_classifier_figures(Page& page, const RunFolder& run, const FigureOption
 }
 
 void add_language_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  if (o.tell) o.tell(run.name + ": continuing the held-out text");
-  const std::unique_ptr<hub::Model> model = model_of(run);
+  tell(o, run.name + ": continuing the held-out text");
+  const std::unique_ptr<hub::Model> model = text_model_of(run);
   if (model->decoder() == nullptr)
     throw ValueError(fmt::format("{}: its model is a {}, no language model", run.path, model->architecture()));
   const auto kind = run.model == "llama" ? training::LanguageModel::llama : training::LanguageModel::gpt2;
@@ -134,7 +116,7 @@ void add_language_figures(Page& page, const RunFolder& run, const FigureOptions&
                   "text does.",
                   given));
   for (std::uint64_t i = 0; i < 3; ++i) {
-    if (o.stop != nullptr && o.stop->load()) throw Interrupted("report: interrupted");
+    leave_if_stopped(o);
     const std::size_t begin = i * (ids.size() / 3);
     const std::vector<std::int64_t> prompt = slice_of(ids, begin, given);
     if (prompt.empty()) break;

@@ -1,82 +1,26 @@
 #include "core/call.h"
 #include "core/error.h"
 #include "core/ops.h"
-#include "data/loader.h"
 #include "pages/pictures.h"
-#include "permute/training.h"
 #include "runs/attention_maps.h"
 #include "runs/figures.h"
 #include "runs/predictions.h"
+#include "runs/run_model.h"
+#include "runs/vit_subject.h"
+#include "runs/vit_tables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 namespace eg::runs {
 namespace {
 
 using pages::Page;
-using permute::VitTrainer;
 
-/// The trainer of a run as its newest checkpoint left it; nothing is written.
-std::unique_ptr<VitTrainer> opened(const RunFolder& run, const FigureOptions& o) {
-  permute::TrainOptions options = permute::options_of_run(run.path);
-  options.out.clear();
-  options.checkpoint_every = 0;
-  if (!o.data_dir.empty()) options.data_dir = o.data_dir;
-  return std::make_unique<VitTrainer>(options, o.stop);
-}
-
-/// The run's main model on its test images. Rows are left in order: the encoder gives the same for any order of them.
-class Subject {
-public:
-  explicit Subject(const VitTrainer& trainer)
-      : trainer_(trainer), model_(trainer.model(trainer.variants() - 1)),
-        key_(permute::permutes_columns(trainer.mode(trainer.variants() - 1)) ? trainer.column_key() : nullptr),
-        loader_(trainer.test_data(), {.batch_size = trainer.options().batch,
-                                      .shuffle = false,
-                                      .normalization = data::Normalization::standard(trainer.train_data()),
-                                      .dtype = trainer.options().dtype,
-                                      .workers = 0}) {}
-
-  const nn::Vit& model() const { return model_; }
-  const data::ImageDataset& data() const { return trainer_.test_data(); }
-
-  Predictions predict(std::int64_t samples, data::StopFlag stop) const {
-    const PauseRecording pause;
-    Predictions found{.classes = data().class_names()};
-    const std::int64_t most = samples > 0 ? std::min(samples, data().size()) : data().size();
-    for (std::int64_t b = 0; found.size() < most; ++b) {
-      if (stop != nullptr && stop->load()) throw Interrupted("report: interrupted");
-      data::Batch batch = loader_.batch(0, b);
-      const std::int64_t count = std::min(batch.labels.numel(), most - found.size());
-      found.add(permute::permuted_logits(model_, batch.images.slice(0, 0, count), {}, key_),
-                batch.labels.slice(0, 0, count));
-    }
-    return found;
-  }
-
-  /// Attention of every layer for one image, [1, heads, T, T] each.
-  std::vector<Tensor> attention(std::int64_t image) const {
-    const PauseRecording pause;
-    const std::int64_t batch = trainer_.options().batch;
-    const Tensor images = loader_.batch(0, image / batch).images.slice(0, image % batch, image % batch + 1);
-    Tensor z = model_.embed(images);
-    if (key_ != nullptr) z = key_->apply_columns(z);
-    std::vector<Tensor> scores;
-    for (const auto& trace : model_.trace_encoder(z)) scores.push_back(trace.scores);
-    return scores;
-  }
-
-private:
-  const VitTrainer& trainer_;
-  const nn::Vit& model_;
-  const permute::VitKey* key_;
-  data::Loader loader_;
-};
-
-void add_pictures(Page& page, const Subject& subject, const Predictions& p) {
+void add_pictures(Page& page, const VitSubject& subject, const Predictions& p) {
   const auto figures = [&](const std::vector<std::size_t>& places) {
     std::vector<Page::Figure> list;
     for (const std::size_t i : places)
@@ -91,7 +35,17 @@ void add_pictures(Page& page, const Subject& subject, const Predictions& p) {
   figures(mistakes);
 }
 
-void add_attention(Page& page, const Subject& subject, const Predictions& p) {
+/// What is said of an image, by its number.
+using Caption = std::function<std::string(std::size_t image)>;
+
+/// Up to `count` of `all` numbers, spread evenly.
+std::vector<std::size_t> spread(std::size_t count, std::size_t all) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < std::min(count, all); ++i) places.push_back(i * all / std::min(count, all));
+  return places;
+}
+
+void add_attention(Page& page, const VitSubject& subject, std::size_t count, const Caption& caption) {
   const nn::VitConfig& config = subject.model().config;
   const std::string who = config.pooling == nn::Pooling::cls ? "the class token" : "the mean of all tokens";
   page.paragraph(
@@ -100,16 +54,15 @@ void add_attention(Page& page, const Subject& subject, const Predictions& p) {
                   "residual connections too.",
                   who, config.layers));
   std::vector<Page::Figure> figures;
-  for (const std::size_t i : p.spread(4)) {
+  for (const std::size_t i : spread(4, count)) {
     const std::vector<Tensor> scores = subject.attention(static_cast<std::int64_t>(i));
     const Tensor last = mean(scores.back().to(DType::f64), {0, 1});
-    figures.push_back({subject.data().image(static_cast<std::int64_t>(i)), p.caption(i)});
+    figures.push_back({subject.data().image(static_cast<std::int64_t>(i)), caption(i)});
     figures.push_back({pages::heat_map(patch_map(last, config)), "last block"});
     figures.push_back({pages::heat_map(patch_map(attention_rollout(scores).squeeze(0), config)), "rollout"});
   }
   page.figures(figures, 144);
-  const std::size_t image = p.spread(1).front();
-  const std::vector<Tensor> scores = subject.attention(static_cast<std::int64_t>(image));
+  const std::vector<Tensor> scores = subject.attention(0);
   page.paragraph("The heads of every block one by one, for the first of these images:");
   for (std::size_t block = 0; block < scores.size(); ++block) {
     std::vector<Page::Figure> heads;
@@ -120,7 +73,7 @@ void add_attention(Page& page, const Subject& subject, const Predictions& p) {
   }
 }
 
-void add_positions(Page& page, const Subject& subject) {
+void add_positions(Page& page, const VitSubject& subject) {
   const nn::VitConfig& config = subject.model().config;
   if (!subject.model().position_embedding.defined() || config.height() != config.width()) return;
   const Tensor all = subject.model().position_embedding.squeeze(0);
@@ -133,22 +86,35 @@ void add_positions(Page& page, const Subject& subject) {
                static_cast<int>(std::clamp<std::int64_t>(side * (side + 1) * 6, 200, 560)));
 }
 
-} // namespace
-
-void add_vit_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  if (o.tell) o.tell(run.name + ": reading the model and its images");
-  const std::unique_ptr<VitTrainer> trainer = opened(run, o);
-  const Subject subject(*trainer);
-  if (o.tell) o.tell(run.name + ": predicting test images");
-  const Predictions p = subject.predict(o.samples, o.stop);
-  page.paragraph(fmt::format("The model of step {} on {} of {} test images of {}: {:.2f} % right.", trainer->step(),
+/// Test images with what the model says of them, and tables of it.
+void add_classes_of(Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o) {
+  page.paragraph(fmt::format("The model of step {} on {} of {} test images of {}: {:.2f} % right.", subject.step(),
                              p.size(), subject.data().size(), subject.data().name(),
                              100.0 * static_cast<double>(p.correct()) / static_cast<double>(p.size())));
+  if (!subject.options().teacher.empty()) add_teacher(page, subject, p, o);
   add_confusion(page, p);
   add_classes(page, p);
   add_pictures(page, subject, p);
-  if (o.tell) o.tell(run.name + ": attention");
-  add_attention(page, subject, p);
+}
+
+} // namespace
+
+void add_vit_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
+  tell(o, run.name + ": reading the model and its images");
+  const std::unique_ptr<permute::VitTrainer> trainer = opened_vit(run, o);
+  const VitSubject subject(*trainer);
+  tell(o, run.name + ": predicting test images");
+  if (subject.data().has_attributes()) {
+    const Attributes named = attributes_of(subject, o);
+    add_attributes(page, subject, named);
+    tell(o, run.name + ": attention");
+    add_attention(page, subject, named.size(), [&](std::size_t i) { return named_list(subject, named[i]); });
+  } else {
+    const Predictions p = subject.predict(o.samples, o.stop);
+    add_classes_of(page, subject, p, o);
+    tell(o, run.name + ": attention");
+    add_attention(page, subject, p.labels.size(), [&](std::size_t i) { return p.caption(i); });
+  }
   add_positions(page, subject);
 }
 

@@ -25,6 +25,11 @@ std::int64_t special_id(const data::Tokenizer& tokenizer, const char* role, cons
   throw ValueError(fmt::format("train: the tokenizer has no token {}", usual));
 }
 
+KeptTokenizer start_tokenizer(const ClassifyOptions& o) {
+  require_family(o.start, "bert"); // first: another family's tokenizer lacks what BERT needs
+  return KeptTokenizer::of_model(start_folder(o.start));
+}
+
 std::unique_ptr<hub::Model> make_bert(ClassifyOptions& o, const data::Tokenizer& tokenizer, std::int64_t padding,
                                       const std::function<void(nlohmann::json&)>& set_head) {
   const RandomKey key = ModelTask::key_of(o, ModelTask::draw_weights);

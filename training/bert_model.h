@@ -4,6 +4,7 @@
 #include "data/tokenizer.h"
 #include "hub/model.h"
 #include "training/classify.h"
+#include "training/text_files.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -18,6 +19,9 @@ extern const char* const bert_tokenizer_config;
 
 /// The id of the token with that role, or called `usual`. Throws ValueError where there is none.
 std::int64_t special_id(const data::Tokenizer& tokenizer, const char* role, const char* usual);
+
+/// The tokenizer of the model that options.start names. Throws ValueError when that is no BERT, FileError.
+KeptTokenizer start_tokenizer(const ClassifyOptions& options);
 
 /// A model of the options' sizes, or the one that options.start names, whose sizes the options then take; `set_head`
 /// writes architecture and classes into its config. Throws ValueError, FileError.

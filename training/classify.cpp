@@ -6,6 +6,7 @@
 #include "data/labelled_texts.h"
 #include "data/tokenizer_building.h"
 #include "hub/model.h"
+#include "nn/bert.h"
 #include "training/bert_model.h"
 #include "training/encoded_texts.h"
 #include "training/epoch_order.h"
@@ -31,7 +32,7 @@ struct Material {
 
 KeptTokenizer tokenizer_for(const ClassifyOptions& o, const data::LabelledTexts& texts) {
   if (!o.tokenizer.empty()) return KeptTokenizer::open(o.tokenizer);
-  if (o.start.begins()) return KeptTokenizer::of_model(start_folder(o.start));
+  if (o.start.begins()) return start_tokenizer(o);
   const auto each = [&](FunctionRef<void(std::string_view)> call) {
     for (const std::vector<std::string>* side : {&texts.texts, &texts.pairs})
       for (const std::string& text : *side) call(text);
@@ -71,9 +72,11 @@ void set_head(nlohmann::json& config, const std::vector<std::string>& classes) {
 
 class ClassifyTask final : public HubModelTask {
 public:
-  ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material, std::unique_ptr<hub::Model> model)
+  ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material, std::unique_ptr<hub::Model> model,
+               TokenOrders orders)
       : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)),
-        material_(std::move(material)), data_print_(fingerprint(material_.train.flat())),
+        material_(std::move(material)), token_orders_(std::move(orders)),
+        data_print_(fingerprint(material_.train.flat())),
         order_(material_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
     // Texts of about one length share a batch of a test: little padding.
     by_length_.resize(static_cast<std::size_t>(material_.test.size()));
@@ -97,22 +100,28 @@ public:
   void add_state(nlohmann::ordered_json& state) const override {
     HubModelTask::add_state(state);
     state["data"] = data_print_;
+    if (token_orders_) state["token_orders"] = true;
   }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
     HubModelTask::check_state(state, checkpoint);
     require_same_data(state, checkpoint, data_print_);
+    const bool had = state.value("token_orders", false), has = static_cast<bool>(token_orders_);
+    if (had != has)
+      throw ValueError(fmt::format("train: {} was trained with tokens {}, now they are {}", checkpoint,
+                                   had ? "permuted" : "in order", has ? "permuted" : "in order"));
   }
 
 protected:
   std::int64_t draw_batch(std::int64_t step) override {
     batch_ = order_.batch(step);
+    step_key_ = key_of(*o_, static_cast<Draw>(draw_orders)).fold(static_cast<std::uint64_t>(step));
     return o_->batch;
   }
 
   PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
     const TextBatch texts = material_.train.batch(part, material_.padding);
-    const Tensor logits = logits_of(texts, dropout);
+    const Tensor logits = logits_of(texts, step_key_.fold(static_cast<std::uint64_t>(first)), dropout);
     return {.loss = cross_entropy(logits, texts.labels, o_->label_smoothing),
             .weight = static_cast<double>(last - first),
             .correct = static_cast<double>(count_in_top(logits, texts.labels))};
@@ -123,7 +132,8 @@ protected:
     for (std::size_t at = 0; at < by_length_.size() && (stop == nullptr || !stop->load()); at += batch) {
       const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
       const TextBatch texts = material_.test.batch(part, material_.padding);
-      const Tensor logits = logits_of(texts, {});
+      const RandomKey key = key_of(*o_, static_cast<Draw>(draw_test_orders));
+      const Tensor logits = logits_of(texts, key.fold(static_cast<std::uint64_t>(at)), {});
       sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
       sums.correct += static_cast<double>(count_in_top(logits, texts.labels));
       sums.weight += static_cast<double>(part.size());
@@ -135,15 +145,30 @@ protected:
   bool has_accuracy() const override { return true; }
 
 private:
-  Tensor logits_of(const TextBatch& texts, RandomKey dropout) const {
+  enum Orders : std::uint64_t { draw_orders = 16, draw_test_orders }; // behind ModelTask's
+
+  /// `orders` and `dropout`: what the orders of tokens, if there are any, and dropout are drawn from.
+  Tensor logits_of(const TextBatch& texts, RandomKey orders, RandomKey dropout) const {
+    if (token_orders_) return permuted_logits(texts, orders, dropout);
     return hub::find(
         model().forward({{"input_ids", texts.ids}, {"attention_mask", texts.mask}, {"token_type_ids", texts.types}},
                         dropout),
         "logits");
   }
 
+  /// F2(P_R^T Enc(P_R F1(x))): embedding and classifier see the tokens in order.
+  Tensor permuted_logits(const TextBatch& texts, RandomKey orders, RandomKey dropout) const {
+    const auto& bert = dynamic_cast<const nn::Bert&>(model().module());
+    const Tensor rows = token_orders_(texts.ids.size(0), texts.ids.size(1), orders);
+    const Tensor z = bert.embed({.ids = texts.ids, .token_types = texts.types}, dropout.fold(0));
+    const Tensor out = bert.encode(permute_rows(z, rows), gather(texts.mask, 1, rows), dropout.fold(1));
+    return bert.classify(permute_rows(out, invert_permutation(rows)), dropout.fold(2));
+  }
+
   std::unique_ptr<const ClassifyOptions> o_;
   Material material_;
+  TokenOrders token_orders_;            ///< empty: tokens pass the blocks as they are
+  RandomKey step_key_;                  ///< of the orders of the present step
   std::string data_print_;              ///< what checkpoints remember of the data
   std::vector<std::int64_t> by_length_; ///< test texts
   EpochOrder order_;                    ///< of the training texts
@@ -152,14 +177,15 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, data::StopFlag stop) {
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, data::StopFlag stop, TokenOrders orders) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
   auto run = std::make_unique<Run>(*options);
   Material material = read_material(*options, stop);
   std::unique_ptr<hub::Model> model = make_bert(*options, material.tokenizer.tokenizer(), material.padding,
                                                 [&](nlohmann::json& config) { set_head(config, material.classes); });
-  auto task = std::make_unique<ClassifyTask>(std::move(options), std::move(material), std::move(model));
+  auto task =
+      std::make_unique<ClassifyTask>(std::move(options), std::move(material), std::move(model), std::move(orders));
   return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,6 +54,9 @@ void apply_options(ClassifyOptions& options, const nlohmann::json& json, const s
 /// a run of another model, FileError.
 ClassifyOptions classify_options_of_run(const std::string& folder);
 
+/// Draws the order in which the tokens of each of some texts pass an encoder: permutations, i64 [texts, tokens].
+using TokenOrders = std::function<Tensor(std::int64_t texts, std::int64_t tokens, RandomKey key)>;
+
 /// The trainer that options.task asks for: classify_trainer or masked_trainer.
 std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr);
 
@@ -68,7 +72,9 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, data::St
 /// an order that (seed, epoch) draws; a last batch that is not full is left out. A test measures cross-entropy and
 /// accuracy on the test texts. RUN/model receives the final model as a folder of Hugging Face's format, with its
 /// tokenizer and the classes' names. Throws ValueError, FileError, MemoryError; Interrupted when `stop` becomes true
-/// while texts are read.
-std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr);
+/// while texts are read. With `orders` tokens pass the blocks in the order that it draws, and come back: Z becomes
+/// P_R^T Enc(P_R Z), another P_R for every text and step, the mask of padding moved along.
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr,
+                                          TokenOrders orders = {});
 
 } // namespace eg::training

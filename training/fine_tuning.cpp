@@ -62,6 +62,12 @@ std::string start_folder(const FineTuning& o) {
   return folder;
 }
 
+void require_family(const FineTuning& o, std::string_view family) {
+  const std::string folder = start_folder(o);
+  if (is_llama2c(folder)) return require_family({{"model_type", "llama"}}, folder, family);
+  require_family(data::read_json(data::join_path(folder, "config.json")), folder, family);
+}
+
 std::unique_ptr<hub::Model> open_start(const FineTuning& o, std::string_view family, hub::LoadModelOptions load) {
   const std::string folder = start_folder(o);
   if (is_llama2c(folder)) {

@@ -37,6 +37,9 @@ void check(const FineTuning& options, const std::string& out);
 /// The folder that options.from stands for, or the file. Throws FileError when there is none.
 std::string start_folder(const FineTuning& options);
 
+/// Throws ValueError when options.from is a model folder of another family, FileError when there is none.
+void require_family(const FineTuning& options, std::string_view family);
+
 /// Reads the model that options.from names: of that `family`, with what load.adapt makes of its config, random weights
 /// from load.key; a head that the folder lacks, or has for another number of classes, is fresh. Throws ValueError when
 /// it is of another family, FileError.

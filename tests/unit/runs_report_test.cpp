@@ -2,15 +2,20 @@
 
 #include "runs/runs_report.h"
 
+#include "core/metrics.h"
 #include "core/ops.h"
 #include "data/bytes.h"
+#include "drawn_faces.h"
+#include "permute/difm_training.h"
 #include "permute_small_run.h"
 #include "runs/attention_maps.h"
 #include "runs/curves.h"
 #include "runs/predictions.h"
+#include "runs/scores.h"
 #include "support/markup.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "training/classify.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -177,6 +182,135 @@ TEST_CASE("runs: the page of two ViTs has every part, is well formed and needs n
   CHECK(count(html, "class=\"confusion\"") == 2);
   CHECK(html.find("<script") == std::string::npos);
   CHECK(html.find("http") == std::string::npos);
+}
+
+TEST_CASE("runs: the ROC curve of scores with ties, and the area below it") {
+  const std::vector<double> scores = {0.9, 0.8, 0.8, 0.4, 0.3, 0.3};
+  const std::vector<std::uint8_t> labels = {1, 1, 0, 1, 0, 0};
+  const RocCurve curve = roc_curve(scores, labels);
+  CHECK(curve.false_positive == std::vector<double>{0, 0, 1 / 3.0, 1 / 3.0, 1});
+  CHECK(curve.true_positive == std::vector<double>{0, 1 / 3.0, 2 / 3.0, 1, 1});
+  double area = 0.0;
+  for (std::size_t i = 1; i < curve.true_positive.size(); ++i)
+    area += (curve.false_positive[i] - curve.false_positive[i - 1]) *
+            (curve.true_positive[i] + curve.true_positive[i - 1]) / 2;
+  CHECK(area == doctest::Approx(auc(Tensor::from(scores, {6}), Tensor::from<std::int64_t>({1, 1, 0, 1, 0, 0}, {6}))));
+  CHECK(message_of<ValueError>([&] { roc_curve({0.5}, {1}); }) == "roc_curve: both labels must be there");
+  CHECK(message_of<ValueError>([&] {
+          roc_curve({0.5}, {1, 0});
+        }) == "roc_curve: there must be a label for every score");
+}
+
+TEST_CASE("runs: calibration groups what was said with what was so") {
+  const Calibration c = calibration({0.75, 0.25, 0.25, 0.25, 1.0}, {1, 0, 1, 0, 1}, 2);
+  REQUIRE(c.bins.size() == 2); // the three of 0.25 share the first one
+  CHECK(c.bins[0].samples == 3);
+  CHECK(c.bins[0].said == 0.25);
+  CHECK(c.bins[0].true_share == doctest::Approx(1 / 3.0));
+  CHECK(c.bins[1].said == 0.875);
+  CHECK(c.bins[1].true_share == 1.0);
+  CHECK(c.brier == doctest::Approx((0.0625 * 3 + 0.5625) / 5));
+  CHECK(c.expected_error == doctest::Approx((3 * (1 / 3.0 - 0.25) + 2 * 0.125) / 5));
+  CHECK(message_of<ValueError>([] { calibration({}, {}, 2); }) == "calibration: there must be samples and bins");
+}
+
+TEST_CASE("runs: the page of a factorization machine has its ROC curve and calibration") {
+  const TemporaryFolder folder;
+  std::string table = "bought,size,color\n";
+  for (int i = 0; i < 200; ++i) table += fmt::format("{},{},c{}\n", i % 3 == 0 ? "yes" : "no", i * 7 % 11, i % 3);
+  write(folder, "table.csv", table);
+  permute::DifmOptions o;
+  o.data = folder.path("table.csv");
+  o.table.label = "bought";
+  o.table.held_out = 0.3;
+  o.dim = 4;
+  o.hidden = "8";
+  o.steps = 60;
+  o.batch = 20;
+  o.lr = 1e-2;
+  o.permute = permute::TrainMode::rows;
+  o.out = folder.path("run");
+  const training::Record test = permute::difm_trainer(o)->run().test;
+  const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
+  CHECK(made.notes.empty());
+  const std::string html = made.page.html();
+  CHECK(fault_of_markup(html) == "");
+  const std::vector<std::string> parts = {"ROC curve", "Calibration", "<th>bought yes</th>",
+                                          fmt::format("the model, AUC {:.4f}", test.auc),
+                                          fmt::format("{:.2f} % right", 100 * test.accuracy)};
+  for (const std::string& part : parts) CHECK_MESSAGE(html.find(part) != std::string::npos, part);
+  std::filesystem::remove(folder.path("run/model.safetensors"));
+  CHECK(runs_report(read_runs({o.out}), {}).notes[0].find("has no final model yet") != std::string::npos);
+}
+
+TEST_CASE("runs: the page of a masked language model has words and what it guesses") {
+  const TemporaryFolder folder;
+  std::string story;
+  for (int i = 0; i < 300; ++i) story += i % 2 == 0 ? "the sheep went <home> .\n" : "a wolf saw them there .\n";
+  write(folder, "story.txt", story);
+  training::ClassifyOptions o;
+  o.task = training::BertTask::mlm;
+  o.data = folder.path("story.txt");
+  o.context = 20;
+  o.dim = 16;
+  o.layers = 1;
+  o.heads = 2;
+  o.steps = 20;
+  o.batch = 8;
+  o.warmup = 5;
+  o.dropout = 0.0;
+  o.out = folder.path("run");
+  training::bert_trainer(o)->run();
+  const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
+  CHECK(made.notes.empty());
+  const std::string html = made.page.html();
+  CHECK(fault_of_markup(html) == "");
+  for (const char* part : {"masked words of the held-out part", "the model read", "among its first 5",
+                           "[MASK]<sup>1</sup>", "<td>the word itself</td>", "&lt;"})
+    CHECK_MESSAGE(html.find(part) != std::string::npos, part);
+  CHECK(html.find("<home>") == std::string::npos);
+  CHECK(count(html, "class=\"window\"") == 3);
+}
+
+TEST_CASE("runs: the page of a model of attributes has a row for each") {
+  const TemporaryFolder folder;
+  write_faces(folder.path(), 120);
+  permute::TrainOptions o = small();
+  o.data = "celeba";
+  o.data_dir = folder.path();
+  o.steps = 60;
+  o.lr = 1e-2;
+  o.out = folder.path("run");
+  const auto result = permute::VitTrainer(o).run();
+  const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
+  REQUIRE_MESSAGE(made.notes.empty(), made.notes[0]);
+  const std::string html = made.page.html();
+  CHECK(fault_of_markup(html) == "");
+  const std::string said = fmt::format("{:.2f} % of the attributes right", 100 * result.test[0].accuracy);
+  CHECK_MESSAGE(html.find(said) != std::string::npos, said);
+  for (const char* part : {"<td>Blond_Hair</td>", "<td>Eyeglasses</td>", "who does not look", "rollout"})
+    CHECK_MESSAGE(html.find(part) != std::string::npos, part);
+  CHECK(count(html, "class=\"confusion\"") == 0);
+}
+
+TEST_CASE("runs: the page of a DeiT says how it agrees with its teacher") {
+  const TemporaryFolder folder;
+  permute::TrainOptions teacher = small();
+  teacher.model.encoder.head_dim = 0;
+  teacher.out = folder.path("teacher");
+  permute::VitTrainer(teacher).run();
+  permute::TrainOptions o = small();
+  o.model.encoder.head_dim = 0;
+  o.model.distillation = true;
+  o.teacher = folder.path("teacher");
+  o.out = folder.path("deit");
+  permute::VitTrainer(o).run();
+  const RunsReport made = runs_report(read_runs({folder.path("deit")}), {});
+  REQUIRE_MESSAGE(made.notes.empty(), made.notes[0]);
+  const std::string html = made.page.html();
+  CHECK(fault_of_markup(html) == "");
+  for (const char* part : {"the distillation token's classifier", "<td>the teacher</td><td>100.00 %</td>", "rollout"})
+    CHECK_MESSAGE(html.find(part) != std::string::npos, part);
 }
 
 TEST_CASE("runs: a permuted model is shown as it was trained") {

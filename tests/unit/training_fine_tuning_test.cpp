@@ -191,6 +191,16 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: what does not fit is refused by name") 
   gpt.start.from = folder.path("masked");
   CHECK(message_of<ValueError>([&] { language_trainer(gpt); }) ==
         "train: " + masked + " holds a model of type 'bert'; `train gpt2` goes on from 'gpt2'");
+
+  // Another family is said before anything about its tokenizer.
+  gpt.start.from.clear();
+  gpt.out = folder.path("gpt");
+  language_trainer(gpt)->run();
+  for (const BertTask task : {BertTask::classify, BertTask::mlm}) {
+    ClassifyOptions bert = tuned(2, folder.path("gpt"), "x");
+    bert.task = task;
+    CHECK(refused(bert).find("holds a model of type 'gpt2'; `train bert` goes on from 'bert'") != std::string::npos);
+  }
 }
 
 TEST_CASE_FIXTURE(Fixture, "fine-tuning: a checkpoint of another model is refused") {

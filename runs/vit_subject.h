@@ -1,0 +1,58 @@
+#pragma once
+// The vision transformer of a run on its test images.
+
+#include "core/call.h"
+#include "core/error.h"
+#include "data/loader.h"
+#include "permute/training.h"
+#include "runs/figures.h"
+#include "runs/predictions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace eg::runs {
+
+/// The trainer of a run as its newest checkpoint left it; nothing is written. Throws Error.
+std::unique_ptr<permute::VitTrainer> opened_vit(const RunFolder& run, const FigureOptions& o);
+
+/// The run's main model on its test images. Rows are left in order: the encoder gives the same for any order of them.
+class VitSubject {
+public:
+  explicit VitSubject(const permute::VitTrainer& trainer);
+
+  const nn::Vit& model() const { return model_; }
+  const permute::TrainOptions& options() const { return trainer_.options(); }
+  const data::ImageDataset& data() const { return trainer_.test_data(); }
+  const data::Normalization& pixels() const { return pixels_; }
+  /// The first so many images (0: all) in batches.
+  template <class Use> void each_batch(std::int64_t samples, data::StopFlag stop, Use&& use) const {
+    const PauseRecording pause;
+    const std::int64_t most = samples > 0 ? std::min(samples, data().size()) : data().size();
+    for (std::int64_t b = 0, seen = 0; seen < most; ++b) {
+      if (stop != nullptr && stop->load()) throw Interrupted("report: interrupted");
+      const data::Batch batch = loader_.batch(0, b);
+      const std::int64_t count = std::min(batch.labels.numel(), most - seen);
+      use(batch.images.slice(0, 0, count), batch.labels.slice(0, 0, count));
+      seen += count;
+    }
+  }
+  std::int64_t step() const { return trainer_.step(); }
+  Tensor logits(const Tensor& images) const { return permute::permuted_logits(model_, images, {}, key_); }
+  /// What the encoder makes of images, [B, T, dim].
+  Tensor encoded(const Tensor& images) const { return permute::permuted_hidden(model_, images, {}, key_); }
+  Predictions predict(std::int64_t samples, data::StopFlag stop) const;
+  /// Attention of every layer for one image, [1, heads, T, T] each.
+  std::vector<Tensor> attention(std::int64_t image) const;
+
+private:
+  const permute::VitTrainer& trainer_;
+  const nn::Vit& model_;
+  const permute::VitKey* key_;
+  data::Normalization pixels_;
+  data::Loader loader_;
+};
+
+} // namespace eg::runs
