@@ -93,7 +93,7 @@ int reproduce_all(const Request& request, const CommonOptions& common) {
   std::vector<Outcome> outcomes;
   for (const Experiment* experiment : meant) outcomes.push_back(do_again(*experiment, request, common));
   reproduce::page_of(outcomes).save(report);
-  std::string markdown;
+  std::string markdown = outcomes.size() > 1 ? reproduce::markdown_table(outcomes) : "";
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const Outcome& outcome : outcomes) {
     markdown += markdown_of(outcome);

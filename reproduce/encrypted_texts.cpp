@@ -9,27 +9,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace eg::reproduce {
 namespace {
 
 using training::Record;
 using training::Trainer;
-
-/// A test's number for people: accuracy in percent, or perplexity a token.
-double score(const Record& r) { return std::isnan(r.accuracy) ? std::exp(r.loss) : 100.0 * r.accuracy; }
-
-Line line_for(const std::string& model, const std::string& what, const char* paper, Kind kind) {
-  const bool accuracy = model == "bert";
-  return {.what =
-              fmt::format("{}, {}: {}", model == "bert" ? "BERT" : "GPT-2", what, accuracy ? "accuracy" : "perplexity"),
-          .paper = paper,
-          .ours = {},
-          .unit = accuracy ? "%" : "",
-          .decimals = accuracy ? 2 : 4,
-          .kind = kind};
-}
 
 /// Tests a model on the trainer's data with the weights that `change` makes of its own, and puts those back.
 template <class Change> Record tested_with(Trainer& trainer, const Workplace& work, Change&& change) {
@@ -41,8 +26,6 @@ template <class Change> Record tested_with(Trainer& trainer, const Workplace& wo
   if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted while testing");
   return record;
 }
-
-double relative(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), 1e-300); }
 
 void tell(const Workplace& work, double share, const std::string& what) {
   if (work.tell) work.tell(share, what);
@@ -60,12 +43,13 @@ void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
     const Papers papers =
         model == "bert" ? Papers{"94.00 %", "94.00 %", "about 50 %"} : Papers{"48.55", "48.55", "about 1e7"};
     const std::size_t first = o.lines.size();
-    o.lines.push_back(line_for(model, "plain", papers.plain, Kind::statistical));
-    o.lines.push_back(line_for(model, "features permuted", papers.permuted, Kind::exact));
-    o.lines.push_back(line_for(model, "encoder permuted, no key", papers.without, Kind::statistical));
+    o.lines.push_back(score_line(model, "plain", papers.plain, Kind::statistical));
+    o.lines.push_back(score_line(model, "features permuted", papers.permuted, Kind::exact));
+    o.lines.push_back(score_line(model, "encoder permuted, no key", papers.without, Kind::statistical));
     for (const std::uint64_t seed : plan.seeds) {
       const std::string name = fmt::format("{}-{}", model, seed);
-      const auto trainer = text_trainer(plan, work, model, seed, data::join_path(work.folder, name));
+      const auto trainer =
+          text_trainer(plan, work, {.model = model, .seed = seed, .folder = data::join_path(work.folder, name)});
       finish(*trainer, work, [&](double share) { tell(work, (done + share) / parts, name); });
       const TextKey key(trainer->model(), seed);
       const Record plain = tested_with(*trainer, work, [](hub::Model&) {});
@@ -73,7 +57,7 @@ void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
       const Record without = tested_with(*trainer, work, [&](hub::Model& m) { key.move_blocks(m); });
       for (const auto& [place, record] : {std::pair{first, plain}, {first + 1, moved}, {first + 2, without}})
         o.lines[place].ours.push_back(score(record));
-      apart = std::max(apart, relative(moved.loss, plain.loss));
+      apart = std::max(apart, relative_difference(moved.loss, plain.loss));
       done += 1.0;
       if (seed == plan.seeds.front())
         o.setting += fmt::format("{}{}", o.setting.empty() ? "" : "; ", trainer->summary());
@@ -93,13 +77,14 @@ void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) 
   const double parts = static_cast<double>(2 * plan.seeds.size() * plan.texts.size());
   for (const auto& [model, text] : plan.texts) {
     const std::size_t first = o.lines.size();
-    o.lines.push_back(line_for(model, "trained plain", model == "bert" ? "94.00 %" : "", Kind::statistical));
-    o.lines.push_back(line_for(model, "trained with features permuted, coupled start", model == "bert" ? "93.72 %" : "",
-                               Kind::exact));
+    o.lines.push_back(score_line(model, "trained plain", model == "bert" ? "94.00 %" : "", Kind::statistical));
+    o.lines.push_back(score_line(model, "trained with features permuted, coupled start",
+                                 model == "bert" ? "93.72 %" : "", Kind::exact));
     for (const std::uint64_t seed : plan.seeds) {
       const auto run = [&](const char* which, auto&& prepare) {
         const std::string name = fmt::format("{}-{}-{}", model, which, seed);
-        auto trainer = text_trainer(plan, work, model, seed, data::join_path(work.folder, name));
+        auto trainer =
+            text_trainer(plan, work, {.model = model, .seed = seed, .folder = data::join_path(work.folder, name)});
         prepare(*trainer);
         finish(*trainer, work, [&](double share) { tell(work, (done + share) / parts, name); });
         done += 1.0;
@@ -113,7 +98,7 @@ void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) 
       const Record a = plain->test(work.stop), b = moved->test(work.stop);
       o.lines[first].ours.push_back(score(a));
       o.lines[first + 1].ours.push_back(score(b));
-      loss = std::max(loss, relative(b.loss, a.loss));
+      loss = std::max(loss, relative_difference(b.loss, a.loss));
       key.move_back(moved->model());
       weights = std::max(weights, permute::weight_difference(moved->model().module().state_dict(),
                                                              plain->model().module().state_dict()));

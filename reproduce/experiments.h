@@ -18,6 +18,7 @@ void without_positions(const Plan& plan, const Workplace& work, Outcome& outcome
 void patch_sizes(const Plan& plan, const Workplace& work, Outcome& outcome);           // s1-T7
 void costs_on_the_edge(const Plan& plan, const Workplace& work, Outcome& outcome);     // s1-F5
 void position_maps(const Plan& plan, const Workplace& work, Outcome& outcome);         // s1-F9
+void shuffled_pairs(const Plan& plan, const Workplace& work, Outcome& outcome);        // s1-C3
 void permuted_tables(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C4
 void unmoved_vectors(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C1
 void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C2

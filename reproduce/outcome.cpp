@@ -102,4 +102,14 @@ std::string markdown_of(const Outcome& o) {
   return text + "\n";
 }
 
+std::string markdown_table(const std::vector<Outcome>& outcomes) {
+  std::string text = "| id | what | paper | ours | kind | time |\n|---|---|---|---|---|---|\n";
+  for (const Outcome& o : outcomes)
+    for (std::size_t i = 0; i < o.lines.size(); ++i) // id and time once
+      text +=
+          fmt::format("| {} | {} | {} | {} | {} | {} |\n", i == 0 ? o.id : "", o.lines[i].what, o.lines[i].paper,
+                      text_of(o.lines[i]), name_of(o.lines[i].kind), i == 0 ? fmt::format("{:.0f} s", o.seconds) : "");
+  return text + "\n";
+}
+
 } // namespace eg::reproduce

@@ -70,5 +70,8 @@ nlohmann::ordered_json to_json(const Outcome& outcome);
 std::string text_of(const Outcome& outcome);
 /// The same as a section in Markdown.
 std::string markdown_of(const Outcome& outcome);
+/// All lines of several in one table in Markdown: id, what, the paper's number, ours with its spread, its kind, and the
+/// time that the experiment took.
+std::string markdown_table(const std::vector<Outcome>& outcomes);
 
 } // namespace eg::reproduce

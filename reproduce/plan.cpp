@@ -93,7 +93,7 @@ Plan parse_plan(const std::string& text, const std::string& source, const std::s
   require_known(file, {"id", "scales"}, source);
   const Json& chosen = scale_of(file, scale, source);
   const std::string place = fmt::format("{}: {}", source, scale);
-  require_known(chosen, {"seeds", "train", "numbers", "words", "texts"}, place);
+  require_known(chosen, {"seeds", "train", "celeba", "numbers", "words", "texts"}, place);
   Plan plan{.scale = scale, .source = place};
   in_file(place, [&] {
     plan.id = member(file, "id", source).get<std::string>();
@@ -101,6 +101,11 @@ Plan parse_plan(const std::string& text, const std::string& source, const std::s
     if (seeds < 1 || seeds > 1000) throw FileError(fmt::format("{}: seeds must be from 1 to 1000", place));
     for (std::uint64_t i = 0; i < seeds; ++i) plan.seeds.push_back(first_seed + i);
     if (chosen.contains("train")) apply_options(plan.train, chosen["train"], place);
+    if (chosen.contains("celeba")) {
+      plan.celeba = plan.train;
+      plan.celeba->data = "celeba";
+      apply_options(*plan.celeba, chosen["celeba"], place);
+    }
     if (chosen.contains("numbers")) plan.numbers = chosen["numbers"].get<std::map<std::string, double>>();
     if (chosen.contains("texts"))
       for (const auto& [model, options] : chosen["texts"].items()) plan.texts[model] = options.dump();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,13 @@ namespace eg::reproduce {
 
 /// One scale of an experiment's file:
 /// {"id": ID, "scales": {"small": {"seeds": 3, "train": {options of `train vit`}, "numbers": {...}, "words": {...},
+///                                   "celeba": {options of `train vit` that are others for the columns on CelebA},
 ///                                   "texts": {"gpt2": {options of `train gpt2`}}}}}
 struct Plan {
   std::string id = {}, scale = {}, source = {}; ///< source: the file, for errors
   std::vector<std::uint64_t> seeds = {};
   permute::TrainOptions train = {};
+  std::optional<permute::TrainOptions> celeba = {}; ///< `train` with the changes for the paper's CelebA columns
   std::map<std::string, double> numbers = {};
   std::map<std::string, std::string> words = {};
   std::map<std::string, std::string> texts = {}; ///< options of `train bert` and `train gpt2` as JSON, by model
@@ -27,6 +30,8 @@ struct Plan {
   std::int64_t count(const std::string& name) const;
   const std::string& word(const std::string& name) const;
   const std::string& text(const std::string& model) const;
+  /// `train` is on CelebA.
+  bool on_celeba() const { return train.data == "celeba"; }
 };
 
 /// Ids of the files that are built in.

@@ -1,4 +1,5 @@
 #include "core/words.h"
+#include "reproduce/celeba.h"
 #include "reproduce/experiments.h"
 
 #include <fmt/format.h>
@@ -29,6 +30,7 @@ constexpr std::array table{
     Experiment{"s1-F9", "position embeddings learnt with and without shuffling", "paper 001 Figure 9", position_maps},
     Experiment{"s1-C1", "biases and gains left unpermuted", "paper 001 C.1", unmoved_vectors},
     Experiment{"s1-C2", "a task that depends on order: shuffled or not?", "paper 001 C.2", shuffled_or_not},
+    Experiment{"s1-C3", "a small BERT on pairs of sentences, its tokens shuffled", "paper 001 C.3", shuffled_pairs},
     Experiment{"s1-C4", "a factorization machine on a table, its fields permuted", "paper 001 C.4", permuted_tables},
 };
 
@@ -51,7 +53,7 @@ Outcome reproduce(const Experiment& experiment, const Plan& plan, const Workplac
     throw ValueError(fmt::format("{}: is for the experiment '{}', not '{}'", plan.source, plan.id, experiment.id));
   const auto begin = std::chrono::steady_clock::now();
   Outcome outcome{.id = experiment.id, .title = experiment.title, .place = experiment.place, .scale = plan.scale};
-  experiment.run(plan, work, outcome);
+  run_with_celeba(experiment, plan, work, outcome);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
 }

@@ -4,13 +4,17 @@
 #include "data/json.h"
 #include "permute/difm_training.h"
 #include "permute/hub_symmetries.h"
+#include "permute/vit_key.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
 #include "training/classify.h"
 #include "training/language.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace eg::reproduce {
@@ -35,38 +39,52 @@ template <class Options, class OfRun> void take_up(Options& options, OfRun&& of_
 }
 
 template <class Options>
-Options with_plan(Options options, const Plan& plan, const Workplace& work, const std::string& model,
-                  std::uint64_t seed, const std::string& folder) {
-  apply_options(options, data::parse_json(plan.text(model), plan.source), plan.source);
-  options.seed = seed;
+Options with_plan(Options options, const Plan& plan, const Workplace& work, const TextRun& run) {
+  apply_options(options, data::parse_json(plan.text(run.model), plan.source), plan.source);
+  apply_options(options, data::parse_json(run.changes, plan.source), plan.source);
+  options.seed = run.seed;
   options.data_dir = work.data_dir;
-  options.out = folder;
+  options.out = run.folder;
   return options;
 }
 
 } // namespace
 
-std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const std::string& model,
-                                                std::uint64_t seed, const std::string& folder) {
-  if (model == "bert") {
-    auto options = with_plan(training::ClassifyOptions(), plan, work, model, seed, folder);
+std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const TextRun& run) {
+  if (run.model == "bert") {
+    auto options = with_plan(training::ClassifyOptions(), plan, work, run);
     take_up(options, training::classify_options_of_run);
-    return training::classify_trainer(options, work.stop);
+    return training::classify_trainer(options, work.stop,
+                                      run.permuted_rows ? permute::row_permutations : training::TokenOrders());
   }
-  if (model != "gpt2") throw FileError(plan.source + ": text models are bert and gpt2, not " + model);
+  if (run.model != "gpt2") throw FileError(plan.source + ": text models are bert and gpt2, not " + run.model);
   constexpr auto kind = training::LanguageModel::gpt2;
-  auto options = with_plan(training::language_defaults(kind), plan, work, model, seed, folder);
-  take_up(options, [](const std::string& run) { return training::language_options_of_run(run, kind); });
+  auto options = with_plan(training::language_defaults(kind), plan, work, run);
+  take_up(options, [](const std::string& at) { return training::language_options_of_run(at, kind); });
   return training::language_trainer(options, work.stop);
 }
 
 std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const Workplace& work, std::uint64_t seed,
                                                  permute::TrainMode mode, const std::string& folder) {
-  auto options = with_plan(permute::DifmOptions(), plan, work, "difm", seed, folder);
+  auto options = with_plan(permute::DifmOptions(), plan, work, {.model = "difm", .seed = seed, .folder = folder});
   options.permute = mode;
   take_up(options, permute::difm_options_of_run);
   return permute::difm_trainer(options, work.stop);
 }
+
+double score(const training::Record& r) { return std::isnan(r.accuracy) ? std::exp(r.loss) : 100.0 * r.accuracy; }
+
+Line score_line(const std::string& model, const std::string& what, const std::string& paper, Kind kind) {
+  const bool accuracy = model == "bert";
+  return {.what = fmt::format("{}, {}: {}", accuracy ? "BERT" : "GPT-2", what, accuracy ? "accuracy" : "perplexity"),
+          .paper = paper,
+          .ours = {},
+          .unit = accuracy ? "%" : "",
+          .decimals = accuracy ? 2 : 4,
+          .kind = kind};
+}
+
+double relative_difference(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), 1e-300); }
 
 void finish(training::Trainer& trainer, const Workplace& work, const std::function<void(double)>& tell) {
   const auto total = static_cast<double>(trainer.total_steps());

@@ -1,17 +1,15 @@
 #include "reproduce/vision.h"
 
-#include "core/metrics.h"
 #include "core/ops.h"
 #include "core/reduction.h"
-#include "core/strided.h"
 #include "data/bytes.h"
 #include "data/loader.h"
+#include "reproduce/bits.h"
 #include "training/checkpoint.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace eg::reproduce {
 namespace {
@@ -29,15 +27,17 @@ std::unique_ptr<nn::Vit> copy_of(const nn::Vit& model, const TrainOptions& optio
   return copy;
 }
 
-double count_different_bits(const Tensor& a, const Tensor& b) {
-  const PauseRecording pause;
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  double count = 0.0;
-  visit_floating(x.dtype(), [&]<class T>() {
-    for (std::int64_t i = 0; i < x.numel(); ++i)
-      count += std::memcmp(x.data<T>() + i, y.data<T>() + i, sizeof(T)) == 0 ? 0.0 : 1.0;
-  });
-  return count;
+/// `labels`: [N] i64, or attributes [N, names].
+Answers answers_from(Tensor logits, const Tensor& labels) {
+  const bool attributes = labels.rank() == 2;
+  Answers answers{.logits = std::move(logits), .classes = {}};
+  const Tensor said = attributes ? gt(answers.logits, 0.0).to(DType::i64).reshape({-1}) : argmax(answers.logits, -1);
+  answers.classes = said.to_vector<std::int64_t>();
+  const std::vector<std::int64_t> wanted = labels.to(DType::i64).reshape({-1}).to_vector<std::int64_t>();
+  std::int64_t right = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) right += answers.classes[i] == wanted[i] ? 1 : 0;
+  answers.accuracy = 100.0 * static_cast<double>(right) / static_cast<double>(wanted.size());
+  return answers;
 }
 
 } // namespace
@@ -91,12 +91,22 @@ Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffl
     const Tensor rows =
         shuffle.rows ? permute::row_permutations(batch.labels.numel(), o.model.tokens(), key) : Tensor();
     logits.push_back(permute::permuted_logits(model, batch.images, rows, shuffle.key));
-    labels.push_back(batch.labels);
+    labels.push_back(batch.attributes.defined() ? batch.attributes : batch.labels);
   }
-  Answers answers{.logits = concat(logits, 0), .classes = {}};
-  answers.classes = argmax(answers.logits, -1).to_vector<std::int64_t>();
-  answers.accuracy = 100.0 * top_k_accuracy(answers.logits, concat(labels, 0));
-  return answers;
+  return answers_from(concat(logits, 0), concat(labels, 0));
+}
+
+double blind_accuracy(const data::ImageDataset& images) {
+  if (!images.has_attributes()) return 100.0 / static_cast<double>(images.classes());
+  std::vector<double> ones(static_cast<std::size_t>(images.classes()));
+  for (std::int64_t i = 0; i < images.size(); ++i)
+    for (std::size_t a = 0; a < ones.size(); ++a) ones[a] += images.attributes(i)[a];
+  double sum = 0.0;
+  for (const double count : ones) {
+    const double share = count / static_cast<double>(images.size());
+    sum += std::max(share, 1.0 - share);
+  }
+  return 100.0 * sum / static_cast<double>(ones.size());
 }
 
 double differing(const Answers& a, const Answers& b) {
@@ -137,8 +147,7 @@ double differing_bits_in_exact_mode(const Plan& plan, const Workplace& work, con
     const bool columns = permute::permutes_columns(trainer.mode(v));
     const auto back =
         columns ? moved_by(trainer.model(v), trainer.options(), trainer.column_key()->inverse()) : nullptr;
-    const nn::StateDict other = back ? back->state_dict() : trainer.model(v).state_dict();
-    for (std::size_t i = 0; i < plain.size(); ++i) count += count_different_bits(plain[i].second, other[i].second);
+    count += differing_bits(plain, back ? back->state_dict() : trainer.model(v).state_dict());
   }
   return count;
 }

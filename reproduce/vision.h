@@ -44,10 +44,13 @@ struct Shuffle {
 };
 /// What a model says of test images.
 struct Answers {
-  Tensor logits; ///< [N, classes]
-  std::vector<std::int64_t> classes;
-  double accuracy = 0.0; ///< in percent
+  Tensor logits;                     ///< [N, classes]
+  std::vector<std::int64_t> classes; ///< by image; of images with attributes 0 or 1 by image and attribute
+  double accuracy = 0.0;             ///< share of these that is right, in percent
 };
+/// The accuracy, in percent, of who does not look: one in so many classes; of attributes the mean share of the answer
+/// that is right more often.
+double blind_accuracy(const data::ImageDataset& images);
 /// The model on the trainer's test images. Throws Interrupted.
 Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const Workplace& work);
 

@@ -1,7 +1,10 @@
 // Experiments of the papers, small: what must be equal is, what must fail does, and plans that are wrong are refused.
 
+#include "drawn_faces.h"
 #include "reproduce/experiment.h"
+#include "reproduce/jigsaw.h"
 #include "reproduce/page.h"
+#include "reproduce/vision.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 
@@ -14,6 +17,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 using namespace eg;
@@ -50,7 +54,8 @@ std::string table_file() {
 }
 
 /// Seconds on generated images: 4 x 4 patches, two heads, two steps and more.
-Plan small_plan(const std::string& id) {
+/// `celeba`: folder that holds celeba/; empty: without its columns.
+Plan small_plan(const std::string& id, const std::string& celeba = "") {
   nlohmann::json train = {{"data", "shapes"}, {"size", 16}, {"train_limit", 96}, {"test_limit", 40},
                           {"patch", 4},       {"dim", 8},   {"layers", 1},       {"heads", 2},
                           {"mlp", 12},        {"steps", 6}, {"batch", 16},       {"optimizer", "adam"},
@@ -70,7 +75,11 @@ Plan small_plan(const std::string& id) {
                                   {"least_accuracy", 0},
                                   {"rounds", 1},
                                   {"measured_steps", 2},
-                                  {"smallest_patch", 4}};
+                                  {"smallest_patch", 4},
+                                  {"jigsaw_images", 3},
+                                  {"reviews_before", 30},
+                                  {"reviews_after", 12},
+                                  {"reviews_test", 0}};
   const nlohmann::json common = {{"context", 12}, {"dim", 8},       {"layers", 1}, {"heads", 2}, {"mlp", 12},
                                  {"steps", 6},    {"dropout", 0.0}, {"batch", 4},  {"lr", 1e-2}, {"dtype", "f64"}};
   nlohmann::json bert = common, gpt2 = common;
@@ -86,9 +95,11 @@ Plan small_plan(const std::string& id) {
                                {"dtype", "f64"}};
   nlohmann::json texts = {{"bert", bert}, {"gpt2", gpt2}};
   if (id == "s1-C4") texts = {{"difm", difm}};
-  const nlohmann::json file = {
-      {"id", id}, {"scales", {{"tiny", {{"seeds", 2}, {"train", train}, {"numbers", numbers}, {"texts", texts}}}}}};
-  return parse_plan(file.dump(), "tiny.json", "tiny", 5);
+  if (id == "cvpr-T7") texts.update({{"bert_before", {{"steps", 8}}}, {"gpt2_before", {{"steps", 8}}}});
+  nlohmann::json tiny = {
+      {"seeds", 2}, {"train", train}, {"numbers", numbers}, {"words", {{"reviews", reviews_file()}}}, {"texts", texts}};
+  if (!celeba.empty()) tiny["celeba"] = {{"data_dir", celeba}, {"size", 16}};
+  return parse_plan(nlohmann::json{{"id", id}, {"scales", {{"tiny", tiny}}}}.dump(), "tiny.json", "tiny", 5);
 }
 
 Outcome outcome_of(const std::string& id, const std::string& folder, const std::atomic<bool>* stop = nullptr) {
@@ -136,6 +147,77 @@ TEST_CASE("reproduce: lines that are exact equal the plain one for every seed") 
     CHECK(line_of(o, what).ours == line_of(o, "trained plain").ours);
 }
 
+TEST_CASE("reproduce: a BERT learns the same from tokens that pass its blocks in any order") {
+  const TemporaryFolder folder;
+  const Outcome o = outcome_of("s1-C3", folder.path("runs"));
+  CHECK(line_of(o, "BERT, tokens shuffled: accuracy").ours ==
+        line_of(o, "BERT, trained and tested plain: accuracy").ours);
+  // They were shuffled: exactly summed weights agree to the bit, rounded ones do not.
+  REQUIRE(o.claims.size() == 4);
+  CHECK(o.claims[2].value > 0.0);
+  CHECK(o.claims[3].value == 0.0);
+}
+
+TEST_CASE("reproduce: columns on CelebA are run where it is there, and named where it is not") {
+  const TemporaryFolder folder;
+  write_faces(folder.path(), 120);
+  const auto outcome = [&](const std::string& id, const std::string& data, const std::string& runs) {
+    return reproduce::reproduce(
+        experiment_named(id), small_plan(id, data),
+        {.data_dir = folder.path("none"), .folder = folder.path(runs), .stop = nullptr, .tell = {}});
+  };
+  for (const char* id : {"s1-T1", "s1-T2", "s1-T3", "s1-C1", "s1-C2"}) {
+    CAPTURE(id);
+    const Outcome both = outcome(id, folder.path(), fmt::format("{}-both", id));
+    const Outcome one = outcome(id, folder.path("elsewhere"), fmt::format("{}-one", id));
+    REQUIRE(both.lines.size() == 2 * one.lines.size());
+    for (std::size_t i = 0; i < one.lines.size(); ++i) {
+      CHECK(both.lines[i].ours == one.lines[i].ours);
+      const Line& faces = both.lines[one.lines.size() + i];
+      CHECK(faces.what == "CelebA: " + one.lines[i].what);
+      CHECK(faces.ours.size() == 2);
+    }
+    for (const Claim& claim : both.claims)
+      if (claim.sense == Claim::Sense::at_most) CHECK_MESSAGE(claim.holds(), claim.what, ": ", claim.value);
+    CHECK(both.setting.find("; celeba") != std::string::npos);
+    CHECK(both.setting.find("90 training and 15 test images") != std::string::npos);
+    CHECK(one.remarks.back().starts_with("CelebA's columns are left out: the data folder has no celeba/"));
+    CHECK(both.remarks.size() + 1 == one.remarks.size());
+  }
+  std::filesystem::remove(folder.path("celeba/img_align_celeba/000001.jpg"));
+  CHECK_THROWS_AS(outcome("s1-T1", folder.path(), "damaged"), FileError); // there, and not whole
+}
+
+TEST_CASE("reproduce: the accuracy of who does not look") {
+  const data::ImageDataset faces = data::ImageDataset::with_attributes("x", 1, 1, 1, {"a", "b"}, data::Bytes(4),
+                                                                       data::Bytes{1, 0, 1, 0, 1, 0, 0, 1});
+  CHECK(blind_accuracy(faces) == 75.0); // "a" is true of three in four, "b" of one
+  CHECK(blind_accuracy(data::ImageDataset("y", 1, 1, 1, {"a", "b", "c", "d"}, data::Bytes(1), {0})) == 25.0);
+}
+
+TEST_CASE("reproduce: jigsaws of a smooth picture are solved, those of noise are not") {
+  constexpr std::int64_t side = 32;
+  data::Bytes smooth, noise;
+  RandomStream random({1, 2});
+  for (std::int64_t y = 0; y < side; ++y)
+    for (std::int64_t x = 0; x < side; ++x) {
+      const double bump = std::sin(0.21 * static_cast<double>(x) + 0.5) + std::cos(0.17 * static_cast<double>(y));
+      smooth.push_back(static_cast<std::uint8_t>(120 + 50 * bump + static_cast<double>(x)));
+      noise.push_back(static_cast<std::uint8_t>(random.below(256)));
+    }
+  const auto solved = [&](const data::Bytes& pixels, std::int64_t patch) {
+    return jigsaw_accuracy({"x", 1, side, side, {"a"}, pixels, {0}}, patch, 1, {3, 4}, nullptr);
+  };
+  CHECK(solved(smooth, 16) == 100.0);
+  CHECK(solved(smooth, 8) == 100.0);
+  CHECK(solved(noise, 4) < 25.0);
+  const std::atomic<bool> stop = true;
+  const data::ImageDataset one("x", 1, side, side, {"a"}, smooth, {0});
+  CHECK_THROWS_AS(jigsaw_accuracy(one, 8, 1, {}, &stop), Interrupted);
+  CHECK(message_of<ValueError>([&] { border_costs(smooth, 1, side, 5); }) ==
+        "border_costs: patches of 5 x 5 do not tile 32 x 32 pixels");
+}
+
 TEST_CASE("reproduce: biases that are left behind change what the model says") {
   const TemporaryFolder folder;
   const Outcome o = outcome_of("s1-C1", folder.path("runs"));
@@ -167,6 +249,9 @@ TEST_CASE("reproduce: the spread over seeds, and what a claim means") {
   CHECK(line.standard_deviation() == doctest::Approx(std::sqrt(7.0)));
   CHECK(text_of(line) == "3.00 +- 2.65 %");
   CHECK(text_of(Line{.what = "x", .paper = "", .ours = {}}) == "-");
+  CHECK(markdown_table({{.id = "a", .lines = {line, line}, .seconds = 7.0}}) ==
+        "| id | what | paper | ours | kind | time |\n|---|---|---|---|---|---|\n"
+        "| a | x |  | 3.00 +- 2.65 % | statistical | 7 s |\n|  | x |  | 3.00 +- 2.65 % | statistical |  |\n\n");
   Outcome o;
   o.claims = {{.what = "a", .value = 1.0, .bound = 1.0}};
   CHECK(o.holds());
