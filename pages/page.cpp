@@ -14,7 +14,7 @@ constexpr const char* own_style = R"css(
   :root { --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --paper: #0d1117; --band: #151b23; --good: #3fb950; --bad: #f85149; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.4rem; border-bottom: 1px solid var(--line); padding-bottom: .3rem; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin-bottom: .9rem; }
 table { border-collapse: collapse; font-size: .85rem; width: 100%; }
 th, td { text-align: left; padding: .3rem .55rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } tr:nth-child(even) td { background: var(--band); }
