@@ -13,6 +13,9 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
+/// f(inputs, whether its result will be read)
+using TellingFunction = std::function<Tensors(const Tensors& inputs, bool read)>;
+
 thread_local int recomputations = 0;
 
 /// Marks the second run.
@@ -59,15 +62,15 @@ private:
 
 /// What the first run gave, to compare the second with.
 struct Checkpoint {
-  TensorFunction f;
+  TellingFunction f;
   std::size_t inputs;
   Reduction reduction;
   Products products;
 
-  Tensors run(std::span<const Tensor> in) const {
+  Tensors run_again(std::span<const Tensor> in) const {
     const ReductionScope sums(reduction);
     const ProductsScope products_scope(products);
-    return f(Tensors(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(inputs)));
+    return f(Tensors(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(inputs)), false);
   }
   void backward(const AddingVjp& v) const;
 };
@@ -85,7 +88,7 @@ void Checkpoint::backward(const AddingVjp& v) const {
   Tape tape;
   const Tensors outputs = [&] {
     const Again again;
-    return run(v.in);
+    return run_again(v.in);
   }();
   tape.close();
   check_same_outputs(outputs, v.out);
@@ -113,17 +116,13 @@ void Checkpoint::backward(const AddingVjp& v) const {
   for (std::size_t k = 0; k < xs.size(); ++k) v.sums[places[k]] = std::move(sums[k]);
 }
 
-} // namespace
-
-bool recomputing() { return recomputations > 0; }
-
-Tensors checkpoint(const TensorFunction& f, const Tensors& inputs) {
-  if (!graph_recording()) return f(inputs);
+Tensors checkpointed(const TellingFunction& f, const Tensors& inputs) {
+  if (!graph_recording()) return f(inputs, true);
   Tensors outputs, in;
   {
     const CompositeScope composite;
     Scout scout(inputs);
-    outputs = f(inputs);
+    outputs = f(inputs, true);
     for (const Tensor& y : outputs) scout.note(y);
     in = std::move(scout).found();
   }
@@ -144,8 +143,20 @@ Tensors checkpoint(const TensorFunction& f, const Tensors& inputs) {
   return outputs;
 }
 
+} // namespace
+
+bool recomputing() { return recomputations > 0; }
+
+Tensors checkpoint(const TensorFunction& f, const Tensors& inputs) {
+  return checkpointed([f](const Tensors& in, bool) { return f(in); }, inputs);
+}
+
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
-  return checkpoint([f](const Tensors& in) { return Tensors{f(in[0])}; }, Tensors{x}).front();
+  return checkpointed([f](const Tensors& in, bool) { return Tensors{f(in[0])}; }, Tensors{x}).front();
+}
+
+Tensor checkpoint(const std::function<Tensor(const Tensor&, bool)>& f, const Tensor& x) {
+  return checkpointed([f](const Tensors& in, bool read) { return Tensors{f(in[0], read)}; }, Tensors{x}).front();
 }
 
 } // namespace eg

@@ -20,6 +20,9 @@ namespace eg {
 std::vector<Tensor> checkpoint(const TensorFunction& f, const std::vector<Tensor>& inputs);
 /// The same for one tensor to one.
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
+/// The same, told whether the result will be read: when f runs again for the gradient it will not, and f may leave out
+/// the values of its last operation (core/meta.h, UnreadScope).
+Tensor checkpoint(const std::function<Tensor(const Tensor&, bool read)>& f, const Tensor& x);
 
 /// True while this thread runs the function of a checkpoint again for the gradient. What moves on with every pass
 /// (running statistics) stays where it is then.

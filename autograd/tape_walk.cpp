@@ -55,6 +55,11 @@ Gradients Tape::Node::apply_rule(std::span<const Tensor> grad, std::uint32_t wan
   });
 }
 
+void Tape::Node::apply_rule_into(std::span<const Tensor> grad, Tensor& sum) const {
+  const std::vector<Tensor> inputs = values(in), outputs = values(out);
+  at_its_place([&] { op->vjp_into(VjpArgs{{*op, inputs, attrs}, outputs, grad, 1U}, sum); });
+}
+
 void Tape::Node::apply_adding_rule(std::span<const Tensor> grad, const std::vector<bool>& wanted,
                                    std::span<Tensor> sums) const {
   const std::vector<Tensor> inputs = values(in), outputs = values(out);
@@ -156,6 +161,7 @@ struct Tape::Walk {
   void pass_hooks(Slot s, Tensor& g) const;
   bool take(const Node& node, std::vector<Tensor>& grad);
   void run_rule(const Node& node, std::vector<Tensor>& grad, const std::vector<bool>& wanted);
+  bool run_rule_into(const Node& node, std::span<const Tensor> grad);
   void run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted);
   void step(const Node& node);
   Tensor take_result(Slot s);
@@ -208,7 +214,7 @@ void Tape::Walk::step(const Node& node) {
   node.check_versions();
   if (node.adds())
     run_adding_rule(node, grad, std::move(wanted));
-  else
+  else if (!run_rule_into(node, grad))
     run_rule(node, grad, wanted);
 }
 
@@ -230,6 +236,21 @@ void Tape::Walk::run_rule(const Node& node, std::vector<Tensor>& grad, const std
       g = fitted(g, input.tensor, fmt::format("{} for {}", node.name(), node.name_of_input(i)));
     cotangents.add(input.slot, std::move(g));
   }
+}
+
+/// Adds to what has arrived in place, where the rule can and nobody looks on. False: nothing was done.
+bool Tape::Walk::run_rule_into(const Node& node, std::span<const Tensor> grad) {
+  if (node.op == nullptr || node.op->vjp_into == nullptr || values_recording()) return false;
+  const Slot s = node.in[0].slot;
+  if (!cotangents.has(s)) return false;
+  Tensor sum = cotangents.take(s);
+  const bool possible = sum.exclusive() && sum.is_contiguous();
+  if (possible) {
+    node.apply_rule_into(grad, sum);
+    if (recording()) report(RuleEvent{node.name(), node.place, grad, std::span(&sum, 1)});
+  }
+  cotangents.put(s, std::move(sum));
+  return possible;
 }
 
 void Tape::Walk::run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted) {

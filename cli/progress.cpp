@@ -45,11 +45,12 @@ Progress::Progress(bool wanted) : drawing_(wanted && isatty(STDERR_FILENO) == 1)
 
 void Progress::show(double done, double total, const std::vector<ProgressField>& fields) {
   const Clock::time_point now = Clock::now();
+  if (!began_) began_ = done, start_ = now; // earlier work is not this process's
   if (!drawing_ || (drawn_ && now - last_ < std::chrono::milliseconds(100) && done < total)) return;
   last_ = now;
   const double fraction = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0.0;
   const double spent = std::chrono::duration<double>(now - start_).count();
-  const std::string left = fraction > 0 ? clock_time(spent / fraction * (1 - fraction)) : "?";
+  const std::string left = done > *began_ ? clock_time(spent * std::max(0.0, total - done) / (done - *began_)) : "?";
   std::vector<ProgressField> all = {
       {bar(fraction), 9}, {fmt::format("{:3.0f} %", 100 * fraction), 0}, {left + " left", 2}};
   all.insert(all.end(), fields.begin(), fields.end());

@@ -2,6 +2,7 @@
 // A line that is rewritten in place on a terminal, and nothing at all in a pipe.
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ public:
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows a bar of done/total, the time that is left and `fields`, at most ten times a second. The bar gives way first
-  /// on a narrow terminal, the percentage last; ranks between 1 and 8 are the caller's.
+  /// Shows a bar of done/total, the time that is left at the pace since the first call, and `fields`, at most ten times
+  /// a second. The bar gives way first on a narrow terminal, the percentage last; ranks between 1 and 8 are the
+  /// caller's.
   void show(double done, double total, const std::vector<ProgressField>& fields);
   /// Removes the line, so that something else can be printed.
   void clear();
@@ -34,6 +36,7 @@ private:
   using Clock = std::chrono::steady_clock;
   bool drawing_;
   bool drawn_ = false;
+  std::optional<double> began_; ///< what was done when the first line was asked for
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_{};
 };

@@ -145,7 +145,10 @@ std::string idle_classify_flag(const std::string& key, const training::ClassifyO
   if (masked && (key == "train_limit" || key == "test_limit")) return "--task mlm learns from all of a text";
   if (!masked && key == "mask_share") return "--task classify masks nothing";
   if (key == "held_out" && !o.validation.empty()) return "--validation names the texts to test on";
-  if (!masked && (key == "held_out" || key == "validation") && !own_file)
+  const bool class_folders = data::folder_exists(o.data) && !data::folder_exists(data::join_path(o.data, "train"));
+  if (!masked && !own_file && class_folders && key == "validation")
+    return fmt::format("{} is a folder; --validation is for data of one file", o.data);
+  if (!masked && !own_file && !class_folders && (key == "held_out" || key == "validation"))
     return fmt::format("{} has a test part of its own; it is for single files", o.data);
   if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
   if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";

@@ -92,6 +92,7 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
 }
 
 bool shapes_alone(const OpArgs& args) {
+  if (results_unread()) return true;
   return calling_with_meta_tensors() &&
          std::any_of(args.in.begin(), args.in.end(), [](const Tensor& t) { return t.defined() && !t.has_storage(); });
 }
@@ -189,7 +190,10 @@ std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attr
     const bool heard = recording();
     const Clock::time_point began = heard ? Clock::now() : Clock::time_point();
     std::vector<Tensor> out = run(op, args);
-    if (heard) report({.op = &op, .in = in, .out = out, .attrs = &attrs, .began = began});
+    if (heard) {
+      const Event event{.op = &op, .in = in, .out = out, .attrs = &attrs, .began = began};
+      results_unread() ? report_composite(event) : report(event);
+    }
     return out;
   } catch (const Error&) {
     rethrow_with_place();

@@ -22,8 +22,20 @@ public:
   MetaCallScope& operator=(const MetaCallScope&) = delete;
 };
 
+/// While it lives, operations of this thread give meta tensors whatever they are given, and recorders that observe do
+/// not hear of them: for results whose values nobody reads, on a tape that needs to know how they were made. Only for
+/// operations whose rule reads no output.
+class UnreadScope {
+public:
+  UnreadScope();
+  ~UnreadScope();
+  UnreadScope(const UnreadScope&) = delete;
+  UnreadScope& operator=(const UnreadScope&) = delete;
+};
+
 /// A scope of this thread lives.
 bool making_meta_tensors();
 bool calling_with_meta_tensors();
+bool results_unread();
 
 } // namespace eg

@@ -123,6 +123,8 @@ using KernelFn = void (*)(const OpArgs&, std::span<Tensor> out);
 using ViewFn = Tensor (*)(const OpArgs&);
 using BodyFn = std::vector<Tensor> (*)(const OpArgs&);
 using VjpFn = Gradients (*)(const VjpArgs&);
+/// Adds the gradient of the first input to a packed sum that nobody else holds.
+using VjpIntoFn = void (*)(const VjpArgs&, Tensor& sum);
 /// Plain loops over packed float64 (or integer) inputs.
 using ReferenceFn = std::vector<Tensor> (*)(const OpArgs&);
 
@@ -145,9 +147,12 @@ struct OpDef {
   KernelFn cuda = nullptr;              ///< for a device; no row has one yet
   std::uint32_t saves = saves::nothing; ///< what the tape keeps for the rule
   VjpFn vjp = nullptr;                  ///< the rule, made of ops
-  std::string_view no_gradient = {};    ///< why there is no rule, where there is none
-  std::string_view zero_gradient = {};  ///< why the rule gives zero everywhere, where it does
-  ReferenceFn reference = nullptr;      ///< oracle and teaching text
+  /// Instead of vjp where a sum has arrived already, for a gradient that is mostly zeros: the bits of adding vjp's, the
+  /// sign of a zero apart. The first input alone has a gradient then.
+  VjpIntoFn vjp_into = nullptr;
+  std::string_view no_gradient = {};   ///< why there is no rule, where there is none
+  std::string_view zero_gradient = {}; ///< why the rule gives zero everywhere, where it does
+  ReferenceFn reference = nullptr;     ///< oracle and teaching text
   std::vector<Sample> (*samples)(DType) = nullptr;
   std::vector<Refusal> (*refuses)() = nullptr;
   std::vector<Symmetry> (*symmetries)(const Sample&) = nullptr;
@@ -177,6 +182,8 @@ consteval OpDef row(OpDef def) {
   if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
   if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
     throw "an op row needs a rule or the reason why it has none; a body needs no rule";
+  if (def.vjp_into != nullptr && def.vjp == nullptr)
+    throw "an op row that adds to a sum needs a rule for when there is none";
   if (def.vjp == nullptr && !def.zero_gradient.empty())
     throw "an op row whose gradient is zero needs a rule that says so";
   if (def.reference == nullptr) throw "an op row needs a reference in plain loops";

@@ -68,6 +68,18 @@ ByteView ImageDataset::pixels(std::int64_t i) const {
   return ByteView(content_->pixels).subspan(checked_index(i, *this) * size, size);
 }
 
+std::string ImageDataset::fingerprint() const {
+  const Content& c = *content_;
+  std::string head = fmt::format("{}x{}x{}", c.channels, c.height, c.width);
+  for (const std::string& name : c.class_names) head += '\0' + name;
+  const auto bytes_of = [](const auto& values) {
+    return ByteView{reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof values[0]};
+  };
+  std::uint32_t crc = crc32(bytes_of(head));
+  for (const ByteView part : {bytes_of(c.labels), bytes_of(c.attributes), bytes_of(c.pixels)}) crc = crc32(part, crc);
+  return fmt::format("{} images, crc32 {:08x}", size(), crc);
+}
+
 Image ImageDataset::image(std::int64_t i) const {
   const ByteView from = pixels(i);
   Image out{static_cast<int>(height()), static_cast<int>(width()), static_cast<int>(channels()),

@@ -49,6 +49,9 @@ public:
   ByteView pixels(std::int64_t i) const;
   /// Image i with its channels side by side, for reports.
   Image image(std::int64_t i) const;
+  /// What tells it from other data: "50000 images, crc32 1a2b3c4d" of sizes, class names, pixels, labels and
+  /// attributes.
+  std::string fingerprint() const;
   /// The images at `indices`, in that order.
   ImageDataset select(std::span<const std::int64_t> indices) const;
   /// The first `count` images, or all of them when there are fewer.

@@ -76,6 +76,8 @@ std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kin
     if (row.fields.size() != columns->count)
       throw FileError(fmt::format("{}: line {} has {} columns, the first line has {}", source, row.line,
                                   row.fields.size(), columns->count));
+    if (row.fields[columns->label].empty())
+      throw FileError(fmt::format("{}: line {}: the label is empty", source, row.line));
     rows.push_back({row.fields[columns->label], row.fields[columns->text],
                     columns->pair ? row.fields[*columns->pair] : "", row.line});
   }
@@ -83,6 +85,7 @@ std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kin
 }
 
 std::string label_of(const nlohmann::json& value, const std::string& where) {
+  if (value.is_string() && value.get_ref<const std::string&>().empty()) throw FileError(where + ": the label is empty");
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer() || value.is_boolean()) return value.dump();
   throw FileError(

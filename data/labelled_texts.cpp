@@ -1,7 +1,6 @@
 #include "data/labelled_texts.h"
 
 #include "core/error.h"
-#include "core/random.h"
 #include "data/bytes.h"
 #include "data/table.h"
 #include "data/text.h"
@@ -45,11 +44,17 @@ void replace_breaks(Rows& rows) {
       row.text.replace(at, mark.size(), "\n");
 }
 
+/// `packed`, a .gz or .xz, or the same file unpacked; "" when neither is there.
+std::string packed_or_plain(const std::string& packed) {
+  const std::string plain = packed.substr(0, packed.rfind('.'));
+  return file_exists(packed) ? packed : file_exists(plain) ? plain : std::string();
+}
+
 Parts read_named(const NamedSet& set, const std::string& data_dir, StopFlag stop) {
   const std::string folder = data_dir.empty() ? default_data_dir() : data_dir;
-  Parts parts{join_path(folder, set.train), join_path(folder, set.test), {}, {}};
+  Parts parts{packed_or_plain(join_path(folder, set.train)), packed_or_plain(join_path(folder, set.test)), {}, {}};
   for (const std::string& file : {parts.train_name, parts.test_name})
-    if (folder.empty() || !file_exists(file))
+    if (folder.empty() || file.empty())
       throw FileError(
           fmt::format("{}: dataset {} is not here: looked for {} and {}; give the folder that holds it with "
                       "--data-dir or EQUIGRAD_DATA",
@@ -102,8 +107,9 @@ void hold_out(Parts& parts, double share) {
   parts.train = std::move(train);
 }
 
-Parts read_folder(const std::string& folder, StopFlag stop) {
+Parts read_folder(const std::string& folder, const LabelledTextOptions& options) {
   Parts parts{folder, folder, {}, {}};
+  const StopFlag stop = options.stop;
   if (const std::string train = join_path(folder, "train"); folder_exists(train)) {
     for (const char* name : {"test", "val"})
       if (parts.test_name = join_path(folder, name); folder_exists(parts.test_name)) break;
@@ -114,14 +120,24 @@ Parts read_folder(const std::string& folder, StopFlag stop) {
     return parts;
   }
   parts.train = read_class_folders(folder, stop);
-  hold_out(parts, 0.1);
+  hold_out(parts, options.held_out);
   return parts;
 }
 
 Parts read_parts(const std::string& name, const std::string& data_dir, const LabelledTextOptions& options) {
   for (const NamedSet& set : named_sets)
-    if (name == set.name && !fs::exists(name)) return read_named(set, data_dir, options.stop);
-  if (folder_exists(name)) return read_folder(name, options.stop);
+    if (name == set.name && !fs::exists(name)) {
+      if (!options.validation.empty())
+        throw ValueError(
+            fmt::format("{} has a test part of its own; validation {} is for single files", name, options.validation));
+      return read_named(set, data_dir, options.stop);
+    }
+  if (folder_exists(name)) {
+    if (!options.validation.empty())
+      throw ValueError(
+          fmt::format("{}: validation {}: another file is for data of one file", name, options.validation));
+    return read_folder(name, options);
+  }
   if (!file_exists(name)) {
     std::string known;
     for (const NamedSet& set : named_sets) known += fmt::format("{}, ", set.name);
@@ -155,27 +171,13 @@ std::vector<std::string> classes_of(const Rows& rows) {
   return names;
 }
 
-/// Which of `count` rows a limit leaves: drawn by their numbers with a fixed key, so that a file whose rows are sorted
-/// keeps all its classes.
-std::vector<bool> kept_rows(std::size_t count, std::int64_t limit) {
-  if (limit == 0 || static_cast<std::uint64_t>(limit) >= count) return std::vector<bool>(count, true);
-  constexpr RandomKey key{.seed = 0x6c69'6d69'7465'6421, .stream = 0};
-  std::vector<std::pair<double, std::size_t>> drawn;
-  for (std::size_t i = 0; i < count; ++i) drawn.emplace_back(uniform_at(key, i), i);
-  const auto end = drawn.begin() + static_cast<std::ptrdiff_t>(limit);
-  std::nth_element(drawn.begin(), end, drawn.end());
-  std::vector<bool> kept(count, false);
-  for (auto at = drawn.begin(); at != end; ++at) kept[at->second] = true;
-  return kept;
-}
-
 LabelledTexts labelled(Rows rows, const std::string& name, const std::vector<std::string>& classes,
                        std::int64_t limit) {
   LabelledTexts set{.name = name, .class_names = classes, .texts = {}, .pairs = {}, .labels = {}};
   std::map<std::string, std::int32_t> place;
   for (const std::string& one : classes) place.emplace(one, static_cast<std::int32_t>(place.size()));
   const bool paired = std::any_of(rows.begin(), rows.end(), [](const LabelledRow& row) { return !row.pair.empty(); });
-  const std::vector<bool> kept = kept_rows(rows.size(), limit);
+  const std::vector<bool> kept = drawn_rows(rows.size(), limit);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     LabelledRow& row = rows[i];
     const auto found = place.find(row.label);

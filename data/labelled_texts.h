@@ -23,17 +23,17 @@ struct LabelledTexts {
 
 struct LabelledTextOptions {
   std::string validation;       ///< another file to test on
-  double held_out = 0.1;        ///< share of a single file that is kept to test on, in (0, 1)
-  std::int64_t train_limit = 0; ///< at most that many, drawn by their numbers alone; 0: all
+  double held_out = 0.1;        ///< share of a single file, or of class folders, that is kept to test on, in (0, 1)
+  std::int64_t train_limit = 0; ///< at most that many (drawn_rows); 0: all
   std::int64_t test_limit = 0;
   StopFlag stop = nullptr;
 };
 
 /// The training and the test part of
-/// - `imdb` (imdb/imdb_{train,test}.tsv.xz; its "<br />" become line ends), `mrpc`, `rte` (glue-small/), `snli` (whose
-///   validation part is learnt from) in `data_dir` (empty: EQUIGRAD_DATA);
+/// - `imdb` (imdb/imdb_{train,test}.tsv or .tsv.xz; its "<br />" become line ends), `mrpc`, `rte` (glue-small/), `snli`
+///   (whose validation part is learnt from) in `data_dir` (empty: EQUIGRAD_DATA);
 /// - a folder with train/ and test/ (or val/), each with a folder of .txt files for every class (`unsup` is left out),
-///   or a folder of class folders, of which about a tenth of the texts is for testing;
+///   or a folder of class folders, of which about held_out of the texts is for testing;
 /// - a file of rows (read_labelled_texts), of which about held_out is for testing: a row's number alone draws it.
 /// Classes are the training part's labels: in the order of their numbers, if all are numbers, else of their names.
 /// Throws FileError for what is missing, damaged, empty, or labelled in the test part alone; Interrupted.

@@ -81,6 +81,18 @@ bool row_is_held_out(std::uint64_t number, double share) {
   return uniform_at(key, number) < share;
 }
 
+std::vector<bool> drawn_rows(std::size_t count, std::int64_t limit) {
+  if (limit == 0 || static_cast<std::uint64_t>(limit) >= count) return std::vector<bool>(count, true);
+  constexpr RandomKey key{.seed = 0x6c69'6d69'7465'6421, .stream = 0};
+  std::vector<std::pair<double, std::size_t>> drawn;
+  for (std::size_t i = 0; i < count; ++i) drawn.emplace_back(uniform_at(key, i), i);
+  const auto end = drawn.begin() + static_cast<std::ptrdiff_t>(limit);
+  std::nth_element(drawn.begin(), end, drawn.end());
+  std::vector<bool> kept(count, false);
+  for (auto at = drawn.begin(); at != end; ++at) kept[at->second] = true;
+  return kept;
+}
+
 bool TableReader::next(TableRow& row) {
   row.fields.clear();
   while (!rest_.empty()) {

@@ -13,6 +13,10 @@ namespace eg::data {
 /// that rows added later move none. Rules like "every tenth" hit one class where labels take turns.
 bool row_is_held_out(std::uint64_t number, double share);
 
+/// Which of `count` rows a limit leaves (0: all): drawn by their numbers alone, so that of rows that are sorted by
+/// class all classes stay.
+std::vector<bool> drawn_rows(std::size_t count, std::int64_t limit);
+
 struct TableRow {
   std::vector<std::string> fields;
   std::size_t line = 0; ///< where it begins, from 1

@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -124,22 +125,41 @@ void require_apart(const std::string& label, const std::vector<std::string>& den
   if (seen.size() == 1) throw ValueError("columns: no column is left to learn from");
 }
 
-/// Which rows of the first file are learnt from.
+/// Which rows are learnt from and which are tested on: the first file's, and of the second one, if there is one.
 class Parts {
 public:
-  explicit Parts(const TabularOptions& o) : o_(o) {}
-  bool trains(std::uint64_t row) const { return !o_.validation.empty() || !row_is_held_out(row, o_.held_out); }
-  /// Calls visit for the training rows of `file`, as many as are wanted.
-  void each_training(const TableFile& file, FunctionRef<void(const TableRow&)> visit) const {
-    std::int64_t seen = 0;
-    file.each([&](const TableRow& row, std::uint64_t number) {
-      if (trains(number) && (o_.train_limit == 0 || seen < o_.train_limit)) ++seen, visit(row);
+  Parts(const TabularOptions& o, const TableFile& file, const TableFile* validation) {
+    std::vector<std::uint64_t> train, test;
+    std::uint64_t rows = 0, other_rows = 0;
+    file.each([&](const TableRow&, std::uint64_t number) {
+      (validation == nullptr && row_is_held_out(number, o.held_out) ? test : train).push_back(number);
+      ++rows;
     });
-    if (seen == 0) throw FileError(file.path() + ": has no rows to learn from");
+    if (train.empty()) throw FileError(file.path() + ": has no rows to learn from");
+    if (validation != nullptr)
+      validation->each([&](const TableRow&, std::uint64_t number) { test.push_back(number), ++other_rows; });
+    trains_ = chosen(train, o.train_limit, rows);
+    tests_ = chosen(test, o.test_limit, validation != nullptr ? other_rows : rows);
+  }
+
+  bool trains(std::uint64_t row) const { return trains_[row]; }
+  bool tests(std::uint64_t row) const { return tests_[row]; }
+  void each_training(const TableFile& file, FunctionRef<void(const TableRow&)> visit) const {
+    file.each([&](const TableRow& row, std::uint64_t number) {
+      if (trains(number)) visit(row);
+    });
   }
 
 private:
-  const TabularOptions& o_;
+  /// By a file's rows: those of `part` that the limit leaves.
+  static std::vector<bool> chosen(const std::vector<std::uint64_t>& part, std::int64_t limit, std::uint64_t rows) {
+    const std::vector<bool> drawn = drawn_rows(part.size(), limit);
+    std::vector<bool> list(rows, false);
+    for (std::size_t i = 0; i < part.size(); ++i)
+      if (drawn[i]) list[part[i]] = true;
+    return list;
+  }
+  std::vector<bool> trains_, tests_;
 };
 
 /// Sets the two labels of `code`.
@@ -148,7 +168,7 @@ void find_labels(TabularCode& code, const TableFile& file, const Parts& parts, c
   std::set<std::string> found;
   parts.each_training(file, [&](const TableRow& row) {
     if (row.fields[at].empty()) throw FileError(fmt::format("{}: line {}: the label is empty", file.path(), row.line));
-    if (found.size() < 100) found.insert(row.fields[at]);
+    if (found.size() < 100 || row.fields[at] == positive) found.insert(row.fields[at]);
   });
   std::vector<std::string> labels(found.begin(), found.end());
   if (!positive.empty()) {
@@ -164,7 +184,7 @@ void find_labels(TabularCode& code, const TableFile& file, const Parts& parts, c
     throw FileError(
         fmt::format("{}: the training rows have {}{} labels: {}; there must be two, or one that counts as 1 "
                     "must be named (positive)",
-                    file.path(), labels.size(), labels.size() == 100 ? " or more" : "",
+                    file.path(), labels.size(), labels.size() >= 100 ? " or more" : "",
                     fmt::join(labels.begin(), labels.begin() + std::min<std::ptrdiff_t>(5, std::ssize(labels)), ", ")));
   double a = 0.0, b = 0.0;
   if (is_number(labels[0], a) && is_number(labels[1], b) && a > b) std::swap(labels[0], labels[1]);
@@ -298,13 +318,11 @@ TabularCode code_of(const TableFile& file, const Parts& parts, const TabularOpti
   return code;
 }
 
-/// Adds the rows of a file, each to where `part` says, but no more to one than it is said to take.
-void add_rows(const TableFile& file, const TabularCode& code,
-              FunctionRef<std::pair<TabularRows*, std::int64_t>(std::uint64_t)> part) {
+/// Adds the rows of a file, each to where `part` says, if anywhere.
+void add_rows(const TableFile& file, const TabularCode& code, FunctionRef<TabularRows*(std::uint64_t)> part) {
   const Places at = places_in(file, code);
   file.each([&](const TableRow& row, std::uint64_t number) {
-    const auto [to, limit] = part(number);
-    if (limit == 0 || to->size() < limit) add_row(*to, file, row, at, code);
+    if (TabularRows* to = part(number)) add_row(*to, file, row, at, code);
   });
 }
 
@@ -315,19 +333,21 @@ Tabular open_tabular(const std::string& name, const std::string& data_dir, const
   const std::string path = find_table(name, data_dir);
   if (path != name && o.dense.empty() && o.categorical.empty()) o.dense = "I1..I13", o.categorical = "C1..C26";
   const TableFile file(path, o.header, o.stop);
-  const Parts parts(o);
+  std::optional<TableFile> validation;
+  if (!o.validation.empty()) validation.emplace(o.validation, o.header, o.stop);
+  const Parts parts(o, file, validation ? &*validation : nullptr);
   Tabular table{.code = code_of(file, parts, o), .train = {}, .test = {}};
   table.train.name = path;
   table.train.dense = std::ssize(table.code.dense);
   table.train.categorical = std::ssize(table.code.categorical);
   table.test = table.train;
-  add_rows(file, table.code, [&](std::uint64_t number) {
-    return parts.trains(number) ? std::pair(&table.train, o.train_limit) : std::pair(&table.test, o.test_limit);
+  const auto tested = [&](std::uint64_t row) { return parts.tests(row) ? &table.test : nullptr; };
+  add_rows(file, table.code, [&](std::uint64_t row) {
+    return parts.trains(row) ? &table.train : validation ? nullptr : tested(row);
   });
-  if (!o.validation.empty()) {
+  if (validation) {
     table.test.name = o.validation;
-    add_rows(TableFile(o.validation, o.header, o.stop), table.code,
-             [&](std::uint64_t) { return std::pair(&table.test, o.test_limit); });
+    add_rows(*validation, table.code, tested);
   }
   require_both_labels(table.train, "learn from");
   require_both_labels(table.test, "test on");

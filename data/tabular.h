@@ -27,7 +27,7 @@ std::string_view name_of(NumberScale scale);
 struct TabularOptions {
   std::string validation;       ///< another file to test on
   double held_out = 0.1;        ///< share of the file that is kept to test on (row_is_held_out)
-  std::int64_t train_limit = 0; ///< at most that many rows, the first ones; 0: all
+  std::int64_t train_limit = 0; ///< at most that many rows (drawn_rows); 0: all
   std::int64_t test_limit = 0;
   bool header = true;          ///< the first row names the columns; otherwise they are called 1, 2, ...
   std::string label = "label"; ///< column

@@ -105,6 +105,7 @@ std::string connect_once(const RemoteFile& file, const std::string& part, const 
   set_up(handle.get(), transfer, reason.data());
   const CURLcode code = curl_easy_perform(handle.get());
   const bool flushed = std::fflush(out.get()) == 0;
+  if (transfer.done == 0) std::remove(part.c_str()); // nothing to go on with
   if (transfer.stopped())
     throw Interrupted(fmt::format("download: interrupted; {} keeps {} bytes", part, transfer.done));
   if (transfer.disk_failed || !flushed) {
@@ -118,7 +119,7 @@ std::string connect_once(const RemoteFile& file, const std::string& part, const 
   if (code == CURLE_OK) return {};
   long status = 0;
   curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
-  if (code == CURLE_RANGE_ERROR || (status == 416 && transfer.done > 0)) fs::resize_file(part, 0); // begin anew
+  if (transfer.done > 0 && (code == CURLE_RANGE_ERROR || status == 416)) fs::resize_file(part, 0); // begin anew
   if (code == CURLE_HTTP_RETURNED_ERROR && status >= 400 && status < 500 && status != 416)
     throw FileError(fmt::format("{}: {}", file.url, reason.data()));
   return reason[0] != '\0' ? reason.data() : curl_easy_strerror(code);

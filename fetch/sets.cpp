@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "data/bytes.h"
+#include "fetch/imdb.h"
 
 #include <fmt/format.h>
 
@@ -43,27 +44,46 @@ constexpr std::array cifar10_files{
             170'052'171},
 };
 
+constexpr std::array cifar100_files{
+    SetFile{"cifar-100-binary.tar.gz", toronto, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+            168'513'733},
+};
+
+constexpr std::array imdb_files{
+    SetFile{"aclImdb_v1.tar.gz", "https://ai.stanford.edu/~amaas/data/sentiment/",
+            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe", 84'125'825},
+};
+
 constexpr std::array shakespeare_files{
     SetFile{"input.txt", "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",
             "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", 1'115'394},
 };
 
-constexpr std::array sets{
-    PublicSet{"cifar10", "60,000 colour images of 10 classes, 32 x 32", "cifar10", cifar10_files,
-              "cifar-10-batches-bin"},
-    PublicSet{"mnist", "70,000 handwritten digits, 28 x 28", "mnist", mnist_files},
-    PublicSet{"fashion-mnist", "70,000 pictures of clothes, 28 x 28", "fashion-mnist", fashion_files},
-    PublicSet{"tinyshakespeare", "1.1 MB of Shakespeare's plays", "tinyshakespeare", shakespeare_files},
-};
-
-/// Members of an archive that are wanted, each complete or not at all. Names are cut to their last part.
-void unpack_to(const std::string& archive, const std::string& folder) {
+/// The .bin and .txt files of a tar, each complete or not at all. Names are cut to their last part.
+void unpack_records(const std::string& archive, const std::string& folder) {
   std::filesystem::create_directories(folder);
   data::read_tar(archive, [&](const data::ArchiveMember& member) {
     const std::string name = std::filesystem::path(member.name).filename();
     if (name.ends_with(".bin") || name.ends_with(".txt")) data::write_file(data::join_path(folder, name), member.bytes);
   });
 }
+
+void unpack_cifar10(const std::string& archive, const std::string& folder) {
+  unpack_records(archive, data::join_path(folder, "cifar-10-batches-bin"));
+}
+
+void unpack_cifar100(const std::string& archive, const std::string& folder) {
+  unpack_records(archive, data::join_path(folder, "cifar-100-binary"));
+}
+
+constexpr std::array sets{
+    PublicSet{"cifar10", "60,000 colour images of 10 classes, 32 x 32", "cifar10", cifar10_files, unpack_cifar10},
+    PublicSet{"cifar100", "60,000 colour images of 100 classes, 32 x 32", "cifar100", cifar100_files, unpack_cifar100},
+    PublicSet{"mnist", "70,000 handwritten digits, 28 x 28", "mnist", mnist_files},
+    PublicSet{"fashion-mnist", "70,000 pictures of clothes, 28 x 28", "fashion-mnist", fashion_files},
+    PublicSet{"imdb", "50,000 film reviews, for or against", "imdb", imdb_files, unpack_imdb},
+    PublicSet{"tinyshakespeare", "1.1 MB of Shakespeare's plays", "tinyshakespeare", shakespeare_files},
+};
 
 } // namespace
 
@@ -94,7 +114,7 @@ std::string fetch_set(const PublicSet& set, const std::string& data_dir, const s
     download(remote, path, {.stop = stop, .told = [&](std::int64_t done) {
                               if (told) told(before + done, total, file.name);
                             }});
-    if (set.unpacked != nullptr) unpack_to(path, data::join_path(folder, set.unpacked));
+    if (set.unpack != nullptr) set.unpack(path, folder);
     before += file.bytes;
   }
   return folder;

@@ -24,7 +24,8 @@ struct PublicSet {
   const char* about;
   const char* folder; ///< below the data folder
   std::span<const SetFile> files;
-  const char* unpacked = nullptr; ///< a tar: the folder below `folder` where its .bin and .txt files go; null: as it is
+  /// Makes of a file that has come, an archive, what is read: into `folder`; null: it is read as it is.
+  void (*unpack)(const std::string& archive, const std::string& folder) = nullptr;
 };
 
 /// All sets.

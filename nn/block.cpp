@@ -47,8 +47,9 @@ Tensor Block::attend(const Tensor& x, const AttentionContext& context, RandomKey
   return config.pre_norm ? y : norm1(y);
 }
 
-Tensor Block::transform(const Tensor& y, RandomKey key) const {
+Tensor Block::transform(const Tensor& y, RandomKey key, bool read) const {
   const Tensor in = config.pre_norm ? norm2(y) : y;
+  if (!read && config.pre_norm && !drops()) return mlp.unread(in, y);
   const Tensor z = drops() ? y + dropout(mlp(in), config.dropout, key) : mlp(in, y);
   return config.pre_norm ? z : norm2(z);
 }
@@ -56,16 +57,16 @@ Tensor Block::transform(const Tensor& y, RandomKey key) const {
 Tensor Block::operator()(const Tensor& x, const AttentionContext& context, RandomKey key) const {
   if (!config.checkpoint || !graph_recording() || context.cache != nullptr) return run(x, context, key);
   // The parameters are those of the forward pass, also when a ParameterScope has ended since.
-  const auto again = [this, context, key, values = parameters()](const Tensor& in) {
+  const auto again = [this, context, key, values = parameters()](const Tensor& in, bool read) {
     const ParameterScope scope(*this, values);
-    return run(in, context, key);
+    return run(in, context, key, read);
   };
   return eg::checkpoint(again, x);
 }
 
-Tensor Block::run(const Tensor& x, const AttentionContext& context, RandomKey key) const {
+Tensor Block::run(const Tensor& x, const AttentionContext& context, RandomKey key, bool read) const {
   const Scope scope(*this);
-  return transform(attend(x, context, key.fold(0)), key.fold(1));
+  return transform(attend(x, context, key.fold(0)), key.fold(1), read);
 }
 
 Tensor Block::traced(const Tensor& x, MultiHeadAttention::Trace& trace, const AttentionContext& context) const {

@@ -57,10 +57,11 @@ public:
   Mlp mlp;
 
 private:
-  Tensor run(const Tensor& x, const AttentionContext& context, RandomKey key) const;
+  /// read: false when nobody looks at the values of the result.
+  Tensor run(const Tensor& x, const AttentionContext& context, RandomKey key, bool read = true) const;
   bool drops() const { return training() && config.dropout > 0.0; }
   Tensor attend(const Tensor& x, const AttentionContext& context, RandomKey key) const;
-  Tensor transform(const Tensor& y, RandomKey key) const;
+  Tensor transform(const Tensor& y, RandomKey key, bool read) const;
 };
 
 /// Blocks that follow each other.

@@ -1,5 +1,6 @@
 #include "nn/layers.h"
 
+#include "core/meta.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -197,6 +198,13 @@ Tensor Mlp::hidden(const Tensor& x) const {
 Tensor Mlp::operator()(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
   return fc2(hidden(x), addend);
+}
+
+Tensor Mlp::unread(const Tensor& x, const Tensor& addend) const {
+  const Scope scope(*this);
+  const Tensor h = hidden(x);
+  const UnreadScope unread;
+  return fc2(h, addend);
 }
 
 } // namespace eg::nn

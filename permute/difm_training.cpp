@@ -6,6 +6,7 @@
 #include "data/bytes.h"
 #include "data/safetensors.h"
 #include "permute/key_state.h"
+#include "training/checkpoint_state.h"
 #include "training/epoch_order.h"
 
 #include <fmt/format.h>
@@ -83,9 +84,7 @@ public:
     remember_key(state, secret_ ? &*secret_ : nullptr);
   }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    if (state.value("data", data_print_) != data_print_)
-      throw ValueError(
-          fmt::format("train: {} was made from other rows: {}, now {}", checkpoint, state["data"].dump(), data_print_));
+    training::require_same_data(state, checkpoint, data_print_);
     require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
   }
   void save_result(const std::string& folder) const override {

@@ -292,6 +292,7 @@ std::vector<TrainRecord> VitTrainer::history() const {
 }
 const std::vector<std::string>& VitTrainer::notes() const { return state_->run->notes(); }
 const data::ImageDataset& VitTrainer::train_data() const { return state_->train_images; }
+data::Normalization VitTrainer::pixels() const { return state_->pixels(); }
 const data::ImageDataset& VitTrainer::test_data() const { return state_->test_images; }
 
 } // namespace eg::permute

@@ -24,6 +24,10 @@ namespace eg::training {
 class Run;
 }
 
+namespace eg::data {
+struct Normalization;
+} // namespace eg::data
+
 namespace eg::permute {
 
 /// What is permuted on the way through the encoder: nothing, tokens (a fresh P_R for every image and step), features
@@ -201,6 +205,8 @@ public:
   /// overwritten or is already complete, bf16 that is not used. One sentence each.
   const std::vector<std::string>& notes() const;
   const data::ImageDataset& train_data() const;
+  /// How pixels are scaled before the model sees them.
+  data::Normalization pixels() const;
   const data::ImageDataset& test_data() const;
 
 private:

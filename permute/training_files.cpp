@@ -4,6 +4,7 @@
 #include "permute/key_state.h"
 #include "permute/training_state.h"
 #include "training/checkpoint.h"
+#include "training/checkpoint_state.h"
 
 namespace eg::permute {
 
@@ -41,11 +42,13 @@ void VitTrainer::State::load(const std::string& checkpoint, std::int64_t updates
 }
 
 void VitTrainer::State::add_state(nlohmann::ordered_json& state) const {
+  state["data"] = data_print;
   remember_key(state, secret ? &*secret : nullptr);
   if (start) state["model"] = start->model->config();
 }
 
 void VitTrainer::State::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
+  training::require_same_data(state, checkpoint, data_print);
   if (start) training::require_same_model(state, checkpoint, start->model->config());
   require_same_key(state, checkpoint, secret ? &*secret : nullptr);
 }

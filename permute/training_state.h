@@ -51,6 +51,7 @@ struct VitTrainer::State : training::Task {
   TrainOptions options;
   std::unique_ptr<training::Run> run;
   data::ImageDataset train_images, test_images;
+  std::string data_print; ///< what checkpoints remember of the training images
   std::optional<data::Loader> loader;
   std::optional<data::Loader> test_loader;
   std::optional<SecretKey> secret;
@@ -66,8 +67,8 @@ struct VitTrainer::State : training::Task {
   TrainRecord told;                  ///< the same, as callers get it
 
   State(const TrainOptions& o, std::unique_ptr<training::Run> r, data::ImageDataset train_, data::ImageDataset test_)
-      : options(o), run(std::move(r)), train_images(std::move(train_)), test_images(std::move(test_)), root{o.seed, 0} {
-  }
+      : options(o), run(std::move(r)), train_images(std::move(train_)), test_images(std::move(test_)),
+        data_print(train_images.fingerprint()), root{o.seed, 0} {}
 
   nlohmann::ordered_json options_json() const override { return permute::options_json(options); }
   nlohmann::ordered_json default_options() const override {

@@ -65,6 +65,21 @@ std::string activation_name(nn::Activation activation) {
   return activation == nn::Activation::gelu_tanh ? "gelu_pytorch_tanh" : std::string(nn::name_of(activation));
 }
 
+/// Throws ValueError when a teacher's classes have names, and others than the student's or in another order.
+void require_names(const nlohmann::json& config, const std::string& teacher, const std::vector<std::string>& classes) {
+  const auto names = config.find("id2label");
+  if (names == config.end() || !names->is_object()) return;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto name = names->find(std::to_string(i));
+    if (name == names->end() || !name->is_string()) return;
+    const auto& word = name->get_ref<const std::string&>();
+    if (word == fmt::format("LABEL_{}", i) || word == classes[i]) continue; // LABEL_0: nobody named it
+    throw ValueError(fmt::format("train: teacher {} calls class {} '{}', the data '{}'; it must have the same classes "
+                                 "in the same order",
+                                 teacher, i, word, classes[i]));
+  }
+}
+
 } // namespace
 
 nn::Vit& VisionStart::vit() const { return dynamic_cast<nn::Vit&>(model->module()); }
@@ -142,6 +157,7 @@ Teacher::Teacher(const std::string& path, const ImageKind& images, const data::N
     throw ValueError(fmt::format("train: teacher {} is a {} of {} classes, and not a classifier of {}", path,
                                  model_->architecture(), vit == nullptr ? 0 : vit->config.classes,
                                  images.classes.size()));
+  require_names(model_->config(), path, images.classes);
   const std::optional<data::Normalization> own = pixels_of(folder, images.channels);
   if (!own || (own->mean == pixels.mean && own->stddev == pixels.stddev)) return;
   std::vector<double> scale, shift;

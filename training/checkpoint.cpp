@@ -113,6 +113,7 @@ bool is_leftover(std::string_view name) {
 constexpr std::array run_files = {"config.json",
                                   "metrics.jsonl",
                                   "metrics.csv",
+                                  "table.json",
                                   "model.safetensors",
                                   "model_none.safetensors",
                                   "model_rows.safetensors",
@@ -124,10 +125,17 @@ constexpr std::array run_files = {"config.json",
                                   "model_ema_columns.safetensors",
                                   "model_ema_both.safetensors"};
 
-/// What a run of a text model writes into each of the folders RUN/model and RUN/model-ema.
-constexpr std::array model_files = {
-    "config.json",       "model.safetensors",     "tokenizer.json",         "vocab.txt", "vocab.json", "merges.txt",
-    "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json"};
+/// What a run writes into each of the folders RUN/model and RUN/model-ema.
+constexpr std::array model_files = {"config.json",
+                                    "model.safetensors",
+                                    "tokenizer.json",
+                                    "vocab.txt",
+                                    "vocab.json",
+                                    "merges.txt",
+                                    "added_tokens.json",
+                                    "tokenizer_config.json",
+                                    "special_tokens_map.json",
+                                    "preprocessor_config.json"};
 
 std::array<std::string, 2> models_of(const std::string& run_folder) {
   return {data::join_path(run_folder, "model"), data::join_path(run_folder, "model-ema")};

@@ -163,4 +163,10 @@ void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json
   }
 }
 
+void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now) {
+  if (state.value("data", now) != now)
+    throw ValueError(
+        fmt::format("train: {} was made from other data: {}, now {}", checkpoint, state["data"].dump(), now));
+}
+
 } // namespace eg::training

@@ -33,4 +33,8 @@ nlohmann::json read_checkpoint_state(const std::string& checkpoint);
 void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,
                              const std::vector<std::string>& needed = {});
 
+/// Throws ValueError when a checkpoint's state remembers other data ("data": a fingerprint) than `now`. One that
+/// remembers none is of an equigrad that did not.
+void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now);
+
 } // namespace eg::training

@@ -8,6 +8,7 @@
 #include "hub/model.h"
 #include "nn/bert.h"
 #include "training/bert_model.h"
+#include "training/checkpoint_state.h"
 #include "training/encoded_texts.h"
 #include "training/epoch_order.h"
 #include "training/text_files.h"

@@ -17,6 +17,18 @@ namespace {
 
 bool is_llama2c(const std::string& path) { return path.ends_with(".bin") && data::file_exists(path); }
 
+/// Whether a path is a folder or lies below it, links followed.
+bool lies_in(const std::string& path, const std::string& folder) {
+  std::error_code missing;
+  const std::filesystem::path root = std::filesystem::weakly_canonical(folder, missing);
+  for (std::filesystem::path at = std::filesystem::weakly_canonical(path, missing); !at.empty();
+       at = at.parent_path()) {
+    if (at == root) return true;
+    if (at == at.parent_path()) break;
+  }
+  return false;
+}
+
 void require_family(const nlohmann::json& config, const std::string& path, std::string_view family) {
   const std::string found = config.is_object() && config.contains("model_type") && config["model_type"].is_string()
                                 ? config["model_type"].get<std::string>()
@@ -48,10 +60,8 @@ bool means(const std::string& pattern, const std::string& parameter, std::span<c
 } // namespace
 
 void check(const FineTuning& o, const std::string& out) {
-  std::error_code missing;
-  const auto same = [&](const std::string& folder) { return std::filesystem::equivalent(folder, out, missing); };
-  need(!o.begins() || out.empty() || !(same(o.from) || same(hub::model_folder_of_run(o.from))), "from",
-       "is the run folder itself: give another out");
+  need(!o.begins() || out.empty() || !(lies_in(o.from, out) || lies_in(hub::model_folder_of_run(o.from), out)), "from",
+       "lies in the run folder, which the run writes over: give another out");
   need(o.fresh.empty() || o.begins(), "fresh", "needs a model to begin from: give from");
 }
 

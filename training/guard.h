@@ -16,7 +16,7 @@ namespace eg::training {
 
 /// Looks at every step before its update. A step is refused when its loss or a gradient is NaN or infinite
 /// (options.on_divergence: the run stops, or the update is left out), and, with options.spike_guard X, when its loss is
-/// above X times the median of the last 64 losses that were admitted (from the 16th on). A refused step counts as a
+/// above X times the median of the last 64 losses that were admitted (from the 17th on). A refused step counts as a
 /// step of the run, not of the optimiser. What is refused depends on losses that a checkpoint holds, so that a run
 /// which goes on refuses the same steps.
 class StepGuard {

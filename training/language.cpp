@@ -4,6 +4,7 @@
 #include "data/tokenizer_building.h"
 #include "hub/folder.h"
 #include "nn/decoder.h"
+#include "training/checkpoint_state.h"
 #include "training/corpus.h"
 
 #include <fmt/format.h>

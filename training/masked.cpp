@@ -5,6 +5,7 @@
 #include "data/tokenizer_building.h"
 #include "nn/bert.h"
 #include "training/bert_model.h"
+#include "training/checkpoint_state.h"
 #include "training/corpus.h"
 #include "training/masker.h"
 

@@ -31,6 +31,7 @@ template <class Visit> void each_run_option(RunOptions& o, Visit&& visit) {
   visit("drop_factor", o.drop_factor);
   visit("weight_decay", o.weight_decay);
   visit.word("decay_on", name_of(o.decay_on), [&](const std::string& word) { o.decay_on = decay_on_named(word); });
+  visit("layer_decay", o.layer_decay);
   visit("eps", o.eps);
   visit("clip", o.clip);
   visit("label_smoothing", o.label_smoothing);

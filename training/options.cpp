@@ -95,6 +95,8 @@ void check_run_options(const RunOptions& o) {
   need(o.drop_factor > 0.0 && o.drop_factor <= 1.0, "drop_factor",
        fmt::format("must be in (0, 1], not {}", o.drop_factor));
   need(o.clip >= 0.0, "clip", fmt::format("must not be negative, not {}", o.clip));
+  need(o.layer_decay > 0.0 && o.layer_decay <= 1.0, "layer_decay",
+       fmt::format("must be in (0, 1], not {}", o.layer_decay));
   need_probability("label_smoothing", o.label_smoothing);
   need_probability("ema", o.ema);
   need(is_floating(o.dtype), "dtype", fmt::format("must be f32 or f64, not {}", name_of(o.dtype)));

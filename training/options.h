@@ -49,6 +49,9 @@ struct RunOptions {
   double drop_factor = 0.1;    ///< of each of them
   double weight_decay = 0.0;
   DecayOn decay_on = DecayOn::all;
+  /// Learning rates of blocks: each one's is that share of the one above it (training/parameter_groups.h); 1: all
+  /// alike.
+  double layer_decay = 1.0;
   double eps = 1e-8; ///< of Adam, AdamW, RMSprop and of Muon's AdamW
   double clip = 0.0; ///< largest joint norm of the gradients; 0: no clipping
   double label_smoothing = 0.0;

@@ -1,6 +1,9 @@
 #include "training/parameter_groups.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
 
 namespace eg::training {
 namespace {
@@ -15,6 +18,17 @@ bool has_part(std::string_view name, std::initializer_list<std::string_view> wor
   return false;
 }
 
+/// The number of the block that a parameter is in: of "blocks.3.norm1.weight", 3; also of DIFM's "layers.3.".
+std::optional<std::int64_t> block_of(std::string_view name) {
+  for (const std::string_view list : {"blocks.", "layers."}) {
+    if (!name.starts_with(list)) continue;
+    const std::string_view rest = name.substr(list.size());
+    std::int64_t number = 0;
+    if (std::from_chars(rest.data(), rest.data() + rest.size(), number).ec == std::errc{}) return number;
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 ParameterRole role_of(std::string_view name, const Tensor& value) {
@@ -26,12 +40,27 @@ ParameterRole role_of(std::string_view name, const Tensor& value) {
   return ParameterRole::matrix;
 }
 
+std::vector<std::int64_t> depths_of(const std::vector<std::string>& names) {
+  std::vector<std::int64_t> depths;
+  std::int64_t blocks = 0;
+  for (const std::string& name : names) {
+    const std::optional<std::int64_t> block = block_of(name);
+    if (block) blocks = std::max(blocks, *block + 1);
+    depths.push_back(block ? *block + 1 : blocks > 0 ? blocks + 1 : 0);
+  }
+  return depths;
+}
+
 std::vector<optim::ParameterSettings> parameter_settings(const RunOptions& options, const nn::Module& module) {
+  const std::vector<nn::Parameter> parameters = module.named_parameters();
+  const std::vector<std::int64_t> depths = depths_of(nn::parameter_names(module));
+  const std::int64_t top = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
   std::vector<optim::ParameterSettings> all;
-  for (const nn::Parameter& p : module.named_parameters()) {
-    const ParameterRole role = role_of(p.name, p.value);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterRole role = role_of(parameters[i].name, parameters[i].value);
     const bool spared = role == ParameterRole::vector || role == ParameterRole::place;
-    all.push_back({.weight_decay = spared && options.decay_on == DecayOn::matrices ? 0.0 : 1.0,
+    all.push_back({.learning_rate = std::pow(options.layer_decay, static_cast<double>(top - depths[i])),
+                   .weight_decay = spared && options.decay_on == DecayOn::matrices ? 0.0 : 1.0,
                    .hidden = role == ParameterRole::matrix});
   }
   return all;

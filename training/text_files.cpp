@@ -59,12 +59,6 @@ std::string fingerprint(std::span<const std::int32_t> ids) {
   return fmt::format("{} tokens, crc32 {:08x}", ids.size(), data::crc32({bytes, ids.size_bytes()}));
 }
 
-void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now) {
-  if (state.value("data", now) != now)
-    throw ValueError(fmt::format("train: {} was made from other texts or another tokenizer: {}, now {}", checkpoint,
-                                 state["data"].dump(), now));
-}
-
 void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder) {
   make_folder(folder);
   tokenizer.save(folder);

@@ -41,8 +41,6 @@ private:
 /// What a checkpoint remembers of token ids, so that going on with other data is refused: "1003854 tokens, crc32
 /// 1a2b3c4d".
 std::string fingerprint(std::span<const std::int32_t> ids);
-/// Throws ValueError when a checkpoint's state remembers other data than `now`.
-void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now);
 
 /// Writes the model as a folder of Hugging Face's format, with its tokenizer. Its config.json is written last. Throws
 /// FileError.

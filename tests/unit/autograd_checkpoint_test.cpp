@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "core/reduction.h"
 #include "core/work_meter.h"
+#include "nn/block.h"
 #include "nn/vit.h"
 #include "support/message.h"
 
@@ -36,8 +37,8 @@ struct Step {
   std::size_t saved = 0;
 };
 
-Step step_of(bool checkpoint, DType dtype) {
-  nn::Vit model(vit(checkpoint), {1, 0});
+Step step_of(bool checkpoint, DType dtype, double dropout = 0.2) {
+  nn::Vit model(vit(checkpoint, dropout), {1, 0});
   model.to(dtype);
   const Tensor images = normal({4, 3, 16, 16}, 2, dtype);
   const Tensor labels = Tensor::from<std::int64_t>({1, 4, 0, 9}, {4});
@@ -151,8 +152,8 @@ TEST_CASE("checkpoint: second derivatives, also of captured tensors") {
   CHECK(relative_error(with[1], without[1]) < 1e-14);
 
   // The Hessian-vector product of a ViT by its parameters; the scope has ended when the block is computed again.
-  const auto product = [](bool checkpointed) {
-    nn::Vit model(vit(checkpointed), {1, 0});
+  const auto product = [](bool checkpointed, double dropout) {
+    nn::Vit model(vit(checkpointed, dropout), {1, 0});
     model.to(DType::f64);
     const Tensor images = normal({2, 3, 16, 16}, 2);
     const Tensor labels = Tensor::from<std::int64_t>({1, 4}, {2});
@@ -164,8 +165,10 @@ TEST_CASE("checkpoint: second derivatives, also of captured tensors") {
     };
     return hvp(loss, model.parameters(), direction).products;
   };
-  const Tensors a = product(true), b = product(false);
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(relative_error(a[i], b[i]) < 1e-11);
+  for (const double p : {0.2, 0.0}) {
+    const Tensors a = product(true, p), b = product(false, p);
+    for (std::size_t i = 0; i < a.size(); ++i) CHECK(relative_error(a[i], b[i]) < 1e-11);
+  }
 }
 
 TEST_CASE("checkpoint: derivatives taken inside of it") {
@@ -194,6 +197,37 @@ TEST_CASE("checkpoint: unwanted gradients are not computed, observers hear what 
     return meter.total().flops;
   };
   CHECK(flops(true) == doctest::Approx(flops(false) + 2.0 * 32 * 32 * 32)); // the forward product, once more
+}
+
+TEST_CASE("checkpoint: a block's last product is not computed again where nobody reads it") {
+  CHECK(same(step_of(true, DType::f32, 0.0).gradients, step_of(false, DType::f32, 0.0).gradients));
+
+  nn::BlockConfig c{.dim = 16, .heads = 2, .mlp = 64};
+  const Tensor x = random_normal({2, 5, 16}, {1, 0}), target = random_normal({2, 5, 16}, {2, 0});
+  const auto gradients = [&](bool checkpointed, bool pre_norm, double* flops, bool outer = false) {
+    c.checkpoint = checkpointed;
+    c.pre_norm = pre_norm;
+    const nn::Block block(c, {3, 0});
+    const WorkMeter meter;
+    Tape tape;
+    const Tensor y = outer ? checkpoint([&](const Tensor& in) { return block(block(in)); }, x) : block(block(x));
+    Tensors all = tape.gradient(mse_loss(y, target), block.parameters());
+    if (flops != nullptr) *flops = meter.total().flops;
+    return all;
+  };
+  double plain = 0.0, again = 0.0, post = 0.0, post_again = 0.0;
+  CHECK(same(gradients(true, true, &again), gradients(false, true, &plain)));
+  CHECK(same(gradients(true, false, &post_again), gradients(false, false, &post)));
+  const double fc2 = 2.0 * 2.0 * (2 * 5 * 16 * 64); // two blocks, a multiplication and an addition each
+  CHECK(post_again - post == doctest::Approx(again - plain + fc2).epsilon(0.01)); // norms differ by a little
+  // Where a block is not the last of an outer checkpoint, what it gives is read.
+  CHECK(same(gradients(true, true, nullptr, true), gradients(false, true, nullptr)));
+
+  c.checkpoint = true;
+  const nn::Block block(c, {3, 0}); // an anomaly watch looks at all values that there are
+  const DetectAnomaly watch;
+  Tape tape;
+  CHECK_NOTHROW(tape.gradient(sum(block(x)), block.parameters()));
 }
 
 TEST_CASE("checkpoint: live bytes at the peak shrink and return to where they were") {

@@ -124,6 +124,35 @@ TEST_CASE("a weight that two parts share is whole when it comes") {
   CHECK(same(each, at_once));
 }
 
+TEST_CASE("the rows of a shared table are added to what has arrived: same bits, no second table") {
+  const std::int64_t rows = 20000, width = 8;
+  const Tensor table = random_normal({rows, width}, {1, 0}), factor = random_normal({rows, width}, {2, 0});
+  const Tensor ids = Tensor::from<std::int64_t>({7, 19999, 7, 0, 7}, {5});
+  const Tensor taken = random_normal({5, width}, {3, 0});
+  const auto of_rows = [&] { return sum(mul(embedding(table, ids), taken)); };
+  const auto of_all = [&] { return sum(mul(table, factor)); };
+  const auto gradient_of = [&](const auto& loss) {
+    Tape tape;
+    return tape.gradient(loss(), {table})[0];
+  };
+  const Tensor expected = add(gradient_of(of_all), gradient_of(of_rows));
+  CHECK_FALSE(same_bits(expected, gradient_of(of_all)));
+
+  Tape tape;
+  const Tensor rows_first = of_rows(); // the way back passes it last
+  const Tensor loss = add(rows_first, of_all());
+  allocator::reset_peak();
+  const std::size_t before = allocator::stats().live_bytes;
+  const Tensor g = tape.gradient(loss, {table})[0];
+  const std::size_t table_bytes = g.storage()->size_bytes;
+  CHECK(same_bits(g, expected));
+  CHECK(allocator::stats().peak_bytes - before < table_bytes * 3 / 2);
+
+  Tape again; // where the rows come first in the walk, they are a table
+  const Tensor all_first = of_all();
+  CHECK(same_bits(again.gradient(add(all_first, of_rows()), {table})[0], expected));
+}
+
 TEST_CASE("hooks see what is handed over") {
   const Tensor w = vec({2, 3});
   Tape tape;

@@ -11,6 +11,7 @@
 #include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -152,6 +153,37 @@ TEST_CASE("labelled texts: class folders") {
   CHECK(message_of<FileError>([&] {
           open_labelled_texts(folder.path("set"), "");
         }).ends_with("train/new: the class has no .txt file"));
+}
+
+TEST_CASE("labelled texts: of class folders alone a share is for testing; parts of their own take no other file") {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 60; ++i)
+    put(folder, fmt::format("all/{}/{}.txt", i % 2 == 0 ? "neg" : "pos", i), fmt::format("text {}", i));
+  const auto tested = [&](double share) {
+    LabelledTextOptions o;
+    o.held_out = share;
+    const auto [train, test] = open_labelled_texts(folder.path("all"), "", o);
+    CHECK(train.size() + test.size() == 60);
+    return test.size();
+  };
+  CHECK(tested(0.5) > 18);
+  CHECK(tested(0.1) < 18);
+  LabelledTextOptions other;
+  other.validation = folder.path("b.csv");
+  CHECK(message_of<ValueError>([&] {
+          open_labelled_texts(folder.path("all"), "", other);
+        }).ends_with("another file is for data of one file"));
+  CHECK(message_of<ValueError>([&] { open_labelled_texts("imdb", folder.path(), other); }) ==
+        "imdb has a test part of its own; validation " + other.validation + " is for single files");
+}
+
+TEST_CASE("labelled texts: an empty label is refused with its line") {
+  const TemporaryFolder folder;
+  const std::string table = put(folder, "a.csv", "label,text\n1,fine\n,nobody said\n");
+  CHECK(message_of<FileError>([&] { open_labelled_texts(table, ""); }) == table + ": line 3: the label is empty");
+  const std::string lines =
+      put(folder, "a.jsonl", "{\"label\": \"1\", \"text\": \"fine\"}\n{\"label\": \"\", \"text\": \"x\"}\n");
+  CHECK(message_of<FileError>([&] { open_labelled_texts(lines, ""); }).ends_with("line 2: the label is empty"));
 }
 
 TEST_CASE("labelled texts: a tokenizer of the words, the most frequent first") {

@@ -131,6 +131,30 @@ TEST_CASE("tables: without a header columns are numbers; tabs; another file to t
   CHECK(batch.numbers.dtype() == DType::f64);
 }
 
+TEST_CASE("tables: a limit draws rows, so that a table sorted by its label keeps both") {
+  const TemporaryFolder folder;
+  std::string sorted = "label,x\n";
+  for (int i = 0; i < 400; ++i) sorted += (i < 200 ? "0," : "1,") + std::to_string(i) + "\n";
+  const std::string path = folder.path("sorted.csv");
+  write_file(path, std::string_view(sorted));
+  TabularOptions o;
+  o.train_limit = 60;
+  o.test_limit = 12;
+  const Tabular table = open_tabular(path, "", o);
+  CHECK(table.train.size() == 60);
+  CHECK(table.test.size() == 12);
+  const auto ones = std::count(table.train.labels.begin(), table.train.labels.end(), 1);
+  CHECK(ones > 15);
+  CHECK(ones < 45);
+  CHECK(std::is_sorted(table.train.labels.begin(), table.train.labels.end())); // in the file's order
+  o.validation = path;
+  o.test_limit = 30;
+  const Tabular beside = open_tabular(path, "", o);
+  CHECK(beside.train.size() == 60);
+  CHECK(beside.test.size() == 30);
+  CHECK(open_tabular(path, "").train.size() + open_tabular(path, "").test.size() == 400);
+}
+
 TEST_CASE("tables: what is wrong is named with its line") {
   const TemporaryFolder folder;
   const std::string path = folder.path("people.csv");
@@ -150,6 +174,15 @@ TEST_CASE("tables: what is wrong is named with its line") {
   CHECK(refused(people(), o) == o.validation + ": line 2: label 'maybe' is not one of the training part's: no, yes");
   write_file(o.validation, std::string_view("id,city,bought,income,age\na,Rome,yes,1,2\n"));
   CHECK(refused(people(), o) == o.validation + ": all 1 rows to test on have label 1; both are needed");
+  std::string many = "id,label,x\n"; // the label that counts comes after a hundred others
+  for (int i = 0; i < 120; ++i) many += fmt::format("{},l{:03},{}\n", i, i, i);
+  TabularOptions last;
+  last.positive = "l119";
+  last.held_out = 1e-9;
+  last.dense = "x";
+  CHECK(refused(many, last).find("no training row is labelled") == std::string::npos);
+  last.positive = "l200";
+  CHECK(refused(many, last).starts_with("no training row is labelled 'l200'"));
   o = wanted();
   o.dense = "incom";
   CHECK(refused(people(), o) == "no column is called 'incom', which dense names; did you mean income?");

@@ -107,7 +107,7 @@ TEST_CASE("download: other bytes, more bytes and errors of the server are refuse
   CHECK(said(body(), {.status = 404}).find("http://127.0.0.1") == 0);
   CHECK(said(body(), {.status = 500}).find("500") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder.path("file")));
-  CHECK_FALSE(std::filesystem::exists(folder.path("file.part.part")));
+  CHECK_FALSE(std::filesystem::exists(folder.path("file.part")));
   const std::string closed = [] { return HttpServer("", {}).url(); }();
   CHECK(message_of<FileError>([&] {
           download({closed + "x", std::string(64, '0'), 5}, folder.path("x"));

@@ -120,6 +120,38 @@ TEST_CASE("training: what a parameter is, by its name and axes") {
   CHECK(training::role_of("patch_embedding.weight", matrix) == ParameterRole::matrix);
 }
 
+TEST_CASE("training: layer decay slows blocks by their depth, embeddings most, heads not at all") {
+  CHECK(training::depths_of({"patch_embedding.weight", "cls_token", "blocks.0.norm1.weight", "blocks.1.norm1.weight",
+                             "blocks.10.mlp.fc1.bias", "norm.weight", "classifier.bias"}) ==
+        std::vector<std::int64_t>{0, 0, 1, 2, 11, 12, 12});
+  CHECK(training::depths_of({"embedding.weight", "bias"}) == std::vector<std::int64_t>{0, 0});
+  nn::VitConfig config;
+  config.image = 8;
+  config.layers = 2;
+  config.encoder = {.dim = 8, .heads = 2, .mlp = 8};
+  const nn::Vit model(config, {1, 0});
+  training::RunOptions options;
+  options.optimizer = "sgd";
+  const std::vector<nn::Parameter> parameters = model.named_parameters();
+  for (const optim::ParameterSettings& s : training::parameter_settings(options, model)) CHECK(s.learning_rate == 1.0);
+  options.layer_decay = 0.5;
+  const auto optimizer = training::optimizer_for(options, model, nn::parameter_names(model));
+  std::vector<Tensor> ones, before;
+  for (const nn::Parameter& p : parameters) {
+    ones.push_back(Tensor::ones(p.value.shape()));
+    Tensor(p.value).fill(0.0);
+  }
+  optimizer->step(ones, 1.0);
+  for (const nn::Parameter& p : parameters) {
+    CAPTURE(p.name);
+    const double share = p.name.starts_with("blocks.0.")                                    ? 0.25
+                         : p.name.starts_with("blocks.1.")                                  ? 0.5
+                         : p.name.starts_with("norm.") || p.name.starts_with("classifier.") ? 1.0
+                                                                                            : 0.125;
+    CHECK(same_bits(p.value, Tensor::full(p.value.shape(), -share)));
+  }
+}
+
 TEST_CASE("training: decay on matrices spares biases, gains, tokens and positions, and the default spares nothing") {
   nn::VitConfig config;
   config.image = 8;

@@ -186,7 +186,7 @@ TEST_CASE("difm: options, keys and data that are wrong are named") {
   CHECK(refused(more).find("was made with another secret key") != std::string::npos);
   more.key = o.key;
   data::write_file(path, std::string_view(pairs(90)));
-  CHECK(refused(more).find("was made from other rows") != std::string::npos);
+  CHECK(refused(more).find("was made from other data") != std::string::npos);
   CHECK(message_of<ValueError>([&] { options_of_run(o.out); }).find("is a run of `train difm`, not of `train vit`") !=
         std::string::npos);
 }

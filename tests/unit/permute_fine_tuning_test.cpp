@@ -209,6 +209,11 @@ TEST_CASE("distillation: the second token learns what the teacher says") {
   CHECK(relative_error(after[0], after[2]) > 1e-3);
   CHECK(relative_error(after[1], after[3]) == 0.0);
 
+  ImageKind turned = kind; // the same classes in another order would teach the wrong ones
+  std::swap(turned.classes[0], turned.classes[1]);
+  CHECK(message_of<ValueError>([&] {
+          Teacher(o.out, turned, half, DType::f32);
+        }).find("it must have the same classes in the same order") != std::string::npos);
   ImageKind fewer = kind;
   fewer.classes.pop_back();
   CHECK(message_of([&] {

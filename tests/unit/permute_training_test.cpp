@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -179,6 +180,32 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
   CHECK_THROWS_AS(options_of_run(folder.path("nothing")), FileError);
   CHECK(message_of([&] { options_of_run(root + "step-00000008/.."); }).find("neither a checkpoint") !=
         std::string::npos);
+}
+
+TEST_CASE("training: a run does not go on with other images or other names of classes") {
+  const TemporaryFolder folder;
+  const auto images = [](std::uint8_t first, const char* name) {
+    std::mt19937 random(3);
+    data::Bytes pixels(40 * 3 * 16 * 16);
+    for (std::uint8_t& p : pixels) p = static_cast<std::uint8_t>(random());
+    pixels[0] = first;
+    std::vector<std::int32_t> labels(40);
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i % 2);
+    return data::ImageDataset("drawn", 3, 16, 16, {"cat", name}, pixels, labels);
+  };
+  TrainOptions o = small();
+  o.out = folder.path();
+  o.steps = 2;
+  VitTrainer(o, images(1, "dog"), images(1, "dog")).run();
+  TrainOptions again = o;
+  again.resume = o.out;
+  again.steps = 4;
+  for (const auto& other : {images(2, "dog"), images(1, "hen")})
+    CHECK(message_of<ValueError>([&] {
+            VitTrainer(again, other, other);
+          }).find("was made from other data: \"40 images") != std::string::npos);
+  VitTrainer same(again, images(1, "dog"), images(1, "dog"));
+  CHECK(same.step() == 2);
 }
 
 TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {

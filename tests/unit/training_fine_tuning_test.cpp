@@ -154,6 +154,13 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: what does not fit is refused by name") 
     o.out = folder.path("none");
     return message_of([&] { bert_trainer(o); });
   };
+  ClassifyOptions inside = tuned(2, folder.path("masked"), "x");
+  for (const char* part : {"masked", "masked/model", "masked/../masked/model"}) {
+    inside.start.from = folder.path(part);
+    inside.out = folder.path("masked");
+    inside.overwrite = true; // would remove what it begins from
+    CHECK(message_of([&] { bert_trainer(inside); }).find("from lies in the run folder") != std::string::npos);
+  }
   ClassifyOptions o = tuned(2, folder.path("masked"), "x");
   o.start.freeze = "block.0.*";
   CHECK(refused(o).starts_with("train: freeze 'block.0.*' fits no parameter"));

@@ -5,7 +5,9 @@
 #include "core/ops/list.h"
 #include "core/ops/views/strided_copy.h"
 
+#include <array>
 #include <fmt/format.h>
+#include <unordered_map>
 
 namespace eg {
 namespace {
@@ -141,6 +143,40 @@ std::vector<Symmetry> backward_symmetries(const Sample& s) {
   return list;
 }
 
+/// The ids that occur, in the order of their first places, and for each place the number of its id among them.
+struct DistinctIds {
+  Tensor ids, numbers;
+};
+
+DistinctIds distinct(const Tensor& ids) {
+  std::unordered_map<std::int64_t, std::int64_t> number_of;
+  std::vector<std::int64_t> found;
+  const Tensor packed = ids.contiguous();
+  Tensor numbers = Tensor::empty(packed.shape(), DType::i64);
+  const auto* from = packed.data<std::int64_t>();
+  auto* to = numbers.mutable_data<std::int64_t>("embedding");
+  for (std::int64_t i = 0; i < packed.numel(); ++i) {
+    const auto [at, fresh] = number_of.try_emplace(from[i], static_cast<std::int64_t>(found.size()));
+    if (fresh) found.push_back(from[i]);
+    to[i] = at->second;
+  }
+  const auto count = static_cast<std::int64_t>(found.size());
+  return {Tensor::from(found, {count}), numbers};
+}
+
+/// A table of a large vocabulary is as large as all else in a step, and few of its rows are asked for.
+void embedding_vjp_into(const VjpArgs& v, Tensor& sum) {
+  const DistinctIds rows = distinct(v.in[1]);
+  const Tensor added = call1(embedding_backward_op, {v.grad[0], rows.numbers}, table_rows(rows.ids.numel()));
+  const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
+  add_rows(sum.dtype(), move_of(rows.ids, sum.shape()[0], sum.shape()[1]), added.bytes(),
+           sum.mutable_bytes("embedding_backward"));
+  if (!recording()) return;
+  const std::array<Tensor, 2> in = {added, rows.ids};
+  const Attrs attrs = table_rows(sum.shape()[0]);
+  report(Event{.op = &embedding_backward_op, .in = in, .out = std::span(&sum, 1), .attrs = &attrs, .began = began});
+}
+
 } // namespace
 
 constinit const OpDef embedding_op = row({
@@ -153,6 +189,7 @@ constinit const OpDef embedding_op = row({
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(embedding_backward_op, {v.grad[0], v.in[1]}, table_rows(v.in[0].shape()[0])), Tensor()};
     },
+    .vjp_into = embedding_vjp_into,
     .reference = embedding_reference,
     .samples = embedding_samples,
     .refuses = embedding_refuses,
