@@ -57,7 +57,7 @@ void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
       const Record without = tested_with(*trainer, work, [&](hub::Model& m) { key.move_blocks(m); });
       for (const auto& [place, record] : {std::pair{first, plain}, {first + 1, moved}, {first + 2, without}})
         o.lines[place].ours.push_back(score(record));
-      apart = std::max(apart, relative_difference(moved.loss, plain.loss));
+      apart = worse(apart, relative_difference(moved.loss, plain.loss));
       done += 1.0;
       if (seed == plan.seeds.front())
         o.setting += fmt::format("{}{}", o.setting.empty() ? "" : "; ", trainer->summary());
@@ -98,9 +98,9 @@ void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) 
       const Record a = plain->test(work.stop), b = moved->test(work.stop);
       o.lines[first].ours.push_back(score(a));
       o.lines[first + 1].ours.push_back(score(b));
-      loss = std::max(loss, relative_difference(b.loss, a.loss));
+      loss = worse(loss, relative_difference(b.loss, a.loss));
       key.move_back(moved->model());
-      weights = std::max(weights, permute::weight_difference(moved->model().module().state_dict(),
+      weights = worse(weights, permute::weight_difference(moved->model().module().state_dict(),
                                                              plain->model().module().state_dict()));
       if (seed == plan.seeds.front()) o.setting += fmt::format("{}{}", o.setting.empty() ? "" : "; ", plain->summary());
     }

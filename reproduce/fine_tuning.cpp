@@ -62,6 +62,9 @@ void save_encrypted(const std::string& run, const std::string& folder, const per
   permute::transform_module(vit, permute::vit_axes(vit.config), key.permutations(vit.config.encoder));
   training::make_folder(folder);
   hub::save_model(*loaded.model, folder);
+  const std::string how = "preprocessor_config.json"; // what is done to pixels
+  const data::Bytes steps = data::read_file(data::join_path(run, "model/" + how));
+  data::write_file(data::join_path(folder, how), data::ByteView(steps));
 }
 
 } // namespace
@@ -104,7 +107,7 @@ void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
     o.lines[4].ours.push_back(100.0 * learnt.found(key.residual));
     o.lines[5].ours.push_back(answers_of(*scratch, scratch->model(0), {}, work).accuracy);
     differ += differing(authorised, normal);
-    drift = std::max(drift, both->drift(1));
+    drift = worse(drift, both->drift(1));
     o.setting =
         fmt::format("pre-trained on {}; fine-tuned on {}", before.first.name(), setting_of(*both, plan.seeds.size()));
   }

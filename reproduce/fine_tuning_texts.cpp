@@ -151,9 +151,9 @@ void add_model(const Plan& plan, const Workplace& work, Parts& parts, const Revi
                              column.scratch()->test(work.stop)};
     if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted while testing");
     for (std::size_t i = 0; i < 4; ++i) o.lines[first + i].ours.push_back(score(found[i]));
-    loss = std::max(loss, relative_difference(with_key.loss, plain.loss));
+    loss = worse(loss, relative_difference(with_key.loss, plain.loss));
     key.move_back(authorised->model());
-    drift = std::max(drift, permute::weight_difference(authorised->model().module().state_dict(),
+    drift = worse(drift, permute::weight_difference(authorised->model().module().state_dict(),
                                                        normal->model().module().state_dict()));
     if (seed == plan.seeds.front()) o.setting += "; fine-tuned on " + normal->summary();
   }

@@ -55,6 +55,7 @@ LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& 
   const permute::VisionStart start = permute::open_vision_start({.from = encrypted, .fresh = {}, .freeze = {}}, "vit",
                                                                 kind, 0.0, dtype, RandomKey{seed, 5});
   const nn::Vit& model = start.vit();
+  const data::Normalization pixels = start.normalization.value_or(data::Normalization::standard(images.first));
   const std::int64_t dim = model.config.encoder.dim;
   Tensor a = (random_normal({dim, dim}, RandomKey{seed, 6}) * 0.1).to(dtype);
   std::vector<Tensor> parameters = head_of(model);
@@ -63,7 +64,7 @@ LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& 
   data::Loader loader(images.first, {.batch_size = plan.train.batch,
                                      .drop_last = true,
                                      .seed = seed,
-                                     .normalization = data::Normalization::standard(images.first),
+                                     .normalization = pixels,
                                      .dtype = dtype});
   const double temperature = plan.number("learn_temperature");
   const auto leave_if_stopped = [&] {
@@ -82,7 +83,7 @@ LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& 
   const Tensor m = doubly_stochastic(a, temperature);
   const data::Loader tests(images.second, {.batch_size = 100,
                                            .shuffle = false,
-                                           .normalization = data::Normalization::standard(images.first),
+                                           .normalization = pixels,
                                            .dtype = dtype,
                                            .workers = 0});
   std::int64_t right = 0;

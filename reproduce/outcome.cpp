@@ -44,6 +44,8 @@ std::string bound_text(const Claim& claim) {
   return fmt::format("{} {:.3g}", claim.sense == Claim::Sense::at_most ? "at most" : "at least", claim.bound);
 }
 
+double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 bool Outcome::holds() const {
   return std::all_of(claims.begin(), claims.end(), [](const Claim& claim) { return claim.holds(); });
 }

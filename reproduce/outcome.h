@@ -42,6 +42,9 @@ struct Claim {
   bool holds() const { return sense == Sense::at_most ? value <= bound : value >= bound; }
 };
 
+/// The larger of two errors; NaN when either is one, so that no claim can hide it.
+double worse(double a, double b);
+
 struct Picture {
   data::Image image;
   std::string caption;

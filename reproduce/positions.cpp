@@ -68,7 +68,7 @@ void position_maps(const Plan& plan, const Workplace& work, Outcome& o) {
     const Tensor plain = positions_of(t->model(0)), shuffled = positions_of(t->model(1));
     const double apart = relative_error(shuffled, plain);
     o.lines[0].ours.push_back(1e12 * apart);
-    worst = std::max(worst, apart);
+    worst = worse(worst, apart);
     o.setting = setting_of(*t, plan.seeds.size());
     if (seed != plan.seeds.front()) continue;
     const std::int64_t side = t->options().model.height() / t->options().model.patch;

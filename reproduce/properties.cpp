@@ -32,7 +32,7 @@ void test_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
     for (std::size_t i = 0; i < 3; ++i) {
       o.lines[i + 1].ours.push_back(others[i].accuracy);
       seen[i] += differing(others[i], plain);
-      apart = std::max(apart, logit_difference(others[i], plain));
+      apart = worse(apart, logit_difference(others[i], plain));
     }
     o.setting = setting_of(*trainer, plan.seeds.size());
   }
@@ -65,7 +65,7 @@ void train_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
       const Answers answers = answers_of(*coupled, coupled->model(v), shuffle, work);
       o.lines[v].ours.push_back(answers.accuracy);
       seen += differing(answers, plain);
-      if (v > 0) drift = std::max(drift, coupled->drift(v));
+      if (v > 0) drift = worse(drift, coupled->drift(v));
     }
     o.lines[4].ours.push_back(answers_of(*own, own->model(0), {.key = own->column_key()}, work).accuracy);
     o.setting = setting_of(*coupled, plan.seeds.size());

@@ -34,8 +34,8 @@ void permuted_tables(const Plan& plan, const Workplace& work, Outcome& o) {
     const training::Record plain = tested(permute::TrainMode::none), rows = tested(permute::TrainMode::rows);
     o.lines[0].ours.push_back(plain.auc);
     o.lines[1].ours.push_back(rows.auc);
-    auc = std::max(auc, std::abs(rows.auc - plain.auc));
-    loss = std::max(loss, std::abs(rows.loss - plain.loss) / plain.loss);
+    auc = worse(auc, std::abs(rows.auc - plain.auc));
+    loss = worse(loss, std::abs(rows.loss - plain.loss) / plain.loss);
   }
   o.claims = {{.what = "AUC, largest difference", .value = auc, .bound = 0.0, .because = "thm4.1, cor4.3"},
               {.what = "test loss, largest relative difference",

@@ -78,7 +78,7 @@ Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffl
   const TrainOptions& o = trainer.options();
   const data::Loader loader(trainer.test_data(), {.batch_size = 100,
                                                   .shuffle = false,
-                                                  .normalization = data::Normalization::standard(trainer.train_data()),
+                                                  .normalization = trainer.pixels(),
                                                   .dtype = o.dtype,
                                                   .workers = 0});
   const PauseRecording pause;

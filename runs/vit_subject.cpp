@@ -14,7 +14,7 @@ std::unique_ptr<permute::VitTrainer> opened_vit(const RunFolder& run, const Figu
 VitSubject::VitSubject(const permute::VitTrainer& trainer)
     : trainer_(trainer), model_(trainer.model(trainer.variants() - 1)),
       key_(permute::permutes_columns(trainer.mode(trainer.variants() - 1)) ? trainer.column_key() : nullptr),
-      pixels_(data::Normalization::standard(trainer.train_data())),
+      pixels_(trainer.pixels()),
       loader_(trainer.test_data(), {.batch_size = trainer.options().batch,
                                     .shuffle = false,
                                     .normalization = pixels_,

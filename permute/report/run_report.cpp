@@ -90,7 +90,7 @@ Tensor attention_map(const nn::Vit& model, const Tensor& z) {
 
 void add_attention(Page& page, const VitTrainer& trainer) {
   const data::ImageDataset& data = trainer.test_data();
-  const data::Normalization normalization = data::Normalization::standard(data);
+  const data::Normalization normalization = trainer.pixels();
   const nn::Vit& model = trainer.model(0);
   const data::Loader loader(data, {.batch_size = 1, .shuffle = false, .normalization = normalization, .workers = 0});
   for (std::int64_t i = 0; i < std::min<std::int64_t>(2, data.size()); ++i) {

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 using namespace eg;
@@ -244,6 +245,11 @@ TEST_CASE("reproduce: an experiment that is stopped goes on from its runs") {
 }
 
 TEST_CASE("reproduce: the spread over seeds, and what a claim means") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(worse(1.0, 2.0) == 2.0);
+  CHECK(std::isnan(worse(nan, 2.0)));
+  CHECK(std::isnan(worse(2.0, nan)));
+  CHECK_FALSE(Claim{.value = worse(0.0, nan), .bound = 1.0}.holds());
   const Line line{.what = "x", .paper = "", .ours = {1.0, 2.0, 6.0}};
   CHECK(line.mean() == 3.0);
   CHECK(line.standard_deviation() == doctest::Approx(std::sqrt(7.0)));
