@@ -101,7 +101,7 @@ void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) 
       loss = worse(loss, relative_difference(b.loss, a.loss));
       key.move_back(moved->model());
       weights = worse(weights, permute::weight_difference(moved->model().module().state_dict(),
-                                                             plain->model().module().state_dict()));
+                                                          plain->model().module().state_dict()));
       if (seed == plan.seeds.front()) o.setting += fmt::format("{}{}", o.setting.empty() ? "" : "; ", plain->summary());
     }
   }

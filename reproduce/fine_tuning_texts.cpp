@@ -154,7 +154,7 @@ void add_model(const Plan& plan, const Workplace& work, Parts& parts, const Revi
     loss = worse(loss, relative_difference(with_key.loss, plain.loss));
     key.move_back(authorised->model());
     drift = worse(drift, permute::weight_difference(authorised->model().module().state_dict(),
-                                                       normal->model().module().state_dict()));
+                                                    normal->model().module().state_dict()));
     if (seed == plan.seeds.front()) o.setting += "; fine-tuned on " + normal->summary();
   }
   const double bound = permute::tolerance(permute::Gate::training, DType::f64);

@@ -61,11 +61,9 @@ LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& 
   std::vector<Tensor> parameters = head_of(model);
   parameters.push_back(a);
   const auto optimizer = optim::make_optimizer("adam", parameters);
-  data::Loader loader(images.first, {.batch_size = plan.train.batch,
-                                     .drop_last = true,
-                                     .seed = seed,
-                                     .normalization = pixels,
-                                     .dtype = dtype});
+  data::Loader loader(
+      images.first,
+      {.batch_size = plan.train.batch, .drop_last = true, .seed = seed, .normalization = pixels, .dtype = dtype});
   const double temperature = plan.number("learn_temperature");
   const auto leave_if_stopped = [&] {
     if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted while learning a key");
@@ -81,11 +79,8 @@ LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& 
   }
   const PauseRecording pause;
   const Tensor m = doubly_stochastic(a, temperature);
-  const data::Loader tests(images.second, {.batch_size = 100,
-                                           .shuffle = false,
-                                           .normalization = pixels,
-                                           .dtype = dtype,
-                                           .workers = 0});
+  const data::Loader tests(
+      images.second, {.batch_size = 100, .shuffle = false, .normalization = pixels, .dtype = dtype, .workers = 0});
   std::int64_t right = 0;
   for (std::int64_t b = 0; b < tests.batches_per_epoch(); ++b) {
     leave_if_stopped();

@@ -76,11 +76,9 @@ std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work,
 
 Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const Workplace& work) {
   const TrainOptions& o = trainer.options();
-  const data::Loader loader(trainer.test_data(), {.batch_size = 100,
-                                                  .shuffle = false,
-                                                  .normalization = trainer.pixels(),
-                                                  .dtype = o.dtype,
-                                                  .workers = 0});
+  const data::Loader loader(
+      trainer.test_data(),
+      {.batch_size = 100, .shuffle = false, .normalization = trainer.pixels(), .dtype = o.dtype, .workers = 0});
   const PauseRecording pause;
   std::vector<Tensor> logits, labels;
   const_cast<nn::Vit&>(model).eval();

@@ -14,12 +14,11 @@ std::unique_ptr<permute::VitTrainer> opened_vit(const RunFolder& run, const Figu
 VitSubject::VitSubject(const permute::VitTrainer& trainer)
     : trainer_(trainer), model_(trainer.model(trainer.variants() - 1)),
       key_(permute::permutes_columns(trainer.mode(trainer.variants() - 1)) ? trainer.column_key() : nullptr),
-      pixels_(trainer.pixels()),
-      loader_(trainer.test_data(), {.batch_size = trainer.options().batch,
-                                    .shuffle = false,
-                                    .normalization = pixels_,
-                                    .dtype = trainer.options().dtype,
-                                    .workers = 0}) {}
+      pixels_(trainer.pixels()), loader_(trainer.test_data(), {.batch_size = trainer.options().batch,
+                                                               .shuffle = false,
+                                                               .normalization = pixels_,
+                                                               .dtype = trainer.options().dtype,
+                                                               .workers = 0}) {}
 
 Predictions VitSubject::predict(std::int64_t samples, data::StopFlag stop) const {
   Predictions found{.classes = data().class_names()};

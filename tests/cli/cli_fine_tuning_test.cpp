@@ -27,8 +27,7 @@ Args joined(Args a, const Args& b) {
 }
 
 Args shapes(const std::string& out) {
-  return {"--data", "shapes", "--train-limit", "64", "--test-limit", "32",
-          "--size", "16",     "--patch",       "8",  "--out",        out};
+  return {"--data", "shapes", "--train-limit", "64", "--test-limit", "32", "--size", "16", "--out", out};
 }
 
 nlohmann::json result_of(const Outcome& outcome) {
@@ -67,10 +66,12 @@ TEST_CASE("fine-tuning: frozen parts keep their bits, the rest moves, layers bel
     CHECK(got.code == 2);
     CHECK(got.err.find("layer_decay must be in (0, 1]") != std::string::npos);
   }
-  const Outcome nothing = trained("vit", joined(shapes(folder.path("no")), {"--from", first, "--freeze", "block.9.*"}));
+  const Outcome nothing =
+      trained("vit", joined(shapes(folder.path("no")), {"--from", first, "--freeze", "block.9.*", "--steps", "1"}));
   CHECK(nothing.code == 2);
   CHECK(nothing.err.find("block.9.*") != std::string::npos);
-  const Outcome missing = trained("vit", joined(shapes(folder.path("no")), {"--from", folder.path("nowhere")}));
+  const Outcome missing =
+      trained("vit", joined(shapes(folder.path("no")), {"--from", folder.path("nowhere"), "--steps", "1"}));
   CHECK(missing.code == 2);
   CHECK(missing.err.find("nowhere") != std::string::npos);
 }
@@ -98,13 +99,13 @@ TEST_CASE("masked words are learnt, and a classifier begins from what knows them
   write_text(folder.path("films.tsv"), films);
   const auto words =
       result_of(trained("bert", joined(sizes(), {"--task", "mlm", "--data", folder.path("story.txt"), "--context", "16",
-                                                 "--steps", "150", "--lr", "1e-2", "--out", folder.path("words")})));
+                                                 "--steps", "400", "--lr", "3e-3", "--out", folder.path("words")})));
   const std::string metrics = read_text(folder.path("words/metrics.jsonl"));
   const auto begin = nlohmann::json::parse(metrics.substr(0, metrics.find('\n')));
-  CHECK(words["loss"].get<double>() < begin["loss"].get<double>() - 0.5);
-  const auto classes =
-      result_of(trained("bert", {"--from", folder.path("words"), "--data", folder.path("films.tsv"), "--held-out",
-                                 "0.3", "--steps", "80", "--lr", "1e-2", "--out", folder.path("films")}));
+  CHECK(words["loss"].get<double>() < begin["loss"].get<double>() - 0.3);
+  const auto classes = result_of(
+      trained("bert", {"--from", folder.path("words"), "--data", folder.path("films.tsv"), "--held-out", "0.3",
+                       "--context", "16", "--steps", "80", "--lr", "1e-2", "--out", folder.path("films")}));
   CHECK(classes["accuracy"] == 1.0);
   const Outcome gpt = trained("gpt2", {"--from", folder.path("words"), "--data", folder.path("story.txt"), "--steps",
                                        "1", "--out", folder.path("no")});

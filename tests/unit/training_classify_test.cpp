@@ -127,5 +127,5 @@ TEST_CASE("classifiers: options and data that are wrong are named") {
   data::write_file(path, std::string_view(reviews(false) + "fine,more\n"));
   ClassifyOptions more = classify_options_of_run(o.out);
   more.steps = 13;
-  CHECK(message_of<ValueError>([&] { classify_trainer(more); }).find("was made from other texts") != std::string::npos);
+  CHECK(message_of<ValueError>([&] { classify_trainer(more); }).find("was made from other data") != std::string::npos);
 }
