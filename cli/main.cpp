@@ -65,6 +65,8 @@ constexpr std::array verbs = {
     Verb{"keygen", nullptr, "make a secret key for a model's groups or for permuted training", declare_keygen},
     Verb{"permute", nullptr, "move a model folder's weights by a key, undo it, or go from one key to another",
          declare_permute},
+    Verb{"attack", nullptr, "what permuted weights and data give away: exact attacks, and what theory says of them",
+         declare_attack, true},
     Verb{"tokenize", nullptr, "text to token ids and back", declare_tokenize},
     Verb{"bench", nullptr, "measure training steps, matrix products, operations", declare_bench, true},
 };

@@ -68,6 +68,7 @@ Job declare_tokenize(CLI::App& app, const CommonOptions& common);
 Job declare_download(CLI::App& app, const CommonOptions& common);
 Job declare_reproduce(CLI::App& app, const CommonOptions& common);
 Job declare_report(CLI::App& app, const CommonOptions& common);
+Job declare_attack(CLI::App& app, const CommonOptions& common);
 Job declare_run(CLI::App& app, const CommonOptions& common);
 
 } // namespace eg::cli

@@ -1,0 +1,22 @@
+#pragma once
+// A permutation that is fresh for every query is undone between queries by whatever they have in common.
+
+#include "core/tensor.h"
+#include "permute/permutation.h"
+
+#include <vector>
+
+namespace eg::privacy {
+
+/// For each query the gather that puts its features into the order of the first query's. shared [Q, S, d]: rows that
+/// are the same in all queries but for the order of features (a class token, the beginning of a text); columns are
+/// matched. Sees: features of Q queries. Exact when no two features are equal in all shared rows. O(Q S d^2).
+/// After the alignment of shuffled activations in arXiv 2605.04901 (ACL 2026). Throws ShapeError.
+std::vector<permute::Permutation> align_queries(const Tensor& shared);
+
+/// W [d, k] from inputs X [n, k] and outputs Y = X W^T [n, d]: least squares. From outputs that were aligned it is W
+/// with its rows in the first query's order: all but one permutation of the model. O(n k^2). Throws ShapeError, and
+/// ValueError when the inputs do not have full rank.
+Tensor weight_from_pairs(const Tensor& inputs, const Tensor& outputs);
+
+} // namespace eg::privacy

@@ -1,0 +1,81 @@
+#pragma once
+// The attacks as a list: what each sees, what it recovers, at what cost, and a run of it on a model under a scheme.
+
+#include "data/image.h"
+#include "privacy/scheme.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::privacy {
+
+/// What the attacker knows of the weights before they were moved.
+enum class Base : std::uint8_t {
+  published, ///< all of them
+  tuned,     ///< those that they were tuned from (Setting::delta)
+  secret,    ///< nothing but the shape of the model
+};
+/// "published", "tuned", "secret". Throws ValueError that lists them.
+Base base_named(const std::string& name);
+const char* name_of(Base base);
+
+struct Setting {
+  const Victim& victim;
+  const SchemeInfo& scheme;
+  Base base = Base::published;
+  bool fresh = false;       ///< features get another P_C with every query; else the model's key
+  double noise = 0.3;       ///< of schemes with noise: in standard deviations of the features
+  double delta = 0.05;      ///< base tuned: times each tensor's standard deviation
+  std::int64_t tokens = 16; ///< of a text
+  std::int64_t layer = -1; ///< blocks that texts have passed when they are seen; -1: all, or none where that takes long
+  RandomKey key;           ///< of everything that is drawn and is no secret
+  permute::PermutationSource source; ///< of the keys
+};
+
+/// One number that an attack ends with.
+struct Finding {
+  std::string what = {};
+  double value = 0.0;
+  bool is_rate = true; ///< a share from 0 to 1; else in `unit`
+  std::string unit = {};
+  std::optional<double> theory = {}; ///< the rate that theory says, at least; a run with less has failed
+
+  bool holds() const { return !theory || value >= *theory; }
+};
+
+struct Findings {
+  std::vector<Finding> list = {}; ///< the main one first; empty where the attack has nothing to attack
+  std::string because = {};       ///< why it is empty
+  std::vector<std::string> remarks = {};
+  std::vector<std::pair<data::Image, std::string>> pictures = {};
+
+  bool holds() const;
+};
+
+/// One attack. Use run_attack().
+struct Attack {
+  const char* name;
+  const char* id; ///< of docs/theory.md
+  const char* sees;
+  const char* recovers;
+  const char* cost;
+  const char* source;
+  bool texts, pictures; ///< what models it is for
+  Findings (*run)(const Setting& setting);
+};
+
+std::span<const Attack> attacks();
+/// Throws ValueError with the nearest name.
+const Attack& attack_named(const std::string& name);
+/// Whether the attack is for models like this one.
+bool fits(const Attack& attack, const Victim& victim);
+/// Runs it; empty Findings with the reason where the model has no such scheme, or the scheme leaves nothing to attack.
+/// Throws ValueError for an attack that does not fit the model and for settings outside their ranges, and what the
+/// library functions throw.
+Findings run_attack(const Attack& attack, const Setting& setting);
+
+} // namespace eg::privacy
