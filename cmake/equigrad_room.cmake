@@ -33,10 +33,16 @@ function(equigrad_options target)
   endif()
 endfunction()
 
-# equigrad_room(name DEPENDS rooms...): library equigrad_<name> from every source below the folder.
+# equigrad_room(name DEPENDS rooms...): library equigrad_<name> from every source below the folder, but for folders in it
+# that have a CMakeLists.txt and so are targets of their own.
 function(equigrad_room name)
   cmake_parse_arguments(ROOM "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list_file IN LISTS nested)
+    cmake_path(GET list_file PARENT_PATH folder)
+    list(FILTER sources EXCLUDE REGEX "^${folder}/")
+  endforeach()
   if(NOT sources) # a room whose first source is still to come
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty_${name}.cpp CONTENT "" @ONLY)
     set(sources ${PROJECT_BINARY_DIR}/empty_${name}.cpp)

@@ -1,5 +1,6 @@
 
 #include "autograd/tape.h"
+#include "core/function_ref.h"
 #include "core/metrics.h"
 #include "core/ops.h"
 #include "data/bytes.h"
@@ -30,14 +31,24 @@ double parameter_difference(const std::string& name, const Tensor& a, const Tens
 
 } // namespace
 
-Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
-                       RandomKey dropout_key) {
+namespace {
+
+/// permuted_hidden with blocks of any kind.
+Tensor hidden_through(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+                      FunctionRef<Tensor(const Tensor& z)> encode) {
   Tensor z = model.embed(images);
   if (rows.defined()) z = permute_rows(z, rows);
   if (key != nullptr) z = key->apply_columns(z);
-  z = model.encode(z, dropout_key);
+  z = encode(z);
   if (key != nullptr) z = key->undo_columns(z);
   return rows.defined() ? permute_rows(z, invert_permutation(rows)) : z;
+}
+
+} // namespace
+
+Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+                       RandomKey dropout_key) {
+  return hidden_through(model, images, rows, key, [&](const Tensor& z) { return model.encode(z, dropout_key); });
 }
 
 Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
@@ -104,26 +115,34 @@ Said said_of(const nn::Vit& model, const Tensor& z, const Samples& samples, doub
 
 } // namespace
 
+Tensor VitTrainer::State::hidden(const Variant& v, const Tensor& images, const Tensor& all_rows, RandomKey dropout,
+                                 std::int64_t step) const {
+  const Tensor rows = permutes_rows(v.mode) ? all_rows : Tensor{};
+  if (!split.encoder) return permuted_hidden(*v.model, images, rows, key_for(v), dropout);
+  return hidden_through(*v.model, images, rows, key_for(v), [&](const Tensor& z) {
+    return step == in_test ? split.encoder->evaluate(z, {}) : split.encoder->encode(z, {}, step);
+  });
+}
+
 training::PartGradients VitTrainer::State::gradients_of(Variant& v, const Samples& samples, RandomKey dropout,
-                                                        training::StepGuard& guard, VariantValues& found) {
+                                                        const training::Place& place, VariantValues& found) {
   Tape tape;
-  const Tensor z =
-      permuted_hidden(*v.model, samples.images, permutes_rows(v.mode) ? samples.rows : Tensor{}, key_for(v), dropout);
+  const Tensor z = hidden(v, samples.images, samples.rows, dropout, place.step);
   const auto [logits, loss] = said_of(*v.model, z, samples, options.label_smoothing);
   found.loss += loss.item() * static_cast<double>(samples.size());
   found.accuracy += count_right(logits, samples);
-  if (!guard.admits(loss.item(), in_variant(v.mode))) return {};
+  if (!place.guard->admits(loss.item(), in_variant(v.mode))) return {};
   return {.loss = loss.item(), .gradients = tape.gradient(loss, v.parameters)};
 }
 
 VariantValues VitTrainer::State::advance(Variant& v, const Samples& samples, const training::Place& place) {
-  const RandomKey dropout = root.fold(draw_dropout).fold(static_cast<std::uint64_t>(place.step));
+  const RandomKey dropout = training::dropout_key(options.seed, place.step);
   const std::int64_t images = samples.size();
   VariantValues found{.mode = v.mode};
   const auto part = [&](std::int64_t first, std::int64_t last) {
     const RandomKey key =
         first == 0 ? dropout : dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
-    return gradients_of(v, samples.cut(first, last), key, *place.guard, found);
+    return gradients_of(v, samples.cut(first, last), key, place, found);
   };
   const bool taken = training::take_step(*v.optimizer, options, images, place, part, in_variant(v.mode));
   found.loss /= static_cast<double>(images);
@@ -183,10 +202,9 @@ private:
 
 } // namespace
 
-void VitTrainer::State::measure(const Variant& v, const data::Batch& batch, const Tensor& batch_rows, double& loss,
+void VitTrainer::State::measure(const Variant& v, const data::Batch& batch, const Tensor& z, double& loss,
                                 double& correct) const {
-  const Tensor logits =
-      permuted_logits(*v.model, batch.images, permutes_rows(v.mode) ? batch_rows : Tensor{}, key_for(v));
+  const Tensor logits = v.model->head(z);
   const Samples samples{batch.images, batch.labels, batch.attributes, batch.attributes.defined()};
   loss += loss_of(logits, samples, 0.0).item() * static_cast<double>(samples.size());
   correct += count_right(logits, samples);
@@ -206,10 +224,10 @@ std::int64_t VitTrainer::State::test(data::StopFlag stop) {
     const Tensor permuted = rows(b * options.batch, batch.labels.numel(), draw_test_rows);
     for (std::size_t i = 0; i < variants.size(); ++i) {
       const Variant& v = variants[i];
-      measure(v, batch, permuted, values[i].loss, values[i].accuracy);
+      measure(v, batch, hidden(v, batch.images, permuted, {}, in_test), values[i].loss, values[i].accuracy);
       if (!v.average) continue;
       const nn::ParameterScope averaged(*v.model, v.average->values());
-      measure(v, batch, permuted, values[i].ema_loss, values[i].ema_accuracy);
+      measure(v, batch, hidden(v, batch.images, permuted, {}, in_test), values[i].ema_loss, values[i].ema_accuracy);
     }
   }
   const auto count = static_cast<double>(test_images.size());
@@ -284,6 +302,9 @@ std::int64_t VitTrainer::steps_per_epoch() const { return state_->loader->batche
 std::size_t VitTrainer::variants() const { return state_->variants.size(); }
 TrainMode VitTrainer::mode(std::size_t variant) const { return state_->variants.at(variant).mode; }
 const nn::Vit& VitTrainer::model(std::size_t variant) const { return *state_->variants.at(variant).model; }
+nn::StateDict VitTrainer::weights(std::size_t variant) const {
+  return state_->split.encoder ? state_->whole_model({})->state_dict() : model(variant).state_dict();
+}
 const VitKey* VitTrainer::column_key() const { return state_->column_key ? &*state_->column_key : nullptr; }
 std::vector<TrainRecord> VitTrainer::history() const {
   const State& s = *state_;

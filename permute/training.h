@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "nn/vit.h"
 #include "permute/vit_key.h"
+#include "training/elsewhere.h"
 #include "training/fine_tuning.h"
 #include "training/options.h"
 
@@ -152,6 +153,21 @@ Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor&
 Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
                        RandomKey dropout_key = {});
 
+/// What is kept of an encoder that was trained elsewhere under a key: the plain weights, the weights as they were
+/// trained, or the weights moved to another key for another holder (paper 001, section 5.1).
+enum class Ending : std::uint8_t { decrypted, encrypted, rekeyed };
+
+/// Split learning: embedding, head, labels and keys here, the encoder's blocks elsewhere (paper 001, Fig. 3).
+struct SplitTraining {
+  std::shared_ptr<training::EncoderElsewhere> encoder; ///< null: everything is here
+  Ending ending = Ending::decrypted;
+  std::string next_key; ///< of Ending::rekeyed: the secret key file of the next holder
+};
+
+/// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process:
+/// clipping by a joint norm, parts of a batch, averages of weights, several variants, updates that one side leaves out.
+void check_split(const TrainOptions& options, const SplitTraining& split);
+
 /// Largest relative difference |a - b| / max |b| of any parameter between two models of one config, b_K excluded: its
 /// gradient is zero in theory, so that an adaptive optimiser moves it by rounding noise.
 double weight_difference(const nn::StateDict& a, const nn::StateDict& b);
@@ -164,9 +180,11 @@ public:
   /// what cannot fit in memory or would overwrite another run, builds the models and resumes; from the newest
   /// checkpoint that is whole when a damaged one is later. Throws ValueError, FileError, MemoryError; Interrupted when
   /// `stop` becomes true while the data is read.
-  explicit VitTrainer(const TrainOptions& options, const std::atomic<bool>* stop = nullptr);
+  explicit VitTrainer(const TrainOptions& options, const std::atomic<bool>* stop = nullptr,
+                      const SplitTraining& split = {});
   /// The same with these images instead of those that options.data names; limits and size are not looked at.
-  VitTrainer(const TrainOptions& options, data::ImageDataset train, data::ImageDataset test);
+  VitTrainer(const TrainOptions& options, data::ImageDataset train, data::ImageDataset test,
+             const SplitTraining& split = {});
   ~VitTrainer();
   VitTrainer(const VitTrainer&) = delete;
   VitTrainer& operator=(const VitTrainer&) = delete;
@@ -193,7 +211,14 @@ public:
   std::int64_t steps_per_epoch() const;
   std::size_t variants() const;
   TrainMode mode(std::size_t variant) const;
+  /// With its blocks elsewhere a model without blocks.
   const nn::Vit& model(std::size_t variant) const;
+  /// All weights of a variant as they are trained (permuted, where it permutes columns), blocks that are elsewhere
+  /// fetched.
+  nn::StateDict weights(std::size_t variant) const;
+  /// Split learning: loss and accuracy over the test images for a holder of the encoder without the key: features go in
+  /// as they are. Computed here; nothing unpermuted is sent.
+  VariantValues test_without_key() const;
   /// The averages of its weights, in the order of model(variant).parameters(); empty without options.ema.
   std::vector<Tensor> average(std::size_t variant) const;
   /// P_C and the inner permutations of the variants that permute columns; null when none does.
@@ -212,7 +237,7 @@ public:
 private:
   struct State;
   void begin(const TrainOptions& options, std::unique_ptr<training::Run> run, data::ImageDataset train,
-             data::ImageDataset test);
+             data::ImageDataset test, const SplitTraining& split);
   std::unique_ptr<State> state_;
 };
 

@@ -8,6 +8,19 @@
 
 namespace eg::permute {
 
+namespace {
+
+/// Throws ValueError when the blocks of a checkpoint are elsewhere and those of the run here, or the reverse.
+void require_same_place(const nlohmann::json& state, const std::string& checkpoint, bool elsewhere) {
+  const bool was = state.contains("elsewhere");
+  if (was == elsewhere && (!was || state["elsewhere"].is_string())) return;
+  throw ValueError(fmt::format("train: {} is of a run {}", checkpoint,
+                               was ? "whose encoder is elsewhere: go on with equigrad edge"
+                                   : "in one process: go on with equigrad train"));
+}
+
+} // namespace
+
 std::vector<std::string> VitTrainer::State::checkpoint_files() const {
   std::vector<std::string> files;
   for (std::size_t i = 0; i < variants.size(); ++i)
@@ -17,6 +30,7 @@ std::vector<std::string> VitTrainer::State::checkpoint_files() const {
 }
 
 void VitTrainer::State::save(const training::CheckpointWriter& writer) const {
+  if (split.encoder) split.encoder->save(run->step());
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string tail = suffix(i) + ".safetensors";
     data::save_safetensors(writer.path("model" + tail), variants[i].model->state_dict());
@@ -39,30 +53,36 @@ void VitTrainer::State::load_variant(Variant& v, const std::string& folder, std:
 void VitTrainer::State::load(const std::string& checkpoint, std::int64_t updates) {
   for (std::size_t i = 0; i < variants.size(); ++i)
     load_variant(variants[i], checkpoint, updates, i + 1 == variants.size());
+  if (!split.encoder) return;
+  const nlohmann::json state = training::read_checkpoint_state(checkpoint);
+  split.encoder->resume(recipe(), state.at("elsewhere").get<std::string>(), state.at("step").get<std::int64_t>());
 }
 
 void VitTrainer::State::add_state(nlohmann::ordered_json& state) const {
   state["data"] = data_print;
   remember_key(state, secret ? &*secret : nullptr);
   if (start) state["model"] = start->model->config();
+  if (split.encoder) state["elsewhere"] = split.encoder->run();
 }
 
 void VitTrainer::State::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
   training::require_same_data(state, checkpoint, data_print);
   if (start) training::require_same_model(state, checkpoint, start->model->config());
   require_same_key(state, checkpoint, secret ? &*secret : nullptr);
+  require_same_place(state, checkpoint, split.encoder != nullptr);
 }
 
 void VitTrainer::State::save_result(const std::string& folder) const {
+  const std::unique_ptr<nn::Vit> whole = split.encoder ? whole_model(ending_moves()) : nullptr;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const Variant& v = variants[i];
     const std::string tail = suffix(i) + ".safetensors";
-    data::save_safetensors(data::join_path(folder, "model" + tail), v.model->state_dict());
+    data::save_safetensors(data::join_path(folder, "model" + tail), (whole ? *whole : *v.model).state_dict());
     if (v.average)
       data::save_safetensors(data::join_path(folder, "model_ema" + tail),
                              training::average_tensors(*v.average, nn::parameter_names(*v.model)));
   }
-  const nn::Vit& main = *variants.back().model;
+  const nn::Vit& main = whole ? *whole : *variants.back().model;
   const std::optional<nlohmann::json> config =
       start ? std::optional(start->model->config()) : vision_config(options.model, train_images.class_names());
   if (config) save_vision_model(main, *config, pixels(), data::join_path(folder, "model"));

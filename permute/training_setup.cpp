@@ -119,6 +119,7 @@ void VitTrainer::State::make_variants() {
       begin_from_start(*v.model, mode);
     else if (permutes_columns(mode))
       transform_module(*v.model, axes, columns);
+    if (split.encoder) take_blocks_out(v);
     names = training::trained_parameters(*v.model, bindings, options.start);
     v.parameters = nn::parameters_named(*v.model, names);
     v.optimizer = training::optimizer_for(options, *v.model, names);
@@ -127,25 +128,28 @@ void VitTrainer::State::make_variants() {
   }
 }
 
-VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop) {
+VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop, const SplitTraining& split) {
   TrainOptions options = given;
   check(options);
+  if (split.encoder) check_split(options, split);
   auto run = std::make_unique<training::Run>(options);
   data::ImageDataset train = open_split(options, data::Split::train, *run, stop);
   fit_model(options, train); // before the test images are read
   data::ImageDataset test = open_split(options, data::Split::test, *run, stop);
-  begin(options, std::move(run), std::move(train), std::move(test));
+  begin(options, std::move(run), std::move(train), std::move(test), split);
 }
 
-VitTrainer::VitTrainer(const TrainOptions& given, data::ImageDataset train, data::ImageDataset test) {
+VitTrainer::VitTrainer(const TrainOptions& given, data::ImageDataset train, data::ImageDataset test,
+                       const SplitTraining& split) {
   TrainOptions options = given;
   check(options);
+  if (split.encoder) check_split(options, split);
   auto run = std::make_unique<training::Run>(options);
-  begin(options, std::move(run), std::move(train), std::move(test));
+  begin(options, std::move(run), std::move(train), std::move(test), split);
 }
 
 void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run> run, data::ImageDataset train,
-                       data::ImageDataset test) {
+                       data::ImageDataset test, const SplitTraining& split) {
   TrainOptions options = given;
   fit_model(options, train);
   require_same_extents(train, test, options.data);
@@ -162,15 +166,20 @@ void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run>
   }
   nn::check(options.model);
   const std::size_t images = image_bytes(train) + image_bytes(test);
-  require_memory(options, images, allocator::limit());
+  TrainOptions here = options;
+  if (split.encoder) here.model.layers = 0;
+  require_memory(here, images, allocator::limit());
   state_ = std::make_unique<State>(options, std::move(run), std::move(train), std::move(test));
   state_->start = std::move(start);
+  state_->split = split;
   if (!options.teacher.empty())
     state_->teacher = std::make_unique<Teacher>(options.teacher, kind, state_->pixels(), options.dtype);
   state_->make_loaders();
   state_->draw_key();
   state_->make_variants();
   state_->run->begin(*state_);
+  if (split.encoder && options.resume.empty()) split.encoder->begin(state_->recipe(), state_->split_start);
+  state_->split_start.clear();
 }
 
 } // namespace eg::permute

@@ -60,6 +60,8 @@ struct VitTrainer::State : training::Task {
   PermutationSet columns;
   std::optional<VisionStart> start; ///< what the variants begin from
   std::unique_ptr<Teacher> teacher; ///< null: labels teach
+  SplitTraining split;
+  nn::StateDict split_start; ///< what the blocks elsewhere begin from
   std::vector<Variant> variants;
   std::vector<std::string> names; ///< of the parameters that learn
   RandomKey root;
@@ -93,6 +95,13 @@ struct VitTrainer::State : training::Task {
   void draw_key();
   void make_variants();
   void begin_from_start(nn::Vit& model, TrainMode mode) const;
+  /// Leaves the model of the only variant without blocks, which are kept in split_start.
+  void take_blocks_out(Variant& variant);
+  training::EncoderRecipe recipe() const;
+  /// The model with the blocks that are elsewhere, which `moved` takes to another key first (empty: as they are).
+  std::unique_ptr<nn::Vit> whole_model(const PermutationSet& moved) const;
+  /// Where split.ending moves the blocks that are elsewhere.
+  PermutationSet ending_moves() const;
   data::Normalization pixels() const;
   void load_variant(Variant& variant, const std::string& folder, std::int64_t updates, bool main);
   Tensor rows(std::int64_t first_sample, std::int64_t samples, Draw draw) const;
@@ -103,10 +112,13 @@ struct VitTrainer::State : training::Task {
   /// d(mean loss)/dw over some images, none when the guard refuses their loss; adds their losses and how many were
   /// right to `found`.
   training::PartGradients gradients_of(Variant& variant, const Samples& samples, RandomKey dropout,
-                                       training::StepGuard& guard, VariantValues& found);
-  /// Adds the losses of a batch of test images and how many were right.
-  void measure(const Variant& variant, const data::Batch& batch, const Tensor& batch_rows, double& loss,
-               double& correct) const;
+                                       const training::Place& place, VariantValues& found);
+  static constexpr std::int64_t in_test = -1;
+  /// The encoder's output, permuted back. `step`: the training step, for blocks that are elsewhere, or in_test.
+  Tensor hidden(const Variant& variant, const Tensor& images, const Tensor& rows, RandomKey dropout,
+                std::int64_t step) const;
+  /// Adds the losses of a batch of test images, of which the encoder's output is `z`, and how many were right.
+  void measure(const Variant& variant, const data::Batch& batch, const Tensor& z, double& loss, double& correct) const;
   VariantValues advance(Variant& variant, const Samples& samples, const training::Place& place);
   /// How far a variant is from the plain one; not_measured without a plain one.
   double drift(std::size_t variant) const;

@@ -194,4 +194,14 @@ void OptionReader::require_all_known() const {
     }
 }
 
+optim::Schedule schedule_of(const RunOptions& options, std::int64_t total_steps) {
+  return {.kind = options.schedule,
+          .base = options.lr,
+          .warmup = options.warmup,
+          .total_steps = total_steps,
+          .final_fraction = options.final_fraction,
+          .drop_every = options.drop_every,
+          .drop_factor = options.drop_factor};
+}
+
 } // namespace eg::training

@@ -80,4 +80,7 @@ inline constexpr std::int64_t most_steps = std::int64_t{1} << 40;
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check_run_options(const RunOptions& options);
 
+/// The learning rates of a run of so many steps.
+optim::Schedule schedule_of(const RunOptions& options, std::int64_t total_steps);
+
 } // namespace eg::training

@@ -31,13 +31,7 @@ void Run::begin(Task& task) {
     throw ValueError(
         fmt::format("train: {} epochs of {} batches are more than {} steps", options_.epochs, per_epoch_, most_steps));
   guard_ = StepGuard(options_);
-  schedule_ = {.kind = options_.schedule,
-               .base = options_.lr,
-               .warmup = options_.warmup,
-               .total_steps = total_,
-               .final_fraction = options_.final_fraction,
-               .drop_every = options_.drop_every,
-               .drop_factor = options_.drop_factor};
+  schedule_ = schedule_of(options_, total_);
   if (!options_.resume.empty()) resume();
   if (!options_.out.empty()) best_.emplace(options_, saved_at_);
   first_ = step_;

@@ -1,0 +1,100 @@
+// A VitTrainer whose encoder blocks are elsewhere (split learning).
+
+#include "nn/init.h"
+#include "permute/training_state.h"
+#include "training/option_fields.h"
+
+namespace eg::permute {
+namespace {
+
+bool is_block(const std::string& name) { return name.starts_with("blocks."); }
+
+/// Whether something before the blocks learns: only then does a gradient pass through them.
+bool learns_before_blocks(const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name.starts_with("patch_embedding.") || name == "cls_token" || name == "position_embedding" ||
+           name == "distillation_token";
+  });
+}
+
+} // namespace
+
+void check_split(const TrainOptions& o, const SplitTraining& split) {
+  using training::need;
+  need(!o.twin && o.variants.size() <= 1, "twin", "needs both models in one process; compare with a run of `train`");
+  need(o.accumulate == 1, "accumulate",
+       "must be 1 with the encoder elsewhere: a step is one round trip there and back");
+  need(o.clip == 0.0, "clip", "needs the joint norm of all gradients, and no side has them all");
+  need(o.layer_decay == 1.0, "layer_decay", "counts blocks from the head, and no side has all");
+  need(o.ema == 0.0, "ema", "needs all weights here");
+  need(o.on_divergence == training::OnDivergence::stop, "on_divergence",
+       "must be stop with the encoder elsewhere, which has taken its step when a gradient here turns out infinite");
+  need(!o.model.encoder.checkpoint, "checkpoint_blocks", "is for blocks that are computed here");
+  const TrainMode mode = o.variants.empty() ? o.permute : o.variants.front();
+  need(split.ending != Ending::rekeyed || permutes_columns(mode), "finish",
+       "with another key needs permuted columns: there is no key to change");
+}
+
+training::EncoderRecipe VitTrainer::State::recipe() const {
+  training::RunOptions all = options;
+  all.steps = options.steps > 0 ? options.steps : options.epochs * loader->batches_per_epoch();
+  all.epochs = 0;
+  return {.layers = options.model.layers, .block = options.model.encoder, .run = all};
+}
+
+void VitTrainer::State::take_blocks_out(Variant& v) {
+  nn::StateDict rest;
+  for (const auto& [name, value] : v.model->state_dict()) {
+    nn::StateDict& part = is_block(name) ? split_start : rest;
+    part.emplace_back(name, value);
+  }
+  nn::VitConfig config = options.model;
+  config.layers = 0;
+  const nn::init::SkipScope read_right_after;
+  v.model = std::make_unique<nn::Vit>(config, RandomKey{});
+  v.model->to(options.dtype);
+  v.model->load_state_dict(rest);
+  const std::span<const hub::Binding> none;
+  if (!learns_before_blocks(training::trained_parameters(*v.model, none, options.start)))
+    throw ValueError("train: freeze leaves nothing to learn before the encoder, so that no gradient would reach it");
+}
+
+std::unique_ptr<nn::Vit> VitTrainer::State::whole_model(const PermutationSet& moved) const {
+  const PauseRecording pause;
+  std::unique_ptr<nn::Vit> whole;
+  {
+    const nn::init::SkipScope read_right_after;
+    whole = std::make_unique<nn::Vit>(options.model, RandomKey{});
+  }
+  whole->to(options.dtype);
+  nn::StateDict all = variants.back().model->state_dict();
+  for (auto& block : split.encoder->blocks()) all.push_back(std::move(block));
+  whole->load_state_dict(all);
+  if (!moved.empty()) transform_module(*whole, axes, moved);
+  return whole;
+}
+
+PermutationSet VitTrainer::State::ending_moves() const {
+  if (!permutes_columns(variants.back().mode) || split.ending == Ending::encrypted) return {};
+  if (split.ending == Ending::decrypted) return inverse(columns);
+  const SecretKey next = SecretKey::load(split.next_key);
+  const VitKey key = VitKey::draw(options.model.encoder, options.model.layers, options.key_form, next.source("vit"));
+  return between(columns, key.permutations(options.model.encoder));
+}
+
+VariantValues VitTrainer::test_without_key() const {
+  const State& s = *state_;
+  Variant plain{.mode = TrainMode::none, .model = s.whole_model({})};
+  plain.model->eval();
+  const PauseRecording pause;
+  VariantValues found;
+  for (std::int64_t b = 0; b < s.test_loader->batches_per_epoch(); ++b) {
+    const data::Batch batch = s.test_loader->batch(0, b);
+    s.measure(plain, batch, plain.model->encode(plain.model->embed(batch.images)), found.loss, found.accuracy);
+  }
+  found.loss /= static_cast<double>(s.test_images.size());
+  found.accuracy /= static_cast<double>(s.test_images.size());
+  return found;
+}
+
+} // namespace eg::permute

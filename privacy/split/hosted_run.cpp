@@ -1,0 +1,216 @@
+#include "privacy/split/hosted_run.h"
+
+#include "core/ops.h"
+#include "core/products.h"
+#include "data/bytes.h"
+#include "data/safetensors.h"
+#include "nn/heads.h"
+#include "nn/init.h"
+#include "privacy/split/errors.h"
+#include "privacy/split/recipe.h"
+#include "training/checkpoint_state.h"
+#include "training/parameter_groups.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace eg::privacy {
+namespace {
+
+enum Draw : std::uint64_t { draw_weights = 1 };
+
+bool all_finite(const Tensor& x) {
+  const PauseRecording pause;
+  return all(isfinite(x)).item() != 0.0;
+}
+
+void require_finite(const Tensor& x, const char* what) {
+  if (!all_finite(x))
+    throw ProtocolError(RefusalCode::not_finite, fmt::format("split: {} holds NaN or infinite values", what));
+}
+
+[[noreturn]] void wrong(const std::string& what) { throw ProtocolError(RefusalCode::wrong_tensor, "split: " + what); }
+
+/// What a model's own initialiser gives such parameters.
+void draw_parameters(nn::Module& module, RandomKey key) {
+  std::uint64_t tag = 0;
+  for (nn::Parameter& p : module.named_parameters()) {
+    const RandomKey own = key.fold(tag++);
+    if (p.value.rank() == 2)
+      nn::init::trunc_normal(p.value, 0.02, own);
+    else
+      nn::init::constant(p.value, p.name.find("norm") != std::string::npos && p.name.ends_with("weight") ? 1.0 : 0.0);
+  }
+}
+
+} // namespace
+
+EncoderBlocks::EncoderBlocks(std::int64_t layers, const nn::BlockConfig& c, RandomKey key) : config(c) {
+  for (std::int64_t i = 0; i < layers; ++i) {
+    blocks_.push_back(std::make_unique<nn::Block>(c, key.fold(static_cast<std::uint64_t>(i))));
+    register_module(fmt::format("blocks.{}", i), *blocks_.back());
+  }
+}
+
+Tensor EncoderBlocks::operator()(const Tensor& z, const Tensor& mask, RandomKey dropout) const {
+  return nn::run_blocks(blocks_, z, {.mask = nn::key_mask(mask, z.size(0), z.size(1))}, dropout);
+}
+
+HostedRun::HostedRun(const training::EncoderRecipe& recipe, HostedPlace place)
+    : recipe_(recipe), place_(std::move(place)), blocks_(recipe.layers, recipe.block, RandomKey{place_.seed, 0}) {
+  if (!place_.folder.empty()) {
+    training::make_folder(place_.folder);
+    lock_ = std::make_unique<training::RunLock>(place_.folder);
+    training::remove_leftovers(place_.folder);
+  }
+  blocks_.to(recipe_.run.dtype);
+  names_ = nn::parameter_names(blocks_);
+  parameters_ = blocks_.parameters();
+  optimizer_ = training::optimizer_for(recipe_.run, blocks_, names_);
+  schedule_ = training::schedule_of(recipe_.run, recipe_.run.steps);
+}
+
+void HostedRun::put(const std::string& name, const Tensor& value) {
+  if (begun_) throw ProtocolError(RefusalCode::unexpected, "split: training has begun; weights come before");
+  const auto at = std::find(names_.begin(), names_.end(), name);
+  if (at == names_.end()) wrong(fmt::format("the encoder has no weight '{}'", name));
+  Tensor& mine = parameters_[static_cast<std::size_t>(at - names_.begin())];
+  if (value.dtype() != mine.dtype() || value.shape() != mine.shape())
+    wrong(fmt::format("'{}' is {} {}, not {} {}", name, name_of(mine.dtype()), mine.shape().str(),
+                      name_of(value.dtype()), value.shape().str()));
+  require_finite(value, "a weight");
+  mine.copy_from(value);
+  put_.insert(name);
+}
+
+void HostedRun::begin(bool draw) {
+  if (begun_) throw ProtocolError(RefusalCode::unexpected, "split: training has begun already");
+  if (draw ? !put_.empty() : put_.size() != names_.size())
+    throw ProtocolError(RefusalCode::unexpected,
+                        fmt::format("split: {} of {} weights are there", put_.size(), names_.size()));
+  if (draw) draw_parameters(blocks_, RandomKey{place_.seed, 0}.fold(draw_weights));
+  begun_ = true;
+}
+
+void HostedRun::require_begun() const {
+  if (!begun_) throw ProtocolError(RefusalCode::unexpected, "split: the encoder has no weights yet");
+}
+
+void HostedRun::require_input(const Tensor& z, const Tensor& mask) const {
+  require_begun();
+  const std::int64_t dim = recipe_.block.dim;
+  if (z.dtype() != recipe_.run.dtype || z.rank() != 3 || z.size(2) != dim)
+    wrong(fmt::format("z must be {} [batch, tokens, {}], not {} {}", name_of(recipe_.run.dtype), dim,
+                      name_of(z.dtype()), z.shape().str()));
+  if (mask.defined() && (mask.rank() != 2 || mask.size(0) != z.size(0) || mask.size(1) != z.size(1)))
+    wrong(fmt::format("mask must be [{}, {}], not {}", z.size(0), z.size(1), mask.shape().str()));
+  require_finite(z, "z");
+}
+
+Tensor HostedRun::forward(std::int64_t step, const Tensor& z, const Tensor& mask) {
+  require_input(z, mask);
+  const std::int64_t next = pending_ ? pending_->step + 1 : step_;
+  if (step != next && !(pending_ && step == pending_->step))
+    throw ProtocolError(RefusalCode::out_of_order, fmt::format("split: step {} where step {} is next", step, next));
+  if (step >= recipe_.run.steps)
+    throw ProtocolError(RefusalCode::out_of_order,
+                        fmt::format("split: step {} of a run of {} steps", step, recipe_.run.steps));
+  pending_.reset();
+  const ProductsScope products(recipe_.run.precision);
+  Pending now{.step = step, .tape = std::make_unique<Tape>(), .z = z, .y = {}};
+  now.y = blocks_(z, mask, training::dropout_key(place_.seed, step));
+  now.tape->close();
+  const Tensor y = now.y;
+  step_ = step;
+  pending_ = std::move(now);
+  return y;
+}
+
+Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
+  require_begun();
+  if (!pending_ || pending_->step != step)
+    throw ProtocolError(RefusalCode::no_forward, fmt::format("split: no forward pass of step {} is waiting", step));
+  if (dy.dtype() != pending_->y.dtype() || dy.shape() != pending_->y.shape())
+    wrong(fmt::format("dy must be {} {}, not {} {}", name_of(pending_->y.dtype()), pending_->y.shape().str(),
+                      name_of(dy.dtype()), dy.shape().str()));
+  require_finite(dy, "dy");
+  const ProductsScope products(recipe_.run.precision);
+  std::vector<Tensor> of = parameters_;
+  of.push_back(pending_->z);
+  const Pending used = std::move(*pending_);
+  pending_.reset(); // whatever happens: its tape is used up
+  std::vector<Tensor> gradients = used.tape->gradient(used.y, of, dy);
+  const Tensor dz = gradients.back();
+  gradients.pop_back();
+  for (const Tensor& g : gradients) require_finite(g, "the gradient of a weight");
+  optimizer_->step(gradients, schedule_.at(step));
+  step_ = step + 1;
+  return dz;
+}
+
+Tensor HostedRun::evaluate(const Tensor& z, const Tensor& mask) {
+  require_input(z, mask);
+  const ProductsScope products(recipe_.run.precision);
+  const PauseRecording pause;
+  blocks_.eval();
+  const Tensor y = blocks_(z, mask, {});
+  blocks_.train();
+  return y;
+}
+
+Tensor HostedRun::weight(const std::string& name) const {
+  const auto at = std::find(names_.begin(), names_.end(), name);
+  if (at == names_.end()) wrong(fmt::format("the encoder has no weight '{}'", name));
+  return parameters_[static_cast<std::size_t>(at - names_.begin())];
+}
+
+void HostedRun::save(std::int64_t step) {
+  require_begun();
+  const bool skipped = pending_ && step == pending_->step + 1; // the edge did not take the step that waits
+  if (step != step_ && !skipped)
+    throw ProtocolError(RefusalCode::out_of_order,
+                        fmt::format("split: step {} cannot be saved at step {}", step, step_));
+  if (skipped) {
+    pending_.reset();
+    step_ = step;
+  }
+  if (place_.folder.empty()) return;
+  training::CheckpointWriter writer(place_.folder, step);
+  data::save_safetensors(writer.path("model.safetensors"), blocks_.state_dict());
+  data::save_safetensors(writer.path("optimizer.safetensors"), training::optimizer_tensors(*optimizer_, names_));
+  const nlohmann::ordered_json state{
+      {"format", "equigrad-checkpoint"}, {"version", training::checkpoint_version}, {"step", step},
+      {"options", recipe_json(recipe_)}, {"updates", optimizer_->steps()},          {"peer", place_.peer},
+      {"files", writer.files()}};
+  data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
+  writer.commit();
+  training::prune_checkpoints(place_.folder, step, static_cast<std::size_t>(place_.keep));
+}
+
+void HostedRun::load(const std::string& checkpoint) {
+  const nlohmann::json state = training::read_checkpoint_state(checkpoint);
+  training::verify_checkpoint_files(checkpoint, state, {"model.safetensors", "optimizer.safetensors"});
+  training::load_model_and_optimizer(blocks_, data::join_path(checkpoint, "model.safetensors"), *optimizer_, names_,
+                                     data::join_path(checkpoint, "optimizer.safetensors"));
+  if (!state.contains("updates") || !state["updates"].is_number_unsigned())
+    throw training::DamagedCheckpoint(checkpoint + ": state.json does not say how many updates there were");
+  optimizer_->set_steps(state["updates"].get<std::int64_t>());
+  step_ = state["step"].get<std::int64_t>();
+  pending_.reset();
+  begun_ = true;
+}
+
+void HostedRun::restore(std::optional<std::int64_t> step) {
+  std::vector<std::int64_t> there;
+  if (!place_.folder.empty()) there = training::checkpoint_steps(place_.folder);
+  const std::int64_t wanted = step ? *step : there.empty() ? -1 : there.back();
+  if (std::find(there.begin(), there.end(), wanted) == there.end())
+    throw ProtocolError(RefusalCode::no_checkpoint,
+                        fmt::format("split: there is no checkpoint of step {}; there are {}", wanted,
+                                    there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", "))));
+  load(data::join_path(place_.folder, "checkpoints/" + training::checkpoint_name(wanted)));
+}
+
+} // namespace eg::privacy

@@ -1,0 +1,97 @@
+#pragma once
+// The cloud's half of one run: encoder blocks, their optimiser and schedule. It sees features and gradients, nothing
+// else.
+
+#include "autograd/tape.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "training/checkpoint.h"
+#include "training/elsewhere.h"
+#include "training/run_lock.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace eg::privacy {
+
+/// A model's blocks alone, named as in the model ("blocks.0.norm1.weight").
+class EncoderBlocks : public nn::Module {
+public:
+  EncoderBlocks(std::int64_t layers, const nn::BlockConfig& config, RandomKey key);
+  /// z [B, T, dim], mask [B, T] (0: padding) or undefined -> [B, T, dim].
+  Tensor operator()(const Tensor& z, const Tensor& mask, RandomKey dropout) const;
+  const nn::BlockConfig config;
+
+private:
+  nn::Blocks blocks_;
+};
+
+/// Where a hosted run lives.
+struct HostedPlace {
+  std::string folder;     ///< for its checkpoints; empty: none
+  std::string peer;       ///< whose run it is
+  std::uint64_t seed = 0; ///< of what the cloud draws: dropout, weights if it is asked to
+  std::int64_t keep = 3;  ///< newest checkpoints that stay
+};
+
+/// Members throw ProtocolError for what the edge got wrong, and change nothing then; FileError, MemoryError. All are
+/// called on one thread.
+class HostedRun {
+public:
+  /// With the recipe's blocks, whose weights are still to come.
+  HostedRun(const training::EncoderRecipe& recipe, HostedPlace place);
+
+  /// One initial weight.
+  void put(const std::string& name, const Tensor& value);
+  /// After every weight was put, or with `draw` and none: training can begin.
+  void begin(bool draw);
+  /// Y of step `step`, which is the next one or, when the edge has skipped some, a later one's follower; see README.md.
+  /// A step that is asked for again begins again.
+  Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
+  /// dZ of the step whose forward pass was last, for dY; every weight takes its step.
+  Tensor backward(std::int64_t step, const Tensor& dy);
+  Tensor evaluate(const Tensor& z, const Tensor& mask);
+  /// Writes a checkpoint behind `step` steps, where there is a folder.
+  void save(std::int64_t step);
+  /// Goes back to the checkpoint behind `step` steps, or the newest one. Throws ProtocolError (no_checkpoint).
+  void restore(std::optional<std::int64_t> step);
+  /// Forgets a forward pass without gradients.
+  void drop_pending() { pending_.reset(); }
+  Tensor weight(const std::string& name) const;
+
+  bool begun() const { return begun_; }
+  /// Steps behind which it stands.
+  std::int64_t step() const { return step_; }
+  const training::EncoderRecipe& recipe() const { return recipe_; }
+  const std::string& peer() const { return place_.peer; }
+
+private:
+  /// A forward pass that waits for its gradients.
+  struct Pending {
+    std::int64_t step = 0;
+    std::unique_ptr<Tape> tape;
+    Tensor z, y;
+  };
+  void require_begun() const;
+  void require_input(const Tensor& z, const Tensor& mask) const;
+  void load(const std::string& checkpoint);
+
+  training::EncoderRecipe recipe_;
+  HostedPlace place_;
+  std::unique_ptr<training::RunLock> lock_;
+  EncoderBlocks blocks_;
+  std::vector<std::string> names_;
+  std::vector<Tensor> parameters_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::Schedule schedule_;
+  std::set<std::string> put_;
+  bool begun_ = false;
+  std::int64_t step_ = 0;
+  std::optional<Pending> pending_;
+};
+
+} // namespace eg::privacy

@@ -1,0 +1,19 @@
+#pragma once
+// Which certificates a side shows and believes.
+
+#include <string>
+
+namespace eg::privacy {
+
+/// PEM files. All empty: no TLS.
+struct TlsFiles {
+  std::string authority;   ///< whose certificates are believed
+  std::string certificate; ///< one's own
+  std::string key;         ///< its key; refused when others can read it
+
+  bool given() const { return !certificate.empty(); }
+  /// FOLDER/ca.pem, FOLDER/NAME.pem, FOLDER/NAME.key, as make_certificates names them.
+  static TlsFiles in(const std::string& folder, const std::string& name);
+};
+
+} // namespace eg::privacy

@@ -1,0 +1,246 @@
+#include "privacy/split/remote.h"
+
+#include "core/call.h"
+#include "nn/init.h"
+#include "privacy/split/hosted_run.h"
+#include "privacy/split/recipe.h"
+#include "training/checkpoint_state.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+namespace eg::privacy {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// A name that nobody else has drawn.
+std::string fresh_run_name() {
+  if (sodium_init() < 0) throw Error("split: libsodium cannot start");
+  std::array<unsigned char, 16> bytes{};
+  randombytes_buf(bytes.data(), bytes.size());
+  std::string name;
+  for (const unsigned char byte : bytes) name += fmt::format("{:02x}", byte);
+  return name;
+}
+
+} // namespace
+
+RemoteEncoder::RemoteEncoder(Connect connect, const RemoteOptions& options)
+    : connect_(std::move(connect)), options_(options) {}
+
+RemoteEncoder::~RemoteEncoder() = default;
+
+void RemoteEncoder::wait(int attempt) const {
+  auto pause = options_.pause * (1 << std::min(attempt, 16));
+  pause = std::min<decltype(pause)>(pause, options_.longest_pause);
+  const Clock::time_point until = Clock::now() + pause;
+  while (Clock::now() < until) {
+    if (options_.stop != nullptr && options_.stop->load())
+      throw Interrupted("split: interrupted while the cloud was out of reach");
+    std::this_thread::sleep_for(
+        std::min<std::chrono::milliseconds>(std::chrono::milliseconds(20), options_.longest_pause));
+  }
+}
+
+Message RemoteEncoder::exchange(data::ByteView frame) {
+  counts_.sent += frame.size();
+  channel_->send(frame);
+  const data::Bytes answer = channel_->receive();
+  counts_.received += answer.size();
+  return parse_frame(answer, options_.frames);
+}
+
+void RemoteEncoder::open() {
+  channel_.reset();
+  channel_ = connect_();
+  const char* how = how_ == How::fresh ? "new" : how_ == How::resume ? "resume" : "continue";
+  // When a request is outstanding it has a serial already and is the next one that the cloud will see.
+  const nlohmann::ordered_json words{
+      {"run", run_}, {"how", how}, {"next", std::max<std::uint64_t>(serial_, 1)}, {"recipe", recipe_json(recipe_)}};
+  const Message answer =
+      exchange(frame_of({.kind = MessageKind::open, .step = static_cast<std::uint64_t>(step_), .text = words.dump()}));
+  if (answer.kind == MessageKind::refused) throw ProtocolError(answer.code, answer.text);
+  if (answer.kind != MessageKind::opened)
+    throw ProtocolError(RefusalCode::unexpected,
+                        fmt::format("split: the cloud answers open with {}", name_of(answer.kind)));
+}
+
+Message RemoteEncoder::answered(data::ByteView frame, std::uint64_t serial) {
+  for (int attempt = 0;; ++attempt) try {
+      if (!channel_) {
+        open();
+        how_ = How::again;
+        if (attempt > 0) ++counts_.reconnects;
+      }
+      Message answer = exchange(frame);
+      if (answer.serial != serial)
+        throw ProtocolError(
+            RefusalCode::out_of_order,
+            fmt::format("split: the cloud answers request {} where {} was asked", answer.serial, serial));
+      return answer;
+    } catch (const ConnectionError& e) {
+      channel_.reset();
+      if (attempt + 1 >= options_.attempts)
+        throw ConnectionError(fmt::format("{} (after {} attempts)", e.what(), attempt + 1));
+      wait(attempt);
+    } catch (...) {
+      channel_.reset();
+      throw;
+    }
+}
+
+Message RemoteEncoder::ask(Message request, MessageKind expected) {
+  const PauseRecording pause;
+  request.serial = ++serial_;
+  ++counts_.requests;
+  Message answer = answered(frame_of(request), request.serial);
+  if (answer.kind == MessageKind::refused) throw ProtocolError(answer.code, answer.text);
+  if (answer.kind != expected)
+    throw ProtocolError(RefusalCode::unexpected, fmt::format("split: the cloud answers {} with {}",
+                                                             name_of(request.kind), name_of(answer.kind)));
+  return answer;
+}
+
+void RemoteEncoder::begin(const training::EncoderRecipe& recipe, const nn::StateDict& blocks) {
+  recipe_ = recipe;
+  run_ = fresh_run_name();
+  how_ = How::fresh;
+  names_.clear();
+  for (const auto& [name, value] : blocks) {
+    names_.push_back(name);
+    if (!options_.draw_there) ask({.kind = MessageKind::put, .tensors = {{name, value}}}, MessageKind::done);
+  }
+  ask({.kind = MessageKind::begin, .text = options_.draw_there ? "draw" : "put"}, MessageKind::done);
+}
+
+void RemoteEncoder::resume(const training::EncoderRecipe& recipe, const std::string& run, std::int64_t step) {
+  recipe_ = recipe;
+  run_ = run;
+  step_ = step;
+  how_ = How::resume;
+  {
+    const nn::init::SkipScope names_alone;
+    names_ = nn::parameter_names(EncoderBlocks(recipe.layers, recipe.block, {}));
+  }
+  for (int attempt = 0;; ++attempt) try {
+      open();
+      how_ = How::again;
+      return;
+    } catch (const ConnectionError& e) {
+      channel_.reset();
+      if (attempt + 1 >= options_.attempts) throw;
+      wait(attempt);
+    } catch (const ProtocolError& e) {
+      channel_.reset();
+      // An earlier checkpoint may be there on both sides.
+      if (e.code() == RefusalCode::no_checkpoint) throw training::DamagedCheckpoint(e.what());
+      throw;
+    }
+}
+
+namespace {
+
+Tensor require_like(const Tensor& got, const Tensor& like, const char* what) {
+  if (got.dtype() != like.dtype() || got.shape() != like.shape())
+    throw ProtocolError(RefusalCode::wrong_tensor,
+                        fmt::format("split: the cloud gives {} {} {}, not {} {}", what, name_of(got.dtype()),
+                                    got.shape().str(), name_of(like.dtype()), like.shape().str()));
+  return got;
+}
+
+std::vector<NamedTensor> inputs(const Tensor& z, const Tensor& mask) {
+  std::vector<NamedTensor> tensors{{"z", z}};
+  if (mask.defined()) tensors.push_back({"mask", mask});
+  return tensors;
+}
+
+} // namespace
+
+Tensor RemoteEncoder::forward(std::int64_t step, const Tensor& z, const Tensor& mask) {
+  step_ = step;
+  const Message answer =
+      ask({.kind = MessageKind::forward, .step = static_cast<std::uint64_t>(step), .tensors = inputs(z, mask)},
+          MessageKind::features);
+  return require_like(answer.tensors[0].value, z, "features");
+}
+
+Tensor RemoteEncoder::backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy) {
+  const auto send = [&] {
+    return ask({.kind = MessageKind::backward, .step = static_cast<std::uint64_t>(step), .tensors = {{"dy", dy}}},
+               MessageKind::gradients);
+  };
+  Message answer;
+  try {
+    answer = send();
+  } catch (const ProtocolError& e) {
+    if (e.code() != RefusalCode::no_forward) throw;
+    forward(step, z, mask); // the cloud was restarted: the same numbers again
+    answer = send();
+  }
+  step_ = step + 1;
+  return require_like(answer.tensors[0].value, z, "gradients");
+}
+
+void RemoteEncoder::count_step(double seconds, std::uint64_t bytes_before, bool done) {
+  counts_.step_bytes += counts_.sent + counts_.received - bytes_before;
+  counts_.step_seconds += seconds;
+  this_step_ += seconds;
+  if (!done) return;
+  ++counts_.steps;
+  counts_.slowest_step = std::max(counts_.slowest_step, this_step_);
+  this_step_ = 0.0;
+}
+
+Tensor RemoteEncoder::encode(const Tensor& z, const Tensor& mask, std::int64_t step) {
+  const auto timed = [this](bool done, auto&& f) {
+    const Clock::time_point begin = Clock::now();
+    const std::uint64_t before = counts_.sent + counts_.received;
+    Tensor result = f();
+    count_step(seconds_since(begin), before, done);
+    return result;
+  };
+  auto op = std::make_shared<CustomOp>();
+  op->name = "encode_elsewhere";
+  op->saves_outputs = false;
+  op->forward = [this, timed, mask, step](std::span<const Tensor> in) {
+    return std::vector<Tensor>{timed(false, [&] { return forward(step, in[0], mask); })};
+  };
+  op->vjp = [this, timed, mask, step](std::span<const Tensor> in, std::span<const Tensor>,
+                                      std::span<const Tensor> grad) {
+    return std::vector<Tensor>{timed(true, [&] { return backward(step, in[0], mask, grad[0]); })};
+  };
+  this_step_ = 0.0;
+  return call(std::shared_ptr<const CustomOp>(op), std::span<const Tensor>(&z, 1))[0];
+}
+
+Tensor RemoteEncoder::evaluate(const Tensor& z, const Tensor& mask) {
+  const Message answer = ask({.kind = MessageKind::evaluate, .tensors = inputs(z, mask)}, MessageKind::features);
+  return require_like(answer.tensors[0].value, z, "features");
+}
+
+void RemoteEncoder::save(std::int64_t step) {
+  step_ = step;
+  ask({.kind = MessageKind::save, .step = static_cast<std::uint64_t>(step)}, MessageKind::done);
+}
+
+nn::StateDict RemoteEncoder::blocks() {
+  nn::StateDict found;
+  for (const std::string& name : names_) {
+    const Message answer = ask({.kind = MessageKind::fetch, .text = name}, MessageKind::weight);
+    if (answer.tensors[0].name != name)
+      throw ProtocolError(RefusalCode::unexpected,
+                          fmt::format("split: the cloud gives '{}' for '{}'", answer.tensors[0].name, name));
+    found.emplace_back(name, answer.tensors[0].value);
+  }
+  return found;
+}
+
+} // namespace eg::privacy

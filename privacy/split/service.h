@@ -1,0 +1,86 @@
+#pragma once
+// The cloud: all runs behind one function. Knows no sockets.
+
+#include "privacy/split/hosted_run.h"
+#include "privacy/split/wire.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace eg::privacy {
+
+struct ServiceOptions {
+  std::optional<training::EncoderRecipe> recipe; ///< what every run must be; nothing: what each asks for
+  std::string out;                               ///< folder for checkpoints, RUN below it for each run; empty: none
+  std::uint64_t seed = 0;                        ///< of what the cloud draws
+  std::int64_t keep = 3;                         ///< newest checkpoints of a run that stay
+  std::size_t runs = 8;                          ///< most runs in memory
+  std::int64_t parameters = 1'000'000'000;       ///< most of one run
+  FrameLimits frames;
+};
+
+/// One connection, as the service sees it: who is at its other end, and which run it has opened.
+struct Peer {
+  std::string name; ///< from its certificate
+  std::string run = {};
+  std::uint64_t number = 0; ///< of the connection, so that a later one can take a run over
+};
+
+/// Counts for people.
+struct ServiceCounts {
+  std::uint64_t requests = 0, refusals = 0, repeated = 0, steps = 0;
+};
+
+/// All calls on one thread: runs hold tapes.
+class EncoderService {
+public:
+  explicit EncoderService(ServiceOptions options);
+  ~EncoderService();
+  EncoderService(const EncoderService&) = delete;
+  EncoderService& operator=(const EncoderService&) = delete;
+
+  /// The answer to a frame of a peer. What the peer got wrong, what is too much and what this side cannot do becomes
+  /// the answer `refused`; nothing of it is thrown.
+  data::Bytes handle(Peer& peer, data::ByteView frame);
+  /// A connection has ended.
+  void leave(const Peer& peer);
+  /// What may come from this peer next.
+  FrameLimits limits(const Peer& peer) const { return peer.run.empty() ? limits_before_open : options_.frames; }
+
+  /// Writes a checkpoint of every run that has begun. Throws FileError.
+  void save_all();
+  std::size_t runs() const { return runs_.size(); }
+  /// Of a run, for tests and people; null when it is not in memory.
+  const HostedRun* run(const std::string& name) const;
+  const ServiceCounts& counts() const { return counts_; }
+
+private:
+  using Digest = std::array<unsigned char, 32>;
+  /// A run, and the request that was answered last.
+  struct Hosted {
+    std::unique_ptr<HostedRun> run;
+    std::uint64_t serial = 0; ///< of the last request; 0: none
+    Digest digest{};
+    data::Bytes answer;
+    std::uint64_t connection = 0; ///< whose requests count; 0: nobody is connected
+    std::uint64_t used = 0;       ///< when it was used last
+  };
+  Message answer(Peer& peer, const Message& request);
+  Message open(Peer& peer, const Message& request);
+  Hosted& hosted_for(const Peer& peer);
+  void make_room();
+  HostedPlace place_of(const std::string& run, const std::string& peer) const;
+  data::Bytes once(Hosted& hosted, const Message& request, data::ByteView frame);
+  static Message perform(HostedRun& run, const Message& request);
+
+  ServiceOptions options_;
+  std::map<std::string, Hosted> runs_;
+  ServiceCounts counts_;
+  std::uint64_t clock_ = 0;
+};
+
+} // namespace eg::privacy

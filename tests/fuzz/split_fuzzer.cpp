@@ -1,0 +1,11 @@
+// libFuzzer programs for split learning: EQUIGRAD_FUZZ_TARGET names a function of split_targets.h.
+
+#include "fuzz/split_targets.h"
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  eg::fuzz::EQUIGRAD_FUZZ_TARGET({bytes, size});
+  return 0;
+}

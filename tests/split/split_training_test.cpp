@@ -1,0 +1,304 @@
+// Split learning: the same weights as in one process, whatever is lost on the way; what the cloud sees.
+
+#include "data/bytes.h"
+#include "data/loader.h"
+#include "data/safetensors.h"
+#include "permute/key.h"
+#include "permute/training.h"
+#include "split/split_channels.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+#include "unit/permute_small_run.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+using namespace eg;
+using namespace eg::permute;
+using namespace eg::privacy;
+using namespace eg::test;
+
+namespace {
+
+TrainOptions fifty_steps(TrainMode mode) {
+  TrainOptions o = small();
+  o.permute = mode;
+  o.steps = 50;
+  o.schedule = optim::Schedule::Kind::cosine;
+  o.warmup = 3;
+  o.weight_decay = 0.01;
+  o.augment = true;
+  o.model.encoder.dropout = 0.1;
+  return o;
+}
+
+SplitTraining split_with(std::shared_ptr<RemoteEncoder> encoder, Ending ending = Ending::encrypted) {
+  return {.encoder = std::move(encoder), .ending = ending, .next_key = {}};
+}
+
+std::shared_ptr<RemoteEncoder> edge_of(EncoderService& cloud, std::function<Fate(data::ByteView)> fate = {},
+                                       Traffic* traffic = nullptr) {
+  return std::make_shared<RemoteEncoder>(connect_to(cloud, "edge", std::move(fate), traffic), at_once());
+}
+
+bool same_weights(const nn::StateDict& a, nn::StateDict b) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [name, value] : a) {
+    const auto other = std::find_if(b.begin(), b.end(), [&](const auto& entry) { return entry.first == name; });
+    if (other == b.end() || !same_bits(value, other->second)) return false;
+  }
+  return true;
+}
+
+ServiceOptions service_options(std::uint64_t seed, const std::string& out = "") {
+  ServiceOptions o;
+  o.seed = seed;
+  o.out = out;
+  return o;
+}
+
+EncoderService cloud_of(std::uint64_t seed) { return EncoderService(service_options(seed)); }
+
+/// Every frame is lost once on the way there and once on the way back before it arrives, also those that open a run.
+struct EveryBoundary {
+  std::uint64_t cuts = 0;
+  std::map<std::size_t, int> times; ///< by the frame's hash
+  Fate operator()(data::ByteView frame) {
+    const int time =
+        ++times[std::hash<std::string_view>()({reinterpret_cast<const char*>(frame.data()), frame.size()})];
+    if (time > 2) return Fate::arrives;
+    ++cuts;
+    return time == 1 ? Fate::lost : Fate::answer_lost;
+  }
+};
+
+bool contains(const data::Bytes& where, const void* what, std::size_t size) {
+  const auto* first = static_cast<const std::uint8_t*>(what);
+  return std::search(where.begin(), where.end(), first, first + size) != where.end();
+}
+
+} // namespace
+
+TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
+  for (const TrainMode mode : {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both}) {
+    CAPTURE(name_of(mode));
+    const TrainOptions o = fifty_steps(mode);
+    VitTrainer here(o);
+    const TrainResult one = here.run();
+    EncoderService cloud = cloud_of(o.seed);
+    const auto edge = edge_of(cloud);
+    VitTrainer there(o, nullptr, split_with(edge));
+    const TrainResult two = there.run();
+    CHECK(same_weights(here.weights(0), there.weights(0)));
+    CHECK(one.test[0].loss == two.test[0].loss);
+    CHECK(one.test[0].accuracy == two.test[0].accuracy);
+    CHECK(edge->counts().steps == 50);
+    CHECK(edge->counts().reconnects == 0);
+    CHECK(there.model(0).parameter_count() < here.model(0).parameter_count());
+  }
+}
+
+TEST_CASE("split: with another key the weights are others (negative control)") {
+  TrainOptions o = fifty_steps(TrainMode::columns);
+  o.steps = 3;
+  EncoderService cloud = cloud_of(o.seed);
+  VitTrainer one(o, nullptr, split_with(edge_of(cloud)));
+  one.run();
+  o.key_form = KeyForm::tied;
+  o.model.encoder.head_dim = 4;
+  TrainOptions decoupled = o;
+  decoupled.key_form = KeyForm::decoupled;
+  VitTrainer two(o, nullptr, split_with(edge_of(cloud))), three(decoupled, nullptr, split_with(edge_of(cloud)));
+  two.run();
+  three.run();
+  CHECK(!same_weights(two.weights(0), three.weights(0)));
+}
+
+TEST_CASE("split: a connection that breaks at every message changes nothing") {
+  const TrainOptions o = fifty_steps(TrainMode::both);
+  VitTrainer here(o);
+  here.run();
+  EncoderService cloud = cloud_of(o.seed);
+  const auto fate = std::make_shared<EveryBoundary>();
+  const auto edge = edge_of(cloud, [fate](data::ByteView frame) { return (*fate)(frame); });
+  VitTrainer there(o, nullptr, split_with(edge));
+  there.run();
+  CHECK(same_weights(here.weights(0), there.weights(0)));
+  CHECK(fate->cuts > 200);
+  CHECK(edge->counts().reconnects > 100);
+  CHECK(cloud.counts().repeated > 100);
+  CHECK(cloud.counts().steps == 50);
+}
+
+TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from its own") {
+  const TemporaryFolder folder;
+  TrainOptions o = fifty_steps(TrainMode::both);
+  VitTrainer here(o);
+  here.run();
+  o.out = folder.path("edge");
+  const ServiceOptions kept = service_options(o.seed, folder.path("cloud"));
+  {
+    EncoderService cloud(kept);
+    VitTrainer first(o, nullptr, split_with(edge_of(cloud)));
+    for (int i = 0; i < 20; ++i) first.train_step();
+    first.save_checkpoint();
+    for (int i = 0; i < 3; ++i) first.train_step(); // lost with the edge
+  }
+  auto cloud = std::make_unique<EncoderService>(kept);
+  TrainOptions again = o;
+  again.resume = o.out;
+  bool restart = false;
+  const auto connect = [&]() -> std::unique_ptr<Channel> { return connect_to(*cloud, "edge")(); };
+  const Connect breaking = [&]() -> std::unique_ptr<Channel> {
+    struct Breaking : Channel {
+      std::unique_ptr<Channel> inner;
+      bool* restart;
+      void send(data::ByteView frame) override {
+        if (*restart && parse_frame(frame, {}).kind == MessageKind::backward) throw ConnectionError("test: cut");
+        inner->send(frame);
+      }
+      data::Bytes receive() override { return inner->receive(); }
+    };
+    if (restart) { // between a forward pass and its gradients
+      cloud->save_all();
+      cloud.reset();
+      cloud = std::make_unique<EncoderService>(kept);
+      restart = false;
+    }
+    auto channel = std::make_unique<Breaking>();
+    channel->inner = connect();
+    channel->restart = &restart;
+    return channel;
+  };
+  const auto edge = std::make_shared<RemoteEncoder>(breaking, at_once());
+  VitTrainer second(again, nullptr, split_with(edge));
+  CHECK(second.step() == 20);
+  for (int i = 0; i < 5; ++i) second.train_step();
+  restart = true;
+  second.run();
+  CHECK(edge->counts().reconnects == 1);
+  CHECK(same_weights(here.weights(0), second.weights(0)));
+}
+
+TEST_CASE("split: the endings keep the plain weights, the trained ones, or another holder's") {
+  const TemporaryFolder folder;
+  TrainOptions o = fifty_steps(TrainMode::both);
+  o.steps = 4;
+  SecretKey::generate().save(folder.path("key"));
+  SecretKey::generate().save(folder.path("next"));
+  o.key = folder.path("key");
+  EncoderService cloud = cloud_of(o.seed);
+  const auto ended = [&](Ending ending, const std::string& out) {
+    TrainOptions mine = o;
+    mine.out = folder.path(out);
+    SplitTraining split = split_with(edge_of(cloud), ending);
+    split.next_key = folder.path("next");
+    VitTrainer trainer(mine, nullptr, split);
+    trainer.run();
+    return data::read_file(folder.path(out + "/model.safetensors"));
+  };
+  const data::Bytes plain = ended(Ending::decrypted, "a"), trained = ended(Ending::encrypted, "b"),
+                    next = ended(Ending::rekeyed, "c");
+  CHECK(plain != trained);
+  CHECK(next != trained);
+  CHECK(next != plain);
+  TrainOptions one = o;
+  one.out = folder.path("one");
+  VitTrainer here(one);
+  here.run();
+  CHECK(data::read_file(folder.path("one/model.safetensors")) == trained);
+  // Moved to the next key by hand.
+  const VitKey key =
+      VitKey::draw(o.model.encoder, o.model.layers, o.key_form, SecretKey::load(folder.path("next")).source("vit"));
+  nn::VitConfig config = here.options().model;
+  const nn::StateDict moved = transform(data::load_safetensors(folder.path("a/model.safetensors")).tensors,
+                                        vit_axes(config, KeyScope::encoder), key.permutations(config.encoder));
+  CHECK(same_weights(moved, data::load_safetensors(folder.path("c/model.safetensors")).tensors));
+}
+
+TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
+  const TemporaryFolder folder;
+  TrainOptions o = fifty_steps(TrainMode::both);
+  o.steps = 5;
+  o.seed = 0x1f2e3d4c5b6a7988;
+  o.model.encoder.dropout = 0.0;
+  SecretKey::generate().save(folder.path("key"));
+  o.key = folder.path("key");
+  o.out = folder.path("edge");
+  Traffic traffic;
+  EncoderService cloud(service_options(99, folder.path("cloud")));
+  VitTrainer trainer(o, nullptr, split_with(edge_of(cloud, {}, &traffic)));
+  const Tensor first_weight = trainer.weights(0).at(0).second; // not of the encoder
+  trainer.run();
+  data::Bytes all = traffic.sent;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path("cloud")))
+    if (entry.is_regular_file()) {
+      const data::Bytes bytes = data::read_file(entry.path().string());
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+  // What it does get is found (positive control).
+  for (const auto& [name, value] : trainer.weights(0)) {
+    CAPTURE(name);
+    if (name.ends_with("fc1.weight")) CHECK(contains(all, value.bytes(), value.nbytes()));
+    if (!name.starts_with("blocks.") && value.nbytes() > 64) CHECK(!contains(all, value.bytes(), value.nbytes()));
+  }
+  CHECK(!contains(all, first_weight.bytes(), first_weight.nbytes()));
+  const data::Bytes key_file = data::read_file(o.key);
+  for (std::size_t at = 16; at < 48; at += 8) CHECK(!contains(all, key_file.data() + at, 8));
+  const Permutation& residual = trainer.column_key()->residual;
+  for (const Permutation& p : {residual, residual.inverse()}) {
+    const Tensor order = p.tensor();
+    CHECK(!contains(all, order.bytes(), order.nbytes()));
+    const Tensor bytes = order.to(DType::u8);
+    CHECK(!contains(all, bytes.bytes(), bytes.nbytes()));
+  }
+  CHECK(!contains(all, &o.seed, sizeof o.seed));
+  data::LoaderOptions l;
+  l.batch_size = o.batch;
+  l.drop_last = true;
+  l.seed = o.seed;
+  data::Loader batches(trainer.train_data(), l);
+  for (int i = 0; i < 5; ++i) {
+    const Tensor labels = batches.next().labels, small_labels = labels.to(DType::u8);
+    CHECK(!contains(all, labels.bytes(), labels.nbytes()));
+    CHECK(!contains(all, small_labels.bytes(), small_labels.nbytes()));
+  }
+}
+
+TEST_CASE("split: with first weights that the cloud draws nothing of the encoder is sent, and it learns") {
+  TrainOptions o = fifty_steps(TrainMode::both);
+  Traffic traffic;
+  EncoderService cloud = cloud_of(8);
+  RemoteOptions options = at_once();
+  options.draw_there = true;
+  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge", {}, &traffic), options);
+  VitTrainer trainer(o, nullptr, split_with(edge));
+  CHECK(traffic.sent.size() < 4096);
+  const nn::StateDict first = trainer.weights(0);
+  const double before = trainer.test().variants[0].loss;
+  CHECK(trainer.run().test[0].loss < before);
+  CHECK(!same_weights(first, trainer.weights(0)));
+  CHECK(trainer.test_without_key().loss > trainer.test().variants[0].loss);
+}
+
+TEST_CASE("split: what cannot be split is refused by name") {
+  EncoderService cloud = cloud_of(1);
+  const auto refused = [&](auto change, const char* words) {
+    TrainOptions o = fifty_steps(TrainMode::none);
+    change(o);
+    CHECK(message_of([&] { VitTrainer(o, nullptr, split_with(edge_of(cloud))); }).find(words) != std::string::npos);
+  };
+  refused([](TrainOptions& o) { o.clip = 1.0; }, "clip");
+  refused([](TrainOptions& o) { o.ema = 0.9; }, "ema");
+  refused([](TrainOptions& o) { o.layer_decay = 0.9; }, "layer_decay");
+  refused([](TrainOptions& o) { o.accumulate = 2; }, "accumulate");
+  refused([](TrainOptions& o) { o.on_divergence = training::OnDivergence::skip; }, "on_divergence");
+  refused([](TrainOptions& o) { o.permute = TrainMode::rows, o.twin = true, o.model.encoder.dropout = 0.0; }, "twin");
+}

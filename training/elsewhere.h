@@ -1,0 +1,54 @@
+#pragma once
+// Encoder blocks that another party holds and trains while this one keeps the data: split learning (Gupta and Raskar,
+// 2018; paper 001, Fig. 3). A task calls them instead of blocks of its own; who answers is privacy/split's affair.
+
+#include "nn/block.h"
+#include "nn/module.h"
+#include "training/options.h"
+
+#include <cstdint>
+#include <string>
+
+namespace eg::training {
+
+/// What the party with the blocks must know to train them as this run would: their sizes, and of the options those that
+/// an update depends on. run.steps is the number of all steps.
+struct EncoderRecipe {
+  std::int64_t layers = 0;
+  nn::BlockConfig block;
+  RunOptions run;
+};
+
+/// What the dropout of a ViT's blocks draws from in a training step, wherever they are.
+RandomKey dropout_key(std::uint64_t seed, std::int64_t step);
+
+/// One stack of blocks in training, from the side of the party with the data. What passes is permuted already, if it is
+/// permuted at all. Members throw ConnectionError and ProtocolError (privacy/split/errors.h) when the other party
+/// cannot be reached or refuses.
+class EncoderElsewhere {
+public:
+  EncoderElsewhere() = default;
+  virtual ~EncoderElsewhere() = default;
+  EncoderElsewhere(const EncoderElsewhere&) = delete;
+  EncoderElsewhere& operator=(const EncoderElsewhere&) = delete;
+
+  /// Begins a run. `blocks`: initial weights under their names in the model ("blocks.0.norm1.weight").
+  virtual void begin(const EncoderRecipe& recipe, const nn::StateDict& blocks) = 0;
+  /// Goes on behind `step` steps of the run called so. Throws DamagedCheckpoint when the other party no longer has that
+  /// step.
+  virtual void resume(const EncoderRecipe& recipe, const std::string& run, std::int64_t step) = 0;
+  /// What the run is called, for checkpoints.
+  virtual std::string run() const = 0;
+
+  /// Z [B, T, dim] of training step `step` -> [B, T, dim], one operation of the open tape. `mask`: [B, T], 0 where a
+  /// token is padding, or undefined. When the tape asks for its gradient, the blocks take their step.
+  virtual Tensor encode(const Tensor& z, const Tensor& mask, std::int64_t step) = 0;
+  /// The same in evaluation, outside any step.
+  virtual Tensor evaluate(const Tensor& z, const Tensor& mask) = 0;
+  /// Has the other party write a checkpoint behind `step` steps.
+  virtual void save(std::int64_t step) = 0;
+  /// The blocks' weights as they are now, under their names in the model.
+  virtual nn::StateDict blocks() = 0;
+};
+
+} // namespace eg::training
