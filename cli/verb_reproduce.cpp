@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/verb.h"
 
+#include "core/words.h"
 #include "data/bytes.h"
 #include "data/json.h"
 #include "reproduce/experiment.h"
@@ -91,7 +92,15 @@ int reproduce_all(const Request& request, const CommonOptions& common) {
   require_writable(request.markdown, true);
   training::make_folder(request.out);
   std::vector<Outcome> outcomes;
-  for (const Experiment* experiment : meant) outcomes.push_back(do_again(*experiment, request, common));
+  std::size_t failed = 0;
+  for (const Experiment* experiment : meant) try {
+      outcomes.push_back(do_again(*experiment, request, common));
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& e) { // hours of the others are not lost for a set that is not there
+      if (++failed == meant.size()) throw;
+      std::fputs(fmt::format("equigrad: {}: {}\n", experiment->id, printable(e.what())).c_str(), stderr);
+    }
   reproduce::page_of(outcomes).save(report);
   std::string markdown = outcomes.size() > 1 ? reproduce::markdown_table(outcomes) : "";
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
@@ -103,7 +112,7 @@ int reproduce_all(const Request& request, const CommonOptions& common) {
   if (common.talks()) say(fmt::format("report: {}\n", report));
   write_json(common, nlohmann::json{{"results", results}, {"report", report}});
   const bool holds = std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.holds(); });
-  return holds ? done : check_failed;
+  return failed > 0 ? bad_input : holds ? done : check_failed;
 }
 
 } // namespace

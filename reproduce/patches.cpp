@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 namespace eg::reproduce {
 namespace {
@@ -26,7 +28,10 @@ void patch_sizes(const Plan& plan, const Workplace& work, Outcome& o) {
                           {16, "66.51 %", "83.52 %", "0.69 s"}};
   const std::int64_t jigsaws = plan.count("jigsaw_images");
   const std::int64_t smallest = plan.count("smallest_patch");
-  Parts parts(work, plan.seeds.size() * 4);
+  if (smallest > 16)
+    throw FileError(fmt::format("{}: smallest_patch {} leaves no size up to 16", plan.source, smallest));
+  const auto sizes = std::count_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.patch >= smallest; });
+  Parts parts(work, plan.seeds.size() * static_cast<std::size_t>(sizes));
   std::vector<double> seconds_of_sizes, solved_of_sizes;
   for (const Row& row : rows) {
     if (row.patch < smallest) continue;
