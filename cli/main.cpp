@@ -54,6 +54,12 @@ constexpr std::array verbs = {
     Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
     Verb{"train", train_topic, "train a ViT (plain or permuted), a BERT, a GPT-2, a Llama", declare_train, true},
+#if EQUIGRAD_SPLIT
+    Verb{"edge", train_topic, "train with the encoder's blocks in a cloud that sees permuted features alone",
+         declare_edge, true},
+    Verb{"cloud", nullptr, "hold and train encoder blocks for edges", declare_cloud},
+    Verb{"certs", nullptr, "a test authority: certificates for cloud and edges", declare_certs},
+#endif
     Verb{"report", nullptr, "one page that compares runs and shows what their models do", declare_report},
     Verb{"reproduce", nullptr, "tables and figures of the papers again, beside the papers' numbers", declare_reproduce},
     Verb{"download", nullptr, "public data sets, with their checksums", declare_download},

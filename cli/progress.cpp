@@ -43,22 +43,36 @@ std::string fit(std::vector<ProgressField> fields, std::size_t width) {
 
 Progress::Progress(bool wanted) : drawing_(wanted && isatty(STDERR_FILENO) == 1) {}
 
+bool Progress::due(bool last) {
+  const Clock::time_point now = Clock::now();
+  if (!drawing_ || (drawn_ && now - last_ < std::chrono::milliseconds(100) && !last)) return false;
+  last_ = now;
+  return true;
+}
+
+void Progress::draw(std::vector<ProgressField> fields) {
+  // A line as wide as the terminal would wrap on some.
+  const std::size_t width = terminal_width(STDERR_FILENO, 80) - 1;
+  std::fputs(fmt::format("\r\x1b[K{}", fit(std::move(fields), width)).c_str(), stderr);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void Progress::show_open(std::vector<ProgressField> fields) {
+  if (due(false)) draw(std::move(fields));
+}
+
 void Progress::show(double done, double total, const std::vector<ProgressField>& fields) {
   const Clock::time_point now = Clock::now();
   if (!began_) began_ = done, start_ = now; // earlier work is not this process's
-  if (!drawing_ || (drawn_ && now - last_ < std::chrono::milliseconds(100) && done < total)) return;
-  last_ = now;
+  if (!due(done >= total)) return;
   const double fraction = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0.0;
   const double spent = std::chrono::duration<double>(now - start_).count();
   const std::string left = done > *began_ ? clock_time(spent * std::max(0.0, total - done) / (done - *began_)) : "?";
   std::vector<ProgressField> all = {
       {bar(fraction), 9}, {fmt::format("{:3.0f} %", 100 * fraction), 0}, {left + " left", 2}};
   all.insert(all.end(), fields.begin(), fields.end());
-  // A line as wide as the terminal would wrap on some.
-  const std::size_t width = terminal_width(STDERR_FILENO, 80) - 1;
-  std::fputs(fmt::format("\r\x1b[K{}", fit(std::move(all), width)).c_str(), stderr);
-  std::fflush(stderr);
-  drawn_ = true;
+  draw(std::move(all));
 }
 
 void Progress::clear() {

@@ -29,10 +29,14 @@ public:
   /// a second. The bar gives way first on a narrow terminal, the percentage last; ranks between 1 and 8 are the
   /// caller's.
   void show(double done, double total, const std::vector<ProgressField>& fields);
+  /// The same for work without an end that is known: `fields` alone.
+  void show_open(std::vector<ProgressField> fields);
   /// Removes the line, so that something else can be printed.
   void clear();
 
 private:
+  bool due(bool last);
+  void draw(std::vector<ProgressField> fields);
   using Clock = std::chrono::steady_clock;
   bool drawing_;
   bool drawn_ = false;

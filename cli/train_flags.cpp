@@ -267,7 +267,8 @@ const std::vector<std::string>& trainable_models() {
 }
 
 std::string model_in(const std::vector<std::string>& words) {
-  const auto verb = std::find(words.begin(), words.end(), "train");
+  const auto verb = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& word) { return word == "train" || word == "edge"; });
   const auto is_model = [](const std::string& word) {
     return std::find(trainable_models().begin(), trainable_models().end(), word) != trainable_models().end();
   };
@@ -277,7 +278,8 @@ std::string model_in(const std::vector<std::string>& words) {
 
 std::string train_topic(const std::vector<std::string>& words) {
   const std::string model = model_in(words);
-  return "train " + (model.empty() ? "MODEL" : model);
+  const bool edge = !words.empty() && words.front() == "edge";
+  return (edge ? "edge " : "train ") + (model.empty() ? "MODEL" : model);
 }
 
 std::string flag_of(std::string key) {

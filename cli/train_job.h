@@ -1,13 +1,16 @@
 #pragma once
 // What `train MODEL` does, model by model. The flags are parsed; what they leave is a job.
 
+#include "cli/progress.h"
 #include "cli/train_flags.h"
 
 #include "core/function_ref.h"
 #include "data/json.h"
+#include "permute/training.h"
 #include "training/options.h"
 #include "training/trainer.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,7 +26,16 @@ struct TrainRequest {
   bool seed_given = false;
 };
 
-int train_vit(const TrainRequest& request);
+/// A run whose encoder is elsewhere, and what is said of the way there.
+struct SplitJob {
+  permute::SplitTraining training;
+  std::string command;                              ///< that trains so, up to --resume
+  std::function<ProgressField()> progress;          ///< after each step
+  std::function<void(nlohmann::json& json)> result; ///< adds to the result
+};
+
+/// `split`: null when everything is here.
+int train_vit(const TrainRequest& request, const SplitJob* split = nullptr);
 int train_language(const TrainRequest& request);
 int train_bert(const TrainRequest& request);
 int train_difm(const TrainRequest& request);

@@ -52,14 +52,17 @@ std::vector<ProgressField> progress_fields(const TrainRecord& record, std::int64
   return fields;
 }
 
-permute::TrainCallbacks callbacks(Progress& progress, const permute::VitTrainer& trainer, bool talks) {
+permute::TrainCallbacks callbacks(Progress& progress, const permute::VitTrainer& trainer, bool talks,
+                                  const SplitJob* split) {
   const std::int64_t total = trainer.total_steps();
   permute::TrainCallbacks told;
-  told.step = [&progress, total, drift = std::vector<double>()](const TrainRecord& r) mutable {
+  told.step = [&progress, total, split, drift = std::vector<double>()](const TrainRecord& r) mutable {
     drift.resize(r.variants.size(), permute::not_measured);
     for (std::size_t i = 0; i < drift.size(); ++i)
       if (!std::isnan(r.variants[i].drift)) drift[i] = r.variants[i].drift;
-    progress.show(static_cast<double>(r.step), static_cast<double>(total), progress_fields(r, total, drift));
+    std::vector<ProgressField> fields = progress_fields(r, total, drift);
+    if (split != nullptr) fields.push_back(split->progress());
+    progress.show(static_cast<double>(r.step), static_cast<double>(total), fields);
   };
   told.test = [&progress, talks](const TrainRecord& r) {
     progress.clear();
@@ -105,10 +108,19 @@ nlohmann::json result_json(const TrainResult& result, const std::string& out) {
   return json;
 }
 
-int train(const TrainOptions& options, const std::string& model, const CommonOptions& common) {
+/// What the encoder gives to who holds it and not the key.
+void add_without_key(nlohmann::json& json, const permute::VitTrainer& trainer, bool talks) {
+  json["without_key"] = nullptr;
+  if (!permute::permutes_columns(trainer.mode(0))) return;
+  const permute::VariantValues v = trainer.test_without_key();
+  json["without_key"] = {{"loss", v.loss}, {"accuracy", v.accuracy}};
+  if (talks) say(fmt::format("without the key: loss {:.4f} accuracy {:.2f} %\n", v.loss, 100 * v.accuracy));
+}
+
+int train(const TrainOptions& options, const std::string& model, const CommonOptions& common, const SplitJob* split) {
   survive_broken_pipes();
   const std::atomic<bool>& stop = stop_flag();
-  permute::VitTrainer trainer(options, &stop);
+  permute::VitTrainer trainer(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
     say(fmt::format("{}: {} training and {} test images; {} with {} parameters; {} steps of {} images\n",
@@ -118,7 +130,7 @@ int train(const TrainOptions& options, const std::string& model, const CommonOpt
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
   try {
-    const TrainResult result = trainer.run(callbacks(progress, trainer, common.talks()), &stop);
+    const TrainResult result = trainer.run(callbacks(progress, trainer, common.talks(), split), &stop);
     progress.clear();
     if (common.talks())
       say(fmt::format("{}, run folder {}{}\n",
@@ -126,10 +138,16 @@ int train(const TrainOptions& options, const std::string& model, const CommonOpt
                           ? "tested; training was already complete"
                           : fmt::format("done in {}: {:.0f} images/s", clock_time(result.seconds), result.images_per_s),
                       trainer.options().out, best_words(result.best, result.steps, trainer.options().out)));
-    write_json(common, result_json(result, trainer.options().out));
+    nlohmann::json json = result_json(result, trainer.options().out);
+    if (split != nullptr) {
+      add_without_key(json, trainer, common.talks());
+      split->result(json);
+    }
+    write_json(common, json);
   } catch (const Interrupted& e) {
-    throw Interrupted(fmt::format("{}; go on with: equigrad train {} --resume {}", e.what(), model,
-                                  data::shell_word(trainer.options().out)));
+    const std::string command = split != nullptr ? split->command : "equigrad train " + model;
+    throw Interrupted(
+        fmt::format("{}; go on with: {} --resume {}", e.what(), command, data::shell_word(trainer.options().out)));
   }
   return done;
 }
@@ -167,7 +185,7 @@ std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
 
 } // namespace
 
-int train_vit(const TrainRequest& request) {
+int train_vit(const TrainRequest& request, const SplitJob* split) {
   const TrainOptions defaults = request.model == "deit" ? permute::deit_defaults() : TrainOptions();
   TrainOptions options = options_for(
       request, defaults, [&](const std::string& folder) { return permute::options_of_run(folder, defaults); });
@@ -175,13 +193,14 @@ int train_vit(const TrainRequest& request) {
     const std::string reason = idle_vit_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  options.out = run_folder_for(request.model, options);
+  options.out = run_folder_for(split != nullptr ? "edge-" + request.model : request.model, options);
   std::vector<std::string> read = {options.key};
+  if (split != nullptr) read.push_back(split->training.next_key);
   for (const std::string& model : {options.start.from, options.teacher})
     if (!model.empty())
       for (std::string& file : known_files(model_folder(model))) read.push_back(std::move(file));
   require_result_apart(request, read, options.out);
-  return train(options, request.model, request.common);
+  return train(options, request.model, request.common, split);
 }
 
 } // namespace eg::cli

@@ -1,0 +1,139 @@
+// equigrad edge: training with the encoder's blocks in a cloud.
+
+#include "cli/arguments.h"
+#include "cli/interrupt.h"
+#include "cli/split/certificates.h"
+#include "cli/train_job.h"
+#include "cli/verb.h"
+
+#include "data/bytes.h"
+#include "privacy/split/net/client.h"
+#include "privacy/split/remote.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+
+namespace eg::cli {
+namespace {
+
+const std::vector<std::string>& split_models() {
+  static const std::vector<std::string> names = {"vit", "deit"};
+  return names;
+}
+
+struct EdgeRequest {
+  std::string model, config, connect, finish = "decrypt", init = "edge";
+  CertificateFlags certificates;
+  std::int64_t attempts = 20, answer_s = 300;
+};
+
+permute::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<privacy::RemoteEncoder> encoder) {
+  permute::SplitTraining split{.encoder = std::move(encoder), .ending = permute::Ending::decrypted, .next_key = {}};
+  if (r.finish == "encrypted") split.ending = permute::Ending::encrypted;
+  if (r.finish != "encrypted" && r.finish != "decrypt") {
+    if (!data::file_exists(r.finish))
+      throw UsageError(fmt::format("--finish: '{}' is neither decrypt nor encrypted nor a key file", r.finish));
+    split.ending = permute::Ending::rekeyed;
+    split.next_key = r.finish;
+  }
+  return split;
+}
+
+std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r) {
+  privacy::ClientOptions client;
+  std::tie(client.host, client.port) = host_and_port("--connect", r.connect);
+  client.tls = r.certificates.files();
+  client.insecure_loopback = r.certificates.insecure;
+  client.answer_timeout = std::chrono::seconds(r.answer_s);
+  client.stop = &stop_flag();
+  privacy::RemoteOptions options;
+  options.draw_there = r.init == "cloud";
+  options.attempts = static_cast<int>(r.attempts);
+  options.stop = &stop_flag();
+  return std::make_shared<privacy::RemoteEncoder>(privacy::connect_over_tcp(client), options);
+}
+
+nlohmann::json wire_json(const privacy::WireCounts& c) {
+  const double steps = static_cast<double>(std::max<std::uint64_t>(c.steps, 1));
+  return {{"bytes_sent", c.sent},
+          {"bytes_received", c.received},
+          {"requests", c.requests},
+          {"reconnects", c.reconnects},
+          {"steps", c.steps},
+          {"bytes_per_step", static_cast<double>(c.step_bytes) / steps},
+          {"ms_per_step", 1e3 * c.step_seconds / steps},
+          {"slowest_step_ms", 1e3 * c.slowest_step}};
+}
+
+std::string resume_words(const EdgeRequest& r) {
+  const std::string certificates = r.certificates.insecure
+                                       ? "--insecure-loopback"
+                                       : fmt::format("--certs {}", data::shell_word(r.certificates.folder));
+  return fmt::format("equigrad edge {} --connect {} {}", r.model, r.connect, certificates);
+}
+
+int train(const EdgeRequest& r, const TrainRequest& request) {
+  const std::shared_ptr<privacy::RemoteEncoder> encoder = encoder_of(r);
+  SplitJob job;
+  job.training = training_of(r, encoder);
+  job.command = resume_words(r);
+  job.progress = [encoder] {
+    const privacy::WireCounts& c = encoder->counts();
+    const double steps = static_cast<double>(std::max<std::uint64_t>(c.steps, 1));
+    return ProgressField{fmt::format("{:.2f} MB {:.0f} ms a step on the wire",
+                                     static_cast<double>(c.step_bytes) / steps / 1e6, 1e3 * c.step_seconds / steps),
+                         6};
+  };
+  job.result = [encoder](nlohmann::json& json) { json["wire"] = wire_json(encoder->counts()); };
+  return train_vit(request, &job);
+}
+
+} // namespace
+
+Job declare_edge(CLI::App& app, const CommonOptions& common) {
+  auto r = std::make_shared<EdgeRequest>();
+  const std::string named = model_in(common.words);
+  app.add_option("model", r->model, fmt::format("What to train: {}", fmt::join(split_models(), ", ")))
+      ->required()
+      ->check(one_of(split_models()))
+      ->type_name("MODEL");
+  app.add_option("--connect", r->connect, "The cloud's address and port")->required()->type_name("HOST:PORT");
+  r->certificates.declare(app, "edge");
+  app.add_option("--finish", r->finish,
+                 "The model to keep: decrypt (plain weights), encrypted (as trained), or a KEY file of another holder "
+                 "to move it to")
+      ->type_name("WORD|KEY")
+      ->capture_default_str();
+  app.add_option("--init", r->init,
+                 "Who draws the encoder's first weights: edge (as train does, so the seed must be secret when the key "
+                 "is), cloud")
+      ->check(one_of({"edge", "cloud"}))
+      ->capture_default_str();
+  app.add_option("--attempts", r->attempts, "To reach the cloud, and to be answered, for each message")
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--answer-timeout", r->answer_s, "Seconds to wait for an answer")
+      ->check(whole_number(1, 86'400))
+      ->capture_default_str();
+  app.add_option("--config", r->config, "JSON file with options named as the flags ('_' for '-'); flags override it")
+      ->type_name("FILE");
+  auto flags = std::make_shared<TrainFlags>(app, named);
+  app.footer(
+      "Embedding, head, labels and key stay here. What the cloud gets is in a permuted order, which is obfuscation,\n"
+      "not encryption: docs/split-learning.md says what undoes it.");
+  return [r, flags, &common, &app]() -> int {
+    const TrainRequest request{.model = r->model,
+                               .config = r->config,
+                               .given = flags->given(),
+                               .flags = *flags,
+                               .common = common,
+                               .seed_given = app.count("--seed") > 0};
+    return train(*r, request);
+  };
+}
+
+} // namespace eg::cli

@@ -1,0 +1,152 @@
+// equigrad cloud and equigrad edge: two processes over TLS.
+
+#include "cli/program.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstddef>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <memory>
+
+using namespace eg::test;
+
+namespace {
+
+/// False, and said, in a build that has no split learning.
+bool is_built() {
+  const bool built = run_program({"certs", "--help"}).code == 0;
+  if (!built) MESSAGE("this build has no split learning: libasio-dev or libssl-dev is missing");
+  return built;
+}
+
+const std::vector<std::string> recipe = {"--dim", "24",       "--layers", "2",          "--heads", "2",         "--mlp",
+                                         "32",    "--warmup", "2",        "--schedule", "cosine",  "--dropout", "0.1"};
+
+std::vector<std::string> with(std::vector<std::string> args, const std::vector<std::string>& more) {
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::vector<std::string> vit(const std::string& verb, const std::string& steps, const std::string& out) {
+  return with({verb,           "vit",    "--data",    "shapes",    "--train-limit", "128",
+               "--test-limit", "64",     "--size",    "16",        "--patch",       "8",
+               "--batch",      "16",     "--augment", "--permute", "both",          "--steps",
+               steps,          "--seed", "3",         "--quiet",   "--out",         out},
+              recipe);
+}
+
+/// A cloud in a process of its own.
+class CloudProcess {
+public:
+  explicit CloudProcess(const std::vector<std::string>& args) : program_(with({"cloud"}, args), ".") {
+    const std::string words = "listening on ";
+    REQUIRE(program_.wait_until(
+        [&] { return program_.err().find(words) != std::string::npos && program_.err().back() == '\n'; }));
+    const std::string err = program_.err();
+    const std::size_t at = err.find(words) + words.size();
+    place_ = err.substr(at, err.find_first_of(" \n", at) - at);
+  }
+  const std::string& place() const { return place_; }
+  Outcome stop() {
+    program_.signal(SIGINT);
+    return program_.wait();
+  }
+
+private:
+  RunningProgram program_;
+  std::string place_;
+};
+
+std::string weights(const std::string& run) { return read_text(run + "/model.safetensors"); }
+
+} // namespace
+
+TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte") {
+  if (!is_built()) return;
+  const TemporaryFolder folder;
+  const std::string certs = folder.path("certs");
+  REQUIRE(run_program({"certs", "--out", certs, "--quiet"}).code == 0);
+  REQUIRE(run_program(vit("train", "50", folder.path("one"))).code == 0);
+  CloudProcess cloud({"--listen", "127.0.0.1:0", "--model", "any", "--certs", certs, "--seed", "3", "--json",
+                      folder.path("cloud.json"), "--quiet"});
+  const std::vector<std::string> there = {"--connect", cloud.place(), "--certs", certs};
+  const Outcome edge = run_program(with(with(vit("edge", "50", folder.path("two")), there),
+                                        {"--finish", "encrypted", "--json", folder.path("edge.json")}));
+  INFO(edge.err);
+  REQUIRE(edge.code == 0);
+  CHECK(!weights(folder.path("one")).empty());
+  CHECK(weights(folder.path("one")) == weights(folder.path("two")));
+  const auto json = nlohmann::json::parse(read_text(folder.path("edge.json")));
+  CHECK(json["wire"]["steps"] == 50);
+  // z, y, dy and dz: [16, 5, 24] floats each, and a little around them.
+  const double bytes = json["wire"]["bytes_per_step"];
+  CHECK(bytes > 4 * 16 * 5 * 24 * 4);
+  CHECK(bytes < 4 * (16 * 5 * 24 * 4 + 100));
+  CHECK(json["without_key"]["accuracy"].is_number());
+  // The plain weights are others, and those that training without permutation would leave to rounding.
+  REQUIRE(run_program(with(with(vit("edge", "50", folder.path("three")), there), {"--finish", "decrypt"})).code == 0);
+  CHECK(weights(folder.path("three")) != weights(folder.path("one")));
+  CHECK(cloud.stop().code == 0);
+  CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 100);
+}
+
+TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
+  if (!is_built()) return;
+  const TemporaryFolder folder;
+  const auto train = [&](const char* verb, const char* out) {
+    return with(vit(verb, "400", folder.path(out)), {"--checkpoint-every", "20"});
+  };
+  REQUIRE(run_program(train("train", "one")).code == 0);
+  const auto cloud_args = [&](const std::string& place) {
+    return std::vector<std::string>{
+        "--listen",           place,    "--model", "any", "--insecure-loopback", "--seed", "3", "--out",
+        folder.path("cloud"), "--quiet"};
+  };
+  auto cloud = std::make_unique<CloudProcess>(cloud_args("127.0.0.1:0"));
+  const std::string place = cloud->place();
+  const std::vector<std::string> there = {"--connect",  place, "--insecure-loopback", "--finish", "encrypted",
+                                          "--attempts", "200"};
+  {
+    RunningProgram edge(with(train("edge", "two"), there), ".");
+    REQUIRE(edge.wait_until([&] { return std::filesystem::exists(folder.path("two/checkpoints/step-00000060")); }));
+    edge.signal(SIGINT);
+    const Outcome stopped = edge.wait();
+    CHECK(stopped.code == 130);
+    CHECK(stopped.err.find("go on with: equigrad edge vit --connect") != std::string::npos);
+  }
+  CHECK(cloud->stop().code == 0);
+  cloud = std::make_unique<CloudProcess>(cloud_args(place));
+  const Outcome second = run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("two")}, there));
+  INFO(second.err);
+  REQUIRE(second.code == 0);
+  CHECK(weights(folder.path("one")) == weights(folder.path("two")));
+  CHECK(cloud->stop().code == 0);
+}
+
+TEST_CASE("split: wrong usage is one line") {
+  if (!is_built()) return;
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::vector<std::string>& args, const char* words) {
+    const Outcome outcome = run_program(args);
+    INFO(outcome.err);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.find(words) != std::string::npos);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  };
+  refused({"cloud", "--listen", "127.0.0.1:0", "--model", "any"}, "--certs is needed");
+  refused({"cloud", "--listen", "nowhere", "--model", "any", "--insecure-loopback"}, "is not HOST:PORT");
+  refused({"cloud", "--listen", "0.0.0.0:0", "--model", "any", "--insecure-loopback"}, "only loopback");
+  refused({"edge", "vit", "--data", "shapes", "--steps", "1", "--connect", "127.0.0.1:1", "--insecure-loopback",
+           "--attempts", "1", "--out", folder.path("a")},
+          "127.0.0.1:1");
+  refused({"edge", "vit", "--data", "shapes", "--steps", "1", "--connect", "127.0.0.1:1", "--insecure-loopback",
+           "--clip", "1"},
+          "clip");
+  refused({"edge", "vit", "--data", "shapes", "--steps", "1", "--connect", "127.0.0.1:1", "--insecure-loopback",
+           "--finish", "x"},
+          "neither decrypt nor encrypted");
+  refused({"certs", "--out", folder.path("c"), "--edge", "../x"}, "no name for an edge");
+  write_text(folder.path("config.json"), "{\"dimm\": 4}");
+  refused({"cloud", "--listen", "127.0.0.1:0", "--model", folder.path("config.json"), "--insecure-loopback"}, "dim");
+}
