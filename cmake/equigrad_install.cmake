@@ -11,7 +11,8 @@ foreach(room IN LISTS equigrad_rooms)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/equigrad
     FILES_MATCHING
     PATTERN "*.h"
-    PATTERN "*-inl.h" EXCLUDE)
+    PATTERN "*-inl.h" EXCLUDE
+    REGEX "/privacy/split(/|$)" EXCLUDE) # the program's alone: its library is not installed
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/equigrad/equigrad.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/equigrad)
 install(TARGETS ${room_targets} equigrad_umbrella EXPORT equigrad_targets)
