@@ -23,9 +23,12 @@ namespace {
 /// Goes on from options.out where it holds a run with the same options, and begins anew otherwise.
 template <class Options, class OfRun> void take_up(Options& options, OfRun&& of_run) {
   if (options.out.empty()) return;
-  const auto compared = [](const Options& o) {
+  const nlohmann::ordered_json asked = options_json(options);
+  const auto compared = [&](const Options& o) {
     nlohmann::ordered_json all = options_json(o);
     for (const char* place : {"out", "resume", "data_dir", "overwrite", "precision"}) all.erase(place);
+    for (const char* open : {"dense", "categorical"}) // a run remembers the columns that it found
+      if (asked.value(open, "x").empty()) all.erase(open);
     return all;
   };
   try {

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <utility>
 
 using namespace eg;
 using namespace eg::reproduce;
@@ -86,14 +87,8 @@ Plan small_plan(const std::string& id, const std::string& celeba = "") {
   nlohmann::json bert = common, gpt2 = common;
   bert["data"] = reviews_file();
   gpt2["data"] = story_file();
-  const nlohmann::json difm = {{"data", table_file()},
-                               {"dense", "size"},
-                               {"categorical", "color,shape"},
-                               {"dim", 4},
-                               {"hidden", "8"},
-                               {"steps", 6},
-                               {"batch", 8},
-                               {"dtype", "f64"}};
+  const nlohmann::json difm = {{"data", table_file()}, {"dim", 4},   {"hidden", "8"},
+                               {"steps", 6},           {"batch", 8}, {"dtype", "f64"}};
   nlohmann::json texts = {{"bert", bert}, {"gpt2", gpt2}};
   if (id == "s1-C4") texts = {{"difm", difm}};
   if (id == "cvpr-T7") texts.update({{"bert_before", {{"steps", 8}}}, {"gpt2_before", {{"steps", 8}}}});
@@ -242,6 +237,22 @@ TEST_CASE("reproduce: an experiment that is stopped goes on from its runs") {
   const Outcome rest = reproduce::reproduce(experiment_named("s1-T1"), plan, cut);
   CHECK(told < 16); // 12 steps in all, of which 8 were taken before
   for (std::size_t i = 0; i < whole.lines.size(); ++i) CHECK(rest.lines[i].ours == whole.lines[i].ours);
+}
+
+TEST_CASE("reproduce: runs that are complete are not trained again, also where columns are not named") {
+  for (const char* id : {"s1-T1", "s1-C4"}) {
+    const TemporaryFolder folder;
+    const Plan plan = small_plan(id);
+    int told = 0;
+    const Workplace work{
+        .data_dir = "", .folder = folder.path(), .stop = nullptr, .tell = [&](double, const std::string&) { ++told; }};
+    const Outcome first = reproduce::reproduce(experiment_named(id), plan, work);
+    const int trained = std::exchange(told, 0);
+    const Outcome again = reproduce::reproduce(experiment_named(id), plan, work);
+    CHECK(trained >= 12);
+    CHECK(told < trained - 6);
+    for (std::size_t i = 0; i < first.lines.size(); ++i) CHECK(again.lines[i].ours == first.lines[i].ours);
+  }
 }
 
 TEST_CASE("reproduce: the spread over seeds, and what a claim means") {
