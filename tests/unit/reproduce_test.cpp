@@ -3,6 +3,7 @@
 #include "drawn_faces.h"
 #include "reproduce/experiment.h"
 #include "reproduce/jigsaw.h"
+#include "reproduce/learnt_key.h"
 #include "reproduce/page.h"
 #include "reproduce/vision.h"
 #include "support/message.h"
@@ -253,6 +254,16 @@ TEST_CASE("reproduce: runs that are complete are not trained again, also where c
     CHECK(told < trained - 6);
     for (std::size_t i = 0; i < first.lines.size(); ++i) CHECK(again.lines[i].ours == first.lines[i].ours);
   }
+}
+
+TEST_CASE("reproduce: the share of a key that was found") {
+  const permute::Permutation truth = permute::Permutation::random_nonidentity(10, {1, 0});
+  LearntKey learnt;
+  CHECK(learnt.found(truth) == 0.0);
+  for (std::int64_t j = 0; j < 10; ++j) learnt.assignment.push_back(truth[j]);
+  CHECK(learnt.found(truth) == 1.0);
+  std::swap(learnt.assignment[2], learnt.assignment[7]);
+  CHECK(learnt.found(truth) == doctest::Approx(0.8));
 }
 
 TEST_CASE("reproduce: the spread over seeds, and what a claim means") {
