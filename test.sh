@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
-#   ./test.sh        all: unit and law tests under AddressSanitizer and UBSan, then everything in `dev` with the Python
+#   ./test.sh        all: unit, law and split tests under AddressSanitizer and UBSan, then everything in `dev` with the Python
 #                    module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
-#   ./test.sh asan   unit and law tests under AddressSanitizer and UndefinedBehaviorSanitizer
-#   ./test.sh tsan   unit and law tests under ThreadSanitizer
+#   ./test.sh asan   unit, law and split tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   ./test.sh tsan   unit, law and split tests under ThreadSanitizer
 #   ./test.sh clang  everything in a build by clang, warnings as errors
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
 set -eu
@@ -17,7 +17,7 @@ find_data
 
 # sanitized PRESET: the suites that reach every line of the library.
 sanitized() {
-  build "$1" unit_tests law_tests
+  build "$1" unit_tests law_tests split_tests
   # ThreadSanitizer of GCC 12 cannot start where the kernel randomises addresses with more than 28 bits.
   fixed=
   if [ "$1" = tsan ] && setarch -R true 2>/dev/null; then fixed="setarch -R"; fi
