@@ -82,8 +82,8 @@ private:
 Tensor own_patches(const PictureInput& input, const Setting& s, bool alike) {
   constexpr std::int64_t count = 400;
   const bool enough = input.patch_weight.size(0) >= input.patch_elements();
-  const Tensor patches = enough ? random_patches(input, count, s.key.fold(7))
-                                : patchify(shape_pictures(input, count, s.key.seed + 1), input.patch);
+  Tensor patches = enough ? random_patches(input, count, s.key.fold(7))
+                          : patchify(shape_pictures(input, count, s.key.seed + 1), input.patch);
   if (!alike) return patches;
   std::vector<Tensor> repeated;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -17,8 +17,9 @@ constexpr double sigma = 1.5;
 /// [1, 1, 11, 11], weights of sum 1.
 Tensor gaussian_window() {
   std::vector<double> line;
+  constexpr std::int64_t middle = window / 2;
   for (std::int64_t i = 0; i < window; ++i) {
-    const auto away = static_cast<double>(i - window / 2);
+    const auto away = static_cast<double>(i - middle);
     line.push_back(std::exp(-away * away / (2.0 * sigma * sigma)));
   }
   const Tensor side = Tensor::from<double>(line, {window});

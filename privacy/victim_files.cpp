@@ -141,9 +141,11 @@ private:
   }
 
   void add_block(nn::StateDict& weights, std::int64_t layer) const {
-    const std::string to = fmt::format("blocks.{}.", layer), from = to;
+    const std::string to = fmt::format("blocks.{}.", layer);
+    const std::string& from = to;
     for (const auto& [part, name] : {std::pair{"q", "query"}, {"k", "key"}, {"v", "value"}}) {
       std::vector<Tensor> heads;
+      heads.reserve(4);
       for (int head = 0; head < 4; ++head)
         heads.push_back(at(fmt::format("{}sa.heads.{}.{}.weight", from, head, name)));
       weights.emplace_back(to + part, concat(heads, 0));

@@ -122,7 +122,7 @@ Tensor HostedRun::forward(std::int64_t step, const Tensor& z, const Tensor& mask
   Pending now{.step = step, .tape = std::make_unique<Tape>(), .z = z, .y = {}};
   now.y = blocks_(z, mask, training::dropout_key(place_.seed, step));
   now.tape->close();
-  const Tensor y = now.y;
+  Tensor y = now.y;
   step_ = step;
   pending_ = std::move(now);
   return y;
@@ -142,7 +142,7 @@ Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
   const Pending used = std::move(*pending_);
   pending_.reset(); // whatever happens: its tape is used up
   std::vector<Tensor> gradients = used.tape->gradient(used.y, of, dy);
-  const Tensor dz = gradients.back();
+  Tensor dz = gradients.back();
   gradients.pop_back();
   for (const Tensor& g : gradients) require_finite(g, "the gradient of a weight");
   optimizer_->step(gradients, schedule_.at(step));
@@ -155,7 +155,7 @@ Tensor HostedRun::evaluate(const Tensor& z, const Tensor& mask) {
   const ProductsScope products(recipe_.run.precision);
   const PauseRecording pause;
   blocks_.eval();
-  const Tensor y = blocks_(z, mask, {});
+  Tensor y = blocks_(z, mask, {});
   blocks_.train();
   return y;
 }
