@@ -5,6 +5,7 @@
 #include "core/reduction.h"
 
 #include <algorithm>
+#include <cassert>
 #include <fmt/format.h>
 
 namespace eg {
@@ -92,7 +93,10 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
 }
 
 bool shapes_alone(const OpArgs& args) {
-  if (results_unread()) return true;
+  if (results_unread()) {
+    assert(args.op.saves >> 16 == 0 && "UnreadScope: the rule reads an output, which would have no values");
+    return true;
+  }
   return calling_with_meta_tensors() &&
          std::any_of(args.in.begin(), args.in.end(), [](const Tensor& t) { return t.defined() && !t.has_storage(); });
 }

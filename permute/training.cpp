@@ -1,4 +1,3 @@
-
 #include "autograd/tape.h"
 #include "core/function_ref.h"
 #include "core/metrics.h"
@@ -28,10 +27,6 @@ double parameter_difference(const std::string& name, const Tensor& a, const Tens
   const auto part = [third](const Tensor& x, std::int64_t i) { return x.slice(0, i * third, (i + 1) * third); };
   return std::max(relative_error(part(a, 0), part(b, 0)), relative_error(part(a, 2), part(b, 2)));
 }
-
-} // namespace
-
-namespace {
 
 /// permuted_hidden with blocks of any kind.
 Tensor hidden_through(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
