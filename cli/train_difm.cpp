@@ -17,6 +17,9 @@ std::string idle_difm_flag(const std::string& key, const permute::DifmOptions& o
   if (key == "held_out" && !o.table.validation.empty()) return "--validation names the rows to test on";
   if (key == "data_dir" && o.data != "criteo") return fmt::format("--data names the file {}", o.data);
   if (key == "min_count" && o.table.buckets > 0) return "--buckets hashes every category";
+  for (const char* own : {"dim", "heads", "head_dim", "hidden", "activation", "label", "positive", "dense",
+                          "categorical", "scale", "min_count", "buckets"})
+    if (key == own && o.start.begins()) return fmt::format("the run {} has its own", o.start.from);
   return {};
 }
 

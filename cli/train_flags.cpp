@@ -133,6 +133,9 @@ const std::map<std::string, const char*>& classify_meanings() {
                "folders with .txt files; for mlm tinyshakespeare or a UTF-8 text file"},
       {"validation", "Another such file to test on"},
       {"held_out", "Share of a single file that is kept to test on"},
+      {"permute",
+       "none, rows (another order of tokens for every text), columns (features, one order) or both, on the way "
+       "through the blocks"},
       {"mask_share", "mlm: share of the tokens that is to be guessed; of ten 8 are masked, one is another, one stays"},
       {"train_limit", "At most that many training texts, drawn from all of them (0: all)"},
       {"test_limit", "At most that many test texts, drawn from all of them (0: all)"},

@@ -1,6 +1,7 @@
 #pragma once
 // What `train MODEL` does, model by model. The flags are parsed; what they leave is a job.
 
+#include "cli/core_dumps.h"
 #include "cli/progress.h"
 #include "cli/train_flags.h"
 
@@ -37,15 +38,17 @@ struct SplitJob {
 /// `split`: null when everything is here.
 int train_vit(const TrainRequest& request, const SplitJob* split = nullptr);
 int train_language(const TrainRequest& request);
-int train_bert(const TrainRequest& request);
+int train_bert(const TrainRequest& request, const SplitJob* split = nullptr);
 int train_difm(const TrainRequest& request);
 
 /// Makes a trainer, which reads its data; says so on a terminal while it does.
 std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
                                           FunctionRef<std::unique_ptr<training::Trainer>()> make);
-/// Trains to the end and says how it goes. `out`: the run folder; `model`: where the model will lie.
+/// Trains to the end and says how it goes. `out`: the run folder; `model`: where the model will lie; `split`: null when
+/// everything is here; `result`: adds to the result, may be empty.
 int train_to_end(training::Trainer& trainer, const TrainRequest& request, const std::string& out,
-                 const std::string& model);
+                 const std::string& model, const SplitJob* split = nullptr,
+                 const std::function<void(nlohmann::json& json)>& result = {});
 
 /// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
 /// and in which none is going on, so that training twice keeps both.
@@ -67,6 +70,8 @@ Options options_for(const TrainRequest& request, Options options, OfRun&& of_run
   if (!request.config.empty()) apply_options(options, data::read_json(request.config), request.config);
   request.flags.apply(options);
   if (request.seed_given) options.seed = request.common.seed;
+  if constexpr (requires { options.key; })
+    if (!options.key.empty()) leave_no_core_dump();
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/text.h"
+#include "permute/bert_training.h"
 #include "training/classify.h"
 #include "training/language.h"
 
@@ -35,14 +36,15 @@ std::string test_text(const Record& r) {
          (std::isnan(r.ema_loss) ? std::string() : "  average: " + values_text(r.ema_loss, r.ema_accuracy));
 }
 
-training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool talks) {
+training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool talks, const SplitJob* split) {
   training::Callbacks told;
-  told.step = [&progress, &trainer](const Record& r) {
+  told.step = [&progress, &trainer, split](const Record& r) {
     std::vector<ProgressField> fields = {{fmt::format("step {}/{}", r.step, trainer.total_steps()), 1},
                                          {fmt::format("loss {:.4f}", r.loss), 3}};
     if (!std::isnan(r.accuracy)) fields.push_back({fmt::format("accuracy {:.1f} %", 100 * r.accuracy), 7});
     fields.push_back({fmt::format("{:.0f} {}/s", r.per_s, trainer.unit()), 8});
     fields.push_back(memory_field());
+    if (split != nullptr) fields.push_back(split->progress());
     progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()), fields);
   };
   told.test = [&progress, talks](const Record& r) {
@@ -89,7 +91,8 @@ std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& 
   return make();
 }
 
-int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model) {
+int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
+                 const SplitJob* split, const std::function<void(nlohmann::json& json)>& result_of) {
   const CommonOptions& common = request.common;
   survive_broken_pipes();
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
@@ -97,17 +100,20 @@ int train_to_end(Trainer& trainer, const TrainRequest& request, const std::strin
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
   try {
-    const training::Result result = trainer.run(callbacks(progress, trainer, common.talks()), &stop_flag());
+    const training::Result result = trainer.run(callbacks(progress, trainer, common.talks(), split), &stop_flag());
     progress.clear();
     const std::string how =
         complete ? "tested; training was already complete"
                  : fmt::format("done in {}: {:.0f} {}/s", clock_time(result.seconds), result.per_s, trainer.unit());
     if (common.talks())
       say(fmt::format("{}, run folder {}, model {}{}\n", how, out, model, best_words(result.best, result.steps, out)));
-    write_json(common, result_json(result, trainer, out));
+    nlohmann::json json = result_json(result, trainer, out);
+    if (result_of) result_of(json);
+    if (split != nullptr) split->result(json);
+    write_json(common, json);
   } catch (const Interrupted& e) {
-    throw Interrupted(
-        fmt::format("{}; go on with: equigrad train {} --resume {}", e.what(), request.model, data::shell_word(out)));
+    const std::string command = split != nullptr ? split->command : "equigrad train " + request.model;
+    throw Interrupted(fmt::format("{}; go on with: {} --resume {}", e.what(), command, data::shell_word(out)));
   }
   return done;
 }
@@ -153,6 +159,8 @@ std::string idle_classify_flag(const std::string& key, const training::ClassifyO
   if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
   if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";
   if (key == "vocabulary" && o.start.begins()) return "the model's tokenizer has a vocabulary of its own";
+  if (key == "key_form" && o.permute != "columns" && o.permute != "both")
+    return "no columns are permuted (--permute columns or both)";
   return idle_with_start(key, o.start);
 }
 
@@ -174,19 +182,44 @@ int train_language(const TrainRequest& request) {
   return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
 }
 
-int train_bert(const TrainRequest& request) {
+namespace {
+
+/// What the encoder gives to who holds it and not the key.
+void add_without_key(nlohmann::json& json, const permute::BertRun& run, bool talks) {
+  json["without_key"] = nullptr;
+  if (!run.test_without_key) return;
+  const Record r = run.test_without_key(&stop_flag());
+  json["without_key"] = {{"loss", r.loss}};
+  if (!std::isnan(r.accuracy)) json["without_key"]["accuracy"] = r.accuracy;
+  if (talks) say(fmt::format("without the key: {}\n", values_text(r.loss, r.accuracy)));
+}
+
+} // namespace
+
+int train_bert(const TrainRequest& request, const SplitJob* split) {
   training::ClassifyOptions options =
-      options_for(request, training::ClassifyOptions(), training::classify_options_of_run);
+      options_for(request, split != nullptr ? permute::split_bert_defaults() : training::ClassifyOptions(),
+                  training::classify_options_of_run);
   refuse_idle_flags(request.given, [&](const std::string& key) {
     const std::string reason = idle_classify_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  options.out = run_folder_for(request.model, options);
+  options.out = run_folder_for(split != nullptr ? "edge-bert" : request.model, options);
   const std::string data =
       options.task == training::BertTask::mlm ? data::find_text(options.data, options.data_dir) : options.data;
-  require_result_apart(request, files_read(data, options.validation, options.tokenizer, options.start), options.out);
-  const auto trainer = opened(request, options.data, [&] { return training::bert_trainer(options, &stop_flag()); });
-  return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
+  std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
+  read.push_back(options.key);
+  if (split != nullptr) read.push_back(split->training.next_key);
+  require_result_apart(request, read, options.out);
+  permute::BertRun run;
+  run.trainer = opened(request, options.data, [&] {
+    run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
+    return std::move(run.trainer);
+  });
+  return train_to_end(*run.trainer, request, options.out, data::join_path(options.out, "model"), split,
+                      [&](nlohmann::json& json) {
+                        if (split != nullptr) add_without_key(json, run, request.common.talks());
+                      });
 }
 
 } // namespace eg::cli

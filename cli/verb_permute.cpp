@@ -1,5 +1,6 @@
 // equigrad permute: the weights of a model folder, and its inputs and outputs, moved by a key.
 
+#include "cli/core_dumps.h"
 #include "cli/model_files.h"
 #include "cli/model_symmetries.h"
 #include "cli/output.h"
@@ -161,6 +162,7 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
   app.add_option("--tensors-out", o->tensors_out, "Where those go")->type_name("FILE");
   app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
   return [o, &common]() -> int {
+    leave_no_core_dump();
     check_usage(*o);
     std::vector<std::string> read = files_of_model(o->model);
     read.insert(read.end(), {o->key, o->from_key, o->tensors});

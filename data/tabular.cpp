@@ -336,7 +336,7 @@ Tabular open_tabular(const std::string& name, const std::string& data_dir, const
   std::optional<TableFile> validation;
   if (!o.validation.empty()) validation.emplace(o.validation, o.header, o.stop);
   const Parts parts(o, file, validation ? &*validation : nullptr);
-  Tabular table{.code = code_of(file, parts, o), .train = {}, .test = {}};
+  Tabular table{.code = o.like != nullptr ? *o.like : code_of(file, parts, o), .train = {}, .test = {}};
   table.train.name = path;
   table.train.dense = std::ssize(table.code.dense);
   table.train.categorical = std::ssize(table.code.categorical);

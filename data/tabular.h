@@ -24,6 +24,8 @@ enum class NumberScale : std::uint8_t {
 NumberScale number_scale_named(std::string_view name);
 std::string_view name_of(NumberScale scale);
 
+struct TabularCode;
+
 struct TabularOptions {
   std::string validation;       ///< another file to test on
   double held_out = 0.1;        ///< share of the file that is kept to test on (row_is_held_out)
@@ -38,6 +40,8 @@ struct TabularOptions {
   NumberScale scale = NumberScale::log;
   std::int64_t min_count = 2; ///< categories that stand in fewer training rows have no id of their own
   std::int64_t buckets = 0;   ///< ids of a categorical field by hashing; 0: an id for each category
+  /// Columns, labels and their coding of another table instead: label to buckets are not looked at then.
+  const TabularCode* like = nullptr;
   StopFlag stop = nullptr;
 };
 
@@ -63,6 +67,8 @@ struct TabularCode {
   std::vector<std::int64_t> vocabularies() const;
   nlohmann::ordered_json json() const;
 };
+/// Reads what TabularCode::json() writes. Throws FileError, beginning with `source`, for anything else.
+TabularCode tabular_code_of(const nlohmann::json& json, const std::string& source);
 
 /// Rows as a TabularCode makes them.
 struct TabularRows {

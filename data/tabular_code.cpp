@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace eg::data {
 namespace {
@@ -83,6 +84,55 @@ nlohmann::ordered_json TabularCode::json() const {
   for (const Categories& field : categorical)
     out["categorical"].push_back({{"column", field.column}, {"values", field.values}});
   return out;
+}
+
+namespace {
+
+TabularCode code_in(const nlohmann::json& json) {
+  TabularCode code{.label = json.at("label").get<std::string>(),
+                   .negative = json.at("negative").is_null() ? "" : json.at("negative").get<std::string>(),
+                   .positive = json.at("positive").get<std::string>(),
+                   .scale = number_scale_named(json.at("scale").get<std::string>()),
+                   .buckets = json.at("buckets").get<std::int64_t>(),
+                   .dense = {},
+                   .categorical = {}};
+  for (const nlohmann::json& field : json.at("dense"))
+    code.dense.push_back({.column = field.at("column").get<std::string>(),
+                          .mean = field.at("mean").get<double>(),
+                          .deviation = field.at("deviation").get<double>()});
+  for (const nlohmann::json& field : json.at("categorical"))
+    code.categorical.push_back({.column = field.at("column").get<std::string>(),
+                                .values = field.at("values").get<std::vector<std::string>>()});
+  return code;
+}
+
+/// Why a code cannot be used; "" when it can.
+std::string fault_of(const TabularCode& code) {
+  if (code.buckets < 0 || code.buckets == 1 || code.buckets > std::int64_t{1} << 28)
+    return "buckets is no number of ids";
+  if (code.dense.empty() && code.categorical.empty()) return "no columns";
+  for (const TabularCode::Numbers& field : code.dense)
+    if (!std::isfinite(field.mean) || !(field.deviation > 0.0) || !std::isfinite(field.deviation))
+      return fmt::format("column '{}' has no mean or no deviation", field.column);
+  for (const TabularCode::Categories& field : code.categorical)
+    if (std::adjacent_find(field.values.begin(), field.values.end(), std::greater_equal<>()) != field.values.end())
+      return fmt::format("the values of column '{}' are not sorted", field.column);
+  return {};
+}
+
+} // namespace
+
+TabularCode tabular_code_of(const nlohmann::json& json, const std::string& source) {
+  try {
+    TabularCode code = code_in(json);
+    const std::string fault = fault_of(code);
+    if (!fault.empty()) throw FileError(fmt::format("{}: {}", source, fault));
+    return code;
+  } catch (const nlohmann::json::exception& e) {
+    throw FileError(fmt::format("{}: is no description of a table: {}", source, e.what()));
+  } catch (const ValueError& e) {
+    throw FileError(fmt::format("{}: {}", source, e.what()));
+  }
 }
 
 TabularRows::Batch TabularRows::batch(std::span<const std::int64_t> places, DType dtype) const {

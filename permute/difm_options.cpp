@@ -34,6 +34,7 @@ template <class Visit> void each_option(DifmOptions& o, Visit&& visit) {
   visit("dropout", o.dropout);
   visit.word("permute", name_of(o.permute), [&](const std::string& word) { o.permute = train_mode_named(word); });
   visit("key", o.key);
+  training::each_fine_tuning_option(o.start, visit);
   training::each_run_option(o, visit);
 }
 
@@ -64,6 +65,7 @@ void check(const DifmOptions& o) {
   training::need_probability("dropout", o.dropout);
   need(o.permute == TrainMode::none || o.permute == TrainMode::rows, "permute",
        fmt::format("must be none or rows, not {}: the fields are the rows", name_of(o.permute)));
+  training::check(o.start, o.out);
   need(o.key.empty() || o.permute == TrainMode::rows, "key", "is given, but nothing is permuted");
 }
 

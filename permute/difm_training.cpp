@@ -4,6 +4,7 @@
 #include "core/ops.h"
 #include "core/words.h"
 #include "data/bytes.h"
+#include "data/json.h"
 #include "data/safetensors.h"
 #include "permute/key_state.h"
 #include "training/checkpoint_state.h"
@@ -60,10 +61,62 @@ double count_correct(const Tensor& logits, const Tensor& labels) {
   return correct;
 }
 
+constexpr const char* weights_file = "model.safetensors";
+constexpr const char* table_file = "table.json";
+
+/// What a run begins from: the folder of another one.
+struct DifmStart {
+  data::TabularCode code;
+  nn::StateDict weights;
+};
+
+/// Reads it, and gives the options its sizes.
+std::optional<DifmStart> open_start(DifmOptions& o) {
+  if (!o.start.begins()) return {};
+  const auto file = [&](const char* name) { return data::join_path(o.start.from, name); };
+  for (const char* name : {"config.json", table_file, weights_file})
+    if (!data::file_exists(file(name)))
+      throw FileError(fmt::format("{}: no such file; from must be the folder of a finished run of difm", file(name)));
+  DifmOptions was;
+  apply_options(was, data::read_json(file("config.json")), file("config.json"));
+  o.dim = was.dim;
+  o.heads = was.heads;
+  o.head_dim = was.head_dim;
+  o.hidden = was.hidden;
+  o.activation = was.activation;
+  data::TabularCode code = data::tabular_code_of(data::read_json(file(table_file)), file(table_file));
+  o.table.label = code.label;
+  o.table.scale = code.scale;
+  o.table.buckets = code.buckets;
+  return DifmStart{std::move(code), data::load_safetensors(file(weights_file)).tensors};
+}
+
+/// Gives the model those weights that are not to be fresh. Throws ValueError for a pattern that fits none.
+void begin_from(nn::Difm& model, const DifmStart& start, const training::FineTuning& options) {
+  nn::StateDict weights = model.state_dict();
+  std::vector<std::string> names;
+  for (const auto& [name, value] : weights) names.push_back(name);
+  const std::vector<std::string> patterns = words_of_list(options.fresh);
+  for (const std::string& pattern : patterns)
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return glob_match(pattern, n); }))
+      throw ValueError(fmt::format("train: fresh '{}' fits no parameter{}", pattern, did_you_mean(pattern, names)));
+  nn::StateDict mixed = start.weights;
+  for (auto& [name, value] : mixed) {
+    const bool fresh = std::any_of(patterns.begin(), patterns.end(),
+                                   [&, n = name](const std::string& pattern) { return glob_match(pattern, n); });
+    const auto own =
+        std::find_if(weights.begin(), weights.end(), [&, n = name](const auto& e) { return e.first == n; });
+    if (fresh && own != weights.end()) value = own->second;
+  }
+  model.load_state_dict(mixed);
+}
+
 class DifmTask final : public training::ModelTask {
 public:
-  static std::unique_ptr<DifmTask> make(std::unique_ptr<const DifmOptions> options, data::Tabular table) {
+  static std::unique_ptr<DifmTask> make(std::unique_ptr<const DifmOptions> options, data::Tabular table,
+                                        const std::optional<DifmStart>& start) {
     auto model = std::make_shared<nn::Difm>(difm_config(*options, table.code), key_of(*options, draw_weights));
+    if (start) begin_from(*model, *start, options->start);
     return std::unique_ptr<DifmTask>(new DifmTask(std::move(options), std::move(table), std::move(model)));
   }
 
@@ -95,8 +148,8 @@ public:
 
 protected:
   void save_model(const std::string& folder) const override {
-    data::save_safetensors(data::join_path(folder, "model.safetensors"), module().state_dict());
-    data::write_file(data::join_path(folder, "table.json"), std::string_view(table_.code.json().dump(2) + "\n"));
+    data::save_safetensors(data::join_path(folder, weights_file), module().state_dict());
+    data::write_file(data::join_path(folder, table_file), std::string_view(table_.code.json().dump(2) + "\n"));
   }
   std::int64_t draw_batch(std::int64_t step) override {
     batch_ = order_.batch(step);
@@ -138,7 +191,7 @@ protected:
 
 private:
   DifmTask(std::unique_ptr<const DifmOptions> options, data::Tabular table, std::shared_ptr<nn::Difm> model)
-      : ModelTask(*options, model, training::trained_parameters(*model, {}, {})), o_(std::move(options)),
+      : ModelTask(*options, model, training::trained_parameters(*model, {}, options->start)), o_(std::move(options)),
         table_(std::move(table)), model_(std::move(model)), data_print_(fingerprint(table_.train)),
         order_(table_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
     if (!o_->key.empty()) secret_.emplace(SecretKey::load(o_->key));
@@ -197,14 +250,16 @@ std::unique_ptr<training::Trainer> difm_trainer(const DifmOptions& given, data::
   auto options = std::make_unique<DifmOptions>(given);
   check(*options);
   auto run = std::make_unique<training::Run>(*options);
+  const std::optional<DifmStart> start = open_start(*options);
   data::TabularOptions wanted = options->table;
   wanted.stop = stop;
+  if (start) wanted.like = &start->code;
   data::Tabular table = data::open_tabular(options->data, options->data_dir, wanted);
   complete(*options, table.code);
   if (table.train.size() < options->batch)
     throw ValueError(fmt::format("train: {} has {} training rows, fewer than a batch of {}", table.train.name,
                                  table.train.size(), options->batch));
-  auto task = DifmTask::make(std::move(options), std::move(table));
+  auto task = DifmTask::make(std::move(options), std::move(table), start);
   return std::make_unique<training::Trainer>(std::move(run), std::move(task));
 }
 

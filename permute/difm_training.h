@@ -4,6 +4,7 @@
 #include "data/tabular.h"
 #include "nn/difm.h"
 #include "permute/training.h"
+#include "training/fine_tuning.h"
 #include "training/trainer.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -27,7 +28,8 @@ struct DifmOptions : training::RunOptions {
   /// none or rows: the fields pass the attention in an order of each row's own, drawn anew in every step, and come
   /// back.
   TrainMode permute = TrainMode::none;
-  std::string key; ///< secret key file that the orders are drawn from; empty: the seed, publicly
+  std::string key;            ///< secret key file that the orders are drawn from; empty: the seed, publicly
+  training::FineTuning start; ///< from a run, whose sizes, columns and coding count then
 };
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
@@ -52,8 +54,8 @@ Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& ba
 /// Opens the table, makes the model, resumes. The rows of an epoch come in an order that (seed, epoch) draws; a last
 /// batch that is not full is left out. The loss is binary cross-entropy; a test measures it with accuracy and AUC on
 /// the held-out rows, permuted as in training. The run folder receives model.safetensors (nn::Difm) and table.json,
-/// which says how columns become numbers and ids. Throws ValueError, FileError, MemoryError; Interrupted when `stop`
-/// becomes true while the table is read.
+/// which says how columns become numbers and ids; options.start.from names such a folder. Throws ValueError, FileError,
+/// MemoryError; Interrupted when `stop` becomes true while the table is read.
 std::unique_ptr<training::Trainer> difm_trainer(const DifmOptions& options, data::StopFlag stop = nullptr);
 
 } // namespace eg::permute

@@ -167,6 +167,8 @@ struct SplitTraining {
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process:
 /// clipping by a joint norm, parts of a batch, averages of weights, several variants, updates that one side leaves out.
 void check_split(const TrainOptions& options, const SplitTraining& split);
+/// The same of what all models' options share; `mode`: what is permuted.
+void check_split(const training::RunOptions& options, TrainMode mode, const SplitTraining& split);
 
 /// Largest relative difference |a - b| / max |b| of any parameter between two models of one config, b_K excluded: its
 /// gradient is zero in theory, so that an adaptive optimiser moves it by rounding noise.

@@ -2,24 +2,12 @@
 
 #include "data/bytes.h"
 #include "permute/key_state.h"
+#include "permute/split_blocks.h"
 #include "permute/training_state.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
 
 namespace eg::permute {
-
-namespace {
-
-/// Throws ValueError when the blocks of a checkpoint are elsewhere and those of the run here, or the reverse.
-void require_same_place(const nlohmann::json& state, const std::string& checkpoint, bool elsewhere) {
-  const bool was = state.contains("elsewhere");
-  if (was == elsewhere && (!was || state["elsewhere"].is_string())) return;
-  throw ValueError(fmt::format("train: {} is of a run {}", checkpoint,
-                               was ? "whose encoder is elsewhere: go on with equigrad edge"
-                                   : "in one process: go on with equigrad train"));
-}
-
-} // namespace
 
 std::vector<std::string> VitTrainer::State::checkpoint_files() const {
   std::vector<std::string> files;

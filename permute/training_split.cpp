@@ -1,13 +1,35 @@
 // A VitTrainer whose encoder blocks are elsewhere (split learning).
 
 #include "nn/init.h"
+#include "permute/split_blocks.h"
 #include "permute/training_state.h"
 #include "training/option_fields.h"
 
 namespace eg::permute {
-namespace {
 
-bool is_block(const std::string& name) { return name.starts_with("blocks."); }
+bool is_block(const std::string& parameter) { return parameter.starts_with("blocks."); }
+
+void require_gradient(bool learns_before_blocks) {
+  if (!learns_before_blocks)
+    throw ValueError("train: freeze leaves nothing to learn before the encoder, so that no gradient would reach it");
+}
+
+void require_same_place(const nlohmann::json& state, const std::string& checkpoint, bool elsewhere) {
+  const bool was = state.contains("elsewhere");
+  if (was == elsewhere && (!was || state["elsewhere"].is_string())) return;
+  throw ValueError(fmt::format("train: {} is of a run {}", checkpoint,
+                               was ? "whose encoder is elsewhere: go on with equigrad edge"
+                                   : "in one process: go on with equigrad train"));
+}
+
+PermutationSet moves_of_ending(const SplitTraining& split, const PermutationSet& columns,
+                               FunctionRef<PermutationSet(const SecretKey&)> of_key) {
+  if (split.ending == Ending::encrypted) return {};
+  if (split.ending == Ending::decrypted) return inverse(columns);
+  return between(columns, of_key(SecretKey::load(split.next_key)));
+}
+
+namespace {
 
 /// Whether something before the blocks learns: only then does a gradient pass through them.
 bool learns_before_blocks(const std::vector<std::string>& names) {
@@ -19,9 +41,8 @@ bool learns_before_blocks(const std::vector<std::string>& names) {
 
 } // namespace
 
-void check_split(const TrainOptions& o, const SplitTraining& split) {
+void check_split(const training::RunOptions& o, TrainMode mode, const SplitTraining& split) {
   using training::need;
-  need(!o.twin && o.variants.size() <= 1, "twin", "needs both models in one process; compare with a run of `train`");
   need(o.accumulate == 1, "accumulate",
        "must be 1 with the encoder elsewhere: a step is one round trip there and back");
   need(o.clip == 0.0, "clip", "needs the joint norm of all gradients, and no side has them all");
@@ -29,10 +50,15 @@ void check_split(const TrainOptions& o, const SplitTraining& split) {
   need(o.ema == 0.0, "ema", "needs all weights here");
   need(o.on_divergence == training::OnDivergence::stop, "on_divergence",
        "must be stop with the encoder elsewhere, which has taken its step when a gradient here turns out infinite");
-  need(!o.model.encoder.checkpoint, "checkpoint_blocks", "is for blocks that are computed here");
-  const TrainMode mode = o.variants.empty() ? o.permute : o.variants.front();
   need(split.ending != Ending::rekeyed || permutes_columns(mode), "finish",
        "with another key needs permuted columns: there is no key to change");
+}
+
+void check_split(const TrainOptions& o, const SplitTraining& split) {
+  using training::need;
+  need(!o.twin && o.variants.size() <= 1, "twin", "needs both models in one process; compare with a run of `train`");
+  need(!o.model.encoder.checkpoint, "checkpoint_blocks", "is for blocks that are computed here");
+  check_split(o, o.variants.empty() ? o.permute : o.variants.front(), split);
 }
 
 training::EncoderRecipe VitTrainer::State::recipe() const {
@@ -55,8 +81,7 @@ void VitTrainer::State::take_blocks_out(Variant& v) {
   v.model->to(options.dtype);
   v.model->load_state_dict(rest);
   const std::span<const hub::Binding> none;
-  if (!learns_before_blocks(training::trained_parameters(*v.model, none, options.start)))
-    throw ValueError("train: freeze leaves nothing to learn before the encoder, so that no gradient would reach it");
+  require_gradient(learns_before_blocks(training::trained_parameters(*v.model, none, options.start)));
 }
 
 std::unique_ptr<nn::Vit> VitTrainer::State::whole_model(const PermutationSet& moved) const {
@@ -75,11 +100,11 @@ std::unique_ptr<nn::Vit> VitTrainer::State::whole_model(const PermutationSet& mo
 }
 
 PermutationSet VitTrainer::State::ending_moves() const {
-  if (!permutes_columns(variants.back().mode) || split.ending == Ending::encrypted) return {};
-  if (split.ending == Ending::decrypted) return inverse(columns);
-  const SecretKey next = SecretKey::load(split.next_key);
-  const VitKey key = VitKey::draw(options.model.encoder, options.model.layers, options.key_form, next.source("vit"));
-  return between(columns, key.permutations(options.model.encoder));
+  if (!permutes_columns(variants.back().mode)) return {};
+  return moves_of_ending(split, columns, [&](const SecretKey& next) {
+    const VitKey key = VitKey::draw(options.model.encoder, options.model.layers, options.key_form, next.source("vit"));
+    return key.permutations(options.model.encoder);
+  });
 }
 
 VariantValues VitTrainer::test_without_key() const {

@@ -2,6 +2,7 @@
 
 #include "hub/folder.h"
 #include "permute/catalogue/catalogue.h"
+#include "reproduce/curves.h"
 #include "reproduce/experiments.h"
 #include "reproduce/fine_tuning_texts.h"
 #include "reproduce/learnt_key.h"
@@ -67,6 +68,25 @@ void save_encrypted(const std::string& run, const std::string& folder, const per
   data::write_file(data::join_path(folder, how), data::ByteView(steps));
 }
 
+/// How far every ViT was while it was fine-tuned.
+Graph vit_curves(const Plan& plan, const Workplace& work) {
+  const auto curve = [&](const char* name, const char* run, const char* metric) {
+    std::vector<std::string> folders;
+    for (const std::uint64_t seed : plan.seeds)
+      folders.push_back(data::join_path(work.folder, fmt::format("{}-{}", run, seed)));
+    return mean_curve(name, folders, metric);
+  };
+  Graph graph{.chart = {.title = "ViT while it is fine-tuned", .x_label = "step", .y_label = "test accuracy, %"},
+              .caption = "as Figures 4 to 6: mean over the seeds; 'authorised' lies on 'normal'"};
+  graph.chart.series = {curve("normal", "authorised", "variants.none.accuracy"),
+                        curve("authorised", "authorised", "variants.columns.accuracy"),
+                        curve("unauthorised", "unauthorised", "accuracy"),
+                        curve("from scratch", "scratch", "accuracy")};
+  graph.chart.series.front().width = 5.0;
+  graph.chart.series.front().faint = true;
+  return graph;
+}
+
 } // namespace
 
 void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
@@ -86,6 +106,7 @@ void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
     const auto fine_tune = [&](const std::string& name, const std::string& from, std::vector<TrainMode> variants) {
       TrainOptions options = options_for(plan, work, seed, std::move(variants));
       options.steps = plan.count("fine_tuning_steps");
+      options.evaluate_every = plan.count("fine_tuning_evaluate_every");
       options.epochs = 0;
       if (!from.empty()) options.start.from = data::join_path(work.folder, from);
       return trained(options, work, fmt::format("{}-{}", name, seed), parts, after);
@@ -116,6 +137,7 @@ void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
                .value = drift,
                .bound = permute::tolerance(permute::Gate::training, plan.train.dtype),
                .because = "cor4.6 (b_K left out)"}};
+  o.graphs.push_back(vit_curves(plan, work));
   o.remarks.push_back("the ViT's pre-training and fine-tuning are halves of one set's classes");
   o.remarks.push_back(
       "'learning P_C' keeps the encrypted encoder fixed and learns a doubly stochastic matrix (Sinkhorn) "

@@ -5,6 +5,7 @@
 #include "data/labelled_texts.h"
 #include "hub/folder.h"
 #include "permute/catalogue/catalogue.h"
+#include "reproduce/curves.h"
 #include "reproduce/texts.h"
 #include "training/checkpoint.h"
 #include "training/text_files.h"
@@ -135,6 +136,25 @@ void add_lines(const std::string& model, Outcome& o) {
     o.lines.push_back(score_line(model, row.what, model == "bert" ? row.bert : row.gpt2, row.kind));
 }
 
+const char* title_of(const std::string& model) { return model == "bert" ? "BERT" : "GPT-2"; }
+
+Graph curves_of(const Plan& plan, const Workplace& work, const std::string& model) {
+  const bool bert = model == "bert";
+  Graph graph{.chart = {.title = fmt::format("{} while it is fine-tuned", title_of(model)),
+                        .x_label = "step",
+                        .y_label = bert ? "test accuracy, %" : "test loss, nats a token"},
+              .caption = "as Figures 4 to 6: mean over the seeds; 'authorised' lies on 'normal'"};
+  for (const char* who : {"normal", "authorised", "unauthorised", "scratch"}) {
+    std::vector<std::string> folders;
+    for (const std::uint64_t seed : plan.seeds)
+      folders.push_back(data::join_path(work.folder, fmt::format("{}-{}-{}", model, who, seed)));
+    graph.chart.series.push_back(mean_curve(who, folders, bert ? "accuracy" : "loss"));
+  }
+  graph.chart.series.front().width = 5.0;
+  graph.chart.series.front().faint = true;
+  return graph;
+}
+
 void add_model(const Plan& plan, const Workplace& work, Parts& parts, const Reviews& reviews, const std::string& model,
                Outcome& o) {
   const std::size_t first = o.lines.size();
@@ -158,7 +178,7 @@ void add_model(const Plan& plan, const Workplace& work, Parts& parts, const Revi
     if (seed == plan.seeds.front()) o.setting += "; fine-tuned on " + normal->summary();
   }
   const double bound = permute::tolerance(permute::Gate::training, DType::f64);
-  const char* name = model == "bert" ? "BERT" : "GPT-2";
+  const char* name = title_of(model);
   o.claims.push_back({.what = fmt::format("{}: test loss, authorised against normal: relative difference", name),
                       .value = loss,
                       .bound = bound,
@@ -167,6 +187,7 @@ void add_model(const Plan& plan, const Workplace& work, Parts& parts, const Revi
                       .value = drift,
                       .bound = bound,
                       .because = "cor4.6 (f64, b_K left out)"});
+  o.graphs.push_back(curves_of(plan, work, model));
 }
 
 } // namespace

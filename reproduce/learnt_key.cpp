@@ -40,6 +40,11 @@ std::vector<Tensor> head_of(const nn::Vit& model) {
 
 } // namespace
 
+std::vector<std::int64_t> nearest_assignment(const Tensor& m) {
+  // Row j of M^T says which of F1's features feature j of the encoder's input is.
+  return hungarian(m.transpose(0, 1).contiguous().to(DType::f64), true).columns.to_vector<std::int64_t>();
+}
+
 double LearntKey::found(const permute::Permutation& truth) const {
   double right = 0.0;
   for (std::size_t j = 0; j < assignment.size(); ++j)
@@ -87,11 +92,8 @@ LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& 
     const data::Batch batch = tests.batch(0, b);
     right += count_in_top(logits_of(model, batch.images, m), batch.labels);
   }
-  LearntKey learnt{.accuracy = 100.0 * static_cast<double>(right) / static_cast<double>(images.second.size()),
-                   .assignment = {}};
-  // Row j of M^T says which of F1's features feature j of the encoder's input is.
-  learnt.assignment = hungarian(m.transpose(0, 1).contiguous().to(DType::f64), true).columns.to_vector<std::int64_t>();
-  return learnt;
+  return {.accuracy = 100.0 * static_cast<double>(right) / static_cast<double>(images.second.size()),
+          .assignment = nearest_assignment(m)};
 }
 
 } // namespace eg::reproduce

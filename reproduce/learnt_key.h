@@ -20,6 +20,10 @@ struct LearntKey {
   double found(const permute::Permutation& truth) const;
 };
 
+/// The permutation nearest to a doubly stochastic M [d, d] that stands before the encoder (z M): places as in
+/// LearntKey::assignment.
+std::vector<std::int64_t> nearest_assignment(const Tensor& m);
+
 /// Keeps embedding and encoder of the model folder `encrypted` fixed and learns M and the head by Adam on
 /// cross_entropy(F2(Enc(F1(x) M) M^T)), where M is doubly stochastic: exp(A / t), its rows and columns divided by their
 /// sums in turn (Sinkhorn; Mena et al., "Learning latent permutations with Gumbel-Sinkhorn networks", ICLR 2018).

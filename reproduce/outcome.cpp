@@ -50,6 +50,18 @@ bool Outcome::holds() const {
   return std::all_of(claims.begin(), claims.end(), [](const Claim& claim) { return claim.holds(); });
 }
 
+namespace {
+nlohmann::ordered_json graphs_json(const std::vector<Graph>& graphs) {
+  auto json = nlohmann::ordered_json::array();
+  for (const auto& [chart, caption] : graphs) {
+    auto lines = nlohmann::ordered_json::array();
+    for (const pages::Series& line : chart.series) lines.push_back({{"name", line.name}, {"x", line.x}, {"y", line.y}});
+    json.push_back({{"title", chart.title}, {"x", chart.x_label}, {"y", chart.y_label}, {"lines", lines}});
+  }
+  return json;
+}
+} // namespace
+
 nlohmann::ordered_json to_json(const Outcome& o) {
   nlohmann::ordered_json json{{"id", o.id},           {"title", o.title},     {"place", o.place},
                               {"scale", o.scale},     {"setting", o.setting}, {"status", o.holds() ? "pass" : "fail"},
@@ -70,6 +82,7 @@ nlohmann::ordered_json to_json(const Outcome& o) {
                               {claim.sense == Claim::Sense::at_most ? "at_most" : "at_least", claim.bound},
                               {"because", claim.because},
                               {"status", claim.holds() ? "pass" : "fail"}});
+  json["graphs"] = graphs_json(o.graphs);
   return json;
 }
 

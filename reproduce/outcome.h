@@ -3,6 +3,7 @@
 // measured as such, and what is only statistical.
 
 #include "data/image.h"
+#include "pages/chart.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -50,6 +51,12 @@ struct Picture {
   std::string caption;
 };
 
+/// A figure of lines, such as a test's accuracy over steps.
+struct Graph {
+  pages::Chart chart;
+  std::string caption;
+};
+
 struct Outcome {
   std::string id = {}, title = {}, place = {}; ///< place: which table of which paper
   std::string scale = {}, setting = {};        ///< setting: data, model and steps in one line
@@ -57,6 +64,7 @@ struct Outcome {
   std::vector<Claim> claims = {};
   std::vector<std::string> remarks = {}; ///< what our protocol leaves out or does otherwise
   std::vector<std::string> doubts = {};  ///< where the paper's own numbers are doubtful
+  std::vector<Graph> graphs = {};
   std::vector<Picture> pictures = {};
   double seconds = 0.0;
 

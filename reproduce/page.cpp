@@ -39,6 +39,7 @@ pages::Page page_of(const std::vector<Outcome>& outcomes) {
     page.paragraph(fmt::format("{}. {}. Scale {}; {:.0f} s.", o.place, o.setting, o.scale, o.seconds));
     add_lines(page, o);
     add_claims(page, o);
+    for (const auto& [chart, caption] : o.graphs) page.chart(chart, caption);
     std::vector<pages::Page::Figure> figures;
     for (const Picture& picture : o.pictures) figures.push_back({picture.image, picture.caption});
     if (!figures.empty()) page.figures(figures, 256);

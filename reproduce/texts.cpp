@@ -2,12 +2,12 @@
 
 #include "data/bytes.h"
 #include "data/json.h"
+#include "permute/bert_training.h"
 #include "permute/difm_training.h"
 #include "permute/hub_symmetries.h"
 #include "permute/vit_key.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
-#include "training/classify.h"
 #include "training/language.h"
 
 #include <fmt/format.h>
@@ -56,9 +56,9 @@ Options with_plan(Options options, const Plan& plan, const Workplace& work, cons
 std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const TextRun& run) {
   if (run.model == "bert") {
     auto options = with_plan(training::ClassifyOptions(), plan, work, run);
+    if (run.permuted_rows) options.permute = "rows";
     take_up(options, training::classify_options_of_run);
-    return training::classify_trainer(options, work.stop,
-                                      run.permuted_rows ? permute::row_permutations : training::TokenOrders());
+    return permute::bert_run(options, work.stop).trainer;
   }
   if (run.model != "gpt2") throw FileError(plan.source + ": text models are bert and gpt2, not " + run.model);
   constexpr auto kind = training::LanguageModel::gpt2;

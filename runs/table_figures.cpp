@@ -3,6 +3,8 @@
 #include "core/call.h"
 #include "core/metrics.h"
 #include "core/ops.h"
+#include "data/bytes.h"
+#include "data/json.h"
 #include "data/safetensors.h"
 #include "permute/difm_training.h"
 #include "runs/predictions.h"
@@ -112,6 +114,11 @@ void add_table_figures(Page& page, const RunFolder& run, const FigureOptions& o)
   const auto options = options_in(run, permute::DifmOptions(), o);
   data::TabularOptions wanted = options.table;
   wanted.stop = o.stop;
+  const std::string code_file = data::join_path(run.path, "table.json");
+  if (!data::file_exists(code_file))
+    throw FileError(run.path + ": has no final model yet; it is written when training is done");
+  const data::TabularCode code = data::tabular_code_of(data::read_json(code_file), code_file);
+  wanted.like = &code; // a run that began from another one has that one's
   const data::Tabular table = data::open_tabular(options.data, options.data_dir, wanted);
   const std::unique_ptr<nn::Difm> model = model_of(run, options, table.code);
   const std::int64_t count = o.samples > 0 ? std::min(o.samples, table.test.size()) : table.test.size();

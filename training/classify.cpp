@@ -6,8 +6,8 @@
 #include "data/labelled_texts.h"
 #include "data/tokenizer_building.h"
 #include "hub/model.h"
-#include "nn/bert.h"
 #include "training/bert_model.h"
+#include "training/bert_task.h"
 #include "training/checkpoint_state.h"
 #include "training/encoded_texts.h"
 #include "training/epoch_order.h"
@@ -71,14 +71,13 @@ void set_head(nlohmann::json& config, const std::vector<std::string>& classes) {
   config["label2id"] = places;
 }
 
-class ClassifyTask final : public HubModelTask {
+class ClassifyTask final : public BertModelTask {
 public:
   ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material, std::unique_ptr<hub::Model> model,
-               TokenOrders orders)
-      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)),
-        material_(std::move(material)), token_orders_(std::move(orders)),
-        data_print_(fingerprint(material_.train.flat())),
-        order_(material_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
+               std::shared_ptr<Passage> passage)
+      : BertModelTask(std::move(options), std::move(model), std::move(passage), fingerprint(material.train.flat())),
+        material_(std::move(material)),
+        order_(material_.train.size(), this->options().batch, key_of(this->options(), draw_samples)) {
     // Texts of about one length share a batch of a test: little padding.
     by_length_.resize(static_cast<std::size_t>(material_.test.size()));
     std::iota(by_length_.begin(), by_length_.end(), 0);
@@ -87,8 +86,6 @@ public:
     });
   }
 
-  nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
-  nlohmann::ordered_json default_options() const override { return training::options_json(ClassifyOptions()); }
   std::int64_t steps_per_epoch() const override { return order_.batches(); }
   const char* unit() const override { return "texts"; }
   std::string summary() const override {
@@ -96,45 +93,31 @@ public:
         "{}: {} training and {} test texts of {} classes, vocabulary {}; BERT with {} parameters; {} texts "
         "a step",
         material_.name, material_.train.size(), material_.test.size(), material_.classes.size(),
-        material_.tokenizer.tokenizer().size(), model().module().parameter_count(), o_->batch);
-  }
-  void add_state(nlohmann::ordered_json& state) const override {
-    HubModelTask::add_state(state);
-    state["data"] = data_print_;
-    if (token_orders_) state["token_orders"] = true;
-  }
-  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    HubModelTask::check_state(state, checkpoint);
-    require_same_data(state, checkpoint, data_print_);
-    const bool had = state.value("token_orders", false), has = static_cast<bool>(token_orders_);
-    if (had != has)
-      throw ValueError(fmt::format("train: {} was trained with tokens {}, now they are {}", checkpoint,
-                                   had ? "permuted" : "in order", has ? "permuted" : "in order"));
+        material_.tokenizer.tokenizer().size(), model().module().parameter_count(), options().batch);
   }
 
 protected:
   std::int64_t draw_batch(std::int64_t step) override {
+    step_ = step;
     batch_ = order_.batch(step);
-    step_key_ = key_of(*o_, static_cast<Draw>(draw_orders)).fold(static_cast<std::uint64_t>(step));
-    return o_->batch;
+    return options().batch;
   }
 
   PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
     const TextBatch texts = material_.train.batch(part, material_.padding);
-    const Tensor logits = logits_of(texts, step_key_.fold(static_cast<std::uint64_t>(first)), dropout);
-    return {.loss = cross_entropy(logits, texts.labels, o_->label_smoothing),
+    const Tensor logits = bert().classify(hidden_in_step(input_of(texts), step_, first, dropout), dropout.fold(1));
+    return {.loss = cross_entropy(logits, texts.labels, options().label_smoothing),
             .weight = static_cast<double>(last - first),
             .correct = static_cast<double>(count_in_top(logits, texts.labels))};
   }
 
   std::int64_t measure(Sums& sums, data::StopFlag stop) override {
-    const auto batch = static_cast<std::size_t>(o_->batch);
+    const auto batch = static_cast<std::size_t>(options().batch);
     for (std::size_t at = 0; at < by_length_.size() && (stop == nullptr || !stop->load()); at += batch) {
       const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
       const TextBatch texts = material_.test.batch(part, material_.padding);
-      const RandomKey key = key_of(*o_, static_cast<Draw>(draw_test_orders));
-      const Tensor logits = logits_of(texts, key.fold(static_cast<std::uint64_t>(at)), {});
+      const Tensor logits = bert().classify(hidden_in_test(input_of(texts), static_cast<std::int64_t>(at)));
       sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
       sums.correct += static_cast<double>(count_in_top(logits, texts.labels));
       sums.weight += static_cast<double>(part.size());
@@ -146,31 +129,12 @@ protected:
   bool has_accuracy() const override { return true; }
 
 private:
-  enum Orders : std::uint64_t { draw_orders = 16, draw_test_orders }; // behind ModelTask's
-
-  /// `orders` and `dropout`: what the orders of tokens, if there are any, and dropout are drawn from.
-  Tensor logits_of(const TextBatch& texts, RandomKey orders, RandomKey dropout) const {
-    if (token_orders_) return permuted_logits(texts, orders, dropout);
-    return hub::find(
-        model().forward({{"input_ids", texts.ids}, {"attention_mask", texts.mask}, {"token_type_ids", texts.types}},
-                        dropout),
-        "logits");
+  static nn::BertInput input_of(const TextBatch& texts) {
+    return {.ids = texts.ids, .attention_mask = texts.mask, .token_types = texts.types};
   }
 
-  /// F2(P_R^T Enc(P_R F1(x))): embedding and classifier see the tokens in order.
-  Tensor permuted_logits(const TextBatch& texts, RandomKey orders, RandomKey dropout) const {
-    const auto& bert = dynamic_cast<const nn::Bert&>(model().module());
-    const Tensor rows = token_orders_(texts.ids.size(0), texts.ids.size(1), orders);
-    const Tensor z = bert.embed({.ids = texts.ids, .token_types = texts.types}, dropout.fold(0));
-    const Tensor out = bert.encode(permute_rows(z, rows), gather(texts.mask, 1, rows), dropout.fold(1));
-    return bert.classify(permute_rows(out, invert_permutation(rows)), dropout.fold(2));
-  }
-
-  std::unique_ptr<const ClassifyOptions> o_;
   Material material_;
-  TokenOrders token_orders_;            ///< empty: tokens pass the blocks as they are
-  RandomKey step_key_;                  ///< of the orders of the present step
-  std::string data_print_;              ///< what checkpoints remember of the data
+  std::int64_t step_ = 0;
   std::vector<std::int64_t> by_length_; ///< test texts
   EpochOrder order_;                    ///< of the training texts
   std::span<const std::int64_t> batch_;
@@ -178,16 +142,17 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, data::StopFlag stop, TokenOrders orders) {
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, data::StopFlag stop,
+                                          const std::shared_ptr<Passage>& passage) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
+  require_passage(*options, passage.get());
   auto run = std::make_unique<Run>(*options);
   Material material = read_material(*options, stop);
   std::unique_ptr<hub::Model> model = make_bert(*options, material.tokenizer.tokenizer(), material.padding,
                                                 [&](nlohmann::json& config) { set_head(config, material.classes); });
-  auto task =
-      std::make_unique<ClassifyTask>(std::move(options), std::move(material), std::move(model), std::move(orders));
-  return std::make_unique<Trainer>(std::move(run), std::move(task));
+  auto task = std::make_unique<ClassifyTask>(std::move(options), std::move(material), std::move(model), passage);
+  return BertModelTask::trainer(std::move(run), std::move(task));
 }
 
 } // namespace eg::training

@@ -3,12 +3,12 @@
 
 #include "data/tokenizer.h"
 #include "training/fine_tuning.h"
+#include "training/passage.h"
 #include "training/trainer.h"
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,11 +36,14 @@ struct ClassifyOptions : RunOptions {
   std::int64_t dim = 128;
   std::int64_t layers = 2;
   std::int64_t heads = 4;
-  std::int64_t mlp = 0;           ///< width of the hidden layer; 0: 4 dim
-  double dropout = 0.1;           ///< of the embedding, both residual branches and what the classifier reads
-  double attention_dropout = 0.0; ///< of attention weights; above 0 a step takes a third more time
-  double mask_share = 0.15;       ///< mlm: of the tokens of a window
-  FineTuning start;               ///< from a model, whose sizes count then
+  std::int64_t mlp = 0;               ///< width of the hidden layer; 0: 4 dim
+  double dropout = 0.1;               ///< of the embedding, both residual branches and what the classifier reads
+  double attention_dropout = 0.0;     ///< of attention weights; above 0 a step takes a third more time
+  double mask_share = 0.15;           ///< mlm: of the tokens of a window
+  std::string permute = "none";       ///< permute::TrainMode: what is permuted on the way through the blocks
+  std::string key_form = "decoupled"; ///< permute::KeyForm
+  std::string key;                    ///< secret key file (permute/key.h); empty: permutations are drawn from the seed
+  FineTuning start;                   ///< from a model, whose sizes count then
 };
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
@@ -54,11 +57,10 @@ void apply_options(ClassifyOptions& options, const nlohmann::json& json, const s
 /// a run of another model, FileError.
 ClassifyOptions classify_options_of_run(const std::string& folder);
 
-/// Draws the order in which the tokens of each of some texts pass an encoder: permutations, i64 [texts, tokens].
-using TokenOrders = std::function<Tensor(std::int64_t texts, std::int64_t tokens, RandomKey key)>;
-
-/// The trainer that options.task asks for: classify_trainer or masked_trainer.
-std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr);
+/// The trainer that options.task asks for: classify_trainer or masked_trainer. `passage`: the way through the blocks;
+/// null: as they are, and ValueError where options.permute asks for another (permute::bert_run makes it).
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr,
+                                      const std::shared_ptr<Passage>& passage = {});
 
 /// Opens text and tokenizer (without one: the words of the training text), makes the model (BertForMaskedLM), resumes.
 /// A step takes `batch` windows of context - 2 tokens between [CLS] and [SEP] at places that (seed, step) draws;
@@ -66,15 +68,15 @@ std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::Stop
 /// vocabulary, one stays (Devlin et al., NAACL 2019). The loss is the cross-entropy of those. A test cuts the held-out
 /// text into such windows side by side, whose masks their number alone draws, and counts what was guessed right.
 /// Throws ValueError, FileError, MemoryError; Interrupted.
-std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr);
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr,
+                                        const std::shared_ptr<Passage>& passage = {});
 
 /// Opens texts and tokenizer, makes the model (BertForSequenceClassification), resumes. The texts of an epoch come in
 /// an order that (seed, epoch) draws; a last batch that is not full is left out. A test measures cross-entropy and
 /// accuracy on the test texts. RUN/model receives the final model as a folder of Hugging Face's format, with its
 /// tokenizer and the classes' names. Throws ValueError, FileError, MemoryError; Interrupted when `stop` becomes true
-/// while texts are read. With `orders` tokens pass the blocks in the order that it draws, and come back: Z becomes
-/// P_R^T Enc(P_R Z), another P_R for every text and step, the mask of padding moved along.
+/// while texts are read.
 std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr,
-                                          TokenOrders orders = {});
+                                          const std::shared_ptr<Passage>& passage = {});
 
 } // namespace eg::training

@@ -25,6 +25,9 @@ template <class Visit> void each_option(ClassifyOptions& o, Visit&& visit) {
   visit("dropout", o.dropout);
   visit("attention_dropout", o.attention_dropout);
   visit("mask_share", o.mask_share);
+  visit("permute", o.permute);
+  visit("key_form", o.key_form);
+  visit("key", o.key);
   each_fine_tuning_option(o.start, visit);
   each_run_option(o, visit);
 }
@@ -63,6 +66,7 @@ void check(const ClassifyOptions& o) {
   if (!o.start.begins()) check_body(o.dim, o.layers, o.heads, o.mlp);
   need_probability("dropout", o.dropout);
   need_probability("attention_dropout", o.attention_dropout);
+  need(o.key.empty() || o.permute != "none", "key", "is given, but nothing is permuted");
 }
 
 nlohmann::ordered_json options_json(const ClassifyOptions& options) {

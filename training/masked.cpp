@@ -3,8 +3,8 @@
 #include "core/metrics.h"
 #include "core/ops.h"
 #include "data/tokenizer_building.h"
-#include "nn/bert.h"
 #include "training/bert_model.h"
+#include "training/bert_task.h"
 #include "training/checkpoint_state.h"
 #include "training/corpus.h"
 #include "training/masker.h"
@@ -28,16 +28,15 @@ Corpus corpus_of(const ClassifyOptions& o, data::StopFlag stop) {
   return read_corpus({o.data, o.data_dir, o.validation, o.held_out}, tokenizer, stop);
 }
 
-class MaskedTask final : public HubModelTask {
+class MaskedTask final : public BertModelTask {
 public:
-  MaskedTask(std::unique_ptr<const ClassifyOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model)
-      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)), corpus_(std::move(corpus)),
-        data_print_(fingerprint(corpus_.train)), masker_(corpus_.tokenizer.tokenizer(), o_->mask_share) {}
+  MaskedTask(std::unique_ptr<const ClassifyOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model,
+             std::shared_ptr<Passage> passage)
+      : BertModelTask(std::move(options), std::move(model), std::move(passage), fingerprint(corpus.train)),
+        corpus_(std::move(corpus)), masker_(corpus_.tokenizer.tokenizer(), this->options().mask_share) {}
 
-  nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
-  nlohmann::ordered_json default_options() const override { return training::options_json(ClassifyOptions()); }
   std::int64_t steps_per_epoch() const override {
-    const std::int64_t tokens = o_->batch * inner();
+    const std::int64_t tokens = options().batch * inner();
     return (static_cast<std::int64_t>(corpus_.train.size()) + tokens - 1) / tokens;
   }
   const char* unit() const override { return "tokens"; }
@@ -46,24 +45,17 @@ public:
         "{}: {} training and {} held-out tokens, vocabulary {}; BERT with {} parameters; {} windows of {} "
         "tokens a step, {} of each masked",
         corpus_.name, corpus_.train.size(), corpus_.test.size(), corpus_.tokenizer.tokenizer().size(),
-        model().module().parameter_count(), o_->batch, o_->context, masker_.count(inner()));
-  }
-  void add_state(nlohmann::ordered_json& state) const override {
-    HubModelTask::add_state(state);
-    state["data"] = data_print_;
-  }
-  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    HubModelTask::check_state(state, checkpoint);
-    require_same_data(state, checkpoint, data_print_);
+        model().module().parameter_count(), options().batch, options().context, masker_.count(inner()));
   }
   void save_model(const std::string& folder) const override { save_text_model(model(), corpus_.tokenizer, folder); }
 
 protected:
   std::int64_t draw_batch(std::int64_t step) override {
-    step_key_ = key_of(*o_, draw_samples).fold(static_cast<std::uint64_t>(step));
+    step_ = step;
+    step_key_ = key_of(options(), draw_samples).fold(static_cast<std::uint64_t>(step));
     RandomStream random(step_key_);
-    starts_ = draw_windows(corpus_.train, inner(), o_->batch, random);
-    return o_->batch * o_->context;
+    starts_ = draw_windows(corpus_.train, inner(), options().batch, random);
+    return options().batch * options().context;
   }
 
   PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
@@ -71,8 +63,8 @@ protected:
     const MaskedBatch batch = masker_(windows(corpus_.train, part, 0, inner()), [&](std::int64_t row) {
       return RandomStream(step_key_.fold(static_cast<std::uint64_t>(first + row)));
     });
-    const Tensor logits = logits_of(batch, dropout);
-    return {.loss = cross_entropy(logits, batch.wanted, o_->label_smoothing),
+    const Tensor logits = logits_of(hidden_in_step({.ids = batch.ids}, step_, first, dropout), batch);
+    return {.loss = cross_entropy(logits, batch.wanted, options().label_smoothing),
             .weight = static_cast<double>(batch.wanted.numel()),
             .correct = static_cast<double>(count_in_top(logits, batch.wanted))};
   }
@@ -80,14 +72,14 @@ protected:
   std::int64_t measure(Sums& sums, data::StopFlag stop) override {
     const auto tokens = static_cast<std::int64_t>(corpus_.test.size());
     const std::int64_t length = std::min(inner(), tokens), whole = tokens / length;
-    for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += o_->batch) {
+    for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += options().batch) {
       std::vector<std::size_t> starts;
-      for (std::int64_t i = at; i < std::min(whole, at + o_->batch); ++i)
+      for (std::int64_t i = at; i < std::min(whole, at + options().batch); ++i)
         starts.push_back(static_cast<std::size_t>(i * length));
       const MaskedBatch batch = masker_(windows(corpus_.test, starts, 0, length), [&](std::int64_t row) {
         return RandomStream(RandomKey{test_masks, static_cast<std::uint64_t>(at + row)});
       });
-      const Tensor logits = logits_of(batch, {});
+      const Tensor logits = logits_of(hidden_in_test({.ids = batch.ids}, at), batch);
       sums.loss += cross_entropy(logits, batch.wanted, 0.0, -100, "sum").item();
       sums.correct += static_cast<double>(count_in_top(logits, batch.wanted));
       sums.weight += static_cast<double>(batch.wanted.numel());
@@ -101,28 +93,27 @@ private:
   static constexpr std::uint64_t test_masks = 0x6d61'736b'6564; // the same for all seeds, so that runs compare
 
   /// Tokens of a window without [CLS] and [SEP].
-  std::int64_t inner() const { return o_->context - 2; }
+  std::int64_t inner() const { return options().context - 2; }
 
   /// [B k, vocabulary]: of the masked places alone.
-  Tensor logits_of(const MaskedBatch& batch, RandomKey dropout) const {
-    const auto& bert = dynamic_cast<const nn::Bert&>(model().module());
-    const Tensor hidden = bert({.ids = batch.ids}, dropout);
-    return bert.masked_lm(index_select(hidden.reshape({batch.ids.numel(), hidden.size(-1)}), 0, batch.places));
+  Tensor logits_of(const Tensor& hidden, const MaskedBatch& batch) const {
+    return bert().masked_lm(index_select(hidden.reshape({batch.ids.numel(), hidden.size(-1)}), 0, batch.places));
   }
 
-  std::unique_ptr<const ClassifyOptions> o_;
   Corpus corpus_;
-  std::string data_print_; ///< what checkpoints remember of the data
   Masker masker_;
+  std::int64_t step_ = 0;
   RandomKey step_key_;
   std::vector<std::size_t> starts_; ///< of the present batch
 };
 
 } // namespace
 
-std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, data::StopFlag stop) {
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, data::StopFlag stop,
+                                        const std::shared_ptr<Passage>& passage) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
+  require_passage(*options, passage.get());
   auto run = std::make_unique<Run>(*options);
   Corpus corpus = corpus_of(*options, stop);
   require_enough(corpus, options->context - 2);
@@ -130,12 +121,14 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, data::Stop
   std::unique_ptr<hub::Model> model =
       make_bert(*options, tokenizer, special_id(tokenizer, "pad", "[PAD]"),
                 [](nlohmann::json& config) { config["architectures"] = {"BertForMaskedLM"}; });
-  auto task = std::make_unique<MaskedTask>(std::move(options), std::move(corpus), std::move(model));
-  return std::make_unique<Trainer>(std::move(run), std::move(task));
+  auto task = std::make_unique<MaskedTask>(std::move(options), std::move(corpus), std::move(model), passage);
+  return BertModelTask::trainer(std::move(run), std::move(task));
 }
 
-std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop) {
-  return options.task == BertTask::mlm ? masked_trainer(options, stop) : classify_trainer(options, stop);
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop,
+                                      const std::shared_ptr<Passage>& passage) {
+  return options.task == BertTask::mlm ? masked_trainer(options, stop, passage)
+                                       : classify_trainer(options, stop, passage);
 }
 
 } // namespace eg::training

@@ -44,8 +44,8 @@ public:
   std::int64_t test(data::StopFlag stop) final;
   nlohmann::ordered_json record(const Occasion& occasion) final;
   std::vector<std::string> checkpoint_files() const final;
-  void save(const CheckpointWriter& writer) const final;
-  void load(const std::string& checkpoint, std::int64_t updates) final;
+  void save(const CheckpointWriter& writer) const override;
+  void load(const std::string& checkpoint, std::int64_t updates) override;
   void save_result(const std::string& folder) const override;
   void seek(std::int64_t) override {} ///< batches are drawn by the number of their step
 
@@ -119,9 +119,9 @@ public:
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override;
 
 protected:
-  HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model)
-      : ModelTask(options, {model, &model->module()}, trained_parameters(model->module(), model->bindings(), start)),
-        model_(std::move(model)) {}
+  /// `learns_here`: which of the parameters that learn do so here; empty: all.
+  HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model,
+               const std::function<bool(const std::string& parameter)>& learns_here = {});
 
 private:
   std::shared_ptr<hub::Model> model_;

@@ -1,6 +1,7 @@
 // equigrad edge: training with the encoder's blocks in a cloud.
 
 #include "cli/arguments.h"
+#include "cli/core_dumps.h"
 #include "cli/interrupt.h"
 #include "cli/split/certificates.h"
 #include "cli/train_job.h"
@@ -21,7 +22,7 @@ namespace eg::cli {
 namespace {
 
 const std::vector<std::string>& split_models() {
-  static const std::vector<std::string> names = {"vit", "deit"};
+  static const std::vector<std::string> names = {"vit", "deit", "bert"};
   return names;
 }
 
@@ -89,7 +90,7 @@ int train(const EdgeRequest& r, const TrainRequest& request) {
                          6};
   };
   job.result = [encoder](nlohmann::json& json) { json["wire"] = wire_json(encoder->counts()); };
-  return train_vit(request, &job);
+  return r.model == "bert" ? train_bert(request, &job) : train_vit(request, &job);
 }
 
 } // namespace
@@ -126,6 +127,7 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
       "Embedding, head, labels and key stay here. What the cloud gets is in a permuted order, which is obfuscation,\n"
       "not encryption: docs/split-learning.md says what undoes it.");
   return [r, flags, &common, &app]() -> int {
+    leave_no_core_dump();
     const TrainRequest request{.model = r->model,
                                .config = r->config,
                                .given = flags->given(),

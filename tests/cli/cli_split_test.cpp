@@ -91,6 +91,53 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 100);
 }
 
+TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for byte, with its key and without") {
+  if (!is_built()) return;
+  const TemporaryFolder folder;
+  const std::string certs = folder.path("certs"), key = folder.path("secret.key");
+  REQUIRE(run_program({"certs", "--out", certs, "--quiet"}).code == 0);
+  REQUIRE(run_program({"keygen", "--out", key, "--quiet"}).code == 0);
+  std::string rows = "label\ttext\n";
+  for (int i = 0; i < 120; ++i)
+    rows += (i % 2 == 0 ? "bad\ta dull " : "good\ta lovely ") + std::to_string(i) +
+            (i % 3 == 0 ? " film\n" : " old film\n");
+  write_text(folder.path("films.tsv"), rows);
+  const auto bert = [&](const std::string& verb, const std::string& permute, const std::string& out) {
+    std::vector<std::string> args = {verb,        "bert", "--data",    folder.path("films.tsv"),
+                                     "--dim",     "16",   "--layers",  "2",
+                                     "--heads",   "2",    "--context", "12",
+                                     "--batch",   "8",    "--steps",   "50",
+                                     "--warmup",  "3",    "--clip",    "0",
+                                     "--seed",    "3",    "--permute", permute,
+                                     "--dropout", "0.1",  "--out",     folder.path(out),
+                                     "--quiet"};
+    return permute == "none" ? args : with(args, {"--key", key});
+  };
+  CloudProcess cloud({"--listen", "127.0.0.1:0", "--model", "any", "--certs", certs, "--seed", "3", "--quiet"});
+  const std::vector<std::string> there = {"--connect", cloud.place(), "--certs", certs};
+  const auto model = [&](const std::string& run) { return read_text(folder.path(run) + "/model/model.safetensors"); };
+  for (const char* permute : {"none", "both"}) {
+    CAPTURE(permute);
+    const std::string one = std::string("one-") + permute, two = std::string("two-") + permute;
+    REQUIRE(run_program(bert("train", permute, one)).code == 0);
+    const Outcome edge = run_program(
+        with(with(bert("edge", permute, two), there), {"--finish", "encrypted", "--json", folder.path("edge.json")}));
+    INFO(edge.err);
+    REQUIRE(edge.code == 0);
+    CHECK(!model(one).empty());
+    CHECK(model(one) == model(two));
+    const auto json = nlohmann::json::parse(read_text(folder.path("edge.json")));
+    CHECK(json["wire"]["steps"] == 50);
+    CHECK(json["without_key"].is_null() == (std::string(permute) == "none"));
+  }
+  REQUIRE(run_program(with(bert("edge", "both", "plain"), there)).code == 0); // --finish decrypt
+  CHECK(model("plain") != model("one-both"));
+  const Outcome clipped = run_program(with(with(bert("edge", "none", "clipped"), there), {"--clip", "1"}));
+  CHECK(clipped.code == 2);
+  CHECK(clipped.err.find("clip") != std::string::npos);
+  CHECK(cloud.stop().code == 0);
+}
+
 TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
   if (!is_built()) return;
   const TemporaryFolder folder;

@@ -37,6 +37,7 @@ public:
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
   void signal(int number) const;
+  int pid() const { return pid_; }
   /// What it has printed on stderr so far.
   std::string err() const;
   Outcome wait();

@@ -190,3 +190,75 @@ TEST_CASE("difm: options, keys and data that are wrong are named") {
   CHECK(message_of<ValueError>([&] { options_of_run(o.out); }).find("is a run of `train difm`, not of `train vit`") !=
         std::string::npos);
 }
+
+TEST_CASE("difm: a run that begins from another one has its columns, its coding and its weights") {
+  const TemporaryFolder folder;
+  data::write_file(folder.path("old.csv"), std::string_view(pairs(200)));
+  std::string more = pairs(120);
+  more += "a9,b9,1,c9,0.5,2\n"; // categories that the first run has not seen
+  data::write_file(folder.path("new.csv"), std::string_view(more));
+  DifmOptions old = small(folder.path("old.csv"));
+  old.out = folder.path("old");
+  difm_trainer(old)->run();
+  DifmOptions o;
+  o.data = folder.path("new.csv");
+  o.batch = 8;
+  o.steps = 6;
+  o.start = {.from = old.out, .fresh = "", .freeze = "embedding*"};
+  o.out = folder.path("tuned");
+  o.checkpoint_every = 3;
+  difm_trainer(o)->run();
+  CHECK(bytes_of(o.out + "/table.json") == bytes_of(old.out + "/table.json"));
+  const data::NamedTensors before = data::load_safetensors(old.out + "/model.safetensors").tensors;
+  const data::NamedTensors after = data::load_safetensors(o.out + "/model.safetensors").tensors;
+  REQUIRE(before.size() == after.size());
+  int frozen = 0, moved = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    CAPTURE(before[i].first);
+    const bool same = same_bits(before[i].second, after[i].second);
+    if (before[i].first.starts_with("embedding")) CHECK(same);
+    (same ? frozen : moved) += 1;
+  }
+  CHECK(frozen > 0);
+  CHECK(moved > 0);
+  // Cut and resumed it ends in the same bytes.
+  DifmOptions cut = o;
+  cut.out = folder.path("cut");
+  run_until(difm_trainer(cut), 4);
+  difm_trainer(difm_options_of_run(cut.out))->run();
+  CHECK(table_weights_of(cut.out) == table_weights_of(o.out));
+  // Everything fresh: the first loss is a new model's.
+  DifmOptions fresh = o;
+  fresh.out = "";
+  fresh.start.freeze = "";
+  const double learnt = difm_trainer(fresh)->test().loss;
+  fresh.start.fresh = "*";
+  CHECK(difm_trainer(fresh)->test().loss > learnt);
+}
+
+TEST_CASE("difm: beginnings that are none are refused by name") {
+  const TemporaryFolder folder;
+  data::write_file(folder.path("t.csv"), std::string_view(pairs(100)));
+  DifmOptions o = small(folder.path("t.csv"));
+  o.out = folder.path("run");
+  difm_trainer(o)->run();
+  const auto refused = [&](const training::FineTuning& start, const std::string& data) {
+    DifmOptions next;
+    next.data = data;
+    next.batch = 8;
+    next.steps = 2;
+    next.start = start;
+    return message_of([&] { difm_trainer(next); });
+  };
+  CHECK(refused({.from = folder.path("none"), .fresh = "", .freeze = ""}, o.data).find("config.json") !=
+        std::string::npos);
+  CHECK(refused({.from = o.out, .fresh = "embeding*", .freeze = ""}, o.data).find("fits no parameter") !=
+        std::string::npos);
+  std::string other = pairs(100);
+  other.replace(0, 1, "q"); // its first column has another name
+  data::write_file(folder.path("other.csv"), std::string_view(other));
+  CHECK(refused({.from = o.out, .fresh = "", .freeze = ""}, folder.path("other.csv")).find("'a'") != std::string::npos);
+  data::write_file(o.out + "/table.json", std::string_view("{\"label\": 3}"));
+  CHECK(refused({.from = o.out, .fresh = "", .freeze = ""}, o.data).find("table.json: is no description") !=
+        std::string::npos);
+}

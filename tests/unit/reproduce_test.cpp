@@ -67,6 +67,7 @@ Plan small_plan(const std::string& id, const std::string& celeba = "") {
   const nlohmann::json numbers = {{"first_classes", 5},
                                   {"fine_tuning_images", 40},
                                   {"fine_tuning_steps", 4},
+                                  {"fine_tuning_evaluate_every", 2},
                                   {"learn_steps", 3},
                                   {"learn_rate", 0.05},
                                   {"learn_temperature", 0.5},
@@ -92,7 +93,10 @@ Plan small_plan(const std::string& id, const std::string& celeba = "") {
                                {"steps", 6},           {"batch", 8}, {"dtype", "f64"}};
   nlohmann::json texts = {{"bert", bert}, {"gpt2", gpt2}};
   if (id == "s1-C4") texts = {{"difm", difm}};
-  if (id == "cvpr-T7") texts.update({{"bert_before", {{"steps", 8}}}, {"gpt2_before", {{"steps", 8}}}});
+  if (id == "cvpr-T7") {
+    for (const char* model : {"bert", "gpt2"}) texts[model].update({{"steps", 4}, {"evaluate_every", 2}});
+    texts.update({{"bert_before", {{"steps", 8}}}, {"gpt2_before", {{"steps", 8}}}});
+  }
   nlohmann::json tiny = {
       {"seeds", 2}, {"train", train}, {"numbers", numbers}, {"words", {{"reviews", reviews_file()}}}, {"texts", texts}};
   if (!celeba.empty()) tiny["celeba"] = {{"data_dir", celeba}, {"size", 16}};
@@ -264,6 +268,30 @@ TEST_CASE("reproduce: the share of a key that was found") {
   CHECK(learnt.found(truth) == 1.0);
   std::swap(learnt.assignment[2], learnt.assignment[7]);
   CHECK(learnt.found(truth) == doctest::Approx(0.8));
+}
+
+TEST_CASE("reproduce: the matrix that stands in for P_C is read in the direction of the key") {
+  const permute::Permutation truth = permute::Permutation::random_nonidentity(10, {1, 0});
+  const Tensor p = truth.apply(eye(10, -1, DType::f64), 1), z = random_normal({3, 10}, {2, 0}).to(DType::f64);
+  REQUIRE(matmul(z, p).to_vector<double>() == truth.apply(z, 1).to_vector<double>());
+  const Tensor m = 0.6 * p + 0.04; // rows and columns add up to one
+  CHECK(LearntKey{.assignment = nearest_assignment(m)}.found(truth) == 1.0);
+  CHECK(LearntKey{.assignment = nearest_assignment(m.transpose(0, 1))}.found(truth) < 1.0);
+}
+
+TEST_CASE("reproduce: fine-tuning is drawn, with its key as without encryption") {
+  const TemporaryFolder folder;
+  const Outcome o = outcome_of("cvpr-T7", folder.path("work"));
+  REQUIRE(o.graphs.size() == 3); // ViT, BERT, GPT-2
+  for (const auto& [chart, caption] : o.graphs) {
+    CAPTURE(chart.title);
+    REQUIRE(chart.series.size() == 4);
+    for (const pages::Series& line : chart.series) CHECK(line.x == std::vector<double>{2, 4});
+    const pages::Series &normal = chart.series[0], &authorised = chart.series[1], &without = chart.series[2];
+    for (std::size_t i = 0; i < 2; ++i) CHECK(authorised.y[i] == doctest::Approx(normal.y[i]).epsilon(1e-9));
+    if (chart.y_label.ends_with("token")) CHECK(std::abs(without.y[0] / normal.y[0] - 1.0) > 1e-6);
+  }
+  CHECK(page_of({o}).html().find("GPT-2 while it is fine-tuned") != std::string::npos);
 }
 
 TEST_CASE("reproduce: the spread over seeds, and what a claim means") {

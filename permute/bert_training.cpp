@@ -1,0 +1,183 @@
+#include "permute/bert_training.h"
+
+#include "core/ops.h"
+#include "nn/bert.h"
+#include "permute/key.h"
+#include "permute/key_state.h"
+#include "permute/split_blocks.h"
+#include "training/fine_tuning.h"
+#include "training/option_fields.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace eg::permute {
+namespace {
+
+using training::ClassifyOptions;
+using training::Passing;
+
+/// The axis map of a BERT's blocks.
+AxisMap blocks_of(const nn::BertConfig& config) {
+  AxisMap map;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    for (ParameterAxes& axes : block_axes(layer, fmt::format("blocks.{}.", layer))) map.push_back(std::move(axes));
+  return map;
+}
+
+class PermutedPassage final : public training::Passage {
+public:
+  PermutedPassage(const ClassifyOptions& options, const SplitTraining& split)
+      : options_(options), split_(split), mode_(train_mode_named(options.permute)) {
+    if (!options.key.empty()) secret_.emplace(SecretKey::load(options.key));
+  }
+
+  void enter(nn::Bert& bert) override {
+    config_ = bert.config;
+    if (split_.encoder) require_learning_before_blocks(bert);
+    if (!permutes_columns(mode_)) return;
+    const PermutationSource source = secret_ ? secret_->source("bert") : public_source(drawn(draw_columns));
+    key_ = VitKey::draw(config_.encoder, config_.layers, key_form_named(options_.key_form), source);
+    transform_module(bert, blocks_of(config_), key_->permutations(config_.encoder));
+  }
+
+  bool learns_here(const std::string& name) const override { return !split_.encoder || !is_block(name); }
+
+  void begin(const nn::Bert& bert, std::int64_t steps) override {
+    if (!split_.encoder) return;
+    nn::StateDict blocks = bert.state_dict();
+    std::erase_if(blocks, [](const auto& entry) { return !is_block(entry.first); });
+    split_.encoder->begin(recipe(steps), blocks);
+  }
+
+  Tensor encode(const nn::Bert& bert, const Tensor& z, const Tensor& mask, const Passing& p) override {
+    const Tensor rows = rows_of(z.size(0), z.size(1), p);
+    Tensor x = z, seen = mask;
+    if (rows.defined()) {
+      x = permute_rows(x, rows);
+      if (mask.defined()) seen = gather(mask, 1, rows);
+    }
+    if (key_) x = key_->apply_columns(x);
+    x = through_blocks(bert, x, seen, p);
+    if (key_) x = key_->undo_columns(x);
+    return rows.defined() ? permute_rows(x, invert_permutation(rows)) : x;
+  }
+
+  void save() const override {
+    if (split_.encoder) split_.encoder->save(done_);
+  }
+  void load(const nlohmann::json& state, std::int64_t steps) override {
+    done_ = state.at("step").get<std::int64_t>();
+    if (split_.encoder) split_.encoder->resume(recipe(steps), state.at("elsewhere").get<std::string>(), done_);
+  }
+  void add_state(nlohmann::ordered_json& state) const override {
+    remember_key(state, secret_ ? &*secret_ : nullptr);
+    if (split_.encoder) state["elsewhere"] = split_.encoder->run();
+  }
+  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
+    require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
+    require_same_place(state, checkpoint, split_.encoder != nullptr);
+  }
+
+  void finish(nn::Bert& bert) const override {
+    if (!split_.encoder) return;
+    fetch_blocks(bert);
+    if (key_) {
+      const PermutationSet moves =
+          moves_of_ending(split_, key_->permutations(config_.encoder), [&](const SecretKey& k) {
+            return VitKey::draw(config_.encoder, config_.layers, key_form_named(options_.key_form), k.source("bert"))
+                .permutations(config_.encoder);
+          });
+      if (!moves.empty()) transform_module(bert, blocks_of(config_), moves);
+    }
+  }
+
+  bool hides_columns() const { return split_.encoder && key_; }
+  /// From now on features pass as they are, through the blocks as they were trained, which the model receives.
+  void lose_key(nn::Bert& bert) {
+    fetch_blocks(bert);
+    split_ = {};
+    key_.reset();
+    mode_ = TrainMode::none;
+  }
+
+private:
+  enum Draw : std::uint64_t { draw_columns = 16, draw_rows, draw_test_rows }; // behind ModelTask's
+
+  RandomKey drawn(Draw draw) const { return RandomKey{options_.seed, 0}.fold(draw); }
+
+  /// The order in which the tokens of each text pass; undefined when they pass as they are.
+  Tensor rows_of(std::int64_t texts, std::int64_t tokens, const Passing& p) const {
+    if (!permutes_rows(mode_)) return {};
+    const bool test = p.step == Passing::in_test;
+    const auto first = static_cast<std::uint64_t>(p.first);
+    if (secret_) return secret_->row_permutations(texts, tokens, test ? "bert.test" : "bert.train", first);
+    return row_permutations(texts, tokens, drawn(test ? draw_test_rows : draw_rows).fold(first));
+  }
+
+  Tensor through_blocks(const nn::Bert& bert, const Tensor& x, const Tensor& mask, const Passing& p) {
+    const bool test = p.step == Passing::in_test;
+    if (!test) done_ = p.step + 1;
+    if (!split_.encoder) return bert.encode(x, mask, p.dropout);
+    return test ? split_.encoder->evaluate(x, mask) : split_.encoder->encode(x, mask, p.step);
+  }
+
+  training::EncoderRecipe recipe(std::int64_t steps) const {
+    training::RunOptions run = options_;
+    run.steps = steps;
+    run.epochs = 0;
+    return {.layers = config_.layers, .block = config_.encoder, .run = run};
+  }
+
+  void fetch_blocks(nn::Bert& bert) const {
+    nn::StateDict all = bert.state_dict();
+    for (auto& [name, value] : split_.encoder->blocks()) {
+      const auto at =
+          std::find_if(all.begin(), all.end(), [&, n = name](const auto& entry) { return entry.first == n; });
+      if (at == all.end()) throw ValueError(fmt::format("train: the model has no '{}'", name));
+      at->second = value;
+    }
+    bert.load_state_dict(all);
+  }
+
+  void require_learning_before_blocks(const nn::Bert& bert) const {
+    const std::vector<std::string> names = training::trained_parameters(bert, {}, options_.start);
+    const auto before = [](const std::string& name) { return name.find("embedding") != std::string::npos; };
+    require_gradient(std::any_of(names.begin(), names.end(), before));
+  }
+
+  ClassifyOptions options_;
+  SplitTraining split_;
+  TrainMode mode_;
+  std::optional<SecretKey> secret_;
+  std::optional<VitKey> key_;
+  nn::BertConfig config_;
+  std::int64_t done_ = 0; ///< steps
+};
+
+} // namespace
+
+training::ClassifyOptions split_bert_defaults() {
+  ClassifyOptions options;
+  options.clip = 0.0;
+  return options;
+}
+
+BertRun bert_run(const ClassifyOptions& options, data::StopFlag stop, const SplitTraining& split) {
+  training::check(options);
+  key_form_named(options.key_form); // also where no columns are permuted
+  if (split.encoder) check_split(options, train_mode_named(options.permute), split);
+  const auto passage = std::make_shared<PermutedPassage>(options, split);
+  BertRun run{.trainer = training::bert_trainer(options, stop, passage), .test_without_key = {}};
+  if (passage->hides_columns())
+    run.test_without_key = [passage, trainer = run.trainer.get()](data::StopFlag until) {
+      passage->lose_key(dynamic_cast<nn::Bert&>(trainer->model().module()));
+      return trainer->test(until);
+    };
+  return run;
+}
+
+} // namespace eg::permute

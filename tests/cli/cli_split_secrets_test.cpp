@@ -1,0 +1,190 @@
+// Where the edge's secrets are: in its own memory, and nowhere else. Files, output, dumps of crashes and the memory of
+// both processes are searched.
+
+#include "cli/program.h"
+
+#include "data/dataset.h"
+#include "permute/key.h"
+#include "permute/vit_key.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace eg;
+using namespace eg::test;
+
+namespace {
+
+template <class T> std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+/// What a process can write to and read.
+std::string memory_of(int pid) {
+  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+  const int file = open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDONLY);
+  REQUIRE(file >= 0);
+  std::string all, line;
+  while (std::getline(maps, line)) {
+    std::uint64_t begin = 0, end = 0;
+    char dash = 0;
+    std::string rights;
+    std::istringstream(line) >> std::hex >> begin >> dash >> end >> rights;
+    if (!rights.starts_with("rw")) continue;
+    std::string part(end - begin, '\0');
+    const ssize_t got = pread(file, part.data(), part.size(), static_cast<off_t>(begin));
+    if (got > 0) all.append(part, 0, static_cast<std::size_t>(got));
+  }
+  close(file);
+  return all;
+}
+
+/// All files below a folder.
+std::string files_of(const std::string& folder) {
+  std::string all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) all += read_text(entry.path().string());
+  return all;
+}
+
+constexpr std::int64_t dim = 48, layers = 2, images = 256;
+
+/// By name, as bytes: the master key, the order of the features in both directions, the labels.
+std::map<std::string, std::string> secrets_of(const std::string& key_path) {
+  const permute::SecretKey key = permute::SecretKey::load(key_path);
+  const nn::BlockConfig block{.dim = dim, .heads = 2, .mlp = 32};
+  const permute::VitKey drawn = permute::VitKey::draw(block, layers, permute::KeyForm::decoupled, key.source("vit"));
+  std::map<std::string, std::string> found;
+  found["master key"] = read_text(key_path).substr(16, 32); // behind the head of the file
+  const auto add = [&found](const std::string& name, const std::vector<std::int64_t>& order) {
+    found[name] = bytes_of(order);
+    found[name + ", 32 bits"] = bytes_of(std::vector<std::int32_t>(order.begin(), order.end()));
+  };
+  add("P_C", drawn.residual.gather());
+  add("P_C back", drawn.residual.inverse().gather());
+  const data::ImageDataset train =
+      data::open_dataset("shapes", "", data::Split::train, {.limit = images, .size = 16, .seed = 3});
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < train.size(); ++i) labels.push_back(train.label(i));
+  add("labels", labels);
+  return found;
+}
+
+/// False, and said, in a build that has no split learning.
+bool is_built() {
+  const bool built = run_program({"certs", "--help"}).code == 0;
+  if (!built) MESSAGE("this build has no split learning: libasio-dev or libssl-dev is missing");
+  return built;
+}
+
+std::string place_of(const RunningProgram& cloud) {
+  const std::string words = "listening on ";
+  REQUIRE(cloud.wait_until([&] { return cloud.err().find(words) != std::string::npos && cloud.err().back() == '\n'; }));
+  const std::string err = cloud.err();
+  const std::size_t at = err.find(words) + words.size();
+  return err.substr(at, err.find_first_of(" \n", at) - at);
+}
+
+} // namespace
+
+TEST_CASE("split: the edge's secrets are in its memory alone; a crash of either side leaves none behind") {
+  if (!is_built()) return;
+  // The edge must forgo a dump that it could leave.
+  rlimit limit{};
+  getrlimit(RLIMIT_CORE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_CORE, &limit);
+  const TemporaryFolder folder;
+  const auto at = [&](const char* name) { return folder.path(name); };
+  for (const char* own : {"edge", "cloud"}) std::filesystem::create_directories(at(own));
+  REQUIRE(run_program({"certs", "--out", at("certs"), "--quiet"}).code == 0);
+  REQUIRE(run_program({"keygen", "--out", at("secret.key"), "--quiet"}).code == 0);
+  const auto secrets = secrets_of(at("secret.key"));
+  RunningProgram cloud({"cloud", "--listen", "127.0.0.1:0", "--model", "any", "--certs", at("certs"), "--out",
+                        at("cloud/runs"), "--quiet"},
+                       at("cloud"));
+  RunningProgram edge({"edge",
+                       "vit",
+                       "--connect",
+                       place_of(cloud),
+                       "--certs",
+                       at("certs"),
+                       "--data",
+                       "shapes",
+                       "--train-limit",
+                       std::to_string(images),
+                       "--test-limit",
+                       "64",
+                       "--size",
+                       "16",
+                       "--patch",
+                       "8",
+                       "--dim",
+                       std::to_string(dim),
+                       "--layers",
+                       "2",
+                       "--heads",
+                       "2",
+                       "--mlp",
+                       "32",
+                       "--batch",
+                       "16",
+                       "--permute",
+                       "both",
+                       "--key",
+                       at("secret.key"),
+                       "--steps",
+                       "100000",
+                       "--seed",
+                       "3",
+                       "--init",
+                       "cloud",
+                       "--workers",
+                       "0",
+                       "--checkpoint-every",
+                       "20",
+                       "--out",
+                       at("edge/run")},
+                      at("edge"));
+  REQUIRE(edge.wait_until([&] {
+    return std::filesystem::exists(at("edge/run/checkpoints/step-40/state.json")) ||
+           std::filesystem::exists(at("edge/run/checkpoints/step-60/state.json"));
+  }));
+  for (const RunningProgram* p : {&edge, &cloud}) p->signal(SIGSTOP);
+  const std::string of_edge = memory_of(edge.pid()), of_cloud = memory_of(cloud.pid());
+  for (const RunningProgram* p : {&edge, &cloud}) p->signal(SIGCONT);
+  CHECK(of_edge.find(secrets.at("master key")) != std::string::npos); // the search finds what is there
+  CHECK(of_edge.find(secrets.at("P_C")) != std::string::npos);
+  CHECK(of_edge.find(secrets.at("labels, 32 bits")) != std::string::npos);
+  CHECK(of_cloud.find("blocks.0.") != std::string::npos);
+  for (const auto& [name, bytes] : secrets) {
+    CAPTURE(name);
+    CHECK(of_cloud.find(bytes) == std::string::npos);
+  }
+  edge.signal(SIGSEGV);
+  cloud.signal(SIGABRT);
+  const Outcome edge_end = edge.wait(), cloud_end = cloud.wait();
+  CHECK(edge_end.code == 128 + SIGSEGV);
+  CHECK(cloud_end.code == 128 + SIGABRT);
+  // A dump of the edge's would hold P_C, as its memory does.
+  const std::string left =
+      files_of(at("edge")) + files_of(at("cloud")) + edge_end.out + edge_end.err + cloud_end.out + cloud_end.err;
+  CHECK(left.find("blocks.0.") != std::string::npos);
+  for (const auto& [name, bytes] : secrets) {
+    CAPTURE(name);
+    CHECK(left.find(bytes) == std::string::npos);
+  }
+}

@@ -1,0 +1,116 @@
+// BERTs trained plain and permuted: the same model, with its key and without.
+
+#include "permute/bert_training.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+#include "support/training_run.h"
+
+#include "core/error.h"
+#include "data/bytes.h"
+#include "data/safetensors.h"
+#include "nn/bert.h"
+#include "permute/key.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+using namespace eg;
+using namespace eg::permute;
+using namespace eg::test;
+using training::ClassifyOptions;
+
+namespace {
+
+std::string reviews(const TemporaryFolder& folder) {
+  std::string rows = "label\ttext\n";
+  for (int i = 0; i < 80; ++i)
+    rows += fmt::format("{}\tthe {} number {} of them {}\n", i % 2 == 0 ? "bad" : "good",
+                        i % 2 == 0 ? "dull" : "lovely", i, std::string(static_cast<std::size_t>(i % 5), 'x'));
+  data::write_file(folder.path("reviews.tsv"), std::string_view(rows));
+  return folder.path("reviews.tsv");
+}
+
+ClassifyOptions small(const std::string& data) {
+  ClassifyOptions o;
+  o.data = data;
+  o.vocabulary = 60;
+  o.context = 12;
+  o.dim = 12;
+  o.layers = 2;
+  o.heads = 3;
+  o.mlp = 20;
+  o.batch = 8;
+  o.steps = 12;
+  o.warmup = 2;
+  o.lr = 3e-3;
+  o.eps = 1e-6;
+  o.dropout = 0.0;
+  o.dtype = DType::f64;
+  o.checkpoint_every = 5;
+  return o;
+}
+
+nn::StateDict weights(const training::Trainer& trainer) { return trainer.module().state_dict(); }
+
+} // namespace
+
+TEST_CASE("permuted BERT: rows leave every weight, columns its test, whatever is learnt") {
+  const TemporaryFolder folder;
+  for (const auto task : {training::BertTask::classify, training::BertTask::mlm}) {
+    CAPTURE(training::name_of(task));
+    ClassifyOptions o = small(reviews(folder));
+    o.task = task;
+    auto plain = bert_run(o).trainer;
+    const double before = plain->test().loss;
+    while (plain->step() < plain->total_steps()) plain->train_step();
+    const double after = plain->test().loss;
+    CHECK(after < before);
+    for (const char* how : {"rows", "columns", "both"}) {
+      CAPTURE(how);
+      o.permute = how;
+      const auto other = bert_run(o).trainer;
+      while (other->step() < other->total_steps()) other->train_step();
+      CHECK(std::abs(other->test().loss / after - 1.0) < 1e-9);
+      const double apart = weight_difference(weights(*other), weights(*plain));
+      if (o.permute == "rows")
+        CHECK(apart < 1e-9);
+      else
+        CHECK(apart > 1e-2); // moved: the plain weights are not there to be read
+    }
+  }
+}
+
+TEST_CASE("permuted BERT: a run that is cut and resumed ends with the same bits; with another key it is refused") {
+  const TemporaryFolder folder;
+  ClassifyOptions o = small(reviews(folder));
+  o.dropout = 0.2;
+  o.permute = "both";
+  for (const char* name : {"a.key", "b.key"}) SecretKey::generate().save(folder.path(name));
+  o.key = folder.path("a.key");
+  o.out = folder.path("whole");
+  bert_run(o).trainer->run();
+  o.out = folder.path("cut");
+  run_until(bert_run(o).trainer, 7);
+  ClassifyOptions again = training::classify_options_of_run(o.out);
+  CHECK(again.permute == "both");
+  again.key = folder.path("b.key");
+  CHECK(message_of<ValueError>([&] { bert_run(again); }).find("another key") != std::string::npos);
+  again.key = folder.path("a.key");
+  bert_run(again).trainer->run();
+  const std::string file = "/model/model.safetensors";
+  CHECK(data::read_file(folder.path("whole") + file) == data::read_file(folder.path("cut") + file));
+}
+
+TEST_CASE("permuted BERT: words that are none, and a trainer that cannot permute") {
+  const TemporaryFolder folder;
+  ClassifyOptions o = small(reviews(folder));
+  o.permute = "colums";
+  CHECK(message_of<ValueError>([&] { bert_run(o); }).find("colums") != std::string::npos);
+  o.permute = "columns";
+  o.key_form = "loose";
+  CHECK(message_of<ValueError>([&] { bert_run(o); }).find("loose") != std::string::npos);
+  CHECK(message_of<ValueError>([&] { training::bert_trainer(o); }).find("permute") != std::string::npos);
+  o = small(reviews(folder));
+  o.key = "some.key";
+  CHECK(message_of<ValueError>([&] { bert_run(o); }) == "train: key is given, but nothing is permuted");
+}
