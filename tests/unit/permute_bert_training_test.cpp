@@ -46,7 +46,6 @@ ClassifyOptions small(const std::string& data) {
   o.eps = 1e-6;
   o.dropout = 0.0;
   o.dtype = DType::f64;
-  o.checkpoint_every = 5;
   return o;
 }
 
@@ -84,6 +83,7 @@ TEST_CASE("permuted BERT: a run that is cut and resumed ends with the same bits;
   const TemporaryFolder folder;
   ClassifyOptions o = small(reviews(folder));
   o.dropout = 0.2;
+  o.checkpoint_every = 5;
   o.permute = "both";
   for (const char* name : {"a.key", "b.key"}) SecretKey::generate().save(folder.path(name));
   o.key = folder.path("a.key");
@@ -94,7 +94,7 @@ TEST_CASE("permuted BERT: a run that is cut and resumed ends with the same bits;
   ClassifyOptions again = training::classify_options_of_run(o.out);
   CHECK(again.permute == "both");
   again.key = folder.path("b.key");
-  CHECK(message_of<ValueError>([&] { bert_run(again); }).find("another key") != std::string::npos);
+  CHECK(message_of<ValueError>([&] { bert_run(again); }).find("another secret key") != std::string::npos);
   again.key = folder.path("a.key");
   bert_run(again).trainer->run();
   const std::string file = "/model/model.safetensors";

@@ -230,6 +230,7 @@ TEST_CASE("difm: a run that begins from another one has its columns, its coding 
   // Everything fresh: the first loss is a new model's.
   DifmOptions fresh = o;
   fresh.out = "";
+  fresh.checkpoint_every = 0;
   fresh.start.freeze = "";
   const double learnt = difm_trainer(fresh)->test().loss;
   fresh.start.fresh = "*";
