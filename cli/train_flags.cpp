@@ -16,7 +16,7 @@ namespace {
 const std::map<std::string, const char*>& meanings() {
   static const std::map<std::string, const char*> table = {
       {"data", "cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, mnist, fashion-mnist, "
-               "shapes, or a folder of "
+               "shapes, faces, or a folder of "
                "class folders"},
       {"data_dir", "Folder with the datasets (default: EQUIGRAD_DATA)"},
       {"train_limit", "At most that many training images (0: all)"},

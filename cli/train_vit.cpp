@@ -159,6 +159,8 @@ bool has_image_size_of_its_own(const std::string& data) {
   return false;
 }
 
+bool is_generated(const std::string& data) { return data == "shapes" || data == "faces"; }
+
 /// Why a flag that was given would change nothing; "" when it does its work.
 std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
   std::vector<permute::TrainMode> modes = o.variants;
@@ -166,11 +168,12 @@ std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
   const bool columns = std::any_of(modes.begin(), modes.end(), permute::permutes_columns);
   const bool compared = o.twin || o.variants.size() > 1;
   if (key == "size" && has_image_size_of_its_own(o.data))
-    return fmt::format("the images of {} have a size of their own; it is for image folders and shapes", o.data);
+    return fmt::format("the images of {} have a size of their own; it is for image folders and generated images",
+                       o.data);
   if (key == "randaugment_ops" && o.randaugment == 0.0) return "there is no RandAugment (--randaugment)";
-  if (key == "bad_images" && (has_image_size_of_its_own(o.data) || o.data == "shapes"))
+  if (key == "bad_images" && (has_image_size_of_its_own(o.data) || is_generated(o.data)))
     return "it is for image folders";
-  if (key == "data_dir" && o.data == "shapes") return "shapes are generated";
+  if (key == "data_dir" && is_generated(o.data)) return fmt::format("{} are generated", o.data);
   if (key == "data_dir" && !has_image_size_of_its_own(o.data) && o.data != "celeba")
     return fmt::format("--data names the folder {}", o.data);
   if (key == "key_form" && !columns) return "no columns are permuted (--permute columns or both)";

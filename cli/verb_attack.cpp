@@ -8,7 +8,9 @@
 #include "cli/verb.h"
 
 #include "core/interrupt.h"
+#include "core/words.h"
 #include "data/bytes.h"
+#include "data/dataset.h"
 #include "permute/key.h"
 #include "privacy/table.h"
 
@@ -23,10 +25,11 @@ namespace {
 
 /// What the command line asks for.
 struct Request {
-  std::string name, model, scheme, base, keys, out, markdown;
+  std::string name, model, scheme, base, keys, out, markdown, defences, data, data_dir;
   double noise = 0.3, delta = 0.05;
-  std::int64_t tokens = 16, layer = -1;
-  bool list = false;
+  std::int64_t tokens = 16, layer = -1, size = 0, pictures = 1000;
+  privacy::Effort effort = {};
+  bool list = false, learned = false;
 };
 
 int list_attacks(const CommonOptions& common) {
@@ -39,15 +42,24 @@ int list_attacks(const CommonOptions& common) {
                        {"sees", a.sees},
                        {"recovers", a.recovers},
                        {"cost", a.cost},
-                       {"source", a.source}});
+                       {"source", a.source},
+                       {"learns", a.learns}});
   }
   text += "\nschemes\n";
   for (const privacy::SchemeInfo& s : privacy::schemes()) {
     text += fmt::format("  {:<11} {}\n", s.name, s.what);
     schemes.push_back({{"name", s.name}, {"what", s.what}});
   }
+  nlohmann::ordered_json defences = nlohmann::ordered_json::array();
+  text += "\ndefences\n";
+  for (const privacy::DefenceInfo& d : privacy::defences()) {
+    const std::string strength =
+        *d.strength == '\0' ? "" : fmt::format(" (:X {}; {} unless told otherwise)", d.strength, d.usual);
+    text += fmt::format("  {:<13} {}{}\n", d.name, d.what, strength);
+    defences.push_back({{"name", d.name}, {"what", d.what}, {"strength", d.strength}, {"usual", d.usual}});
+  }
   if (common.talks()) say(text + "\n" + privacy::not_encryption + "\n");
-  write_json(common, {{"attacks", attacks}, {"schemes", schemes}});
+  write_json(common, {{"attacks", attacks}, {"schemes", schemes}, {"defences", defences}});
   return done;
 }
 
@@ -60,17 +72,23 @@ template <class F> decltype(auto) chosen(F&& choose) {
   }
 }
 
-std::vector<privacy::Victim> victims_of(const Request& o, RandomKey key) {
+/// `album`: pictures that the drawn model is to be for, or null.
+std::vector<privacy::Victim> victims_of(const Request& o, const privacy::Album* album, RandomKey key) {
   if (!o.model.empty()) return {privacy::open_victim(o.model, key)};
-  return {privacy::drawn_picture_victim(key), privacy::drawn_text_victim(key)};
+  if (album == nullptr) return {privacy::drawn_picture_victim(key), privacy::drawn_text_victim(key)};
+  return {privacy::drawn_picture_victim(key, album->own.height(), album->own.channels()),
+          privacy::drawn_text_victim(key)};
 }
+
+bool is_left_out(const privacy::Attack& attack, const Request& o) { return attack.learns && !o.learned; }
 
 /// The attacks that were asked for; of all, those that fit some model.
 std::vector<const privacy::Attack*> attacks_of(const Request& o, const std::vector<privacy::Victim>& victims) {
   if (o.name != "all") return {&chosen([&]() -> const privacy::Attack& { return privacy::attack_named(o.name); })};
   std::vector<const privacy::Attack*> fitting;
   for (const privacy::Attack& a : privacy::attacks())
-    if (std::any_of(victims.begin(), victims.end(), [&](const privacy::Victim& v) { return privacy::fits(a, v); }))
+    if (!is_left_out(a, o) &&
+        std::any_of(victims.begin(), victims.end(), [&](const privacy::Victim& v) { return privacy::fits(a, v); }))
       fitting.push_back(&a);
   return fitting;
 }
@@ -83,17 +101,46 @@ std::vector<const privacy::SchemeInfo*> schemes_of(const Request& o) {
   return all;
 }
 
-privacy::TableRequest table_of(const Request& o, const CommonOptions& common) {
+/// --defences: "noise,low-pass:3", or all.
+std::vector<privacy::Protection> protections_of(const Request& o) {
+  std::vector<privacy::Protection> meant;
+  if (o.defences == "all")
+    for (const privacy::DefenceInfo& d : privacy::defences()) meant.push_back({d.defence, d.usual});
+  else
+    for (const std::string& word : words_of_list(o.defences))
+      meant.push_back(chosen([&] { return privacy::protection_named(word); }));
+  if (meant.empty()) meant.emplace_back();
+  return meant;
+}
+
+/// The pictures of attacks that learn, or of --data; null where neither is asked for.
+std::unique_ptr<privacy::Album> album_of(const Request& o, std::uint64_t seed) {
+  const bool learns = o.name == "all" ? o.learned : privacy::attack_named(o.name).learns;
+  if (!learns && o.data.empty()) return nullptr;
+  if (o.name != "all" && !privacy::attack_named(o.name).pictures)
+    throw UsageError(fmt::format("--data has no effect: the attack {} looks at no pictures", o.name));
+  const std::string name = o.data.empty() ? "faces" : o.data;
+  const auto open = [&](data::Split split, std::int64_t limit) {
+    return data::open_dataset(name, o.data_dir, split, {.limit = limit, .size = o.size, .stop = &stop_flag()});
+  };
+  return std::make_unique<privacy::Album>(open(data::Split::train, o.pictures), open(data::Split::test, 100),
+                                          privacy::JudgeTraining{.told = [](std::int64_t) { throw_if_stopped(); }},
+                                          RandomKey{seed, 9});
+}
+
+privacy::TableRequest table_of(const Request& o, const privacy::Album* album, const CommonOptions& common) {
   privacy::TableRequest t;
   t.key = RandomKey{common.seed, 8};
   t.schemes = schemes_of(o);
-  if (o.name != "all") attacks_of(o, {}); // a wrong name is told before a model is read
+  t.protections = protections_of(o);
+  t.album = album;
+  t.effort = o.effort;
   using enum privacy::Base;
   t.bases = {published, tuned, secret};
   if (!o.base.empty()) t.bases = {chosen([&] { return privacy::base_named(o.base); })};
   t.fresh = {false, true};
   if (!o.keys.empty()) t.fresh = {o.keys == "fresh"};
-  t.victims = victims_of(o, t.key);
+  t.victims = victims_of(o, album, t.key);
   t.attacks = attacks_of(o, t.victims);
   t.noise = o.noise;
   t.delta = o.delta;
@@ -118,7 +165,9 @@ int attack(const Request& o, const CommonOptions& common) {
   require_writable(o.markdown, true);
   // The secret of the party that is attacked; nothing of it is printed or written.
   const permute::SecretKey key = permute::SecretKey::generate("attack");
-  privacy::TableRequest request = table_of(o, common);
+  if (o.name != "all") attacks_of(o, {}); // a wrong name is told before anything is read
+  const std::unique_ptr<privacy::Album> album = album_of(o, common.seed);
+  privacy::TableRequest request = table_of(o, album.get(), common);
   request.source = key.source("attack");
   Progress progress(!common.quiet);
   request.tell = [&](double share, const std::string& what) { progress.show(share, 1.0, {{what, 1}}); };
@@ -173,6 +222,37 @@ Job declare_attack(CLI::App& app, const CommonOptions& common) {
          "than 4096 tokens)")
       ->check(whole_number(0, 1000000))
       ->type_name("N");
+  app.add_flag("--learned", o->learned, "all: also the attacks that learn, which take minutes each");
+  app.add_option(
+         "--data", o->data,
+         "Pictures of the attackers and of those that are attacked: cifar10, faces (drawn), shapes, mnist, ..., "
+         "or a folder of class folders; the drawn model is made for them (default: faces for attacks that "
+         "learn)")
+      ->type_name("NAME|FOLDER");
+  app.add_option("--data-dir", o->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")->type_name("FOLDER");
+  app.add_option("--size", o->size, "Side to which pictures of a folder are resized, or side of drawn ones")
+      ->check(whole_number(8, 1024))
+      ->type_name("N");
+  app.add_option("--pictures", o->pictures, "How many pictures an attacker has of his own")
+      ->check(whole_number(2, 1000000))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--defences", o->defences,
+                 "What the edge does beside the scheme, several one after another: NAME or NAME:STRENGTH, with commas, "
+                 "or all (--list names them; default: none)")
+      ->type_name("LIST");
+  app.add_option("--steps", o->effort.steps, "Attacks that learn: steps of a decoder or of P_C, iterations over pixels")
+      ->check(whole_number(1, 1000000))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--pretraining", o->effort.pretraining, "Steps of a decoder on shapes before it sees a pair")
+      ->check(whole_number(0, 1000000))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--rounds", o->effort.rounds, "Rounds of training that the attack rounds looks at")
+      ->check(whole_number(2, 100))
+      ->type_name("N")
+      ->capture_default_str();
   app.add_option("--out", o->out, "Write a page with the tables and pictures to this file")->type_name("FILE.html");
   app.add_option("--markdown", o->markdown, "Write the table of main rates as Markdown to this file")
       ->type_name("FILE");

@@ -85,9 +85,9 @@ struct DatasetOptions {
   /// 0: all.
   std::int64_t limit = 0;
   std::int64_t size =
-      0; ///< folders: side that images are resized to; 0: they must all have one size. shapes: side, 0: 32
-  std::int64_t count = 0; ///< shapes: how many; 0: 10,000 for training and 2,000 for testing
-  std::uint64_t seed = 0; ///< shapes: what they are drawn from
+      0; ///< folders: side that images are resized to; 0: they must all have one size. generated: side, 0: 32
+  std::int64_t count = 0; ///< generated: how many; 0: 10,000 for training and 2,000 for testing
+  std::uint64_t seed = 0; ///< generated: what they are drawn from
   StopFlag stop = nullptr;
   BadImages bad_images = BadImages::refuse;    ///< of folders
   std::vector<std::string>* skipped = nullptr; ///< receives what was wrong with each that was skipped
@@ -105,7 +105,7 @@ struct DatasetOptions {
 /// in
 ///   Anno/, Eval/ and Img/): 40 attributes; parts 0 and 2, to train and to test;
 /// - `mnist`, `fashion-mnist`: IDX files, .gz or plain;
-/// - `shapes`: generated, needs no file;
+/// - `shapes`: generated, needs no file; `faces`: likewise, with twelve attributes;
 /// - anything else: a folder with train/ and test/ (or val/) folders of class folders, or class folders themselves
 /// (then
 ///   every fifth image of a class, in name order, is for testing).

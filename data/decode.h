@@ -17,6 +17,8 @@ void transpose_bytes(ByteView from, std::size_t rows, std::size_t columns, std::
 /// decode(i) for every i below `count`, in parallel. When some of them throw, what the lowest of them threw is thrown,
 /// whatever the number of threads. Once `stop` (null: never) is true no further one begins, and Interrupted is thrown.
 void decode_each(std::size_t count, std::int64_t grain, StopFlag stop, FunctionRef<void(std::size_t)> decode);
+/// Throws ValueError, beginning with `what`, for generated RGB images whose number or side is out of range.
+void require_generated(const char* what, std::int64_t count, std::int64_t side);
 /// Throws Interrupted when `stop` is not null and true.
 void throw_if(StopFlag stop);
 

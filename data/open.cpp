@@ -1,7 +1,7 @@
 // Datasets by name: which files they are in, and what to say when those are not there.
 
 #include "core/error.h"
-#include "data/dataset.h"
+#include "data/faces.h"
 #include "data/folder.h"
 
 #include <algorithm>
@@ -143,10 +143,11 @@ std::vector<std::string> clothing() {
 
 ImageDataset open_whole(const std::string& name, const std::string& data_dir, Split split,
                         const DatasetOptions& options) {
-  if (name == "shapes") {
+  if (name == "shapes" || name == "faces") {
     const std::int64_t count = options.count > 0 ? options.count : split == Split::train ? 10'000 : 2'000;
-    return generate_shapes(options.limit > 0 ? std::min(options.limit, count) : count, split, options.seed,
-                           options.size > 0 ? options.size : 32, options.stop);
+    const auto generate = name == "shapes" ? generate_shapes : generate_faces;
+    return generate(options.limit > 0 ? std::min(options.limit, count) : count, split, options.seed,
+                    options.size > 0 ? options.size : 32, options.stop);
   }
   const std::string cifar = join_path(data_dir, "cifar10");
   if (name == "cifar10") return open_cifar10(cifar, data_dir, split, options.limit, options.stop);
@@ -160,7 +161,7 @@ ImageDataset open_whole(const std::string& name, const std::string& data_dir, Sp
   if (!folder_exists(name))
     throw FileError(name +
                     ": neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, "
-                    "mnist, fashion-mnist, shapes) nor "
+                    "mnist, fashion-mnist, shapes, faces) nor "
                     "a folder of images");
   return open_folder(name, split, options);
 }

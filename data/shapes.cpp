@@ -130,15 +130,19 @@ void draw(std::int64_t label, RandomStream random, std::int64_t side, std::uint8
 
 } // namespace
 
-ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed, std::int64_t side, StopFlag stop) {
+void require_generated(const char* what, std::int64_t count, std::int64_t side) {
   if (side < 8 || side > 1024)
-    throw ValueError(fmt::format("shapes: a side of {} pixels; 8 to 1024 are possible", side));
+    throw ValueError(fmt::format("{}: a side of {} pixels; 8 to 1024 are possible", what, side));
   if (count < 0 || count > 10'000'000)
-    throw ValueError(fmt::format("shapes: {} images; 0 to 10000000 are possible", count));
-  const auto image_size = static_cast<std::size_t>(3 * side * side);
-  if (static_cast<std::uint64_t>(count) > default_byte_limit / image_size)
-    throw ValueError(fmt::format("shapes: {} images of {}x{} pixels need more than {} bytes", count, side, side,
+    throw ValueError(fmt::format("{}: {} images; 0 to 10000000 are possible", what, count));
+  if (static_cast<std::uint64_t>(count) > default_byte_limit / static_cast<std::uint64_t>(3 * side * side))
+    throw ValueError(fmt::format("{}: {} images of {}x{} pixels need more than {} bytes", what, count, side, side,
                                  default_byte_limit));
+}
+
+ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed, std::int64_t side, StopFlag stop) {
+  require_generated("shapes", count, side);
+  const auto image_size = static_cast<std::size_t>(3 * side * side);
   Bytes pixels(static_cast<std::size_t>(count) * image_size);
   std::vector<std::int32_t> labels(static_cast<std::size_t>(count));
   const RandomKey key = RandomKey{seed, 0x73686170 /* "shap" */}.fold(split == Split::train ? 1 : 2);

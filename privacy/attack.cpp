@@ -1,6 +1,7 @@
 #include "privacy/attack.h"
 
-#include "privacy/attack_views.h"
+#include "privacy/judge.h"
+#include "privacy/picture_thief.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -16,16 +17,27 @@ namespace {
 
 constexpr std::array bases{Base::published, Base::tuned, Base::secret};
 
-const std::array<Attack, 12>& list() {
-  static const std::array<Attack, 12> all{weights_attack, gains_attack,     linear_map_attack, vocabulary_attack,
-                                          cache_attack,   mask_attack,      attention_attack,  alignment_attack,
-                                          linear_attack,  positions_attack, labels_attack,     gradients_attack};
+const std::array<Attack, 18>& list() {
+  static const std::array<Attack, 18> all{
+      weights_attack, gains_attack,     linear_map_attack, vocabulary_attack, cache_attack,
+      mask_attack,    attention_attack, alignment_attack,  linear_attack,     positions_attack,
+      labels_attack,  gradients_attack, decoder_attack,    white_box_attack,  gradient_inversion_attack,
+      jigsaw_attack,  columns_attack,   rounds_attack};
   return all;
 }
 
 Victim known_victim(const Setting& s) {
   if (s.base == Base::published) return s.victim;
   return s.base == Base::tuned ? before_tuning(s.victim, s.delta, s.key.fold(1)) : stranger_to(s.victim, s.key.fold(2));
+}
+
+void check_album(const Album& album, const Victim& v) {
+  const PictureInput& p = *v.pictures;
+  if (album.own.channels() != p.channels || album.own.height() != p.side || album.own.width() != p.side)
+    throw ValueError(fmt::format("{}: the model is for pictures of {} channels and {} x {} pixels, those of {} have {} "
+                                 "and {} x {}",
+                                 v.name, p.channels, p.side, p.side, album.own.name(), album.own.channels(),
+                                 album.own.height(), album.own.width()));
 }
 
 } // namespace
@@ -59,12 +71,36 @@ bool fits(const Attack& attack, const Victim& victim) {
   return (attack.texts && victim.text) || (attack.pictures && victim.pictures) || (attack.texts && attack.pictures);
 }
 
+Album::Album(data::ImageDataset own_pictures, data::ImageDataset attacked, JudgeTraining training, RandomKey key)
+    : own(std::move(own_pictures)), targets(std::move(attacked)), training_(std::move(training)), key_(key) {
+  if (own.size() < 2 || targets.size() < 2 || own.channels() != targets.channels() ||
+      own.height() != targets.height() || own.width() != targets.width())
+    throw ValueError("album: the attacker's pictures and those that are attacked are of one size, two of each or more");
+}
+
+Album::~Album() = default;
+
+const PictureJudge& Album::judge() const {
+  if (!judge_) {
+    const PauseRecording pause;
+    auto judge = std::make_unique<PictureJudge>(own.channels(), own.classes(), key_.fold(1));
+    train_judge(*judge, own, training_, key_.fold(2));
+    judge_ = std::move(judge);
+  }
+  return *judge_;
+}
+
 Findings run_attack(const Attack& attack, const Setting& s) {
   if (!fits(attack, s.victim))
     throw ValueError(fmt::format("{}: the attack is for models of {}, {} is none", attack.name,
                                  attack.texts ? "texts" : "pictures", s.victim.name));
   if (s.tokens < 2 || !(s.noise >= 0.0) || !(s.delta >= 0.0))
     throw ValueError(fmt::format("{}: texts need two tokens or more, noise and delta are at least 0", attack.name));
+  if (attack.learns && s.album == nullptr)
+    throw ValueError(fmt::format("{}: the attack learns from pictures, and none were given", attack.name));
+  if (s.album != nullptr && s.victim.pictures) check_album(*s.album, s.victim);
+  if (s.protection.defence != Defence::none && !attack.heeds_defences)
+    return nothing("what the attack looks at is not what the defence changes");
   if (const std::string why = cannot(s.victim, s.scheme.columns); !why.empty()) return nothing(why);
   return attack.run(s);
 }
@@ -110,12 +146,8 @@ Tensor random_patches(const PictureInput& input, std::int64_t count, RandomKey k
 }
 
 Tensor shape_pictures(const PictureInput& input, std::int64_t count, std::uint64_t seed) {
-  const data::ImageDataset shapes = data::generate_shapes(count, data::Split::test, seed, input.side);
-  std::vector<double> pixels;
-  for (std::int64_t i = 0; i < count; ++i)
-    for (const std::uint8_t byte : shapes.pixels(i)) pixels.push_back(static_cast<double>(byte) / 127.5 - 1.0);
+  const Tensor rgb = signed_pictures(data::generate_shapes(count, data::Split::test, seed, input.side), 0, count);
   const PauseRecording pause;
-  const Tensor rgb = Tensor::from<double>(pixels, {count, 3, input.side, input.side});
   return input.channels == 3 ? rgb : expand(mean(rgb, {1}, true), {count, input.channels, input.side, input.side});
 }
 

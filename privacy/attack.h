@@ -1,10 +1,15 @@
 #pragma once
 // The attacks as a list: what each sees, what it recovers, at what cost, and a run of it on a model under a scheme.
 
+#include "data/dataset.h"
 #include "data/image.h"
+#include "privacy/defences.h"
+#include "privacy/judge.h"
 #include "privacy/scheme.h"
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +28,30 @@ enum class Base : std::uint8_t {
 Base base_named(const std::string& name);
 const char* name_of(Base base);
 
+/// Pictures that an attacker owns and pictures that he attacks, and the network behind F-SIM, which is trained on the
+/// attacker's when it is first asked for.
+class Album {
+public:
+  /// Throws ValueError unless both are of one size and two or more.
+  Album(data::ImageDataset own, data::ImageDataset targets, JudgeTraining training, RandomKey key);
+  ~Album();
+  const PictureJudge& judge() const;
+  const data::ImageDataset own, targets;
+
+private:
+  JudgeTraining training_;
+  RandomKey key_;
+  mutable std::unique_ptr<PictureJudge> judge_;
+};
+
+/// How much is spent on attacks that learn.
+struct Effort {
+  std::int64_t steps = 400;                                            ///< of a decoder, of P_C; iterations over pixels
+  std::int64_t pretraining = 0;                                        ///< steps of a decoder before it sees a pair
+  std::int64_t rounds = 4;                                             ///< of training that are looked at
+  std::function<void(double done, const std::string& what)> told = {}; ///< share of one attack; throws to stop
+};
+
 struct Setting {
   const Victim& victim;
   const SchemeInfo& scheme;
@@ -34,6 +63,9 @@ struct Setting {
   std::int64_t layer = -1; ///< blocks that texts have passed when they are seen; -1: all, or none where that takes long
   RandomKey key;           ///< of everything that is drawn and is no secret
   permute::PermutationSource source; ///< of the keys
+  Protection protection = {};        ///< what the edge does beside the scheme
+  const Album* album = nullptr;      ///< pictures; attacks that learn need them
+  Effort effort = {};
 };
 
 /// One number that an attack ends with.
@@ -58,14 +90,16 @@ struct Findings {
 
 /// One attack. Use run_attack().
 struct Attack {
-  const char* name;
-  const char* id; ///< of docs/theory.md
-  const char* sees;
-  const char* recovers;
-  const char* cost;
-  const char* source;
-  bool texts, pictures; ///< what models it is for
-  Findings (*run)(const Setting& setting);
+  const char* name = "";
+  const char* id = ""; ///< of docs/theory.md
+  const char* sees = "";
+  const char* recovers = "";
+  const char* cost = "";
+  const char* source = "";
+  bool texts = false, pictures = false; ///< what models it is for
+  Findings (*run)(const Setting& setting) = nullptr;
+  bool heeds_defences = false; ///< what it looks at passes Setting::protection
+  bool learns = false;         ///< needs an album and minutes
 };
 
 std::span<const Attack> attacks();

@@ -49,4 +49,7 @@ extern const Attack vocabulary_attack, cache_attack, mask_attack;               
 extern const Attack attention_attack, alignment_attack;                               // attacks_rows.cpp
 extern const Attack linear_attack, positions_attack, labels_attack, gradients_attack; // attacks_pictures.cpp
 
+extern const Attack decoder_attack, white_box_attack, gradient_inversion_attack; // attacks_learnt.cpp
+extern const Attack jigsaw_attack, columns_attack, rounds_attack;                // attacks_learnt.cpp
+
 } // namespace eg::privacy

@@ -7,6 +7,7 @@
 #include "privacy/key_recovery.h"
 #include "privacy/matching.h"
 #include "privacy/metrics.h"
+#include "privacy/picture_thief.h"
 
 #include "autograd/tape.h"
 #include "core/call.h"
@@ -19,71 +20,15 @@
 namespace eg::privacy {
 namespace {
 
-/// What the cloud sees of pictures, the class token taken out, and the order in which their patches came.
-struct Seen {
-  Tensor features; ///< [N, T', d]
-  std::vector<permute::Permutation> orders;
-};
-
-/// The row of `z` [T, d] that is the class token's: nearest to `token` [d] whatever the order of features.
-std::int64_t row_of_token(const Tensor& z, const Tensor& token, bool sorted) {
-  const Tensor known = token.unsqueeze(0), rows = sorted ? sorted_rows(z) : z;
-  return argmin(absolute_distances(rows, sorted ? sorted_rows(known) : known), 0).to_vector<std::int64_t>().front();
-}
-
-/// The black-box attacker: own pictures and others' through the same edge.
-class PictureThief {
-public:
-  explicit PictureThief(const Scene& scene) : scene_(scene), input_(*scene.s.victim.pictures) {
-    // The class token is common to all pictures: the attacker sees it once, from any two of them.
-    token_ = scene.enter(input_.plain.slice(0, 0, 1), first_query).select(0, 0).contiguous();
-  }
-
-  /// Patches [N, T', p] as they are seen, query numbers from `query` on. Fresh keys are aligned by the class token.
-  Seen look(const Tensor& patches, std::uint64_t query) const {
-    const Tensor z = input_.embed(patches);
-    Seen seen;
-    std::vector<Tensor> all;
-    for (std::int64_t i = 0; i < z.size(0); ++i) {
-      const std::uint64_t q = query + static_cast<std::uint64_t>(i);
-      const permute::Permutation order = scene_.order(z.size(1), q);
-      all.push_back(without_token(order.apply(scene_.enter(z.select(0, i).contiguous(), q), 0), order, seen));
-    }
-    seen.features = stack(all, 0);
-    return seen;
-  }
-
-  static constexpr std::uint64_t first_query = 0;
-
-private:
-  Tensor without_token(const Tensor& z, const permute::Permutation& order, Seen& seen) const {
-    if (input_.special == 0) {
-      seen.orders.push_back(order);
-      return z;
-    }
-    const bool fresh = scene_.s.fresh && scene_.moves_features() && !scene_.cloud.map.defined();
-    const std::int64_t at = scene_.rows() ? row_of_token(z, token_, fresh) : 0;
-    Tensor rows = concat({z.slice(0, 0, at), z.slice(0, at + 1, z.size(0))}, 0);
-    if (fresh) rows = align_queries(stack({token_.unsqueeze(0), z.slice(0, at, at + 1)}, 0))[1].apply(rows, 1);
-    std::vector<std::int64_t> left;
-    for (const std::int64_t from : order.gather())
-      if (from >= input_.special) left.push_back(from - input_.special);
-    seen.orders.emplace_back(std::move(left));
-    return rows;
-  }
-
-  const Scene& scene_;
-  const PictureInput& input_;
-  Tensor token_;
-};
-
 /// The attacker's own pictures: any pixels where that is enough, else such as people take; all patches of one picture
 /// alike where their order will not be known.
 Tensor own_patches(const PictureInput& input, const Setting& s, bool alike) {
   constexpr std::int64_t count = 400;
   const bool enough = input.patch_weight.size(0) >= input.patch_elements();
   Tensor patches = enough ? random_patches(input, count, s.key.fold(7))
-                          : patchify(shape_pictures(input, count, s.key.seed + 1), input.patch);
+                          : patchify(s.album != nullptr ? signed_pictures(s.album->own, 0, count)
+                                                        : shape_pictures(input, count, s.key.seed + 1),
+                                     input.patch);
   if (!alike) return patches;
   std::vector<Tensor> repeated;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -98,17 +43,7 @@ bool is_enough(const Scene& scene, const PictureInput& input) {
   const std::int64_t d = input.patch_weight.size(0), p = input.patch_elements();
   const std::int64_t others = scene.rows() && input.has_positions ? input.plain.size(0) - input.special - 1 : 0;
   const bool aligned = !scene.s.fresh || !scene.moves_features() || input.special > 0 || scene.cloud.map.defined();
-  return !scene.s.scheme.noise && d >= p + others && aligned;
-}
-
-Tensor as_pictures(const PictureInput& input, const Tensor& patches) {
-  return unpatchify(patches, input.channels, input.side, input.side, input.patch);
-}
-
-void add_pictures(Findings& f, const Tensor& truth, const Tensor& found) {
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(truth.size(0), 6); ++i)
-    for (const auto& [x, what] : {std::pair{truth, "picture"}, {found, "recovered"}})
-      f.pictures.emplace_back(pages::picture((x.select(0, i) + 1.0) * 127.5), fmt::format("{} {}", what, i + 1));
+  return !scene.s.scheme.noise && scene.s.protection.defence == Defence::none && d >= p + others && aligned;
 }
 
 Findings invert(const Setting& s) {
@@ -119,11 +54,13 @@ Findings invert(const Setting& s) {
   const PictureThief thief(scene);
   const Tensor own = own_patches(input, s, scene.rows());
   const LinearInversion inversion(thief.look(own, 100).features, own, scene.rows() ? Places::unknown : Places::known);
-  const Tensor pictures = shape_pictures(input, targets, s.key.seed), patches = patchify(pictures, input.patch);
+  const Tensor pictures =
+      s.album != nullptr ? signed_pictures(s.album->targets, 0, targets) : shape_pictures(input, targets, s.key.seed);
+  const Tensor patches = patchify(pictures, input.patch);
   const Seen seen = thief.look(patches, 10);
   const Tensor found = inversion(seen.features);
   std::vector<Tensor> in_order;
-  for (std::int64_t i = 0; i < targets; ++i)
+  for (std::int64_t i = 0; i < pictures.size(0); ++i)
     in_order.push_back(seen.orders[static_cast<std::size_t>(i)].apply(patches.select(0, i), 0));
   const Tensor off = abs(found - stack(in_order, 0));
   const double right = mean(lt(off, 1.0 / 255.0).to(DType::f64)).item();
@@ -133,16 +70,8 @@ Findings invert(const Setting& s) {
       {.what = "pixels right to the byte, in the order of rows",
        .value = right,
        .theory = is_enough(scene, input) ? std::optional(1.0) : std::nullopt},
-      {.what = "largest error of a pixel in [-1, 1]", .value = amax(off).item(), .is_rate = false, .unit = "absolute"},
-      {.what = "SSIM of the pictures as they came",
-       .value = mean(ssim(back, pictures, signed_peak)).item(),
-       .is_rate = false,
-       .unit = "SSIM"},
-      {.what = "PSNR, peak 2", .value = mean(psnr(back, pictures, signed_peak)).item(), .is_rate = false, .unit = "dB"},
-      {.what = "PSNR, the paper's peak 1",
-       .value = mean(psnr(back, pictures, papers_peak)).item(),
-       .is_rate = false,
-       .unit = "dB"}};
+      {.what = "largest error of a pixel in [-1, 1]", .value = amax(off).item(), .is_rate = false, .unit = "absolute"}};
+  add_quality(f, s, pictures, back, " of the pictures as they came");
   if (scene.rows()) f.remarks.emplace_back("patches are whole but in an unknown order: the jigsaw is what is left");
   if (input.patch_weight.size(0) < input.patch_elements())
     f.remarks.push_back(fmt::format("{} features cannot hold the {} numbers of a patch: a linear estimate",
@@ -284,7 +213,8 @@ const Attack linear_attack{.name = "linear",
                            .source = "least squares; makes the learned decoder of CVPR's Table 6 unnecessary",
                            .texts = false,
                            .pictures = true,
-                           .run = invert};
+                           .run = invert,
+                           .heeds_defences = true};
 
 const Attack positions_attack{
     .name = "positions",

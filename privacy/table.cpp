@@ -28,12 +28,19 @@ std::string value_text(const Finding& f) {
   return fmt::format("{:.4g} {}", f.value, f.unit);
 }
 
+/// The same in a table of main rates.
+std::string short_text(const Finding& f) {
+  return f.is_rate ? fmt::format("{:.0f} %", 100.0 * f.value) : fmt::format("{:.3f}", f.value);
+}
+
 std::string theory_text(const Finding& f) {
   return f.theory ? fmt::format("{:.0f} %", 100.0 * *f.theory) : std::string("-");
 }
 
 std::string keys_text(const Cell& cell) {
-  return fmt::format("{}, weights {}, {} keys", cell.scheme->name, name_of(cell.base), cell.fresh ? "fresh" : "fixed");
+  const bool defended = cell.protection.defence != Defence::none;
+  return fmt::format("{}{}, weights {}, {} keys", cell.scheme->name, defended ? " + " + name_of(cell.protection) : "",
+                     name_of(cell.base), cell.fresh ? "fresh" : "fixed");
 }
 
 /// Rows and columns of the matrix in the order of the cells.
@@ -49,7 +56,7 @@ struct Matrix {
     values.assign(rows.size(), std::vector<std::string>(columns.size()));
     for (const Cell& cell : cells)
       values[place(rows, keys_text(cell))][place(columns, cell.attack->name)] =
-          cell.findings.list.empty() ? "-" : fmt::format("{:.0f} %", 100.0 * cell.findings.list.front().value);
+          cell.findings.list.empty() ? "-" : short_text(cell.findings.list.front());
   }
 
 private:
@@ -61,33 +68,59 @@ private:
   }
 };
 
+/// What is to be run, without findings.
+std::vector<Cell> cells_of(const TableRequest& r) {
+  std::vector<Cell> cells;
+  for (const SchemeInfo* scheme : r.schemes)
+    for (const Protection& protection : r.protections)
+      for (const Base base : r.bases)
+        for (const bool fresh : r.fresh)
+          for (const Attack* attack : r.attacks) {
+            if (attack->learns && (base != r.bases.front() || fresh != r.fresh.front())) continue;
+            cells.push_back({.attack = attack,
+                             .scheme = scheme,
+                             .base = base,
+                             .fresh = fresh,
+                             .protection = protection,
+                             .model = {}});
+          }
+  return cells;
+}
+
 } // namespace
 
 std::vector<Cell> run_table(const TableRequest& r) {
   std::vector<Cell> cells;
-  const auto all = static_cast<double>(r.attacks.size() * r.schemes.size() * r.bases.size() * r.fresh.size());
-  for (const SchemeInfo* scheme : r.schemes)
-    for (const Base base : r.bases)
-      for (const bool fresh : r.fresh)
-        for (const Attack* attack : r.attacks) {
-          const Victim* victim = victim_for(r, *attack, *scheme);
-          if (victim == nullptr)
-            throw ValueError(
-                fmt::format("{}: the attack is for models of {}", attack->name, attack->texts ? "texts" : "pictures"));
-          if (r.tell) r.tell(static_cast<double>(cells.size()) / all, fmt::format("{} {}", scheme->name, attack->name));
-          Cell cell{.attack = attack, .scheme = scheme, .base = base, .fresh = fresh, .model = victim->name};
-          cell.findings = run_attack(*attack, {.victim = *victim,
-                                               .scheme = *scheme,
-                                               .base = base,
-                                               .fresh = fresh,
-                                               .noise = r.noise,
-                                               .delta = r.delta,
-                                               .tokens = r.tokens,
-                                               .layer = r.layer,
-                                               .key = r.key,
-                                               .source = r.source});
-          cells.push_back(std::move(cell));
-        }
+  const std::vector<Cell> planned = cells_of(r);
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    Cell cell = planned[i];
+    const Victim* victim = victim_for(r, *cell.attack, *cell.scheme);
+    if (victim == nullptr)
+      throw ValueError(fmt::format("{}: the attack is for models of {}", cell.attack->name,
+                                   cell.attack->texts ? "texts" : "pictures"));
+    cell.model = victim->name;
+    Effort effort = r.effort;
+    effort.told = [&](double share, const std::string& what) {
+      if (r.tell)
+        r.tell((static_cast<double>(i) + share) / static_cast<double>(planned.size()),
+               fmt::format("{} {}{}", cell.scheme->name, cell.attack->name, what.empty() ? "" : ", " + what));
+    };
+    effort.told(0.0, "");
+    cell.findings = run_attack(*cell.attack, {.victim = *victim,
+                                              .scheme = *cell.scheme,
+                                              .base = cell.base,
+                                              .fresh = cell.fresh,
+                                              .noise = r.noise,
+                                              .delta = r.delta,
+                                              .tokens = r.tokens,
+                                              .layer = r.layer,
+                                              .key = r.key,
+                                              .source = r.source,
+                                              .protection = cell.protection,
+                                              .album = r.album,
+                                              .effort = effort});
+    cells.push_back(std::move(cell));
+  }
   return cells;
 }
 
@@ -137,6 +170,7 @@ nlohmann::ordered_json to_json(const Cell& cell) {
                               {"scheme", cell.scheme->name},
                               {"base", name_of(cell.base)},
                               {"keys", cell.fresh ? "fresh" : "fixed"},
+                              {"defence", name_of(cell.protection)},
                               {"model", cell.model},
                               {"status", cell.findings.list.empty() ? "nothing to attack"
                                          : cell.findings.holds()    ? "pass"

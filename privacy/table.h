@@ -18,17 +18,22 @@ struct Cell {
   const SchemeInfo* scheme = nullptr;
   Base base = Base::published;
   bool fresh = false;
+  Protection protection = {};
   std::string model;
   Findings findings = {};
 };
 
-/// What is to be run: every attack under every scheme for every base, with fixed or fresh keys.
+/// What is to be run: every attack under every scheme and protection for every base, with fixed or fresh keys. Attacks
+/// that learn take minutes each and are run for the first base and the first kind of keys alone.
 struct TableRequest {
   std::vector<Victim> victims; ///< an attack takes the first that it fits and that has the scheme
   std::vector<const Attack*> attacks;
   std::vector<const SchemeInfo*> schemes;
   std::vector<Base> bases{Base::published};
   std::vector<bool> fresh{false};
+  std::vector<Protection> protections{Protection{}};
+  const Album* album = nullptr;
+  Effort effort = {}; ///< its `told` is not looked at
   double noise = 0.3, delta = 0.05;
   std::int64_t tokens = 16, layer = -1;
   RandomKey key;

@@ -165,14 +165,20 @@ Victim drawn_text_victim(RandomKey key) {
   return v;
 }
 
-Victim drawn_picture_victim(RandomKey key) {
+Victim drawn_picture_victim(RandomKey key, std::int64_t side, std::int64_t channels) {
   const nn::BlockConfig config{.dim = 64, .heads = 4, .mlp = 128};
   Victim v = drawn_blocks("drawn vision transformer", config, key);
   PictureInput like;
-  like.side = 16;
+  like.side = side;
+  like.channels = channels;
+  if (side < like.patch || side % like.patch != 0 || channels < 1)
+    throw ValueError(fmt::format("drawn vision transformer: patches of {0} x {0} do not tile {1} x {1} pixels of {2} "
+                                 "channels",
+                                 like.patch, side, channels));
+  const std::int64_t grid = side / like.patch;
   like.special = 1;
   like.patch_weight = Tensor::meta({config.dim, like.patch_elements()}, DType::f64);
-  like.plain = Tensor::meta({17, config.dim}, DType::f64);
+  like.plain = Tensor::meta({grid * grid + 1, config.dim}, DType::f64);
   for (const auto& [name, shape] :
        {std::pair{"norm.weight", Shape{64}}, {"norm.bias", Shape{64}}, {"weight", Shape{10, 64}}, {"bias", Shape{10}}})
     like.head.emplace_back(name, Tensor::meta(shape, DType::f64));

@@ -60,10 +60,11 @@ nn::Blocks blocks_with(const nn::BlockConfig& config, std::int64_t layers, const
 const Tensor& weight_named(const nn::StateDict& weights, const std::string& name);
 
 /// Drawn models of two blocks and 64 features: a causal text model with RMSNorm, SwiGLU and rotary positions (a Llama)
-/// over 512 ids, and a vision transformer with LayerNorm for 16 x 16 pixels in patches of 4. Matrices are
+/// over 512 ids, and a vision transformer with LayerNorm for side x side pixels in patches of 4. Matrices are
 /// normal(1/sqrt(in)), gains about 1, embeddings normal(1).
 Victim drawn_text_victim(RandomKey key);
-Victim drawn_picture_victim(RandomKey key);
+/// Throws ValueError for the second unless patches tile a side.
+Victim drawn_picture_victim(RandomKey key, std::int64_t side = 16, std::int64_t channels = 3);
 
 /// Trained weights: a model folder of Hugging Face's format (BERT, GPT-2, Llama, ViT, DeiT), also one without its
 /// embeddings, which are drawn from `key` then; a checkpoint of llama2.c, or a folder with one; the folder of the

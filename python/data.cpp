@@ -56,7 +56,7 @@ void bind_dataset(nb::module_& m) {
         });
       },
       "name"_a, "split"_a = "train", "data_dir"_a = "", "limit"_a = 0, "size"_a = 0, "count"_a = 0, "seed"_a = 0,
-      "cifar10, mnist, fashion-mnist, shapes (generated) or a folder of class folders. data_dir: empty for "
+      "cifar10, mnist, fashion-mnist, shapes or faces (generated) or a folder of class folders. data_dir: empty for "
       "EQUIGRAD_DATA.");
 }
 

@@ -22,5 +22,10 @@ void shuffled_pairs(const Plan& plan, const Workplace& work, Outcome& outcome); 
 void permuted_tables(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C4
 void unmoved_vectors(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C1
 void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& outcome);       // s1-C2
+void defended_split(const Plan& plan, const Workplace& work, Outcome& outcome);        // cvpr-T6
+void low_pass_radii(const Plan& plan, const Workplace& work, Outcome& outcome);        // cvpr-F7
+void attacks_in_inference(const Plan& plan, const Workplace& work, Outcome& outcome);  // s1-T4
+void attacks_in_training(const Plan& plan, const Workplace& work, Outcome& outcome);   // s1-T5
+void attacks_on_cifar(const Plan& plan, const Workplace& work, Outcome& outcome);      // s1-T6
 
 } // namespace eg::reproduce

@@ -125,7 +125,7 @@ void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
     o.lines[1].ours.push_back(authorised.accuracy);
     o.lines[2].ours.push_back(answers_of(*without, without->model(0), {}, work).accuracy);
     o.lines[3].ours.push_back(learnt.accuracy);
-    o.lines[4].ours.push_back(100.0 * learnt.found(key.residual));
+    o.lines[4].ours.push_back(100.0 * learnt.columns.found(key.residual));
     o.lines[5].ours.push_back(answers_of(*scratch, scratch->model(0), {}, work).accuracy);
     differ += differing(authorised, normal);
     drift = worse(drift, both->drift(1));

@@ -1,9 +1,9 @@
 // Paper 001, C.2: whether an image's patches are shuffled, a task that depends on order and nothing else.
 
 #include "core/random.h"
+#include "privacy/jigsaw.h"
 #include "reproduce/celeba.h"
 #include "reproduce/experiments.h"
-#include "reproduce/jigsaw.h"
 #include "reproduce/vision.h"
 
 #include "permute/permutation.h"
@@ -24,7 +24,7 @@ data::ImageDataset order_task(const data::ImageDataset& images, std::int64_t pat
     const permute::Permutation order =
         shuffled ? permute::Permutation::random_nonidentity(grid * grid, key.fold(static_cast<std::uint64_t>(i)))
                  : permute::Permutation::identity(grid * grid);
-    const data::Bytes seen = shuffled_patches(images.pixels(i), channels, side, patch, order);
+    const data::Bytes seen = privacy::shuffled_patches(images.pixels(i), channels, side, patch, order);
     pixels.insert(pixels.end(), seen.begin(), seen.end());
   }
   return {images.name() + ", shuffled or not",

@@ -1,7 +1,7 @@
 // Paper 001, Table 7: the size of patches.
 
+#include "privacy/jigsaw.h"
 #include "reproduce/experiments.h"
-#include "reproduce/jigsaw.h"
 #include "reproduce/vision.h"
 
 #include <fmt/format.h>
@@ -54,7 +54,7 @@ void patch_sizes(const Plan& plan, const Workplace& work, Outcome& o) {
       accuracy.ours.push_back(answers.accuracy);
       seconds.ours.push_back(took * 2000.0 / static_cast<double>(answers.classes.size()));
       solved.ours.push_back(
-          jigsaw_accuracy(t->test_data(), row.patch, jigsaws, RandomKey{seed, draw_jigsaws}, work.stop));
+          privacy::jigsaw_accuracy(t->test_data(), row.patch, jigsaws, RandomKey{seed, draw_jigsaws}, work.stop));
       o.setting = setting_of(*t, plan.seeds.size()) + "; the patches vary";
     }
     seconds_of_sizes.push_back(seconds.mean());

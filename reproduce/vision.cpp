@@ -27,7 +27,8 @@ std::unique_ptr<nn::Vit> copy_of(const nn::Vit& model, const TrainOptions& optio
   return copy;
 }
 
-/// `labels`: [N] i64, or attributes [N, names].
+} // namespace
+
 Answers answers_from(Tensor logits, const Tensor& labels) {
   const bool attributes = labels.rank() == 2;
   Answers answers{.logits = std::move(logits), .classes = {}};
@@ -39,8 +40,6 @@ Answers answers_from(Tensor logits, const Tensor& labels) {
   answers.accuracy = 100.0 * static_cast<double>(right) / static_cast<double>(wanted.size());
   return answers;
 }
-
-} // namespace
 
 void Parts::tell(double share_of_part, const std::string& what) const {
   if (work_.tell) work_.tell((done_ + share_of_part) / parts_, what);

@@ -48,6 +48,8 @@ struct Answers {
   std::vector<std::int64_t> classes; ///< by image; of images with attributes 0 or 1 by image and attribute
   double accuracy = 0.0;             ///< share of these that is right, in percent
 };
+/// Of logits [N, classes] and `labels`: [N] i64, or attributes [N, names].
+Answers answers_from(Tensor logits, const Tensor& labels);
 /// The accuracy, in percent, of who does not look: one in so many classes; of attributes the mean share of the answer
 /// that is right more often.
 double blind_accuracy(const data::ImageDataset& images);

@@ -57,6 +57,35 @@ TEST_CASE("wrong requests are one line") {
   refused({"attack", "mask", "--keys", "old"}, "--keys");
   refused({"attack", "mask", "--tokens", "1"}, "--tokens");
   refused({"attack", "weights", "--model", "no/such/model"}, "no/such/model");
+  refused({"attack", "decoder", "--defences", "fog"}, "there is no defence 'fog'");
+  refused({"attack", "decoder", "--defences", "noise:loud"}, "its strength is a number");
+  refused({"attack", "decoder", "--data", "no/such/folder"}, "no/such/folder");
+  refused({"attack", "decoder", "--data", "faces", "--size", "18"}, "do not tile 18 x 18");
+  refused({"attack", "vocabulary", "--data", "faces"}, "looks at no pictures");
+}
+
+TEST_CASE("an attack that learns: pictures of the data that is named, behind a defence, in the page") {
+  const TemporaryFolder folder;
+  const Outcome got = run_program({"attack",        "decoder",
+                                   "--scheme",      "both",
+                                   "--keys",        "fixed",
+                                   "--data",        "faces",
+                                   "--size",        "16",
+                                   "--pictures",    "40",
+                                   "--steps",       "5",
+                                   "--pretraining", "2",
+                                   "--defences",    "none,low-pass:3",
+                                   "--json",        "-",
+                                   "--out",         folder.path("page.html")});
+  REQUIRE_MESSAGE(got.code == 0, got.err);
+  const auto json = nlohmann::json::parse(got.out);
+  REQUIRE(json["results"].size() == 2); // one base, one kind of keys
+  CHECK(json["results"][1]["defence"] == "low-pass:3");
+  CHECK(json["results"][0]["findings"][0]["unit"] == "SSIM");
+  CHECK(json["results"][0]["findings"].size() == 4);
+  const std::string page = read_text(folder.path("page.html"));
+  CHECK(page.find("recovered 6") != std::string::npos);
+  CHECK(page.find("low-pass:3") != std::string::npos);
 }
 
 TEST_CASE("trained weights: a text model's key, text and cache") {

@@ -1,6 +1,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "data/dataset.h"
+#include "data/faces.h"
 #include "data/loader.h"
 #include "data_fixtures.h"
 #include "data_samples.h"
@@ -314,6 +315,27 @@ TEST_CASE("shapes: the same picture for one seed and index, whatever the count a
         "shapes: a side of 4 pixels; 8 to 1024 are possible");
 }
 
+TEST_CASE("faces: attributes are drawn by themselves and seen in the picture; one seed and index, one picture") {
+  const ImageDataset all = generate_faces(400, Split::train, 5, 24);
+  CHECK(all.classes() == 12);
+  CHECK(all.has_attributes());
+  std::set<std::uint32_t> different;
+  for (std::int64_t i = 0; i < all.size(); ++i) different.insert(crc32(all.pixels(i)));
+  CHECK(different.size() == 400);
+  for (std::size_t a = 0; a < 12; ++a) {
+    int with = 0;
+    for (std::int64_t i = 0; i < all.size(); ++i) with += all.attributes(i)[a];
+    CHECK(with > 60); // a quarter to half of them
+    CHECK(with < 260);
+  }
+  CHECK(generate_faces(40, Split::train, 5, 24).fingerprint() == all.head(40).fingerprint());
+  CHECK(generate_faces(40, Split::test, 5, 24).fingerprint() != all.head(40).fingerprint());
+  CHECK(generate_faces(40, Split::train, 6, 24).fingerprint() != all.head(40).fingerprint());
+  CHECK(open_dataset("faces", "", Split::test, {.limit = 7, .size = 16}).height() == 16);
+  CHECK(message_of<ValueError>([] { generate_faces(1, Split::train, 0, 4); }) ==
+        "faces: a side of 4 pixels; 8 to 1024 are possible");
+}
+
 TEST_CASE("dataset: what is missing is said with the remedy") {
   const TemporaryFolder folder;
   const auto words = [&](const char* name) {
@@ -333,7 +355,7 @@ TEST_CASE("dataset: what is missing is said with the remedy") {
                               "train-labels-idx1-ubyte, plain or .gz" +
                               remedy);
   CHECK(words("cifar11") == "cifar11: neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, "
-                            "cifar100-coarse, celeba, mnist, fashion-mnist, shapes) nor a folder of images");
+                            "cifar100-coarse, celeba, mnist, fashion-mnist, shapes, faces) nor a folder of images");
 }
 
 TEST_CASE("mnist and fashion-mnist: whole and labelled") {

@@ -1,8 +1,8 @@
 // Experiments of the papers, small: what must be equal is, what must fail does, and plans that are wrong are refused.
 
 #include "drawn_faces.h"
+#include "privacy/jigsaw.h"
 #include "reproduce/experiment.h"
-#include "reproduce/jigsaw.h"
 #include "reproduce/learnt_key.h"
 #include "reproduce/page.h"
 #include "reproduce/vision.h"
@@ -77,13 +77,35 @@ Plan small_plan(const std::string& id, const std::string& celeba = "") {
                                   {"classes", 3},
                                   {"passes", 6},
                                   {"least_accuracy", 0},
-                                  {"rounds", 1},
+                                  {"rounds", 2},
                                   {"measured_steps", 2},
                                   {"smallest_patch", 4},
                                   {"jigsaw_images", 3},
                                   {"reviews_before", 30},
                                   {"reviews_after", 12},
-                                  {"reviews_test", 0}};
+                                  {"reviews_test", 0},
+                                  {"attack_steps", 3},
+                                  {"attack_batch", 4},
+                                  {"attack_hidden", 8},
+                                  {"attack_layers", 1},
+                                  {"attack_pretraining", 2},
+                                  {"targets", 4},
+                                  {"judge_steps", 2},
+                                  {"noise", 1.0},
+                                  {"low_pass", 2},
+                                  {"kept", 0.5},
+                                  {"cutoffs", 2},
+                                  {"cutoff_step", 2},
+                                  {"blur_side", 4},
+                                  {"adversary", 0.5},
+                                  {"white_steps", 3},
+                                  {"training_pairs", 12},
+                                  {"dp_noise", 1.0},
+                                  {"dp_clip", 1.0},
+                                  {"dp_batch", 4},
+                                  {"dp_steps", 2}};
+  for (const char* attacked : {"cvpr-T6", "cvpr-F7", "s1-T4", "s1-T5", "s1-T6"})
+    if (id == attacked) train.update({{"pooling", "mean"}, {"position", "none"}});
   const nlohmann::json common = {{"context", 12}, {"dim", 8},       {"layers", 1}, {"heads", 2}, {"mlp", 12},
                                  {"steps", 6},    {"dropout", 0.0}, {"batch", 4},  {"lr", 1e-2}, {"dtype", "f64"}};
   nlohmann::json bert = common, gpt2 = common;
@@ -207,15 +229,15 @@ TEST_CASE("reproduce: jigsaws of a smooth picture are solved, those of noise are
       noise.push_back(static_cast<std::uint8_t>(random.below(256)));
     }
   const auto solved = [&](const data::Bytes& pixels, std::int64_t patch) {
-    return jigsaw_accuracy({"x", 1, side, side, {"a"}, pixels, {0}}, patch, 1, {3, 4}, nullptr);
+    return privacy::jigsaw_accuracy({"x", 1, side, side, {"a"}, pixels, {0}}, patch, 1, {3, 4}, nullptr);
   };
   CHECK(solved(smooth, 16) == 100.0);
   CHECK(solved(smooth, 8) == 100.0);
   CHECK(solved(noise, 4) < 25.0);
   const std::atomic<bool> stop = true;
   const data::ImageDataset one("x", 1, side, side, {"a"}, smooth, {0});
-  CHECK_THROWS_AS(jigsaw_accuracy(one, 8, 1, {}, &stop), Interrupted);
-  CHECK(message_of<ValueError>([&] { border_costs(smooth, 1, side, 5); }) ==
+  CHECK_THROWS_AS(privacy::jigsaw_accuracy(one, 8, 1, {}, &stop), Interrupted);
+  CHECK(message_of<ValueError>([&] { privacy::border_costs(smooth, 1, side, 5); }) ==
         "border_costs: patches of 5 x 5 do not tile 32 x 32 pixels");
 }
 
@@ -260,9 +282,46 @@ TEST_CASE("reproduce: runs that are complete are not trained again, also where c
   }
 }
 
+TEST_CASE("reproduce: attacked arms are not done again, and least squares see through a permutation") {
+  const TemporaryFolder folder;
+  nlohmann::json file = nlohmann::json::parse(plan_text("s1-T6"));
+  nlohmann::json& small = file["scales"]["small"];
+  small["seeds"] = 1;
+  small["train"].update(
+      {{"data", "faces"}, {"size", 16}, {"train_limit", 60}, {"test_limit", 20}, {"steps", 4}, {"batch", 8}});
+  small["numbers"].update({{"attack_steps", 3},
+                           {"attack_batch", 4},
+                           {"targets", 4},
+                           {"judge_steps", 2},
+                           {"training_pairs", 12},
+                           {"rounds", 2}});
+  const Plan plan = parse_plan(file.dump(), "s1-T6", "small", 3);
+  const auto run = [&] {
+    return reproduce::reproduce(experiment_named("s1-T6"), plan,
+                                {.data_dir = "", .folder = folder.path("runs"), .stop = nullptr, .tell = {}});
+  };
+  const Outcome first = run();
+  const auto claim = std::find_if(first.claims.begin(), first.claims.end(),
+                                  [](const Claim& c) { return c.what.starts_with("least squares"); });
+  REQUIRE(claim != first.claims.end());
+  CHECK(claim->holds());
+  CHECK(first.pictures.size() == 8); // two rows of pictures, three arms under two attacks
+  const auto cell = std::filesystem::path(folder.path("runs")) / "2-3" / "cell.json";
+  const auto before = std::filesystem::last_write_time(cell);
+  const Outcome again = run();
+  CHECK(std::filesystem::last_write_time(cell) == before);
+  for (std::size_t i = 0; i < first.lines.size(); ++i) CHECK(again.lines[i].ours == first.lines[i].ours);
+  CHECK(again.pictures.size() == first.pictures.size());
+  Plan other = plan;
+  other.numbers["attack_steps"] = 4;
+  reproduce::reproduce(experiment_named("s1-T6"), other,
+                       {.data_dir = "", .folder = folder.path("runs"), .stop = nullptr, .tell = {}});
+  CHECK(std::filesystem::last_write_time(cell) != before);
+}
+
 TEST_CASE("reproduce: the share of a key that was found") {
   const permute::Permutation truth = permute::Permutation::random_nonidentity(10, {1, 0});
-  LearntKey learnt;
+  privacy::LearntColumns learnt;
   CHECK(learnt.found(truth) == 0.0);
   for (std::int64_t j = 0; j < 10; ++j) learnt.assignment.push_back(truth[j]);
   CHECK(learnt.found(truth) == 1.0);
@@ -275,8 +334,9 @@ TEST_CASE("reproduce: the matrix that stands in for P_C is read in the direction
   const Tensor p = truth.apply(eye(10, -1, DType::f64), 1), z = random_normal({3, 10}, {2, 0}).to(DType::f64);
   REQUIRE(matmul(z, p).to_vector<double>() == truth.apply(z, 1).to_vector<double>());
   const Tensor m = 0.6 * p + 0.04; // rows and columns add up to one
-  CHECK(LearntKey{.assignment = nearest_assignment(m)}.found(truth) == 1.0);
-  CHECK(LearntKey{.assignment = nearest_assignment(m.transpose(0, 1))}.found(truth) < 1.0);
+  CHECK(privacy::LearntColumns{.matrix = {}, .assignment = privacy::nearest_assignment(m)}.found(truth) == 1.0);
+  CHECK(privacy::LearntColumns{.matrix = {}, .assignment = privacy::nearest_assignment(m.transpose(0, 1))}.found(
+            truth) < 1.0);
 }
 
 TEST_CASE("reproduce: fine-tuning is drawn, with its key as without encryption") {

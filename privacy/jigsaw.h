@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace eg::reproduce {
+namespace eg::privacy {
 
 /// A square image, planar [channels, side, side], with patch order[p] at place p.
 data::Bytes shuffled_patches(data::ByteView pixels, std::int64_t channels, std::int64_t side, std::int64_t patch,
@@ -34,4 +34,4 @@ std::vector<std::int64_t> solve_jigsaw(const BorderCosts& costs, RandomKey key);
 double jigsaw_accuracy(const data::ImageDataset& images, std::int64_t patch, std::int64_t count, RandomKey key,
                        data::StopFlag stop);
 
-} // namespace eg::reproduce
+} // namespace eg::privacy

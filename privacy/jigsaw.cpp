@@ -1,4 +1,4 @@
-#include "reproduce/jigsaw.h"
+#include "privacy/jigsaw.h"
 
 #include "core/error.h"
 
@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-namespace eg::reproduce {
+namespace eg::privacy {
 namespace {
 
 using Order = std::vector<std::int64_t>;
@@ -213,7 +213,7 @@ double jigsaw_accuracy(const data::ImageDataset& images, std::int64_t patch, std
   const std::int64_t all = std::min(count, images.size());
   std::int64_t right = 0;
   for (std::int64_t i = 0; i < all; ++i) {
-    if (stop != nullptr && stop->load()) throw Interrupted("reproduce: interrupted while solving jigsaws");
+    if (stop != nullptr && stop->load()) throw Interrupted("jigsaw: interrupted");
     const RandomKey of_image = key.fold(static_cast<std::uint64_t>(i));
     const auto order = permute::Permutation::random(pieces, of_image.fold(0));
     const data::Bytes seen = shuffled_patches(images.pixels(i), images.channels(), side, patch, order);
@@ -225,4 +225,4 @@ double jigsaw_accuracy(const data::ImageDataset& images, std::int64_t patch, std
   return 100.0 * static_cast<double>(right) / static_cast<double>(all * pieces);
 }
 
-} // namespace eg::reproduce
+} // namespace eg::privacy
