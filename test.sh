@@ -17,7 +17,7 @@ find_data
 
 # sanitized PRESET: the suites that reach every line of the library.
 sanitized() {
-  build "$1" unit_tests law_tests split_tests
+  build "$1" unit_tests law_tests split_tests stip_tests
   # ThreadSanitizer of GCC 12 cannot start where the kernel randomises addresses with more than 28 bits.
   fixed=
   if [ "$1" = tsan ] && setarch -R true 2>/dev/null; then fixed="setarch -R"; fi

@@ -4,6 +4,9 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/profile_output.h"
+#if EQUIGRAD_NET
+#include "cli/stip/stip.h"
+#endif
 #include "cli/train_flags.h"
 #include "cli/verb.h"
 #include "core/words.h"
@@ -54,10 +57,13 @@ constexpr std::array verbs = {
     Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
     Verb{"train", train_topic, "train a ViT (plain or permuted), a BERT, a GPT-2, a Llama", declare_train, true},
-#if EQUIGRAD_SPLIT
+#if EQUIGRAD_NET
     Verb{"edge", train_topic, "train with the encoder's blocks in a cloud that sees permuted features alone",
          declare_edge, true},
     Verb{"cloud", nullptr, "hold and train encoder blocks for edges", declare_cloud},
+    Verb{"stip", stip_topic,
+         "inference with the blocks in a cloud that sees permuted features: transform, serve, query", declare_stip,
+         true},
     Verb{"certs", nullptr, "a test authority: certificates for cloud and edges", declare_certs},
 #endif
     Verb{"report", nullptr, "one page that compares runs and shows what their models do", declare_report},

@@ -70,9 +70,10 @@ Job declare_reproduce(CLI::App& app, const CommonOptions& common);
 Job declare_report(CLI::App& app, const CommonOptions& common);
 Job declare_attack(CLI::App& app, const CommonOptions& common);
 Job declare_run(CLI::App& app, const CommonOptions& common);
-// Where the build has asio and OpenSSL (EQUIGRAD_SPLIT):
+// Where the build has asio and OpenSSL (EQUIGRAD_NET):
 Job declare_cloud(CLI::App& app, const CommonOptions& common);
 Job declare_edge(CLI::App& app, const CommonOptions& common);
 Job declare_certs(CLI::App& app, const CommonOptions& common);
+Job declare_stip(CLI::App& app, const CommonOptions& common);
 
 } // namespace eg::cli

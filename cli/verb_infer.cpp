@@ -5,6 +5,7 @@
 #include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/precision.h"
+#include "cli/tensor_inputs.h"
 #include "cli/verb.h"
 
 #include "autograd/tape.h"
@@ -39,8 +40,7 @@ struct Given {
 /// Floating tensors in the model's type; those called cotangent.* apart.
 Given read_inputs(const std::string& path, DType dtype) {
   Given given;
-  for (auto& [name, tensor] : data::load_safetensors(path, {.widen = true, .map = false}).tensors) {
-    Tensor value = is_floating(tensor.dtype()) ? tensor.to(dtype) : tensor;
+  for (auto& [name, value] : read_tensor_inputs(path, dtype)) {
     if (name.starts_with(cotangent_prefix))
       given.cotangents.emplace_back(name.substr(cotangent_prefix.size()), std::move(value));
     else

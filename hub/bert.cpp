@@ -97,15 +97,17 @@ public:
     return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds"};
   }
 
+  std::int64_t positions() const override { return model_.config.positions; }
+
 protected:
-  Tensors run(const Tensors& in, RandomKey key) const override {
+  Tensors run(const Tensors& in, RandomKey key, const Elsewhere& elsewhere) const override {
     const nn::BertInput input{.ids = integers(in, "input_ids"),
                               .attention_mask = find(in, "attention_mask"),
                               .token_types = integers(in, "token_type_ids"),
                               .positions = integers(in, "position_ids"),
                               .embeddings = find(in, "inputs_embeds")};
     if (!input.ids.defined() && !input.embeddings.defined()) required(in, "input_ids");
-    const Tensor hidden = model_(input, key.fold(0));
+    const Tensor hidden = elsewhere ? elsewhere(model_.embed(input), input.attention_mask) : model_(input, key.fold(0));
     const RandomKey of_head = key.fold(1);
     switch (model_.config.head) {
     case Head::none:

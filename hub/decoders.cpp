@@ -194,15 +194,24 @@ public:
     return names;
   }
 
+  std::int64_t positions() const override { return model_.config.positions; }
+
 protected:
-  Tensors run(const Tensors& in, RandomKey key) const override {
+  /// Of a decoder whose blocks are elsewhere.
+  Tensor around(const nn::DecoderInput& input, const Elsewhere& elsewhere) const {
+    if (input.positions.defined() && model_.config.block.rotary.on)
+      throw ValueError("position_ids: rotary positions are counted by who has the blocks");
+    return model_.norm(elsewhere(model_.embed(input), input.attention_mask));
+  }
+
+  Tensors run(const Tensors& in, RandomKey key, const Elsewhere& elsewhere) const override {
     const nn::DecoderInput input{.ids = integers(in, "input_ids"),
                                  .attention_mask = find(in, "attention_mask"),
                                  .positions = integers(in, "position_ids"),
                                  .token_types = integers(in, "token_type_ids"),
                                  .embeddings = find(in, "inputs_embeds")};
     if (!input.ids.defined() && !input.embeddings.defined()) required(in, "input_ids");
-    const Tensor hidden = model_(input, nullptr, key.fold(0));
+    const Tensor hidden = elsewhere ? around(input, elsewhere) : model_(input, nullptr, key.fold(0));
     const RandomKey of_head = key.fold(1);
     switch (model_.config.head) {
     case Head::none:

@@ -65,6 +65,7 @@ Tensor required(const Tensors& inputs, std::string_view name);
 template <class M> class ModelOf : public Model {
 public:
   nn::Module& module() override { return model_; }
+  const nn::Blocks& blocks() const override { return model_.blocks; }
 
 protected:
   template <class C>

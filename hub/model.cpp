@@ -46,7 +46,7 @@ Tensor find(const Tensors& tensors, std::string_view name) {
   return {};
 }
 
-Tensors Model::forward(const Tensors& inputs, RandomKey key) const {
+void Model::check_names(const Tensors& inputs) const {
   const std::vector<std::string> known = input_names();
   std::string list;
   for (const std::string& name : known) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
@@ -56,7 +56,17 @@ Tensors Model::forward(const Tensors& inputs, RandomKey key) const {
       throw ValueError(fmt::format("{}: there is no input '{}'{} there are {}", architecture_, name,
                                    hint.empty() ? ";" : hint, list));
     }
-  return run(inputs, key);
+}
+
+Tensors Model::forward(const Tensors& inputs, RandomKey key) const {
+  check_names(inputs);
+  return run(inputs, key, {});
+}
+
+Tensors Model::forward_around(const Tensors& inputs, const Elsewhere& blocks) const {
+  check_names(inputs);
+  if (module().training()) throw ValueError(fmt::format("{}: is in training; call eval()", architecture_));
+  return run(inputs, {}, blocks);
 }
 
 bool Model::is_known_extra(const std::string& name) const {

@@ -3,10 +3,11 @@
 
 #include "data/tensor_reader.h"
 #include "hub/binding.h"
-#include "nn/module.h"
+#include "nn/block.h"
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,18 @@ public:
   /// feeds dropout in training: give another one for each step.
   Tensors forward(const Tensors& inputs, RandomKey key = {}) const;
 
+  /// What stands in for the blocks: hidden states z [B, T, dim] that enter the first to those that leave the last.
+  /// mask [B, T]: 0 where a token is padding; undefined: none is.
+  using Elsewhere = std::function<Tensor(const Tensor& z, const Tensor& mask)>;
+  /// The same pass with its blocks elsewhere: embeddings before them, final norm, pooler and head behind them are this
+  /// model's. In evaluation. Throws ValueError besides for position_ids where positions are the blocks' affair
+  /// (rotary).
+  Tensors forward_around(const Tensors& inputs, const Elsewhere& blocks) const;
+  /// Transformer blocks, in their order.
+  virtual const nn::Blocks& blocks() const = 0;
+  /// Most tokens that pass through the blocks together.
+  virtual std::int64_t positions() const = 0;
+
   const std::string& family() const { return family_; }             ///< model_type: "bert"
   const std::string& architecture() const { return architecture_; } ///< "BertForMaskedLM"
   const nlohmann::json& config() const { return *config_; }         ///< config.json as it was read
@@ -65,8 +78,13 @@ public:
   /// The parameters under the file's names (copies).
   Tensors state() const;
 
+private:
+  /// Throws ValueError for an input that forward() does not know.
+  void check_names(const Tensors& inputs) const;
+
 protected:
-  virtual Tensors run(const Tensors& inputs, RandomKey key) const = 0;
+  /// `elsewhere`: in place of the blocks, unless it is empty.
+  virtual Tensors run(const Tensors& inputs, RandomKey key, const Elsewhere& elsewhere) const = 0;
 
   std::string family_, architecture_, prefix_;
   std::shared_ptr<const nlohmann::json> config_;

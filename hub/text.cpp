@@ -76,7 +76,7 @@ std::vector<std::int64_t> end_ids(const std::string& folder) {
 
 GeneratedText generate_text(const Model& model, const data::Tokenizer* tokenizer, std::span<const std::int64_t> prompt,
                             const nn::GenerateOptions& options, const std::vector<std::string>& stops,
-                            FunctionRef<void(std::string_view)> on_text) {
+                            FunctionRef<void(std::string_view)> on_text, const nn::HiddenStates& hidden) {
   using Clock = std::chrono::steady_clock;
   const nn::Decoder* decoder = model.decoder();
   if (decoder == nullptr)
@@ -92,11 +92,13 @@ GeneratedText generate_text(const Model& model, const data::Tokenizer* tokenizer
   };
   const Clock::time_point start = Clock::now();
   Clock::time_point first = start;
-  result.ids = nn::generate(*decoder, prompt, options, [&](std::int64_t id) {
+  const auto on_token = [&](std::int64_t id) {
     if (first == start) first = Clock::now();
     show(stream ? filter.push(stream->push(id)) : std::string());
     return !filter.stopped();
-  });
+  };
+  result.ids = hidden ? nn::generate(*decoder, prompt, options, on_token, hidden)
+                      : nn::generate(*decoder, prompt, options, on_token);
   const Clock::time_point end = Clock::now();
   if (stream && !filter.stopped()) show(filter.push(stream->finish()) + filter.finish());
   result.prompt_seconds = std::chrono::duration<double>(first - start).count();

@@ -46,9 +46,10 @@ struct GeneratedText {
 
 /// Continues the ids of a prompt. `on_text` is called after each token with the text that is whole with it: possibly
 /// none, never half a UTF-8 character; what it throws ends the work. Without a tokenizer there is no text and no stop
-/// string. Throws what nn::generate does, and ValueError for a model without language-model head.
+/// string. `hidden`: where the model's hidden states come from, if not from its own blocks. Throws what nn::generate
+/// does, and ValueError for a model without language-model head.
 GeneratedText generate_text(const Model& model, const data::Tokenizer* tokenizer, std::span<const std::int64_t> prompt,
                             const nn::GenerateOptions& options, const std::vector<std::string>& stops,
-                            FunctionRef<void(std::string_view)> on_text);
+                            FunctionRef<void(std::string_view)> on_text, const nn::HiddenStates& hidden = {});
 
 } // namespace eg::hub

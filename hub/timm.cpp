@@ -125,9 +125,12 @@ public:
     return {{"pixel_values", Tensor::meta({batch, c.channels, c.height(), c.width()}, DType::f32)}};
   }
 
+  std::int64_t positions() const override { return model_.config.tokens(); }
+
 protected:
-  Tensors run(const Tensors& in, RandomKey key) const override {
-    const Tensor z = model_.encode(model_.embed(required(in, "pixel_values"), key.fold(0)), key.fold(1));
+  Tensors run(const Tensors& in, RandomKey key, const Elsewhere& elsewhere) const override {
+    const Tensor embedded = model_.embed(required(in, "pixel_values"), key.fold(0));
+    const Tensor z = elsewhere ? elsewhere(embedded, {}) : model_.encode(embedded, key.fold(1));
     if (model_.classifier) return {{"logits", model_.head(z)}};
     return {{"last_hidden_state", model_.norm(z)}};
   }

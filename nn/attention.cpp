@@ -39,15 +39,26 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t dim_, std::int64_t heads_, s
           AttentionConfig{.dim = dim_, .heads = heads_, .head_dim = head_dim_, .qkv_bias = bias, .proj_bias = bias},
           key) {}
 
+namespace {
+
+/// Positions of tokens that nobody has given: [T], or [B, T] where each row has a past of its own.
+Tensor following(const AttentionContext& context, std::int64_t tokens) {
+  if (context.caches.empty()) return counted(context.cache != nullptr ? context.cache->length() : 0, tokens);
+  std::vector<std::int64_t> all;
+  for (const KvCache* cache : context.caches)
+    for (std::int64_t t = 0; t < tokens; ++t) all.push_back(cache->length() + t);
+  return Tensor::from<std::int64_t>(all, {static_cast<std::int64_t>(context.caches.size()), tokens});
+}
+
+} // namespace
+
 MultiHeadAttention::Heads MultiHeadAttention::split(const Tensor& x, const AttentionContext& context) const {
   const std::int64_t batch = x.size(0), tokens = x.size(1), shared = config.key_heads();
   const Tensor all = qkv(x).reshape({batch, tokens, heads + 2 * shared, head_dim});
   const Tensor v = slice(all, 2, heads + shared, heads + 2 * shared).transpose(1, 2);
   if (!config.rotary.on)
     return {slice(all, 2, 0, heads).transpose(1, 2), slice(all, 2, heads, heads + shared).transpose(1, 2), v};
-  const Tensor positions = context.positions.defined()
-                               ? context.positions
-                               : counted(context.cache != nullptr ? context.cache->length() : 0, tokens);
+  const Tensor positions = context.positions.defined() ? context.positions : following(context, tokens);
   const Tensor qk = turn(slice(all, 2, 0, heads + shared), positions, config.rotary);
   return {slice(qk, 2, 0, heads).transpose(1, 2), slice(qk, 2, heads, heads + shared).transpose(1, 2), v};
 }
@@ -62,20 +73,34 @@ Tensor MultiHeadAttention::attend_dropping(const Heads& h, const AttentionOption
   return matmul(scores, repeated(h.v));
 }
 
+Tensor MultiHeadAttention::attend_cached(const Heads& h, const AttentionContext& context) const {
+  if (!config.causal) throw ValueError("attention: a key-value cache needs causal attention");
+  if (context.caches.empty()) {
+    context.cache->append(h.k, h.v);
+    return context.cache->attend(h.q, config.scale, context.mask);
+  }
+  const auto rows = static_cast<std::int64_t>(context.caches.size());
+  if (rows != h.q.size(0) || context.mask.defined())
+    throw ValueError(fmt::format("attention: {} key-value caches for {} rows{}", rows, h.q.size(0),
+                                 context.mask.defined() ? ", which take no mask" : ""));
+  std::vector<Tensor> each;
+  for (std::int64_t b = 0; b < rows; ++b) {
+    KvCache& cache = *context.caches[static_cast<std::size_t>(b)];
+    cache.append(slice(h.k, 0, b, b + 1), slice(h.v, 0, b, b + 1));
+    each.push_back(cache.attend(slice(h.q, 0, b, b + 1), config.scale));
+  }
+  return each.size() == 1 ? each.front() : concat(each, 0);
+}
+
 Tensor MultiHeadAttention::attend(const Tensor& x, const AttentionContext& context, RandomKey key) const {
   const bool drops = training() && config.dropout > 0.0;
   const AttentionOptions options{.scale = config.scale, .mask = context.mask, .causal = config.causal};
-  if (!drops && !config.rotary.on && config.key_heads() == heads && context.cache == nullptr)
+  if (!drops && !config.rotary.on && config.key_heads() == heads && !context.has_cache())
     return attention_qkv(qkv(x), heads, options);
   const Heads h = split(x, context);
-  Tensor y;
-  if (context.cache != nullptr) {
-    if (!config.causal) throw ValueError("attention: a key-value cache needs causal attention");
-    context.cache->append(h.k, h.v);
-    y = context.cache->attend(h.q, config.scale, context.mask);
-  } else {
-    y = drops ? attend_dropping(h, options, key) : scaled_dot_product_attention(h.q, h.k, h.v, options);
-  }
+  const Tensor y = context.has_cache() ? attend_cached(h, context)
+                   : drops             ? attend_dropping(h, options, key)
+                                       : scaled_dot_product_attention(h.q, h.k, h.v, options);
   return y.transpose(1, 2).reshape({x.size(0), x.size(1), heads * head_dim});
 }
 

@@ -6,6 +6,7 @@
 #include "nn/rotary.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace eg::nn {
@@ -39,6 +40,11 @@ struct AttentionContext {
   Tensor positions = {};
   /// Receives the keys and values of these tokens, which attend to all that it holds. Only for causal attention.
   KvCache* cache = nullptr;
+  /// One for each row of the batch, in place of `cache`, of texts whose lengths differ: row b appends to caches[b] and
+  /// attends to what that one holds, as it would alone. Without a mask.
+  std::span<KvCache* const> caches = {};
+
+  bool has_cache() const { return cache != nullptr || !caches.empty(); }
 };
 
 /// Self-attention with `heads` heads of `head_dim` (not tied to dim/heads). Q, K and V are one fused projection
@@ -74,6 +80,7 @@ private:
   /// Softmax with dropout between it and the values: S is in memory.
   Tensor attend_dropping(const Heads& h, const AttentionOptions& options, RandomKey key) const;
   Tensor attend(const Tensor& x, const AttentionContext& context, RandomKey key) const;
+  Tensor attend_cached(const Heads& h, const AttentionContext& context) const;
 };
 
 } // namespace eg::nn

@@ -55,7 +55,7 @@ Tensor Block::transform(const Tensor& y, RandomKey key, bool read) const {
 }
 
 Tensor Block::operator()(const Tensor& x, const AttentionContext& context, RandomKey key) const {
-  if (!config.checkpoint || !graph_recording() || context.cache != nullptr) return run(x, context, key);
+  if (!config.checkpoint || !graph_recording() || context.has_cache()) return run(x, context, key);
   // The parameters are those of the forward pass, also when a ParameterScope has ended since.
   const auto again = [this, context, key, values = parameters()](const Tensor& in, bool read) {
     const ParameterScope scope(*this, values);

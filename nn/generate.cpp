@@ -114,13 +114,20 @@ std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::in
                                    FunctionRef<bool(std::int64_t)> on_token) {
   check(o.sampling);
   check_prompt(model, prompt, o);
+  DecoderCache cache(model.config, 1, static_cast<std::int64_t>(prompt.size()) + o.max_new_tokens,
+                     model.token_embedding.weight.dtype());
+  return generate(model, prompt, o, on_token, [&](const Tensor& ids) { return model({.ids = ids}, &cache); });
+}
+
+std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt, const GenerateOptions& o,
+                                   FunctionRef<bool(std::int64_t)> on_token, const HiddenStates& hidden_states) {
+  check(o.sampling);
+  check_prompt(model, prompt, o);
   const CompositeScope untaped; // a profile hears the operations, a tape does not
-  const auto length = static_cast<std::int64_t>(prompt.size());
-  DecoderCache cache(model.config, 1, length + o.max_new_tokens, model.token_embedding.weight.dtype());
   std::vector<std::int64_t> text;
-  Tensor ids = Tensor::from<std::int64_t>(prompt, {1, length});
+  Tensor ids = Tensor::from<std::int64_t>(prompt, {1, static_cast<std::int64_t>(prompt.size())});
   for (std::int64_t i = 0; i < o.max_new_tokens; ++i) {
-    const Tensor hidden = model({.ids = ids}, &cache);
+    const Tensor hidden = hidden_states(ids);
     const Tensor logits = model.language_model(hidden.select(1, hidden.size(1) - 1)).select(0, 0);
     const std::int64_t next = sample(logits, o.sampling, uniform_at(o.key, static_cast<std::uint64_t>(i)));
     text.push_back(next);

@@ -6,6 +6,7 @@
 #include "nn/decoder.h"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -39,5 +40,13 @@ std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::in
                                    const GenerateOptions& options, FunctionRef<bool(std::int64_t)> on_token);
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,
                                    const GenerateOptions& options);
+
+/// Normed hidden states of tokens [1, t] that follow those of the calls before: of all, [1, t, dim], or of the last
+/// alone, [1, 1, dim].
+using HiddenStates = std::function<Tensor(const Tensor& ids)>;
+/// The same where the hidden states come from elsewhere: of the model its head alone is used.
+std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,
+                                   const GenerateOptions& options, FunctionRef<bool(std::int64_t)> on_token,
+                                   const HiddenStates& hidden);
 
 } // namespace eg::nn

@@ -5,6 +5,7 @@
 #include "data/bytes.h"
 #include "data/input_file.h"
 #include "data/json.h"
+#include "data/new_folder.h"
 #include "data/safetensors.h"
 #include "data/tensor_reader.h"
 
@@ -16,7 +17,6 @@
 #include <fmt/format.h>
 #include <map>
 #include <string_view>
-#include <unistd.h>
 
 namespace eg::permute {
 namespace {
@@ -25,41 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* mark_name = "permutation.json";
 constexpr const char* mark_format = "equigrad-permuted-model";
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
-/// A folder that goes with all it holds unless it is kept.
-class NewFolder {
-public:
-  explicit NewFolder(std::string path)
-      : path_(without_slashes(std::move(path))), temporary_(fmt::format("{}.part.{}", path_, ::getpid())) {
-    std::error_code error;
-    if (fs::exists(fs::symlink_status(path_, error)))
-      throw FileError(path_ + ": is there already; nothing is overwritten");
-    fs::create_directories(fs::path(temporary_), error);
-    if (error) throw FileError(fmt::format("{}: cannot be made: {}", path_, error.message()));
-  }
-  ~NewFolder() {
-    std::error_code ignored;
-    if (!kept_) fs::remove_all(temporary_, ignored);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  std::string file(const std::string& name) const { return data::join_path(temporary_, name); }
-  void keep() {
-    std::error_code error;
-    fs::rename(temporary_, path_, error);
-    if (error) throw FileError(fmt::format("{}: cannot be made: {}", path_, error.message()));
-    kept_ = true;
-  }
-
-private:
-  std::string path_, temporary_;
-  bool kept_ = false;
-};
 
 /// The regular files of a folder; the names of what else lies in it go to `others`.
 std::vector<std::string> files_in(const std::string& folder, std::vector<std::string>& others) {
@@ -239,7 +204,7 @@ private:
   }
 
   const FolderJob& job_;
-  NewFolder folder_;
+  data::NewFolder folder_;
   std::map<std::string, const ParameterAxes*> axes_;
   std::set<std::string> found_;
   std::vector<std::string> left_out_;

@@ -2,6 +2,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "nn/init.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -56,11 +57,12 @@ nn::StateDict drawn_weights(const nn::StateDict& like, RandomKey key) {
   return weights;
 }
 
-nn::Blocks empty_blocks(const nn::BlockConfig& config, std::int64_t layers) {
+nn::Blocks empty_blocks(const nn::BlockConfig& config, std::int64_t layers, DType dtype = DType::f64) {
+  const nn::init::SkipScope of_no_use;
   nn::Blocks blocks;
   for (std::int64_t i = 0; i < layers; ++i) {
     blocks.push_back(std::make_unique<nn::Block>(config, RandomKey{}));
-    blocks.back()->to(DType::f64);
+    blocks.back()->to(dtype);
     blocks.back()->eval();
   }
   return blocks;
@@ -108,7 +110,7 @@ const Tensor& weight_named(const nn::StateDict& weights, const std::string& name
   throw ValueError(fmt::format("weights: there is no {}", name));
 }
 
-nn::StateDict separate_weights(const nn::Blocks& blocks) {
+nn::StateDict separate_weights(const nn::Blocks& blocks, DType dtype) {
   const PauseRecording pause;
   nn::StateDict weights;
   for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
@@ -121,19 +123,19 @@ nn::StateDict separate_weights(const nn::Blocks& blocks) {
         std::int64_t begin = 0;
         for (const auto& [part, rows] : fused.parts) {
           const Tensor cut = weight_named(state, name).slice(0, begin, begin + rows);
-          weights.emplace_back(part_name(prefix, part, kind), cut.to(DType::f64).clone());
+          weights.emplace_back(part_name(prefix, part, kind), cut.to(dtype).clone());
           begin += rows;
         }
       }
     for (const auto& [name, value] : state)
-      if (name.starts_with("norm")) weights.emplace_back(prefix + name, value.to(DType::f64).clone());
+      if (name.starts_with("norm")) weights.emplace_back(prefix + name, value.to(dtype).clone());
   }
   return weights;
 }
 
 nn::Blocks blocks_with(const nn::BlockConfig& config, std::int64_t layers, const nn::StateDict& weights) {
   const PauseRecording pause;
-  nn::Blocks blocks = empty_blocks(config, layers);
+  nn::Blocks blocks = empty_blocks(config, layers, weights.empty() ? DType::f64 : weights.front().second.dtype());
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const std::string prefix = fmt::format("blocks.{}.", layer);
     nn::StateDict state;

@@ -52,9 +52,9 @@ struct Victim {
   std::int64_t kv_heads() const { return block.kv_heads > 0 ? block.kv_heads : block.heads; }
 };
 
-/// The parameters of blocks under a Victim's names, f64 copies.
-nn::StateDict separate_weights(const nn::Blocks& blocks);
-/// Blocks in evaluation that compute with `weights`. Throws ValueError for a weight that is missing.
+/// The parameters of blocks under a Victim's names, copies.
+nn::StateDict separate_weights(const nn::Blocks& blocks, DType dtype = DType::f64);
+/// Blocks in evaluation that compute with `weights`, in their type. Throws ValueError for a weight that is missing.
 nn::Blocks blocks_with(const nn::BlockConfig& config, std::int64_t layers, const nn::StateDict& weights);
 /// The weight of that name. Throws ValueError.
 const Tensor& weight_named(const nn::StateDict& weights, const std::string& name);

@@ -3,12 +3,11 @@
 #include "cli/arguments.h"
 #include "cli/core_dumps.h"
 #include "cli/interrupt.h"
-#include "cli/split/certificates.h"
+#include "cli/net/place_flags.h"
 #include "cli/train_job.h"
 #include "cli/verb.h"
 
 #include "data/bytes.h"
-#include "privacy/split/net/client.h"
 #include "privacy/split/remote.h"
 
 #include <fmt/format.h>
@@ -16,7 +15,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
 
 namespace eg::cli {
 namespace {
@@ -27,9 +25,9 @@ const std::vector<std::string>& split_models() {
 }
 
 struct EdgeRequest {
-  std::string model, config, connect, finish = "decrypt", init = "edge";
-  CertificateFlags certificates;
-  std::int64_t attempts = 20, answer_s = 300;
+  std::string model, config, finish = "decrypt", init = "edge";
+  ConnectFlags place;
+  std::int64_t attempts = 20;
 };
 
 permute::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<privacy::RemoteEncoder> encoder) {
@@ -45,12 +43,7 @@ permute::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<privacy
 }
 
 std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r) {
-  privacy::ClientOptions client;
-  std::tie(client.host, client.port) = host_and_port("--connect", r.connect);
-  client.tls = r.certificates.files();
-  client.insecure_loopback = r.certificates.insecure;
-  client.answer_timeout = std::chrono::seconds(r.answer_s);
-  client.stop = &stop_flag();
+  const privacy::ClientOptions client = r.place.options();
   privacy::RemoteOptions options;
   options.draw_there = r.init == "cloud";
   options.attempts = static_cast<int>(r.attempts);
@@ -71,10 +64,10 @@ nlohmann::json wire_json(const privacy::WireCounts& c) {
 }
 
 std::string resume_words(const EdgeRequest& r) {
-  const std::string certificates = r.certificates.insecure
+  const std::string certificates = r.place.certificates.insecure
                                        ? "--insecure-loopback"
-                                       : fmt::format("--certs {}", data::shell_word(r.certificates.folder));
-  return fmt::format("equigrad edge {} --connect {} {}", r.model, r.connect, certificates);
+                                       : fmt::format("--certs {}", data::shell_word(r.place.certificates.folder));
+  return fmt::format("equigrad edge {} --connect {} {}", r.model, r.place.connect, certificates);
 }
 
 int train(const EdgeRequest& r, const TrainRequest& request) {
@@ -102,8 +95,7 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
       ->required()
       ->check(one_of(split_models()))
       ->type_name("MODEL");
-  app.add_option("--connect", r->connect, "The cloud's address and port")->required()->type_name("HOST:PORT");
-  r->certificates.declare(app, "edge");
+  r->place.declare(app);
   app.add_option("--finish", r->finish,
                  "The model to keep: decrypt (plain weights), encrypted (as trained), or a KEY file of another holder "
                  "to move it to")
@@ -116,9 +108,6 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
   app.add_option("--attempts", r->attempts, "To reach the cloud, and to be answered, for each message")
       ->check(whole_number(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--answer-timeout", r->answer_s, "Seconds to wait for an answer")
-      ->check(whole_number(1, 86'400))
       ->capture_default_str();
   app.add_option("--config", r->config, "JSON file with options named as the flags ('_' for '-'); flags override it")
       ->type_name("FILE");

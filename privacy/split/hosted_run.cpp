@@ -6,7 +6,7 @@
 #include "data/safetensors.h"
 #include "nn/heads.h"
 #include "nn/init.h"
-#include "privacy/split/errors.h"
+#include "privacy/net/service.h"
 #include "privacy/split/recipe.h"
 #include "training/checkpoint_state.h"
 #include "training/parameter_groups.h"
@@ -20,16 +20,6 @@ namespace eg::privacy {
 namespace {
 
 enum Draw : std::uint64_t { draw_weights = 1 };
-
-bool all_finite(const Tensor& x) {
-  const PauseRecording pause;
-  return all(isfinite(x)).item() != 0.0;
-}
-
-void require_finite(const Tensor& x, const char* what) {
-  if (!all_finite(x))
-    throw ProtocolError(RefusalCode::not_finite, fmt::format("split: {} holds NaN or infinite values", what));
-}
 
 [[noreturn]] void wrong(const std::string& what) { throw ProtocolError(RefusalCode::wrong_tensor, "split: " + what); }
 

@@ -1,8 +1,8 @@
 #pragma once
 // The edge's half of a split encoder.
 
-#include "privacy/split/channel.h"
-#include "privacy/split/wire.h"
+#include "privacy/net/channel.h"
+#include "privacy/net/wire.h"
 #include "training/elsewhere.h"
 
 #include <atomic>

@@ -1,6 +1,5 @@
 #include "privacy/split/service.h"
 
-#include "core/call.h"
 #include "data/json.h"
 #include "privacy/split/recipe.h"
 #include "training/checkpoint_state.h"
@@ -10,35 +9,11 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <new>
 
 namespace eg::privacy {
 namespace {
 
-Message refusal(std::uint64_t serial, RefusalCode code, const std::string& words) {
-  return {.kind = MessageKind::refused, .serial = serial, .code = code, .text = words};
-}
-
 [[noreturn]] void refuse(RefusalCode code, const std::string& words) { throw ProtocolError(code, "split: " + words); }
-
-/// Runs f; what it throws becomes a refusal of the request with that serial.
-template <class F> Message refused_or(std::uint64_t serial, F&& f) {
-  try {
-    return f();
-  } catch (const ProtocolError& e) {
-    return refusal(serial, e.code(), e.what());
-  } catch (const MemoryError& e) {
-    return refusal(serial, RefusalCode::no_room, e.what());
-  } catch (const std::bad_alloc&) {
-    return refusal(serial, RefusalCode::no_room, "split: the cloud has no more memory");
-  } catch (const FileError&) {
-    return refusal(serial, RefusalCode::internal, "split: the cloud cannot use its files"); // paths are its own affair
-  } catch (const Error& e) {
-    return refusal(serial, RefusalCode::wrong_tensor, e.what());
-  } catch (const std::exception&) {
-    return refusal(serial, RefusalCode::internal, "split: the cloud failed");
-  }
-}
 
 std::array<unsigned char, 32> digest_of(data::ByteView bytes) {
   std::array<unsigned char, 32> digest{};
@@ -116,8 +91,8 @@ data::Bytes EncoderService::handle(Peer& peer, data::ByteView frame) {
 }
 
 EncoderService::Hosted& EncoderService::hosted_for(const Peer& peer) {
-  if (peer.run.empty()) refuse(RefusalCode::unexpected, "no run is open on this connection");
-  const auto found = runs_.find(peer.run);
+  if (peer.opened.empty()) refuse(RefusalCode::unexpected, "no run is open on this connection");
+  const auto found = runs_.find(peer.opened);
   if (found == runs_.end()) refuse(RefusalCode::unknown_run, "the run is not open any more");
   if (found->second.connection != peer.number)
     refuse(RefusalCode::replaced, "another connection has taken the run over");
@@ -243,12 +218,12 @@ Message EncoderService::open(Peer& peer, const Message& request) {
     refuse(RefusalCode::out_of_order, fmt::format("request {} where {} is next", o.next, h.serial + 1));
   h.connection = peer.number;
   h.used = ++clock_;
-  peer.run = o.run;
+  peer.opened = o.run;
   return {.kind = MessageKind::opened, .step = static_cast<std::uint64_t>(h.run->step())};
 }
 
 void EncoderService::leave(const Peer& peer) {
-  const auto found = runs_.find(peer.run);
+  const auto found = runs_.find(peer.opened);
   if (found != runs_.end() && found->second.connection == peer.number) found->second.connection = 0;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // The cloud: all runs behind one function. Knows no sockets.
 
+#include "privacy/net/service.h"
 #include "privacy/split/hosted_run.h"
-#include "privacy/split/wire.h"
 
 #include <array>
 #include <cstdint>
@@ -23,33 +23,22 @@ struct ServiceOptions {
   FrameLimits frames;
 };
 
-/// One connection, as the service sees it: who is at its other end, and which run it has opened.
-struct Peer {
-  std::string name; ///< from its certificate
-  std::string run = {};
-  std::uint64_t number = 0; ///< of the connection, so that a later one can take a run over
-};
-
 /// Counts for people.
 struct ServiceCounts {
   std::uint64_t requests = 0, refusals = 0, repeated = 0, steps = 0;
 };
 
 /// All calls on one thread: runs hold tapes.
-class EncoderService {
+class EncoderService : public Service {
 public:
   explicit EncoderService(ServiceOptions options);
-  ~EncoderService();
-  EncoderService(const EncoderService&) = delete;
-  EncoderService& operator=(const EncoderService&) = delete;
+  ~EncoderService() override;
 
-  /// The answer to a frame of a peer. What the peer got wrong, what is too much and what this side cannot do becomes
-  /// the answer `refused`; nothing of it is thrown.
-  data::Bytes handle(Peer& peer, data::ByteView frame);
-  /// A connection has ended.
-  void leave(const Peer& peer);
-  /// What may come from this peer next.
-  FrameLimits limits(const Peer& peer) const { return peer.run.empty() ? limits_before_open : options_.frames; }
+  data::Bytes handle(Peer& peer, data::ByteView frame) override;
+  void leave(const Peer& peer) override;
+  FrameLimits limits(const Peer& peer) const override {
+    return peer.opened.empty() ? limits_before_open : options_.frames;
+  }
 
   /// Writes a checkpoint of every run that has begun. Throws FileError.
   void save_all();

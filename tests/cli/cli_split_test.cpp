@@ -1,6 +1,6 @@
 // equigrad cloud and equigrad edge: two processes over TLS.
 
-#include "cli/program.h"
+#include "cli/serving.h"
 
 #include <algorithm>
 #include <csignal>
@@ -13,20 +13,8 @@ using namespace eg::test;
 
 namespace {
 
-/// False, and said, in a build that has no split learning.
-bool is_built() {
-  const bool built = run_program({"certs", "--help"}).code == 0;
-  if (!built) MESSAGE("this build has no split learning: libasio-dev or libssl-dev is missing");
-  return built;
-}
-
 const std::vector<std::string> recipe = {"--dim", "24",       "--layers", "2",          "--heads", "2",         "--mlp",
                                          "32",    "--warmup", "2",        "--schedule", "cosine",  "--dropout", "0.1"};
-
-std::vector<std::string> with(std::vector<std::string> args, const std::vector<std::string>& more) {
-  args.insert(args.end(), more.begin(), more.end());
-  return args;
-}
 
 std::vector<std::string> vit(const std::string& verb, const std::string& steps, const std::string& out) {
   return with({verb,           "vit",    "--data",    "shapes",    "--train-limit", "128",
@@ -36,40 +24,18 @@ std::vector<std::string> vit(const std::string& verb, const std::string& steps, 
               recipe);
 }
 
-/// A cloud in a process of its own.
-class CloudProcess {
-public:
-  explicit CloudProcess(const std::vector<std::string>& args) : program_(with({"cloud"}, args), ".") {
-    const std::string words = "listening on ";
-    REQUIRE(program_.wait_until(
-        [&] { return program_.err().find(words) != std::string::npos && program_.err().back() == '\n'; }));
-    const std::string err = program_.err();
-    const std::size_t at = err.find(words) + words.size();
-    place_ = err.substr(at, err.find_first_of(" \n", at) - at);
-  }
-  const std::string& place() const { return place_; }
-  Outcome stop() {
-    program_.signal(SIGINT);
-    return program_.wait();
-  }
-
-private:
-  RunningProgram program_;
-  std::string place_;
-};
-
 std::string weights(const std::string& run) { return read_text(run + "/model.safetensors"); }
 
 } // namespace
 
 TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte") {
-  if (!is_built()) return;
+  if (!has_net()) return;
   const TemporaryFolder folder;
   const std::string certs = folder.path("certs");
   REQUIRE(run_program({"certs", "--out", certs, "--quiet"}).code == 0);
   REQUIRE(run_program(vit("train", "50", folder.path("one"))).code == 0);
-  CloudProcess cloud({"--listen", "127.0.0.1:0", "--model", "any", "--certs", certs, "--seed", "3", "--json",
-                      folder.path("cloud.json"), "--quiet"});
+  ServingProgram cloud({"cloud", "--listen", "127.0.0.1:0", "--model", "any", "--certs", certs, "--seed", "3", "--json",
+                        folder.path("cloud.json"), "--quiet"});
   const std::vector<std::string> there = {"--connect", cloud.place(), "--certs", certs};
   const Outcome edge = run_program(with(with(vit("edge", "50", folder.path("two")), there),
                                         {"--finish", "encrypted", "--json", folder.path("edge.json")}));
@@ -139,7 +105,7 @@ TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for by
 }
 
 TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
-  if (!is_built()) return;
+  if (!has_net()) return;
   const TemporaryFolder folder;
   const auto train = [&](const char* verb, const char* out) {
     return with(vit(verb, "400", folder.path(out)), {"--checkpoint-every", "20"});
@@ -147,10 +113,10 @@ TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
   REQUIRE(run_program(train("train", "one")).code == 0);
   const auto cloud_args = [&](const std::string& place) {
     return std::vector<std::string>{
-        "--listen",           place,    "--model", "any", "--insecure-loopback", "--seed", "3", "--out",
-        folder.path("cloud"), "--quiet"};
+        "cloud", "--listen",           place,    "--model", "any", "--insecure-loopback", "--seed", "3",
+        "--out", folder.path("cloud"), "--quiet"};
   };
-  auto cloud = std::make_unique<CloudProcess>(cloud_args("127.0.0.1:0"));
+  auto cloud = std::make_unique<ServingProgram>(cloud_args("127.0.0.1:0"));
   const std::string place = cloud->place();
   const std::vector<std::string> there = {"--connect",  place, "--insecure-loopback", "--finish", "encrypted",
                                           "--attempts", "200"};
@@ -163,7 +129,7 @@ TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
     CHECK(stopped.err.find("go on with: equigrad edge vit --connect") != std::string::npos);
   }
   CHECK(cloud->stop().code == 0);
-  cloud = std::make_unique<CloudProcess>(cloud_args(place));
+  cloud = std::make_unique<ServingProgram>(cloud_args(place));
   const Outcome second = run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("two")}, there));
   INFO(second.err);
   REQUIRE(second.code == 0);
@@ -172,7 +138,7 @@ TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
 }
 
 TEST_CASE("split: wrong usage is one line") {
-  if (!is_built()) return;
+  if (!has_net()) return;
   const TemporaryFolder folder;
   const auto refused = [&](const std::vector<std::string>& args, const char* words) {
     const Outcome outcome = run_program(args);

@@ -1,7 +1,9 @@
-// Damaged messages drawn at random, with any compiler: build/.../tests/fuzz/split_calls SECONDS [SEED].
+// Damaged messages of split learning and of STIP drawn at random, with any compiler: build/.../tests/fuzz/split_calls
+// SECONDS [SEED].
 
 #include "core/random.h"
 #include "fuzz/split_damage.h"
+#include "fuzz/stip_targets.h"
 
 #include <chrono>
 #include <cstdio>
@@ -14,7 +16,11 @@ int main(int argc, char** argv) {
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   unsigned long long rounds = 0;
-  for (; Clock::now() < end; ++rounds) eg::fuzz::one_damaged_round(random);
+  const std::vector<eg::data::Bytes> samples = eg::fuzz::stip_samples();
+  for (; Clock::now() < end; ++rounds) {
+    eg::fuzz::one_damaged_round(random);
+    eg::fuzz::stip_service(eg::fuzz::damaged_row(samples, random));
+  }
   std::printf("%llu rounds, nothing found\n", rounds);
   return 0;
 }

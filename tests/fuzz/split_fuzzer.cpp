@@ -1,6 +1,8 @@
-// libFuzzer programs for split learning: EQUIGRAD_FUZZ_TARGET names a function of split_targets.h.
+// libFuzzer programs for split learning and STIP: EQUIGRAD_FUZZ_TARGET names a function of split_targets.h or
+// stip_targets.h.
 
 #include "fuzz/split_targets.h"
+#include "fuzz/stip_targets.h"
 
 #include <cstddef>
 #include <cstdint>

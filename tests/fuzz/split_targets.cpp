@@ -2,13 +2,13 @@
 
 #include "core/ops.h"
 #include "core/random.h"
+#include "fuzz/damage.h"
 #include "privacy/split/recipe.h"
 #include "privacy/split/service.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -72,23 +72,10 @@ void split_message(data::ByteView bytes) {
 
 void split_service(data::ByteView bytes) {
   Begun cloud;
-  while (bytes.size() >= 3) {
-    const std::size_t length = bytes[0] + 256U * bytes[1];
-    const data::ByteView part = bytes.subspan(2, std::min(length, bytes.size() - 2));
-    bytes = bytes.subspan(2 + part.size());
-    data::Bytes frame(part.begin(), part.end());
-    if (length % 2 == 1 && !frame.empty()) { // kind, then the body
-      data::Bytes headed = frame_of({.kind = MessageKind::done});
-      headed.resize(header_bytes);
-      headed[6] = static_cast<std::uint8_t>(frame[0] % 16);
-      const std::uint64_t body = frame.size() - 1;
-      std::memcpy(headed.data() + 8, &body, sizeof body);
-      headed.insert(headed.end(), frame.begin() + 1, frame.end());
-      frame = std::move(headed);
-    }
+  each_frame(bytes, [&](const data::Bytes& frame) {
     const Message answer = parse_frame(cloud.service.handle(cloud.peer, frame), {});
     require(!is_request(answer.kind), "the cloud asks instead of answering");
-  }
+  });
   if (const HostedRun* run = cloud.service.run(std::string(32, 'a')); run != nullptr && run->begun())
     require(all(isfinite(run->weight("blocks.0.mlp.fc1.weight"))).item() != 0.0, "a weight is not finite");
 }

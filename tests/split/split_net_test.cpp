@@ -1,14 +1,15 @@
 // The same over TCP and TLS 1.3, and what is refused there.
 
-#ifdef EQUIGRAD_SPLIT_NET
+#ifdef EQUIGRAD_NET
 
 #include "data/bytes.h"
 #include "permute/training.h"
-#include "privacy/split/net/certificates.h"
-#include "privacy/split/net/client.h"
-#include "privacy/split/net/server.h"
+#include "privacy/net/tcp/certificates.h"
+#include "privacy/net/tcp/client.h"
+#include "privacy/net/tcp/server.h"
 #include "split/split_channels.h"
 #include "support/message.h"
+#include "support/raw_socket.h"
 #include "support/temporary_folder.h"
 #include "unit/permute_small_run.h"
 
@@ -16,7 +17,6 @@
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -121,55 +121,6 @@ std::string why_not(const ClientOptions& client) {
   });
 }
 
-/// A socket that sends what it likes.
-class RawSocket {
-public:
-  explicit RawSocket(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_port = htons(port);
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{10, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    connected_ = ::connect(socket_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
-  }
-  ~RawSocket() { ::close(socket_); }
-  RawSocket(const RawSocket&) = delete;
-  RawSocket& operator=(const RawSocket&) = delete;
-  bool connected() const { return connected_; }
-  void send(const data::Bytes& bytes) const {
-    static_cast<void>(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL));
-  }
-  /// All that comes until the other side closes; "timeout" is no close.
-  data::Bytes until_closed(bool& closed) const {
-    data::Bytes all;
-    for (;;) {
-      std::uint8_t block[4096];
-      const ssize_t n = ::recv(socket_, block, sizeof block, 0);
-      closed = n == 0 || (n < 0 && errno == ECONNRESET);
-      if (n <= 0) return all;
-      all.insert(all.end(), block, block + n);
-    }
-  }
-  bool closed_by_peer() const {
-    bool closed = false;
-    until_closed(closed);
-    return closed;
-  }
-
-private:
-  int socket_;
-  bool connected_ = false;
-};
-
-data::Bytes header(std::uint64_t body, std::uint16_t version = protocol_version) {
-  data::Bytes frame = frame_of({.kind = MessageKind::open, .text = "{}"});
-  frame.resize(header_bytes);
-  std::memcpy(frame.data() + 4, &version, sizeof version);
-  std::memcpy(frame.data() + 8, &body, sizeof body);
-  return frame;
-}
-
 } // namespace
 
 TEST_CASE("split net: over TLS the weights are those of one process; another edge beside it changes nothing") {
@@ -272,12 +223,12 @@ TEST_CASE("split net: garbage, cut and oversized frames, slow senders and half-o
   data::Bytes garbage(1000);
   for (std::size_t i = 0; i < garbage.size(); ++i) garbage[i] = static_cast<std::uint8_t>(i * 37 + 11);
   CHECK(answer_to(garbage).code == RefusalCode::malformed);
-  CHECK(answer_to(header(std::uint64_t{1} << 60)).code == RefusalCode::too_large);
-  CHECK(answer_to(header(std::uint64_t{1} << 20)).code == RefusalCode::too_large); // before a run is open
-  CHECK(answer_to(header(40, 2)).code == RefusalCode::version);
+  CHECK(answer_to(header_of(std::uint64_t{1} << 60)).code == RefusalCode::too_large);
+  CHECK(answer_to(header_of(std::uint64_t{1} << 20)).code == RefusalCode::too_large); // before a run is open
+  CHECK(answer_to(header_of(40, 2)).code == RefusalCode::version);
   {
     const RawSocket slow(cloud.port());
-    slow.send(header(1000)); // and never the body
+    slow.send(header_of(1000)); // and never the body
     CHECK(slow.closed_by_peer());
   }
   {
@@ -288,10 +239,7 @@ TEST_CASE("split net: garbage, cut and oversized frames, slow senders and half-o
 }
 
 TEST_CASE("split net: a thousand idle connections keep nobody out") {
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4096);
-  ::setrlimit(RLIMIT_NOFILE, &files);
+  allow_many_files();
   const TemporaryFolder folder;
   make_certificates(folder.path("certs"));
   ServerOptions options = quick();

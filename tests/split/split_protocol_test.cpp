@@ -212,7 +212,7 @@ TEST_CASE("split protocol: a fixed recipe names the fields that differ; memory a
     CHECK(edge.open(opening(std::string(32, letter), "new", 1)).kind == MessageKind::opened);
   // The run 'a' has no connection any more, and had not begun: it goes. The next two are connected.
   RawEdge second{service, {.name = "edge", .number = 2}}, third{service, {.name = "edge", .number = 3}};
-  service.leave({.name = "edge", .run = std::string(32, 'a'), .number = 1});
+  service.leave({.name = "edge", .opened = std::string(32, 'a'), .number = 1});
   CHECK(second.open(opening(std::string(32, 'c'), "new", 1)).kind == MessageKind::opened);
   CHECK_REFUSED(third.open(opening(std::string(32, 'd'), "new", 1)), RefusalCode::no_room);
   CHECK(service.runs() == 2);

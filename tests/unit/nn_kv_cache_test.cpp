@@ -2,7 +2,7 @@
 #include "core/error.h"
 #include "core/ops.h"
 #include "core/random.h"
-#include "nn/kv_cache.h"
+#include "nn/block.h"
 
 #include <doctest/doctest.h>
 
@@ -58,4 +58,37 @@ TEST_CASE("KvCache: what does not fit is refused and changes nothing") {
   CHECK_THROWS_AS(cache.truncate(4), ValueError);
   CHECK_THROWS_AS(nn::KvCache({1}, -1, 3), ValueError);
   CHECK(cache.length() == 3);
+}
+
+TEST_CASE("KvCache: rows of a batch with caches of their own decode as each alone, bit for bit") {
+  for (const bool rotary : {false, true}) {
+    nn::BlockConfig c{.dim = 32, .heads = 4, .kv_heads = 2, .mlp = 48};
+    c.causal = true;
+    c.rotary.on = rotary;
+    nn::Block block(c, {1, 0});
+    block.eval();
+    const std::int64_t rows = 3;
+    std::vector<nn::KvCache> own, alone;
+    for (std::int64_t b = 0; b < rows; ++b)
+      for (auto* caches : {&own, &alone}) {
+        caches->emplace_back(Shape{1, 2}, 20, 8);
+        nn::AttentionContext context;
+        context.cache = &caches->back();
+        block(random_normal({1, 2 + 3 * b, 32}, {2, static_cast<std::uint64_t>(b)}), context); // pasts of 2, 5 and 8
+      }
+    const Tensor x = random_normal({rows, 2, 32}, {3, 0});
+    std::vector<nn::KvCache*> pointers = {&own[0], &own[1], &own[2]};
+    nn::AttentionContext together;
+    together.caches = pointers;
+    const Tensor y = block(x, together);
+    for (std::int64_t b = 0; b < rows; ++b) {
+      nn::AttentionContext context;
+      context.cache = &alone[static_cast<std::size_t>(b)];
+      CHECK(same_bits(slice(y, 0, b, b + 1), block(slice(x, 0, b, b + 1), context)));
+      CHECK(own[static_cast<std::size_t>(b)].length() == 2 + 3 * b + 2);
+    }
+    pointers.pop_back();
+    together.caches = pointers;
+    CHECK_THROWS_AS(block(x, together), ValueError);
+  }
 }

@@ -1,0 +1,55 @@
+// equigrad certs: a test authority and its certificates.
+
+#include "cli/arguments.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+
+#include "privacy/net/tcp/certificates.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace eg::cli {
+
+Job declare_certs(CLI::App& app, const CommonOptions& common) {
+  struct Options {
+    std::string out;
+    privacy::CertificateOptions made;
+  };
+  auto o = std::make_shared<Options>();
+  app.add_option("--out", o->out, "Folder to write ca, cloud and the edges' files to; none is overwritten")
+      ->required()
+      ->type_name("FOLDER");
+  app.add_option("--host", o->made.hosts,
+                 "Names and addresses of the cloud, with commas between them (default: localhost,127.0.0.1,::1)")
+      ->delimiter(',')
+      ->type_name("LIST");
+  app.add_option("--edge", o->made.edges, "Names of edges, with commas between them (default: edge)")
+      ->delimiter(',')
+      ->type_name("LIST");
+  app.add_option("--authority", o->made.authority,
+                 "Folder whose ca.key signs: edges for a cloud that has its certificates (default: a new authority)")
+      ->type_name("FOLDER");
+  app.add_option("--days", o->made.days, "Days that they are valid")
+      ->check(whole_number(1, 36'500))
+      ->capture_default_str();
+  app.footer(
+      "For tests and machines of one's own: who has ca.key can make a certificate for anybody, so keep it off both\n"
+      "sides. Give the cloud ca.pem, cloud.pem and cloud.key, an edge ca.pem, edge.pem and edge.key.");
+  return [o, &common, &app]() -> int {
+    if (app.count("--seed") > 0)
+      throw UsageError("--seed has no effect on certs: keys come from the system's random source");
+    if (!o->made.authority.empty() && app.count("--host") > 0)
+      throw UsageError("--host has no effect with --authority: only edges are made");
+    const std::vector<std::string> files = privacy::make_certificates(o->out, o->made);
+    if (common.talks())
+      say(fmt::format("{}: certificates for {} days: cloud ({}), {}\n", o->out, o->made.days,
+                      fmt::join(o->made.hosts, ", "), fmt::join(o->made.edges, ", ")));
+    write_json(common, {{"files", files}, {"days", o->made.days}, {"hosts", o->made.hosts}, {"edges", o->made.edges}});
+    return done;
+  };
+}
+
+} // namespace eg::cli

@@ -1,0 +1,28 @@
+#pragma once
+// Folders that appear under their name complete or not at all.
+
+#include <string>
+
+namespace eg::data {
+
+/// A folder that is filled under a temporary name beside its final one and renamed by keep(). Without keep() it goes
+/// with all that it holds. Throws FileError when something has the final name already, or the system refuses.
+class NewFolder {
+public:
+  explicit NewFolder(std::string path);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  /// Where a file of that name is to be written.
+  std::string file(const std::string& name) const;
+  /// Makes a folder inside.
+  std::string make_folder(const std::string& name) const;
+  void keep();
+
+private:
+  std::string path_, temporary_;
+  bool kept_ = false;
+};
+
+} // namespace eg::data

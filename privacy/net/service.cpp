@@ -1,0 +1,40 @@
+#include "privacy/net/service.h"
+
+#include "core/call.h"
+#include "core/ops.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+namespace eg::privacy {
+
+Message refusal(std::uint64_t serial, RefusalCode code, const std::string& words) {
+  return {.kind = MessageKind::refused, .serial = serial, .code = code, .text = words};
+}
+
+Message refused_or(std::uint64_t serial, FunctionRef<Message()> work) {
+  try {
+    return work();
+  } catch (const ProtocolError& e) {
+    return refusal(serial, e.code(), e.what());
+  } catch (const MemoryError& e) {
+    return refusal(serial, RefusalCode::no_room, e.what());
+  } catch (const std::bad_alloc&) {
+    return refusal(serial, RefusalCode::no_room, "net: the cloud has no more memory");
+  } catch (const FileError&) {
+    return refusal(serial, RefusalCode::internal, "net: the cloud cannot use its files");
+  } catch (const Error& e) {
+    return refusal(serial, RefusalCode::wrong_tensor, e.what());
+  } catch (const std::exception&) {
+    return refusal(serial, RefusalCode::internal, "net: the cloud failed");
+  }
+}
+
+void require_finite(const Tensor& x, const char* what) {
+  const PauseRecording pause;
+  if (all(isfinite(x)).item() == 0.0)
+    throw ProtocolError(RefusalCode::not_finite, fmt::format("net: {} holds NaN or infinite values", what));
+}
+
+} // namespace eg::privacy

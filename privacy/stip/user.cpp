@@ -1,0 +1,105 @@
+#include "privacy/stip/user.h"
+
+#include "core/call.h"
+#include "core/ops.h"
+#include "nn/decoder.h"
+#include "privacy/net/service.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <optional>
+
+namespace eg::privacy {
+namespace {
+
+StipTraffic operator-(const StipTraffic& a, const StipTraffic& b) {
+  return {.sent = a.sent - b.sent,
+          .received = a.received - b.received,
+          .requests = a.requests - b.requests,
+          .seconds = a.seconds - b.seconds};
+}
+
+} // namespace
+
+CloudSession::CloudSession(const Connect& connect, const UserModel& user, std::int64_t tokens,
+                           const FrameLimits& frames)
+    : channel_(connect()), frames_(frames), dtype_(user.dtype()) {
+  const nlohmann::ordered_json words{{"model", user.id()}, {"tokens", static_cast<std::uint64_t>(tokens)}};
+  exchange({.kind = MessageKind::open, .text = words.dump()}, MessageKind::opened);
+}
+
+Message CloudSession::exchange(const Message& request, MessageKind expected) {
+  const auto begin = std::chrono::steady_clock::now();
+  const data::Bytes frame = frame_of(request);
+  channel_->send(frame);
+  const data::Bytes received = channel_->receive();
+  Message answer = parse_frame(received, frames_);
+  traffic_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  traffic_.sent += frame.size();
+  traffic_.received += received.size();
+  ++traffic_.requests;
+  if (answer.kind == MessageKind::refused) throw ProtocolError(answer.code, "the cloud refuses: " + answer.text);
+  if (answer.kind != expected || answer.serial != request.serial)
+    throw ProtocolError(RefusalCode::unexpected,
+                        fmt::format("stip: the cloud answers {} {} with {} {}", name_of(request.kind), request.serial,
+                                    name_of(answer.kind), answer.serial));
+  return answer;
+}
+
+Tensor CloudSession::answered(Message request, const Shape& shape) {
+  const PauseRecording pause;
+  request.serial = ++serial_;
+  Tensor y = exchange(request, MessageKind::features).tensor("y");
+  if (y.dtype() != dtype_ || y.shape() != shape)
+    throw ProtocolError(RefusalCode::wrong_tensor,
+                        fmt::format("stip: the cloud answers with {} {} where {} {} belongs", name_of(y.dtype()),
+                                    y.shape().str(), name_of(dtype_), shape.str()));
+  require_finite(y, "the cloud's answer");
+  return y;
+}
+
+Tensor CloudSession::advance(const Tensor& z) {
+  Tensor y = answered({.kind = MessageKind::advance, .step = tokens_, .tensors = {{"z", z}}}, {1, 1, z.size(2)});
+  tokens_ += static_cast<std::uint64_t>(z.size(1));
+  return y;
+}
+
+Tensor CloudSession::evaluate(const Tensor& z, const Tensor& mask) {
+  Message request{.kind = MessageKind::evaluate, .tensors = {{"z", z}}};
+  if (mask.defined()) request.tensors.push_back({"mask", mask});
+  return answered(std::move(request), z.shape());
+}
+
+StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
+                       std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
+                       const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text) {
+  const nn::Decoder* decoder = user.model().decoder();
+  std::optional<CloudSession> session; // opened once the prompt was found right
+  std::int64_t past = 0;
+  StipText result;
+  const auto hidden = [&](const Tensor& ids) {
+    if (!session) session.emplace(connect, user, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens);
+    const Tensor y = session->advance(user.hidden(decoder->embed({.ids = ids}, past)));
+    if (past == 0) result.prompt = session->traffic();
+    past += ids.size(1);
+    return decoder->norm(user.plain(y));
+  };
+  result.text = hub::generate_text(user.model(), tokenizer, prompt, options, stops, on_text, hidden);
+  if (session) result.tokens = session->traffic() - result.prompt;
+  return result;
+}
+
+StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs) {
+  StipOutputs result;
+  result.outputs = user.model().forward_around(inputs, [&](const Tensor& z, const Tensor& mask) {
+    CloudSession session(connect, user, 0);
+    const Tensor y = user.plain(session.evaluate(user.hidden(z), mask));
+    result.traffic = session.traffic();
+    return y;
+  });
+  return result;
+}
+
+} // namespace eg::privacy

@@ -1,0 +1,68 @@
+#pragma once
+// The user's part: embeddings, key and head here, the blocks at the cloud.
+
+#include "hub/text.h"
+#include "privacy/net/channel.h"
+#include "privacy/net/wire.h"
+#include "privacy/stip/folders.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace eg::privacy {
+
+/// What crossed between user and cloud: whole frames, without what TLS adds.
+struct StipTraffic {
+  std::uint64_t sent = 0, received = 0, requests = 0;
+  double seconds = 0.0; ///< from a request to its answer
+};
+
+/// One session with a cloud over one connection. A connection that is lost ends it: the cloud has forgotten its keys
+/// and values then.
+class CloudSession {
+public:
+  /// Connects, and opens a session for a text of up to `tokens` tokens (0: for evaluate() alone). Throws
+  /// ConnectionError, TimeoutError, ProtocolError with the cloud's words.
+  CloudSession(const Connect& connect, const UserModel& user, std::int64_t tokens, const FrameLimits& frames = {});
+
+  /// Permuted hidden states [1, t, dim] of the text's next tokens in, that of the last one [1, 1, dim] out.
+  Tensor advance(const Tensor& z);
+  /// Of whole texts [B, T, dim]; mask [B, T] may be undefined.
+  Tensor evaluate(const Tensor& z, const Tensor& mask);
+
+  const StipTraffic& traffic() const { return traffic_; }
+
+private:
+  Message exchange(const Message& request, MessageKind expected);
+  Tensor answered(Message request, const Shape& shape);
+
+  std::unique_ptr<Channel> channel_;
+  FrameLimits frames_;
+  DType dtype_;
+  std::uint64_t serial_ = 0, tokens_ = 0;
+  StipTraffic traffic_;
+};
+
+/// A generated text and what it cost on the wire.
+struct StipText {
+  hub::GeneratedText text;
+  StipTraffic prompt; ///< opening and the tokens of the prompt
+  StipTraffic tokens; ///< each token after the first
+};
+
+/// Continues a prompt as hub::generate_text does, with the blocks at the cloud. Throws what it does, and what
+/// CloudSession does.
+StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
+                       std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
+                       const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text);
+
+/// Outputs of one pass, as hub::Model::forward gives them.
+struct StipOutputs {
+  hub::Tensors outputs;
+  StipTraffic traffic;
+};
+StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs);
+
+} // namespace eg::privacy

@@ -1,0 +1,36 @@
+#pragma once
+// A small model, and what STIP makes of it.
+
+#include "nn/decoder.h"
+#include "privacy/stip/service.h"
+#include "privacy/stip/transform.h"
+#include "privacy/stip/user.h"
+#include "support/local_channel.h"
+#include "support/small_models.h"
+#include "support/temporary_folder.h"
+
+#include <string>
+#include <utility>
+
+namespace eg::test {
+
+/// A model, its two halves, and a cloud in this thread.
+struct StipParties {
+  TemporaryFolder folder;
+  std::string family;
+
+  explicit StipParties(std::string of, privacy::Scheme scheme = privacy::Scheme::stip2) : family(std::move(of)) {
+    write_small_model(path("model"), family);
+    transform(scheme);
+  }
+  std::string path(const std::string& name) const { return folder.path(name); }
+  privacy::Transformed transform(privacy::Scheme scheme, const std::string& out = "out") const {
+    return privacy::transform_for_stip({.model = path("model"), .out = path(out), .scheme = scheme});
+  }
+  privacy::StipService service(privacy::StipServiceOptions options = {}, DType dtype = DType::f32) const {
+    return privacy::StipService(privacy::open_cloud(path("out/cloud"), dtype), options);
+  }
+  privacy::UserModel user(DType dtype = DType::f32) const { return privacy::UserModel(path("out/user"), dtype); }
+};
+
+} // namespace eg::test

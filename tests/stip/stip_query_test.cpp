@@ -1,0 +1,247 @@
+// STIP end to end in one thread: what the user gets is what the plain model gives.
+
+#include "data/bytes.h"
+#include "data/safetensors.h"
+#include "hub/llama2c.h"
+#include "permute/key.h"
+#include "stip/stip_models.h"
+#include "support/message.h"
+#include "support/skip.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace eg;
+using namespace eg::privacy;
+using namespace eg::test;
+
+namespace {
+
+const std::vector<std::int64_t> prompt = {84, 104, 101, 32, 101, 110, 100};
+
+nn::GenerateOptions tokens(std::int64_t count, double temperature = 0.0) {
+  nn::GenerateOptions o;
+  o.max_new_tokens = count;
+  o.sampling.temperature = temperature;
+  o.key = {3, 0};
+  return o;
+}
+
+std::vector<std::int64_t> queried(const UserModel& user, StipService& cloud, const nn::GenerateOptions& options,
+                                  Traffic* traffic = nullptr, StipText* result = nullptr) {
+  const StipText text = stip_generate(user, connect_to(cloud, "user", {}, traffic), nullptr, prompt, options, {},
+                                      [](std::string_view) {});
+  if (result != nullptr) *result = text;
+  return text.text.ids;
+}
+
+bool contains(const data::Bytes& all, const void* part, std::size_t size) {
+  const auto* first = static_cast<const std::uint8_t*>(part);
+  return std::search(all.begin(), all.end(), first, first + size) != all.end();
+}
+
+/// All bytes of a folder's files.
+data::Bytes bytes_of(const std::string& folder) {
+  data::Bytes all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const data::Bytes bytes = data::read_file(entry.path().string());
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("stip: 200 tokens are those of the plain model, greedy and sampled, under both schemes") {
+  for (const char* family : {"gpt2", "llama"})
+    for (const Scheme scheme : {Scheme::stip1, Scheme::stip2}) {
+      CAPTURE(family);
+      CAPTURE(info_of(scheme).name);
+      const StipParties parties(family, scheme);
+      const auto plain = hub::load_model(parties.path("model")).model;
+      StipService cloud = parties.service();
+      const UserModel user = parties.user();
+      for (const double temperature : {0.0, 0.8}) {
+        const auto expected = nn::generate(*plain->decoder(), prompt, tokens(200, temperature));
+        CHECK(expected.size() == 200);
+        CHECK(queried(user, cloud, tokens(200, temperature)) == expected);
+      }
+      CHECK(cloud.sessions() == 0); // they went with their connections
+      CHECK(cloud.cache_bytes() == 0);
+    }
+}
+
+TEST_CASE("stip: a trained Llama says what it says") {
+  const auto folder = data_or_skip("stip: llama2.c", "weights/llama2c-aidreams260K");
+  if (folder.empty()) return;
+  const TemporaryFolder out;
+  const std::string file = (folder / "aidreams260K.bin").string();
+  const auto plain = hub::load_llama2c(file);
+  transform_for_stip({.model = file, .out = out.path("out")});
+  StipService cloud(open_cloud(out.path("out/cloud")));
+  const UserModel user(out.path("out/user"));
+  const std::vector<std::int64_t> start = {1};
+  const StipText text =
+      stip_generate(user, connect_to(cloud, "user"), nullptr, start, tokens(127), {}, [](std::string_view) {});
+  CHECK(text.text.ids == nn::generate(*plain->decoder(), start, tokens(127)));
+}
+
+TEST_CASE("stip: outputs of a pass, every family, within rounding") {
+  for (const char* family : {"vit", "deit", "bert", "gpt2", "llama"})
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      CAPTURE(family);
+      CAPTURE(name_of(dtype));
+      const StipParties parties(family);
+      const auto plain = hub::load_model(parties.path("model"), {.dtype = dtype}).model;
+      StipService cloud = parties.service({}, dtype);
+      const hub::Tensors inputs = small_inputs(*plain, dtype), expected = plain->forward(inputs);
+      const StipOutputs found = stip_forward(parties.user(dtype), connect_to(cloud, "user"), inputs);
+      REQUIRE(found.outputs.size() == expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        CHECK(found.outputs[i].first == expected[i].first);
+        CHECK(relative_error(found.outputs[i].second, expected[i].second) < (dtype == DType::f32 ? 2e-5 : 1e-13));
+      }
+      // Another user's key is of no use (negative control).
+      parties.transform(Scheme::stip2, "other");
+      const UserModel stranger(parties.path("other/user"), dtype);
+      CHECK(message_of<ProtocolError>([&] {
+              stip_forward(stranger, connect_to(cloud, "user"), inputs);
+            }).find("another model") != std::string::npos);
+    }
+}
+
+TEST_CASE("stip: features that the user's key did not permute give other outputs") {
+  const StipParties parties("bert");
+  const auto plain = hub::load_model(parties.path("model")).model;
+  StipService cloud = parties.service();
+  const UserModel user = parties.user();
+  const hub::Tensors inputs = small_inputs(*plain);
+  const hub::Tensors unpermuted = user.model().forward_around(inputs, [&](const Tensor& z, const Tensor& mask) {
+    CloudSession session(connect_to(cloud, "user"), user, 0);
+    return session.evaluate(z, mask);
+  });
+  CHECK(relative_error(unpermuted[0].second, plain->forward(inputs)[0].second) > 1e-2);
+}
+
+TEST_CASE("stip: the cloud's folder holds blocks alone, the user's everything else") {
+  for (const char* family : {"vit", "bert", "gpt2", "llama"}) {
+    CAPTURE(family);
+    const StipParties parties(family);
+    const auto plain = hub::load_model(parties.path("model")).model;
+    const data::Bytes cloud = bytes_of(parties.path("out/cloud"));
+    const data::TensorReader weights = data::open_tensors(parties.path("out/cloud/model.safetensors"));
+    for (const data::TensorInfo& info : weights.tensors()) CHECK(info.name.starts_with("blocks."));
+    const nn::StateDict state = plain->module().state_dict();
+    for (const auto& [name, value] : state) {
+      if (value.numel() < 8) continue;
+      CAPTURE(name);
+      CHECK(!contains(cloud, value.bytes(), value.nbytes())); // neither the rest nor a plain block
+      const Tensor packed = value;
+      // A value that is not the blocks' is not there in any order: its largest number is nowhere.
+      if (name.starts_with("blocks.")) continue;
+      const Tensor largest = max(value.reshape({value.numel()}), 0);
+      CHECK(!contains(cloud, largest.bytes(), largest.nbytes()));
+    }
+    const UserModel user = parties.user();
+    for (const auto& [name, value] : user.model().module().state_dict()) CHECK(!name.starts_with("blocks."));
+    const auto mode = std::filesystem::status(parties.path("out/user/residual.key")).permissions();
+    CHECK(mode == (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  }
+}
+
+TEST_CASE("stip: the first version leaves inner axes as they are, the second moves them") {
+  StipParties parties("gpt2", Scheme::stip1);
+  parties.transform(Scheme::stip2, "second");
+  const auto plain = hub::load_model(parties.path("model")).model;
+  const Tensor bias = plain->blocks().front()->mlp.fc1.bias;
+  CHECK(same_bits(open_cloud(parties.path("out/cloud")).blocks.front()->mlp.fc1.bias, bias));
+  const Tensor moved = open_cloud(parties.path("second/cloud")).blocks.front()->mlp.fc1.bias;
+  CHECK(!same_bits(moved, bias));
+  CHECK(same_bits(sort(moved, 0).values, sort(bias, 0).values));
+}
+
+TEST_CASE("stip: neither key nor permutation, embedding, prompt or text is in the cloud's folder or in what is sent") {
+  for (const char* family : {"gpt2", "llama"}) {
+    CAPTURE(family);
+    const StipParties parties(family);
+    StipService cloud = parties.service();
+    const UserModel user = parties.user();
+    Traffic traffic;
+    StipText text;
+    queried(user, cloud, tokens(20), &traffic, &text);
+    const data::Bytes folder = bytes_of(parties.path("out/cloud"));
+    data::Bytes all = traffic.sent;
+    all.insert(all.end(), traffic.received.begin(), traffic.received.end());
+    all.insert(all.end(), folder.begin(), folder.end());
+    // What it does get is found (positive control).
+    const Tensor z = user.model().decoder()->embed({.ids = Tensor::from<std::int64_t>(prompt, {1, 7})});
+    const Tensor entered = user.hidden(z);
+    CHECK(contains(traffic.sent, entered.bytes(), entered.nbytes()));
+    for (std::int64_t t = 0; t < 7; ++t) {
+      const Tensor row = z.select(1, t).contiguous();
+      CHECK(!contains(all, row.bytes(), row.nbytes()));
+    }
+    const std::string key_path = parties.path("out/user/residual.key");
+    const data::Bytes key = data::read_file(key_path);
+    for (std::size_t at = 16; at < 48; at += 8) CHECK(!contains(all, key.data() + at, 8));
+    const permute::SecretKey secret = permute::SecretKey::load(key_path);
+    const permute::Permutation pi = secret.source(user.id())(user.dim(), "residual");
+    for (const permute::Permutation& p : {pi, pi.inverse()})
+      for (const DType dtype : {DType::i64, DType::u8, DType::f32}) {
+        const Tensor order = p.tensor().to(dtype);
+        CHECK(!contains(all, order.bytes(), order.nbytes()));
+      }
+    const std::string fingerprint = secret.fingerprint();
+    CHECK(!contains(all, fingerprint.data(), fingerprint.size()));
+    CHECK(!contains(all, prompt.data(), prompt.size() * sizeof(std::int64_t)));
+    CHECK(!contains(all, text.text.ids.data(), 8 * sizeof(std::int64_t)));
+    // A token costs its features there and back, and two headers.
+    const auto row = static_cast<std::uint64_t>(user.dim()) * sizeof(float);
+    CHECK(text.tokens.requests == 19);
+    CHECK(text.tokens.sent < 19 * (row + 120));
+    CHECK(text.tokens.received < 19 * (row + 120));
+    CHECK(text.prompt.requests == 2); // the session, and the prompt in one message
+  }
+}
+
+TEST_CASE("stip: what cannot be transformed or opened is said") {
+  const StipParties parties("bert");
+  const auto refused = [](const char* words, auto&& action) {
+    const std::string message = message_of(action);
+    INFO(message);
+    CHECK(message.find(words) != std::string::npos);
+  };
+  refused("is there already", [&] { parties.transform(Scheme::stip2); });
+  refused("not one of stip1, stip2", [&] { parties.transform(Scheme::row, "row"); });
+  CHECK(!std::filesystem::exists(parties.path("row")));
+  refused("there is no stip.json", [&] { UserModel user(parties.path("model")); });
+  refused("stip.json", [&] { open_cloud(parties.path("out/user")); });
+  const std::string key = parties.path("out/user/residual.key");
+  std::filesystem::permissions(key, std::filesystem::perms::group_read, std::filesystem::perm_options::add);
+  refused("open to others", [&] { parties.user(); });
+  std::filesystem::remove(key);
+  permute::SecretKey::generate("for something else").save(key);
+  refused("is not this model's", [&] { parties.user(); });
+  // A config that asks for more than the file holds.
+  const std::string config = parties.path("out/cloud/stip.json");
+  const auto with = [&](const char* field, const nlohmann::json& value) {
+    nlohmann::json json = nlohmann::json::parse(data::read_file(config));
+    json[field] = value;
+    data::write_file(parties.path("out/cloud/stip.json"), std::string_view(json.dump()));
+    const std::string message = message_of([&] { open_cloud(parties.path("out/cloud")); });
+    return message;
+  };
+  CHECK(with("mlp", 1 << 16).find("asks for at least") != std::string::npos);
+  CHECK(with("mlp", 32).find("not [") != std::string::npos);
+  CHECK(with("heads", 0).find("heads") != std::string::npos);
+  CHECK(with("surprise", 1).find("not supported") != std::string::npos);
+  const StipParties decoder("llama");
+  StipService cloud = decoder.service();
+  const UserModel user = decoder.user();
+  hub::Tensors inputs = small_inputs(user.model());
+  inputs.emplace_back("position_ids", Tensor::zeros({2, 12}, DType::i64));
+  refused("position_ids", [&] { stip_forward(user, connect_to(cloud, "user"), inputs); });
+  refused("positions", [&] { queried(user, cloud, tokens(300)); });
+}
