@@ -24,7 +24,7 @@ struct Passing {
   RandomKey dropout = {};      ///< of the blocks
 };
 
-/// Members throw what the other party's do (privacy/split/errors.h) where there is one.
+/// Members throw what the other party's do (privacy/net/errors.h) where there is one.
 class Passage {
 public:
   Passage() = default;

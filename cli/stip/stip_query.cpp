@@ -1,6 +1,7 @@
 // equigrad stip query: the user's part.
 
 #include "cli/arguments.h"
+#include "cli/core_dumps.h"
 #include "cli/model_files.h"
 #include "cli/net/place_flags.h"
 #include "cli/output.h"
@@ -122,6 +123,7 @@ Job declare_stip_query(CLI::App& app, const CommonOptions& common) {
       "Embeddings, head and key stay here. What the cloud gets is in a permuted order, which is obfuscation, not\n"
       "encryption: docs/stip.md says what undoes it.");
   return [r, &common, &app]() -> int {
+    leave_no_core_dump();
     r->text.settle(app);
     survive_broken_pipes();
     return query(*r, common);

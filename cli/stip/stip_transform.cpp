@@ -1,6 +1,7 @@
 // equigrad stip transform: the owner's part.
 
 #include "cli/arguments.h"
+#include "cli/core_dumps.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/stip/stip.h"
@@ -75,6 +76,7 @@ Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
   app.footer("Keys come from the system's random source; the inner permutations are forgotten. A permutation is\n"
              "obfuscation, not encryption: docs/stip.md says what the cloud learns.");
   return [o, &common, &app]() -> int {
+    leave_no_core_dump();
     if (app.count("--seed") > 0)
       throw UsageError("--seed has no effect on stip transform: keys come from the system's random source");
     o->job.model = model_folder(o->job.model);

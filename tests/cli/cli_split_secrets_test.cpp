@@ -1,7 +1,7 @@
 // Where the edge's secrets are: in its own memory, and nowhere else. Files, output, dumps of crashes and the memory of
 // both processes are searched.
 
-#include "cli/program.h"
+#include "cli/serving.h"
 
 #include "data/dataset.h"
 #include "permute/key.h"
@@ -83,13 +83,6 @@ std::map<std::string, std::string> secrets_of(const std::string& key_path) {
   return found;
 }
 
-/// False, and said, in a build that has no split learning.
-bool is_built() {
-  const bool built = run_program({"certs", "--help"}).code == 0;
-  if (!built) MESSAGE("this build has no split learning: libasio-dev or libssl-dev is missing");
-  return built;
-}
-
 std::string place_of(const RunningProgram& cloud) {
   const std::string words = "listening on ";
   REQUIRE(cloud.wait_until([&] { return cloud.err().find(words) != std::string::npos && cloud.err().back() == '\n'; }));
@@ -101,7 +94,7 @@ std::string place_of(const RunningProgram& cloud) {
 } // namespace
 
 TEST_CASE("split: the edge's secrets are in its memory alone; a crash of either side leaves none behind") {
-  if (!is_built()) return;
+  if (!has_net()) return;
   // The edge must forgo a dump that it could leave.
   rlimit limit{};
   getrlimit(RLIMIT_CORE, &limit);

@@ -58,7 +58,7 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
 }
 
 TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for byte, with its key and without") {
-  if (!is_built()) return;
+  if (!has_net()) return;
   const TemporaryFolder folder;
   const std::string certs = folder.path("certs"), key = folder.path("secret.key");
   REQUIRE(run_program({"certs", "--out", certs, "--quiet"}).code == 0);
@@ -79,7 +79,8 @@ TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for by
                                      "--quiet"};
     return permute == "none" ? args : with(args, {"--key", key});
   };
-  CloudProcess cloud({"--listen", "127.0.0.1:0", "--model", "any", "--certs", certs, "--seed", "3", "--quiet"});
+  ServingProgram cloud(
+      {"cloud", "--listen", "127.0.0.1:0", "--model", "any", "--certs", certs, "--seed", "3", "--quiet"});
   const std::vector<std::string> there = {"--connect", cloud.place(), "--certs", certs};
   const auto model = [&](const std::string& run) { return read_text(folder.path(run) + "/model/model.safetensors"); };
   for (const char* permute : {"none", "both"}) {
