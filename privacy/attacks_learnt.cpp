@@ -288,6 +288,7 @@ Tensor over_rounds(const PictureThief& thief, const Tensor& patches, std::uint64
   std::vector<Tensor> all;
   for (std::int64_t i = 0; i < patches.size(0); ++i) {
     std::vector<Tensor> rows;
+    rows.reserve(looks.size());
     for (const Tensor& look : looks) rows.push_back(look.select(0, i).contiguous());
     const std::vector<permute::Permutation> orders = align_rounds(rows);
     for (std::size_t r = 0; r < rows.size(); ++r) rows[r] = orders[r].apply(rows[r], 0);
