@@ -26,7 +26,7 @@ void add_remarks(Outcome& o) {
                          "trained on the same pictures from a seed of its own; the papers take InceptionResnetV1 and "
                          "ResNet18");
   o.remarks.emplace_back(
-      "faces are drawn, with twelve of CelebA's attributes; without position "
+      "faces, where a plan asks for them, are drawn, with twelve of CelebA's attributes; without position "
       "embeddings and class token, as the papers' attacked features are: with positions the order of "
       "rows is found exactly (docs/privacy.md, positions)");
 }

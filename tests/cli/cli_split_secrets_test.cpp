@@ -83,14 +83,6 @@ std::map<std::string, std::string> secrets_of(const std::string& key_path) {
   return found;
 }
 
-std::string place_of(const RunningProgram& cloud) {
-  const std::string words = "listening on ";
-  REQUIRE(cloud.wait_until([&] { return cloud.err().find(words) != std::string::npos && cloud.err().back() == '\n'; }));
-  const std::string err = cloud.err();
-  const std::size_t at = err.find(words) + words.size();
-  return err.substr(at, err.find_first_of(" \n", at) - at);
-}
-
 } // namespace
 
 TEST_CASE("split: the edge's secrets are in its memory alone; a crash of either side leaves none behind") {
@@ -106,13 +98,14 @@ TEST_CASE("split: the edge's secrets are in its memory alone; a crash of either 
   REQUIRE(run_program({"certs", "--out", at("certs"), "--quiet"}).code == 0);
   REQUIRE(run_program({"keygen", "--out", at("secret.key"), "--quiet"}).code == 0);
   const auto secrets = secrets_of(at("secret.key"));
-  RunningProgram cloud({"cloud", "--listen", "127.0.0.1:0", "--model", "any", "--certs", at("certs"), "--out",
-                        at("cloud/runs"), "--quiet"},
-                       at("cloud"));
+  ServingProgram serving({"cloud", "--listen", "127.0.0.1:0", "--model", "any", "--certs", at("certs"), "--out",
+                          at("cloud/runs"), "--quiet"},
+                         at("cloud"));
+  RunningProgram& cloud = serving.program();
   RunningProgram edge({"edge",
                        "vit",
                        "--connect",
-                       place_of(cloud),
+                       serving.place(),
                        "--certs",
                        at("certs"),
                        "--data",

@@ -26,7 +26,8 @@ inline std::vector<std::string> with(std::vector<std::string> args, const std::v
 /// A program that listens, in a process of its own.
 class ServingProgram {
 public:
-  explicit ServingProgram(const std::vector<std::string>& args) : program_(args, ".") {
+  explicit ServingProgram(const std::vector<std::string>& args, const std::string& folder = ".")
+      : program_(args, folder) {
     const std::string words = "listening on ";
     REQUIRE(program_.wait_until(
         [&] { return program_.err().find(words) != std::string::npos && program_.err().back() == '\n'; }));
@@ -35,6 +36,7 @@ public:
     place_ = err.substr(at, err.find_first_of(" \n", at) - at);
   }
   const std::string& place() const { return place_; }
+  RunningProgram& program() { return program_; }
   Outcome stop() {
     program_.signal(SIGINT);
     return program_.wait();
