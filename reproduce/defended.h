@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace eg::reproduce {
@@ -40,8 +41,9 @@ struct Cell {
 
 /// Rows of a table: an arm and what the paper has for it, by the names of Cell::numbers.
 struct DefendedRow {
+  DefendedRow(Arm a, std::map<std::string, const char*> papers) : arm(std::move(a)), paper(std::move(papers)) {}
   Arm arm;
-  std::map<std::string, const char*> paper = {};
+  std::map<std::string, const char*> paper;
 };
 
 /// Every arm and seed: cells that are in the work folder from the same plan are not done again. Numbers of the plan:
