@@ -304,10 +304,11 @@ void TrainFlags::declare(const std::string& key, const nlohmann::ordered_json& v
   if (about.empty()) option->group(""); // not shown
 }
 
-TrainFlags::TrainFlags(CLI::App& app, const std::string& model) : app_(app), model_(model) {
+TrainFlags::TrainFlags(CLI::App& app, const std::string& model, const nlohmann::ordered_json& defaults)
+    : app_(app), model_(model) {
   for (const TrainModel& one : models())
     if (one.name == model) {
-      defaults_ = one.defaults();
+      defaults_ = defaults.empty() ? one.defaults() : defaults;
       for (const auto& [key, value] : defaults_.items())
         if (is_flag(key)) declare(key, value, meaning_of(one, key));
     }

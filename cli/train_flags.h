@@ -28,8 +28,9 @@ std::string flag_of(std::string key);
 class TrainFlags {
 public:
   /// Declares --name for every option of the model, with its default and meaning. Those of other models are declared
-  /// without being shown, so that they can be refused with a word; with "" for the model all are.
-  TrainFlags(CLI::App& app, const std::string& model);
+  /// without being shown, so that they can be refused with a word; with "" for the model all are. `defaults`: every
+  /// option of the model, where the verb begins with others than `train`.
+  TrainFlags(CLI::App& app, const std::string& model, const nlohmann::ordered_json& defaults = {});
   /// What was given on the command line, typed as the defaults are. Throws UsageError that names the flag, also for a
   /// flag of another model.
   nlohmann::json given() const;

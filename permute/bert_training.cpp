@@ -37,14 +37,15 @@ public:
 
   void enter(nn::Bert& bert) override {
     config_ = bert.config;
-    if (split_.encoder) require_learning_before_blocks(bert);
     if (!permutes_columns(mode_)) return;
     const PermutationSource source = secret_ ? secret_->source("bert") : public_source(drawn(draw_columns));
     key_ = VitKey::draw(config_.encoder, config_.layers, key_form_named(options_.key_form), source);
     transform_module(bert, blocks_of(config_), key_->permutations(config_.encoder));
   }
 
-  bool learns_here(const std::string& name) const override { return !split_.encoder || !is_block(name); }
+  std::vector<std::string> learning_here(std::vector<std::string> learning, const nn::Bert& bert) const override {
+    return split_.encoder ? learning_beside_blocks(std::move(learning), bert) : learning;
+  }
 
   void begin(const nn::Bert& bert, std::int64_t steps) override {
     if (!split_.encoder) return;
@@ -141,12 +142,6 @@ private:
       at->second = value;
     }
     bert.load_state_dict(all);
-  }
-
-  void require_learning_before_blocks(const nn::Bert& bert) const {
-    const std::vector<std::string> names = training::trained_parameters(bert, {}, options_.start);
-    const auto before = [](const std::string& name) { return name.find("embedding") != std::string::npos; };
-    require_gradient(std::any_of(names.begin(), names.end(), before));
   }
 
   ClassifyOptions options_;

@@ -2,6 +2,7 @@
 // What runs with their blocks elsewhere have in common, whatever the model. For the trainers of this folder.
 
 #include "core/function_ref.h"
+#include "nn/module.h"
 #include "permute/axes.h"
 #include "permute/key.h"
 #include "permute/training.h"
@@ -9,13 +10,16 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <string>
+#include <vector>
 
 namespace eg::permute {
 
 /// Whether a parameter is one of the blocks'.
 bool is_block(const std::string& parameter);
-/// Throws ValueError unless something before the blocks learns: only then does a gradient pass through them.
-void require_gradient(bool learns_before_blocks);
+/// Of the `learning` parameters of a whole model those beside its blocks. Throws ValueError when some of the blocks'
+/// are not among them (who has the blocks trains them all), or nothing before the blocks is: only then does a gradient
+/// pass through them.
+std::vector<std::string> learning_beside_blocks(std::vector<std::string> learning, const nn::Module& whole);
 /// Throws ValueError when the blocks of a checkpoint are elsewhere and those of the run here, or the reverse.
 void require_same_place(const nlohmann::json& state, const std::string& checkpoint, bool elsewhere);
 /// Where split.ending moves blocks that `columns` have moved; `of_key`: the permutations of the next holder's key.

@@ -1,6 +1,7 @@
 // What happens before the first step: data, memory, keys, models.
 
 #include "core/allocator.h"
+#include "permute/split_blocks.h"
 #include "permute/training_state.h"
 #include "training/parameter_groups.h"
 
@@ -119,8 +120,11 @@ void VitTrainer::State::make_variants() {
       begin_from_start(*v.model, mode);
     else if (permutes_columns(mode))
       transform_module(*v.model, axes, columns);
-    if (split.encoder) take_blocks_out(v);
     names = training::trained_parameters(*v.model, bindings, options.start);
+    if (split.encoder) {
+      names = learning_beside_blocks(std::move(names), *v.model);
+      take_blocks_out(v);
+    }
     v.parameters = nn::parameters_named(*v.model, names);
     v.optimizer = training::optimizer_for(options, *v.model, names);
     if (options.ema > 0.0) v.average.emplace(v.model->parameters(), options.ema);

@@ -5,13 +5,23 @@
 #include "permute/training_state.h"
 #include "training/option_fields.h"
 
+#include <algorithm>
+
 namespace eg::permute {
 
 bool is_block(const std::string& parameter) { return parameter.starts_with("blocks."); }
 
-void require_gradient(bool learns_before_blocks) {
-  if (!learns_before_blocks)
+std::vector<std::string> learning_beside_blocks(std::vector<std::string> learning, const nn::Module& whole) {
+  const std::vector<std::string> all = nn::parameter_names(whole);
+  if (std::ranges::count_if(learning, is_block) != std::ranges::count_if(all, is_block))
+    throw ValueError("train: freeze holds weights of the encoder, and who has the encoder trains all of them");
+  std::erase_if(learning, is_block);
+  const auto before = [](const std::string& name) {
+    return name.find("embedding") != std::string::npos || name.ends_with("_token");
+  };
+  if (std::ranges::none_of(learning, before))
     throw ValueError("train: freeze leaves nothing to learn before the encoder, so that no gradient would reach it");
+  return learning;
 }
 
 void require_same_place(const nlohmann::json& state, const std::string& checkpoint, bool elsewhere) {
@@ -28,18 +38,6 @@ PermutationSet moves_of_ending(const SplitTraining& split, const PermutationSet&
   if (split.ending == Ending::decrypted) return inverse(columns);
   return between(columns, of_key(SecretKey::load(split.next_key)));
 }
-
-namespace {
-
-/// Whether something before the blocks learns: only then does a gradient pass through them.
-bool learns_before_blocks(const std::vector<std::string>& names) {
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return name.starts_with("patch_embedding.") || name == "cls_token" || name == "position_embedding" ||
-           name == "distillation_token";
-  });
-}
-
-} // namespace
 
 void check_split(const training::RunOptions& o, TrainMode mode, const SplitTraining& split) {
   using training::need;
@@ -80,8 +78,6 @@ void VitTrainer::State::take_blocks_out(Variant& v) {
   v.model = std::make_unique<nn::Vit>(config, RandomKey{});
   v.model->to(options.dtype);
   v.model->load_state_dict(rest);
-  const std::span<const hub::Binding> none;
-  require_gradient(learns_before_blocks(training::trained_parameters(*v.model, none, options.start)));
 }
 
 std::unique_ptr<nn::Vit> VitTrainer::State::whole_model(const PermutationSet& moved) const {

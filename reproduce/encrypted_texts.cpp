@@ -4,11 +4,14 @@
 #include "reproduce/experiments.h"
 #include "reproduce/texts.h"
 
+#include "core/ops.h"
+#include "core/random.h"
 #include "data/bytes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace eg::reproduce {
 namespace {
@@ -26,6 +29,18 @@ template <class Change> Record tested_with(Trainer& trainer, const Workplace& wo
   if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted while testing");
   return record;
 }
+
+/// Moves the numbers of the weights by up to two units in their last place, as another order of rounding would.
+void round_otherwise(hub::Model& model, RandomKey key) {
+  const PauseRecording pause;
+  for (auto& [name, value] : model.module().state_dict()) {
+    key = key.fold(1);
+    const Tensor nudge = random_uniform(value.shape(), key, -2.0, 2.0, value.dtype());
+    value.copy_from(value + value * nudge * (value.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23));
+  }
+}
+
+nn::StateDict weights_of(Trainer& trainer) { return trainer.model().module().state_dict(); }
 
 void tell(const Workplace& work, double share, const std::string& what) {
   if (work.tell) work.tell(share, what);
@@ -73,8 +88,8 @@ void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
 }
 
 void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
-  double done = 0.0, loss = 0.0, weights = 0.0;
-  const double parts = static_cast<double>(2 * plan.seeds.size() * plan.texts.size());
+  double done = 0.0, accuracy = 0.0, loss = 0.0, weights = 0.0, ratio = 0.0;
+  const double parts = static_cast<double>(3 * plan.seeds.size() * plan.texts.size());
   for (const auto& [model, text] : plan.texts) {
     const std::size_t first = o.lines.size();
     o.lines.push_back(score_line(model, "trained plain", model == "bert" ? "94.00 %" : "", Kind::statistical));
@@ -95,25 +110,31 @@ void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) 
       const auto moved = run("moved", [&](Trainer& t) {
         if (t.step() == 0) key.move(t.model()); // coupled: W0' = P^T W0 P
       });
+      const auto nudged = run("nudged", [&](Trainer& t) {
+        if (t.step() == 0) round_otherwise(t.model(), RandomKey{seed, 2});
+      });
       const Record a = plain->test(work.stop), b = moved->test(work.stop);
       o.lines[first].ours.push_back(score(a));
       o.lines[first + 1].ours.push_back(score(b));
+      accuracy = worse(accuracy, std::isnan(a.accuracy) ? 0.0 : std::abs(b.accuracy - a.accuracy));
       loss = worse(loss, relative_difference(b.loss, a.loss));
       key.move_back(moved->model());
-      weights = worse(weights, permute::weight_difference(moved->model().module().state_dict(),
-                                                          plain->model().module().state_dict()));
+      const double apart = permute::weight_difference(weights_of(*moved), weights_of(*plain));
+      const double rounding = permute::weight_difference(weights_of(*nudged), weights_of(*plain));
+      weights = worse(weights, apart);
+      ratio = worse(ratio, apart / rounding);
       if (seed == plan.seeds.front()) o.setting += fmt::format("{}{}", o.setting.empty() ? "" : "; ", plain->summary());
     }
   }
-  const double bound = permute::tolerance(permute::Gate::training, DType::f64);
-  o.claims = {{.what = "test loss after training: largest relative difference",
-               .value = loss,
-               .bound = bound,
-               .because = "cor4.6 (f64)"},
-              {.what = "largest relative difference of any weight, mapped back",
-               .value = weights,
-               .bound = bound,
-               .because = "cor4.6 (f64, b_K left out)"}};
+  o.claims = {
+      {.what = "test accuracy, permuted against plain: largest difference", .value = accuracy, .because = "cor4.6"},
+      {.what = "largest difference of any weight, mapped back, over what rounding alone makes",
+       .value = ratio,
+       .bound = 100.0,
+       .because = "cor4.6 (f64, b_K left out); training makes rounding grow, so the measure is a third training, "
+                  "plain, whose first weights are moved by two units in their last place at most"}};
+  o.remarks.push_back(
+      fmt::format("largest relative difference of the test loss {:.1e}, of any weight {:.1e}", loss, weights));
   o.doubts.push_back("the paper's 0.28 points less for BERT and 0.37 for GPT-2 are chance: from coupled starts the two "
                      "trainings are one");
 }

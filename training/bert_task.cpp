@@ -15,9 +15,11 @@ std::unique_ptr<hub::Model> entered(std::unique_ptr<hub::Model> model, Passage* 
   return model;
 }
 
-std::function<bool(const std::string&)> learners(const Passage* passage) {
-  if (passage == nullptr) return {};
-  return [passage](const std::string& name) { return passage->learns_here(name); };
+auto learning_here(const Passage* passage) {
+  return [passage](std::vector<std::string> learning, const hub::Model& model) {
+    if (passage == nullptr) return learning;
+    return passage->learning_here(std::move(learning), dynamic_cast<const nn::Bert&>(model.module()));
+  };
 }
 
 } // namespace
@@ -29,7 +31,7 @@ void require_passage(const ClassifyOptions& o, const Passage* passage) {
 
 BertModelTask::BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,
                              std::shared_ptr<Passage> passage, std::string data_print)
-    : HubModelTask(*options, options->start, entered(std::move(model), passage.get()), learners(passage.get())),
+    : HubModelTask(*options, options->start, entered(std::move(model), passage.get()), learning_here(passage.get())),
       o_(std::move(options)), passage_(std::move(passage)), data_print_(std::move(data_print)) {}
 
 nlohmann::ordered_json BertModelTask::options_json() const { return training::options_json(*o_); }

@@ -132,18 +132,13 @@ void ModelTask::save_result(const std::string& folder) const {
   with_average([&] { save_model(data::join_path(folder, "model-ema")); });
 }
 
-namespace {
-std::vector<std::string> trained_here(const hub::Model& model, const FineTuning& start,
-                                      const std::function<bool(const std::string&)>& learns_here) {
-  std::vector<std::string> names = trained_parameters(model.module(), model.bindings(), start);
-  if (learns_here) std::erase_if(names, [&](const std::string& name) { return !learns_here(name); });
-  return names;
-}
-} // namespace
-
 HubModelTask::HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model,
-                           const std::function<bool(const std::string&)>& learns_here)
-    : ModelTask(options, {model, &model->module()}, trained_here(*model, start, learns_here)),
+                           const LearningHere& here)
+    : ModelTask(options, {model, &model->module()},
+                [&] {
+                  std::vector<std::string> learning = trained_parameters(model->module(), model->bindings(), start);
+                  return here ? here(std::move(learning), *model) : learning;
+                }()),
       model_(std::move(model)) {}
 
 void HubModelTask::add_state(nlohmann::ordered_json& state) const { state["model"] = model_->config(); }

@@ -119,9 +119,12 @@ public:
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override;
 
 protected:
-  /// `learns_here`: which of the parameters that learn do so here; empty: all.
+  /// The names of the parameters that learn -> of those that do so here.
+  using LearningHere = std::function<std::vector<std::string>(std::vector<std::string> learning, const hub::Model&)>;
+
+  /// `here` empty: all do.
   HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model,
-               const std::function<bool(const std::string& parameter)>& learns_here = {});
+               const LearningHere& here = {});
 
 private:
   std::shared_ptr<hub::Model> model_;

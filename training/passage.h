@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace eg::nn {
 class Bert;
@@ -34,8 +35,9 @@ public:
 
   /// Sees the model before its optimiser is made, and may move its weights.
   virtual void enter(nn::Bert& bert) = 0;
-  /// Whether a parameter learns here.
-  virtual bool learns_here(const std::string& parameter) const = 0;
+  /// Of the names of the parameters that learn, those that do so here. Throws ValueError when the rest would learn
+  /// nothing.
+  virtual std::vector<std::string> learning_here(std::vector<std::string> learning, const nn::Bert& bert) const = 0;
   /// A run of so many steps begins with the model's weights.
   virtual void begin(const nn::Bert& bert, std::int64_t steps) = 0;
   /// Z [B, T, dim] and its mask [B, T] -> the blocks' output [B, T, dim], tokens and features in the order of Z.

@@ -8,6 +8,7 @@
 #include "cli/verb.h"
 
 #include "data/bytes.h"
+#include "permute/bert_training.h"
 #include "privacy/split/remote.h"
 
 #include <fmt/format.h>
@@ -111,7 +112,9 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
   app.add_option("--config", r->config, "JSON file with options named as the flags ('_' for '-'); flags override it")
       ->type_name("FILE");
-  auto flags = std::make_shared<TrainFlags>(app, named);
+  nlohmann::ordered_json defaults;
+  if (named == "bert") defaults = training::options_json(permute::split_bert_defaults());
+  auto flags = std::make_shared<TrainFlags>(app, named, defaults);
   app.footer(
       "Embedding, head, labels and key stay here. What the cloud gets is in a permuted order, which is obfuscation,\n"
       "not encryption: docs/split-learning.md says what undoes it.");

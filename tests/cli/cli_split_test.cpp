@@ -105,6 +105,41 @@ TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for by
   CHECK(cloud.stop().code == 0);
 }
 
+TEST_CASE("split: a BERT learns masked words over the wire to the weights of one process") {
+  if (!has_net()) return;
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 300; ++i)
+    text += "the " + std::to_string(i % 7) + " cats saw " + std::to_string(i % 5) + " dogs. ";
+  write_text(folder.path("text.txt"), text);
+  const auto masked = [&](const std::string& verb, const std::string& out) {
+    return std::vector<std::string>{verb,        "bert",
+                                    "--task",    "mlm",
+                                    "--data",    folder.path("text.txt"),
+                                    "--dim",     "16",
+                                    "--heads",   "2",
+                                    "--layers",  "2",
+                                    "--context", "12",
+                                    "--batch",   "8",
+                                    "--steps",   "20",
+                                    "--clip",    "0",
+                                    "--seed",    "3",
+                                    "--permute", "both",
+                                    "--out",     folder.path(out),
+                                    "--quiet"};
+  };
+  const ServingProgram cloud(
+      {"cloud", "--listen", "127.0.0.1:0", "--model", "any", "--insecure-loopback", "--seed", "3", "--quiet"});
+  REQUIRE(run_program(masked("train", "one")).code == 0);
+  const Outcome edge = run_program(
+      with(masked("edge", "two"), {"--connect", cloud.place(), "--insecure-loopback", "--finish", "encrypted"}));
+  INFO(edge.err);
+  REQUIRE(edge.code == 0);
+  const auto model = [&](const char* run) { return read_text(folder.path(run) + "/model/model.safetensors"); };
+  CHECK(!model("one").empty());
+  CHECK(model("one") == model("two"));
+}
+
 TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
   if (!has_net()) return;
   const TemporaryFolder folder;
@@ -148,6 +183,7 @@ TEST_CASE("split: wrong usage is one line") {
     CHECK(outcome.err.find(words) != std::string::npos);
     CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
   };
+  write_text(folder.path("films.tsv"), "label\ttext\na\tgood film\nb\tbad film\na\tfine film\nb\tdull film\n");
   refused({"cloud", "--listen", "127.0.0.1:0", "--model", "any"}, "--certs is needed");
   refused({"cloud", "--listen", "nowhere", "--model", "any", "--insecure-loopback"}, "is not HOST:PORT");
   refused({"cloud", "--listen", "0.0.0.0:0", "--model", "any", "--insecure-loopback"}, "only loopback");
@@ -160,6 +196,12 @@ TEST_CASE("split: wrong usage is one line") {
   refused({"edge", "vit", "--data", "shapes", "--steps", "1", "--connect", "127.0.0.1:1", "--insecure-loopback",
            "--finish", "x"},
           "neither decrypt nor encrypted");
+  // Held weights of blocks would learn there.
+  for (const char* model : {"vit", "bert"})
+    refused({"edge", model, "--data", model[0] == 'v' ? "shapes" : folder.path("films.tsv"), "--dim", "16", "--heads",
+             "2", "--batch", "2", "--steps", "1", "--connect", "127.0.0.1:1", "--insecure-loopback", "--freeze",
+             "blocks.0.*", "--out", folder.path("held")},
+            "freeze holds weights of the encoder");
   refused({"certs", "--out", folder.path("c"), "--edge", "../x"}, "no name for an edge");
   write_text(folder.path("config.json"), "{\"dimm\": 4}");
   refused({"cloud", "--listen", "127.0.0.1:0", "--model", folder.path("config.json"), "--insecure-loopback"}, "dim");
