@@ -60,6 +60,11 @@ std::string files_of(const std::string& folder) {
   return all;
 }
 
+bool has_dump(const std::string& folder) {
+  return std::ranges::any_of(std::filesystem::directory_iterator(folder),
+                             [](const auto& entry) { return entry.path().filename().string().starts_with("core"); });
+}
+
 constexpr std::int64_t dim = 48, layers = 2, images = 256;
 
 /// By name, as bytes: the master key, the order of the features in both directions, the labels.
@@ -165,6 +170,10 @@ TEST_CASE("split: the edge's secrets are in its memory alone; a crash of either 
   const Outcome edge_end = edge.wait(), cloud_end = cloud.wait();
   CHECK(edge_end.code == 128 + SIGSEGV);
   CHECK(cloud_end.code == 128 + SIGABRT);
+  // Where dumps go to the folder of who crashes, the cloud's is there: the edge's would be, too.
+  if (limit.rlim_max > 0 && read_text("/proc/sys/kernel/core_pattern").starts_with("core"))
+    CHECK(has_dump(at("cloud")));
+  CHECK(!has_dump(at("edge")));
   // A dump of the edge's would hold P_C, as its memory does.
   const std::string left =
       files_of(at("edge")) + files_of(at("cloud")) + edge_end.out + edge_end.err + cloud_end.out + cloud_end.err;
