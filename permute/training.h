@@ -86,9 +86,6 @@ void apply_options(TrainOptions& options, const nlohmann::json& json, const std:
 /// a run, those of its newest checkpoint that is not damaged. Throws FileError; one that a newer equigrad wrote, or
 /// that may not be read, is an error and never passed over.
 TrainOptions options_of_run(const std::string& folder, const TrainOptions& defaults = {});
-/// Whether `options.out` holds a run with these very options (but for paths) that can be gone on with. Throws FileError
-/// as options_of_run, but not for damage.
-bool same_run(const TrainOptions& options);
 /// Whether `options.out` holds a run with these very options (but for paths) that has a checkpoint and no final model:
 /// one that was interrupted and can be resumed. Throws FileError as options_of_run, but not for damage.
 bool unfinished_run(const TrainOptions& options);

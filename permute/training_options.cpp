@@ -165,25 +165,10 @@ TrainOptions options_of_run(const std::string& folder, const TrainOptions& defau
   return training::options_to_resume(folder, defaults.family(), defaults);
 }
 
-bool same_run(const TrainOptions& options) {
-  if (options.out.empty() || training::checkpoint_steps(options.out).empty()) return false;
-  const auto compared = [](const TrainOptions& o) {
-    nlohmann::ordered_json all = options_json(o);
-    for (const char* place :
-         {"out", "resume", "data_dir", "overwrite", "precision", "csv", "tensorboard", "keep", "best", "workers"})
-      all.erase(place);
-    return all;
-  };
-  try {
-    return compared(options_of_run(options.out)) == compared(options);
-  } catch (const training::DamagedCheckpoint&) {
-    return false; // nothing to go on from
-  }
-}
-
 bool unfinished_run(const TrainOptions& options) {
-  return !options.out.empty() && !data::file_exists(data::join_path(options.out, "model.safetensors")) &&
-         same_run(options);
+  return !data::file_exists(data::join_path(options.out, "model.safetensors")) &&
+         training::holds_run_with(options.out, options_json(options),
+                                  [&] { return options_json(options_of_run(options.out)); });
 }
 
 } // namespace eg::permute

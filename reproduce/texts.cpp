@@ -6,9 +6,8 @@
 #include "permute/difm_training.h"
 #include "permute/hub_symmetries.h"
 #include "permute/vit_key.h"
-#include "training/checkpoint.h"
-#include "training/checkpoint_state.h"
 #include "training/language.h"
+#include "training/run.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,27 +18,6 @@
 
 namespace eg::reproduce {
 namespace {
-
-/// Goes on from options.out where it holds a run with the same options, and begins anew otherwise.
-template <class Options, class OfRun> void take_up(Options& options, OfRun&& of_run) {
-  if (options.out.empty()) return;
-  const nlohmann::ordered_json asked = options_json(options);
-  const auto compared = [&](const Options& o) {
-    nlohmann::ordered_json all = options_json(o);
-    for (const char* place : {"out", "resume", "data_dir", "overwrite", "precision"}) all.erase(place);
-    for (const char* open : {"dense", "categorical"}) // a run remembers the columns that it found
-      if (asked.value(open, "x").empty()) all.erase(open);
-    return all;
-  };
-  try {
-    if (!training::checkpoint_steps(options.out).empty() && compared(of_run(options.out)) == compared(options)) {
-      options.resume = options.out;
-      return;
-    }
-  } catch (const training::DamagedCheckpoint&) { // nothing to go on from
-  }
-  options.overwrite = true; // the folder is the experiment's own
-}
 
 template <class Options>
 Options with_plan(Options options, const Plan& plan, const Workplace& work, const TextRun& run) {
@@ -57,13 +35,13 @@ std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplac
   if (run.model == "bert") {
     auto options = with_plan(training::ClassifyOptions(), plan, work, run);
     if (run.permuted_rows) options.permute = "rows";
-    take_up(options, training::classify_options_of_run);
+    training::take_up(options, training::classify_options_of_run);
     return permute::bert_run(options, work.stop).trainer;
   }
   if (run.model != "gpt2") throw FileError(plan.source + ": text models are bert and gpt2, not " + run.model);
   constexpr auto kind = training::LanguageModel::gpt2;
   auto options = with_plan(training::language_defaults(kind), plan, work, run);
-  take_up(options, [](const std::string& at) { return training::language_options_of_run(at, kind); });
+  training::take_up(options, [](const std::string& at) { return training::language_options_of_run(at, kind); });
   return training::language_trainer(options, work.stop);
 }
 
@@ -71,7 +49,7 @@ std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const Workpla
                                                  permute::TrainMode mode, const std::string& folder) {
   auto options = with_plan(permute::DifmOptions(), plan, work, {.model = "difm", .seed = seed, .folder = folder});
   options.permute = mode;
-  take_up(options, permute::difm_options_of_run);
+  training::take_up(options, permute::difm_options_of_run);
   return permute::difm_trainer(options, work.stop);
 }
 

@@ -5,9 +5,10 @@
 #include "data/bytes.h"
 #include "data/loader.h"
 #include "reproduce/bits.h"
-#include "training/checkpoint.h"
+#include "training/run.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -56,10 +57,7 @@ TrainOptions options_for(const Plan& plan, const Workplace& work, std::uint64_t 
 std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work, const std::string& name, Parts& parts,
                                     std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images) {
   options.out = data::join_path(work.folder, name);
-  if (permute::same_run(options))
-    options.resume = options.out;
-  else
-    options.overwrite = true; // the folder is the experiment's own
+  training::take_up(options, [](const std::string& at) { return permute::options_of_run(at); });
   auto trainer = images ? std::make_unique<VitTrainer>(options, images->first, images->second)
                         : std::make_unique<VitTrainer>(options, work.stop);
   const auto total = static_cast<double>(trainer->total_steps());

@@ -169,4 +169,22 @@ std::string read_options_of_run(const std::string& folder, const std::string& mo
   throw DamagedCheckpoint(damaged);
 }
 
+bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked,
+                    FunctionRef<nlohmann::ordered_json()> found) {
+  if (out.empty() || checkpoint_steps(out).empty()) return false;
+  const auto compared = [&](nlohmann::ordered_json all) {
+    for (const char* beside :
+         {"out", "resume", "data_dir", "overwrite", "precision", "csv", "tensorboard", "keep", "best", "workers"})
+      all.erase(beside);
+    for (const char* columns : {"dense", "categorical"}) // a run remembers those that it found
+      if (asked.value(columns, "x").empty()) all.erase(columns);
+    return all;
+  };
+  try {
+    return compared(found()) == compared(asked);
+  } catch (const DamagedCheckpoint&) {
+    return false; // nothing to go on from
+  }
+}
+
 } // namespace eg::training

@@ -102,4 +102,19 @@ Options options_to_resume(const std::string& folder, const std::string& model, c
   return options;
 }
 
+/// Whether the folder options.out holds a checkpoint with the options `asked` (JSON), found by `found()`. Not compared:
+/// where the run is and what it leaves beside its result; the columns of a table that were not asked for.
+bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked,
+                    FunctionRef<nlohmann::ordered_json()> found);
+
+/// Goes on from the folder options.out where it holds a run with the same options, which options_of_run(folder) reads;
+/// begins anew otherwise, in place of what is there.
+template <class Options, class OptionsOfRun> void take_up(Options& options, OptionsOfRun&& options_of_run) {
+  if (options.out.empty()) return;
+  if (holds_run_with(options.out, options_json(options), [&] { return options_json(options_of_run(options.out)); }))
+    options.resume = options.out;
+  else
+    options.overwrite = true;
+}
+
 } // namespace eg::training

@@ -5,11 +5,10 @@
 #include "data/bytes.h"
 #include "permute/training.h"
 #include "privacy/net/tcp/certificates.h"
-#include "privacy/net/tcp/client.h"
-#include "privacy/net/tcp/server.h"
 #include "split/split_channels.h"
 #include "support/message.h"
 #include "support/raw_socket.h"
+#include "support/server_thread.h"
 #include "support/temporary_folder.h"
 #include "unit/permute_small_run.h"
 
@@ -39,55 +38,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-ServerOptions quick() {
-  ServerOptions o;
-  o.handshake_timeout = 2s;
-  o.frame_timeout = 500ms;
-  o.idle_timeout = 20s;
-  return o;
-}
-
-/// A cloud on a thread of its own.
-class Cloud {
-public:
-  explicit Cloud(ServerOptions options, std::uint64_t seed = 5) {
-    std::atomic<int> port{0};
-    thread_ = std::thread([this, options, seed, &port] {
-      ServiceOptions s;
-      s.seed = seed;
-      EncoderService service(s);
-      Server server(service, options);
-      counts_ = &server.counts();
-      port = server.port();
-      server.run(stop_);
-    });
-    while (port == 0) std::this_thread::sleep_for(1ms);
-    port_ = static_cast<std::uint16_t>(port);
-  }
-  ~Cloud() {
-    stop_ = true;
-    thread_.join();
-  }
-  std::uint16_t port() const { return port_; }
-  const ServerCounts& counts() const { return *counts_; }
-
-private:
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-  const ServerCounts* counts_ = nullptr;
-  std::uint16_t port_ = 0;
+struct Cloud : ServerThread {
+  explicit Cloud(const ServerOptions& options)
+      : ServerThread(options, [] {
+          ServiceOptions s;
+          s.seed = 5;
+          return EncoderService(s);
+        }) {}
 };
-
-ClientOptions client_of(const Cloud& cloud, const TlsFiles& tls, const std::string& host = "127.0.0.1") {
-  ClientOptions c;
-  c.host = host;
-  c.port = cloud.port();
-  c.tls = tls;
-  c.insecure_loopback = !tls.given();
-  c.connect_timeout = 5s;
-  c.answer_timeout = 30s;
-  return c;
-}
 
 TrainOptions few_steps(std::int64_t steps = 10) {
   TrainOptions o = small();
@@ -131,15 +89,14 @@ TEST_CASE("split net: over TLS the weights are those of one process; another edg
   const Cloud cloud(options);
   VitTrainer expected(few_steps(50));
   expected.run();
-  CHECK(trains(client_of(cloud, TlsFiles::in(folder.path("certs"), "edge")), expected, 50));
-  CHECK(trains(client_of(cloud, TlsFiles::in(folder.path("certs"), "edge"), "localhost"), expected, 50));
+  CHECK(trains(cloud.client(TlsFiles::in(folder.path("certs"), "edge")), expected, 50));
+  CHECK(trains(cloud.client(TlsFiles::in(folder.path("certs"), "edge"), "localhost"), expected, 50));
   // Two at once, each on its own thread.
   std::atomic<int> right{0};
   std::vector<std::thread> edges;
   for (const char* name : {"edge", "second"})
-    edges.emplace_back([&, name] {
-      right += trains(client_of(cloud, TlsFiles::in(folder.path("certs"), name)), expected, 50) ? 1 : 0;
-    });
+    edges.emplace_back(
+        [&, name] { right += trains(cloud.client(TlsFiles::in(folder.path("certs"), name)), expected, 50) ? 1 : 0; });
   for (std::thread& edge : edges) edge.join();
   CHECK(right == 2);
 }
@@ -158,7 +115,7 @@ TEST_CASE("split net: certificates that do not fit are refused on both sides, an
   const auto shows = [&](const std::string& from, const std::string& name) {
     TlsFiles files = TlsFiles::in(from, name);
     files.authority = edge.authority;
-    return why_not(client_of(cloud, files));
+    return why_not(cloud.client(files));
   };
   CHECK(!shows(bad, "edge").empty());                 // of another authority
   CHECK(!shows(folder.path("late"), "late").empty()); // expired
@@ -167,21 +124,20 @@ TEST_CASE("split net: certificates that do not fit are refused on both sides, an
   // The edge looks too.
   TlsFiles distrusts = edge;
   distrusts.authority = TlsFiles::in(bad, "edge").authority;
-  CHECK(why_not(client_of(cloud, distrusts)).find("certificate verify failed") != std::string::npos);
+  CHECK(why_not(cloud.client(distrusts)).find("certificate verify failed") != std::string::npos);
   ServerOptions elsewhere = quick();
   elsewhere.tls = TlsFiles::in(bad, "cloud");
   const Cloud wrong_host(elsewhere);
-  CHECK(why_not(client_of(wrong_host, TlsFiles::in(bad, "edge"))).find("certificate verify failed") !=
-        std::string::npos);
+  CHECK(why_not(wrong_host.client(TlsFiles::in(bad, "edge"))).find("certificate verify failed") != std::string::npos);
   ServerOptions outdated = quick();
   outdated.tls = TlsFiles::in(old, "cloud");
   const Cloud expired(outdated);
-  CHECK(why_not(client_of(expired, TlsFiles::in(old, "edge"))).find("certificate verify failed") != std::string::npos);
+  CHECK(why_not(expired.client(TlsFiles::in(old, "edge"))).find("certificate verify failed") != std::string::npos);
   // Without TLS against a cloud with it.
-  CHECK(!why_not(client_of(cloud, {})).empty());
+  CHECK(!why_not(cloud.client()).empty());
   VitTrainer expected(few_steps());
   expected.run();
-  CHECK(trains(client_of(cloud, edge), expected));
+  CHECK(trains(cloud.client(edge), expected));
   CHECK(cloud.counts().refused >= 4);
 }
 
@@ -235,7 +191,7 @@ TEST_CASE("split net: garbage, cut and oversized frames, slow senders and half-o
     const RawSocket cut(cloud.port());
     cut.send({'E', 'Q', 'S'});
   }
-  CHECK(trains(client_of(cloud, {}), expected));
+  CHECK(trains(cloud.client(), expected));
 }
 
 TEST_CASE("split net: a thousand idle connections keep nobody out") {
@@ -250,7 +206,7 @@ TEST_CASE("split net: a thousand idle connections keep nobody out") {
   for (int i = 0; i < 1000; ++i) idle.push_back(std::make_unique<RawSocket>(cloud.port()));
   VitTrainer expected(few_steps());
   expected.run();
-  CHECK(trains(client_of(cloud, TlsFiles::in(folder.path("certs"), "edge")), expected));
+  CHECK(trains(cloud.client(TlsFiles::in(folder.path("certs"), "edge")), expected));
   CHECK(cloud.counts().connections >= 900);
   CHECK(cloud.counts().dropped >= 800); // of those that never said who they are only the newest stay
 }

@@ -5,6 +5,7 @@
 #include "privacy/split/recipe.h"
 #include "split/split_channels.h"
 #include "support/message.h"
+#include "support/refused.h"
 
 #include <doctest/doctest.h>
 
@@ -78,14 +79,6 @@ bool same(const nn::StateDict& a, const nn::StateDict& b) {
     if (!same_bits(a[i].second, b[i].second)) return false;
   return true;
 }
-
-#define CHECK_REFUSED(message, refusal)                                                                                \
-  do {                                                                                                                 \
-    const Message checked = (message);                                                                                 \
-    CHECK(checked.kind == MessageKind::refused);                                                                       \
-    CHECK(name_of(checked.code) == name_of(refusal));                                                                  \
-    CHECK(!checked.text.empty());                                                                                      \
-  } while (false)
 
 } // namespace
 

@@ -3,11 +3,10 @@
 #ifdef EQUIGRAD_NET
 
 #include "privacy/net/tcp/certificates.h"
-#include "privacy/net/tcp/client.h"
-#include "privacy/net/tcp/server.h"
 #include "stip/stip_models.h"
 #include "support/message.h"
 #include "support/raw_socket.h"
+#include "support/server_thread.h"
 
 #include <doctest/doctest.h>
 
@@ -25,60 +24,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-ServerOptions quick() {
-  ServerOptions o;
-  o.handshake_timeout = 2s;
-  o.frame_timeout = 500ms;
-  o.idle_timeout = 20s;
-  return o;
-}
-
-/// A cloud on a thread of its own.
-class Cloud {
-public:
-  Cloud(const StipParties& parties, const ServerOptions& options, const StipServiceOptions& service_options = {}) {
-    std::atomic<int> port{0};
-    thread_ = std::thread([&, options, service_options] {
-      StipService service = parties.service(service_options);
-      Server server(service, options);
-      counts_ = &server.counts();
-      port = server.port();
-      server.run(stop_, [&] {
-        sessions_ = service.sessions();
-        most_texts_ = service.counts().most_rows;
-      });
-    });
-    while (port == 0) std::this_thread::sleep_for(1ms);
-    port_ = static_cast<std::uint16_t>(port);
-  }
-  ~Cloud() {
-    stop_ = true;
-    thread_.join();
-  }
-  std::uint16_t port() const { return port_; }
-  const ServerCounts& counts() const { return *counts_; }
-  std::size_t sessions() const { return sessions_; }
-  std::uint64_t most_texts() const { return most_texts_; }
-
-private:
-  std::atomic<bool> stop_{false};
-  std::atomic<std::size_t> sessions_{0};
-  std::atomic<std::uint64_t> most_texts_{0};
-  std::thread thread_;
-  const ServerCounts* counts_ = nullptr;
-  std::uint16_t port_ = 0;
+/// What is seen of a service from outside its thread.
+struct Seen {
+  std::atomic<std::size_t> sessions{0};
+  std::atomic<std::uint64_t> most_texts{0};
 };
 
-ClientOptions client_of(const Cloud& cloud, const TlsFiles& tls = {}) {
-  ClientOptions c;
-  c.host = "127.0.0.1";
-  c.port = cloud.port();
-  c.tls = tls;
-  c.insecure_loopback = !tls.given();
-  c.connect_timeout = 5s;
-  c.answer_timeout = 30s;
-  return c;
-}
+class Cloud : Seen, public ServerThread {
+public:
+  Cloud(const StipParties& parties, const ServerOptions& options, const StipServiceOptions& service_options = {})
+      : ServerThread(
+            options, [&parties, service_options] { return parties.service(service_options); },
+            [this](const StipService& service) {
+              Seen::sessions = service.sessions();
+              Seen::most_texts = service.counts().most_rows;
+            }) {}
+  std::size_t sessions() const { return Seen::sessions; }
+  std::uint64_t most_texts() const { return Seen::most_texts; }
+};
 
 const std::vector<std::int64_t> prompt = {84, 104, 101};
 
@@ -111,12 +74,12 @@ TEST_CASE("stip net: over TLS the tokens are those of the plain model, for sever
     ServerOptions options = quick();
     options.tls = TlsFiles::in(folder.path("certs"), "cloud");
     const Cloud cloud(expected.parties, options);
-    CHECK(expected.served(client_of(cloud, TlsFiles::in(folder.path("certs"), "ann"))));
+    CHECK(expected.served(cloud.client(TlsFiles::in(folder.path("certs"), "ann"))));
     std::atomic<int> right{0};
     std::vector<std::thread> users;
     for (const std::string& name : names)
       users.emplace_back(
-          [&] { right += expected.served(client_of(cloud, TlsFiles::in(folder.path("certs"), name))) ? 1 : 0; });
+          [&] { right += expected.served(cloud.client(TlsFiles::in(folder.path("certs"), name))) ? 1 : 0; });
     for (std::thread& user : users) user.join();
     CHECK(right == 4);
     MESSAGE("most texts of one pass: ", cloud.most_texts());
@@ -137,7 +100,7 @@ TEST_CASE("stip net: wrong, expired and missing certificates, and a cloud of ano
   options.tls = TlsFiles::in(good, "cloud");
   const Cloud cloud(expected.parties, options);
   const auto why_not = [&](const Cloud& there, TlsFiles files) {
-    return message_of<ConnectionError>([&] { expected.said(client_of(there, files), user); });
+    return message_of<ConnectionError>([&] { expected.said(there.client(files), user); });
   };
   TlsFiles stranger = TlsFiles::in(bad, "edge"), late = TlsFiles::in(folder.path("late"), "late");
   stranger.authority = late.authority = TlsFiles::in(good, "edge").authority;
@@ -148,7 +111,7 @@ TEST_CASE("stip net: wrong, expired and missing certificates, and a cloud of ano
   elsewhere.tls = TlsFiles::in(bad, "cloud");
   const Cloud wrong_host(expected.parties, elsewhere);
   CHECK(why_not(wrong_host, TlsFiles::in(bad, "edge")).find("certificate verify failed") != std::string::npos);
-  CHECK(expected.served(client_of(cloud, TlsFiles::in(good, "edge"))));
+  CHECK(expected.served(cloud.client(TlsFiles::in(good, "edge"))));
 }
 
 TEST_CASE("stip net: garbage, cut and oversized frames, slow senders, half-open connections; honest users are served") {
@@ -164,7 +127,7 @@ TEST_CASE("stip net: garbage, cut and oversized frames, slow senders, half-open 
   std::thread honest([&] { // meanwhile
     const UserModel user = expected.parties.user();
     do {
-      right += expected.said(client_of(cloud), user) == expected.ids ? 1 : 0;
+      right += expected.said(cloud.client(), user) == expected.ids ? 1 : 0;
       ++rounds;
     } while (!over);
   });
@@ -205,7 +168,7 @@ TEST_CASE("stip net: a session that is silent ends, and its memory with it") {
   options.idle_timeout = 300ms;
   const Cloud cloud(expected.parties, options);
   const UserModel user = expected.parties.user();
-  CloudSession session(connect_over_tcp(client_of(cloud)), user, 100);
+  CloudSession session(connect_over_tcp(cloud.client()), user, 100);
   for (int i = 0; i < 500 && cloud.sessions() == 0; ++i) std::this_thread::sleep_for(2ms);
   for (int i = 0; i < 500 && cloud.sessions() > 0; ++i) std::this_thread::sleep_for(10ms);
   CHECK(cloud.sessions() == 0);
@@ -223,7 +186,7 @@ TEST_CASE("stip net: a thousand idle connections keep nobody out") {
   const Cloud cloud(expected.parties, options);
   std::vector<std::unique_ptr<RawSocket>> idle;
   for (int i = 0; i < 1000; ++i) idle.push_back(std::make_unique<RawSocket>(cloud.port()));
-  CHECK(expected.served(client_of(cloud, TlsFiles::in(folder.path("certs"), "edge"))));
+  CHECK(expected.served(cloud.client(TlsFiles::in(folder.path("certs"), "edge"))));
   CHECK(cloud.counts().connections >= 900);
   CHECK(cloud.counts().dropped >= 800);
 }

@@ -2,6 +2,7 @@
 
 #include "stip/stip_models.h"
 #include "support/message.h"
+#include "support/refused.h"
 
 #include <doctest/doctest.h>
 
@@ -48,14 +49,6 @@ struct RawUser {
 Tensor features(std::int64_t texts, std::int64_t tokens, std::int64_t dim, std::uint64_t seed) {
   return random_normal({texts, tokens, dim}, {seed, 0});
 }
-
-#define CHECK_REFUSED(message, refusal)                                                                                \
-  do {                                                                                                                 \
-    const Message checked = (message);                                                                                 \
-    CHECK(checked.kind == MessageKind::refused);                                                                       \
-    CHECK(name_of(checked.code) == name_of(refusal));                                                                  \
-    CHECK(!checked.text.empty());                                                                                      \
-  } while (false)
 
 /// Asks for all users at once.
 std::vector<Message> together(StipService& cloud, std::vector<RawUser>& users, const std::vector<Message>& messages) {

@@ -1,0 +1,14 @@
+#pragma once
+// Answers of a cloud that refuses.
+
+#include "privacy/net/message.h"
+
+#include <doctest/doctest.h>
+
+#define CHECK_REFUSED(message, refusal)                                                                                \
+  do {                                                                                                                 \
+    const eg::privacy::Message checked = (message);                                                                                 \
+    CHECK(checked.kind == eg::privacy::MessageKind::refused);                                                                       \
+    CHECK(name_of(checked.code) == name_of(refusal));                                                                  \
+    CHECK(!checked.text.empty());                                                                                      \
+  } while (false)

@@ -1,0 +1,70 @@
+#pragma once
+// Servers beside the test that connects to them.
+
+#include "privacy/net/tcp/client.h"
+#include "privacy/net/tcp/server.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+namespace eg::test {
+
+/// Short limits, so that what is late is refused while a test waits.
+inline privacy::ServerOptions quick() {
+  using namespace std::chrono_literals;
+  privacy::ServerOptions o;
+  o.handshake_timeout = 2s;
+  o.frame_timeout = 500ms;
+  o.idle_timeout = 20s;
+  return o;
+}
+
+/// A server of what `make()` returns, on a thread of its own. `watch(service)` is called there now and then.
+class ServerThread {
+public:
+  template <class Make, class Watch>
+  ServerThread(const privacy::ServerOptions& options, Make make, Watch watch)
+      : thread_([this, options, make, watch] {
+          auto service = make();
+          privacy::Server server(service, options);
+          counts_ = &server.counts();
+          port_ = server.port();
+          server.run(stop_, [&] { watch(service); });
+        }) {
+    while (port_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  template <class Make>
+  ServerThread(const privacy::ServerOptions& options, Make make) : ServerThread(options, make, [](const auto&) {}) {}
+  ServerThread(const ServerThread&) = delete;
+  ServerThread& operator=(const ServerThread&) = delete;
+  ~ServerThread() {
+    stop_ = true;
+    thread_.join();
+  }
+  std::uint16_t port() const { return static_cast<std::uint16_t>(port_); }
+  const privacy::ServerCounts& counts() const { return *counts_; }
+
+  /// How to connect to it; without TLS when no certificates are given.
+  privacy::ClientOptions client(const privacy::TlsFiles& tls = {}, const std::string& host = "127.0.0.1") const {
+    using namespace std::chrono_literals;
+    privacy::ClientOptions c;
+    c.host = host;
+    c.port = port();
+    c.tls = tls;
+    c.insecure_loopback = !tls.given();
+    c.connect_timeout = 5s;
+    c.answer_timeout = 30s;
+    return c;
+  }
+
+private:
+  std::atomic<bool> stop_{false};
+  std::atomic<int> port_{0};
+  const privacy::ServerCounts* counts_ = nullptr;
+  std::thread thread_; // begins when all before it is there
+};
+
+} // namespace eg::test
