@@ -106,7 +106,10 @@ bool is_sound(const nlohmann::json& state) {
   return state.is_object() && is_text(state, "format") && state["format"] == "equigrad-checkpoint" &&
          is_count(state, "version") && state["version"] == checkpoint_version && is_count(state, "step") &&
          state.contains("options") && state["options"].is_object() && state.contains("files") &&
-         are_records(state["files"]) && (!state.contains("key_fingerprint") || is_text(state, "key_fingerprint"));
+         are_records(state["files"]) && (!state.contains("key_fingerprint") || is_text(state, "key_fingerprint")) &&
+         (!state.contains("unwritten") ||
+          (is_text(state, "unwritten") &&
+           nlohmann::json::parse(state["unwritten"].get<std::string>(), nullptr, false).is_object()));
 }
 
 } // namespace

@@ -102,6 +102,7 @@ std::string Run::save_checkpoint() {
                                {"step", step_},
                                {"options", std::move(kept)},
                                {"files", writer.files()}};
+  if (!unwritten_.empty()) state["unwritten"] = unwritten_;
   guard_.add_state(state);
   task_->add_state(state);
   data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
@@ -140,6 +141,7 @@ void Run::resume_from(const std::string& checkpoint) {
   guard_.read_state(state, data::join_path(checkpoint, "state.json"));
   if (guard_.refused() > at)
     throw DamagedCheckpoint(fmt::format("{}: {} steps of {} were refused", checkpoint, guard_.refused(), at));
+  if (state.contains("unwritten")) unwritten_ = state["unwritten"].get<std::string>();
   step_ = at;
   if (goes_on_in_place(options_)) saved_at_ = at;
   task_->load(checkpoint, at - guard_.refused());

@@ -79,8 +79,11 @@ public:
     nlohmann::ordered_json config = run_.task_->options_json();
     config["overwrite"] = false; // a permission for one run
     data::write_json(data::join_path(options_.out, "config.json"), config);
-    metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : run_.step_,
+    const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);
+    metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : known,
                                            .test_again = run_.step_ == run_.total_});
+    if (!run_.unwritten_.empty()) metrics_->write(nlohmann::ordered_json::parse(run_.unwritten_));
+    run_.unwritten_.clear();
     // The process before may have died between a test and its mark.
     if (metrics_->kept_test()) keep_best(*metrics_->kept_test());
   }
@@ -89,7 +92,7 @@ public:
     if (owes_test()) test();
     while (run_.step_ < run_.total_) {
       leave_if_stopped();
-      tell(callbacks_.step, run_.train_step());
+      step();
       if (callbacks_.skipped && !run_.guard_.refusal().empty()) callbacks_.skipped(run_.guard_.refusal());
       const bool last = run_.step_ == run_.total_;
       if (!last && options_.checkpoint_every > 0 && run_.step_ % options_.checkpoint_every == 0) checkpoint();
@@ -104,14 +107,29 @@ private:
   bool owes_test() const {
     return metrics_ && !metrics_->kept_test() && run_.step_ > 0 && !options_.resume.empty() && run_.wants_test();
   }
-  void tell(const std::function<void()>& callback, const nlohmann::ordered_json& record) {
-    if (metrics_) metrics_->write(record);
-    if (callback) callback();
+  void step() {
+    const nlohmann::ordered_json record = run_.train_step();
+    if (metrics_) try {
+        metrics_->write(record);
+      } catch (const FileError& error) { // the step itself is good
+        run_.unwritten_ = record.dump();
+        throw FileError(error.what() + rescued());
+      }
+    if (callbacks_.step) callbacks_.step();
+  }
+  /// "; checkpoint PATH", or nothing when none can be written.
+  std::string rescued() {
+    try {
+      return "; checkpoint " + checkpoint();
+    } catch (const FileError&) {
+      return {};
+    }
   }
   void test() {
     const nlohmann::ordered_json record = run_.test(stop_);
     leave_if_stopped();
-    tell(callbacks_.test, record);
+    if (metrics_) metrics_->write(record);
+    if (callbacks_.test) callbacks_.test();
     if (run_.best_) keep_best(record);
   }
   void keep_best(const nlohmann::ordered_json& record) {

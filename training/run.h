@@ -77,7 +77,8 @@ private:
   std::int64_t saved_at_ = -1; ///< step of the folder's newest checkpoint that is this run's
   StepGuard guard_;
   std::optional<BestCheckpoint> best_;
-  bool claimed_ = false; ///< what another run has left in the folder is gone
+  bool claimed_ = false;  ///< what another run has left in the folder is gone
+  std::string unwritten_; ///< the present step's line of metrics (JSON), which could not be written
   std::vector<std::string> notes_;
 };
 

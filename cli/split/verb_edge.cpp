@@ -47,8 +47,8 @@ std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r) {
   const privacy::ClientOptions client = r.place.options();
   privacy::RemoteOptions options;
   options.draw_there = r.init == "cloud";
-  options.attempts = static_cast<int>(r.attempts);
-  options.stop = &stop_flag();
+  options.patience.attempts = static_cast<int>(r.attempts);
+  options.patience.stop = &stop_flag();
   return std::make_shared<privacy::RemoteEncoder>(privacy::connect_over_tcp(client), options);
 }
 

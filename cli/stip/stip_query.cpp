@@ -27,6 +27,7 @@ struct QueryRequest {
   std::string model, inputs, outputs, dtype = "f32";
   ConnectFlags place;
   TextFlags text;
+  std::int64_t attempts = 20;
 };
 
 nlohmann::json as_json(const privacy::StipTraffic& t) {
@@ -49,6 +50,7 @@ nlohmann::json as_json(const QueryRequest& r, const privacy::StipText& t) {
           {"wire",
            {{"prompt", as_json(t.prompt)},
             {"tokens", as_json(t.tokens)},
+            {"reconnects", t.reconnects},
             {"bytes_per_token", per(bytes, t.tokens.requests)},
             {"ms_per_token", per(1e3 * t.tokens.seconds, t.tokens.requests)}}}};
 }
@@ -62,15 +64,16 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
   if (user.model().decoder() != nullptr) fit_positions(text, r.text, user.model().positions());
   const privacy::Connect connect = privacy::connect_over_tcp(r.place.options());
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
-  const privacy::StipText result =
-      privacy::stip_generate(user, connect, tokenizer, text.prompt, text.options, r.text.stops,
-                             [&](std::string_view piece) { stream.show(piece); });
+  const privacy::StipText result = privacy::stip_generate(
+      user, connect, tokenizer, text.prompt, text.options, r.text.stops,
+      [&](std::string_view piece) { stream.show(piece); }, {.attempts = static_cast<int>(r.attempts)});
   stream.show(tokenizer != nullptr ? "\n" : fmt::format("{}\n", fmt::join(result.text.ids, ",")));
   if (common.talks())
-    fmt::print(stderr, "{} tokens, ended by {}; prompt {:.0f} ms; a token {:.1f} ms, {:.0f} bytes\n",
+    fmt::print(stderr, "{} tokens, ended by {}; prompt {:.0f} ms; a token {:.1f} ms, {:.0f} bytes{}\n",
                result.text.ids.size(), result.text.ended, 1e3 * result.text.prompt_seconds,
                per(1e3 * result.text.seconds, result.tokens.requests),
-               per(static_cast<double>(result.tokens.sent + result.tokens.received), result.tokens.requests));
+               per(static_cast<double>(result.tokens.sent + result.tokens.received), result.tokens.requests),
+               result.reconnects > 0 ? fmt::format("; connected anew {} times", result.reconnects) : "");
   write_json(common, as_json(r, result));
   return done;
 }
@@ -119,6 +122,9 @@ Job declare_stip_query(CLI::App& app, const CommonOptions& common) {
   app.add_option("--dtype", r->dtype, "f32 or f64, as the cloud serves (default f32)")
       ->check(one_of({"f32", "f64"}))
       ->type_name("TYPE");
+  app.add_option("--attempts", r->attempts, "To go on with a text whose connection is lost, before it is given up")
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
   app.footer(
       "Embeddings, head and key stay here. What the cloud gets is in a permuted order, which is obfuscation, not\n"
       "encryption: docs/stip.md says what undoes it.");

@@ -12,7 +12,7 @@
 
 #include <algorithm>
 #include <array>
-#include <thread>
+#include <chrono>
 
 namespace eg::privacy {
 namespace {
@@ -38,18 +38,6 @@ RemoteEncoder::RemoteEncoder(Connect connect, const RemoteOptions& options)
 
 RemoteEncoder::~RemoteEncoder() = default;
 
-void RemoteEncoder::wait(int attempt) const {
-  auto pause = options_.pause * (1 << std::min(attempt, 16));
-  pause = std::min<decltype(pause)>(pause, options_.longest_pause);
-  const Clock::time_point until = Clock::now() + pause;
-  while (Clock::now() < until) {
-    if (options_.stop != nullptr && options_.stop->load())
-      throw Interrupted("split: interrupted while the cloud was out of reach");
-    std::this_thread::sleep_for(
-        std::min<std::chrono::milliseconds>(std::chrono::milliseconds(20), options_.longest_pause));
-  }
-}
-
 Message RemoteEncoder::exchange(data::ByteView frame) {
   counts_.sent += frame.size();
   channel_->send(frame);
@@ -74,27 +62,24 @@ void RemoteEncoder::open() {
 }
 
 Message RemoteEncoder::answered(data::ByteView frame, std::uint64_t serial) {
-  for (int attempt = 0;; ++attempt) try {
-      if (!channel_) {
-        open();
-        how_ = How::again;
-        if (attempt > 0) ++counts_.reconnects;
-      }
-      Message answer = exchange(frame);
-      if (answer.serial != serial)
-        throw ProtocolError(
-            RefusalCode::out_of_order,
-            fmt::format("split: the cloud answers request {} where {} was asked", answer.serial, serial));
-      return answer;
-    } catch (const ConnectionError& e) {
-      channel_.reset();
-      if (attempt + 1 >= options_.attempts)
-        throw ConnectionError(fmt::format("{} (after {} attempts)", e.what(), attempt + 1));
-      wait(attempt);
-    } catch (...) {
-      channel_.reset();
-      throw;
+  const auto once = [&](int attempt) {
+    if (!channel_) {
+      open();
+      how_ = How::again;
+      if (attempt > 0) ++counts_.reconnects;
     }
+    Message answer = exchange(frame);
+    if (answer.serial != serial)
+      throw ProtocolError(RefusalCode::out_of_order,
+                          fmt::format("split: the cloud answers request {} where {} was asked", answer.serial, serial));
+    return answer;
+  };
+  try {
+    return options_.patience.keep(once, [this] { channel_.reset(); });
+  } catch (...) {
+    channel_.reset();
+    throw;
+  }
 }
 
 Message RemoteEncoder::ask(Message request, MessageKind expected) {
@@ -130,20 +115,15 @@ void RemoteEncoder::resume(const training::EncoderRecipe& recipe, const std::str
     const nn::init::SkipScope names_alone;
     names_ = nn::parameter_names(EncoderBlocks(recipe.layers, recipe.block, {}));
   }
-  for (int attempt = 0;; ++attempt) try {
-      open();
-      how_ = How::again;
-      return;
-    } catch (const ConnectionError& e) {
-      channel_.reset();
-      if (attempt + 1 >= options_.attempts) throw;
-      wait(attempt);
-    } catch (const ProtocolError& e) {
-      channel_.reset();
-      // An earlier checkpoint may be there on both sides.
-      if (e.code() == RefusalCode::no_checkpoint) throw training::DamagedCheckpoint(e.what());
-      throw;
-    }
+  try {
+    options_.patience.keep([this](int) { open(); }, [this] { channel_.reset(); });
+    how_ = How::again;
+  } catch (const ProtocolError& e) {
+    channel_.reset();
+    // An earlier checkpoint may be there on both sides.
+    if (e.code() == RefusalCode::no_checkpoint) throw training::DamagedCheckpoint(e.what());
+    throw;
+  }
 }
 
 namespace {

@@ -2,11 +2,10 @@
 // The edge's half of a split encoder.
 
 #include "privacy/net/channel.h"
+#include "privacy/net/patience.h"
 #include "privacy/net/wire.h"
 #include "training/elsewhere.h"
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,11 +15,8 @@
 namespace eg::privacy {
 
 struct RemoteOptions {
-  bool draw_there = false;              ///< the cloud draws the first weights
-  int attempts = 20;                    ///< to connect and to be answered, of one request
-  std::chrono::milliseconds pause{100}; ///< before the second attempt; doubled for each, up to longest_pause
-  std::chrono::milliseconds longest_pause{5000};
-  const std::atomic<bool>* stop = nullptr; ///< ends attempts with Interrupted
+  bool draw_there = false; ///< the cloud draws the first weights
+  Patience patience;
   FrameLimits frames;
 };
 
@@ -60,7 +56,6 @@ private:
   Message answered(data::ByteView frame, std::uint64_t serial);
   void open();
   Message exchange(data::ByteView frame);
-  void wait(int attempt) const;
   Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
   Tensor backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy);
   void count_step(double seconds, std::uint64_t bytes_before, bool done);

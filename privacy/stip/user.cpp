@@ -14,6 +14,13 @@
 namespace eg::privacy {
 namespace {
 
+StipTraffic operator+(const StipTraffic& a, const StipTraffic& b) {
+  return {.sent = a.sent + b.sent,
+          .received = a.received + b.received,
+          .requests = a.requests + b.requests,
+          .seconds = a.seconds + b.seconds};
+}
+
 StipTraffic operator-(const StipTraffic& a, const StipTraffic& b) {
   return {.sent = a.sent - b.sent,
           .received = a.received - b.received,
@@ -72,22 +79,52 @@ Tensor CloudSession::evaluate(const Tensor& z, const Tensor& mask) {
   return answered(std::move(request), z.shape());
 }
 
+CloudText::CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience)
+    : connect_(std::move(connect)), user_(user), tokens_(tokens), patience_(patience) {
+  session_.emplace(connect_, user_, tokens_);
+}
+
+StipTraffic CloudText::traffic() const { return session_ ? before_ + session_->traffic() : before_; }
+
+Tensor CloudText::advance(const Tensor& z) {
+  sent_.push_back(z);
+  const auto send_the_rest = [&](int) {
+    if (!session_) {
+      session_.emplace(connect_, user_, tokens_);
+      ++reconnects_;
+    }
+    Tensor y;
+    for (; passed_ < sent_.size(); ++passed_) y = session_->advance(sent_[passed_]);
+    return y;
+  };
+  return patience_.keep(send_the_rest, [&] {
+    before_ = traffic();
+    session_.reset();
+    passed_ = 0;
+  });
+}
+
 StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
                        std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
-                       const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text) {
+                       const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
+                       const Patience& patience) {
   const nn::Decoder* decoder = user.model().decoder();
-  std::optional<CloudSession> session; // opened once the prompt was found right
+  std::optional<CloudText> session; // opened once the prompt was found right
   std::int64_t past = 0;
   StipText result;
   const auto hidden = [&](const Tensor& ids) {
-    if (!session) session.emplace(connect, user, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens);
+    if (!session)
+      session.emplace(connect, user, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens, patience);
     const Tensor y = session->advance(user.hidden(decoder->embed({.ids = ids}, past)));
     if (past == 0) result.prompt = session->traffic();
     past += ids.size(1);
     return decoder->norm(user.plain(y));
   };
   result.text = hub::generate_text(user.model(), tokenizer, prompt, options, stops, on_text, hidden);
-  if (session) result.tokens = session->traffic() - result.prompt;
+  if (session) {
+    result.tokens = session->traffic() - result.prompt;
+    result.reconnects = session->reconnects();
+  }
   return result;
 }
 

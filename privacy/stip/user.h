@@ -3,11 +3,13 @@
 
 #include "hub/text.h"
 #include "privacy/net/channel.h"
+#include "privacy/net/patience.h"
 #include "privacy/net/wire.h"
 #include "privacy/stip/folders.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,18 +47,44 @@ private:
   StipTraffic traffic_;
 };
 
+/// One text at a cloud. When its connection is lost, another one is made and all that was sent is sent again in the
+/// same parts: the answers have the same bits.
+class CloudText {
+public:
+  /// Connects once. Throws what CloudSession does.
+  CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience);
+
+  /// As CloudSession::advance. Throws ConnectionError when patience has ended, Interrupted, ProtocolError.
+  Tensor advance(const Tensor& z);
+  StipTraffic traffic() const;
+  std::uint64_t reconnects() const { return reconnects_; }
+
+private:
+  Connect connect_;
+  const UserModel& user_;
+  std::int64_t tokens_;
+  Patience patience_;
+  std::optional<CloudSession> session_;
+  std::vector<Tensor> sent_;
+  std::size_t passed_ = 0; ///< of `sent_`, in the present session
+  std::uint64_t reconnects_ = 0;
+  StipTraffic before_; ///< of the sessions that were lost
+};
+
 /// A generated text and what it cost on the wire.
 struct StipText {
   hub::GeneratedText text;
   StipTraffic prompt; ///< opening and the tokens of the prompt
   StipTraffic tokens; ///< each token after the first
+  std::uint64_t reconnects = 0;
 };
 
 /// Continues a prompt as hub::generate_text does, with the blocks at the cloud. Throws what it does, and what
-/// CloudSession does.
+/// CloudText does.
 StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
                        std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
-                       const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text);
+                       const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
+                       const Patience& patience = {});
 
 /// Outputs of one pass, as hub::Model::forward gives them.
 struct StipOutputs {

@@ -163,6 +163,29 @@ TEST_CASE("training faults: every write, flush and renaming fails, stops half-wa
   }
 }
 
+TEST_CASE("training faults: a step whose line of metrics cannot be written is not lost") {
+  const TemporaryFolder folder;
+  const SmallRun small(folder);
+  REQUIRE(small.start("", folder.path("calls")) == finished);
+  const std::ptrdiff_t records = small.records();
+  const std::vector<std::string> calls = lines_of(folder.path("calls"));
+  std::ptrdiff_t rescued = 0;
+  for (std::ptrdiff_t n = 1; n <= std::count(calls.begin(), calls.end(), "write"); ++n) {
+    CAPTURE(n);
+    small.clear();
+    REQUIRE(small.start(fmt::format("write {} {}", n, EIO)) == reported);
+    const std::string said = lines_of(small.err).at(0);
+    const std::int64_t before = small.last_step();
+    if (said.find("; checkpoint ") == std::string::npos) continue;
+    ++rescued;
+    CHECK(said.find("metrics") + said.find("events") != 2 * std::string::npos);
+    CHECK(training::checkpoint_steps(small.run).back() >= before);
+    REQUIRE(small.start_again() == finished);
+    CHECK(small.records() == records);
+  }
+  CHECK(rescued >= 6); // of six steps
+}
+
 TEST_CASE("training faults: writes that do less than asked change nothing") {
   const TemporaryFolder folder;
   const SmallRun small(folder);

@@ -89,6 +89,47 @@ TEST_CASE("stip: a trained Llama says what it says") {
   CHECK(text.text.ids == nn::generate(*plain->decoder(), start, tokens(127)));
 }
 
+TEST_CASE("stip: a connection that is lost at every message costs time and not a bit") {
+  const StipParties parties("llama");
+  StipService cloud = parties.service();
+  const UserModel user = parties.user();
+  const Patience at_once{.attempts = 4, .pause = {}, .longest_pause = {}};
+  const auto said = [&](std::function<Fate(data::ByteView)> fate, std::int64_t count) {
+    const StipText text = stip_generate(
+        user, connect_to(cloud, "user", std::move(fate)), nullptr, prompt, tokens(count, 0.8), {},
+        [](std::string_view) {}, at_once);
+    return std::pair{text.text.ids, text.reconnects};
+  };
+  constexpr std::int64_t count = 12;
+  const auto whole = said({}, count);
+  CHECK(whole.second == 0);
+  // Opening, prompt and tokens are 1 + count messages; message `lost` goes missing, there or on the way back.
+  for (const Fate fate : {Fate::lost, Fate::answer_lost})
+    for (int lost = 1; lost <= count; ++lost) {
+      CAPTURE(lost);
+      int sent = 0;
+      const auto found = said([&](data::ByteView) { return sent++ == lost ? fate : Fate::arrives; }, count);
+      CHECK(found.first == whole.first);
+      CHECK(found.second == 1);
+    }
+  CHECK(cloud.sessions() == 0);
+  // A cloud that is gone for good; one that was never there is not waited for.
+  int sent = 0;
+  CHECK(message_of<ConnectionError>([&] {
+          said([&](data::ByteView) { return ++sent > 5 ? Fate::lost : Fate::arrives; }, count);
+        }).find("(after 4 attempts)") != std::string::npos);
+  CHECK(sent == 5 + 4);
+  sent = 0;
+  CHECK_THROWS_AS(said(
+                      [&](data::ByteView) {
+                        ++sent;
+                        return Fate::lost;
+                      },
+                      count),
+                  ConnectionError);
+  CHECK(sent == 1);
+}
+
 TEST_CASE("stip: outputs of a pass, every family, within rounding") {
   for (const char* family : {"vit", "deit", "bert", "gpt2", "llama"})
     for (const DType dtype : {DType::f32, DType::f64}) {
