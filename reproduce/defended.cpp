@@ -50,9 +50,9 @@ std::optional<Cell> saved_cell(const std::string& folder, const std::string& mad
   if (!data::file_exists(path)) return {};
   const data::Bytes bytes = data::read_file(path);
   const Json json = data::parse_json(std::string(bytes.begin(), bytes.end()), path);
-  if (json.value("made_from", "") != made_from) return {};
   Cell cell;
   try {
+    if (json.value("made_from", "") != made_from) return {};
     cell.numbers = json.at("numbers").get<std::map<std::string, double>>();
     cell.answers = json.at("answers").get<std::vector<std::int64_t>>();
   } catch (const Json::exception&) {

@@ -71,7 +71,7 @@ void finish(training::Trainer& trainer, const Workplace& work, const std::functi
   const auto total = static_cast<double>(trainer.total_steps());
   training::Callbacks told;
   told.step = [&](const training::Record& r) { tell(static_cast<double>(r.step) / total); };
-  if (trainer.step() < trainer.total_steps()) trainer.run(told, work.stop);
+  trainer.run(told, work.stop); // also at its last step: whoever was interrupted may owe the test and the model
 }
 
 TextKey::TextKey(hub::Model& model, std::uint64_t seed) {

@@ -66,7 +66,7 @@ std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work,
     parts.tell(static_cast<double>(r.step) / total,
                fmt::format("{}, step {}/{}", name, r.step, trainer->total_steps()));
   };
-  if (trainer->step() < trainer->total_steps()) trainer->run(told, work.stop);
+  trainer->run(told, work.stop); // also at its last step: whoever was interrupted may owe the test and the model
   parts.next();
   return trainer;
 }

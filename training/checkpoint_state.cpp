@@ -94,6 +94,13 @@ bool are_records(const nlohmann::json& files) {
   return true;
 }
 
+/// Whether a text is the line of metrics of a training step.
+bool is_metrics_line(const std::string& text, const nlohmann::json& step) {
+  const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+  return line.is_object() && is_text(line, "split") && line["split"] == "train" && is_count(line, "step") &&
+         line["step"] == step;
+}
+
 /// Throws FileError for a version above ours. Anything else that is wrong with the state is for the caller to see.
 void refuse_newer(const nlohmann::json& state, const std::string& path) {
   if (!state.is_object() || !is_text(state, "format") || state["format"] != "equigrad-checkpoint") return;
@@ -107,9 +114,9 @@ bool is_sound(const nlohmann::json& state) {
          is_count(state, "version") && state["version"] == checkpoint_version && is_count(state, "step") &&
          state.contains("options") && state["options"].is_object() && state.contains("files") &&
          are_records(state["files"]) && (!state.contains("key_fingerprint") || is_text(state, "key_fingerprint")) &&
+         (!state.contains("data") || is_text(state, "data")) &&
          (!state.contains("unwritten") ||
-          (is_text(state, "unwritten") &&
-           nlohmann::json::parse(state["unwritten"].get<std::string>(), nullptr, false).is_object()));
+          (is_text(state, "unwritten") && is_metrics_line(state["unwritten"].get<std::string>(), state["step"])));
 }
 
 } // namespace

@@ -141,11 +141,11 @@ void Run::resume_from(const std::string& checkpoint) {
   guard_.read_state(state, data::join_path(checkpoint, "state.json"));
   if (guard_.refused() > at)
     throw DamagedCheckpoint(fmt::format("{}: {} steps of {} were refused", checkpoint, guard_.refused(), at));
-  if (state.contains("unwritten")) unwritten_ = state["unwritten"].get<std::string>();
   step_ = at;
   if (goes_on_in_place(options_)) saved_at_ = at;
   task_->load(checkpoint, at - guard_.refused());
   task_->seek(at);
+  unwritten_ = state.contains("unwritten") ? state["unwritten"].get<std::string>() : "";
 }
 
 std::string read_options_of_run(const std::string& folder, const std::string& model,

@@ -121,7 +121,7 @@ private:
   std::string rescued() {
     try {
       return "; checkpoint " + checkpoint();
-    } catch (const FileError&) {
+    } catch (const Error&) { // also of another party that has blocks
       return {};
     }
   }

@@ -19,8 +19,8 @@ void ListenFlags::declare(CLI::App& app) {
   app.add_option("--connections", connections, "Most users that are connected")
       ->check(whole_number(1, 10'000))
       ->capture_default_str();
-  app.add_option("--message-mb", message_mb, "Largest message, MiB")
-      ->check(whole_number(1, 16'384))
+  app.add_option("--message-mb", message_mb, "Largest message, MiB; users take answers of up to 256")
+      ->check(whole_number(1, 256))
       ->capture_default_str();
   app.add_option("--memory-mb", memory_mb, "Messages on their way, all together, MiB")
       ->check(whole_number(1, 1'048'576))

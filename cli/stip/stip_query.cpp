@@ -2,6 +2,7 @@
 
 #include "cli/arguments.h"
 #include "cli/core_dumps.h"
+#include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/net/place_flags.h"
 #include "cli/output.h"
@@ -64,9 +65,10 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
   if (user.model().decoder() != nullptr) fit_positions(text, r.text, user.model().positions());
   const privacy::Connect connect = privacy::connect_over_tcp(r.place.options());
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
-  const privacy::StipText result = privacy::stip_generate(
-      user, connect, tokenizer, text.prompt, text.options, r.text.stops,
-      [&](std::string_view piece) { stream.show(piece); }, {.attempts = static_cast<int>(r.attempts)});
+  const privacy::StipText result =
+      privacy::stip_generate(user, connect, tokenizer, text.prompt, text.options, r.text.stops,
+                             [&](std::string_view piece) { stream.show(piece); },
+                             {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag()});
   stream.show(tokenizer != nullptr ? "\n" : fmt::format("{}\n", fmt::join(result.text.ids, ",")));
   if (common.talks())
     fmt::print(stderr, "{} tokens, ended by {}; prompt {:.0f} ms; a token {:.1f} ms, {:.0f} bytes{}\n",

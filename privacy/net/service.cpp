@@ -31,6 +31,15 @@ Message refused_or(std::uint64_t serial, FunctionRef<Message()> work) {
   }
 }
 
+data::Bytes answer_frame(const Message& answer) {
+  data::Bytes frame;
+  const Message failed = refused_or(answer.serial, [&]() -> Message {
+    frame = frame_of(answer);
+    return {};
+  });
+  return frame.empty() ? frame_of(failed) : frame;
+}
+
 void require_finite(const Tensor& x, const char* what) {
   const PauseRecording pause;
   if (all(isfinite(x)).item() == 0.0)

@@ -45,6 +45,8 @@ public:
   virtual void leave(const Peer& peer) = 0;
 };
 
+/// The frame of an answer; of a refusal (no_room) where there is no memory for it.
+data::Bytes answer_frame(const Message& answer);
 /// `refused` with a code and words.
 Message refusal(std::uint64_t serial, RefusalCode code, const std::string& words);
 

@@ -35,11 +35,24 @@ void draw_parameters(nn::Module& module, RandomKey key) {
   }
 }
 
+/// A module in evaluation, and in training again whatever happens.
+class Evaluating {
+public:
+  explicit Evaluating(nn::Module& module) : module_(module) { module_.eval(); }
+  ~Evaluating() { module_.train(); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+private:
+  nn::Module& module_;
+};
+
 } // namespace
 
-EncoderBlocks::EncoderBlocks(std::int64_t layers, const nn::BlockConfig& c, RandomKey key) : config(c) {
+EncoderBlocks::EncoderBlocks(std::int64_t layers, const nn::BlockConfig& c) : config(c) {
+  const nn::init::SkipScope weights_come_later;
   for (std::int64_t i = 0; i < layers; ++i) {
-    blocks_.push_back(std::make_unique<nn::Block>(c, key.fold(static_cast<std::uint64_t>(i))));
+    blocks_.push_back(std::make_unique<nn::Block>(c, RandomKey{}));
     register_module(fmt::format("blocks.{}", i), *blocks_.back());
   }
 }
@@ -49,7 +62,7 @@ Tensor EncoderBlocks::operator()(const Tensor& z, const Tensor& mask, RandomKey 
 }
 
 HostedRun::HostedRun(const training::EncoderRecipe& recipe, HostedPlace place)
-    : recipe_(recipe), place_(std::move(place)), blocks_(recipe.layers, recipe.block, RandomKey{place_.seed, 0}) {
+    : recipe_(recipe), place_(std::move(place)), blocks_(recipe.layers, recipe.block) {
   if (!place_.folder.empty()) {
     training::make_folder(place_.folder);
     lock_ = std::make_unique<training::RunLock>(place_.folder);
@@ -107,13 +120,13 @@ Tensor HostedRun::forward(std::int64_t step, const Tensor& z, const Tensor& mask
   if (step >= recipe_.run.steps)
     throw ProtocolError(RefusalCode::out_of_order,
                         fmt::format("split: step {} of a run of {} steps", step, recipe_.run.steps));
+  step_ = step; // also when the pass fails: the edge has left out the one that waited
   pending_.reset();
   const ProductsScope products(recipe_.run.precision);
   Pending now{.step = step, .tape = std::make_unique<Tape>(), .z = z, .y = {}};
   now.y = blocks_(z, mask, training::dropout_key(place_.seed, step));
   now.tape->close();
   Tensor y = now.y;
-  step_ = step;
   pending_ = std::move(now);
   return y;
 }
@@ -144,13 +157,12 @@ Tensor HostedRun::evaluate(const Tensor& z, const Tensor& mask) {
   require_input(z, mask);
   const ProductsScope products(recipe_.run.precision);
   const PauseRecording pause;
-  blocks_.eval();
-  Tensor y = blocks_(z, mask, {});
-  blocks_.train();
-  return y;
+  const Evaluating evaluating(blocks_);
+  return blocks_(z, mask, {});
 }
 
 Tensor HostedRun::weight(const std::string& name) const {
+  require_begun();
   const auto at = std::find(names_.begin(), names_.end(), name);
   if (at == names_.end()) wrong(fmt::format("the encoder has no weight '{}'", name));
   return parameters_[static_cast<std::size_t>(at - names_.begin())];
@@ -179,8 +191,19 @@ void HostedRun::save(std::int64_t step) {
   training::prune_checkpoints(place_.folder, step, static_cast<std::size_t>(place_.keep));
 }
 
+void HostedRun::require_same_run(const nlohmann::json& state, const std::string& checkpoint) const {
+  if (!state.contains("peer") || state["peer"] != place_.peer)
+    throw ProtocolError(RefusalCode::unknown_run, "split: there is no such run of yours");
+  training::EncoderRecipe then = recipe_of(state["options"], checkpoint);
+  then.run.steps = recipe_.run.steps; // a run that goes on may get more
+  then.run.precision = recipe_.run.precision;
+  if (const std::string other = differences(then, recipe_); !other.empty())
+    throw ProtocolError(RefusalCode::other_recipe, "split: the run began otherwise: " + other);
+}
+
 void HostedRun::load(const std::string& checkpoint) {
   const nlohmann::json state = training::read_checkpoint_state(checkpoint);
+  require_same_run(state, checkpoint);
   training::verify_checkpoint_files(checkpoint, state, {"model.safetensors", "optimizer.safetensors"});
   training::load_model_and_optimizer(blocks_, data::join_path(checkpoint, "model.safetensors"), *optimizer_, names_,
                                      data::join_path(checkpoint, "optimizer.safetensors"));
@@ -200,7 +223,11 @@ void HostedRun::restore(std::optional<std::int64_t> step) {
     throw ProtocolError(RefusalCode::no_checkpoint,
                         fmt::format("split: there is no checkpoint of step {}; there are {}", wanted,
                                     there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", "))));
-  load(data::join_path(place_.folder, "checkpoints/" + training::checkpoint_name(wanted)));
+  try {
+    load(data::join_path(place_.folder, "checkpoints/" + training::checkpoint_name(wanted)));
+  } catch (const training::DamagedCheckpoint&) { // an earlier one may be whole
+    throw ProtocolError(RefusalCode::no_checkpoint, fmt::format("split: the checkpoint of step {} is damaged", wanted));
+  }
 }
 
 } // namespace eg::privacy

@@ -9,6 +9,8 @@
 #include "training/elsewhere.h"
 #include "training/run_lock.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,10 +20,10 @@
 
 namespace eg::privacy {
 
-/// A model's blocks alone, named as in the model ("blocks.0.norm1.weight").
+/// A model's blocks alone, named as in the model ("blocks.0.norm1.weight"), without values.
 class EncoderBlocks : public nn::Module {
 public:
-  EncoderBlocks(std::int64_t layers, const nn::BlockConfig& config, RandomKey key);
+  EncoderBlocks(std::int64_t layers, const nn::BlockConfig& config);
   /// z [B, T, dim], mask [B, T] (0: padding) or undefined -> [B, T, dim].
   Tensor operator()(const Tensor& z, const Tensor& mask, RandomKey dropout) const;
   const nn::BlockConfig config;
@@ -38,8 +40,8 @@ struct HostedPlace {
   std::int64_t keep = 3;  ///< newest checkpoints that stay
 };
 
-/// Members throw ProtocolError for what the edge got wrong, and change nothing then; FileError, MemoryError. All are
-/// called on one thread.
+/// Members throw ProtocolError for what the edge got wrong, and change no weight then; FileError, MemoryError. A
+/// forward pass that waited is gone after a backward pass, whatever came of it. All are called on one thread.
 class HostedRun {
 public:
   /// With the recipe's blocks, whose weights are still to come.
@@ -49,15 +51,16 @@ public:
   void put(const std::string& name, const Tensor& value);
   /// After every weight was put, or with `draw` and none: training can begin.
   void begin(bool draw);
-  /// Y of step `step`, which is the next one or, when the edge has skipped some, a later one's follower; see README.md.
-  /// A step that is asked for again begins again.
+  /// Y of step `step`: the next one; the one that waits for its gradients, which begins again; or the one behind that,
+  /// when the edge leaves out the one that waits.
   Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
   /// dZ of the step whose forward pass was last, for dY; every weight takes its step.
   Tensor backward(std::int64_t step, const Tensor& dy);
   Tensor evaluate(const Tensor& z, const Tensor& mask);
   /// Writes a checkpoint behind `step` steps, where there is a folder.
   void save(std::int64_t step);
-  /// Goes back to the checkpoint behind `step` steps, or the newest one. Throws ProtocolError (no_checkpoint).
+  /// Goes back to the checkpoint behind `step` steps, or the newest one. Throws ProtocolError: no_checkpoint when it is
+  /// missing or damaged, unknown_run when it is another peer's, other_recipe.
   void restore(std::optional<std::int64_t> step);
   /// Forgets a forward pass without gradients.
   void drop_pending() { pending_.reset(); }
@@ -78,6 +81,8 @@ private:
   };
   void require_begun() const;
   void require_input(const Tensor& z, const Tensor& mask) const;
+  /// Throws ProtocolError when a checkpoint's state is of another peer or of another recipe.
+  void require_same_run(const nlohmann::json& state, const std::string& checkpoint) const;
   void load(const std::string& checkpoint);
 
   training::EncoderRecipe recipe_;

@@ -1,7 +1,6 @@
 #include "privacy/split/remote.h"
 
 #include "core/call.h"
-#include "nn/init.h"
 #include "privacy/split/hosted_run.h"
 #include "privacy/split/recipe.h"
 #include "training/checkpoint_state.h"
@@ -69,6 +68,8 @@ Message RemoteEncoder::answered(data::ByteView frame, std::uint64_t serial) {
       if (attempt > 0) ++counts_.reconnects;
     }
     Message answer = exchange(frame);
+    // What was refused before it was read has no serial.
+    if (answer.kind == MessageKind::refused && answer.serial == 0) throw ProtocolError(answer.code, answer.text);
     if (answer.serial != serial)
       throw ProtocolError(RefusalCode::out_of_order,
                           fmt::format("split: the cloud answers request {} where {} was asked", answer.serial, serial));
@@ -111,10 +112,7 @@ void RemoteEncoder::resume(const training::EncoderRecipe& recipe, const std::str
   run_ = run;
   step_ = step;
   how_ = How::resume;
-  {
-    const nn::init::SkipScope names_alone;
-    names_ = nn::parameter_names(EncoderBlocks(recipe.layers, recipe.block, {}));
-  }
+  names_ = nn::parameter_names(EncoderBlocks(recipe.layers, recipe.block));
   try {
     options_.patience.keep([this](int) { open(); }, [this] { channel_.reset(); });
     how_ = How::again;

@@ -9,6 +9,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <exception>
 
 namespace eg::privacy {
 namespace {
@@ -21,26 +22,33 @@ std::array<unsigned char, 32> digest_of(data::ByteView bytes) {
   return digest;
 }
 
-/// What `open` says.
-struct Opening {
-  std::string run, how;
-  std::uint64_t next = 1;
-  training::EncoderRecipe recipe;
-};
-
 bool is_run_name(const std::string& name) {
   return name.size() == 32 &&
          std::all_of(name.begin(), name.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-Opening opening_of(const std::string& text) {
+} // namespace
+
+/// What `open` says.
+struct EncoderService::Opening {
+  std::string run, how;
+  std::uint64_t next = 1;
+  std::int64_t step = 0;
+  training::EncoderRecipe recipe;
+};
+
+EncoderService::Opening EncoderService::opening_of(const Message& request) {
   try {
-    const nlohmann::json json = data::parse_json(text, "open");
+    const nlohmann::json json = data::parse_json(request.text, "open");
     const auto is_text = [&](const char* key) { return json.contains(key) && json[key].is_string(); };
     if (!json.is_object() || json.size() != 4 || !is_text("run") || !is_text("how") || !json.contains("next") ||
         !json["next"].is_number_unsigned() || !json.contains("recipe"))
       refuse(RefusalCode::malformed, "open must have run, how, next and recipe");
-    Opening o{.run = json["run"], .how = json["how"], .next = json["next"], .recipe = {}};
+    Opening o{.run = json["run"],
+              .how = json["how"],
+              .next = json["next"],
+              .step = static_cast<std::int64_t>(request.step),
+              .recipe = {}};
     if (!is_run_name(o.run)) refuse(RefusalCode::malformed, "a run is called by 32 hexadecimal digits");
     if (o.how != "new" && o.how != "continue" && o.how != "resume")
       refuse(RefusalCode::malformed, "open is new, continue or resume");
@@ -53,6 +61,8 @@ Opening opening_of(const std::string& text) {
     throw ProtocolError(RefusalCode::other_recipe, e.what());
   }
 }
+
+namespace {
 
 /// Parameters of blocks: attention and MLP with biases, two norms.
 double parameters_of(const training::EncoderRecipe& r) {
@@ -87,7 +97,7 @@ data::Bytes EncoderService::handle(Peer& peer, data::ByteView frame) {
     ++counts_.refusals;
     answer.serial = serial;
   }
-  return frame_of(answer);
+  return answer_frame(answer);
 }
 
 EncoderService::Hosted& EncoderService::hosted_for(const Peer& peer) {
@@ -112,9 +122,10 @@ data::Bytes EncoderService::once(Hosted& h, const Message& request, data::ByteVi
   if (answer.kind == MessageKind::refused) ++counts_.refusals;
   if (answer.kind == MessageKind::gradients) ++counts_.steps;
   answer.serial = request.serial;
-  h.answer = frame_of(answer);
+  // What was done is remembered as done before memory is taken for the answer.
   h.serial = request.serial;
   h.digest = digest_of(frame);
+  h.answer = answer_frame(answer);
   return h.answer;
 }
 
@@ -166,56 +177,84 @@ void EncoderService::make_room() {
   runs_.erase(oldest);
 }
 
-Message EncoderService::open(Peer& peer, const Message& request) {
-  const Opening o = opening_of(request.text);
-  const auto step = static_cast<std::int64_t>(request.step);
+void EncoderService::require_allowed(const training::EncoderRecipe& recipe) const {
   if (options_.recipe)
-    if (const std::string other = differences(*options_.recipe, o.recipe); !other.empty())
+    if (const std::string other = differences(*options_.recipe, recipe); !other.empty())
       refuse(RefusalCode::other_recipe, "the cloud's encoder is another one: " + other);
-  if (parameters_of(o.recipe) > static_cast<double>(options_.parameters))
+  if (parameters_of(recipe) > static_cast<double>(options_.parameters))
     refuse(RefusalCode::no_room, fmt::format("an encoder has {} parameters here at most", options_.parameters));
-  auto found = runs_.find(o.run);
+}
+
+EncoderService::Hosted& EncoderService::take_in(const std::string& name, Hosted made) {
+  make_room();
+  return runs_.emplace(name, std::move(made)).first->second;
+}
+
+EncoderService::Hosted EncoderService::from_disk(const Opening& o, const HostedPlace& place, bool newest) const {
+  if (place.folder.empty() || training::checkpoint_steps(place.folder).empty())
+    refuse(RefusalCode::unknown_run, "there is no such run of yours");
+  Hosted made;
+  made.run = std::make_unique<HostedRun>(o.recipe, place);
+  made.run->restore(newest ? std::nullopt : std::optional(o.step));
+  if (made.run->step() != o.step)
+    refuse(RefusalCode::no_checkpoint,
+           fmt::format("the cloud has gone back to step {}; the edge is at step {}", made.run->step(), o.step));
+  made.serial = o.next - 1;
+  return made;
+}
+
+EncoderService::Hosted& EncoderService::begin_run(const Opening& o, const HostedPlace& place, Hosted* there) {
+  const bool on_disk = !place.folder.empty() && !training::checkpoint_steps(place.folder).empty();
+  if (there != nullptr ? there->serial > 0 || !differences(there->run->recipe(), o.recipe).empty() : on_disk)
+    refuse(RefusalCode::run_exists, "there is a run of that name already");
+  if (there != nullptr) return *there; // the answer to the first opening was lost
+  Hosted made;
+  made.run = std::make_unique<HostedRun>(o.recipe, place);
+  made.serial = o.next - 1;
+  return take_in(o.run, std::move(made));
+}
+
+EncoderService::Hosted& EncoderService::continue_run(const Opening& o, const HostedPlace& place, Hosted* there) {
+  if (there == nullptr) return take_in(o.run, from_disk(o, place, true));
+  if (const std::string other = differences(there->run->recipe(), o.recipe); !other.empty())
+    refuse(RefusalCode::other_recipe, "the run began otherwise: " + other);
+  if (o.next != there->serial && o.next != there->serial + 1)
+    refuse(RefusalCode::out_of_order, fmt::format("request {} where {} is next", o.next, there->serial + 1));
+  return *there;
+}
+
+EncoderService::Hosted& EncoderService::resume_run(const Opening& o, const HostedPlace& place, Hosted* there) {
+  if (there == nullptr) return take_in(o.run, from_disk(o, place, false));
+  if (there->run->step() != o.step || !differences(there->run->recipe(), o.recipe).empty()) {
+    const std::vector<std::int64_t> kept =
+        place.folder.empty() ? std::vector<std::int64_t>() : training::checkpoint_steps(place.folder);
+    if (std::find(kept.begin(), kept.end(), o.step) == kept.end())
+      refuse(RefusalCode::no_checkpoint, fmt::format("there is no checkpoint of step {}", o.step));
+    there->run.reset(); // its folder is locked
+    try {
+      *there = from_disk(o, place, false);
+    } catch (...) {
+      runs_.erase(o.run); // its checkpoints are there
+      throw;
+    }
+  }
+  there->run->drop_pending();
+  there->serial = o.next - 1;
+  return *there;
+}
+
+Message EncoderService::open(Peer& peer, const Message& request) {
+  const Opening o = opening_of(request);
+  require_allowed(o.recipe);
+  const auto found = runs_.find(o.run);
   // For others the run does not exist.
   if (found != runs_.end() && found->second.run->peer() != peer.name)
     refuse(o.how == "new" ? RefusalCode::run_exists : RefusalCode::unknown_run, "there is no such run of yours");
-  const bool fresh = o.how == "new";
-  const bool in_memory = found != runs_.end();
-  if (fresh && in_memory && found->second.serial > 0)
-    refuse(RefusalCode::run_exists, "there is a run of that name already");
-  if (!in_memory) {
-    make_room();
-    Hosted made;
-    const HostedPlace place = place_of(o.run, peer.name);
-    const bool on_disk = !place.folder.empty() && !training::checkpoint_steps(place.folder).empty();
-    if (fresh && on_disk) refuse(RefusalCode::run_exists, "there is a run of that name already");
-    if (!fresh && !on_disk) refuse(RefusalCode::unknown_run, "there is no such run of yours");
-    made.run = std::make_unique<HostedRun>(o.recipe, place);
-    if (!fresh) made.run->restore(o.how == "resume" ? std::optional(step) : std::nullopt);
-    if (!fresh && made.run->step() != step)
-      refuse(RefusalCode::no_checkpoint,
-             fmt::format("the cloud has gone back to step {}; the edge is at step {}", made.run->step(), step));
-    made.serial = o.next - 1;
-    found = runs_.emplace(o.run, std::move(made)).first;
-  }
-  Hosted& h = found->second;
-  if (const std::string other = differences(h.run->recipe(), o.recipe); !other.empty() && o.how == "continue")
-    refuse(RefusalCode::other_recipe, "the run began otherwise: " + other);
-  if (o.how == "resume" && in_memory) {
-    h.run->drop_pending();
-    if (h.run->step() != step || !differences(h.run->recipe(), o.recipe).empty()) {
-      h.run.reset(); // its folder is locked
-      try {
-        h.run = std::make_unique<HostedRun>(o.recipe, place_of(o.run, peer.name));
-        h.run->restore(step);
-      } catch (...) {
-        runs_.erase(found);
-        throw;
-      }
-    }
-  }
-  if (o.how == "resume") h.serial = o.next - 1;
-  if (o.how == "continue" && o.next != h.serial && o.next != h.serial + 1)
-    refuse(RefusalCode::out_of_order, fmt::format("request {} where {} is next", o.next, h.serial + 1));
+  Hosted* const there = found == runs_.end() ? nullptr : &found->second;
+  const HostedPlace place = place_of(o.run, peer.name);
+  Hosted& h = o.how == "new"        ? begin_run(o, place, there)
+              : o.how == "continue" ? continue_run(o, place, there)
+                                    : resume_run(o, place, there);
   h.connection = peer.number;
   h.used = ++clock_;
   peer.opened = o.run;
@@ -228,8 +267,13 @@ void EncoderService::leave(const Peer& peer) {
 }
 
 void EncoderService::save_all() {
-  for (auto& [name, hosted] : runs_)
-    if (hosted.run->begun()) hosted.run->save(hosted.run->step());
+  std::exception_ptr first;
+  for (auto& [name, hosted] : runs_) try {
+      if (hosted.run->begun()) hosted.run->save(hosted.run->step());
+    } catch (const Error&) { // the others' are written all the same
+      if (!first) first = std::current_exception();
+    }
+  if (first) std::rethrow_exception(first);
 }
 
 const HostedRun* EncoderService::run(const std::string& name) const {

@@ -40,7 +40,8 @@ public:
     return peer.opened.empty() ? limits_before_open : options_.frames;
   }
 
-  /// Writes a checkpoint of every run that has begun. Throws FileError.
+  /// Writes a checkpoint of every run that has begun. Throws FileError, of the first that could not be written, when
+  /// the others' are.
   void save_all();
   std::size_t runs() const { return runs_.size(); }
   /// Of a run, for tests and people; null when it is not in memory.
@@ -58,8 +59,16 @@ private:
     std::uint64_t connection = 0; ///< whose requests count; 0: nobody is connected
     std::uint64_t used = 0;       ///< when it was used last
   };
-  Message answer(Peer& peer, const Message& request);
+  struct Opening;
+  static Opening opening_of(const Message& request);
   Message open(Peer& peer, const Message& request);
+  void require_allowed(const training::EncoderRecipe& recipe) const;
+  /// The run that is opened, by how; `there`: it is in memory. What is refused changes nothing.
+  Hosted& begin_run(const Opening& opening, const HostedPlace& place, Hosted* there);
+  Hosted& continue_run(const Opening& opening, const HostedPlace& place, Hosted* there);
+  Hosted& resume_run(const Opening& opening, const HostedPlace& place, Hosted* there);
+  Hosted from_disk(const Opening& opening, const HostedPlace& place, bool newest) const;
+  Hosted& take_in(const std::string& name, Hosted made);
   Hosted& hosted_for(const Peer& peer);
   void make_room();
   HostedPlace place_of(const std::string& run, const std::string& peer) const;

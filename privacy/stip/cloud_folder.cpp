@@ -187,6 +187,12 @@ CloudModel open_cloud(const std::string& folder, DType dtype) {
     block.eval();
     load(block, fmt::format("blocks.{}.", layer), file);
   }
+  // A tensor that no block has: stip.json is not what the weights were made for.
+  std::size_t known = 0;
+  for (const auto& block : cloud.blocks) known += block->state_dict().size();
+  if (file.tensors().size() != known)
+    throw FileError(fmt::format("{}: {} tensors, where the blocks of {} have {}", file.path(), file.tensors().size(),
+                                source, known));
   return cloud;
 }
 

@@ -73,7 +73,7 @@ void StipService::handle_all(std::span<const Request> requests, FunctionRef<void
     if (!waiting) {
       at_once.serial = serial;
       if (at_once.kind == MessageKind::refused) ++counts_.refusals;
-      answer(i, frame_of(at_once));
+      answer(i, answer_frame(at_once));
       continue;
     }
     waiting->index = i;
@@ -111,17 +111,20 @@ Message StipService::open(Peer& peer, const Message& request) {
   if (o.tokens > std::min(c.positions, options_.tokens))
     refuse(RefusalCode::too_large,
            fmt::format("a text of {} tokens; {} are the most", o.tokens, std::min(c.positions, options_.tokens)));
-  forget(peer.number);
-  if (sessions_.size() >= options_.sessions)
+  const auto present = sessions_.find(peer.number); // which the new one replaces
+  const bool replaces = present != sessions_.end();
+  const std::uint64_t others = cache_bytes_ - (replaces ? present->second.bytes : 0);
+  if (sessions_.size() - (replaces ? 1 : 0) >= options_.sessions)
     refuse(RefusalCode::no_room, fmt::format("the cloud has {} sessions, and no room for more", sessions_.size()));
   Session session;
   session.bytes = bytes_for(o.tokens);
-  if (session.bytes > options_.cache_bytes - std::min(cache_bytes_, options_.cache_bytes))
+  if (session.bytes > options_.cache_bytes - std::min(others, options_.cache_bytes))
     refuse(RefusalCode::no_room,
            fmt::format("the cloud has no room for the keys and values of {} tokens now", o.tokens));
   for (std::int64_t layer = 0; layer < c.layers && o.tokens > 0; ++layer)
     session.layers.emplace_back(Shape{1, c.block.attention().key_heads()}, o.tokens, c.block.width_of_head(), 0,
                                 model_.dtype);
+  forget(peer.number);
   cache_bytes_ += session.bytes;
   sessions_[peer.number] = std::move(session);
   ++counts_.sessions;
@@ -244,11 +247,11 @@ void StipService::answer_group(const Group& group, FunctionRef<void(std::size_t,
       return;
     }
     ++counts_.refusals;
-    return answer(group.front().index, frame_of(refusal(group.front().serial, failed.code, failed.text)));
+    return answer(group.front().index, answer_frame(refusal(group.front().serial, failed.code, failed.text)));
   }
   for (std::size_t i = 0; i < group.size(); ++i)
     answer(group[i].index,
-           frame_of({.kind = MessageKind::features, .serial = group[i].serial, .tensors = {{"y", each[i]}}}));
+           answer_frame({.kind = MessageKind::features, .serial = group[i].serial, .tensors = {{"y", each[i]}}}));
 }
 
 } // namespace eg::privacy

@@ -1,6 +1,7 @@
 #include "privacy/stip/transform.h"
 
 #include "core/call.h"
+#include "core/interrupt.h"
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/new_folder.h"
@@ -126,6 +127,7 @@ Transformed transform_for_stip(const TransformJob& job) {
                      .dim = dim,
                      .log2_keys = log2_keys(parts, columns)};
   for (const auto& block : blocks) result.cloud_parameters += block->parameter_count();
+  poll_interrupt();
   write_cloud(out.make_folder("cloud"), config_of(*model, id), blocks);
   const std::string user = out.make_folder("user");
   result.user_parameters = write_user(user, *model, id, job.copies);

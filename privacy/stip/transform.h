@@ -28,7 +28,7 @@ struct Transformed {
 /// write it, gains and biases of norms lie on it; stip2 besides permutes within heads Q and K alike, V, and the hidden
 /// features of every layer (with rotary positions or shared key heads Q and K stay). Those are drawn from a second key,
 /// which is forgotten: nobody has it. Weights are f32. `out` appears complete or not at all. Throws FileError for what
-/// cannot be read or written, ValueError for another scheme.
+/// cannot be read or written, ValueError for another scheme; what an InterruptScope does.
 Transformed transform_for_stip(const TransformJob& job);
 
 } // namespace eg::privacy

@@ -203,6 +203,9 @@ TEST_CASE("split: wrong usage is one line") {
              "blocks.0.*", "--out", folder.path("held")},
             "freeze holds weights of the encoder");
   refused({"certs", "--out", folder.path("c"), "--edge", "../x"}, "no name for an edge");
+  refused({"certs", "--out", folder.path("c"), "--edge", ",", "--threads", "1"}, "--edge: ','");
+  refused({"certs", "--out", folder.path("c"), "--edge", "a,b,a"}, "'a' is there twice");
+  CHECK(!std::filesystem::exists(folder.path("c")));
   write_text(folder.path("config.json"), "{\"dimm\": 4}");
   refused({"cloud", "--listen", "127.0.0.1:0", "--model", folder.path("config.json"), "--insecure-loopback"}, "dim");
 }

@@ -1,16 +1,19 @@
 // Peers that are wrong, broken or hostile, without a network: typed refusals, and runs that stay as they were.
 
 #include "core/random.h"
+#include "data/bytes.h"
 #include "nlohmann/json.hpp"
 #include "privacy/split/recipe.h"
 #include "split/split_channels.h"
 #include "support/message.h"
 #include "support/refused.h"
+#include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <string>
 
@@ -186,6 +189,52 @@ TEST_CASE("split protocol: a run is its edge's alone, and of its newest connecti
   service.leave(edge.peer); // the older connection's end does not end the newer one's run
   CHECK(again.forward(0, features()).kind == MessageKind::features);
   CHECK_REFUSED(again.open(opening(run_name, "continue", 77)), RefusalCode::out_of_order);
+}
+
+TEST_CASE("split protocol: a run stays its edge's and its recipe's when the cloud was started again") {
+  const TemporaryFolder folder;
+  ServiceOptions options;
+  options.out = folder.path("runs");
+  {
+    EncoderService before(options);
+    RawEdge edge{before, {.name = "edge", .number = 1}};
+    edge.begin();
+    REQUIRE(edge.ask({.kind = MessageKind::save, .step = 0}).kind == MessageKind::done);
+  }
+  EncoderService service(options);
+  RawEdge edge{service, {.name = "edge", .number = 1}}, other{service, {.name = "mallory", .number = 2}};
+  for (const char* how : {"continue", "resume"})
+    CHECK_REFUSED(other.open(opening(run_name, how, 1)), RefusalCode::unknown_run);
+  training::EncoderRecipe faster = tiny();
+  faster.run.lr = 0.5;
+  CHECK_REFUSED(edge.open(opening(run_name, "resume", 1, faster)), RefusalCode::other_recipe);
+  CHECK(service.runs() == 0);
+  CHECK(edge.open(opening(run_name, "resume", 1)).kind == MessageKind::opened);
+  // A step without a checkpoint is refused, and the run in memory stays as it is.
+  CHECK_REFUSED(edge.open(opening(run_name, "resume", 1), 7), RefusalCode::no_checkpoint);
+  CHECK(edge.forward(0, features()).kind == MessageKind::features);
+  // A damaged checkpoint is none.
+  service.leave(edge.peer);
+  ServiceOptions elsewhere;
+  elsewhere.out = folder.path("copy");
+  EncoderService third(elsewhere);
+  std::filesystem::copy(folder.path("runs"), folder.path("copy"), std::filesystem::copy_options::recursive);
+  data::write_file(folder.path("copy/" + run_name + "/checkpoints/step-00000000/state.json"), std::string_view("{}"));
+  RawEdge late{third, {.name = "edge", .number = 1}};
+  CHECK_REFUSED(late.open(opening(run_name, "resume", 1)), RefusalCode::no_checkpoint);
+}
+
+TEST_CASE("split protocol: what is refused sends no other run away") {
+  ServiceOptions options;
+  options.runs = 1;
+  EncoderService service(options);
+  RawEdge edge{service, {.name = "edge", .number = 1}}, other{service, {.name = "mallory", .number = 2}};
+  REQUIRE(edge.open(opening(run_name, "new", 1)).kind == MessageKind::opened);
+  service.leave(edge.peer); // not begun, and nobody is connected: the first to go
+  CHECK_REFUSED(other.open(opening(std::string(32, 'b'), "continue", 1)), RefusalCode::unknown_run);
+  CHECK(service.run(run_name) != nullptr);
+  CHECK(other.open(opening(std::string(32, 'b'), "new", 1)).kind == MessageKind::opened);
+  CHECK(service.run(run_name) == nullptr);
 }
 
 TEST_CASE("split protocol: a fixed recipe names the fields that differ; memory and runs have an end") {

@@ -278,6 +278,12 @@ TEST_CASE("stip: what cannot be transformed or opened is said") {
   CHECK(with("mlp", 1 << 16).find("asks for at least") != std::string::npos);
   CHECK(with("mlp", 32).find("not [") != std::string::npos);
   CHECK(with("heads", 0).find("heads") != std::string::npos);
+  // A config that leaves out what the file holds.
+  parties.transform(Scheme::stip2, "bare");
+  nlohmann::json bare = nlohmann::json::parse(data::read_file(parties.path("bare/cloud/stip.json")));
+  bare["qkv_bias"] = false;
+  data::write_file(parties.path("bare/cloud/stip.json"), std::string_view(bare.dump()));
+  CHECK(message_of([&] { open_cloud(parties.path("bare/cloud")); }).find("tensors, where") != std::string::npos);
   CHECK(with("surprise", 1).find("not supported") != std::string::npos);
   const StipParties decoder("llama");
   StipService cloud = decoder.service();

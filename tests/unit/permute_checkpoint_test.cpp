@@ -155,6 +155,25 @@ TEST_CASE("checkpoint: a damaged one takes no place of a good one") {
   CHECK(VitTrainer(o).step() == 6);
 }
 
+TEST_CASE("checkpoint: a line of metrics or a description of data that is none is damage") {
+  const TemporaryFolder folder;
+  TrainOptions o = finished(folder.path("run"));
+  const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
+  const nlohmann::json sound = state_of(checkpoint);
+  const auto resumes_at = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json state = sound;
+    state[key] = value;
+    data::write_json(checkpoint + "/state.json", state);
+    return VitTrainer(options_of_run(o.out)).step();
+  };
+  for (const char* text :
+       {"5", "{}", "no JSON", R"({"split": "train", "step": 7})", R"({"split": "train", "step": "8"})"})
+    CHECK(resumes_at("unwritten", text) == 6);
+  CHECK(resumes_at("unwritten", 5) == 6);
+  CHECK(resumes_at("data", 5) == 6);
+  CHECK(resumes_at("unwritten", R"({"split": "train", "step": 8, "loss": 1.0})") == 8);
+}
+
 TEST_CASE("checkpoint: one of a newer equigrad or without permission is an error and stays") {
   const TemporaryFolder folder;
   REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);

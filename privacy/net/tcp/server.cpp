@@ -84,6 +84,8 @@ public:
   void answer(data::Bytes frame) {
     asio::post(socket_of(stream_).get_executor(), [self = shared_from_this(), f = std::move(frame)]() mutable {
       self->release();
+      if (self->closed_) return;
+      self->hold(f.size());
       self->write(std::move(f), false);
     });
   }
@@ -168,8 +170,7 @@ private:
       // What follows cannot be told apart from a message any more.
       return write(frame_of({.kind = MessageKind::refused, .code = e.code(), .text = e.what()}), true);
     }
-    held_ = header.body;
-    shared_.memory += held_;
+    hold(header.body);
     try {
       frame_.resize(header_bytes + static_cast<std::size_t>(header.body));
     } catch (const std::bad_alloc&) {
@@ -181,6 +182,12 @@ private:
       c.computing_ = true;
       c.shared_.jobs.push({c.shared_from_this(), std::move(c.frame_)});
     });
+  }
+
+  /// Counts bytes against the memory of all, until release().
+  void hold(std::uint64_t bytes) {
+    held_ = bytes;
+    shared_.memory += bytes;
   }
 
   void release() {
@@ -200,6 +207,7 @@ private:
                               self->shared_.counts.sent += count;
                               if (self->closed_) return;
                               if (e || last) return self->close();
+                              self->release();
                               self->read_header();
                             });
         },
@@ -262,7 +270,11 @@ struct Server::State {
         });
         return;
       }
-      begin(std::move(socket));
+      try {
+        begin(std::move(socket));
+      } catch (const std::exception&) { // no memory for this one
+        ++shared.counts.dropped;
+      }
       accept();
     });
   }
@@ -331,7 +343,8 @@ void Server::run(const std::atomic<bool>& stop, const std::function<void()>& tic
   });
   const auto finish = [&] {
     asio::post(s.io, [&] { s.close_all(); });
-    sockets.join(); // with nothing left to wait for, run() returns
+    sockets.join();                                      // with nothing left to wait for, run() returns
+    s.shared.jobs.pop_all(std::chrono::milliseconds(0)); // they hold connections, which must not outlive s.io
   };
   try {
     while (!stop.load()) {
@@ -343,7 +356,6 @@ void Server::run(const std::atomic<bool>& stop, const std::function<void()>& tic
     throw;
   }
   finish();
-  s.shared.jobs.pop_all(std::chrono::milliseconds(0));
 }
 
 } // namespace eg::privacy
