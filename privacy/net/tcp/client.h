@@ -17,7 +17,7 @@ struct ClientOptions {
   std::uint16_t port = 0;
   TlsFiles tls;
   bool insecure_loopback = false;                    ///< without TLS, to this machine alone
-  std::chrono::milliseconds connect_timeout{10'000}; ///< name, connection and TLS together
+  std::chrono::milliseconds connect_timeout{10'000}; ///< beside looking the name up
   std::chrono::milliseconds answer_timeout{300'000}; ///< from a request to the end of its answer
   const std::atomic<bool>* stop = nullptr;           ///< after 3 s ends a wait with Interrupted
   FrameLimits frames;
