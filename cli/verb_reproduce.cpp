@@ -137,6 +137,8 @@ Job declare_reproduce(CLI::App& app, const CommonOptions& common) {
   return [request, &common]() -> int {
     if (request->list) return list_experiments(common);
     if (request->id.empty()) throw UsageError("no experiment was given; --list names them");
+    if (request->config.empty() && request->scale != "small" && request->scale != "full")
+      throw UsageError(fmt::format("--scale: '{}' is not one of full, small", request->scale));
     survive_broken_pipes();
     require_apart(common, {request->markdown}, {request->config});
     try {
