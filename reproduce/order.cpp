@@ -75,7 +75,7 @@ void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& o) {
   o.remarks.push_back(
       "the loss stays at ln 2 for some 300 steps and then falls at once, and there rounding grows: with "
       "Adam's eps of 1e-8 and a rate of 1e-3 the weights of one seed of three part wholly, in f64, and "
-      "three images in a hundred are seen otherwise");
+      "two images in a hundred are seen otherwise");
   o.remarks.push_back(
       "the paper's model is a ViT-Base on faces of 224 x 224 pixels; drawn faces, where a plan asks for them, are "
       "aligned as CelebA's are, so that a patch tells its place");
