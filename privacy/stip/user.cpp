@@ -132,7 +132,7 @@ StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hu
   StipOutputs result;
   result.outputs = user.model().forward_around(inputs, [&](const Tensor& z, const Tensor& mask) {
     CloudSession session(connect, user, 0);
-    const Tensor y = user.plain(session.evaluate(user.hidden(z), mask));
+    Tensor y = user.plain(session.evaluate(user.hidden(z), mask));
     result.traffic = session.traffic();
     return y;
   });
