@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "data/bytes.h"
 #include "data/safetensors.h"
+#include "nn/evaluating.h"
 #include "training/parameter_groups.h"
 #include "training/run.h"
 #include "training/step.h"
@@ -19,18 +20,6 @@ namespace {
 constexpr const char* model_file = "model.safetensors";
 constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* average_file = "ema.safetensors";
-
-/// A module in eval() while this lives, in train() afterwards, whatever was thrown.
-class Evaluating {
-public:
-  explicit Evaluating(nn::Module& module) : module_(module) { module_.eval(); }
-  ~Evaluating() { module_.train(); }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
-private:
-  nn::Module& module_;
-};
 
 } // namespace
 
@@ -65,7 +54,7 @@ std::int64_t ModelTask::train(const Place& place) {
 }
 
 std::int64_t ModelTask::test(data::StopFlag stop) {
-  const Evaluating evaluating(*module_);
+  const nn::Evaluating evaluating(*module_);
   const PauseRecording pause;
   sums_ = average_sums_ = {.counts = has_accuracy()};
   std::int64_t units = measure(sums_, stop);

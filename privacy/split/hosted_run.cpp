@@ -4,6 +4,7 @@
 #include "core/products.h"
 #include "data/bytes.h"
 #include "data/safetensors.h"
+#include "nn/evaluating.h"
 #include "nn/heads.h"
 #include "nn/init.h"
 #include "privacy/net/service.h"
@@ -34,18 +35,6 @@ void draw_parameters(nn::Module& module, RandomKey key) {
       nn::init::constant(p.value, p.name.find("norm") != std::string::npos && p.name.ends_with("weight") ? 1.0 : 0.0);
   }
 }
-
-/// A module in evaluation, and in training again whatever happens.
-class Evaluating {
-public:
-  explicit Evaluating(nn::Module& module) : module_(module) { module_.eval(); }
-  ~Evaluating() { module_.train(); }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
-private:
-  nn::Module& module_;
-};
 
 } // namespace
 
@@ -157,7 +146,7 @@ Tensor HostedRun::evaluate(const Tensor& z, const Tensor& mask) {
   require_input(z, mask);
   const ProductsScope products(recipe_.run.precision);
   const PauseRecording pause;
-  const Evaluating evaluating(blocks_);
+  const nn::Evaluating evaluating(blocks_);
   return blocks_(z, mask, {});
 }
 
