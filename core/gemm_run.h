@@ -48,6 +48,8 @@ template <class Kernel> struct Blocking {
   std::int64_t depth, columns, rows, region_depth, region_columns;
 
   /// packs_left: each task packs its rows of the left operand, once for each block of columns, which are wider then.
+  /// Few rows at a time: while they are packed and read their place stays in the cache (48 of them are whole lines of
+  /// 64 bytes where they run across k).
   Blocking(std::int64_t m, std::int64_t n, std::int64_t k, bool packs_left) {
     constexpr auto size = static_cast<std::int64_t>(sizeof(typename Kernel::Scalar));
     constexpr std::int64_t region_elements =
@@ -61,10 +63,9 @@ template <class Kernel> struct Blocking {
     constexpr std::int64_t tasks = 16;                                    // at least, where that leaves enough rows
     constexpr std::int64_t fewest_rows = 48;
     const std::int64_t wide = (n + columns - 1) / columns;
-    const std::int64_t most_left =
-        packs_left ? (std::int64_t{1} << 19) / (depth * size) : most; // and of the left operand
-    rows = even_piece(m, std::clamp(m * wide / tasks, fewest_rows, std::max(std::min(most, most_left), fewest_rows)),
-                      Kernel::rows);
+    rows =
+        even_piece(m, packs_left ? fewest_rows : std::clamp(m * wide / tasks, fewest_rows, std::max(most, fewest_rows)),
+                   Kernel::rows);
   }
 };
 
@@ -101,7 +102,12 @@ public:
   }
 
 private:
-  static bool packs_left(const Product<T>& p) { return !Kernel::reads_left_in_place || p.a.transposed; }
+  static bool packs_left(const Product<T>& p) {
+    return !Kernel::reads_left_in_place || p.a.transposed || rows_collide(p.a.ld);
+  }
+  /// Whether rows so far apart have one place in a first cache of 64 lines a way, which has fewer ways than a kernel
+  /// has rows.
+  static bool rows_collide(std::int64_t ld) { return ld * static_cast<std::int64_t>(sizeof(T)) % 4096 == 0; }
   static std::int64_t steps(std::int64_t k) { return (k + Kernel::terms - 1) / Kernel::terms; }
 
   /// Tasks of the widest region.
@@ -182,7 +188,7 @@ private:
   Left<Packed> left_of(const blas::Tile& tile, std::int64_t i, std::int64_t at_k, std::int64_t k,
                        const Packed* left) const {
     if constexpr (Kernel::reads_left_in_place)
-      if (!p_.a.transposed) return {p_.a.data + (tile.row + i) * p_.a.ld + at_k, p_.a.ld, 1};
+      if (!packs_left(p_)) return {p_.a.data + (tile.row + i) * p_.a.ld + at_k, p_.a.ld, 1};
     return {left + i * steps(k), 1, Kernel::rows};
   }
 

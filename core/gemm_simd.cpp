@@ -1,7 +1,8 @@
 // The kernel keeps M rows by V vectors of C in registers (12 x 2 of 16 floats on AVX-512, 6 x 2 of 8 on AVX2). The
 // right operand is packed into panels of that width, a block of which stays in L2; the left one is read where it lies
-// when its rows run along k, else packed. Where C has few rows and both operands run along k (a layer's weights), the
-// roles are swapped, so that the small operand is packed and the weights are read once, in order.
+// when its rows run along k and do not displace each other from L1, else packed. Where C has few rows and both operands
+// run along k (a layer's weights), the roles are swapped, so that the small operand is packed and the weights are read
+// once, in order.
 
 #include "core/gemm_run.h"
 
@@ -200,7 +201,7 @@ HWY_INLINE void CallKernel(std::int64_t rows, std::int64_t k, const Left<T>& lef
 template <class T> void PackAcross(const T* x, std::int64_t ld, const Panels& panels, T* out) {
   const hn::ScalableTag<T> d;
   const auto lanes = LanesOf<T>();
-  constexpr std::int64_t ahead = 12; // short runs far apart: the processor does not foresee them
+  constexpr std::int64_t ahead = 24; // short runs far apart: the processor does not foresee them
   constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
   for (std::int64_t p = 0; p < panels.k; ++p, x += ld) {
     if (p + ahead < panels.k)
