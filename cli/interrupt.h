@@ -1,6 +1,8 @@
 #pragma once
 // Ctrl-C: the first one asks the work to stop at its next step, the second one ends the program at once.
 
+#include "core/interrupt.h"
+
 #include <atomic>
 
 namespace eg::cli {
@@ -14,5 +16,11 @@ const std::atomic<bool>& stop_flag();
 
 /// Throws Interrupted when the flag is up.
 void throw_if_stopped();
+
+/// While it lives, the library's operations on this thread end with Interrupted when the flag is up.
+class StopScope {
+  static constexpr auto check = [] { throw_if_stopped(); };
+  const InterruptScope scope_{check};
+};
 
 } // namespace eg::cli

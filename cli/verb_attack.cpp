@@ -7,7 +7,6 @@
 #include "cli/progress.h"
 #include "cli/verb.h"
 
-#include "core/interrupt.h"
 #include "core/words.h"
 #include "data/bytes.h"
 #include "data/dataset.h"
@@ -171,8 +170,7 @@ int attack(const Request& o, const CommonOptions& common) {
   request.source = key.source("attack");
   Progress progress(!common.quiet);
   request.tell = [&](double share, const std::string& what) { progress.show(share, 1.0, {{what, 1}}); };
-  const auto stop = [] { throw_if_stopped(); };
-  const InterruptScope scope(stop);
+  const StopScope stopping;
   const std::vector<privacy::Cell> cells = privacy::run_table(request);
   progress.clear();
   if (common.talks()) print(cells, o);
@@ -205,11 +203,11 @@ Job declare_attack(CLI::App& app, const CommonOptions& common) {
       ->check(CLI::IsMember({"fixed", "fresh"}))
       ->type_name("NAME");
   app.add_option("--noise", o->noise, "Noise of the schemes that have some, in deviations of the features")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number(0.0, 1e6))
       ->type_name("X")
       ->capture_default_str();
   app.add_option("--delta", o->delta, "Base tuned: how far tuning moved each weight, in deviations of its tensor")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number(0.0, 1e6))
       ->type_name("X")
       ->capture_default_str();
   app.add_option("--tokens", o->tokens, "Tokens of a text")

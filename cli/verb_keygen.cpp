@@ -62,6 +62,7 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
       throw UsageError("--seed has no effect on keygen: a secret key comes from the system's random source");
     const bool for_model = !o->model.empty() || !o->config.empty();
     if (!for_model && app.count("--groups") > 0) throw UsageError("keygen: --groups needs --model or --config");
+    if (!o->model.empty()) o->model = model_folder(o->model);
     std::vector<std::string> read{o->config};
     if (!o->model.empty()) read = files_of_model(o->model);
     require_apart(common, {o->out}, read);

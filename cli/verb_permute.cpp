@@ -1,6 +1,7 @@
 // equigrad permute: the weights of a model folder, and its inputs and outputs, moved by a key.
 
 #include "cli/core_dumps.h"
+#include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/model_symmetries.h"
 #include "cli/output.h"
@@ -163,6 +164,8 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
   app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
   return [o, &common]() -> int {
     leave_no_core_dump();
+    const StopScope stopping;
+    o->model = model_folder(o->model);
     check_usage(*o);
     std::vector<std::string> read = files_of_model(o->model);
     read.insert(read.end(), {o->key, o->from_key, o->tensors});

@@ -2,6 +2,7 @@
 
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
+#include "cli/net/notices.h"
 #include "cli/net/place_flags.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -49,6 +50,7 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   privacy::Server server(service, r.place.options());
   tell_place(r.place, server);
   Progress progress(!common.quiet);
+  service.on_trouble(tell_trouble(progress));
   server.run(stop_flag(), [&] {
     const privacy::ServiceCounts& c = service.counts();
     progress.show_open({{fmt::format("{} runs", service.runs()), 1},

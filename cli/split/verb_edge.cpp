@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/core_dumps.h"
 #include "cli/interrupt.h"
+#include "cli/net/notices.h"
 #include "cli/net/place_flags.h"
 #include "cli/train_job.h"
 #include "cli/verb.h"
@@ -43,12 +44,13 @@ permute::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<privacy
   return split;
 }
 
-std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r) {
+std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r, const CommonOptions& common) {
   const privacy::ClientOptions client = r.place.options();
   privacy::RemoteOptions options;
   options.draw_there = r.init == "cloud";
   options.patience.attempts = static_cast<int>(r.attempts);
   options.patience.stop = &stop_flag();
+  options.patience.tell = tell_waiting(common);
   return std::make_shared<privacy::RemoteEncoder>(privacy::connect_over_tcp(client), options);
 }
 
@@ -72,7 +74,7 @@ std::string resume_words(const EdgeRequest& r) {
 }
 
 int train(const EdgeRequest& r, const TrainRequest& request) {
-  const std::shared_ptr<privacy::RemoteEncoder> encoder = encoder_of(r);
+  const std::shared_ptr<privacy::RemoteEncoder> encoder = encoder_of(r, request.common);
   SplitJob job;
   job.training = training_of(r, encoder);
   job.command = resume_words(r);
@@ -107,7 +109,8 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
                  "is), cloud")
       ->check(one_of({"edge", "cloud"}))
       ->capture_default_str();
-  app.add_option("--attempts", r->attempts, "To reach the cloud, and to be answered, for each message")
+  app.add_option("--attempts", r->attempts,
+                 "To reach the cloud, to be answered, and to find room there, for each message")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--config", r->config, "JSON file with options named as the flags ('_' for '-'); flags override it")

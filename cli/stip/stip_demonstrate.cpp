@@ -1,6 +1,7 @@
 // equigrad stip demonstrate: permuting tokens instead of features, which fails (paper 004, section 4).
 
 #include "cli/arguments.h"
+#include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/stip/stip.h"
@@ -27,6 +28,7 @@ Tensor embedded(const privacy::Victim& victim, std::int64_t tokens, RandomKey ke
 }
 
 int demonstrate(const std::string& model, std::int64_t tokens, const CommonOptions& common) {
+  const StopScope stopping;
   if (!model.empty()) require_apart(common, {}, known_files(model));
   const RandomKey key{common.seed, 9};
   const privacy::Victim victim = model.empty() ? privacy::drawn_text_victim(key) : privacy::open_victim(model, key);

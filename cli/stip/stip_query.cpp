@@ -4,6 +4,7 @@
 #include "cli/core_dumps.h"
 #include "cli/interrupt.h"
 #include "cli/model_files.h"
+#include "cli/net/notices.h"
 #include "cli/net/place_flags.h"
 #include "cli/output.h"
 #include "cli/stip/stip.h"
@@ -28,7 +29,7 @@ struct QueryRequest {
   std::string model, inputs, outputs, dtype = "f32";
   ConnectFlags place;
   TextFlags text;
-  std::int64_t attempts = 20;
+  std::int64_t attempts = 20, message_mb = 256;
 };
 
 nlohmann::json as_json(const privacy::StipTraffic& t) {
@@ -65,10 +66,11 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
   if (user.model().decoder() != nullptr) fit_positions(text, r.text, user.model().positions());
   const privacy::Connect connect = privacy::connect_over_tcp(r.place.options());
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
-  const privacy::StipText result =
-      privacy::stip_generate(user, connect, tokenizer, text.prompt, text.options, r.text.stops,
-                             [&](std::string_view piece) { stream.show(piece); },
-                             {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag()});
+  const privacy::StipText result = privacy::stip_generate(
+      user, connect, tokenizer, text.prompt, text.options, r.text.stops,
+      [&](std::string_view piece) { stream.show(piece); },
+      {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common)},
+      {.body = static_cast<std::uint64_t>(r.message_mb) << 20});
   stream.show(tokenizer != nullptr ? "\n" : fmt::format("{}\n", fmt::join(result.text.ids, ",")));
   if (common.talks())
     fmt::print(stderr, "{} tokens, ended by {}; prompt {:.0f} ms; a token {:.1f} ms, {:.0f} bytes{}\n",
@@ -124,8 +126,13 @@ Job declare_stip_query(CLI::App& app, const CommonOptions& common) {
   app.add_option("--dtype", r->dtype, "f32 or f64, as the cloud serves (default f32)")
       ->check(one_of({"f32", "f64"}))
       ->type_name("TYPE");
-  app.add_option("--attempts", r->attempts, "To go on with a text whose connection is lost, before it is given up")
+  app.add_option(
+         "--attempts", r->attempts,
+         "To go on with a text whose connection is lost, or for which the cloud has no room, before it is given up")
       ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--message-mb", r->message_mb, "Largest message, MiB: a longer prompt goes in parts")
+      ->check(whole_number(1, 256))
       ->capture_default_str();
   app.footer(
       "Embeddings, head and key stay here. What the cloud gets is in a permuted order, which is obfuscation, not\n"

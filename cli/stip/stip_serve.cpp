@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
 #include "cli/model_files.h"
+#include "cli/net/notices.h"
 #include "cli/net/place_flags.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -50,6 +51,7 @@ int serve(const ServeRequest& r, const CommonOptions& common) {
   privacy::Server server(service, where);
   tell_place(r.place, server);
   Progress progress(!common.quiet);
+  service.on_trouble(tell_trouble(progress));
   server.run(stop_flag(), [&] {
     const privacy::StipServiceCounts& c = service.counts();
     progress.show_open(

@@ -7,7 +7,6 @@
 #include "cli/output.h"
 #include "cli/stip/stip.h"
 
-#include "core/interrupt.h"
 #include "data/bytes.h"
 #include "privacy/stip/transform.h"
 
@@ -79,8 +78,7 @@ Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
              "obfuscation, not encryption: docs/stip.md says what the cloud learns.");
   return [o, &common, &app]() -> int {
     leave_no_core_dump();
-    const auto check = [] { throw_if_stopped(); };
-    const InterruptScope stopping(check);
+    const StopScope stopping;
     if (app.count("--seed") > 0)
       throw UsageError("--seed has no effect on stip transform: keys come from the system's random source");
     o->job.model = model_folder(o->job.model);

@@ -21,11 +21,17 @@ public:
   using ConnectionError::ConnectionError;
 };
 
+/// The other side has no room now. What was asked was not done, and can be asked again.
+class NoRoomError : public ConnectionError {
+public:
+  using ConnectionError::ConnectionError;
+};
+
 /// Why a message was refused. The numbers are on the wire.
 enum class RefusalCode : std::uint16_t {
   version = 1,       ///< another version of the protocol
   malformed = 2,     ///< bytes that are no message
-  too_large = 3,     ///< beyond a limit
+  too_large = 3,     ///< beyond a limit, now and later
   unexpected = 4,    ///< a message that has no place here: no run is open, its weights are not there yet
   unknown_run = 5,   ///< no such run of this peer
   run_exists = 6,    ///< a new run with the name of another
@@ -36,7 +42,7 @@ enum class RefusalCode : std::uint16_t {
   wrong_tensor = 11, ///< name, shape or element type
   not_finite = 12,   ///< a NaN or an infinity
   no_checkpoint = 13,
-  no_room = 14,  ///< memory, or the number of runs
+  no_room = 14,  ///< memory, or the number of runs, now: later there may be
   replaced = 15, ///< another connection of the peer has taken the run over
   internal = 16,
   other_model = 17, ///< weights that are not those of the user's key

@@ -75,6 +75,13 @@ Tensor Message::tensor(std::string_view name) const {
   return {};
 }
 
+void require_not_refused(const Message& answer) {
+  if (answer.kind != MessageKind::refused) return;
+  const std::string words = "the cloud refuses: " + answer.text;
+  if (answer.code == RefusalCode::no_room) throw NoRoomError(words);
+  throw ProtocolError(answer.code, words);
+}
+
 void check_form(const Message& m) {
   const auto refuse = [&](const char* what) {
     throw ProtocolError(RefusalCode::malformed, fmt::format("net: a message {} {}", name_of(m.kind), what));

@@ -5,15 +5,18 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 
 namespace eg::privacy {
 
-/// How often, and how long, a connection that is lost is made again.
+/// How often, and how long, a connection that is lost is made again, and a cloud without room is asked again.
 struct Patience {
   int attempts = 20;                    ///< to connect and to be answered, of one request
   std::chrono::milliseconds pause{100}; ///< before the second attempt; doubled for each, up to longest_pause
   std::chrono::milliseconds longest_pause{5000};
   const std::atomic<bool>* stop = nullptr; ///< ends the pauses with Interrupted
+  /// Hears before each pause why there is one and how long it is.
+  std::function<void(const ConnectionError&, std::chrono::milliseconds)> tell = {};
 
   /// Waits after attempt number `attempt` (from 0), which ended with `lost`. Throws Interrupted; ConnectionError with
   /// the words of `lost` when that was the last one.

@@ -13,25 +13,30 @@ Message refusal(std::uint64_t serial, RefusalCode code, const std::string& words
   return {.kind = MessageKind::refused, .serial = serial, .code = code, .text = words};
 }
 
-Message refused_or(std::uint64_t serial, FunctionRef<Message()> work) {
+Message Service::own_failure(std::uint64_t serial, RefusalCode code, const char* what, const std::string& words) const {
+  if (trouble_) trouble_(what);
+  return refusal(serial, code, words);
+}
+
+Message Service::refused_or(std::uint64_t serial, FunctionRef<Message()> work) const {
   try {
     return work();
   } catch (const ProtocolError& e) {
     return refusal(serial, e.code(), e.what());
   } catch (const MemoryError& e) {
-    return refusal(serial, RefusalCode::no_room, e.what());
+    return own_failure(serial, RefusalCode::no_room, e.what(), e.what());
   } catch (const std::bad_alloc&) {
-    return refusal(serial, RefusalCode::no_room, "net: the cloud has no more memory");
-  } catch (const FileError&) {
-    return refusal(serial, RefusalCode::internal, "net: the cloud cannot use its files");
+    return own_failure(serial, RefusalCode::no_room, "no memory is left", "net: the cloud has no more memory");
+  } catch (const FileError& e) {
+    return own_failure(serial, RefusalCode::internal, e.what(), "net: the cloud cannot use its files");
   } catch (const Error& e) {
     return refusal(serial, RefusalCode::wrong_tensor, e.what());
-  } catch (const std::exception&) {
-    return refusal(serial, RefusalCode::internal, "net: the cloud failed");
+  } catch (const std::exception& e) {
+    return own_failure(serial, RefusalCode::internal, e.what(), "net: the cloud failed");
   }
 }
 
-data::Bytes answer_frame(const Message& answer) {
+data::Bytes Service::answer_frame(const Message& answer) const {
   data::Bytes frame;
   const Message failed = refused_or(answer.serial, [&]() -> Message {
     frame = frame_of(answer);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -43,17 +44,27 @@ public:
   }
   /// A connection has ended.
   virtual void leave(const Peer& peer) = 0;
+
+  /// `hear` is told, in words for whoever runs this side, what this side could not do: its files, its memory, its own
+  /// faults. The peer hears no more than that it was so.
+  void on_trouble(std::function<void(const std::string&)> hear) { trouble_ = std::move(hear); }
+
+protected:
+  /// What `work` gives; what it throws becomes a refusal of the request with that serial: ProtocolError with its code,
+  /// memory that is not there no_room, FileError internal (paths are this side's own affair), other errors of the
+  /// library wrong_tensor.
+  Message refused_or(std::uint64_t serial, FunctionRef<Message()> work) const;
+  /// The frame of an answer; of a refusal (no_room) where there is no memory for it.
+  data::Bytes answer_frame(const Message& answer) const;
+
+private:
+  Message own_failure(std::uint64_t serial, RefusalCode code, const char* what, const std::string& words) const;
+
+  std::function<void(const std::string&)> trouble_;
 };
 
-/// The frame of an answer; of a refusal (no_room) where there is no memory for it.
-data::Bytes answer_frame(const Message& answer);
 /// `refused` with a code and words.
 Message refusal(std::uint64_t serial, RefusalCode code, const std::string& words);
-
-/// What `work` gives; what it throws becomes a refusal of the request with that serial: ProtocolError with its code,
-/// memory that is not there no_room, FileError internal (paths are this side's own affair), other errors of the library
-/// wrong_tensor.
-Message refused_or(std::uint64_t serial, FunctionRef<Message()> work);
 
 /// Throws ProtocolError (not_finite) that names the tensor when it holds a NaN or an infinity.
 void require_finite(const Tensor& x, const char* what);

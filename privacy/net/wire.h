@@ -19,6 +19,8 @@ struct FrameLimits {
   std::uint64_t body = std::uint64_t{256} << 20; ///< bytes behind the header
   std::uint32_t text = 1 << 16;
 };
+/// Bytes of a body with one tensor beside its elements, at most.
+inline constexpr std::uint64_t frame_overhead = 128;
 /// Before a peer has opened a run it has nothing large to say.
 inline constexpr FrameLimits limits_before_open{.body = 1 << 17, .text = 1 << 16};
 

@@ -54,7 +54,7 @@ void RemoteEncoder::open() {
       {"run", run_}, {"how", how}, {"next", std::max<std::uint64_t>(serial_, 1)}, {"recipe", recipe_json(recipe_)}};
   const Message answer =
       exchange(frame_of({.kind = MessageKind::open, .step = static_cast<std::uint64_t>(step_), .text = words.dump()}));
-  if (answer.kind == MessageKind::refused) throw ProtocolError(answer.code, answer.text);
+  require_not_refused(answer);
   if (answer.kind != MessageKind::opened)
     throw ProtocolError(RefusalCode::unexpected,
                         fmt::format("split: the cloud answers open with {}", name_of(answer.kind)));
@@ -69,7 +69,7 @@ Message RemoteEncoder::answered(data::ByteView frame, std::uint64_t serial) {
     }
     Message answer = exchange(frame);
     // What was refused before it was read has no serial.
-    if (answer.kind == MessageKind::refused && answer.serial == 0) throw ProtocolError(answer.code, answer.text);
+    if (answer.serial == 0) require_not_refused(answer);
     if (answer.serial != serial)
       throw ProtocolError(RefusalCode::out_of_order,
                           fmt::format("split: the cloud answers request {} where {} was asked", answer.serial, serial));
@@ -85,10 +85,17 @@ Message RemoteEncoder::answered(data::ByteView frame, std::uint64_t serial) {
 
 Message RemoteEncoder::ask(Message request, MessageKind expected) {
   const PauseRecording pause;
-  request.serial = ++serial_;
-  ++counts_.requests;
-  Message answer = answered(frame_of(request), request.serial);
-  if (answer.kind == MessageKind::refused) throw ProtocolError(answer.code, answer.text);
+  Message answer;
+  for (int attempt = 0;; ++attempt) try {
+      request.serial = ++serial_; // a refusal is the answer to its serial for good
+      ++counts_.requests;
+      answer = answered(frame_of(request), request.serial);
+      require_not_refused(answer);
+      break;
+    } catch (const NoRoomError& full) {
+      if (channel_ == nullptr) throw; // answered() has waited already
+      options_.patience.wait(attempt, full);
+    }
   if (answer.kind != expected)
     throw ProtocolError(RefusalCode::unexpected, fmt::format("split: the cloud answers {} with {}",
                                                              name_of(request.kind), name_of(answer.kind)));

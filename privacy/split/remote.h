@@ -32,7 +32,8 @@ struct WireCounts {
 };
 
 /// Blocks behind a channel. A lost connection is made again, and the outstanding request sent again: the cloud does
-/// each once. Throws ConnectionError when that did not help, ProtocolError when the cloud refuses.
+/// each once. What the cloud has no room for is asked again. Throws ConnectionError when that did not help,
+/// ProtocolError when the cloud refuses.
 class RemoteEncoder : public training::EncoderElsewhere {
 public:
   explicit RemoteEncoder(Connect connect, const RemoteOptions& options = {});

@@ -182,7 +182,7 @@ void EncoderService::require_allowed(const training::EncoderRecipe& recipe) cons
     if (const std::string other = differences(*options_.recipe, recipe); !other.empty())
       refuse(RefusalCode::other_recipe, "the cloud's encoder is another one: " + other);
   if (parameters_of(recipe) > static_cast<double>(options_.parameters))
-    refuse(RefusalCode::no_room, fmt::format("an encoder has {} parameters here at most", options_.parameters));
+    refuse(RefusalCode::too_large, fmt::format("an encoder has {} parameters here at most", options_.parameters));
 }
 
 EncoderService::Hosted& EncoderService::take_in(const std::string& name, Hosted made) {

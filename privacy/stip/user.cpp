@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -47,7 +48,7 @@ Message CloudSession::exchange(const Message& request, MessageKind expected) {
   traffic_.sent += frame.size();
   traffic_.received += received.size();
   ++traffic_.requests;
-  if (answer.kind == MessageKind::refused) throw ProtocolError(answer.code, "the cloud refuses: " + answer.text);
+  require_not_refused(answer);
   if (answer.kind != expected || answer.serial != request.serial)
     throw ProtocolError(RefusalCode::unexpected,
                         fmt::format("stip: the cloud answers {} {} with {} {}", name_of(request.kind), request.serial,
@@ -79,18 +80,33 @@ Tensor CloudSession::evaluate(const Tensor& z, const Tensor& mask) {
   return answered(std::move(request), z.shape());
 }
 
-CloudText::CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience)
-    : connect_(std::move(connect)), user_(user), tokens_(tokens), patience_(patience) {
-  session_.emplace(connect_, user_, tokens_);
+CloudText::CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience,
+                     const FrameLimits& frames)
+    : connect_(std::move(connect)), user_(user), tokens_(tokens), patience_(patience), frames_(frames) {
+  for (int attempt = 0; !session_; ++attempt) try {
+      this->connect();
+    } catch (const NoRoomError& full) { // other users' texts end some time
+      patience_.wait(attempt, full);
+    }
 }
 
 StipTraffic CloudText::traffic() const { return session_ ? before_ + session_->traffic() : before_; }
 
 Tensor CloudText::advance(const Tensor& z) {
+  const std::uint64_t token = static_cast<std::uint64_t>(z.size(2)) * size_of(z.dtype());
+  const std::uint64_t fit = (frames_.body - std::min(frames_.body, frame_overhead)) / token;
+  const auto most = static_cast<std::int64_t>(std::clamp<std::uint64_t>(fit, 1, std::uint64_t{1} << 40));
+  Tensor y;
+  for (std::int64_t from = 0; from < z.size(1); from += most)
+    y = pass(slice(z, 1, from, std::min(from + most, z.size(1))));
+  return y;
+}
+
+Tensor CloudText::pass(const Tensor& z) {
   sent_.push_back(z);
   const auto send_the_rest = [&](int) {
     if (!session_) {
-      session_.emplace(connect_, user_, tokens_);
+      connect();
       ++reconnects_;
     }
     Tensor y;
@@ -107,14 +123,15 @@ Tensor CloudText::advance(const Tensor& z) {
 StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
                        std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
                        const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
-                       const Patience& patience) {
+                       const Patience& patience, const FrameLimits& frames) {
   const nn::Decoder* decoder = user.model().decoder();
   std::optional<CloudText> session; // opened once the prompt was found right
   std::int64_t past = 0;
   StipText result;
   const auto hidden = [&](const Tensor& ids) {
     if (!session)
-      session.emplace(connect, user, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens, patience);
+      session.emplace(connect, user, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens, patience,
+                      frames);
     const Tensor y = session->advance(user.hidden(decoder->embed({.ids = ids}, past)));
     if (past == 0) result.prompt = session->traffic();
     past += ids.size(1);

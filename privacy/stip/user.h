@@ -47,12 +47,14 @@ private:
   StipTraffic traffic_;
 };
 
-/// One text at a cloud. When its connection is lost, another one is made and all that was sent is sent again in the
-/// same parts: the answers have the same bits.
+/// One text at a cloud. Tokens that do not fit into one message go in several. When its connection is lost, or the
+/// cloud has no room, another connection is made and all that was sent is sent again in the same parts: the answers
+/// have the same bits.
 class CloudText {
 public:
-  /// Connects once. Throws what CloudSession does.
-  CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience);
+  /// Connects; again only as long as the cloud has no room. Throws what CloudSession does, Interrupted.
+  CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience,
+            const FrameLimits& frames = {});
 
   /// As CloudSession::advance. Throws ConnectionError when patience has ended, Interrupted, ProtocolError.
   Tensor advance(const Tensor& z);
@@ -60,10 +62,14 @@ public:
   std::uint64_t reconnects() const { return reconnects_; }
 
 private:
+  void connect() { session_.emplace(connect_, user_, tokens_, frames_); }
+  Tensor pass(const Tensor& z);
+
   Connect connect_;
   const UserModel& user_;
   std::int64_t tokens_;
   Patience patience_;
+  FrameLimits frames_;
   std::optional<CloudSession> session_;
   std::vector<Tensor> sent_;
   std::size_t passed_ = 0; ///< of `sent_`, in the present session
@@ -79,12 +85,12 @@ struct StipText {
   std::uint64_t reconnects = 0;
 };
 
-/// Continues a prompt as hub::generate_text does, with the blocks at the cloud. Throws what it does, and what
-/// CloudText does.
+/// Continues a prompt as hub::generate_text does, with the blocks at the cloud. `frames`: the largest messages. Throws
+/// what it does, and what CloudText does.
 StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
                        std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
                        const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
-                       const Patience& patience = {});
+                       const Patience& patience = {}, const FrameLimits& frames = {});
 
 /// Outputs of one pass, as hub::Model::forward gives them.
 struct StipOutputs {

@@ -2,24 +2,17 @@
 // both processes are searched.
 
 #include "cli/serving.h"
+#include "cli/traces.h"
 
 #include "data/dataset.h"
 #include "permute/key.h"
 #include "permute/vit_key.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,63 +21,22 @@ using namespace eg::test;
 
 namespace {
 
-template <class T> std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-/// What a process can read; its key lies in pages that are read-only.
-std::string memory_of(int pid) {
-  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
-  const int file = open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDONLY);
-  REQUIRE(file >= 0);
-  std::string all, line;
-  while (std::getline(maps, line)) {
-    std::uint64_t begin = 0, end = 0;
-    char dash = 0;
-    std::string rights;
-    std::istringstream(line) >> std::hex >> begin >> dash >> end >> rights;
-    if (!rights.starts_with("r") || end - begin > (std::uint64_t{1} << 31)) continue;
-    std::string part(end - begin, '\0');
-    const ssize_t got = pread(file, part.data(), part.size(), static_cast<off_t>(begin));
-    if (got > 0) all.append(part, 0, static_cast<std::size_t>(got));
-  }
-  close(file);
-  return all;
-}
-
-/// All files below a folder.
-std::string files_of(const std::string& folder) {
-  std::string all;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) all += read_text(entry.path().string());
-  return all;
-}
-
-bool has_dump(const std::string& folder) {
-  return std::ranges::any_of(std::filesystem::directory_iterator(folder),
-                             [](const auto& entry) { return entry.path().filename().string().starts_with("core"); });
-}
-
 constexpr std::int64_t dim = 48, layers = 2, images = 256;
 
 /// By name, as bytes: the master key, the order of the features in both directions, the labels.
-std::map<std::string, std::string> secrets_of(const std::string& key_path) {
+Secrets secrets_of(const std::string& key_path) {
   const permute::SecretKey key = permute::SecretKey::load(key_path);
   const nn::BlockConfig block{.dim = dim, .heads = 2, .mlp = 32};
   const permute::VitKey drawn = permute::VitKey::draw(block, layers, permute::KeyForm::decoupled, key.source("vit"));
-  std::map<std::string, std::string> found;
+  Secrets found;
   found["master key"] = read_text(key_path).substr(16, 32); // behind the head of the file
-  const auto add = [&found](const std::string& name, const std::vector<std::int64_t>& order) {
-    found[name] = bytes_of(order);
-    found[name + ", 32 bits"] = bytes_of(std::vector<std::int32_t>(order.begin(), order.end()));
-  };
-  add("P_C", drawn.residual.gather());
-  add("P_C back", drawn.residual.inverse().gather());
+  add_order(found, "P_C", drawn.residual.gather());
+  add_order(found, "P_C back", drawn.residual.inverse().gather());
   const data::ImageDataset train =
       data::open_dataset("shapes", "", data::Split::train, {.limit = images, .size = 16, .seed = 3});
   std::vector<std::int64_t> labels;
   for (std::int64_t i = 0; i < train.size(); ++i) labels.push_back(train.label(i));
-  add("labels", labels);
+  add_order(found, "labels", labels);
   return found;
 }
 
@@ -93,16 +45,13 @@ std::map<std::string, std::string> secrets_of(const std::string& key_path) {
 TEST_CASE("split: the edge's secrets are in its memory alone; a crash of either side leaves none behind") {
   if (!has_net()) return;
   // The edge must forgo a dump that it could leave.
-  rlimit limit{};
-  getrlimit(RLIMIT_CORE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_CORE, &limit);
+  const bool dumps = allow_core_dumps();
   const TemporaryFolder folder;
   const auto at = [&](const char* name) { return folder.path(name); };
   for (const char* own : {"edge", "cloud"}) std::filesystem::create_directories(at(own));
   REQUIRE(run_program({"certs", "--out", at("certs"), "--quiet"}).code == 0);
   REQUIRE(run_program({"keygen", "--out", at("secret.key"), "--quiet"}).code == 0);
-  const auto secrets = secrets_of(at("secret.key"));
+  const Secrets secrets = secrets_of(at("secret.key"));
   ServingProgram serving({"cloud", "--listen", "127.0.0.1:0", "--model", "any", "--certs", at("certs"), "--out",
                           at("cloud/runs"), "--quiet"},
                          at("cloud"));
@@ -161,25 +110,18 @@ TEST_CASE("split: the edge's secrets are in its memory alone; a crash of either 
   CHECK(of_edge.find(secrets.at("P_C")) != std::string::npos);
   CHECK(of_edge.find(secrets.at("labels, 32 bits")) != std::string::npos);
   CHECK(of_cloud.find("blocks.0.") != std::string::npos);
-  for (const auto& [name, bytes] : secrets) {
-    CAPTURE(name);
-    CHECK(of_cloud.find(bytes) == std::string::npos);
-  }
+  check_none_in(secrets, of_cloud);
   edge.signal(SIGSEGV);
   cloud.signal(SIGABRT);
   const Outcome edge_end = edge.wait(), cloud_end = cloud.wait();
   CHECK(edge_end.code == 128 + SIGSEGV);
   CHECK(cloud_end.code == 128 + SIGABRT);
   // Where dumps go to the folder of who crashes, the cloud's is there: the edge's would be, too.
-  if (limit.rlim_max > 0 && read_text("/proc/sys/kernel/core_pattern").starts_with("core"))
-    CHECK(has_dump(at("cloud")));
+  if (dumps) CHECK(has_dump(at("cloud")));
   CHECK(!has_dump(at("edge")));
   // A dump of the edge's would hold P_C, as its memory does.
   const std::string left =
       files_of(at("edge")) + files_of(at("cloud")) + edge_end.out + edge_end.err + cloud_end.out + cloud_end.err;
   CHECK(left.find("blocks.0.") != std::string::npos);
-  for (const auto& [name, bytes] : secrets) {
-    CAPTURE(name);
-    CHECK(left.find(bytes) == std::string::npos);
-  }
+  check_none_in(secrets, left);
 }

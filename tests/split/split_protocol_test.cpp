@@ -100,7 +100,7 @@ TEST_CASE("split protocol: what has no place is refused, and by what it is") {
   CHECK_REFUSED(edge.open(opening(run_name, "new", 1, odd)), RefusalCode::other_recipe);
   odd = tiny();
   odd.block.dim = odd.block.mlp = 1 << 20;
-  CHECK_REFUSED(edge.open(opening(run_name, "new", 1, odd)), RefusalCode::no_room);
+  CHECK_REFUSED(edge.open(opening(run_name, "new", 1, odd)), RefusalCode::too_large);
   CHECK(service.runs() == 0);
   CHECK(edge.open(opening(run_name, "new", 1)).kind == MessageKind::opened);
   CHECK_REFUSED(edge.forward(0, features()), RefusalCode::unexpected); // no weights yet

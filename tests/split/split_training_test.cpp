@@ -1,5 +1,6 @@
 // Split learning: the same weights as in one process, whatever is lost on the way; what the cloud sees.
 
+#include "core/allocator.h"
 #include "data/bytes.h"
 #include "data/loader.h"
 #include "data/safetensors.h"
@@ -79,6 +80,29 @@ struct EveryBoundary {
   }
 };
 
+/// A cloud that has too little memory for every third request: from none to nearly enough.
+class ShortOfMemory : public Service {
+public:
+  explicit ShortOfMemory(EncoderService& cloud) : cloud_(cloud) {}
+  FrameLimits limits(const Peer& peer) const override { return cloud_.limits(peer); }
+  data::Bytes handle(Peer& peer, data::ByteView frame) override {
+    if (++requests_ % 3 != 0) return cloud_.handle(peer, frame);
+    const std::size_t whole = allocator::limit();
+    allocator::set_limit(allocator::stats().live_bytes + requests_ * 1024 % (1 << 18));
+    data::Bytes answer = cloud_.handle(peer, frame);
+    allocator::set_limit(whole);
+    if (parse_frame(answer, {}).code == RefusalCode::no_room) ++refused;
+    return answer;
+  }
+  void leave(const Peer& peer) override { cloud_.leave(peer); }
+
+  int refused = 0;
+
+private:
+  EncoderService& cloud_;
+  std::size_t requests_ = 0;
+};
+
 bool contains(const data::Bytes& where, const void* what, std::size_t size) {
   const auto* first = static_cast<const std::uint8_t*>(what);
   return std::search(where.begin(), where.end(), first, first + size) != where.end();
@@ -137,6 +161,37 @@ TEST_CASE("split: a connection that breaks at every message changes nothing") {
   CHECK(edge->counts().reconnects > 100);
   CHECK(cloud.counts().repeated > 100);
   CHECK(cloud.counts().steps == 50);
+}
+
+TEST_CASE("split: a cloud without room is asked again, which changes nothing; one that never has any is given up") {
+  TrainOptions o = fifty_steps(TrainMode::both);
+  o.workers = 0; // batches are not made while memory is short
+  VitTrainer here(o);
+  here.run();
+  EncoderService inner = cloud_of(o.seed);
+  ShortOfMemory cloud(inner);
+  std::vector<std::string> heard;
+  inner.on_trouble([&](const std::string& words) { heard.push_back(words); });
+  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge"), at_once());
+  VitTrainer there(o, nullptr, split_with(edge));
+  there.run();
+  CHECK(same_weights(here.weights(0), there.weights(0)));
+  CHECK(inner.counts().steps == 50);
+  CHECK(cloud.refused > 20);
+  CHECK(static_cast<int>(heard.size()) == cloud.refused); // who runs the cloud is told each time
+  CHECK(heard.front().find("more bytes do not fit") != std::string::npos);
+  ServiceOptions full = service_options(o.seed);
+  full.runs = 0;
+  EncoderService closed(full);
+  RemoteOptions few = at_once();
+  few.patience.attempts = 3;
+  int told = 0;
+  few.patience.tell = [&](const ConnectionError&, std::chrono::milliseconds) { ++told; };
+  const std::string words = message_of<ConnectionError>([&] {
+    VitTrainer(o, nullptr, split_with(std::make_shared<RemoteEncoder>(connect_to(closed, "edge"), few))).run();
+  });
+  CHECK(words.find("no room for more (after 3 attempts)") != std::string::npos);
+  CHECK(told == 2);
 }
 
 TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from its own") {

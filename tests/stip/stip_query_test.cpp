@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 using namespace eg;
 using namespace eg::privacy;
@@ -128,6 +129,37 @@ TEST_CASE("stip: a connection that is lost at every message costs time and not a
                       count),
                   ConnectionError);
   CHECK(sent == 1);
+}
+
+TEST_CASE("stip: a cloud without room is asked again; a long prompt goes in parts; both say the same text") {
+  const StipParties parties("llama");
+  StipServiceOptions one;
+  one.sessions = 1;
+  StipService cloud = parties.service(one);
+  const UserModel user = parties.user();
+  std::optional<CloudSession> other(std::in_place, connect_to(cloud, "other"), user, 8);
+  int told = 0;
+  Patience patience{.attempts = 4, .pause = {}, .longest_pause = {}};
+  patience.tell = [&](const ConnectionError&, std::chrono::milliseconds) {
+    if (++told == 3) other.reset(); // its text has ended
+  };
+  const auto said = [&](const FrameLimits& frames) {
+    const StipText text = stip_generate(
+        user, connect_to(cloud, "user"), nullptr, prompt, tokens(12, 0.8), {}, [](std::string_view) {}, patience,
+        frames);
+    return std::pair{text.text.ids, text.prompt.requests};
+  };
+  const auto waited = said({});
+  CHECK(told == 3);
+  CHECK(waited.second == 2);
+  const std::uint64_t two_tokens = 2 * 48 * sizeof(float) + 2 * frame_overhead;
+  const auto in_parts = said({.body = two_tokens});
+  CHECK(in_parts.second == 1 + (prompt.size() + 1) / 2);
+  CHECK(in_parts.first == waited.first);
+  CHECK(told == 3);
+  other.emplace(connect_to(cloud, "other"), user, 8);
+  told = 3;
+  CHECK(message_of<ConnectionError>([&] { said({}); }).find("(after 4 attempts)") != std::string::npos);
 }
 
 TEST_CASE("stip: outputs of a pass, every family, within rounding") {

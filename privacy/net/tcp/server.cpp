@@ -163,6 +163,8 @@ private:
     FrameHeader header;
     try {
       header = parse_header(frame_, shared_.service.limits(peer_));
+      if (header.body > shared_.options.memory)
+        throw ProtocolError(RefusalCode::too_large, "net: a message larger than all the cloud's room for messages");
       if (header.body > shared_.options.memory - std::min(shared_.memory, shared_.options.memory))
         throw ProtocolError(RefusalCode::no_room, "net: the cloud has no room for the message now");
     } catch (const ProtocolError& e) {

@@ -1,0 +1,36 @@
+#include "cli/net/notices.h"
+
+#include "core/words.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace eg::cli {
+
+std::function<void(const std::string&)> tell_trouble(Progress& progress) {
+  using Clock = std::chrono::steady_clock;
+  return [&progress, last = std::string(), when = Clock::time_point()](const std::string& words) mutable {
+    const Clock::time_point now = Clock::now();
+    if (words == last && now - when < std::chrono::minutes(1)) return;
+    last = words;
+    when = now;
+    progress.clear();
+    std::fputs(fmt::format("equigrad: {}\n", printable(words)).c_str(), stderr);
+  };
+}
+
+std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
+tell_waiting(const CommonOptions& common) {
+  if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
+  return [](const privacy::ConnectionError& why, std::chrono::milliseconds pause) {
+    std::fputs(fmt::format("\r\x1b[Kequigrad: {}; again in {:.1f} s\n", printable(why.what()),
+                           std::chrono::duration<double>(pause).count())
+                   .c_str(),
+               stderr);
+  };
+}
+
+} // namespace eg::cli

@@ -1,0 +1,21 @@
+#pragma once
+// Lines about the other side, and about this one, while a program serves or waits.
+
+#include "cli/progress.h"
+#include "cli/verb.h"
+
+#include "privacy/net/patience.h"
+
+#include <functional>
+#include <string>
+
+namespace eg::cli {
+
+/// For Service::on_trouble: "equigrad: WORDS" on stderr, the same words at most once a minute. `progress` is cleared
+/// before and must live as long as what is returned.
+std::function<void(const std::string&)> tell_trouble(Progress& progress);
+
+/// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is.
+std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)> tell_waiting(const CommonOptions& common);
+
+} // namespace eg::cli
