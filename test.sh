@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
-#   ./test.sh        all: unit, law and split tests under AddressSanitizer and UBSan, then everything in `dev` with the Python
+#   ./test.sh        all: unit, law, split and STIP tests under AddressSanitizer and UBSan, then everything in `dev` with the Python
 #                    module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
-#   ./test.sh asan   unit, law and split tests under AddressSanitizer and UndefinedBehaviorSanitizer
-#   ./test.sh tsan   unit, law and split tests under ThreadSanitizer
+#   ./test.sh asan   unit, law, split and STIP tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   ./test.sh tsan   unit, law, split and STIP tests under ThreadSanitizer
 #   ./test.sh clang  everything in a build by clang, warnings as errors
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
 set -eu

@@ -85,11 +85,12 @@ constexpr Number numbers[] = {{"accuracy", "accuracy", "%", 2},
 
 bool permuted(const Arm& arm) { return arm.rows || arm.columns; }
 
-/// Whether theory says that both give the same answers. (An adversary sees what leaves, so that it learns otherwise.)
+/// Whether theory says that both give the same answers. (An adversary sees what leaves, so that it learns otherwise;
+/// the noise of DP-SGD is not moved by P_C.)
 bool are_twins(const Arm& plain, const Arm& other) {
   return !permuted(plain) && permuted(other) && plain.protection == other.protection && plain.adversary == 0.0 &&
-         other.adversary == 0.0 && plain.private_training == other.private_training &&
-         plain.fixed_edge == other.fixed_edge;
+         other.adversary == 0.0 && !(other.private_training && other.columns) &&
+         plain.private_training == other.private_training && plain.fixed_edge == other.fixed_edge;
 }
 
 /// One cell from its beginning to its end.

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "data/json.h"
+#include "data/text.h"
 #include "training/checkpoint.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ BestCheckpoint::BestCheckpoint(const RunOptions& options, std::int64_t through)
     : path_(data::join_path(options.out, "checkpoints/best.json")), by_(options.best) {
   if (through < 0 || by_ == BestBy::off || options.out.empty() || !data::file_exists(path_)) return;
   try {
-    const nlohmann::json mark = data::read_json(path_);
+    const nlohmann::json mark = nlohmann::json::parse(data::read_text(path_));
     const auto step = mark.at("step").get<std::int64_t>();
     if (mark.at("by").get<std::string>() != name_of(by_) || step > through) return;
     const std::vector<std::int64_t> there = checkpoint_steps(options.out);
@@ -25,7 +26,8 @@ BestCheckpoint::BestCheckpoint(const RunOptions& options, std::int64_t through)
     value_ = mark.at(std::string(name_of(by_))).get<double>();
     step_ = step;
   } catch (const nlohmann::json::exception&) {
-    throw FileError(path_ + ": does not say which checkpoint is the best one");
+    throw FileError(path_ + ": does not say which checkpoint is the best one; without the file the run goes on, and "
+                            "forgets the best test so far");
   }
 }
 

@@ -118,7 +118,7 @@ void Run::resume() {
   for (const std::string& checkpoint : find_checkpoints(folder)) try {
       resume_from(checkpoint);
       if (!damaged.empty())
-        notes_.push_back(fmt::format("{} is damaged; going on from {} (step {})", damaged, checkpoint, step_));
+        notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damaged, checkpoint, step_));
       if (step_ == total_)
         notes_.push_back(fmt::format("{}: training is already complete (step {} of {}); to train further, give more "
                                      "steps or epochs",

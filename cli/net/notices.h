@@ -16,6 +16,7 @@ namespace eg::cli {
 std::function<void(const std::string&)> tell_trouble(Progress& progress);
 
 /// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is.
-std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)> tell_waiting(const CommonOptions& common);
+std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
+tell_waiting(const CommonOptions& common);
 
 } // namespace eg::cli

@@ -22,8 +22,8 @@ constexpr std::int64_t positions = 200'000; // a text that does not end before t
 Secrets secrets_of(const std::string& user, const std::string& prompt) {
   const std::string path = user + "/residual.key";
   const auto about = nlohmann::json::parse(read_text(user + "/stip.json"));
-  const permute::Permutation pi =
-      permute::SecretKey::load(path).source(about["id"].get<std::string>())(about["dim"].get<std::int64_t>(), "residual");
+  const permute::Permutation pi = permute::SecretKey::load(path).source(about["id"].get<std::string>())(
+      about["dim"].get<std::int64_t>(), "residual");
   Secrets found{{"master key", read_text(path).substr(16, 32)}, {"prompt", prompt}};
   add_order(found, "pi", pi.gather());
   add_order(found, "pi back", pi.inverse().gather());

@@ -228,8 +228,8 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
     CHECK(again.step() == 6);
     REQUIRE(again.notes().size() == (what == std::string("pointer") ? 0 : 1));
     if (!again.notes().empty()) {
-      CHECK(again.notes()[0].starts_with(root + "step-00000008/"));
-      CHECK(again.notes()[0].ends_with("is damaged; going on from " + root + "step-00000006 (step 6)"));
+      CHECK(again.notes()[0].starts_with("damaged: " + root + "step-00000008/"));
+      CHECK(again.notes()[0].ends_with("; going on from " + root + "step-00000006 (step 6)"));
     }
     while (again.step() < 8) again.train_step();
     CHECK(same_weights(whole, again));
