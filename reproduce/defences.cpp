@@ -80,7 +80,10 @@ Graph radius_graph(const Plan& plan, const DefendedTable& table, const std::stri
   pages::Chart chart{.title = "", .x_label = "frequencies that pass, cycles over the patches", .y_label = label};
   const std::int64_t cutoffs = plan.count("cutoffs");
   for (const bool shuffled : {false, true}) {
-    pages::Series line{.name = shuffled ? "rows permuted" : "rows in their order", .dots = true};
+    pages::Series line{.name = shuffled ? "rows permuted" : "rows in their order",
+                       .dashed = shuffled, // they lie on each other where theory says so
+                       .width = shuffled ? 2.0 : 4.0,
+                       .dots = true};
     for (std::int64_t i = 0; i < cutoffs; ++i) {
       line.x.push_back(static_cast<double>((i + 1) * plan.count("cutoff_step")));
       line.y.push_back(table.mean(static_cast<std::size_t>(shuffled ? cutoffs + i : i), number));

@@ -103,11 +103,21 @@ std::string text_of(const Outcome& o) {
   return text + fmt::format("{:.0f} s\n", o.seconds);
 }
 
+namespace {
+
+/// Text for a table's cell, where | would end it.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
+
+} // namespace
+
 std::string markdown_of(const Outcome& o) {
   std::string text = fmt::format("## {}: {}\n\n{}. {}. {:.0f} s.\n\n| | paper | ours | kind |\n|---|---|---|---|\n",
                                  o.id, o.title, o.place, o.setting, o.seconds);
   for (const Line& line : o.lines)
-    text += fmt::format("| {} | {} | {} | {} |\n", line.what, line.paper, text_of(line), name_of(line.kind));
+    text += fmt::format("| {} | {} | {} | {} |\n", cell(line.what), line.paper, text_of(line), name_of(line.kind));
   text += "\n";
   for (const Claim& claim : o.claims)
     text += fmt::format("- {}: {}, {:.3g} ({}; {})\n", claim.holds() ? "holds" : "**fails**", claim.what, claim.value,
@@ -122,7 +132,7 @@ std::string markdown_table(const std::vector<Outcome>& outcomes) {
   for (const Outcome& o : outcomes)
     for (std::size_t i = 0; i < o.lines.size(); ++i) // id and time once
       text +=
-          fmt::format("| {} | {} | {} | {} | {} | {} |\n", i == 0 ? o.id : "", o.lines[i].what, o.lines[i].paper,
+          fmt::format("| {} | {} | {} | {} | {} | {} |\n", i == 0 ? o.id : "", cell(o.lines[i].what), o.lines[i].paper,
                       text_of(o.lines[i]), name_of(o.lines[i].kind), i == 0 ? fmt::format("{:.0f} s", o.seconds) : "");
   return text + "\n";
 }

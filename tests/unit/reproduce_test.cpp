@@ -365,9 +365,10 @@ TEST_CASE("reproduce: the spread over seeds, and what a claim means") {
   CHECK(line.standard_deviation() == doctest::Approx(std::sqrt(7.0)));
   CHECK(text_of(line) == "3.00 +- 2.65 %");
   CHECK(text_of(Line{.what = "x", .paper = "", .ours = {}}) == "-");
-  CHECK(markdown_table({{.id = "a", .lines = {line, line}, .seconds = 7.0}}) ==
+  const Line bars{.what = "|f|", .paper = "", .ours = {1.0, 2.0, 6.0}};
+  CHECK(markdown_table({{.id = "a", .lines = {line, bars}, .seconds = 7.0}}) ==
         "| id | what | paper | ours | kind | time |\n|---|---|---|---|---|---|\n"
-        "| a | x |  | 3.00 +- 2.65 % | statistical | 7 s |\n|  | x |  | 3.00 +- 2.65 % | statistical |  |\n\n");
+        "| a | x |  | 3.00 +- 2.65 % | statistical | 7 s |\n|  | \\|f\\| |  | 3.00 +- 2.65 % | statistical |  |\n\n");
   Outcome o;
   o.claims = {{.what = "a", .value = 1.0, .bound = 1.0}};
   CHECK(o.holds());
