@@ -90,7 +90,8 @@ void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
 void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
   double done = 0.0, accuracy = 0.0, loss = 0.0, weights = 0.0, ratio = 0.0;
   const double parts = static_cast<double>(3 * plan.seeds.size() * plan.texts.size());
-  for (const auto& [model, text] : plan.texts) {
+  for (const auto& planned : plan.texts) {
+    const std::string& model = planned.first;
     const std::size_t first = o.lines.size();
     o.lines.push_back(score_line(model, "trained plain", model == "bert" ? "94.00 %" : "", Kind::statistical));
     o.lines.push_back(score_line(model, "trained with features permuted, coupled start",

@@ -27,7 +27,11 @@ std::pair<std::string, std::uint16_t> host_and_port(const std::string& flag, con
   const std::size_t colon = text.rfind(':');
   std::uint16_t port = 0;
   std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  const bool in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (!in_brackets && host.find(':') != std::string::npos)
+    throw UsageError(
+        fmt::format("{}: '{}' is not HOST:PORT; an address with colons stands in brackets, [::1]:7700", flag, text));
+  if (in_brackets) host = host.substr(1, host.size() - 2);
   const char* const last = text.data() + text.size();
   const char* const first = colon == std::string::npos ? last : text.data() + colon + 1;
   const auto [end, error] = std::from_chars(first, last, port);

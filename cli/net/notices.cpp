@@ -23,10 +23,10 @@ std::function<void(const std::string&)> tell_trouble(Progress& progress) {
 }
 
 std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
-tell_waiting(const CommonOptions& common) {
+tell_waiting(const CommonOptions& common, const char* line_end) {
   if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
-  return [](const privacy::ConnectionError& why, std::chrono::milliseconds pause) {
-    std::fputs(fmt::format("\r\x1b[Kequigrad: {}; again in {:.1f} s\n", printable(why.what()),
+  return [line_end](const privacy::ConnectionError& why, std::chrono::milliseconds pause) {
+    std::fputs(fmt::format("{}equigrad: {}; again in {:.1f} s\n", line_end, printable(why.what()),
                            std::chrono::duration<double>(pause).count())
                    .c_str(),
                stderr);

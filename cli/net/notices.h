@@ -15,8 +15,9 @@ namespace eg::cli {
 /// before and must live as long as what is returned.
 std::function<void(const std::string&)> tell_trouble(Progress& progress);
 
-/// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is.
+/// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is. `line_end`: what comes
+/// first, "\r\x1b[K" over a line of progress, "\n" behind text.
 std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
-tell_waiting(const CommonOptions& common);
+tell_waiting(const CommonOptions& common, const char* line_end);
 
 } // namespace eg::cli

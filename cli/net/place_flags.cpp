@@ -36,6 +36,9 @@ privacy::ServerOptions ListenFlags::options() const {
   o.insecure_loopback = certificates.insecure;
   std::tie(o.address, o.port) = host_and_port("--listen", listen);
   o.known = static_cast<std::size_t>(connections);
+  if (memory_mb < message_mb)
+    throw UsageError(
+        fmt::format("--memory-mb {} has no room for one message of --message-mb {}", memory_mb, message_mb));
   o.memory = static_cast<std::uint64_t>(memory_mb) << 20;
   o.idle_timeout = std::chrono::seconds(idle_s);
   return o;

@@ -9,9 +9,11 @@
 #include "cli/train_lines.h"
 #include "cli/verb.h"
 
+#include "data/bytes.h"
 #include "data/json.h"
 #include "privacy/split/recipe.h"
 #include "privacy/split/service.h"
+#include "training/checkpoint.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -46,6 +48,10 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   r.service.seed = common.seed;
   r.service.runs = static_cast<std::size_t>(r.runs);
   r.service.frames.body = r.place.largest_message();
+  if (!r.service.out.empty()) {
+    training::make_folder(r.service.out);
+    require_writable(data::join_path(r.service.out, "run"), true);
+  }
   privacy::EncoderService service(r.service);
   privacy::Server server(service, r.place.options());
   tell_place(r.place, server);

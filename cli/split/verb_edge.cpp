@@ -50,7 +50,7 @@ std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r, const C
   options.draw_there = r.init == "cloud";
   options.patience.attempts = static_cast<int>(r.attempts);
   options.patience.stop = &stop_flag();
-  options.patience.tell = tell_waiting(common);
+  options.patience.tell = tell_waiting(common, "\r\x1b[K");
   return std::make_shared<privacy::RemoteEncoder>(privacy::connect_over_tcp(client), options);
 }
 
@@ -70,7 +70,12 @@ std::string resume_words(const EdgeRequest& r) {
   const std::string certificates = r.place.certificates.insecure
                                        ? "--insecure-loopback"
                                        : fmt::format("--certs {}", data::shell_word(r.place.certificates.folder));
-  return fmt::format("equigrad edge {} --connect {} {}", r.model, r.place.connect, certificates);
+  std::string words = fmt::format("equigrad edge {} --connect {} {}", r.model, r.place.connect, certificates);
+  const EdgeRequest usual;
+  if (r.finish != usual.finish) words += " --finish " + data::shell_word(r.finish);
+  if (r.attempts != usual.attempts) words += fmt::format(" --attempts {}", r.attempts);
+  if (r.place.answer_s != usual.place.answer_s) words += fmt::format(" --answer-timeout {}", r.place.answer_s);
+  return words;
 }
 
 int train(const EdgeRequest& r, const TrainRequest& request) {

@@ -69,7 +69,7 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
   const privacy::StipText result = privacy::stip_generate(
       user, connect, tokenizer, text.prompt, text.options, r.text.stops,
       [&](std::string_view piece) { stream.show(piece); },
-      {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common)},
+      {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common, "\n")},
       {.body = static_cast<std::uint64_t>(r.message_mb) << 20});
   stream.show(tokenizer != nullptr ? "\n" : fmt::format("{}\n", fmt::join(result.text.ids, ",")));
   if (common.talks())

@@ -71,6 +71,7 @@ public:
   std::int64_t step() const { return step_; }
   const training::EncoderRecipe& recipe() const { return recipe_; }
   const std::string& peer() const { return place_.peer; }
+  const std::string& folder() const { return place_.folder; }
 
 private:
   /// A forward pass that waits for its gradients.

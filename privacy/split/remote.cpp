@@ -104,6 +104,15 @@ Message RemoteEncoder::ask(Message request, MessageKind expected) {
 
 void RemoteEncoder::begin(const training::EncoderRecipe& recipe, const nn::StateDict& blocks) {
   recipe_ = recipe;
+  for (int attempt = 1;; ++attempt) try {
+      return send_weights(blocks);
+    } catch (const ProtocolError& e) {
+      // A cloud that was started again has forgotten a run that had not begun.
+      if (e.code() != RefusalCode::unknown_run || attempt >= options_.patience.attempts) throw;
+    }
+}
+
+void RemoteEncoder::send_weights(const nn::StateDict& blocks) {
   run_ = fresh_run_name();
   how_ = How::fresh;
   names_.clear();
@@ -213,7 +222,13 @@ Tensor RemoteEncoder::evaluate(const Tensor& z, const Tensor& mask) {
 
 void RemoteEncoder::save(std::int64_t step) {
   step_ = step;
-  ask({.kind = MessageKind::save, .step = static_cast<std::uint64_t>(step)}, MessageKind::done);
+  for (int attempt = 0;; ++attempt) try {
+      ask({.kind = MessageKind::save, .step = static_cast<std::uint64_t>(step)}, MessageKind::done);
+      return;
+    } catch (const ProtocolError& e) {
+      if (e.code() != RefusalCode::internal) throw;
+      options_.patience.wait(attempt, ConnectionError(e.what())); // a disk that is full may get room
+    }
 }
 
 nn::StateDict RemoteEncoder::blocks() {

@@ -56,6 +56,7 @@ private:
   Message ask(Message request, MessageKind expected);
   Message answered(data::ByteView frame, std::uint64_t serial);
   void open();
+  void send_weights(const nn::StateDict& blocks);
   Message exchange(data::ByteView frame);
   Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
   Tensor backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy);

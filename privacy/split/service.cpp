@@ -1,6 +1,7 @@
 #include "privacy/split/service.h"
 
 #include "data/json.h"
+#include "privacy/split/last_answer.h"
 #include "privacy/split/recipe.h"
 #include "training/checkpoint_state.h"
 
@@ -173,7 +174,7 @@ void EncoderService::make_room() {
   const bool can_go = oldest != runs_.end() && (!options_.out.empty() || !oldest->second.run->begun());
   if (!can_go)
     refuse(RefusalCode::no_room, fmt::format("the cloud has {} runs open, and no room for more", runs_.size()));
-  if (oldest->second.run->begun()) oldest->second.run->save(oldest->second.run->step());
+  save(oldest->second);
   runs_.erase(oldest);
 }
 
@@ -196,9 +197,18 @@ EncoderService::Hosted EncoderService::from_disk(const Opening& o, const HostedP
   Hosted made;
   made.run = std::make_unique<HostedRun>(o.recipe, place);
   made.run->restore(newest ? std::nullopt : std::optional(o.step));
+  // The edge may not have the last answer: it is at the step before then.
+  if (std::optional<LastAnswer> last = newest ? read_last_answer(place.folder) : std::nullopt;
+      last && last->step == made.run->step() && (o.next == last->serial || o.next == last->serial + 1)) {
+    made.serial = last->serial;
+    made.digest = last->digest;
+    made.answer = std::move(last->answer);
+    return made;
+  }
   if (made.run->step() != o.step)
-    refuse(RefusalCode::no_checkpoint,
-           fmt::format("the cloud has gone back to step {}; the edge is at step {}", made.run->step(), o.step));
+    refuse(
+        RefusalCode::no_checkpoint,
+        fmt::format("the cloud's newest checkpoint is of step {}; the edge is at step {}", made.run->step(), o.step));
   made.serial = o.next - 1;
   return made;
 }
@@ -266,10 +276,18 @@ void EncoderService::leave(const Peer& peer) {
   if (found != runs_.end() && found->second.connection == peer.number) found->second.connection = 0;
 }
 
+void EncoderService::save(const Hosted& h) {
+  if (!h.run->begun()) return;
+  h.run->save(h.run->step());
+  if (!h.run->folder().empty())
+    write_last_answer(h.run->folder(),
+                      {.step = h.run->step(), .serial = h.serial, .digest = h.digest, .answer = h.answer});
+}
+
 void EncoderService::save_all() {
   std::exception_ptr first;
   for (auto& [name, hosted] : runs_) try {
-      if (hosted.run->begun()) hosted.run->save(hosted.run->step());
+      save(hosted);
     } catch (const Error&) { // the others' are written all the same
       if (!first) first = std::current_exception();
     }

@@ -67,6 +67,8 @@ private:
   Hosted& begin_run(const Opening& opening, const HostedPlace& place, Hosted* there);
   Hosted& continue_run(const Opening& opening, const HostedPlace& place, Hosted* there);
   Hosted& resume_run(const Opening& opening, const HostedPlace& place, Hosted* there);
+  /// A checkpoint of a run that has begun, and its last answer beside it.
+  static void save(const Hosted& hosted);
   Hosted from_disk(const Opening& opening, const HostedPlace& place, bool newest) const;
   Hosted& take_in(const std::string& name, Hosted made);
   Hosted& hosted_for(const Peer& peer);

@@ -172,6 +172,9 @@ CloudModel open_cloud(const std::string& folder, DType dtype) {
   const std::string source = data::join_path(folder, stip_file);
   CloudModel cloud;
   cloud.dtype = dtype;
+  if (!data::file_exists(source))
+    throw FileError(fmt::format("{}: is no cloud's folder of STIP (there is no {}); equigrad stip transform makes one",
+                                folder, stip_file));
   const data::TensorReader file = data::open_tensors(data::join_path(folder, "model.safetensors"));
   try {
     cloud.config = config_of(data::read_json(source), source);

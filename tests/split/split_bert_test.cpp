@@ -117,8 +117,9 @@ public:
   nn::StateDict weights() {
     nn::StateDict all = bert_.state_dict();
     if (!remote_) return all;
-    for (const auto& [name, value] : remote_->blocks())
-      std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == name; })->second = value;
+    for (const auto& one : remote_->blocks())
+      std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == one.first; })->second =
+          one.second;
     return all;
   }
 

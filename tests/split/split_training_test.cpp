@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -51,9 +52,9 @@ std::shared_ptr<RemoteEncoder> edge_of(EncoderService& cloud, std::function<Fate
 
 bool same_weights(const nn::StateDict& a, nn::StateDict b) {
   if (a.size() != b.size()) return false;
-  for (const auto& [name, value] : a) {
-    const auto other = std::find_if(b.begin(), b.end(), [&](const auto& entry) { return entry.first == name; });
-    if (other == b.end() || !same_bits(value, other->second)) return false;
+  for (const auto& one : a) {
+    const auto other = std::find_if(b.begin(), b.end(), [&](const auto& entry) { return entry.first == one.first; });
+    if (other == b.end() || !same_bits(one.second, other->second)) return false;
   }
   return true;
 }
@@ -244,6 +245,55 @@ TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from 
   CHECK(same_weights(here.weights(0), second.weights(0)));
 }
 
+namespace {
+
+/// A cloud that can be ended and started again on the same folder.
+class RestartedCloud : public Service {
+public:
+  explicit RestartedCloud(ServiceOptions options) : options_(std::move(options)) { cloud_.emplace(options_); }
+  FrameLimits limits(const Peer& peer) const override { return cloud_->limits(peer); }
+  data::Bytes handle(Peer& peer, data::ByteView frame) override { return cloud_->handle(peer, frame); }
+  void leave(const Peer& peer) override { cloud_->leave(peer); }
+  void restart() {
+    cloud_->save_all();
+    cloud_.emplace(options_);
+  }
+
+private:
+  ServiceOptions options_;
+  std::optional<EncoderService> cloud_;
+};
+
+} // namespace
+
+TEST_CASE("split: a cloud that is ended and started again at any message goes on, whether its answer arrived or not") {
+  TrainOptions o = fifty_steps(TrainMode::both);
+  o.steps = 2;
+  o.test_limit = 4;
+  VitTrainer here(o);
+  here.run();
+  int messages = 100;
+  for (int at = 1; at < messages; ++at)
+    for (const Fate fate : {Fate::lost, Fate::answer_lost}) {
+      CAPTURE(at);
+      const TemporaryFolder folder;
+      RestartedCloud cloud(service_options(o.seed, folder.path("cloud")));
+      int count = 0;
+      const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
+                                                                   [&](data::ByteView) {
+                                                                     ++count;
+                                                                     if (count == at + 1) cloud.restart();
+                                                                     return count == at ? fate : Fate::arrives;
+                                                                   }),
+                                                        at_once());
+      VitTrainer there(o, nullptr, split_with(edge));
+      there.run();
+      CHECK(same_weights(here.weights(0), there.weights(0)));
+      messages = std::min(messages, count - 1);
+    }
+  CHECK(messages > 30);
+}
+
 TEST_CASE("split: the endings keep the plain weights, the trained ones, or another holder's") {
   const TemporaryFolder folder;
   TrainOptions o = fifty_steps(TrainMode::both);
@@ -301,7 +351,9 @@ TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
       all.insert(all.end(), bytes.begin(), bytes.end());
     }
   // What it does get is found (positive control).
-  for (const auto& [name, value] : trainer.weights(0)) {
+  for (const auto& one : trainer.weights(0)) {
+    const std::string& name = one.first;
+    const Tensor& value = one.second;
     CAPTURE(name);
     if (name.ends_with("fc1.weight")) CHECK(contains(all, value.bytes(), value.nbytes()));
     if (!name.starts_with("blocks.") && value.nbytes() > 64) CHECK(!contains(all, value.bytes(), value.nbytes()));

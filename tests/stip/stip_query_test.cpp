@@ -208,7 +208,9 @@ TEST_CASE("stip: the cloud's folder holds blocks alone, the user's everything el
     const data::TensorReader weights = data::open_tensors(parties.path("out/cloud/model.safetensors"));
     for (const data::TensorInfo& info : weights.tensors()) CHECK(info.name.starts_with("blocks."));
     const nn::StateDict state = plain->module().state_dict();
-    for (const auto& [name, value] : state) {
+    for (const auto& one : state) {
+      const std::string& name = one.first;
+      const Tensor& value = one.second;
       if (value.numel() < 8) continue;
       CAPTURE(name);
       CHECK(!contains(cloud, value.bytes(), value.nbytes())); // neither the rest nor a plain block

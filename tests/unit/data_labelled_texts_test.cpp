@@ -204,8 +204,9 @@ TEST_CASE("labelled texts: a tokenizer of the words, the most frequent first") {
 TEST_CASE("labelled texts: the sets that have a name") {
   for (const auto& [name, train_size, test_size, classes] :
        {std::tuple{"mrpc", 3668, 1725, 2}, {"rte", 2490, 277, 2}, {"snli", 9842, 9824, 3}, {"imdb", 25000, 25000, 2}}) {
-    CAPTURE(name);
-    const std::string set = name, place = set == "imdb" || set == "snli" ? set : "glue-small";
+    const std::string set = name;
+    CAPTURE(set);
+    const std::string place = set == "imdb" || set == "snli" ? set : "glue-small";
     const std::filesystem::path folder = data_or_skip("labelled texts: the sets that have a name", place);
     if (folder.empty()) continue;
     const auto [train, test] = open_labelled_texts(name, folder.parent_path().string());

@@ -340,9 +340,10 @@ TEST_CASE(
     const ModelSymmetries symmetries = inferred(s);
     check_elements(what, s, symmetries, s.f(s.leaves()));
     const nn::StateDict outputs = s.f(s.leaves());
-    for (const auto& [name, leaf] : s.leaves())
-      for (int axis = 0; axis < leaf.rank(); ++axis) {
-        if (leaf.size(axis) < 2 || leaf.size(axis) > 6) continue;
+    for (const auto& one : s.leaves())
+      for (int axis = 0; axis < one.second.rank(); ++axis) {
+        if (one.second.size(axis) < 2 || one.second.size(axis) > 6) continue;
+        const std::string& name = one.first;
         const SymmetryProbe probe(symmetries, name, axis);
         const FoundGroup found =
             find_group(probe.degree(), [&](const Permutation& p) { return commutes(s, probe, outputs, p); });

@@ -343,7 +343,8 @@ TEST_CASE("reproduce: fine-tuning is drawn, with its key as without encryption")
   const TemporaryFolder folder;
   const Outcome o = outcome_of("cvpr-T7", folder.path("work"));
   REQUIRE(o.graphs.size() == 3); // ViT, BERT, GPT-2
-  for (const auto& [chart, caption] : o.graphs) {
+  for (const Graph& graph : o.graphs) {
+    const pages::Chart& chart = graph.chart;
     CAPTURE(chart.title);
     REQUIRE(chart.series.size() == 4);
     for (const pages::Series& line : chart.series) CHECK(line.x == std::vector<double>{2, 4});
