@@ -2,6 +2,7 @@
 
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
+#include "cli/verb.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -36,7 +36,8 @@ void write_last_answer(const std::string& folder, const LastAnswer& last) {
 std::optional<LastAnswer> read_last_answer(const std::string& folder) {
   if (!data::file_exists(path_of(folder))) return {};
   const data::Bytes bytes = data::read_file(path_of(folder));
-  if (bytes.size() < head_bytes + checksum_bytes || std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) return {};
+  if (bytes.size() < head_bytes + checksum_bytes || std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
+    return {};
   const std::size_t end = bytes.size() - checksum_bytes;
   const auto sum = checksum_of(data::ByteView(bytes).first(end));
   if (std::memcmp(sum.data(), bytes.data() + end, checksum_bytes) != 0) return {};
