@@ -93,7 +93,6 @@ Message RemoteEncoder::ask(Message request, MessageKind expected) {
       require_not_refused(answer);
       break;
     } catch (const NoRoomError& full) {
-      if (channel_ == nullptr) throw; // answered() has waited already
       options_.patience.wait(attempt, full);
     }
   if (answer.kind != expected)

@@ -3,6 +3,7 @@
 #include "core/random.h"
 #include "data/bytes.h"
 #include "nlohmann/json.hpp"
+#include "privacy/split/last_answer.h"
 #include "privacy/split/recipe.h"
 #include "split/split_channels.h"
 #include "support/message.h"
@@ -258,6 +259,30 @@ TEST_CASE("split protocol: a fixed recipe names the fields that differ; memory a
   CHECK(second.open(opening(std::string(32, 'c'), "new", 1)).kind == MessageKind::opened);
   CHECK_REFUSED(third.open(opening(std::string(32, 'd'), "new", 1)), RefusalCode::no_room);
   CHECK(service.runs() == 2);
+}
+
+TEST_CASE("split protocol: a last answer comes back whole or not at all") {
+  const TemporaryFolder folder;
+  const std::string where = folder.path(), path = folder.path("last_answer");
+  CHECK(!read_last_answer(where));
+  LastAnswer last{.step = 7, .serial = 31, .digest = {}, .answer = {1, 2, 3, 250}};
+  last.digest[5] = 9;
+  write_last_answer(where, last);
+  const auto back = read_last_answer(where);
+  REQUIRE(back);
+  CHECK(back->step == 7);
+  CHECK(back->serial == 31);
+  CHECK(back->digest == last.digest);
+  CHECK(back->answer == last.answer);
+  const data::Bytes good = data::read_file(path);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    data::Bytes damaged = good;
+    damaged[i] ^= 0x40U;
+    data::write_file(path, data::ByteView(damaged));
+    CHECK(!read_last_answer(where));
+    data::write_file(path, data::ByteView(good).first(i));
+    CHECK(!read_last_answer(where));
+  }
 }
 
 TEST_CASE("split protocol: bytes that are no message") {
