@@ -158,7 +158,7 @@ TEST_CASE("reproduce: every experiment has a plan with both scales, and ends wit
       if (claim.sense == Claim::Sense::at_most) CHECK_MESSAGE(claim.holds(), claim.what, ": ", claim.value);
     CHECK(to_json(o)["lines"].size() == o.lines.size());
     CHECK(page_of({o}).html().find(experiment.id) != std::string::npos);
-    CHECK(markdown_of(o).find(o.lines[0].what) != std::string::npos);
+    CHECK(markdown_of(o).find(text_of(o.lines[0])) != std::string::npos);
   }
   CHECK_MESSAGE(planned.empty(), fmt::format("plans without an experiment: {}", fmt::join(planned, ", ")));
 }
