@@ -23,7 +23,11 @@ std::optional<data::Tokenizer> tokenizer_of(const TextFlags& f, const std::strin
                                  "--ids without --stop",
                                  model));
   const auto has = [&](const char* name) { return data::file_exists(data::join_path(model, name)); };
-  if (!needed && !has("tokenizer.json") && !has("vocab.json") && !has("vocab.txt")) return {};
+  const bool there = has("tokenizer.json") || has("vocab.json") || has("vocab.txt");
+  if (!needed && !there) return {};
+  if (!there && has("config.json"))
+    throw UsageError(
+        fmt::format("{} holds no tokenizer: name one with --tokenizer, or give --ids without --stop", model));
   return data::Tokenizer::open(model);
 }
 

@@ -35,6 +35,9 @@ struct SplitJob {
   std::function<void(nlohmann::json& json)> result; ///< adds to the result
 };
 
+/// What to say after a count of parameters of which the cloud holds some.
+std::string blocks_words(const SplitJob* split);
+
 /// `split`: null when everything is here.
 int train_vit(const TrainRequest& request, const SplitJob* split = nullptr);
 int train_language(const TrainRequest& request);
@@ -49,6 +52,10 @@ std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std
 int train_to_end(training::Trainer& trainer, const TrainRequest& request, const std::string& out,
                  const std::string& model, const SplitJob* split = nullptr,
                  const std::function<void(nlohmann::json& json)>& result = {});
+
+/// Runs `train`, whose run folder is `out`. What ends it early says how to go on from the last checkpoint: an
+/// interruption always; a disk, or a cloud of `split`, that failed, when there is a checkpoint.
+void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out, FunctionRef<void()> train);
 
 /// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
 /// and in which none is going on, so that training twice keeps both.

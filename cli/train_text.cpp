@@ -11,6 +11,7 @@
 #include "data/json.h"
 #include "data/text.h"
 #include "permute/bert_training.h"
+#include "training/checkpoint.h"
 #include "training/classify.h"
 #include "training/language.h"
 
@@ -91,15 +92,36 @@ std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& 
   return make();
 }
 
+std::string blocks_words(const SplitJob* split) {
+  return split == nullptr ? "" : "; the blocks, not counted, are in the cloud";
+}
+
+void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out,
+                 FunctionRef<void()> train) {
+  const std::string way =
+      fmt::format("go on with: {} --resume {}", split != nullptr ? split->command : "equigrad train " + request.model,
+                  data::shell_word(out));
+  try {
+    train();
+  } catch (const Interrupted& e) {
+    throw Interrupted(fmt::format("{}; {}", e.what(), way));
+  } catch (const Error& e) {
+    const bool may_mend = split != nullptr || dynamic_cast<const FileError*>(&e) != nullptr;
+    if (!may_mend || training::checkpoint_steps(out).empty()) throw;
+    throw Error(fmt::format("{}; the last checkpoint is kept, {}", e.what(), way));
+  }
+}
+
 int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
                  const SplitJob* split, const std::function<void(nlohmann::json& json)>& result_of) {
   const CommonOptions& common = request.common;
   survive_broken_pipes();
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
-  if (common.talks()) say(fmt::format("{}; {} steps\n", trainer.summary(), trainer.total_steps()));
+  if (common.talks())
+    say(fmt::format("{}{}; {} steps\n", trainer.summary(), blocks_words(split), trainer.total_steps()));
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
-  try {
+  with_way_on(request, split, out, [&] {
     const training::Result result = trainer.run(callbacks(progress, trainer, common.talks(), split), &stop_flag());
     progress.clear();
     const std::string how =
@@ -111,10 +133,7 @@ int train_to_end(Trainer& trainer, const TrainRequest& request, const std::strin
     if (result_of) result_of(json);
     if (split != nullptr) split->result(json);
     write_json(common, json);
-  } catch (const Interrupted& e) {
-    const std::string command = split != nullptr ? split->command : "equigrad train " + request.model;
-    throw Interrupted(fmt::format("{}; go on with: {} --resume {}", e.what(), command, data::shell_word(out)));
-  }
+  });
   return done;
 }
 

@@ -117,19 +117,20 @@ void add_without_key(nlohmann::json& json, const permute::VitTrainer& trainer, b
   if (talks) say(fmt::format("without the key: loss {:.4f} accuracy {:.2f} %\n", v.loss, 100 * v.accuracy));
 }
 
-int train(const TrainOptions& options, const std::string& model, const CommonOptions& common, const SplitJob* split) {
+int train(const TrainOptions& options, const TrainRequest& request, const SplitJob* split) {
+  const CommonOptions& common = request.common;
   survive_broken_pipes();
   const std::atomic<bool>& stop = stop_flag();
   permute::VitTrainer trainer(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
-    say(fmt::format("{}: {} training and {} test images; {} with {} parameters; {} steps of {} images\n",
+    say(fmt::format("{}: {} training and {} test images; {} with {} parameters{}; {} steps of {} images\n",
                     trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
-                    model == "deit" ? "DeiT" : "ViT", trainer.model(0).parameter_count(), trainer.total_steps(),
-                    trainer.options().batch));
+                    request.model == "deit" ? "DeiT" : "ViT", trainer.model(0).parameter_count(), blocks_words(split),
+                    trainer.total_steps(), trainer.options().batch));
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
-  try {
+  with_way_on(request, split, trainer.options().out, [&] {
     const TrainResult result = trainer.run(callbacks(progress, trainer, common.talks(), split), &stop);
     progress.clear();
     if (common.talks())
@@ -144,11 +145,7 @@ int train(const TrainOptions& options, const std::string& model, const CommonOpt
       split->result(json);
     }
     write_json(common, json);
-  } catch (const Interrupted& e) {
-    const std::string command = split != nullptr ? split->command : "equigrad train " + model;
-    throw Interrupted(
-        fmt::format("{}; go on with: {} --resume {}", e.what(), command, data::shell_word(trainer.options().out)));
-  }
+  });
   return done;
 }
 
@@ -189,7 +186,7 @@ std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
 } // namespace
 
 int train_vit(const TrainRequest& request, const SplitJob* split) {
-  const TrainOptions defaults = request.model == "deit" ? permute::deit_defaults() : TrainOptions();
+  const TrainOptions defaults = request.request.model == "deit" ? permute::deit_defaults() : TrainOptions();
   TrainOptions options = options_for(
       request, defaults, [&](const std::string& folder) { return permute::options_of_run(folder, defaults); });
   refuse_idle_flags(request.given, [&](const std::string& key) {
@@ -203,7 +200,7 @@ int train_vit(const TrainRequest& request, const SplitJob* split) {
     if (!model.empty())
       for (std::string& file : known_files(model_folder(model))) read.push_back(std::move(file));
   require_result_apart(request, read, options.out);
-  return train(options, request.model, request.common, split);
+  return train(options, request, split);
 }
 
 } // namespace eg::cli

@@ -1,6 +1,7 @@
 #pragma once
 // Words that people mistype, and words that terminals must not obey.
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,9 @@ std::vector<std::string> near_words(std::string_view word, std::span<const std::
 
 /// "; did you mean --dim?", or "" when nothing is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
+
+/// "1 run", "2 runs": a count with a noun whose plural ends in s.
+std::string count_of(std::uint64_t count, std::string_view noun);
 
 /// True when `text` fits `pattern`, in which * stands for any characters and ? for one.
 bool glob_match(std::string_view pattern, std::string_view text);

@@ -9,6 +9,7 @@
 #include "cli/train_lines.h"
 #include "cli/verb.h"
 
+#include "core/words.h"
 #include "data/bytes.h"
 #include "data/json.h"
 #include "privacy/split/recipe.h"
@@ -59,7 +60,7 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   service.on_trouble(tell_trouble(progress));
   server.run(stop_flag(), [&] {
     const privacy::ServiceCounts& c = service.counts();
-    progress.show_open({{fmt::format("{} runs", service.runs()), 1},
+    progress.show_open({{count_of(service.runs(), "run"), 1},
                         {fmt::format("{} steps", c.steps), 1},
                         {fmt::format("{:.1f} MB in", static_cast<double>(server.counts().received.load()) / 1e6), 3},
                         {fmt::format("{:.1f} MB out", static_cast<double>(server.counts().sent.load()) / 1e6), 4},
@@ -70,7 +71,7 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   service.save_all();
   write_json(common, result_json(service, server));
   if (common.talks())
-    say(fmt::format("{} steps of {} runs{}\n", service.counts().steps, service.runs(),
+    say(fmt::format("{} of {}{}\n", count_of(service.counts().steps, "step"), count_of(service.runs(), "run"),
                     r.service.out.empty() ? "" : "; checkpoints in " + r.service.out));
   return done;
 }

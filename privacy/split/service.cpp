@@ -1,5 +1,6 @@
 #include "privacy/split/service.h"
 
+#include "core/words.h"
 #include "data/json.h"
 #include "privacy/split/last_answer.h"
 #include "privacy/split/recipe.h"
@@ -173,7 +174,8 @@ void EncoderService::make_room() {
     if (it->second.connection == 0 && (oldest == runs_.end() || it->second.used < oldest->second.used)) oldest = it;
   const bool can_go = oldest != runs_.end() && (!options_.out.empty() || !oldest->second.run->begun());
   if (!can_go)
-    refuse(RefusalCode::no_room, fmt::format("the cloud has {} runs open, and no room for more", runs_.size()));
+    refuse(RefusalCode::no_room,
+           fmt::format("the cloud has {} open, and no room for more", count_of(runs_.size(), "run")));
   save(oldest->second);
   runs_.erase(oldest);
 }

@@ -3,11 +3,13 @@
 #include "cli/serving.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 using namespace eg::test;
 
@@ -140,7 +142,7 @@ TEST_CASE("split: a BERT learns masked words over the wire to the weights of one
   CHECK(model("one") == model("two"));
 }
 
-TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
+TEST_CASE("split: both sides stop, by Ctrl-C and killed, and go on to the same weights") {
   if (!has_net()) return;
   const TemporaryFolder folder;
   const auto train = [&](const char* verb, const char* out) {
@@ -170,6 +172,24 @@ TEST_CASE("split: both sides stop by Ctrl-C and go on to the same weights") {
   INFO(second.err);
   REQUIRE(second.code == 0);
   CHECK(weights(folder.path("one")) == weights(folder.path("two")));
+
+  // A cloud that is killed has lost what came after its last checkpoint: the edge ends and says how to go on.
+  {
+    RunningProgram edge(with(train("edge", "three"), there), ".");
+    REQUIRE(edge.wait_until([&] { return std::filesystem::exists(folder.path("three/checkpoints/step-00000060")); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30)); // past the checkpoint
+    cloud->program().signal(SIGKILL);
+    cloud->program().wait();
+    cloud = std::make_unique<ServingProgram>(cloud_args(place));
+    const Outcome lost = edge.wait();
+    INFO(lost.err);
+    CHECK(lost.code == 2);
+    CHECK(lost.err.find("the last checkpoint is kept, go on with: equigrad edge vit") != std::string::npos);
+  }
+  const Outcome third = run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("three")}, there));
+  INFO(third.err);
+  REQUIRE(third.code == 0);
+  CHECK(weights(folder.path("one")) == weights(folder.path("three")));
   CHECK(cloud->stop().code == 0);
 }
 

@@ -20,3 +20,9 @@ TEST_CASE("words: lists are cut at commas") {
   CHECK(words_of_list("").empty());
   CHECK(words_of_list(" , ").empty());
 }
+
+TEST_CASE("words: a count agrees with its noun") {
+  CHECK(count_of(1, "run") == "1 run");
+  CHECK(count_of(0, "run") == "0 runs");
+  CHECK(count_of(2, "run") == "2 runs");
+}
