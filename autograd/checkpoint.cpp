@@ -1,6 +1,7 @@
 #include "autograd/checkpoint.h"
 
 #include "autograd/tape.h"
+#include "autograd/tensor_list.h"
 #include "core/products.h"
 #include "core/reduction.h"
 
@@ -27,10 +28,6 @@ public:
   Again& operator=(const Again&) = delete;
 };
 
-bool contains(const Tensors& list, const Tensor& t) {
-  return std::any_of(list.begin(), list.end(), [&](const Tensor& x) { return x.id() == t.id(); });
-}
-
 /// Finds what a function reads beside its inputs: tensors that were there before it began. Ids grow, so those that it
 /// makes on the way, by an operation or otherwise, are newer.
 class Scout : private Recorder {
@@ -44,7 +41,7 @@ public:
 
   /// Something that the function read, or handed out.
   void note(const Tensor& x) {
-    if (x.has_storage() && x.id() <= newest_ && !contains(known_, x)) known_.push_back(x);
+    if (x.has_storage() && x.id() <= newest_ && !autograd::contains(known_, x)) known_.push_back(x);
   }
   /// The inputs, then what was captured in the order of its first use.
   Tensors found() && { return std::move(known_); }
@@ -93,7 +90,7 @@ void Checkpoint::backward(const AddingVjp& v) const {
   tape.close();
   check_same_outputs(outputs, v.out);
   for (std::size_t i = inputs; i < v.in.size(); ++i)
-    if (flows(v.in[i]) && !tape.met(v.in[i]) && !contains(outputs, v.in[i]))
+    if (flows(v.in[i]) && !tape.met(v.in[i]) && !autograd::contains(outputs, v.in[i]))
       throw AutogradError(
           fmt::format("checkpoint: run again for the gradient, the function did not use the captured {} "
                       "{} that it used the first time; it must do the same each time (was a parameter "
@@ -108,7 +105,7 @@ void Checkpoint::backward(const AddingVjp& v) const {
       places.push_back(i);
     }
   for (std::size_t o = 0; o < outputs.size(); ++o)
-    if (v.grad[o].defined() && (tape.computed(outputs[o]) || contains(xs, outputs[o]))) {
+    if (v.grad[o].defined() && (tape.computed(outputs[o]) || autograd::contains(xs, outputs[o]))) {
       ys.push_back(outputs[o]);
       cotangents.push_back(v.grad[o]);
     }
@@ -129,7 +126,7 @@ Tensors checkpointed(const TellingFunction& f, const Tensors& inputs) {
   for (Tensor& y : outputs) {
     if (!y.defined()) throw AutogradError("checkpoint: the function gave an undefined output");
     // Handed through, an input would have two meanings; the same goes for an output that is given twice.
-    if (contains(in, y) ||
+    if (autograd::contains(in, y) ||
         std::count_if(outputs.begin(), outputs.end(), [&](const Tensor& t) { return t.id() == y.id(); }) > 1)
       y = y.detach();
   }

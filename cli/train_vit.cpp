@@ -186,7 +186,7 @@ std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
 } // namespace
 
 int train_vit(const TrainRequest& request, const SplitJob* split) {
-  const TrainOptions defaults = request.request.model == "deit" ? permute::deit_defaults() : TrainOptions();
+  const TrainOptions defaults = request.model == "deit" ? permute::deit_defaults() : TrainOptions();
   TrainOptions options = options_for(
       request, defaults, [&](const std::string& folder) { return permute::options_of_run(folder, defaults); });
   refuse_idle_flags(request.given, [&](const std::string& key) {

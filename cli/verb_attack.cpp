@@ -23,7 +23,7 @@ namespace eg::cli {
 namespace {
 
 /// What the command line asks for.
-struct Request {
+struct AttackRequest {
   std::string name, model, scheme, base, keys, out, markdown, defences, data, data_dir;
   double noise = 0.3, delta = 0.05;
   std::int64_t tokens = 16, layer = -1, size = 0, pictures = 1000;
@@ -72,17 +72,17 @@ template <class F> decltype(auto) chosen(F&& choose) {
 }
 
 /// `album`: pictures that the drawn model is to be for, or null.
-std::vector<privacy::Victim> victims_of(const Request& o, const privacy::Album* album, RandomKey key) {
+std::vector<privacy::Victim> victims_of(const AttackRequest& o, const privacy::Album* album, RandomKey key) {
   if (!o.model.empty()) return {privacy::open_victim(o.model, key)};
   if (album == nullptr) return {privacy::drawn_picture_victim(key), privacy::drawn_text_victim(key)};
   return {privacy::drawn_picture_victim(key, album->own.height(), album->own.channels()),
           privacy::drawn_text_victim(key)};
 }
 
-bool is_left_out(const privacy::Attack& attack, const Request& o) { return attack.learns && !o.learned; }
+bool is_left_out(const privacy::Attack& attack, const AttackRequest& o) { return attack.learns && !o.learned; }
 
 /// The attacks that were asked for; of all, those that fit some model.
-std::vector<const privacy::Attack*> attacks_of(const Request& o, const std::vector<privacy::Victim>& victims) {
+std::vector<const privacy::Attack*> attacks_of(const AttackRequest& o, const std::vector<privacy::Victim>& victims) {
   if (o.name != "all") return {&chosen([&]() -> const privacy::Attack& { return privacy::attack_named(o.name); })};
   std::vector<const privacy::Attack*> fitting;
   for (const privacy::Attack& a : privacy::attacks())
@@ -92,7 +92,7 @@ std::vector<const privacy::Attack*> attacks_of(const Request& o, const std::vect
   return fitting;
 }
 
-std::vector<const privacy::SchemeInfo*> schemes_of(const Request& o) {
+std::vector<const privacy::SchemeInfo*> schemes_of(const AttackRequest& o) {
   if (!o.scheme.empty())
     return {&chosen([&]() -> const privacy::SchemeInfo& { return privacy::scheme_named(o.scheme); })};
   std::vector<const privacy::SchemeInfo*> all;
@@ -101,7 +101,7 @@ std::vector<const privacy::SchemeInfo*> schemes_of(const Request& o) {
 }
 
 /// --defences: "noise,low-pass:3", or all.
-std::vector<privacy::Protection> protections_of(const Request& o) {
+std::vector<privacy::Protection> protections_of(const AttackRequest& o) {
   std::vector<privacy::Protection> meant;
   if (o.defences == "all")
     for (const privacy::DefenceInfo& d : privacy::defences()) meant.push_back({d.defence, d.usual});
@@ -113,7 +113,7 @@ std::vector<privacy::Protection> protections_of(const Request& o) {
 }
 
 /// The pictures of attacks that learn, or of --data; null where neither is asked for.
-std::unique_ptr<privacy::Album> album_of(const Request& o, std::uint64_t seed) {
+std::unique_ptr<privacy::Album> album_of(const AttackRequest& o, std::uint64_t seed) {
   const bool learns = o.name == "all" ? o.learned : privacy::attack_named(o.name).learns;
   if (!learns && o.data.empty()) return nullptr;
   if (o.name != "all" && !privacy::attack_named(o.name).pictures)
@@ -127,7 +127,7 @@ std::unique_ptr<privacy::Album> album_of(const Request& o, std::uint64_t seed) {
                                           RandomKey{seed, 9});
 }
 
-privacy::TableRequest table_of(const Request& o, const privacy::Album* album, const CommonOptions& common) {
+privacy::TableRequest table_of(const AttackRequest& o, const privacy::Album* album, const CommonOptions& common) {
   privacy::TableRequest t;
   t.key = RandomKey{common.seed, 8};
   t.schemes = schemes_of(o);
@@ -148,7 +148,7 @@ privacy::TableRequest table_of(const Request& o, const privacy::Album* album, co
   return t;
 }
 
-void print(const std::vector<privacy::Cell>& cells, const Request& o) {
+void print(const std::vector<privacy::Cell>& cells, const AttackRequest& o) {
   LongOutput out;
   if (o.name != "all") out.add(privacy::described(*cells.front().attack) + "\n");
   for (const privacy::Cell& cell : cells)
@@ -158,7 +158,7 @@ void print(const std::vector<privacy::Cell>& cells, const Request& o) {
   out.finish();
 }
 
-int attack(const Request& o, const CommonOptions& common) {
+int attack(const AttackRequest& o, const CommonOptions& common) {
   require_apart(common, {o.out, o.markdown}, o.model.empty() ? std::vector<std::string>{} : known_files(o.model));
   require_writable(o.out, true);
   require_writable(o.markdown, true);
@@ -186,7 +186,7 @@ int attack(const Request& o, const CommonOptions& common) {
 } // namespace
 
 Job declare_attack(CLI::App& app, const CommonOptions& common) {
-  auto o = std::make_shared<Request>();
+  auto o = std::make_shared<AttackRequest>();
   app.add_option("name", o->name, "Which attack (--list names them), or all")->type_name("NAME");
   app.add_flag("--list", o->list, "Name the attacks and the schemes and stop");
   app.add_option(

@@ -17,7 +17,7 @@ namespace eg::cli {
 namespace {
 
 /// What the command line asks for.
-struct Request {
+struct DownloadRequest {
   std::string name, data_dir, mirror;
   bool list = false;
 };
@@ -37,7 +37,7 @@ int list_sets(const CommonOptions& common) {
   return done;
 }
 
-int download_set(const Request& request, const CommonOptions& common) {
+int download_set(const DownloadRequest& request, const CommonOptions& common) {
   const std::string data_dir = request.data_dir.empty() ? data::default_data_dir() : request.data_dir;
   if (data_dir.empty()) throw UsageError("no data folder was given: give --data-dir or EQUIGRAD_DATA");
   const fetch::PublicSet& set = fetch::public_set(request.name);
@@ -62,7 +62,7 @@ int download_set(const Request& request, const CommonOptions& common) {
 } // namespace
 
 Job declare_download(CLI::App& app, const CommonOptions& common) {
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<DownloadRequest>();
   app.add_option("name", request->name, "Which set (--list names them)")->type_name("NAME");
   app.add_flag("--list", request->list, "Name the sets and stop");
   app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")

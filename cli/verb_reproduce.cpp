@@ -26,7 +26,7 @@ using reproduce::Experiment;
 using reproduce::Outcome;
 
 /// What the command line asks for.
-struct Request {
+struct ReproduceRequest {
   std::string id;
   std::string scale = "small";
   std::string config, data_dir, markdown;
@@ -34,7 +34,7 @@ struct Request {
   bool list = false;
 };
 
-std::vector<const Experiment*> experiments_meant(const Request& request) {
+std::vector<const Experiment*> experiments_meant(const ReproduceRequest& request) {
   std::vector<const Experiment*> meant;
   try {
     if (request.id != "all") meant.push_back(&reproduce::experiment_named(request.id));
@@ -48,7 +48,7 @@ std::vector<const Experiment*> experiments_meant(const Request& request) {
   return meant;
 }
 
-reproduce::Plan plan_for(const Experiment& experiment, const Request& request, std::uint64_t seed) {
+reproduce::Plan plan_for(const Experiment& experiment, const ReproduceRequest& request, std::uint64_t seed) {
   if (request.config.empty())
     return reproduce::parse_plan(reproduce::plan_text(experiment.id),
                                  fmt::format("examples/papers/{}.json", experiment.id), request.scale, seed);
@@ -68,7 +68,7 @@ int list_experiments(const CommonOptions& common) {
   return done;
 }
 
-Outcome do_again(const Experiment& experiment, const Request& request, const CommonOptions& common) {
+Outcome do_again(const Experiment& experiment, const ReproduceRequest& request, const CommonOptions& common) {
   const reproduce::Plan plan = plan_for(experiment, request, common.seed == 0 ? 1 : common.seed);
   Progress progress(!common.quiet);
   const reproduce::Workplace work{.data_dir = request.data_dir,
@@ -86,7 +86,7 @@ Outcome do_again(const Experiment& experiment, const Request& request, const Com
   return outcome;
 }
 
-int reproduce_all(const Request& request, const CommonOptions& common) {
+int reproduce_all(const ReproduceRequest& request, const CommonOptions& common) {
   const std::vector<const Experiment*> meant = experiments_meant(request);
   const std::string report = data::join_path(request.out, fmt::format("{}.html", request.id));
   require_writable(request.markdown, true);
@@ -118,7 +118,7 @@ int reproduce_all(const Request& request, const CommonOptions& common) {
 } // namespace
 
 Job declare_reproduce(CLI::App& app, const CommonOptions& common) {
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<ReproduceRequest>();
   app.add_option("id", request->id, "Which table or figure (--list names them), or all")->type_name("ID");
   app.add_flag("--list", request->list, "Name the experiments and stop");
   app.add_option("--scale", request->scale, "small: minutes on two cores; full: hours")

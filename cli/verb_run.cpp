@@ -29,14 +29,14 @@ using permute::TrainOptions;
 using permute::TrainRecord;
 
 /// What the command line asks for.
-struct Request {
+struct RunRequest {
   std::string data_dir;
   std::string out = "out";
   std::int64_t steps = 250;
 };
 
 /// Goes on with the run that is in the folder when it is this very one and was interrupted, and begins anew otherwise.
-TrainOptions twin_options(const CommonOptions& common, const Request& request) {
+TrainOptions twin_options(const CommonOptions& common, const RunRequest& request) {
   TrainOptions options;
   options.data = available_data(request.data_dir);
   options.data_dir = request.data_dir;
@@ -148,7 +148,7 @@ nlohmann::json summary(const permute::report::RunStory& story, const DriftGate& 
 }
 
 /// The command that goes on where this one was interrupted.
-std::string same_command(const CommonOptions& common, const Request& request) {
+std::string same_command(const CommonOptions& common, const RunRequest& request) {
   std::string command = fmt::format("equigrad run --out {} --steps {}", data::shell_word(request.out), request.steps);
   if (!request.data_dir.empty()) command += " --data-dir " + data::shell_word(request.data_dir);
   if (common.seed != 0) command += fmt::format(" --seed {}", common.seed);
@@ -161,7 +161,7 @@ std::string heading(const permute::VitTrainer& trainer) {
                      trainer.step() > 0 ? fmt::format(", going on from step {}", trainer.step()) : "");
 }
 
-int main_job(const CommonOptions& common, const Request& request) {
+int main_job(const CommonOptions& common, const RunRequest& request) {
   permute::report::RunStory story;
   const TrainOptions options = twin_options(common, request); // refuses a missing folder before the work begins
   const std::string report = data::join_path(request.out, "report.html");
@@ -189,7 +189,7 @@ int main_job(const CommonOptions& common, const Request& request) {
 } // namespace
 
 Job declare_run(CLI::App& app, const CommonOptions& common) {
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<RunRequest>();
   app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
       ->type_name("FOLDER");
   app.add_option("--out", request->out,

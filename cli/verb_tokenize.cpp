@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Request {
+struct TokenizeRequest {
   std::string tokenizer, text, file, pair, ids;
   bool lines = false;
   bool no_special_tokens = false, recognise_special = false;
@@ -36,7 +36,7 @@ struct Request {
 
 data::Side side_of(const std::string& name) { return name == "left" ? data::Side::left : data::Side::right; }
 
-void change(std::optional<data::Truncation>& truncation, const Request& request) {
+void change(std::optional<data::Truncation>& truncation, const TokenizeRequest& request) {
   if (request.max_length) {
     if (!truncation) truncation.emplace();
     truncation->max_length = *request.max_length;
@@ -54,7 +54,7 @@ void change(std::optional<data::Truncation>& truncation, const Request& request)
   if (request.truncation_side) truncation->side = side_of(*request.truncation_side);
 }
 
-void change(std::optional<data::Padding>& padding, const Request& request, const data::Tokenizer& tokenizer) {
+void change(std::optional<data::Padding>& padding, const TokenizeRequest& request, const data::Tokenizer& tokenizer) {
   if (request.pad_to) {
     if (!padding) padding.emplace();
     padding->length = *request.pad_to;
@@ -73,7 +73,7 @@ void change(std::optional<data::Padding>& padding, const Request& request, const
     throw UsageError("--pad-to: the tokenizer's files name no padding token; --pad-token does");
 }
 
-data::EncodeOptions encode_options(const Request& request, const data::Tokenizer& tokenizer) {
+data::EncodeOptions encode_options(const TokenizeRequest& request, const data::Tokenizer& tokenizer) {
   data::EncodeOptions options = tokenizer.defaults();
   options.add_special_tokens = !request.no_special_tokens;
   if (request.recognise_special) options.special_in_text = data::SpecialInText::recognise;
@@ -157,7 +157,7 @@ std::optional<data::TextInput> text_of(const json& line) {
 }
 
 /// What one line of a --lines file asks for: a text or {"ids": [1, 2]} to be decoded.
-json answer_line(const json& line, const data::Tokenizer& tokenizer, const Request& request,
+json answer_line(const json& line, const data::Tokenizer& tokenizer, const TokenizeRequest& request,
                  const data::EncodeOptions& options, const std::string& where) {
   if (const auto input = text_of(line)) return encoding_json(tokenizer.encode(*input, options));
   const bool decodes =
@@ -183,7 +183,7 @@ json parse_line(std::string_view line, const std::string& where) {
   }
 }
 
-int run_lines(const data::Tokenizer& tokenizer, const Request& request, const CommonOptions& common) {
+int run_lines(const data::Tokenizer& tokenizer, const TokenizeRequest& request, const CommonOptions& common) {
   const std::string text = read_text(request.file);
   const data::EncodeOptions options = encode_options(request, tokenizer);
   Progress progress(!common.quiet);
@@ -202,7 +202,7 @@ int run_lines(const data::Tokenizer& tokenizer, const Request& request, const Co
   return done;
 }
 
-int run_decode(const data::Tokenizer& tokenizer, const Request& request, const CommonOptions& common) {
+int run_decode(const data::Tokenizer& tokenizer, const TokenizeRequest& request, const CommonOptions& common) {
   const std::vector<std::int64_t> ids = parsed_ids("--decode", request.ids);
   const std::string text =
       tokenizer.decode(ids, {.skip_special_tokens = request.no_special_tokens, .clean_up_spaces = {}});
@@ -211,7 +211,8 @@ int run_decode(const data::Tokenizer& tokenizer, const Request& request, const C
   return done;
 }
 
-int run_encode(const data::Tokenizer& tokenizer, const Request& request, const CommonOptions& common, bool has_pair) {
+int run_encode(const data::Tokenizer& tokenizer, const TokenizeRequest& request, const CommonOptions& common,
+               bool has_pair) {
   const std::string text = request.file.empty() ? request.text : read_text(request.file);
   data::EncodeOptions options = encode_options(request, tokenizer);
   Progress progress(!common.quiet);
@@ -249,8 +250,8 @@ void check(const CLI::App& app, const CommonOptions& common) {
 } // namespace
 
 Job declare_tokenize(CLI::App& app, const CommonOptions& common) {
-  auto request = std::make_shared<Request>();
-  Request& r = *request;
+  auto request = std::make_shared<TokenizeRequest>();
+  TokenizeRequest& r = *request;
   app.add_option("TEXT", r.text, "The text to tokenize");
   app.add_option("--tokenizer", r.tokenizer,
                  "Folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt; or one of these files")

@@ -31,9 +31,9 @@ struct ScanPart {
   const Huffman* ac;
 };
 
-class Parser {
+class JpegParser {
 public:
-  Parser(ByteView file, const std::string& source, const ImageLimits& limits)
+  JpegParser(ByteView file, const std::string& source, const ImageLimits& limits)
       : file_(file), source_(source), limits_(limits) {}
 
   ImageHeader parse();
@@ -73,7 +73,7 @@ private:
   int scans_ = 0;
 };
 
-int Parser::next_marker() {
+int JpegParser::next_marker() {
   if (at_ < file_.size() && file_[at_] != 0xFF) {
     if (framed_) fail(fmt::format("no marker at byte {}", at_));
     while (at_ < file_.size() && file_[at_] != 0xFF) ++at_; // padding between segments occurs, and is harmless there
@@ -84,7 +84,7 @@ int Parser::next_marker() {
 }
 
 /// The segment that begins at at_, without its length, of which at least one byte is there.
-ByteView Parser::segment(std::string_view what) {
+ByteView JpegParser::segment(std::string_view what) {
   if (file_.size() - at_ < 2) fail_truncated();
   const std::size_t length = static_cast<std::size_t>(file_[at_]) << 8 | file_[at_ + 1];
   if (length < 2) fail(fmt::format("{} of {} bytes", what, length));
@@ -94,7 +94,7 @@ ByteView Parser::segment(std::string_view what) {
   return content;
 }
 
-void Parser::read_quantisation(ByteView s) {
+void JpegParser::read_quantisation(ByteView s) {
   while (!s.empty()) {
     const int wide = s[0] >> 4;
     const int table = s[0] & 15;
@@ -105,7 +105,7 @@ void Parser::read_quantisation(ByteView s) {
   }
 }
 
-void Parser::read_huffman(ByteView s) {
+void JpegParser::read_huffman(ByteView s) {
   while (!s.empty()) {
     const auto kind = static_cast<std::size_t>(s[0] >> 4);
     const auto index = static_cast<std::size_t>(s[0] & 15);
@@ -120,7 +120,7 @@ void Parser::read_huffman(ByteView s) {
   }
 }
 
-void Parser::read_tables(int marker) {
+void JpegParser::read_tables(int marker) {
   const bool ignored = (marker >= 0xE0 && marker <= 0xEF) || marker == 0xFE;
   if (!ignored && marker != 0xDB && marker != 0xC4 && marker != 0xDD && marker != 0xDC) {
     const bool frame = marker >= 0xC3 && marker <= 0xCF && marker != 0xC8;
@@ -138,7 +138,7 @@ void Parser::read_tables(int marker) {
     fail("its number of lines is given twice");
 }
 
-void Parser::read_frame(int marker) {
+void JpegParser::read_frame(int marker) {
   if (framed_) fail("two frames");
   const ByteView s = segment("a frame header");
   if (s.size() < 6) fail("a frame header of wrong length");
@@ -164,7 +164,7 @@ void Parser::read_frame(int marker) {
   framed_ = true;
 }
 
-std::vector<ScanPart> Parser::read_parts(ByteView s) {
+std::vector<ScanPart> JpegParser::read_parts(ByteView s) {
   const std::size_t count = s.empty() ? 0 : s[0];
   if (count < 1 || count > components_.size() || s.size() != 4 + 2 * count) fail("a scan header is malformed");
   std::vector<ScanPart> parts;
@@ -184,7 +184,7 @@ std::vector<ScanPart> Parser::read_parts(ByteView s) {
 }
 
 /// The order of the scans of a progressive file (T.81, annex G).
-void Parser::check_progression(const std::vector<ScanPart>& parts, int first, int last, int high) {
+void JpegParser::check_progression(const std::vector<ScanPart>& parts, int first, int last, int high) {
   if (first > last || last > 63 || (first == 0 && last != 0) || (first > 0 && parts.size() > 1))
     fail("a scan of impossible frequencies");
   for (const ScanPart& part : parts) {
@@ -197,7 +197,7 @@ void Parser::check_progression(const std::vector<ScanPart>& parts, int first, in
   }
 }
 
-void Parser::read_scan() {
+void JpegParser::read_scan() {
   if (!framed_) fail("a scan before the frame header");
   if (++scans_ > max_scans) throw FileError(fmt::format("{}: JPEG with more than {} scans", source_, max_scans));
   const ByteView s = segment("a scan header");
@@ -221,7 +221,7 @@ void Parser::read_scan() {
 }
 
 /// Minimum coded units of a scan: blocks when it has one component, groups of blocks otherwise.
-std::int64_t Parser::units(const std::vector<ScanPart>& parts) const {
+std::int64_t JpegParser::units(const std::vector<ScanPart>& parts) const {
   const auto blocks = [](std::int64_t pixels, std::int64_t part, std::int64_t most) {
     return ((pixels * part + most - 1) / most + 7) / 8;
   };
@@ -232,7 +232,7 @@ std::int64_t Parser::units(const std::vector<ScanPart>& parts) const {
   return ((width_ + 8 * h_max_ - 1) / (8 * h_max_)) * ((height_ + 8 * v_max_ - 1) / (8 * v_max_));
 }
 
-void Parser::walk_block(BitReader& bits, const ScanPart& part) const {
+void JpegParser::walk_block(BitReader& bits, const ScanPart& part) const {
   const int size = bits.symbol(*part.dc);
   if (size < 0 || size > 15 || !bits.skip(size)) fail("its pixel data end early or hold an unknown code");
   for (int k = 1; k < 64;) {
@@ -247,14 +247,14 @@ void Parser::walk_block(BitReader& bits, const ScanPart& part) const {
 }
 
 /// The restart marker number `index` at byte `at`; returns where its data begin.
-std::size_t Parser::take_restart(std::size_t at, std::int64_t index) const {
+std::size_t JpegParser::take_restart(std::size_t at, std::int64_t index) const {
   while (at + 1 < file_.size() && file_[at] == 0xFF && file_[at + 1] == 0xFF) ++at;
   if (at + 1 >= file_.size()) fail_truncated();
   if (file_[at] != 0xFF || file_[at + 1] != 0xD0 + index % 8) fail("a restart marker is missing or out of order");
   return at + 2;
 }
 
-void Parser::walk_baseline(const std::vector<ScanPart>& parts) {
+void JpegParser::walk_baseline(const std::vector<ScanPart>& parts) {
   BitReader bits(file_, at_);
   const std::int64_t count = units(parts);
   for (std::int64_t unit = 0; unit < count; ++unit) {
@@ -270,7 +270,7 @@ void Parser::walk_baseline(const std::vector<ScanPart>& parts) {
 }
 
 /// Finds the end of a progressive scan, whose data only a decoder can follow, and counts its restart markers.
-void Parser::walk_progressive(const std::vector<ScanPart>& parts) {
+void JpegParser::walk_progressive(const std::vector<ScanPart>& parts) {
   const std::int64_t wanted = restart_interval_ > 0 ? (units(parts) - 1) / restart_interval_ : 0;
   std::int64_t seen = 0;
   for (; at_ + 1 < file_.size(); ++at_) {
@@ -290,7 +290,7 @@ void Parser::walk_progressive(const std::vector<ScanPart>& parts) {
   fail_truncated();
 }
 
-ImageHeader Parser::parse() {
+ImageHeader JpegParser::parse() {
   for (;;) {
     const int marker = next_marker();
     if (marker == 0xD9) break;
@@ -310,7 +310,7 @@ ImageHeader Parser::parse() {
 } // namespace
 
 void check_jpeg(ByteView file, const std::string& source, const ImageLimits& limits, ImageHeader& header) {
-  header = Parser(file, source, limits).parse();
+  header = JpegParser(file, source, limits).parse();
 }
 
 } // namespace eg::data

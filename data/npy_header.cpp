@@ -19,9 +19,9 @@ constexpr std::size_t most_axes = 64; // NumPy's own limit
 }
 
 /// Python's dictionary display, as far as headers use it: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)}.
-class Parser {
+class NpyHeaderParser {
 public:
-  Parser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+  NpyHeaderParser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
 
   NpyHeader parse() {
     expect('{');
@@ -196,7 +196,7 @@ NpyHeader parse_npy_header(ByteView header, const std::string& source) {
   const auto [begin, length] = read_front(header, source);
   if (header.size() < begin + length) fail(source, "truncated in the npy header");
   const ByteView text = header.subspan(begin, length);
-  NpyHeader parsed = Parser({reinterpret_cast<const char*>(text.data()), text.size()}, source).parse();
+  NpyHeader parsed = NpyHeaderParser({reinterpret_cast<const char*>(text.data()), text.size()}, source).parse();
   const std::string whole;
   const TensorPlace place{source, whole};
   std::uint64_t bytes = bits_of(parsed.type) / 8;

@@ -35,9 +35,9 @@ struct Chunk {
 };
 
 /// Walks a file's chunks and keeps those that decoding needs.
-class Parser {
+class PngParser {
 public:
-  Parser(ByteView file, const std::string& source) : file_(file), source_(source) {}
+  PngParser(ByteView file, const std::string& source) : file_(file), source_(source) {}
 
   void parse(const ImageLimits& limits);
   Bytes rebuilt() const;
@@ -68,7 +68,7 @@ private:
   bool pixels_over_ = false;
 };
 
-Chunk Parser::next() {
+Chunk PngParser::next() {
   if (file_.size() - at_ < 12) throw FileError(source_ + ": truncated PNG: its end chunk is missing");
   const std::uint32_t length = big_endian_at(file_, at_);
   const std::string_view type(reinterpret_cast<const char*>(file_.data()) + at_ + 4, 4);
@@ -85,7 +85,7 @@ Chunk Parser::next() {
   return {type, data};
 }
 
-void Parser::read_header(ByteView data, const ImageLimits& limits) {
+void PngParser::read_header(ByteView data, const ImageLimits& limits) {
   if (data.size() != 13) fail("chunk IHDR does not have 13 bytes");
   header_ = {big_endian_at(data, 0), big_endian_at(data, 4), data[8], data[9], data[12] == 1};
   if (header_.width == 0 || header_.height == 0) fail(fmt::format("its size is {}x{}", header_.width, header_.height));
@@ -100,7 +100,7 @@ void Parser::read_header(ByteView data, const ImageLimits& limits) {
   check_limits({header_.height, header_.width, header_.samples()}, source_, limits);
 }
 
-void Parser::take_palette(ByteView data) {
+void PngParser::take_palette(ByteView data) {
   if (!palette_.empty()) fail("two palettes");
   if (pixels_seen_) fail("its palette follows its pixels");
   if (header_.color == 0 || header_.color == 4) fail("a grey image with a palette");
@@ -110,7 +110,7 @@ void Parser::take_palette(ByteView data) {
   palette_.assign(data.begin(), data.end());
 }
 
-void Parser::take_transparency(ByteView data) {
+void PngParser::take_transparency(ByteView data) {
   if (pixels_seen_) fail("its transparency follows its pixels");
   if (!transparency_.empty()) fail("two transparency chunks");
   if (header_.color == 4 || header_.color == 6) return; // forbidden there, and ignored by other readers as well
@@ -120,7 +120,7 @@ void Parser::take_transparency(ByteView data) {
   transparency_.assign(data.begin(), data.end());
 }
 
-void Parser::take(const Chunk& chunk) {
+void PngParser::take(const Chunk& chunk) {
   if (chunk.type == "IHDR") fail("two headers");
   if (chunk.type != "IDAT") pixels_over_ = pixels_seen_;
   if (chunk.type == "PLTE") return take_palette(chunk.data);
@@ -135,13 +135,13 @@ void Parser::take(const Chunk& chunk) {
   if ((chunk.type[0] & 0x20) == 0) fail(fmt::format("unknown critical chunk {}", chunk.type));
 }
 
-std::uint64_t Parser::pass_bytes(std::uint64_t width, std::uint64_t height) const {
+std::uint64_t PngParser::pass_bytes(std::uint64_t width, std::uint64_t height) const {
   const auto bits = static_cast<std::uint64_t>(header_.depth * header_.samples());
   return width == 0 || height == 0 ? 0 : height * (1 + (width * bits + 7) / 8);
 }
 
 /// Bytes of all scan lines with their filter bytes; of the seven Adam7 passes when interlaced.
-std::uint64_t Parser::raw_bytes() const {
+std::uint64_t PngParser::raw_bytes() const {
   const std::uint64_t width = header_.width;
   const std::uint64_t height = header_.height;
   if (!header_.interlaced) return pass_bytes(width, height);
@@ -172,7 +172,7 @@ std::uint32_t adler32(ByteView bytes) {
   return b << 16 | a;
 }
 
-void Parser::check_pixels() const {
+void PngParser::check_pixels() const {
   // Deflate cannot shrink by more than 1032 to 1, so a larger claim is refused before memory is taken for it.
   const std::uint64_t expected = raw_bytes();
   if (pixels_.size() < 6 || expected / 1032 > pixels_.size())
@@ -183,7 +183,7 @@ void Parser::check_pixels() const {
   if (adler32(raw) != big_endian_at(pixels_, pixels_.size() - 4)) fail("the checksum of its pixel data does not match");
 }
 
-void Parser::parse(const ImageLimits& limits) {
+void PngParser::parse(const ImageLimits& limits) {
   const Chunk first = next();
   if (first.type != "IHDR") fail(fmt::format("it begins with chunk {}", first.type));
   read_header(first.data, limits);
@@ -199,7 +199,7 @@ void append_chunk(Bytes& out, std::string_view type, ByteView data) {
   out.insert(out.end(), 4, 0); // the decoder does not look at checksums
 }
 
-Bytes Parser::rebuilt() const {
+Bytes PngParser::rebuilt() const {
   Bytes out;
   out.reserve(pixels_.size() + 2048);
   out.assign(signature.begin(), signature.end());
@@ -218,7 +218,7 @@ Bytes Parser::rebuilt() const {
 } // namespace
 
 Bytes checked_png(ByteView file, const std::string& source, const ImageLimits& limits, ImageHeader& header) {
-  Parser parser(file, source);
+  PngParser parser(file, source);
   parser.parse(limits);
   header = {parser.header().height, parser.header().width, parser.header().samples()};
   return parser.rebuilt();

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "data/zip_format.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,15 +14,14 @@
 namespace eg::data {
 namespace {
 
-constexpr std::uint32_t end_mark = 0x06054B50;       // end of central directory record
+using namespace zip_format;
+
 constexpr std::uint32_t end64_mark = 0x06064B50;     // its zip64 form
 constexpr std::uint32_t locator64_mark = 0x07064B50; // where that lies
-constexpr std::uint32_t entry_mark = 0x02014B50;
 constexpr std::size_t end_bytes = 22;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t locator64_bytes = 20;
 constexpr std::size_t entry_bytes = 46;
-constexpr std::size_t local_bytes = 30;
 constexpr std::uint64_t max_directory = 64 << 20;
 constexpr std::uint64_t deflate_ratio = 1032; // 258 bytes for 2 bits
 

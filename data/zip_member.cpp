@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "data/zip_format.h"
 
 #include <algorithm>
 #include <archive.h>
@@ -14,10 +15,7 @@
 namespace eg::data {
 namespace {
 
-constexpr std::uint32_t local_mark = 0x04034B50;
-constexpr std::uint32_t entry_mark = 0x02014B50;
-constexpr std::uint32_t end_mark = 0x06054B50;
-constexpr std::size_t local_bytes = 30;
+using namespace zip_format;
 
 std::uint64_t number_at(ByteView bytes, std::size_t at, std::size_t width) {
   std::uint64_t value = 0;

@@ -21,7 +21,7 @@ constexpr std::array<Architecture, 7> architectures{
      {"BertForTokenClassification", Head::token_classification, "bert.", "classifier"},
      {"BertForQuestionAnswering", Head::question_answering, "bert.", "qa_outputs"}}};
 
-constexpr std::array<NameRule, 13> base_names{{
+constexpr std::array<NameRule, 13> bert_base_names{{
     {"embeddings.word_embeddings", "word_embedding"},
     {"embeddings.position_embeddings", "position_embedding"},
     {"embeddings.token_type_embeddings", "token_type_embedding"},
@@ -37,7 +37,7 @@ constexpr std::array<NameRule, 13> base_names{{
     {"pooler.dense", "pooler"},
 }};
 
-constexpr std::array<NameRule, 4> head_names{{
+constexpr std::array<NameRule, 4> bert_head_names{{
     {"cls.predictions.bias", "lm_head.bias"},
     {"cls.predictions.transform.dense", "lm_head.dense"},
     {"cls.predictions.transform.LayerNorm", "lm_head.norm"},
@@ -78,7 +78,7 @@ class BertModel : public ModelOf<nn::Bert> {
 public:
   BertModel(const Request& request, const Architecture& a) : ModelOf(request, bert_family, a, config_of(request, a)) {
     const nn::BlockConfig& e = model_.config.encoder;
-    name_tensors(base_names, head_names, a.classifier, {e.heads, e.heads, e.width_of_head()});
+    name_tensors(bert_base_names, bert_head_names, a.classifier, {e.heads, e.heads, e.width_of_head()});
     extras_ = {"*embeddings.position_ids", "*embeddings.token_type_ids", "*cls.predictions.decoder.bias",
                "*cls.seq_relationship.weight", "*cls.seq_relationship.bias"};
     if (model_.config.tied) extras_.emplace_back("*cls.predictions.decoder.weight");

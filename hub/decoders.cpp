@@ -54,7 +54,7 @@ constexpr std::array<NameRule, 11> llama_names{{
     {"norm", "norm"},
 }};
 
-constexpr std::array<NameRule, 1> head_names{{{"lm_head", "lm_head"}}};
+constexpr std::array<NameRule, 1> decoder_head_names{{{"lm_head", "lm_head"}}};
 
 nn::DecoderConfig gpt2_config_of(const Request& r, const Architecture& a) {
   const Fields& f = r.fields;
@@ -175,7 +175,7 @@ public:
                std::span<const NameRule> names)
       : ModelOf(request, family, a, config) {
     const nn::AttentionConfig c = model_.config.block.attention();
-    name_tensors(names, head_names, a.classifier, {c.heads, c.key_heads(), c.head_dim});
+    name_tensors(names, decoder_head_names, a.classifier, {c.heads, c.key_heads(), c.head_dim});
     extras_ = {"*.attn.bias", "*.attn.masked_bias", "*.rotary_emb.inv_freq"};
     if (!model_.lm_head) extras_.emplace_back("*lm_head.weight");
   }

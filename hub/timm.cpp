@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<Architecture, 1> architectures{
     {{"VisionTransformer", nn::Head::sequence_classification, "", "head"}}};
 
-constexpr std::array<NameRule, 12> names{{
+constexpr std::array<NameRule, 12> timm_names{{
     {"cls_token", "cls_token"},
     {"pos_embed", "position_embedding"},
     {"dist_token", "distillation_token"},
@@ -114,7 +114,7 @@ class TimmModel : public ModelOf<nn::Vit> {
 public:
   TimmModel(const Request& request, const Architecture& a) : ModelOf(request, timm_family, a, config_of(request)) {
     const nn::VitConfig& c = model_.config;
-    name_tensors(names, {}, a.classifier, {c.encoder.heads, c.encoder.heads, c.encoder.width_of_head()});
+    name_tensors(timm_names, {}, a.classifier, {c.encoder.heads, c.encoder.heads, c.encoder.width_of_head()});
     for (Binding& b : bindings_)
       if (b.parameter == "patch_embedding.weight") b.shape = {c.encoder.dim, c.channels, c.patch, c.patch};
   }

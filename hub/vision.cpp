@@ -28,7 +28,7 @@ constexpr std::array<Architecture, 3> deit_architectures{
      {"DeiTForImageClassification", Head::sequence_classification, "deit.", "classifier"},
      {"DeiTForImageClassificationWithTeacher", Head::sequence_classification, "deit.", "cls_classifier"}}};
 
-constexpr std::array<NameRule, 14> names{{
+constexpr std::array<NameRule, 14> vision_names{{
     {"embeddings.cls_token", "cls_token"},
     {"embeddings.distillation_token", "distillation_token"},
     {"embeddings.position_embeddings", "position_embedding"},
@@ -45,7 +45,7 @@ constexpr std::array<NameRule, 14> names{{
     {"pooler.dense", "pooler"},
 }};
 
-constexpr std::array<NameRule, 1> head_names{{{"distillation_classifier", "distillation_classifier"}}};
+constexpr std::array<NameRule, 1> vision_head_names{{{"distillation_classifier", "distillation_classifier"}}};
 
 nn::VitConfig config_of(const Request& r, const Architecture& a, bool deit) {
   const Fields& f = r.fields;
@@ -83,7 +83,7 @@ public:
   VisionModel(const Request& request, const Family& family, const Architecture& a, bool deit)
       : ModelOf(request, family, a, config_of(request, a, deit)) {
     const nn::BlockConfig& e = model_.config.encoder;
-    name_tensors(names, head_names, a.classifier, {e.heads, e.heads, e.width_of_head()});
+    name_tensors(vision_names, vision_head_names, a.classifier, {e.heads, e.heads, e.width_of_head()});
     for (Binding& b : bindings_)
       if (b.parameter == "patch_embedding.weight")
         b.shape = {e.dim, model_.config.channels, model_.config.patch, model_.config.patch};

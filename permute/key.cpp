@@ -1,6 +1,7 @@
 #include "permute/key.h"
 
 #include "core/file_descriptor.h"
+#include "permute/file_errors.h"
 
 #include <algorithm>
 #include <array>
@@ -100,10 +101,6 @@ private:
   std::uint64_t counter_ = 0;
   std::size_t used_ = block_bytes;
 };
-
-[[noreturn]] void fail(const std::filesystem::path& path, std::string_view what) {
-  throw FileError(fmt::format("{}: {}", path.string(), what));
-}
 
 [[noreturn]] void fail_errno(const std::filesystem::path& path, std::string_view what) {
   fail(path, fmt::format("{}: {}", what, std::strerror(errno)));

@@ -1,5 +1,7 @@
 #include "permute/permutation_file.h"
 
+#include "permute/file_errors.h"
+
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,10 +11,6 @@ namespace {
 
 constexpr const char* format_name = "equigrad-permutations";
 constexpr std::uintmax_t largest_file = 1U << 28;
-
-[[noreturn]] void fail(const std::filesystem::path& path, std::string_view what) {
-  throw FileError(fmt::format("{}: {}", path.string(), what));
-}
 
 std::string read_text(const std::filesystem::path& path) {
   std::error_code error;

@@ -2,6 +2,7 @@
 
 #include "core/call.h"
 #include "permute/inference/action.h"
+#include "permute/inference/at.h"
 #include "permute/inference/layout.h"
 #include "permute/inference/state.h"
 
@@ -12,8 +13,6 @@
 
 namespace eg::permute {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// The gather of each row of a list [rows, n]: place i of a row gets what stands at place gather[i] of the row that it
 /// comes from. Points that stand at several places go there in order.

@@ -22,8 +22,8 @@ using training::Record;
 using training::Trainer;
 
 /// What passes the blocks: tokens in order, shuffled, or their features permuted with the weights (coupled start).
-enum class Arm { plain, rows, columns };
-constexpr Arm arms[] = {Arm::plain, Arm::rows, Arm::columns};
+enum class PairsArm { plain, rows, columns };
+constexpr PairsArm arms[] = {PairsArm::plain, PairsArm::rows, PairsArm::columns};
 constexpr const char* names[] = {"plain", "rows", "columns"};
 
 /// The trainers of all arms with one seed, at their starts or where they were left.
@@ -32,13 +32,16 @@ struct Arms {
   std::unique_ptr<TextKey> key;
 
   Arms(const Plan& plan, const Workplace& work, std::uint64_t seed, const std::string& changes, bool keep) {
-    for (const Arm arm : arms) {
+    for (const PairsArm arm : arms) {
       const auto i = static_cast<std::size_t>(arm);
       const std::string folder = keep ? data::join_path(work.folder, fmt::format("{}-{}", names[i], seed)) : "";
-      trainers[i] = text_trainer(
-          plan, work,
-          {.model = "bert", .seed = seed, .folder = folder, .changes = changes, .permuted_rows = arm == Arm::rows});
-      if (arm != Arm::columns) continue;
+      trainers[i] = text_trainer(plan, work,
+                                 {.model = "bert",
+                                  .seed = seed,
+                                  .folder = folder,
+                                  .changes = changes,
+                                  .permuted_rows = arm == PairsArm::rows});
+      if (arm != PairsArm::columns) continue;
       key = std::make_unique<TextKey>(trainers[0]->model(), seed);
       if (trainers[i]->step() == 0) key->move(trainers[i]->model()); // coupled: W0' = P^T W0 P
     }
@@ -46,7 +49,7 @@ struct Arms {
   /// The weights of one arm, mapped back.
   nn::StateDict weights(std::size_t arm) {
     hub::Model& model = trainers[arm]->model();
-    if (arms[arm] == Arm::columns) key->move_back(model);
+    if (arms[arm] == PairsArm::columns) key->move_back(model);
     return model.module().state_dict();
   }
 };

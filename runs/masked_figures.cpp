@@ -4,6 +4,7 @@
 #include "core/ops.h"
 #include "data/text.h"
 #include "nn/bert.h"
+#include "runs/predictions.h"
 #include "runs/run_model.h"
 #include "training/classify.h"
 #include "training/corpus.h"
@@ -98,10 +99,6 @@ private:
   std::string name_;
   std::vector<std::int32_t> ids_;
 };
-
-std::string percent(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? "" : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
 
 /// How many were guessed, by what the model read, and in all.
 void add_shares(Page& page, const std::vector<Guess>& all) {

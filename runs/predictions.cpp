@@ -23,10 +23,6 @@ Counts counts_of(const Predictions& p) {
   return counts;
 }
 
-std::string percent(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? "" : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
 /// A bar of the share, behind its number.
 std::string bar_cell(std::int64_t part, std::int64_t whole) {
   const double share = whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -42,6 +38,10 @@ std::string taken_for(const Predictions& p, const std::vector<std::int64_t>& row
 }
 
 } // namespace
+
+std::string percent(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? "" : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
 
 void Predictions::add(const Tensor& logits, const Tensor& batch_labels) {
   const PauseRecording pause;

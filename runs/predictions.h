@@ -36,4 +36,7 @@ void add_confusion(pages::Page& page, const Predictions& predictions);
 /// what it was taken for most often.
 void add_classes(pages::Page& page, const Predictions& predictions);
 
+/// "12.5 %"; "" of nothing.
+std::string percent(std::int64_t part, std::int64_t whole);
+
 } // namespace eg::runs

@@ -40,4 +40,10 @@ Permutation Case::another(const Permutation& other) {
 
 Tensor Case::rows() { return row_permutations(options.batch, options.tokens, key()); }
 
+const Tensor& named(const nn::StateDict& tensors, std::string_view name) {
+  for (const auto& [key, value] : tensors)
+    if (key == name) return value;
+  throw ValueError(fmt::format("verify: there is no tensor named \"{}\"", name));
+}
+
 } // namespace eg::permute

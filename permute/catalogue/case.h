@@ -87,4 +87,7 @@ std::vector<Identity> quantisation_identities();
 std::vector<Identity> errata_identities();
 std::vector<Identity> errata_number_identities();
 
+/// The tensor of that name. Throws ValueError.
+const Tensor& named(const nn::StateDict& tensors, std::string_view name);
+
 } // namespace eg::permute

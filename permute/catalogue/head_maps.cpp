@@ -9,12 +9,6 @@
 namespace eg::permute {
 namespace {
 
-const Tensor& named(const nn::StateDict& tensors, std::string_view name) {
-  for (const auto& [key, value] : tensors)
-    if (key == name) return value;
-  throw ValueError(fmt::format("verify: there is no tensor named \"{}\"", name));
-}
-
 /// The rows of one head moved to the next head's place.
 Tensor next_head(const Tensor& x, std::int64_t head_dim) { return roll(x, {head_dim}, {0}); }
 

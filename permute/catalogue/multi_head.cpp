@@ -25,12 +25,6 @@ Tensor part_of(const Tensor& qkv, std::int64_t which) {
   return qkv.slice(0, which * inner, (which + 1) * inner).contiguous();
 }
 
-const Tensor& named(const nn::StateDict& tensors, std::string_view name) {
-  for (const auto& [key, value] : tensors)
-    if (key == name) return value;
-  throw ValueError(fmt::format("verify: there is no tensor named \"{}\"", name));
-}
-
 /// A permutation that splits heads: not in S_head_dim wr S_heads.
 Permutation splitting(Case& c, const nn::BlockConfig& config) {
   for (;;) {

@@ -10,7 +10,7 @@
 namespace eg::permute {
 namespace {
 
-constexpr const char* stip = "004";
+constexpr const char* stip_paper = "004";
 
 /// P1 owns the model and draws pi; P2 computes with theta' alone; P3 has the text and pi.
 struct Cloud {
@@ -108,18 +108,18 @@ Claim public_weights(Case& c) {
 std::vector<Identity> stip_security_identities() {
   using enum ClaimKind;
   return {
-      {"stip-alg1", "the protocol of three parties", stip, "Algorithm 1", identity, Gate::one_pass,
+      {"stip-alg1", "the protocol of three parties", stip_paper, "Algorithm 1", identity, Gate::one_pass,
        "One set-up, then for each query a permutation to the cloud and one back: the user gets f(x), and each way "
        "carries "
        "as many numbers as x has.",
        R"(y = f_{\theta'}(x\pi)\, \pi^\top = f_\theta(x))", protocol},
-      {"stip-sec", "the cache of the first version", stip, "", counterexample, Gate::one_pass,
+      {"stip-sec", "the cache of the first version", stip_paper, "", counterexample, Gate::one_pass,
        "Queries, keys and values in the cloud are those of the plain model: the key-value cache lies open.",
        R"(Q' = Q,\ K' = K,\ V' = V)", open_cache},
-      {"stip-sec-text", "one known text", stip, "", counterexample, Gate::bits,
+      {"stip-sec-text", "one known text", stip_paper, "", counterexample, Gate::bits,
        "\"1/d!\" leaves out what an attacker may know: one token with its image gives pi.",
        R"(\pi = \arg\min_\pi \lVert x\pi - x' \rVert)", known_text},
-      {"stip-sec-weights", "public weights", stip, "", counterexample, Gate::bits,
+      {"stip-sec-weights", "public weights", stip_paper, "", counterexample, Gate::bits,
        "Weights that are public, before tuning at least, give pi: columns are matched, sorted ones where rows are "
        "permuted too.",
        R"(W' = \Pi^\top W \pi \Rightarrow \pi)", public_weights},

@@ -9,12 +9,12 @@ namespace eg::permute {
 namespace {
 
 /// Batches, targets and draws of every step.
-struct Task {
+struct TwinTask {
   std::vector<Tensor> z, target, rows;
   std::vector<std::vector<Tensor>> masks, paths, other_paths; ///< of each block: [B, T, D] and [B, 1, 1]
   std::map<std::string, Tensor> along;
 
-  Task(Case& c, const Recipe& recipe) {
+  TwinTask(Case& c, const Recipe& recipe) {
     const std::int64_t samples = c.options.batch * recipe.parts;
     const Shape shape{samples, c.options.tokens, c.options.dim};
     const auto factors = [&](const Shape& of, double p) {
@@ -37,7 +37,7 @@ struct Task {
 /// One net in training.
 class Trainer {
 public:
-  Trainer(TwinNet& net, const Recipe& recipe, const Task& task, const Permutation* columns)
+  Trainer(TwinNet& net, const Recipe& recipe, const TwinTask& task, const Permutation* columns)
       : net_(net), recipe_(recipe), task_(task), columns_(columns), parameters_(net.parameters()),
         states_(parameters_.size()) {
     if (recipe.make)
@@ -128,7 +128,7 @@ private:
 
   TwinNet& net_;
   const Recipe& recipe_;
-  const Task& task_;
+  const TwinTask& task_;
   const Permutation* columns_;
   std::vector<Tensor> parameters_;
   std::vector<RuleState> states_;
@@ -199,7 +199,7 @@ TwinRun train_twins(Case& c, const Recipe& recipe, const std::function<void(Reci
   run.columns = key.residual;
   for (TwinNet* net : {run.moved.get(), run.spoiled.get()})
     net->load_state_dict(transform(run.plain->state_dict(), axes, permutations));
-  const Task task(c, recipe);
+  const TwinTask task(c, recipe);
   const Beside beside(c, *run.plain, axes, permutations, recipe.along);
   Recipe wrong = recipe;
   spoil(wrong);

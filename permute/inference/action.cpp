@@ -2,6 +2,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "permute/inference/at.h"
 
 #include <algorithm>
 #include <set>
@@ -9,8 +10,6 @@
 
 namespace eg::permute {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// Where an element of an axis comes from, given its index along all axes and where those come from that it depends on.
 class AxisSource {

@@ -1,13 +1,13 @@
 #include "permute/inference/layout.h"
 
+#include "permute/inference/at.h"
+
 #include <algorithm>
 #include <numeric>
 #include <set>
 
 namespace eg::permute {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<std::int64_t> extents_of(const Shape& shape, const std::vector<int>& axes) {
   std::vector<std::int64_t> extents;

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "permute/inference/at.h"
 
 #include <fmt/format.h>
 
@@ -10,11 +11,7 @@
 #include <numeric>
 
 namespace eg::permute {
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-} // namespace
+namespace {} // namespace
 
 PointsPtr Points::fresh(std::int64_t n) {
   PointsPtr list = allocated(n);

@@ -1,6 +1,7 @@
 #include "permute/inference/structure.h"
 
 #include "core/error.h"
+#include "permute/inference/at.h"
 
 #include <algorithm>
 #include <map>
@@ -11,8 +12,6 @@ namespace eg::permute {
 namespace {
 
 using Colour = std::uint64_t;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// A number that looks random (the finaliser of splitmix64, Steele et al., OOPSLA 2014).
 Colour mixed(Colour x) {

@@ -1,6 +1,7 @@
 // Elements of the group, and maps that are to be tried whether they are.
 
 #include "core/error.h"
+#include "permute/inference/at.h"
 #include "permute/inference/structure.h"
 
 #include <algorithm>
@@ -9,8 +10,6 @@
 
 namespace eg::permute {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 double log2_factorial(std::int64_t n) { return std::lgamma(static_cast<double>(n) + 1.0) / std::log(2.0); }
 

@@ -13,7 +13,7 @@
 namespace eg::permute::report {
 namespace {
 
-constexpr int deepest = 64; ///< groups within groups
+constexpr int deepest_group = 64; ///< groups within groups
 
 /// One element, and whether its scripts stand below and above it.
 struct Node {
@@ -124,7 +124,7 @@ private:
 
   /// `single`: a number is one digit, as TeX takes arguments.
   Node atom(const Token& token, bool single) {
-    if (++depth_ > deepest) fail("groups are nested too deeply");
+    if (++depth_ > deepest_group) fail("groups are nested too deeply");
     Node node = token.kind == TokenKind::command ? command(token.text)
                 : token.is('{')                  ? Node{group()}
                                                  : Node{sign(token, single)};

@@ -161,8 +161,8 @@ std::vector<Refusal> question_refusals() {
   X(gt, "y = [a > b]; false beside NaN",  a > b)                                                                       \
   X(ge, "y = [a >= b]; false beside NaN", a >= b)
 #define EG_LOGIC(X)                                                                                                    \
-  X(logical_and, "y = a and b", a != 0 && b != 0)                                                                      \
-  X(logical_or,  "y = a or b",  a != 0 || b != 0)                                                                      \
+  X(logical_and, "y = a and b", (a != 0) & (b != 0))                                                                    \
+  X(logical_or,  "y = a or b",  (a != 0) | (b != 0))                                                                    \
   X(logical_xor, "y = a or b, not both", a != b)
 // name, mathematics, value from x
 #define EG_QUESTIONS(X)                                                                                                \

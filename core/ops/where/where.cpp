@@ -5,8 +5,11 @@
 #include "core/ops/pointwise/ternary.h"
 #include "core/ops/views/movement.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <fmt/format.h>
+#include <type_traits>
 
 namespace eg {
 namespace {
@@ -35,6 +38,17 @@ std::vector<TensorSpec> infer_where(const OpArgs& args) {
   return {{shape_of_all(args), args.in[1].dtype()}};
 }
 
+/// c ? a : b by bits: random truth values would make the processor guess a branch wrong every other time.
+template <class T> T chosen(bool c, T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                                                     std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+  static_assert(sizeof(T) == sizeof(Bits));
+  const auto mask = static_cast<Bits>(Bits{0} - static_cast<Bits>(c));
+  return std::bit_cast<T>(
+      static_cast<Bits>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & static_cast<Bits>(~mask))));
+}
+
 template <class T> void run_where(const OpArgs& args, Tensor& y) {
   if (y.numel() == 0) return;
   const auto loop = pointwise::broadcast_loop<3>({args.in[0], args.in[1], args.in[2]}, y.shape());
@@ -49,11 +63,12 @@ template <class T> void run_where(const OpArgs& args, Tensor& y) {
     const T* r = b + at[2];
     T* s = to + out;
     if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
-      for (std::int64_t i = 0; i < n; ++i) s[i] = p[i] ? q[i] : r[i];
+      for (std::int64_t i = 0; i < n; ++i) s[i] = chosen(p[i], q[i], r[i]);
     } else if (step[0] == 1 && step[1] == 1 && step[2] == 0) {
-      for (std::int64_t i = 0; i < n; ++i) s[i] = p[i] ? q[i] : *r;
+      const T fixed = *r;
+      for (std::int64_t i = 0; i < n; ++i) s[i] = chosen(p[i], q[i], fixed);
     } else {
-      for (std::int64_t i = 0; i < n; ++i) s[i] = p[i * step[0]] ? q[i * step[1]] : r[i * step[2]];
+      for (std::int64_t i = 0; i < n; ++i) s[i] = chosen(p[i * step[0]], q[i * step[1]], r[i * step[2]]);
     }
   });
 }
