@@ -11,6 +11,7 @@
 namespace eg {
 namespace {
 
+using autograd::floating;
 using Tensors = std::vector<Tensor>;
 
 double dot(const Tensor& a, const Tensor& b) {
@@ -68,8 +69,8 @@ Tensors moved(const Tensors& x, double h, const Tensors& u) {
 /// zero everywhere) adds nothing.
 Tensors vjp_of(const TensorFunction& f, const Tensors& inputs, const Tensors& v) {
   Tape tape;
-  const Tensors x = autograd::floating(inputs);
-  const Tensors all = autograd::floating(f(inputs));
+  const Tensors x = floating(inputs);
+  const Tensors all = floating(f(inputs));
   Tensors y;
   Tensors cotangents;
   for (std::size_t o = 0; o < all.size(); ++o) {
@@ -90,8 +91,8 @@ TensorFunction gradient_of(const TensorFunction& f, std::size_t input_count) {
 }
 
 CheckResult check_first(const TensorFunction& f, const Tensors& inputs, const GradcheckOptions& options) {
-  const Tensors x = autograd::floating(inputs);
-  const auto value = [&](const Tensors& at) { return autograd::floating(f(with_floating(inputs, at))); };
+  const Tensors x = floating(inputs);
+  const auto value = [&](const Tensors& at) { return floating(f(with_floating(inputs, at))); };
   CheckResult result{true, 0.0, options.tolerance, {}};
   const double h = options.step * std::max(1.0, largest(x));
   for (int direction = 0; direction < options.directions; ++direction) {
@@ -125,7 +126,7 @@ CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs
   return without_tape([&] {
     if (!options.second) return check_first(f, inputs, options);
     Tensors all = inputs;
-    for (Tensor& v : random_like(autograd::floating(f(inputs)), options.key.fold(3))) all.push_back(std::move(v));
+    for (Tensor& v : random_like(floating(f(inputs)), options.key.fold(3))) all.push_back(std::move(v));
     return check_first(gradient_of(f, inputs.size()), all, options);
   });
 }
@@ -225,11 +226,11 @@ void compare_gradients(const TensorFunction& f, const Tensors& inputs, const Ten
   Tensors cotangents(outputs.size());
   for (std::size_t o = 0; o < outputs.size(); ++o)
     if (flows(outputs[o])) cotangents[o] = random_normal(outputs[o].shape(), key.fold(o), 0.0, 1.0, outputs[o].dtype());
-  const Tensors left = vjp_by_input(f, rho.on_inputs(inputs), autograd::floating(rho.on(Leg::Side::out, cotangents)));
-  const Tensors plain = vjp_by_input(f, inputs, autograd::floating(cotangents));
+  const Tensors left = vjp_by_input(f, rho.on_inputs(inputs), floating(rho.on(Leg::Side::out, cotangents)));
+  const Tensors plain = vjp_by_input(f, inputs, floating(cotangents));
   const Tensors right = rho.on(Leg::Side::in, plain);
   // A gradient that is zero in exact arithmetic is all rounding: it is measured against its neighbours.
-  const double floor = 1e-3 * largest(autograd::floating(plain));
+  const double floor = 1e-3 * largest(floating(plain));
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (flows(inputs[i])) worst.compare(fmt::format("'{}': gradient of input {}", name, i), left[i], right[i], floor);
 }
@@ -253,7 +254,7 @@ CheckResult symmetry_check(const TensorFunction& f, const std::vector<Tensor>& i
       const Tensors right = rho.on(Leg::Side::out, outputs);
       for (std::size_t o = 0; o < right.size(); ++o)
         worst.compare(fmt::format("'{}': output {}", symmetry.name, o), left[o], right[o]);
-      if (options.backward && !autograd::floating(outputs).empty() && !autograd::floating(inputs).empty())
+      if (options.backward && !floating(outputs).empty() && !floating(inputs).empty())
         compare_gradients(f, inputs, outputs, rho, key.fold(2), symmetry.name, worst);
     }
     worst.result.pass = worst.result.error <= options.tolerance;

@@ -12,6 +12,7 @@
 namespace eg {
 namespace {
 
+using autograd::contains;
 using Tensors = std::vector<Tensor>;
 
 /// f(inputs, whether its result will be read)
@@ -41,7 +42,7 @@ public:
 
   /// Something that the function read, or handed out.
   void note(const Tensor& x) {
-    if (x.has_storage() && x.id() <= newest_ && !autograd::contains(known_, x)) known_.push_back(x);
+    if (x.has_storage() && x.id() <= newest_ && !contains(known_, x)) known_.push_back(x);
   }
   /// The inputs, then what was captured in the order of its first use.
   Tensors found() && { return std::move(known_); }
@@ -90,7 +91,7 @@ void Checkpoint::backward(const AddingVjp& v) const {
   tape.close();
   check_same_outputs(outputs, v.out);
   for (std::size_t i = inputs; i < v.in.size(); ++i)
-    if (flows(v.in[i]) && !tape.met(v.in[i]) && !autograd::contains(outputs, v.in[i]))
+    if (flows(v.in[i]) && !tape.met(v.in[i]) && !contains(outputs, v.in[i]))
       throw AutogradError(
           fmt::format("checkpoint: run again for the gradient, the function did not use the captured {} "
                       "{} that it used the first time; it must do the same each time (was a parameter "
@@ -105,7 +106,7 @@ void Checkpoint::backward(const AddingVjp& v) const {
       places.push_back(i);
     }
   for (std::size_t o = 0; o < outputs.size(); ++o)
-    if (v.grad[o].defined() && (tape.computed(outputs[o]) || autograd::contains(xs, outputs[o]))) {
+    if (v.grad[o].defined() && (tape.computed(outputs[o]) || contains(xs, outputs[o]))) {
       ys.push_back(outputs[o]);
       cotangents.push_back(v.grad[o]);
     }
@@ -126,7 +127,7 @@ Tensors checkpointed(const TellingFunction& f, const Tensors& inputs) {
   for (Tensor& y : outputs) {
     if (!y.defined()) throw AutogradError("checkpoint: the function gave an undefined output");
     // Handed through, an input would have two meanings; the same goes for an output that is given twice.
-    if (autograd::contains(in, y) ||
+    if (contains(in, y) ||
         std::count_if(outputs.begin(), outputs.end(), [&](const Tensor& t) { return t.id() == y.id(); }) > 1)
       y = y.detach();
   }

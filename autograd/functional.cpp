@@ -12,6 +12,8 @@
 namespace eg {
 namespace {
 
+using autograd::contains;
+using autograd::floating;
 using Tensors = std::vector<Tensor>;
 
 std::string described(const Tensor& t) {
@@ -43,7 +45,7 @@ Tensors as_arguments(const char* who, const Tensors& inputs) {
     else
       arguments.push_back(graph_recording() ? expand(x, x.shape()) : x.detach());
   }
-  if (autograd::floating(arguments).empty())
+  if (floating(arguments).empty())
     throw AutogradError(fmt::format("{}: none of the {} inputs is f32 or f64", who, inputs.size()));
   return arguments;
 }
@@ -76,7 +78,7 @@ Tensors fitting(const char* who, const char* what, const char* whom, const Tenso
 Tensors gradient_of_computed(Tape& tape, const Tensors& ys, const Tensors& xs, const Tensors& vs, bool retain = false) {
   Tensors y, v;
   for (std::size_t i = 0; i < ys.size(); ++i)
-    if (tape.computed(ys[i]) || autograd::contains(xs, ys[i])) {
+    if (tape.computed(ys[i]) || contains(xs, ys[i])) {
       y.push_back(ys[i]);
       v.push_back(vs[i]);
     }
@@ -87,13 +89,12 @@ Tensors gradient_of_computed(Tape& tape, const Tensors& ys, const Tensors& xs, c
 class Pass {
 public:
   Pass(const char* who, const TensorFunction& f, const Tensors& inputs, const Tensors& arguments)
-      : x_(autograd::floating(arguments)), outputs(f(arguments)) {
+      : x_(floating(arguments)), outputs(f(arguments)) {
     if (outputs.empty()) throw AutogradError(fmt::format("{}: the function gave no output", who));
     for (std::size_t o = 0; o < outputs.size(); ++o)
       if (!outputs[o].defined()) throw AutogradError(fmt::format("{}: the function's output {} is undefined", who, o));
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (flows(inputs[i]) && !tape_.met(arguments[i]) && !autograd::contains(outputs, arguments[i]) &&
-          tape_.met(inputs[i]))
+      if (flows(inputs[i]) && !tape_.met(arguments[i]) && !contains(outputs, arguments[i]) && tape_.met(inputs[i]))
         throw AutogradError(fmt::format("{}: the function ignores its argument {} ({}) and captures the same tensor; "
                                         "compute with the argument (nn::ParameterScope puts arguments into a module)",
                                         who, i, described(inputs[i])));
@@ -158,7 +159,7 @@ Vjp vjp(const TensorFunction& f, const Tensors& inputs, const Tensors& cotangent
     v = {Tensor::ones(pass.outputs[0].shape(), pass.outputs[0].dtype())};
   else
     v = fitting("vjp", "cotangent", "output", cotangents, pass.outputs);
-  Tensors gradients = spread(pass.pull(autograd::floating(pass.outputs), v), inputs);
+  Tensors gradients = spread(pass.pull(floating(pass.outputs), v), inputs);
   return {std::move(pass.outputs), std::move(gradients)};
 }
 
@@ -168,7 +169,7 @@ Jvp jvp(const TensorFunction& f, const Tensors& inputs, const Tensors& tangents)
   // v -> J^T v is linear: where it is taken does not matter, and its derivative along u is J u.
   Tape linear;
   Pass pass("jvp", f, inputs, arguments);
-  const Tensors y = autograd::floating(pass.outputs);
+  const Tensors y = floating(pass.outputs);
   const Tensors v = zeros_like(y);
   const Tensors pulled = pass.pull(y, v);
   Tensors pushed = v.empty() ? Tensors{} : gradient_of_computed(linear, pulled, v, u);
@@ -181,8 +182,7 @@ Hvp hvp(const ScalarFunction& f, const Tensors& inputs, const Tensors& tangents)
   const Tensors arguments = as_arguments("hvp", inputs);
   Tape second;
   ValueAndGradient first = value_and_gradient("hvp", as_list(f), inputs, arguments);
-  const Tensors products =
-      gradient_of_computed(second, autograd::floating(first.gradients), autograd::floating(arguments), u);
+  const Tensors products = gradient_of_computed(second, floating(first.gradients), floating(arguments), u);
   return {std::move(first.value), std::move(first.gradients), spread(products, inputs)};
 }
 
@@ -213,7 +213,7 @@ Tensors jacobian_rows(Pass& pass, const Tensor& y, const Tensors& xs) {
 
 std::vector<Tensors> jacobian_of(const char* who, const TensorFunction& f, const Tensors& inputs) {
   const Tensors arguments = as_arguments(who, inputs);
-  const Tensors xs = autograd::floating(arguments);
+  const Tensors xs = floating(arguments);
   Pass pass(who, f, inputs, arguments);
   pass.close(); // what follows is no part of f
   std::vector<Tensors> jacobians;
@@ -230,7 +230,7 @@ std::vector<Tensors> jacobian(const TensorFunction& f, const Tensors& inputs) {
 
 std::vector<Tensors> hessian(const ScalarFunction& f, const Tensors& inputs) {
   const TensorFunction gradient = [list = as_list(f)](const Tensors& in) {
-    return autograd::floating(value_and_gradient("hessian", list, in, as_arguments("hessian", in)).gradients);
+    return floating(value_and_gradient("hessian", list, in, as_arguments("hessian", in)).gradients);
   };
   std::vector<Tensors> blocks = jacobian_of("hessian", gradient, inputs);
   std::vector<Tensors> all(inputs.size(), Tensors(inputs.size()));
