@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
-#   ./test.sh        all: unit, law, split and STIP tests under AddressSanitizer and UBSan, then everything in `dev` with the Python
-#                    module where PyPI can be reached
+#   ./test.sh        all: unit, law, split and STIP tests under AddressSanitizer and UBSan, but the five longest, then
+#                    everything in `dev` with the Python module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
@@ -15,20 +15,20 @@ cd "$(dirname "$0")"
 
 find_data
 
-# sanitized PRESET: the suites that reach every line of the library.
+# sanitized PRESET [CTEST OPTIONS]: the suites that reach every line of the library.
 sanitized() {
   build "$1" unit_tests law_tests split_tests stip_tests
   # ThreadSanitizer of GCC 12 cannot start where the kernel randomises addresses with more than 28 bits.
   fixed=
   if [ "$1" = tsan ] && setarch -R true 2>/dev/null; then fixed="setarch -R"; fi
-  $fixed ctest --preset "$1"
+  $fixed ctest --preset "$@"
 }
 
 mode=${1-all}
 case $mode in
 all)
   install_packages build test python
-  sanitized asan
+  sanitized asan -LE long
   if (python_environment); then
     with_python dev
   else
