@@ -1,5 +1,7 @@
 #include "permute/catalogue/case.h"
 
+#include <fmt/format.h>
+
 namespace eg::permute {
 namespace {
 
