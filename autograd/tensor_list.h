@@ -1,7 +1,7 @@
 #pragma once
 // What the functions of this room ask of lists of tensors. Not for users.
 
-#include "core/op.h"
+#include "autograd/tape.h"
 
 #include <algorithm>
 #include <iterator>
