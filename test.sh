@@ -64,7 +64,7 @@ clang)
   ;;
 tidy)
   install_packages build test tidy
-  configure dev
+  configure tidy
   exec scripts/tidy.sh
   ;;
 *) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang and tidy" ;;

@@ -138,13 +138,13 @@ ValueAndGradient value_and_gradient(const char* who, const TensorFunction& f, co
 
 } // namespace
 
-TensorFunction grad(ScalarFunction f) {
+TensorFunction grad(const ScalarFunction& f) {
   return [list = as_list(f)](const Tensors& inputs) {
     return value_and_gradient("grad", list, inputs, as_arguments("grad", inputs)).gradients;
   };
 }
 
-std::function<ValueAndGradient(const Tensors&)> value_and_grad(ScalarFunction f) {
+std::function<ValueAndGradient(const Tensors&)> value_and_grad(const ScalarFunction& f) {
   return [list = as_list(f)](const Tensors& inputs) {
     return value_and_gradient("value_and_grad", list, inputs, as_arguments("value_and_grad", inputs));
   };

@@ -24,7 +24,7 @@ using ScalarFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 
 /// x -> df/dx_i for every input i. The result is a TensorFunction, so grad can be taken of parts of it again.
 /// Throws AutogradError when f's value has more than one element. Cost: one forward and one backward pass.
-TensorFunction grad(ScalarFunction f);
+TensorFunction grad(const ScalarFunction& f);
 
 /// A loss and its gradient by each input.
 struct ValueAndGradient {
@@ -32,7 +32,7 @@ struct ValueAndGradient {
   std::vector<Tensor> gradients;
 };
 /// x -> (f(x), df/dx): the value costs nothing beyond grad.
-std::function<ValueAndGradient(const std::vector<Tensor>&)> value_and_grad(ScalarFunction f);
+std::function<ValueAndGradient(const std::vector<Tensor>&)> value_and_grad(const ScalarFunction& f);
 
 /// Outputs, and J^T v by each input.
 struct Vjp {
