@@ -56,7 +56,8 @@ constexpr std::array verbs = {
          declare_run},
     Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
-    Verb{"train", train_topic, "train a ViT (plain or permuted), a BERT, a GPT-2, a Llama", declare_train, true},
+    Verb{"train", train_topic, "train a ViT or DeiT, a BERT, a GPT-2, a Llama, a factorization machine", declare_train,
+         true},
 #if EQUIGRAD_NET
     Verb{"edge", train_topic, "train with the encoder's blocks in a cloud that sees permuted features alone",
          declare_edge, true},

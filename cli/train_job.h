@@ -35,7 +35,7 @@ struct SplitJob {
   std::function<void(nlohmann::json& json)> result; ///< adds to the result
 };
 
-/// What to say after a count of parameters of which the cloud holds some.
+/// Where the encoder's blocks are, after what is said of the model; "" when they are here.
 std::string blocks_words(const SplitJob* split);
 
 /// `split`: null when everything is here.

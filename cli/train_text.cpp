@@ -92,9 +92,7 @@ std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& 
   return make();
 }
 
-std::string blocks_words(const SplitJob* split) {
-  return split == nullptr ? "" : "; the blocks, not counted, are in the cloud";
-}
+std::string blocks_words(const SplitJob* split) { return split == nullptr ? "" : "; the blocks are in the cloud"; }
 
 void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out,
                  FunctionRef<void()> train) {

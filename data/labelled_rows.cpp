@@ -1,6 +1,7 @@
 // Labelled texts of one file: TSV, CSV, JSON lines.
 
 #include "core/error.h"
+#include "core/words.h"
 #include "data/json.h"
 #include "data/labelled_texts.h"
 #include "data/table.h"
@@ -67,15 +68,15 @@ std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kin
       columns = columns_of(row, source);
       if (columns) continue;
       if (row.fields.size() < 2 || row.fields.size() > 3)
-        throw FileError(fmt::format("{}: line {} has {} columns and is no header with a column called label; without a "
+        throw FileError(fmt::format("{}: line {} has {} and is no header with a column called label; without a "
                                     "header there are two (label, text) or three (label, text, pair)",
-                                    source, row.line, row.fields.size()));
+                                    source, row.line, count_of(row.fields.size(), "column")));
       columns = Columns{.count = row.fields.size(), .pair = {}};
       if (row.fields.size() == 3) columns->pair = 2;
     }
     if (row.fields.size() != columns->count)
-      throw FileError(fmt::format("{}: line {} has {} columns, the first line has {}", source, row.line,
-                                  row.fields.size(), columns->count));
+      throw FileError(fmt::format("{}: line {} has {}, the first line has {}", source, row.line,
+                                  count_of(row.fields.size(), "column"), columns->count));
     if (row.fields[columns->label].empty())
       throw FileError(fmt::format("{}: line {}: the label is empty", source, row.line));
     rows.push_back({row.fields[columns->label], row.fields[columns->text],

@@ -58,7 +58,7 @@ Parts read_named(const NamedSet& set, const std::string& data_dir, StopFlag stop
       throw FileError(
           fmt::format("{}: dataset {} is not here: looked for {} and {}; give the folder that holds it with "
                       "--data-dir or EQUIGRAD_DATA",
-                      folder.empty() ? "EQUIGRAD_DATA" : folder, set.name, set.train, set.test));
+                      folder.empty() ? "no data folder is given" : folder, set.name, set.train, set.test));
   parts.train = read_labelled_texts(parts.train_name, stop);
   parts.test = read_labelled_texts(parts.test_name, stop);
   if (set.name == std::string_view("imdb")) {

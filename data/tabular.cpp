@@ -74,8 +74,9 @@ public:
       if (number % 1024 == 0 && stop_ != nullptr && stop_->load())
         throw Interrupted("interrupted while a table was read");
       if (row.fields.size() != columns_.size())
-        throw FileError(fmt::format("{}: line {} has {} columns, the {} has {}", path_, row.line, row.fields.size(),
-                                    header_ ? "header" : "first line", columns_.size()));
+        throw FileError(fmt::format("{}: line {} has {}, the {} has {}", path_, row.line,
+                                    count_of(row.fields.size(), "column"), header_ ? "header" : "first line",
+                                    columns_.size()));
       for (std::string& field : row.fields) field = trimmed(field);
       visit(row, number);
     }
@@ -297,7 +298,7 @@ std::string find_table(const std::string& name, const std::string& data_dir) {
   if (folder.empty() || !file_exists(path))
     throw FileError(fmt::format("{}: dataset criteo is not here: looked for criteo/criteo_sample.txt; give the folder "
                                 "that holds it with --data-dir or EQUIGRAD_DATA",
-                                folder.empty() ? "EQUIGRAD_DATA" : folder));
+                                folder.empty() ? "no data folder is given" : folder));
   return path;
 }
 

@@ -17,7 +17,8 @@ std::string find_text(const std::string& name, const std::string& data_dir) {
     if (folder.empty() || !file_exists(path))
       throw FileError(fmt::format("{}: the text {} is not here: looked for {}; give the folder that holds it with "
                                   "--data-dir or EQUIGRAD_DATA",
-                                  folder.empty() ? "EQUIGRAD_DATA" : folder, name, join_path(name, "input.txt")));
+                                  folder.empty() ? "no data folder is given" : folder, name,
+                                  join_path(name, "input.txt")));
     return path;
   }
   if (folder_exists(name)) throw FileError(name + ": is a folder; a text to learn from is one file");

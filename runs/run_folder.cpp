@@ -36,11 +36,14 @@ void add_record(RunFolder& run, const Json& record) {
   });
 }
 
-/// Throws FileError when reading has ended before a line that is whole: `read` bytes in `lines` lines.
-void require_all_read(const std::string& path, std::size_t read, std::size_t lines) {
+/// Throws FileError when reading has ended before a line that was whole when it began, and the file had `size` bytes:
+/// `read` bytes in `lines` lines. A run that goes on may have written more since.
+void require_all_read(const std::string& path, std::size_t size, std::size_t read, std::size_t lines) {
   const data::Bytes bytes = data::read_file(path);
-  const auto rest = bytes.begin() + static_cast<std::ptrdiff_t>(std::min(read, bytes.size()));
-  if (std::find(rest, bytes.end(), '\n') != bytes.end())
+  const std::size_t known = std::min(size, bytes.size());
+  const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(std::min(read, known));
+  const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(known);
+  if (std::find(begin, end, '\n') != end)
     throw FileError(fmt::format("{}: line {} is no record of training", path, lines + 1));
 }
 
@@ -83,6 +86,7 @@ RunFolder read_run(const std::string& path) {
   // Runs of `train vit` may not say so.
   const auto model = run.options.find("model");
   run.model = model != run.options.end() && model->is_string() ? model->get<std::string>() : "vit";
+  const std::size_t size = fs::file_size(metrics);
   std::size_t read = 0, lines = 0;
   training::each_metrics_line(metrics, std::numeric_limits<std::int64_t>::max(),
                               [&](std::string_view line, const Json& record) {
@@ -90,7 +94,7 @@ RunFolder read_run(const std::string& path) {
                                 ++lines;
                                 add_record(run, record);
                               });
-  require_all_read(metrics, read, lines);
+  require_all_read(metrics, size, read, lines);
   const std::string best = data::join_path(path, "checkpoints/best.json");
   if (data::file_exists(best)) {
     const nlohmann::json mark = data::read_json(best);

@@ -119,6 +119,9 @@ void Run::resume() {
       resume_from(checkpoint);
       if (!damaged.empty())
         notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damaged, checkpoint, step_));
+      else if (goes_on_in_place(options_) && checkpoint_steps(options_.out).back() > step_)
+        notes_.push_back(fmt::format("going back to step {}: what {} holds of later steps, up to {}, is given up",
+                                     step_, options_.out, checkpoint_steps(options_.out).back()));
       if (step_ == total_)
         notes_.push_back(fmt::format("{}: training is already complete (step {} of {}); to train further, give more "
                                      "steps or epochs",

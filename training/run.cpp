@@ -77,6 +77,7 @@ public:
     if (options_.out.empty()) return;
     run_.claim_folder();
     nlohmann::ordered_json config = run_.task_->options_json();
+    config["resume"] = "";       // given as --config, it describes a run from its beginning
     config["overwrite"] = false; // a permission for one run
     data::write_json(data::join_path(options_.out, "config.json"), config);
     const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);

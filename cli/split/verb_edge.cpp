@@ -124,6 +124,7 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
   if (named == "bert") defaults = training::options_json(permute::split_bert_defaults());
   auto flags = std::make_shared<TrainFlags>(app, named, defaults);
   app.footer(
+      (named.empty() ? std::string("The options of each model: equigrad edge MODEL --help\n\n") : std::string()) +
       "Embedding, head, labels and key stay here. What the cloud gets is in a permuted order, which is obfuscation,\n"
       "not encryption: docs/split-learning.md says what undoes it.");
   return [r, flags, &common, &app]() -> int {
