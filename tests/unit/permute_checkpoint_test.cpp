@@ -272,6 +272,24 @@ TEST_CASE("training: resuming a finished run says so and tests it once more") {
   CHECK(read_metrics(o.out + "/metrics.jsonl", 8, TrainMode::none).size() == 9); // one test, not three
 }
 
+TEST_CASE("training: going back to an earlier checkpoint says what is given up") {
+  const TemporaryFolder folder;
+  finished(folder.path("run"));
+  TrainOptions back = options_of_run(folder.path("run/checkpoints/step-00000006"));
+  REQUIRE(back.out == folder.path("run"));
+  VitTrainer trainer(back);
+  REQUIRE(trainer.notes().size() == 1);
+  CHECK(trainer.notes()[0] ==
+        fmt::format("going back to step 6: what {} holds of later steps, up to 8, is given up", back.out));
+  trainer.run();
+  // What is kept beside the run describes one from its beginning.
+  const nlohmann::json config = data::read_json(back.out + "/config.json");
+  CHECK(config["resume"] == "");
+  CHECK(config["out"] == back.out);
+  back.out = folder.path("elsewhere"); // nothing is given up
+  CHECK(VitTrainer(back).notes().empty());
+}
+
 TEST_CASE("training: which interrupted run the same options go on with") {
   const TemporaryFolder folder;
   TrainOptions o = small(folder.path("run"));

@@ -20,7 +20,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 using namespace eg;
 using namespace eg::runs;
@@ -84,6 +88,29 @@ TEST_CASE("runs: what is no run is refused by name") {
   CHECK(message_of<ValueError>([&] {
           read_runs({folder.path("run"), folder.path("link")});
         }) == folder.path("link") + ": is given twice");
+}
+
+TEST_CASE("runs: one that goes on can be read at any time") {
+  const TemporaryFolder folder;
+  write(folder, "run/config.json", "{}");
+  write(folder, "run/metrics.jsonl", three_lines);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    std::ofstream file(folder.path("run/metrics.jsonl"), std::ios::app);
+    for (int step = 4; step < 2000; ++step)
+      for (const std::string& half :
+           {fmt::format(R"({{"split":"train","step":{},)", step), std::string("\"loss\":1.5,\"seconds\":2.0}\n")})
+        file << half << std::flush;
+    done = true;
+  });
+  std::int64_t last = 0;
+  CHECK_NOTHROW(while (!done) {
+    const std::int64_t step = read_run(folder.path("run")).step;
+    CHECK(step >= last);
+    last = step;
+  });
+  writer.join();
+  CHECK(read_run(folder.path("run")).step == 1999);
 }
 
 TEST_CASE("runs: a smoothed curve is means of neighbours") {
