@@ -136,7 +136,7 @@ void PngParser::take(const Chunk& chunk) {
 }
 
 std::uint64_t PngParser::pass_bytes(std::uint64_t width, std::uint64_t height) const {
-  const auto bits = static_cast<std::uint64_t>(header_.depth * header_.samples());
+  const auto bits = static_cast<std::uint64_t>(header_.depth) * static_cast<std::uint64_t>(header_.samples());
   return width == 0 || height == 0 ? 0 : height * (1 + (width * bits + 7) / 8);
 }
 

@@ -13,7 +13,7 @@ namespace eg::data {
 std::string find_text(const std::string& name, const std::string& data_dir) {
   const std::string folder = data_dir.empty() ? default_data_dir() : data_dir;
   if (name == "tinyshakespeare" && !file_exists(name)) {
-    const std::string path = join_path(join_path(folder, name), "input.txt");
+    std::string path = join_path(join_path(folder, name), "input.txt");
     if (folder.empty() || !file_exists(path))
       throw FileError(fmt::format("{}: the text {} is not here: looked for {}; give the folder that holds it with "
                                   "--data-dir or EQUIGRAD_DATA",

@@ -106,7 +106,7 @@ std::string Run::save_checkpoint() {
   guard_.add_state(state);
   task_->add_state(state);
   data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
-  const std::string folder = writer.commit();
+  std::string folder = writer.commit();
   saved_at_ = step_;
   prune_checkpoints(options_.out, step_, static_cast<std::size_t>(options_.keep), best_ ? best_->step() : std::nullopt);
   return folder;

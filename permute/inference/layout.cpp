@@ -11,6 +11,7 @@ namespace {
 
 std::vector<std::int64_t> extents_of(const Shape& shape, const std::vector<int>& axes) {
   std::vector<std::int64_t> extents;
+  extents.reserve(axes.size());
   for (const int axis : axes) extents.push_back(shape[axis]);
   return extents;
 }
@@ -243,6 +244,7 @@ private:
   /// The joined axes as they were, `over` counted among them.
   std::vector<AxisPoints> parts_of(const std::vector<int>& axes) {
     std::vector<AxisPoints> parts;
+    parts.reserve(axes.size());
     std::vector<int> place(at(from_.rank()), -1);
     for (std::size_t k = 0; k < axes.size(); ++k) place[at(axes[k])] = static_cast<int>(k);
     for (const int axis : axes) parts.push_back(renumbered(over_only(points_, from_, t_.axes[at(axis)], axes), place));
