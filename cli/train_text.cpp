@@ -92,6 +92,19 @@ std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& 
   return make();
 }
 
+namespace {
+
+/// False also where a disk that fails does not let us look: what failed first is what is told.
+bool has_checkpoint(const std::string& run) {
+  try {
+    return !training::checkpoint_steps(run).empty();
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
+} // namespace
+
 std::string blocks_words(const SplitJob* split) { return split == nullptr ? "" : "; the blocks are in the cloud"; }
 
 void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out,
@@ -105,7 +118,7 @@ void with_way_on(const TrainRequest& request, const SplitJob* split, const std::
     throw Interrupted(fmt::format("{}; {}", e.what(), way));
   } catch (const Error& e) {
     const bool may_mend = split != nullptr || dynamic_cast<const FileError*>(&e) != nullptr;
-    if (!may_mend || training::checkpoint_steps(out).empty()) throw;
+    if (!may_mend || !has_checkpoint(out)) throw;
     throw Error(fmt::format("{}; the last checkpoint is kept, {}", e.what(), way));
   }
 }

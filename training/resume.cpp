@@ -33,6 +33,12 @@ bool goes_on_in_place(const RunOptions& o) {
   return fs::equivalent(run, o.out, missing);
 }
 
+/// Of a run's complete checkpoints; -1 when there is none, as in a folder whose checkpoint has another name.
+std::int64_t newest_step(const std::string& run) {
+  const std::vector<std::int64_t> steps = checkpoint_steps(run);
+  return steps.empty() ? -1 : steps.back();
+}
+
 /// Throws ValueError when `out` holds another run that may not be overwritten. Returns what to say when it may be, or
 /// "".
 std::string require_free_folder(const RunOptions& o) {
@@ -119,9 +125,9 @@ void Run::resume() {
       resume_from(checkpoint);
       if (!damaged.empty())
         notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damaged, checkpoint, step_));
-      else if (goes_on_in_place(options_) && checkpoint_steps(options_.out).back() > step_)
+      else if (const std::int64_t newest = newest_step(options_.out); newest > step_ && goes_on_in_place(options_))
         notes_.push_back(fmt::format("going back to step {}: what {} holds of later steps, up to {}, is given up",
-                                     step_, options_.out, checkpoint_steps(options_.out).back()));
+                                     step_, options_.out, newest));
       if (step_ == total_)
         notes_.push_back(fmt::format("{}: training is already complete (step {} of {}); to train further, give more "
                                      "steps or epochs",

@@ -288,6 +288,14 @@ TEST_CASE("training: going back to an earlier checkpoint says what is given up")
   CHECK(config["out"] == back.out);
   back.out = folder.path("elsewhere"); // nothing is given up
   CHECK(VitTrainer(back).notes().empty());
+
+  // A run whose only checkpoint was given another name.
+  const std::string checkpoints = folder.path("run/checkpoints/");
+  std::filesystem::rename(checkpoints + "step-00000006", checkpoints + "mine");
+  std::filesystem::remove_all(checkpoints + "step-00000008");
+  back = options_of_run(checkpoints + "mine");
+  back.out = folder.path("run");
+  CHECK(VitTrainer(back).step() == 6);
 }
 
 TEST_CASE("training: which interrupted run the same options go on with") {
