@@ -125,9 +125,9 @@ void Run::resume() {
       resume_from(checkpoint);
       if (!damaged.empty())
         notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damaged, checkpoint, step_));
-      else if (const std::int64_t newest = newest_step(options_.out); newest > step_ && goes_on_in_place(options_))
+      else if (goes_on_in_place(options_) && newest_step(options_.out) > step_)
         notes_.push_back(fmt::format("going back to step {}: what {} holds of later steps, up to {}, is given up",
-                                     step_, options_.out, newest));
+                                     step_, options_.out, newest_step(options_.out)));
       if (step_ == total_)
         notes_.push_back(fmt::format("{}: training is already complete (step {} of {}); to train further, give more "
                                      "steps or epochs",

@@ -277,11 +277,13 @@ TEST_CASE("training: going back to an earlier checkpoint says what is given up")
   finished(folder.path("run"));
   TrainOptions back = options_of_run(folder.path("run/checkpoints/step-00000006"));
   REQUIRE(back.out == folder.path("run"));
-  VitTrainer trainer(back);
-  REQUIRE(trainer.notes().size() == 1);
-  CHECK(trainer.notes()[0] ==
-        fmt::format("going back to step 6: what {} holds of later steps, up to 8, is given up", back.out));
-  trainer.run();
+  {
+    VitTrainer trainer(back);
+    REQUIRE(trainer.notes().size() == 1);
+    CHECK(trainer.notes()[0] ==
+          fmt::format("going back to step 6: what {} holds of later steps, up to 8, is given up", back.out));
+    trainer.run();
+  }
   // What is kept beside the run describes one from its beginning.
   const nlohmann::json config = data::read_json(back.out + "/config.json");
   CHECK(config["resume"] == "");
