@@ -130,6 +130,9 @@ void LongOutput::finish() {
   require_output();
 }
 
-void survive_broken_pipes() { std::signal(SIGPIPE, SIG_IGN); }
+void survive_broken_pipes() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
 
 } // namespace eg::cli

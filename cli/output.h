@@ -43,7 +43,8 @@ private:
   std::string text_;
 };
 
-/// From here on, writing to a pipe that nobody reads fails instead of ending the process.
+/// From here on, writing to a pipe that nobody reads, or beyond the largest file that is allowed, fails instead of
+/// ending the process.
 void survive_broken_pipes();
 
 } // namespace eg::cli

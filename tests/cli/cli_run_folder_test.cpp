@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -115,4 +116,17 @@ TEST_CASE("targets that cannot be written are refused before the work, and what 
   std::filesystem::create_symlink("loop", folder.path("loop"));
   check_refused(run_program({"train", "vit", "--resume", folder.path("loop")}), "Too many levels of symbolic links");
   check_refused(run_program({"doctor", "--json", folder.path("loop")}), "Too many levels of symbolic links");
+}
+
+TEST_CASE("a run whose files can grow no more says how to go on") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  RunningProgram training(tiny({"--steps", "1000000", "--checkpoint-every", "20", "--quiet", "--out", run}), ".");
+  REQUIRE(training.wait_until([&] { return std::filesystem::exists(run + "/checkpoints/step-00000020"); }));
+  const rlimit limit{.rlim_cur = 512, .rlim_max = 512};
+  REQUIRE(::prlimit(training.pid(), RLIMIT_FSIZE, &limit, nullptr) == 0);
+  const Outcome got = training.wait();
+  check_refused(got, "File too large");
+  CHECK(got.err.find("the last checkpoint is kept, go on with: equigrad train vit --resume " + run) !=
+        std::string::npos);
 }
