@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
 #   ./test.sh        all: unit, law, split and STIP tests under AddressSanitizer and UBSan, but the five longest, then
-#                    everything in `dev` with the Python module where PyPI can be reached
+#                    everything else in `check`, which is `dev` with files compiled eight at a time, and the Python
+#                    module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
@@ -30,12 +31,12 @@ all)
   install_packages build test python
   sanitized asan -LE long
   if (python_environment); then
-    with_python dev
+    with_python check
   else
     say "Skipped: the Python module (nanobind, pytest and mypy cannot be had from PyPI)"
   fi
-  build dev
-  ctest --preset dev -LE wheel
+  build check
+  ctest --preset check -LE wheel
   ;;
 fast)
   install_packages build test

@@ -113,8 +113,10 @@ void say_text(std::string_view text) {
   say(terminal ? without_controls(text) : std::string(text));
 }
 
+bool output_is_lost() { return std::ferror(stdout) != 0; }
+
 void require_output() {
-  if (std::ferror(stdout) != 0) throw FileError("standard output: cannot be written");
+  if (output_is_lost()) throw FileError("standard output: cannot be written");
 }
 
 void LongOutput::add(std::string_view text) {

@@ -28,6 +28,8 @@ void say(const std::string& text);
 /// \xNN, so that it obeys no text; pipes and files get the text itself.
 void say_text(std::string_view text);
 
+/// Whether something that was printed could not be written.
+bool output_is_lost();
 /// Throws FileError when something that was printed is lost: ends work whose result nobody receives.
 void require_output();
 

@@ -334,6 +334,13 @@ nlohmann::json TrainFlags::given() const {
   return found;
 }
 
+void TrainFlags::refuse_foreign_keys(const nlohmann::json& config, const std::string& source) const {
+  if (!config.is_object() || config.contains("model")) return; // whose it is, it says
+  for (const auto& [key, whose] : foreign_)
+    if (config.contains(key))
+      throw ValueError(fmt::format("{}: '{}' is an option of {}, not of `train {}`", source, key, whose, model_));
+}
+
 void TrainFlags::as_usage(const std::string& flag, const std::function<void()>& f) {
   try {
     f();

@@ -44,6 +44,9 @@ int train_language(const TrainRequest& request);
 int train_bert(const TrainRequest& request, const SplitJob* split = nullptr);
 int train_difm(const TrainRequest& request);
 
+/// Calls read(), which reads `data`. Where a run goes on and that data is not where it was, the error says how to name
+/// its place.
+void reading_data(const TrainRequest& request, const std::string& data, FunctionRef<void()> read);
 /// Makes a trainer, which reads its data; says so on a terminal while it does.
 std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
                                           FunctionRef<std::unique_ptr<training::Trainer>()> make);
@@ -74,7 +77,11 @@ std::string idle_reason(const TrainRequest& request, const std::string& key, con
 template <class Options, class OfRun>
 Options options_for(const TrainRequest& request, Options options, OfRun&& of_run) {
   if (request.given.contains("resume")) options = of_run(request.given["resume"].get<std::string>());
-  if (!request.config.empty()) apply_options(options, data::read_json(request.config), request.config);
+  if (!request.config.empty()) {
+    const nlohmann::json config = data::read_json(request.config);
+    request.flags.refuse_foreign_keys(config, request.config);
+    apply_options(options, config, request.config);
+  }
   request.flags.apply(options);
   if (request.seed_given) options.seed = request.common.seed;
   if constexpr (requires { options.key; })

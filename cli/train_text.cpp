@@ -85,11 +85,23 @@ nlohmann::json result_json(const training::Result& result, const Trainer& traine
 
 } // namespace
 
+void reading_data(const TrainRequest& request, const std::string& data, FunctionRef<void()> read) {
+  try {
+    read();
+  } catch (const FileError& e) {
+    const bool at_fault = std::string_view(e.what()).starts_with(data + ":");
+    if (!at_fault || !request.given.contains("resume") || request.given.contains("data")) throw;
+    throw FileError(fmt::format("{}; if it has moved since the run began, name its place with --data", e.what()));
+  }
+}
+
 std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& data,
                                 FunctionRef<std::unique_ptr<Trainer>()> make) {
   Progress progress(!request.common.quiet);
   progress.show(0.0, 1.0, {{"reading " + data, 1}});
-  return make();
+  std::unique_ptr<Trainer> made;
+  reading_data(request, data, [&] { made = make(); });
+  return made;
 }
 
 namespace {
@@ -121,6 +133,8 @@ void with_way_on(const TrainRequest& request, const SplitJob* split, const std::
     if (!may_mend || !has_checkpoint(out)) throw;
     throw Error(fmt::format("{}; the last checkpoint is kept, {}", e.what(), way));
   }
+  if (output_is_lost())
+    throw FileError(fmt::format("standard output: cannot be written; the run is complete, in {}", out));
 }
 
 int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
@@ -176,12 +190,14 @@ std::string idle_language_flag(const std::string& key, const training::LanguageO
 
 /// The same for classifiers of texts.
 std::string idle_classify_flag(const std::string& key, const training::ClassifyOptions& o) {
-  const bool own_file = data::file_exists(o.data), own = own_file || data::folder_exists(o.data);
   const bool masked = o.task == training::BertTask::mlm;
+  const bool named = masked ? o.data == "tinyshakespeare" : data::is_text_set(o.data);
+  const bool own_file = !named && data::file_exists(o.data), own = own_file || (!named && data::folder_exists(o.data));
   if (masked && (key == "train_limit" || key == "test_limit")) return "--task mlm learns from all of a text";
   if (!masked && key == "mask_share") return "--task classify masks nothing";
   if (key == "held_out" && !o.validation.empty()) return "--validation names the texts to test on";
-  const bool class_folders = data::folder_exists(o.data) && !data::folder_exists(data::join_path(o.data, "train"));
+  const bool class_folders =
+      !named && data::folder_exists(o.data) && !data::folder_exists(data::join_path(o.data, "train"));
   if (!masked && !own_file && class_folders && key == "validation")
     return fmt::format("{} is a folder; --validation is for data of one file", o.data);
   if (!masked && !own_file && !class_folders && (key == "held_out" || key == "validation"))
@@ -206,7 +222,8 @@ int train_language(const TrainRequest& request) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(request.model, options);
-  const std::string text = data::find_text(options.data, options.data_dir);
+  std::string text;
+  reading_data(request, options.data, [&] { text = data::find_text(options.data, options.data_dir); });
   require_result_apart(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
   const auto trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
   return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
@@ -235,8 +252,9 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(split != nullptr ? "edge-bert" : request.model, options);
-  const std::string data =
-      options.task == training::BertTask::mlm ? data::find_text(options.data, options.data_dir) : options.data;
+  std::string data = options.data;
+  if (options.task == training::BertTask::mlm)
+    reading_data(request, options.data, [&] { data = data::find_text(options.data, options.data_dir); });
   std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
   read.push_back(options.key);
   if (split != nullptr) read.push_back(split->training.next_key);

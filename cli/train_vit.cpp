@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <optional>
 
 namespace eg::cli {
 namespace {
@@ -121,7 +122,10 @@ int train(const TrainOptions& options, const TrainRequest& request, const SplitJ
   const CommonOptions& common = request.common;
   survive_broken_pipes();
   const std::atomic<bool>& stop = stop_flag();
-  permute::VitTrainer trainer(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
+  std::optional<permute::VitTrainer> made;
+  reading_data(request, options.data,
+               [&] { made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining()); });
+  permute::VitTrainer& trainer = *made;
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
     say(fmt::format("{}: {} training and {} test images; {} with {} parameters{}; {} steps of {} images\n",

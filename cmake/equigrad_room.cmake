@@ -17,7 +17,8 @@ function(equigrad_options target)
     endif()
   endif()
   if(EQUIGRAD_UNITY) # files compiled as one see each other's names; the preset `dev` compiles each alone and warns
-    target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    target_compile_options(${target} PRIVATE -Wno-shadow
+                                             $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wno-subobject-linkage>)
   endif()
   if(EQUIGRAD_WERROR)
     target_compile_options(${target} PRIVATE -Werror)

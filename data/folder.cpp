@@ -6,6 +6,7 @@
 #include "data/decode.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fmt/format.h>
 #include <utility>
@@ -33,10 +34,25 @@ std::vector<std::string> names_in(const std::string& folder, bool folders) {
   return names;
 }
 
+/// By its name; of kinds that nothing here decodes as well, so that they are refused, not passed over.
 bool is_picture(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return name.ends_with(".png") || name.ends_with(".jpg") || name.ends_with(".jpeg");
+  constexpr std::array endings = {".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"};
+  return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); });
+}
+
+/// Adds the pictures of a folder and of those inside it, relative to the first; hidden ones are left out.
+void collect_pictures(const std::string& folder, const std::string& within, std::vector<std::string>& names) {
+  constexpr std::ptrdiff_t deepest = 16;
+  if (std::count(within.begin(), within.end(), '/') > deepest)
+    throw FileError(fmt::format("{}: more than {} folders inside each other", folder, deepest));
+  for (const std::string& name : names_in(folder, false))
+    if (is_picture(name)) names.push_back(within + name);
+  for (const std::string& name : names_in(folder, true)) {
+    const std::string inner = within + name + '/';
+    collect_pictures(join_path(folder, name), inner, names);
+  }
 }
 
 } // namespace
@@ -48,11 +64,16 @@ PictureList list_pictures(const std::string& folder) {
   std::vector<std::string> empty;
   for (std::size_t c = 0; c < list.class_names.size(); ++c) {
     const std::string inner = join_path(folder, list.class_names[c]);
+    std::vector<std::string> names;
+    collect_pictures(inner, "", names);
+    std::sort(names.begin(), names.end());
     std::int64_t place = 0;
-    for (const std::string& name : names_in(inner, false))
-      if (is_picture(name)) list.pictures.push_back({join_path(inner, name), static_cast<std::int32_t>(c), place++});
-    if (place == 0) empty.push_back(inner);
+    for (const std::string& name : names)
+      list.pictures.push_back({join_path(inner, name), static_cast<std::int32_t>(c), place++});
+    if (names.empty()) empty.push_back(inner);
   }
+  for (const std::string& name : names_in(folder, false))
+    if (is_picture(name)) list.astray.push_back(join_path(folder, name));
   if (list.pictures.empty())
     throw FileError(folder + ": no PNG or JPEG images in class folders (expected FOLDER/CLASS/*.png or *.jpg)");
   if (!empty.empty()) throw FileError(empty.front() + ": the class has no PNG or JPEG images");
@@ -73,6 +94,25 @@ void limit_pictures(PictureList& list, std::int64_t limit) {
 
 namespace {
 
+/// The picture as RGB; when its bytes are none, the error says how to go without it.
+Image required_image(const std::string& path) {
+  const Bytes bytes = read_file(path);
+  try {
+    return decode_image(bytes, path, 3);
+  } catch (const FileError& e) {
+    throw FileError(fmt::format("{}; --bad-images skip leaves such images out", e.what()));
+  }
+}
+
+/// Refuses or skips what lies beside the class folders.
+void judge_astray(const PictureList& list, const DatasetOptions& options) {
+  for (const std::string& path : list.astray) {
+    const std::string what = path + ": lies beside the class folders, in none of them";
+    if (options.bad_images == BadImages::refuse) throw FileError(what + "; --bad-images skip leaves such images out");
+    if (options.skipped != nullptr) options.skipped->push_back(what);
+  }
+}
+
 /// Leaves out what does not decode, and adds what is wrong with each to `skipped`.
 void skip_bad(PictureList& list, const DatasetOptions& options) {
   std::vector<std::string> wrong(list.pictures.size());
@@ -86,7 +126,7 @@ void skip_bad(PictureList& list, const DatasetOptions& options) {
     }
   });
   std::vector<bool> left(list.class_names.size(), false);
-  PictureList good{.class_names = list.class_names, .pictures = {}};
+  PictureList good{.class_names = list.class_names, .pictures = {}, .astray = {}};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     if (wrong[i].empty()) {
       left[static_cast<std::size_t>(list.pictures[i].label)] = true;
@@ -105,13 +145,14 @@ void skip_bad(PictureList& list, const DatasetOptions& options) {
 std::pair<int, int> extents(const PictureList& list, std::int64_t size) {
   if (size < 0 || size > 4096) throw ValueError(fmt::format("image folder: size is {}; 1 to 4096, or 0", size));
   if (size > 0) return {static_cast<int>(size), static_cast<int>(size)};
-  const Image first = read_image(list.pictures[0].path, 3);
+  const Image first = required_image(list.pictures[0].path);
   return {first.height, first.width};
 }
 
 } // namespace
 
 ImageDataset load_pictures(PictureList list, const std::string& name, const DatasetOptions& options) {
+  judge_astray(list, options);
   if (options.bad_images == BadImages::skip) skip_bad(list, options);
   const auto [height, width] = extents(list, options.size);
   const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
@@ -123,7 +164,7 @@ ImageDataset load_pictures(PictureList list, const std::string& name, const Data
   std::vector<std::int32_t> labels(list.pictures.size());
   decode_each(list.pictures.size(), 8, options.stop, [&, h = height, w = width](std::size_t i) {
     const Picture& picture = list.pictures[i];
-    Image image = read_image(picture.path, 3);
+    Image image = required_image(picture.path);
     if (options.size != 0) image = resize(image, h, w);
     if (image.height != h || image.width != w)
       throw FileError(fmt::format("{}: {}x{} pixels, the first image has {}x{}; give a size to resize them to",

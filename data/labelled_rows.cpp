@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string_view>
 
 namespace eg::data {
 namespace {
@@ -57,16 +59,31 @@ std::optional<Columns> columns_of(const TableRow& row, const std::string& source
                               source, row.line, fmt::join(names, ", ")));
 }
 
+/// A first row whose label no other row has, above labels that repeat, is a header with other names.
+void refuse_unknown_header(const std::vector<LabelledRow>& rows, const std::string& source) {
+  constexpr std::size_t enough = 8;
+  if (rows.size() < enough) return;
+  std::set<std::string_view> others;
+  for (std::size_t i = 1; i < rows.size(); ++i) others.insert(rows[i].label);
+  if (others.contains(rows.front().label) || others.size() > rows.size() / 4) return;
+  throw FileError(fmt::format(
+      "{}: line {} looks like a header, as no other row is labelled '{}', but no column of it is called label; name "
+      "the columns label and text, or, if it is a row of data, put such a header above it",
+      source, rows.front().line, rows.front().label));
+}
+
 std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kind, const std::string& source,
                                     StopFlag stop) {
   TableReader reader(text, kind, source);
   std::vector<LabelledRow> rows;
   std::optional<Columns> columns;
+  bool header = false;
   for (TableRow row; reader.next(row);) {
     if (rows.size() % 1024 == 0) stop_if(stop);
     if (!columns) {
       columns = columns_of(row, source);
-      if (columns) continue;
+      header = columns.has_value();
+      if (header) continue;
       if (row.fields.size() < 2 || row.fields.size() > 3)
         throw FileError(fmt::format("{}: line {} has {} and is no header with a column called label; without a "
                                     "header there are two (label, text) or three (label, text, pair)",
@@ -82,6 +99,7 @@ std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kin
     rows.push_back({row.fields[columns->label], row.fields[columns->text],
                     columns->pair ? row.fields[*columns->pair] : "", row.line});
   }
+  if (!header) refuse_unknown_header(rows, source);
   return rows;
 }
 

@@ -126,7 +126,7 @@ Parts read_folder(const std::string& folder, const LabelledTextOptions& options)
 
 Parts read_parts(const std::string& name, const std::string& data_dir, const LabelledTextOptions& options) {
   for (const NamedSet& set : named_sets)
-    if (name == set.name && !fs::exists(name)) {
+    if (name == set.name) {
       if (!options.validation.empty())
         throw ValueError(
             fmt::format("{} has a test part of its own; validation {} is for single files", name, options.validation));
@@ -194,6 +194,10 @@ LabelledTexts labelled(Rows rows, const std::string& name, const std::vector<std
 }
 
 } // namespace
+
+bool is_text_set(std::string_view name) {
+  return std::any_of(named_sets.begin(), named_sets.end(), [&](const NamedSet& set) { return name == set.name; });
+}
 
 std::pair<LabelledTexts, LabelledTexts> open_labelled_texts(const std::string& name, const std::string& data_dir,
                                                             const LabelledTextOptions& options) {

@@ -29,6 +29,9 @@ struct LabelledTextOptions {
   StopFlag stop = nullptr;
 };
 
+/// Whether a set below the folder with all data has that name: imdb, mrpc, rte, snli. A path of that name is ./imdb.
+bool is_text_set(std::string_view name);
+
 /// The training and the test part of
 /// - `imdb` (imdb/imdb_{train,test}.tsv or .tsv.xz; its "<br />" become line ends), `mrpc`, `rte` (glue-small/), `snli`
 ///   (whose validation part is learnt from) in `data_dir` (empty: EQUIGRAD_DATA);

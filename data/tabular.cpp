@@ -183,10 +183,11 @@ void find_labels(TabularCode& code, const TableFile& file, const Parts& parts, c
   }
   if (labels.size() != 2)
     throw FileError(
-        fmt::format("{}: the training rows have {}{} labels: {}; there must be two, or one that counts as 1 "
+        fmt::format("{}: the training rows have {}{} labels: {}{}; there must be two, or one that counts as 1 "
                     "must be named (positive)",
                     file.path(), labels.size(), labels.size() >= 100 ? " or more" : "",
-                    fmt::join(labels.begin(), labels.begin() + std::min<std::ptrdiff_t>(5, std::ssize(labels)), ", ")));
+                    fmt::join(labels.begin(), labels.begin() + std::min<std::ptrdiff_t>(5, std::ssize(labels)), ", "),
+                    labels.size() > 5 ? ", ..." : ""));
   double a = 0.0, b = 0.0;
   if (is_number(labels[0], a) && is_number(labels[1], b) && a > b) std::swap(labels[0], labels[1]);
   code.negative = labels[0];

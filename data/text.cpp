@@ -12,7 +12,7 @@ namespace eg::data {
 
 std::string find_text(const std::string& name, const std::string& data_dir) {
   const std::string folder = data_dir.empty() ? default_data_dir() : data_dir;
-  if (name == "tinyshakespeare" && !file_exists(name)) {
+  if (name == "tinyshakespeare") {
     std::string path = join_path(join_path(folder, name), "input.txt");
     if (folder.empty() || !file_exists(path))
       throw FileError(fmt::format("{}: the text {} is not here: looked for {}; give the folder that holds it with "
@@ -30,8 +30,9 @@ std::string read_text(const std::string& path) {
   const Bytes bytes = read_unpacked(path);
   std::string text(bytes.begin(), bytes.end());
   if (const std::size_t wrong = find_invalid_utf8(text); wrong != std::string_view::npos)
-    throw FileError(fmt::format("{}: is not UTF-8 text: byte {} (0x{:02x})", path, wrong,
-                                static_cast<unsigned>(static_cast<unsigned char>(text[wrong]))));
+    throw FileError(fmt::format("{}: is not UTF-8 text: line {}, byte {} of the file (0x{:02x})", path,
+                                1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(wrong), '\n'),
+                                wrong, static_cast<unsigned>(static_cast<unsigned char>(text[wrong]))));
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   return text;
 }

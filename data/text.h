@@ -11,7 +11,8 @@
 
 namespace eg::data {
 
-/// Where the text called `name` lies: `tinyshakespeare` in `data_dir` (empty: EQUIGRAD_DATA), anything else is a path.
+/// Where the text called `name` lies: `tinyshakespeare` in `data_dir` (empty: EQUIGRAD_DATA), anything else is a path
+/// (./tinyshakespeare too).
 /// Throws FileError when no file is there; it says what was looked for.
 std::string find_text(const std::string& name, const std::string& data_dir);
 

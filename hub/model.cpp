@@ -97,8 +97,9 @@ bool Request::has(std::string_view ending) const {
 void Request::need_room(const nn::BlockConfig& block, std::int64_t layers, double rows) const {
   if (weights == nullptr) return;
   if (layers > static_cast<std::int64_t>(weights->tensors().size())) // each has several
-    throw FileError(fmt::format("{}: holds {} tensors, the config asks for {} blocks", weights->path(),
-                                weights->tensors().size(), layers));
+    throw FileError(fmt::format("{}: holds {}, the config asks for {}", weights->path(),
+                                count_of(weights->tensors().size(), "tensor"),
+                                count_of(static_cast<std::uint64_t>(layers), "block")));
   double held = 0.0;
   for (const data::TensorInfo& info : weights->tensors()) held += static_cast<double>(info.numel());
   const auto dim = static_cast<double>(block.dim), mlp = static_cast<double>(block.mlp);

@@ -30,7 +30,9 @@ void check(const DifmConfig& c) {
     field.extent("the sum of vocabularies", ids, most_ids);
   }
   field.count("numeric", c.numeric, limits::width);
-  if (c.fields() < 2) throw ValueError(fmt::format("difm: {} fields; interactions need two at least", c.fields()));
+  if (c.fields() < 2)
+    throw ValueError(
+        fmt::format("difm: {}; interactions need two at least", c.fields() == 1 ? "one field" : "no field"));
   field.count("number of fields", c.fields(), limits::width);
   field.extent("dim", c.dim);
   field.extent("heads", c.heads, limits::heads);

@@ -47,7 +47,7 @@ void VitTrainer::State::load(const std::string& checkpoint, std::int64_t updates
 }
 
 void VitTrainer::State::add_state(nlohmann::ordered_json& state) const {
-  state["data"] = data_print;
+  training::remember_data(state, data_print);
   remember_key(state, secret ? &*secret : nullptr);
   if (start) state["model"] = start->model->config();
   if (split.encoder) state["elsewhere"] = split.encoder->run();

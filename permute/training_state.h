@@ -6,6 +6,7 @@
 #include "permute/key.h"
 #include "permute/training.h"
 #include "permute/vision_model.h"
+#include "training/checkpoint_state.h"
 #include "training/run.h"
 #include "training/step.h"
 
@@ -51,7 +52,7 @@ struct VitTrainer::State : training::Task {
   TrainOptions options;
   std::unique_ptr<training::Run> run;
   data::ImageDataset train_images, test_images;
-  std::string data_print; ///< what checkpoints remember of the training images
+  training::DataPrint data_print; ///< what checkpoints remember of the images
   std::optional<data::Loader> loader;
   std::optional<data::Loader> test_loader;
   std::optional<SecretKey> secret;
@@ -69,8 +70,9 @@ struct VitTrainer::State : training::Task {
   TrainRecord told;                  ///< the same, as callers get it
 
   State(const TrainOptions& o, std::unique_ptr<training::Run> r, data::ImageDataset train_, data::ImageDataset test_)
-      : options(o), run(std::move(r)), train_images(std::move(train_)), test_images(std::move(test_)),
-        data_print(train_images.fingerprint()), root{o.seed, 0} {}
+      : options(o), run(std::move(r)), train_images(std::move(train_)),
+        test_images(std::move(test_)), data_print{train_images.fingerprint(), test_images.fingerprint()}, root{o.seed,
+                                                                                                               0} {}
 
   nlohmann::ordered_json options_json() const override { return permute::options_json(options); }
   nlohmann::ordered_json default_options() const override {

@@ -7,6 +7,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "core/words.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,7 +20,8 @@ constexpr std::int64_t most_passes = 4096, chunk = 1024;
 
 std::int64_t layer_seen(const Setting& s) {
   if (s.layer > s.victim.layers)
-    throw ValueError(fmt::format("vocabulary: the model has {} blocks, not {}", s.victim.layers, s.layer));
+    throw ValueError(fmt::format("vocabulary: the model has {}, not {}",
+                                 count_of(static_cast<std::uint64_t>(s.victim.layers), "block"), s.layer));
   if (s.layer > 0 && !s.victim.block.causal)
     throw ValueError("vocabulary: behind the blocks of an encoder a token depends on those after it; only layer 0 can "
                      "be tried token by token");

@@ -101,8 +101,11 @@ void add_classes_of(Page& page, const VitSubject& subject, const Predictions& p,
 
 void add_vit_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
   tell(o, run.name + ": reading the model and its images");
-  const std::unique_ptr<permute::VitTrainer> trainer = opened_vit(run, o);
-  const VitSubject subject(*trainer);
+  const OpenedVit opened = opened_vit(run, o);
+  const VitSubject subject(opened);
+  if (opened.split)
+    page.paragraph("Its blocks were trained by another party. This is the model as the run folder has it, without a "
+                   "key: one that was left behind a key is another function here.");
   tell(o, run.name + ": predicting test images");
   if (subject.data().has_attributes()) {
     const Attributes named = attributes_of(subject, o);

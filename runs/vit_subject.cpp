@@ -1,24 +1,69 @@
 #include "runs/vit_subject.h"
 
-namespace eg::runs {
+#include "data/bytes.h"
+#include "training/checkpoint.h"
+#include "training/checkpoint_state.h"
 
-std::unique_ptr<permute::VitTrainer> opened_vit(const RunFolder& run, const FigureOptions& o) {
+#include <nlohmann/json.hpp>
+
+namespace eg::runs {
+namespace {
+
+/// Of the newest checkpoint that has one.
+nlohmann::json newest_state(const std::string& folder) {
+  for (const std::string& checkpoint : training::find_checkpoints(folder)) try {
+      return training::read_checkpoint_state(checkpoint);
+    } catch (const training::DamagedCheckpoint&) {
+      continue; // options_of_run has found one that is whole
+    }
+  return {};
+}
+
+/// The weights of a run's final model, in a trainer that has made no step.
+OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::int64_t step, const FigureOptions& o) {
+  const std::string weights = data::join_path(run.path, "model.safetensors");
+  if (!data::file_exists(weights))
+    throw FileError(run.path +
+                    ": its blocks are elsewhere, and no final model is here: it comes when training is done");
+  options.resume.clear();
+  options.key.clear();
+  options.permute = permute::TrainMode::none;
+  options.variants.clear();
+  OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop), step, true};
+  const data::NamedTensors read = data::load_safetensors(weights).tensors;
+  nn::StateDict into = found.trainer->model(0).state_dict();
+  for (auto& [name, value] : into) {
+    const auto from = std::find_if(read.begin(), read.end(), [&, n = name](const auto& one) { return one.first == n; });
+    if (from == read.end() || !(from->second.shape() == value.shape()))
+      throw FileError(fmt::format("{}: its '{}' is none of this run", weights, name));
+    value.copy_from(from->second);
+  }
+  return found;
+}
+
+} // namespace
+
+OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o) {
   const auto defaults = run.model == "deit" ? permute::deit_defaults() : permute::TrainOptions();
   permute::TrainOptions options = permute::options_of_run(run.path, defaults);
   options.out.clear();
   options.checkpoint_every = 0;
   if (!o.data_dir.empty()) options.data_dir = o.data_dir;
-  return std::make_unique<permute::VitTrainer>(options, o.stop);
+  const nlohmann::json state = newest_state(run.path);
+  if (state.contains("elsewhere")) return final_model(run, std::move(options), state["step"].get<std::int64_t>(), o);
+  OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop)};
+  found.step = found.trainer->step();
+  return found;
 }
 
-VitSubject::VitSubject(const permute::VitTrainer& trainer)
-    : trainer_(trainer), model_(trainer.model(trainer.variants() - 1)),
-      key_(permute::permutes_columns(trainer.mode(trainer.variants() - 1)) ? trainer.column_key() : nullptr),
-      pixels_(trainer.pixels()), loader_(trainer.test_data(), {.batch_size = trainer.options().batch,
-                                                               .shuffle = false,
-                                                               .normalization = pixels_,
-                                                               .dtype = trainer.options().dtype,
-                                                               .workers = 0}) {}
+VitSubject::VitSubject(const OpenedVit& opened)
+    : trainer_(*opened.trainer), step_(opened.step), model_(trainer_.model(trainer_.variants() - 1)),
+      key_(permute::permutes_columns(trainer_.mode(trainer_.variants() - 1)) ? trainer_.column_key() : nullptr),
+      pixels_(trainer_.pixels()), loader_(trainer_.test_data(), {.batch_size = trainer_.options().batch,
+                                                                 .shuffle = false,
+                                                                 .normalization = pixels_,
+                                                                 .dtype = trainer_.options().dtype,
+                                                                 .workers = 0}) {}
 
 Predictions VitSubject::predict(std::int64_t samples, data::StopFlag stop) const {
   Predictions found{.classes = data().class_names()};

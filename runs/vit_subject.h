@@ -15,13 +15,21 @@
 
 namespace eg::runs {
 
-/// The trainer of a run as its newest checkpoint left it; nothing is written. Throws Error.
-std::unique_ptr<permute::VitTrainer> opened_vit(const RunFolder& run, const FigureOptions& o);
+/// The model of a run and its data.
+struct OpenedVit {
+  std::unique_ptr<permute::VitTrainer> trainer;
+  std::int64_t step = 0;
+  bool split = false; ///< its blocks were trained by another party
+};
+
+/// A run as its newest checkpoint left it, or, where its blocks were elsewhere, as its final model.safetensors has it,
+/// without a key; nothing is written. Throws Error.
+OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o);
 
 /// The run's main model on its test images. Rows are left in order: the encoder gives the same for any order of them.
 class VitSubject {
 public:
-  explicit VitSubject(const permute::VitTrainer& trainer);
+  explicit VitSubject(const OpenedVit& opened);
 
   const nn::Vit& model() const { return model_; }
   const permute::TrainOptions& options() const { return trainer_.options(); }
@@ -39,7 +47,7 @@ public:
       seen += count;
     }
   }
-  std::int64_t step() const { return trainer_.step(); }
+  std::int64_t step() const { return step_; }
   Tensor logits(const Tensor& images) const { return permute::permuted_logits(model_, images, {}, key_); }
   /// What the encoder makes of images, [B, T, dim].
   Tensor encoded(const Tensor& images) const { return permute::permuted_hidden(model_, images, {}, key_); }
@@ -49,6 +57,7 @@ public:
 
 private:
   const permute::VitTrainer& trainer_;
+  std::int64_t step_;
   const nn::Vit& model_;
   const permute::VitKey* key_;
   data::Normalization pixels_;

@@ -1,6 +1,5 @@
 #include "training/bert_task.h"
 
-#include "training/checkpoint_state.h"
 #include "training/elsewhere.h"
 
 #include <fmt/format.h>
@@ -30,7 +29,7 @@ void require_passage(const ClassifyOptions& o, const Passage* passage) {
 }
 
 BertModelTask::BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,
-                             std::shared_ptr<Passage> passage, std::string data_print)
+                             std::shared_ptr<Passage> passage, DataPrint data_print)
     : HubModelTask(*options, options->start, entered(std::move(model), passage.get()), learning_here(passage.get())),
       o_(std::move(options)), passage_(std::move(passage)), data_print_(std::move(data_print)) {}
 
@@ -39,7 +38,7 @@ nlohmann::ordered_json BertModelTask::default_options() const { return training:
 
 void BertModelTask::add_state(nlohmann::ordered_json& state) const {
   HubModelTask::add_state(state);
-  state["data"] = data_print_;
+  remember_data(state, data_print_);
   if (passage_) passage_->add_state(state);
 }
 

@@ -3,6 +3,7 @@
 // this folder.
 
 #include "nn/bert.h"
+#include "training/checkpoint_state.h"
 #include "training/classify.h"
 #include "training/model_task.h"
 #include "training/passage.h"
@@ -32,7 +33,7 @@ public:
 protected:
   /// `passage`: null for the model's own blocks. `data_print`: what checkpoints remember of the data.
   BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,
-                std::shared_ptr<Passage> passage, std::string data_print);
+                std::shared_ptr<Passage> passage, DataPrint data_print);
 
   const ClassifyOptions& options() const { return *o_; }
   const nn::Bert& bert() const { return dynamic_cast<const nn::Bert&>(model().module()); }
@@ -47,7 +48,7 @@ private:
 
   std::unique_ptr<const ClassifyOptions> o_;
   std::shared_ptr<Passage> passage_;
-  std::string data_print_;
+  DataPrint data_print_;
 };
 
 } // namespace eg::training

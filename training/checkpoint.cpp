@@ -208,16 +208,26 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder) {
   return steps;
 }
 
+namespace {
+
+std::string why_no_checkpoint(const std::string& folder) {
+  if (is_there(data::join_path(folder, "metrics.jsonl")))
+    return "a run without a checkpoint, which it has not yet made, or ended before";
+  return "neither a checkpoint (state.json) nor a run with one (checkpoints/step-*)";
+}
+
+} // namespace
+
 std::vector<std::string> find_checkpoints(const std::string& folder) {
   if (!is_there(folder)) throw FileError(folder + ": no such folder");
   if (is_complete(folder)) return {folder};
+  if (checkpoint_steps(folder).empty()) throw FileError(fmt::format("{}: {}", folder, why_no_checkpoint(folder)));
+  // One without its state.json, which is written before the folder gets its name, has been damaged since.
   const std::string root = checkpoints_of(folder);
-  std::vector<std::string> names;
-  for (const std::int64_t step : checkpoint_steps(folder)) names.insert(names.begin(), checkpoint_name(step));
-  if (names.empty())
-    throw FileError(folder + ": neither a checkpoint (state.json) nor a run with one (checkpoints/step-*)");
-  for (std::string& name : names) name = data::join_path(root, name);
-  return names;
+  std::vector<std::string> found;
+  for (const std::int64_t step : named_steps(root)) found.push_back(data::join_path(root, checkpoint_name(step)));
+  std::reverse(found.begin(), found.end());
+  return found;
 }
 
 namespace {

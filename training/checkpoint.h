@@ -49,9 +49,9 @@ void make_folder(const std::string& path);
 std::string checkpoint_name(std::int64_t step);
 /// Steps of a run's complete checkpoints (those with a state.json, which is written last), ascending.
 std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder);
-/// The checkpoints that `folder` stands for, best first: itself alone, or those of a run folder that are complete: the
-/// newest one first, then the others, for when a disk has damaged the first. Not empty:
-/// throws FileError that says what was looked for, or that the system does not let us look.
+/// The checkpoints that `folder` stands for, best first: itself alone, or those of a run folder, of which one at least
+/// is complete: the newest one first, then the others, for when the first turns out damaged. Not empty: throws
+/// FileError that says why there is none, or that the system does not let us look.
 std::vector<std::string> find_checkpoints(const std::string& folder);
 /// Removes all checkpoints but the newest `keep` whole ones up to `step`, and the one of step `best`: older ones,
 /// damaged ones, and later ones that a run which has gone back to an earlier step has left. One that cannot be read, or

@@ -115,6 +115,7 @@ bool is_sound(const nlohmann::json& state) {
          state.contains("options") && state["options"].is_object() && state.contains("files") &&
          are_records(state["files"]) && (!state.contains("key_fingerprint") || is_text(state, "key_fingerprint")) &&
          (!state.contains("data") || is_text(state, "data")) &&
+         (!state.contains("test_data") || is_text(state, "test_data")) &&
          (!state.contains("unwritten") ||
           (is_text(state, "unwritten") && is_metrics_line(state["unwritten"].get<std::string>(), state["step"])));
 }
@@ -173,10 +174,18 @@ void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json
   }
 }
 
-void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now) {
-  if (state.value("data", now) != now)
-    throw ValueError(
-        fmt::format("train: {} was made from other data: {}, now {}", checkpoint, state["data"].dump(), now));
+void remember_data(nlohmann::ordered_json& state, const DataPrint& print) {
+  state["data"] = print.train;
+  state["test_data"] = print.test;
+}
+
+void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const DataPrint& now) {
+  const auto compare = [&](const char* key, const char* verb, const std::string& print) {
+    if (const std::string then = state.value(key, print); then != print)
+      throw ValueError(fmt::format("train: {} was {} other data: {}; now {}", checkpoint, verb, then, print));
+  };
+  compare("data", "made from", now.train);
+  compare("test_data", "tested on", now.test);
 }
 
 } // namespace eg::training

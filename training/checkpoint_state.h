@@ -33,8 +33,15 @@ nlohmann::json read_checkpoint_state(const std::string& checkpoint);
 void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,
                              const std::vector<std::string>& needed = {});
 
-/// Throws ValueError when a checkpoint's state remembers other data ("data": a fingerprint) than `now`. One that
-/// remembers none is of an equigrad that did not.
-void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const std::string& now);
+/// Fingerprints of what a run learns from and of what it is tested on.
+struct DataPrint {
+  std::string train, test;
+};
+
+/// Adds them to a checkpoint's state, as "data" and "test_data".
+void remember_data(nlohmann::ordered_json& state, const DataPrint& print);
+/// Throws ValueError when a checkpoint's state remembers other data than `now`. One that remembers none is of an
+/// equigrad that did not.
+void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const DataPrint& now);
 
 } // namespace eg::training

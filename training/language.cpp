@@ -31,8 +31,8 @@ class LanguageTask final : public HubModelTask {
 public:
   /// `options` are kept as `own` before the base refers to them.
   LanguageTask(std::unique_ptr<const LanguageOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model)
-      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)), corpus_(std::move(corpus)),
-        data_print_(fingerprint(corpus_.train)) {}
+      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)),
+        corpus_(std::move(corpus)), data_print_{fingerprint(corpus_.train), fingerprint(corpus_.test)} {}
 
   nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
   nlohmann::ordered_json default_options() const override {
@@ -53,7 +53,7 @@ public:
 
   void add_state(nlohmann::ordered_json& state) const override {
     HubModelTask::add_state(state);
-    state["data"] = data_print_;
+    remember_data(state, data_print_);
   }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
     HubModelTask::check_state(state, checkpoint);
@@ -105,7 +105,7 @@ private:
 
   std::unique_ptr<const LanguageOptions> o_;
   Corpus corpus_;
-  std::string data_print_;          ///< what checkpoints remember of the data
+  DataPrint data_print_;            ///< what checkpoints remember of the data
   std::vector<std::size_t> starts_; ///< of the present batch
 };
 

@@ -1,6 +1,7 @@
 // The run folder: who may use it, checkpoints, and going on from them.
 
 #include "core/gemm_bf16.h"
+#include "core/words.h"
 #include "data/bytes.h"
 #include "training/checkpoint_state.h"
 #include "training/run.h"
@@ -55,11 +56,13 @@ std::string require_free_folder(const RunOptions& o) {
   return what + ", which is overwritten";
 }
 
-/// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed,
-/// or, as for precision, the processor has a say in them.
+/// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed
+/// (the data itself is compared by its fingerprint, wherever it lies), or, as for precision, the processor has a say in
+/// them.
 constexpr const char* free_options[] = {
-    "steps",     "epochs",    "out", "resume",      "data_dir", "evaluate_every", "checkpoint_every",
-    "overwrite", "precision", "csv", "tensorboard", "keep",     "best",           "skip_limit"};
+    "steps",          "epochs",           "out",       "resume",    "data", "data_dir",    "validation",
+    "evaluate_every", "checkpoint_every", "overwrite", "precision", "csv",  "tensorboard", "keep",
+    "best",           "skip_limit"};
 
 void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
   std::vector<std::string> free(std::begin(free_options), std::end(free_options));
@@ -75,6 +78,19 @@ void require_same_options(const nlohmann::json& then, const Task& task, const st
   }
   if (!different.empty()) throw ValueError(fmt::format("train: {} was made with other options: {}", source, different));
 }
+
+/// What is wrong with checkpoints that were tried, the newest first.
+struct Damage {
+  std::size_t count = 0;
+  std::string first;
+
+  void add(const DamagedCheckpoint& e) {
+    if (count++ == 0) first = e.what();
+  }
+  std::string words() const {
+    return count < 2 ? first : fmt::format("{}; and {} before it", first, count_of(count - 1, "checkpoint"));
+  }
+};
 
 } // namespace
 
@@ -120,11 +136,11 @@ std::string Run::save_checkpoint() {
 
 void Run::resume() {
   const std::string& folder = options_.resume;
-  std::string damaged;
+  Damage damage;
   for (const std::string& checkpoint : find_checkpoints(folder)) try {
       resume_from(checkpoint);
-      if (!damaged.empty())
-        notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damaged, checkpoint, step_));
+      if (damage.count > 0)
+        notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damage.words(), checkpoint, step_));
       else if (goes_on_in_place(options_) && newest_step(options_.out) > step_)
         notes_.push_back(fmt::format("going back to step {}: what {} holds of later steps, up to {}, is given up",
                                      step_, options_.out, newest_step(options_.out)));
@@ -134,9 +150,9 @@ void Run::resume() {
                                      folder, step_, total_));
       return;
     } catch (const DamagedCheckpoint& e) {
-      if (damaged.empty()) damaged = e.what();
+      damage.add(e);
     }
-  throw DamagedCheckpoint(damaged);
+  throw DamagedCheckpoint(damage.words());
 }
 
 void Run::resume_from(const std::string& checkpoint) {
@@ -159,7 +175,7 @@ void Run::resume_from(const std::string& checkpoint) {
 
 std::string read_options_of_run(const std::string& folder, const std::string& model,
                                 FunctionRef<void(const nlohmann::json&, const std::string&)> read) {
-  std::string damaged;
+  Damage damage;
   for (const std::string& checkpoint : find_checkpoints(folder)) try {
       const nlohmann::json state = read_checkpoint_state(checkpoint);
       const nlohmann::json& options = state.at("options");
@@ -175,9 +191,9 @@ std::string read_options_of_run(const std::string& folder, const std::string& mo
       // RUN/checkpoints/step-N
       return std::filesystem::path(checkpoint).parent_path().parent_path().string();
     } catch (const DamagedCheckpoint& e) {
-      if (damaged.empty()) damaged = e.what();
+      damage.add(e);
     }
-  throw DamagedCheckpoint(damaged);
+  throw DamagedCheckpoint(damage.words());
 }
 
 bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked,

@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/stip/stip.h"
 
+#include "core/words.h"
 #include "data/bytes.h"
 #include "privacy/stip/transform.h"
 
@@ -38,10 +39,10 @@ int transform(const privacy::TransformJob& job, const CommonOptions& common) {
   const privacy::Transformed t = privacy::transform_for_stip(job);
   const std::string scheme = privacy::info_of(job.scheme).name;
   if (common.talks())
-    say(fmt::format("{}/cloud: {} blocks of a {}, {} numbers, {}: no embeddings, no head, no key\n"
+    say(fmt::format("{}/cloud: {} of a {}, {} numbers, {}: no embeddings, no head, no key\n"
                     "{}/user: embeddings and head, {} numbers, and residual.key ({}), which only the user may have\n",
-                    job.out, t.layers, t.architecture, t.cloud_parameters, scheme, job.out, t.user_parameters,
-                    t.fingerprint));
+                    job.out, count_of(static_cast<std::uint64_t>(t.layers), "block"), t.architecture,
+                    t.cloud_parameters, scheme, job.out, t.user_parameters, t.fingerprint));
   write_json(common, {{"out", job.out},
                       {"scheme", scheme},
                       {"id", t.id},

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <memory>
 
 using namespace eg::test;
@@ -51,8 +52,17 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   CHECK(bytes < 4 * (16 * 5 * 24 * 4 + 100));
   CHECK(json["without_key"]["accuracy"].is_number());
   // The plain weights are others, and those that training without permutation would leave to rounding.
-  REQUIRE(run_program(with(with(vit("edge", "50", folder.path("three")), there), {"--finish", "decrypt"})).code == 0);
+  REQUIRE(run_program(with(with(vit("edge", "50", folder.path("three")), there),
+                           {"--finish", "decrypt", "--json", folder.path("plain.json")}))
+              .code == 0);
   CHECK(weights(folder.path("three")) != weights(folder.path("one")));
+  // A report takes the whole model from the run folder.
+  REQUIRE(run_program({"report", folder.path("three"), "--out", folder.path("page.html"), "--quiet"}).code == 0);
+  const std::string page = read_text(folder.path("page.html"));
+  const double right = nlohmann::json::parse(read_text(folder.path("plain.json")))["accuracy"];
+  CHECK(page.find("trained by another party") != std::string::npos);
+  CHECK(page.find(fmt::format("The model of step 50 on 64 of 64 test images of shapes: {:.2f} % right", 100 * right)) !=
+        std::string::npos);
   CHECK(cloud.stop().code == 0);
   CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 100);
 }

@@ -94,6 +94,21 @@ TEST_CASE("a terminal sees that text is read and how far training is, a pipe doe
   CHECK(piped.out.find('\r') == std::string::npos);
 }
 
+TEST_CASE("a run whose data has moved goes on when its place is named") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  REQUIRE(run_program(small(folder, "gpt2", {"--steps", "3", "--out", run})).code == 0);
+  std::filesystem::rename(folder.path("story.txt"), folder.path("moved.txt"));
+  const std::vector<std::string> go_on = {"train", "gpt2", "--quiet", "--resume", run, "--steps", "4"};
+  const Outcome lost = run_program(go_on);
+  CHECK(lost.code == 2);
+  CHECK_MESSAGE(lost.err.ends_with("; if it has moved since the run began, name its place with --data\n"), lost.err);
+  std::vector<std::string> named = go_on;
+  named.insert(named.end(), {"--data", folder.path("moved.txt")});
+  const Outcome found = run_program(named);
+  CHECK_MESSAGE(found.code == 0, found.err);
+}
+
 TEST_CASE("steps that are skipped and the best checkpoint are told") {
   const TemporaryFolder folder;
   const std::string run = folder.path("run");
@@ -134,6 +149,9 @@ TEST_CASE("options of other models, and of none, are refused by name") {
   refused({"train", "gpt2", "--steps", "1", "--data-dir", folder.path("nothing")}, "looked for");
   write_text(folder.path("c.json"), R"({"steps": 1, "dimm": 8})");
   refused({"train", "gpt2", "--config", folder.path("c.json")}, "unknown option 'dimm'; did you mean dim?");
+  write_text(folder.path("c.json"), R"({"steps": 1, "patch": 8})");
+  refused({"train", "gpt2", "--config", folder.path("c.json")},
+          "c.json: 'patch' is an option of `train vit` and `train deit`, not of `train gpt2`");
   CHECK(run_program({"train", "vit", "--help"}).out.find("--context") == std::string::npos);
   CHECK(run_program({"train", "gpt2", "--help"}).out.find("--twin") == std::string::npos);
   CHECK(run_program({"train", "--help"}).out.find("train MODEL --help") != std::string::npos);

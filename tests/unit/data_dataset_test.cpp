@@ -240,7 +240,7 @@ TEST_CASE("image folders: classes by name, own or made splits, sizes") {
   CHECK(read_image_folder(pets, "pets", 8).size() == 11);
   write_file(folder.path("pets/dog/9.png"), std::string_view("GIF89a"));
   CHECK(message_of<FileError>([&] { read_image_folder(pets, "pets"); }) ==
-        folder.path("pets/dog/9.png") + ": neither a PNG nor a JPEG image");
+        folder.path("pets/dog/9.png") + ": neither a PNG nor a JPEG image; --bad-images skip leaves such images out");
   write_picture(folder, "own/train/a/1.png", 8, 1);
   CHECK(open_dataset(folder.path("own"), "", Split::train).size() == 1);
   CHECK(message_of<FileError>([&] { open_dataset(folder.path("own"), "", Split::test); }) ==
@@ -275,6 +275,36 @@ TEST_CASE("image folders: damaged images are skipped where that is asked for, cl
         folder.path("pets/bird") + ": the class has no PNG or JPEG images");
 }
 
+TEST_CASE("image folders: folders inside classes are read, other kinds and images beside the classes are no silence") {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/a.png", "cat/2019/may/b.png", "cat/2020/c.png", "cat/.trash/d.png", "dog/a.png"})
+    write_picture(folder, std::string("pets/") + name, 8,
+                  static_cast<std::uint8_t>(name[std::string(name).size() - 5]));
+  const std::string pets = folder.path("pets");
+  const ImageDataset set = read_image_folder(pets, "pets");
+  CHECK(label_counts(set) == std::vector<int>{3, 1});
+  CHECK(set.pixels(0)[0] == 'b');
+  CHECK(set.pixels(1)[0] == 'c');
+  CHECK(set.pixels(2)[0] == 'a');
+  write_file(folder.path("pets/dog/z.webp"), std::string_view("RIFF"));
+  CHECK(message_of<FileError>([&] { read_image_folder(pets, "pets"); }) ==
+        folder.path("pets/dog/z.webp") + ": neither a PNG nor a JPEG image; --bad-images skip leaves such images out");
+  write_picture(folder, "pets/loose.png", 8, 1);
+  CHECK(message_of<FileError>([&] { read_image_folder(pets, "pets"); }) ==
+        folder.path("pets/loose.png") +
+            ": lies beside the class folders, in none of them; --bad-images skip leaves such images out");
+  std::vector<std::string> skipped;
+  const DatasetOptions skip{.bad_images = BadImages::skip, .skipped = &skipped};
+  CHECK(label_counts(read_image_folder(pets, "pets", skip)) == std::vector<int>{3, 1});
+  CHECK(skipped.size() == 2);
+  std::string deep = "pets/cat";
+  for (int i = 0; i < 18; ++i) deep += "/d";
+  std::filesystem::create_directories(folder.path(deep));
+  CHECK(message_of<FileError>([&] {
+          read_image_folder(pets, "pets", skip);
+        }).ends_with(": more than 16 folders inside each other"));
+}
+
 TEST_CASE("image folders: of several damaged images the first is named, whatever the threads") {
   const TemporaryFolder folder;
   for (int i = 10; i < 74; ++i) write_picture(folder, "pets/cat/" + std::to_string(i) + ".png", 8, 1);
@@ -284,7 +314,8 @@ TEST_CASE("image folders: of several damaged images the first is named, whatever
     parallel::set_threads(threads);
     for (int repeat = 0; repeat < 20; ++repeat)
       CHECK(message_of<FileError>([&] { read_image_folder(folder.path("pets"), "pets"); }) ==
-            folder.path("pets/cat/20.png") + ": neither a PNG nor a JPEG image");
+            folder.path("pets/cat/20.png") +
+                ": neither a PNG nor a JPEG image; --bad-images skip leaves such images out");
   }
   parallel::set_threads(0);
 }

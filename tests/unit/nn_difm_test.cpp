@@ -273,7 +273,7 @@ TEST_CASE("DIFM: what it refuses, and with which words") {
   CHECK(refused([](DifmConfig& c) {
           c.vocabularies = {4};
           c.numeric = 0;
-        }) == "difm: 1 fields; interactions need two at least");
+        }) == "difm: one field; interactions need two at least");
   CHECK(refused([](DifmConfig& c) { c.hidden.clear(); }) == "difm: hidden is empty; the bit-wise part needs a layer");
   CHECK(refused([](DifmConfig& c) { c.hidden[1] = 0; }) == "difm: hidden[1] must be positive, not 0");
   CHECK(refused([](DifmConfig& c) { c.heads = 5000; }) == "difm: heads must be at most 4096, not 5000");

@@ -203,7 +203,10 @@ TEST_CASE("training: a run does not go on with other images or other names of cl
   for (const auto& other : {images(2, "dog"), images(1, "hen")})
     CHECK(message_of<ValueError>([&] {
             VitTrainer(again, other, other);
-          }).find("was made from other data: \"40 images") != std::string::npos);
+          }).find("was made from other data: 40 images") != std::string::npos);
+  CHECK(message_of<ValueError>([&] {
+          VitTrainer(again, images(1, "dog"), images(2, "dog"));
+        }).find("was tested on other data: 40 images") != std::string::npos);
   VitTrainer same(again, images(1, "dog"), images(1, "dog"));
   CHECK(same.step() == 2);
 }
@@ -219,8 +222,9 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
   VitTrainer(o).run();
   const std::string root = folder.path("cut/checkpoints/");
   data::write_file(root + "step-00000008/model.safetensors", std::string_view("no"));
-  for (const char* what : {"weights", "state", "pointer"}) {
+  for (const char* what : {"weights", "gone", "state", "pointer"}) {
     CAPTURE(what);
+    if (what == std::string("gone")) std::filesystem::remove(root + "step-00000008/state.json");
     if (what == std::string("state")) data::write_file(root + "step-00000008/state.json", std::string_view("{"));
     // As a process leaves it that was killed while it exchanged two checkpoints of one step.
     if (what == std::string("pointer")) std::filesystem::rename(root + "step-00000008", root + ".step-00000008.tmp-1");
@@ -234,6 +238,14 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
     while (again.step() < 8) again.train_step();
     CHECK(same_weights(whole, again));
   }
+  data::write_file(root + "step-00000006/state.json", std::string_view("{"));
+  std::filesystem::rename(root + ".step-00000008.tmp-1", root + "step-00000008");
+  const std::string all = message_of<FileError>([&] { options_of_run(o.out); });
+  CHECK(all.starts_with(root + "step-00000008/state.json: "));
+  CHECK(all.ends_with("; and 1 checkpoint before it"));
+  std::filesystem::remove_all(folder.path("cut/checkpoints"));
+  CHECK(message_of<FileError>([&] { options_of_run(o.out); }) ==
+        o.out + ": a run without a checkpoint, which it has not yet made, or ended before");
 }
 
 TEST_CASE("training: a folder that holds a run is not overwritten unasked") {

@@ -124,6 +124,11 @@ TEST_CASE("classifiers: options and data that are wrong are named") {
   o = small(path);
   o.out = folder.path("run");
   classify_trainer(o)->run();
+  ClassifyOptions moved = classify_options_of_run(o.out);
+  moved.data = folder.path("moved.csv");
+  moved.steps = 13;
+  data::write_file(moved.data, std::string_view(reviews(false)));
+  CHECK(classify_trainer(moved)->step() == 12);
   data::write_file(path, std::string_view(reviews(false) + "fine,more\n"));
   ClassifyOptions more = classify_options_of_run(o.out);
   more.steps = 13;

@@ -85,7 +85,7 @@ TEST_CASE("text: the end is held out, never half a character") {
   data::write_file(folder.path("latin1.txt"), std::string_view("na\xefve"));
   CHECK(message_of<FileError>([&] {
           data::read_text(folder.path("latin1.txt"));
-        }).ends_with("latin1.txt: is not UTF-8 text: byte 2 (0xef)"));
+        }).ends_with("latin1.txt: is not UTF-8 text: line 1, byte 2 of the file (0xef)"));
   data::write_file(folder.path("bom.txt"), std::string_view("\xef\xbb\xbf"
                                                             "abc"));
   CHECK(data::read_text(folder.path("bom.txt")) == "abc");
