@@ -4,6 +4,7 @@
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace eg::runs {
