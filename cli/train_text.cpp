@@ -9,6 +9,7 @@
 
 #include "data/bytes.h"
 #include "data/json.h"
+#include "data/labelled_texts.h"
 #include "data/text.h"
 #include "permute/bert_training.h"
 #include "training/checkpoint.h"
