@@ -93,12 +93,12 @@ TEST_CASE("labelled texts: files of rows, with and without header, single and in
         ": line 1: 'label' must be a text, a whole number, true or false, not 1.5");
   CHECK(refused("h.jsonl", "{\"text\": \"x\"}\n") == ": line 1: is no object with a 'label'");
   CHECK(refused("i.jsonl", "{\"label\": 1}\n") == ": line 1: has no 'text' or 'sentence', and no pair of texts");
-  std::string rows;
-  for (int i = 0; i < 12; ++i) rows += i % 3 == 0 ? "good,x\n" : "bad,y\n";
-  CHECK(refused("k.csv", "sentiment,review\n" + rows)
+  std::string lines;
+  for (int i = 0; i < 12; ++i) lines += i % 3 == 0 ? "good,x\n" : "bad,y\n";
+  CHECK(refused("k.csv", "sentiment,review\n" + lines)
             .starts_with(": line 1 looks like a header, as no other row is labelled 'sentiment', but no column"));
-  CHECK(read_labelled_texts(put(folder, "l.csv", rows)).size() == 12);
-  CHECK(read_labelled_texts(put(folder, "m.csv", "label,text\nonce,x\n" + rows)).size() == 13);
+  CHECK(read_labelled_texts(put(folder, "l.csv", lines)).size() == 12);
+  CHECK(read_labelled_texts(put(folder, "m.csv", "label,text\nonce,x\n" + lines)).size() == 13);
   CHECK(refused("j.txt", "x").starts_with(": is neither .tsv, .csv nor .jsonl"));
 }
 
