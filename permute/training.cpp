@@ -167,7 +167,29 @@ Samples VitTrainer::State::samples_of(const data::Batch& batch, std::int64_t ste
   return samples;
 }
 
+namespace {
+
+/// Models in train() while this lives, in eval() afterwards, whatever was thrown: who looks at them between steps finds
+/// them so.
+class Learning {
+public:
+  explicit Learning(const std::vector<Variant>& variants) : variants_(variants) {
+    for (const Variant& v : variants_) v.model->train();
+  }
+  ~Learning() {
+    for (const Variant& v : variants_) v.model->eval();
+  }
+  Learning(const Learning&) = delete;
+  Learning& operator=(const Learning&) = delete;
+
+private:
+  const std::vector<Variant>& variants_;
+};
+
+} // namespace
+
 std::int64_t VitTrainer::State::train(const training::Place& place) {
+  const Learning learning(variants);
   const data::Batch batch = loader->next();
   Samples samples = samples_of(batch, place.step);
   samples.rows = rows(place.step * options.batch, batch.labels.numel(), draw_rows);
@@ -176,26 +198,6 @@ std::int64_t VitTrainer::State::train(const training::Place& place) {
   for (Variant& v : variants) values.push_back(advance(v, samples, place));
   return batch.labels.numel();
 }
-
-namespace {
-
-/// Models in eval() while this lives, in train() afterwards, whatever was thrown.
-class Evaluating {
-public:
-  explicit Evaluating(const std::vector<Variant>& variants) : variants_(variants) {
-    for (const Variant& v : variants_) v.model->eval();
-  }
-  ~Evaluating() {
-    for (const Variant& v : variants_) v.model->train();
-  }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
-private:
-  const std::vector<Variant>& variants_;
-};
-
-} // namespace
 
 void VitTrainer::State::measure(const Variant& v, const data::Batch& batch, const Tensor& z, double& loss,
                                 double& correct) const {
@@ -211,7 +213,6 @@ std::int64_t VitTrainer::State::test(data::StopFlag stop) {
     values.push_back({.mode = v.mode});
     if (v.average) values.back().ema_loss = values.back().ema_accuracy = 0.0;
   }
-  const Evaluating evaluating(variants);
   const PauseRecording pause;
   for (std::int64_t b = 0; b < test_loader->batches_per_epoch(); ++b) {
     if (stop != nullptr && stop->load()) break;

@@ -210,7 +210,7 @@ public:
   std::int64_t steps_per_epoch() const;
   std::size_t variants() const;
   TrainMode mode(std::size_t variant) const;
-  /// With its blocks elsewhere a model without blocks.
+  /// In eval(), but while a step is taken. With its blocks elsewhere a model without blocks.
   const nn::Vit& model(std::size_t variant) const;
   /// All weights of a variant as they are trained (permuted, where it permutes columns), blocks that are elsewhere
   /// fetched.

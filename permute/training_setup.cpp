@@ -128,6 +128,7 @@ void VitTrainer::State::make_variants() {
     v.parameters = nn::parameters_named(*v.model, names);
     v.optimizer = training::optimizer_for(options, *v.model, names);
     if (options.ema > 0.0) v.average.emplace(v.model->parameters(), options.ema);
+    v.model->eval();
     variants.push_back(std::move(v));
   }
 }

@@ -238,8 +238,10 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
     while (again.step() < 8) again.train_step();
     CHECK(same_weights(whole, again));
   }
-  data::write_file(root + "step-00000006/state.json", std::string_view("{"));
-  std::filesystem::rename(root + ".step-00000008.tmp-1", root + "step-00000008");
+  for (const std::string name : {"step-00000006", "step-00000008"}) {
+    std::filesystem::create_directories(root + name);
+    data::write_file(root + name + "/state.json", std::string_view("{"));
+  }
   const std::string all = message_of<FileError>([&] { options_of_run(o.out); });
   CHECK(all.starts_with(root + "step-00000008/state.json: "));
   CHECK(all.ends_with("; and 1 checkpoint before it"));
@@ -291,13 +293,17 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   CHECK(VitTrainer(again).step() == 0);
 }
 
-TEST_CASE("training: a test that fails leaves the models in training mode") {
+TEST_CASE("training: between steps the models are in evaluation, after a step or a test that failed too") {
   VitTrainer trainer(small());
+  CHECK_FALSE(trainer.model(0).training());
+  trainer.train_step();
+  CHECK_FALSE(trainer.model(0).training());
   const std::size_t limit = allocator::limit();
   allocator::set_limit(allocator::stats().live_bytes + 1000);
   CHECK_THROWS_AS(trainer.test(), MemoryError);
+  CHECK_THROWS_AS(trainer.train_step(), MemoryError);
   allocator::set_limit(limit);
-  CHECK(trainer.model(0).training());
+  CHECK_FALSE(trainer.model(0).training());
 }
 
 TEST_CASE("training: permutations from a secret key; a checkpoint asks for the same key and does not hold it") {
