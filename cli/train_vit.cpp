@@ -113,7 +113,7 @@ nlohmann::json result_json(const TrainResult& result, const std::string& out) {
 void add_without_key(nlohmann::json& json, const permute::VitTrainer& trainer, bool talks) {
   json["without_key"] = nullptr;
   if (!permute::permutes_columns(trainer.mode(0))) return;
-  const permute::VariantValues v = trainer.test_without_key();
+  const permute::VariantValues v = trainer.test_without_key(&stop_flag());
   json["without_key"] = {{"loss", v.loss}, {"accuracy", v.accuracy}};
   if (talks) say(fmt::format("without the key: loss {:.4f} accuracy {:.2f} %\n", v.loss, 100 * v.accuracy));
 }

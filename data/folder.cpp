@@ -60,6 +60,7 @@ void collect_pictures(const std::string& folder, const std::string& within, std:
 PictureList list_pictures(const std::string& folder) {
   if (!folder_exists(folder)) throw FileError(folder + ": no such folder");
   PictureList list;
+  list.folder = folder;
   list.class_names = names_in(folder, true);
   std::vector<std::string> empty;
   for (std::size_t c = 0; c < list.class_names.size(); ++c) {
@@ -126,7 +127,7 @@ void skip_bad(PictureList& list, const DatasetOptions& options) {
     }
   });
   std::vector<bool> left(list.class_names.size(), false);
-  PictureList good{.class_names = list.class_names, .pictures = {}, .astray = {}};
+  PictureList good{.class_names = list.class_names, .pictures = {}, .astray = {}, .folder = list.folder};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     if (wrong[i].empty()) {
       left[static_cast<std::size_t>(list.pictures[i].label)] = true;
@@ -137,7 +138,8 @@ void skip_bad(PictureList& list, const DatasetOptions& options) {
   }
   for (const Picture& picture : list.pictures)
     if (!left[static_cast<std::size_t>(picture.label)])
-      throw FileError(fmt::format("{}: no image of the class decodes", fs::path(picture.path).parent_path().string()));
+      throw FileError(fmt::format("{}: no image of the class decodes",
+                                  join_path(list.folder, list.class_names[static_cast<std::size_t>(picture.label)])));
   list = std::move(good);
 }
 

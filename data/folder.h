@@ -20,6 +20,7 @@ struct PictureList {
   std::vector<std::string> class_names;
   std::vector<Picture> pictures;
   std::vector<std::string> astray; ///< images beside the class folders
+  std::string folder;
 };
 
 /// Classes in name order and their image files, those of folders inside a class too, in the order of their paths; told

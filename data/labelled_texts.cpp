@@ -1,6 +1,7 @@
 #include "data/labelled_texts.h"
 
 #include "core/error.h"
+#include "core/function_ref.h"
 #include "data/bytes.h"
 #include "data/table.h"
 #include "data/text.h"
@@ -81,8 +82,8 @@ std::vector<std::string> entries(const std::string& folder, fs::file_type kind) 
   return names;
 }
 
-/// Every .txt file of every class folder.
-Rows read_class_folders(const std::string& folder, StopFlag stop) {
+/// Every .txt file of every class folder. `names`, if any, receives CLASS/FILE of each.
+Rows read_class_folders(const std::string& folder, StopFlag stop, std::vector<std::string>* names = nullptr) {
   Rows rows;
   for (const std::string& label : entries(folder, fs::file_type::directory)) {
     if (label == "unsup") continue;
@@ -92,6 +93,7 @@ Rows read_class_folders(const std::string& folder, StopFlag stop) {
       if (!file.ends_with(".txt")) continue;
       if (stop != nullptr && stop->load()) throw Interrupted("interrupted while texts were read");
       rows.push_back({label, read_text(join_path(place, file)), "", 0});
+      if (names != nullptr) names->push_back(label + '/' + file);
     }
     if (rows.size() == before) throw FileError(place + ": the class has no .txt file");
   }
@@ -99,11 +101,11 @@ Rows read_class_folders(const std::string& folder, StopFlag stop) {
   return rows;
 }
 
-void hold_out(Parts& parts, double share) {
+/// `number_of` row i draws it.
+void hold_out(Parts& parts, double share, FunctionRef<std::uint64_t(std::size_t)> number_of) {
   Rows train;
-  std::uint64_t number = 0;
-  for (LabelledRow& row : parts.train)
-    (row_is_held_out(number++, share) ? parts.test : train).push_back(std::move(row));
+  for (std::size_t i = 0; i < parts.train.size(); ++i)
+    (row_is_held_out(number_of(i), share) ? parts.test : train).push_back(std::move(parts.train[i]));
   parts.train = std::move(train);
 }
 
@@ -119,8 +121,12 @@ Parts read_folder(const std::string& folder, const LabelledTextOptions& options)
     parts.test = read_class_folders(parts.test_name, stop);
     return parts;
   }
-  parts.train = read_class_folders(folder, stop);
-  hold_out(parts, options.held_out);
+  std::vector<std::string> names;
+  parts.train = read_class_folders(folder, stop, &names);
+  hold_out(parts, options.held_out, [&](std::size_t i) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(names[i].data());
+    return crc32({bytes, names[i].size()});
+  });
   return parts;
 }
 
@@ -146,7 +152,7 @@ Parts read_parts(const std::string& name, const std::string& data_dir, const Lab
   Parts parts{name, options.validation.empty() ? name : options.validation, {}, {}};
   parts.train = read_labelled_texts(name, options.stop);
   if (options.validation.empty())
-    hold_out(parts, options.held_out);
+    hold_out(parts, options.held_out, [](std::size_t row) { return row; });
   else
     parts.test = read_labelled_texts(options.validation, options.stop);
   return parts;
@@ -208,6 +214,13 @@ std::pair<LabelledTexts, LabelledTexts> open_labelled_texts(const std::string& n
     throw FileError(
         fmt::format("{}: all texts are labelled '{}'; there must be two classes", parts.train_name, classes.front()));
   if (parts.test.empty()) throw FileError(parts.test_name + ": has no labelled texts to test on");
+  const auto paired = [](const Rows& rows) {
+    return std::any_of(rows.begin(), rows.end(), [](const LabelledRow& row) { return !row.pair.empty(); });
+  };
+  const auto kind = [](bool pairs) { return pairs ? "pairs of texts" : "single texts"; };
+  if (const bool pairs = paired(parts.train); pairs != paired(parts.test))
+    throw FileError(
+        fmt::format("{}: has {}, where {} has {}", parts.test_name, kind(!pairs), parts.train_name, kind(pairs)));
   return {labelled(std::move(parts.train), parts.train_name, classes, options.train_limit),
           labelled(std::move(parts.test), parts.test_name, classes, options.test_limit)};
 }

@@ -36,7 +36,7 @@ bool is_text_set(std::string_view name);
 /// - `imdb` (imdb/imdb_{train,test}.tsv or .tsv.xz; its "<br />" become line ends), `mrpc`, `rte` (glue-small/), `snli`
 ///   (whose validation part is learnt from) in `data_dir` (empty: EQUIGRAD_DATA);
 /// - a folder with train/ and test/ (or val/), each with a folder of .txt files for every class (`unsup` is left out),
-///   or a folder of class folders, of which about held_out of the texts is for testing;
+///   or a folder of class folders, of which about held_out of the texts is for testing: CLASS/FILE alone draws it;
 /// - a file of rows (read_labelled_texts), of which about held_out is for testing: a row's number alone draws it.
 /// Classes are the training part's labels: in the order of their numbers, if all are numbers, else of their names.
 /// Throws FileError for what is missing, damaged, empty, or labelled in the test part alone; Interrupted.

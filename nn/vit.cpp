@@ -112,8 +112,12 @@ Vit::Vit(const VitConfig& c, RandomKey key)
 }
 
 Tensor Vit::operator()(const Tensor& images, RandomKey dropout_key) const {
+  return head(encode(embed(images, embedding_key(dropout_key)), dropout_key));
+}
+
+RandomKey Vit::embedding_key(RandomKey dropout_key) {
   constexpr std::uint64_t of_embeddings = std::uint64_t{1} << 32; // beyond the layers' numbers
-  return head(encode(embed(images, dropout_key.fold(of_embeddings)), dropout_key));
+  return dropout_key.fold(of_embeddings);
 }
 
 Tensor Vit::embed(const Tensor& images, RandomKey key) const {

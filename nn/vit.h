@@ -76,8 +76,10 @@ public:
   Tensor operator()(const Tensor& images, RandomKey dropout_key = {}) const;
   /// The three parts of it.
   Tensor embed(const Tensor& images, RandomKey key = {}) const; ///< [B, C, H, W] -> Z [B, T, dim]
-  Tensor encode(const Tensor& z, RandomKey key = {}) const;     ///< Z -> [B, T, dim], all blocks
-  Tensor head(const Tensor& z) const;                           ///< final norm, pooling, linear -> [B, classes]
+  /// What the embeddings' dropout draws from, of the key of the whole model's.
+  static RandomKey embedding_key(RandomKey dropout_key);
+  Tensor encode(const Tensor& z, RandomKey key = {}) const; ///< Z -> [B, T, dim], all blocks
+  Tensor head(const Tensor& z) const;                       ///< final norm, pooling, linear -> [B, classes]
 
   /// What the classifiers of the class token and the distillation token say, [B, classes] each: a teacher trains the
   /// second (hard distillation: cross_entropy(distillation, teacher's class)).

@@ -67,8 +67,8 @@ public:
     return rows.defined() ? permute_rows(x, invert_permutation(rows)) : x;
   }
 
-  void save() const override {
-    if (split_.encoder) split_.encoder->save(done_);
+  void save(std::optional<std::int64_t> best) const override {
+    if (split_.encoder) split_.encoder->save(done_, best);
   }
   void load(const nlohmann::json& state, std::int64_t steps) override {
     done_ = state.at("step").get<std::int64_t>();
@@ -114,7 +114,8 @@ private:
   Tensor rows_of(std::int64_t texts, std::int64_t tokens, const Passing& p) const {
     if (!permutes_rows(mode_)) return {};
     const bool test = p.step == Passing::in_test;
-    const auto first = static_cast<std::uint64_t>(p.first);
+    // Each test has orders of its own.
+    const auto first = static_cast<std::uint64_t>(test ? p.first + (done_ << 22) : p.first);
     if (secret_) return secret_->row_permutations(texts, tokens, test ? "bert.test" : "bert.train", first);
     return row_permutations(texts, tokens, drawn(test ? draw_test_rows : draw_rows).fold(first));
   }
@@ -170,7 +171,9 @@ BertRun bert_run(const ClassifyOptions& options, data::StopFlag stop, const Spli
   if (passage->hides_columns())
     run.test_without_key = [passage, trainer = run.trainer.get()](data::StopFlag until) {
       passage->lose_key(dynamic_cast<nn::Bert&>(trainer->model().module()));
-      return trainer->test(until);
+      const training::Record found = trainer->test(until);
+      if (until != nullptr && until->load()) throw Interrupted("train: interrupted while tested without the key");
+      return found;
     };
   return run;
 }

@@ -3,6 +3,7 @@
 #include "core/metrics.h"
 #include "core/ops.h"
 #include "data/bytes.h"
+#include "nn/mode_scope.h"
 #include "permute/metrics.h"
 #include "permute/training_state.h"
 #include "training/step.h"
@@ -30,8 +31,8 @@ double parameter_difference(const std::string& name, const Tensor& a, const Tens
 
 /// permuted_hidden with blocks of any kind.
 Tensor hidden_through(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
-                      FunctionRef<Tensor(const Tensor& z)> encode) {
-  Tensor z = model.embed(images);
+                      RandomKey dropout_key, FunctionRef<Tensor(const Tensor& z)> encode) {
+  Tensor z = model.embed(images, nn::Vit::embedding_key(dropout_key));
   if (rows.defined()) z = permute_rows(z, rows);
   if (key != nullptr) z = key->apply_columns(z);
   z = encode(z);
@@ -43,7 +44,8 @@ Tensor hidden_through(const nn::Vit& model, const Tensor& images, const Tensor& 
 
 Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
                        RandomKey dropout_key) {
-  return hidden_through(model, images, rows, key, [&](const Tensor& z) { return model.encode(z, dropout_key); });
+  return hidden_through(model, images, rows, key, dropout_key,
+                        [&](const Tensor& z) { return model.encode(z, dropout_key); });
 }
 
 Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
@@ -114,7 +116,7 @@ Tensor VitTrainer::State::hidden(const Variant& v, const Tensor& images, const T
                                  std::int64_t step) const {
   const Tensor rows = permutes_rows(v.mode) ? all_rows : Tensor{};
   if (!split.encoder) return permuted_hidden(*v.model, images, rows, key_for(v), dropout);
-  return hidden_through(*v.model, images, rows, key_for(v), [&](const Tensor& z) {
+  return hidden_through(*v.model, images, rows, key_for(v), dropout, [&](const Tensor& z) {
     return step == in_test ? split.encoder->evaluate(z, {}) : split.encoder->encode(z, {}, step);
   });
 }
@@ -131,6 +133,7 @@ training::PartGradients VitTrainer::State::gradients_of(Variant& v, const Sample
 }
 
 VariantValues VitTrainer::State::advance(Variant& v, const Samples& samples, const training::Place& place) {
+  const nn::ModeScope learning(*v.model, true);
   const RandomKey dropout = training::dropout_key(options.seed, place.step);
   const std::int64_t images = samples.size();
   VariantValues found{.mode = v.mode};
@@ -151,6 +154,7 @@ bool VitTrainer::State::wants_drift(std::int64_t step) const {
 }
 
 void VitTrainer::State::seek(std::int64_t step) {
+  loader_step = step;
   loader->seek(step / loader->batches_per_epoch(), step % loader->batches_per_epoch());
 }
 
@@ -167,29 +171,9 @@ Samples VitTrainer::State::samples_of(const data::Batch& batch, std::int64_t ste
   return samples;
 }
 
-namespace {
-
-/// Models in train() while this lives, in eval() afterwards, whatever was thrown: who looks at them between steps finds
-/// them so.
-class Learning {
-public:
-  explicit Learning(const std::vector<Variant>& variants) : variants_(variants) {
-    for (const Variant& v : variants_) v.model->train();
-  }
-  ~Learning() {
-    for (const Variant& v : variants_) v.model->eval();
-  }
-  Learning(const Learning&) = delete;
-  Learning& operator=(const Learning&) = delete;
-
-private:
-  const std::vector<Variant>& variants_;
-};
-
-} // namespace
-
 std::int64_t VitTrainer::State::train(const training::Place& place) {
-  const Learning learning(variants);
+  if (loader_step != place.step) seek(place.step); // the step was begun before, and failed
+  loader_step = place.step + 1;
   const data::Batch batch = loader->next();
   Samples samples = samples_of(batch, place.step);
   samples.rows = rows(place.step * options.batch, batch.labels.numel(), draw_rows);
@@ -217,7 +201,8 @@ std::int64_t VitTrainer::State::test(data::StopFlag stop) {
   for (std::int64_t b = 0; b < test_loader->batches_per_epoch(); ++b) {
     if (stop != nullptr && stop->load()) break;
     const data::Batch batch = test_loader->batch(0, b);
-    const Tensor permuted = rows(b * options.batch, batch.labels.numel(), draw_test_rows);
+    const std::int64_t seen = run->step() * test_images.size() + b * options.batch; // each test has orders of its own
+    const Tensor permuted = rows(seen, batch.labels.numel(), draw_test_rows);
     for (std::size_t i = 0; i < variants.size(); ++i) {
       const Variant& v = variants[i];
       measure(v, batch, hidden(v, batch.images, permuted, {}, in_test), values[i].loss, values[i].accuracy);

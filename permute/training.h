@@ -97,8 +97,8 @@ struct MemoryEstimate {
   std::size_t input = 0;       ///< batches lying ready, and the decoded images
   std::size_t total() const { return parameters + activations + input; }
 };
-/// From the model's sizes and the batch alone: at most about 20 % above the allocator's peak, not below it. `images`:
-/// bytes of the data.
+/// From the model's sizes and the batch alone: about the allocator's peak, from a tenth below it to a fifth above. A
+/// teacher, and the model that a run begins from, come on top. `images`: bytes of the data.
 MemoryEstimate estimate_memory(const TrainOptions& options, std::size_t images = 0);
 /// Throws MemoryError with the estimate, the limit and what would fit, when the step does not fit in `limit` bytes.
 void require_memory(const TrainOptions& options, std::size_t images, std::size_t limit);
@@ -217,7 +217,7 @@ public:
   nn::StateDict weights(std::size_t variant) const;
   /// Split learning: loss and accuracy over the test images for a holder of the encoder without the key: features go in
   /// as they are. Computed here; nothing unpermuted is sent.
-  VariantValues test_without_key() const;
+  VariantValues test_without_key(data::StopFlag stop = nullptr) const;
   /// The averages of its weights, in the order of model(variant).parameters(); empty without options.ema.
   std::vector<Tensor> average(std::size_t variant) const;
   /// P_C and the inner permutations of the variants that permute columns; null when none does.

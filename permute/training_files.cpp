@@ -18,7 +18,7 @@ std::vector<std::string> VitTrainer::State::checkpoint_files() const {
 }
 
 void VitTrainer::State::save(const training::CheckpointWriter& writer) const {
-  if (split.encoder) split.encoder->save(run->step());
+  if (split.encoder) split.encoder->save(run->step(), writer.best());
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string tail = suffix(i) + ".safetensors";
     data::save_safetensors(writer.path("model" + tail), variants[i].model->state_dict());

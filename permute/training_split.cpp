@@ -103,13 +103,14 @@ PermutationSet VitTrainer::State::ending_moves() const {
   });
 }
 
-VariantValues VitTrainer::test_without_key() const {
+VariantValues VitTrainer::test_without_key(data::StopFlag stop) const {
   const State& s = *state_;
   Variant plain{.mode = TrainMode::none, .model = s.whole_model({})};
   plain.model->eval();
   const PauseRecording pause;
   VariantValues found;
   for (std::int64_t b = 0; b < s.test_loader->batches_per_epoch(); ++b) {
+    if (stop != nullptr && stop->load()) throw Interrupted("train: interrupted while tested without the key");
     const data::Batch batch = s.test_loader->batch(0, b);
     s.measure(plain, batch, plain.model->encode(plain.model->embed(batch.images)), found.loss, found.accuracy);
   }

@@ -54,6 +54,7 @@ struct VitTrainer::State : training::Task {
   data::ImageDataset train_images, test_images;
   training::DataPrint data_print; ///< what checkpoints remember of the images
   std::optional<data::Loader> loader;
+  std::int64_t loader_step = 0; ///< which step its next batch is for
   std::optional<data::Loader> test_loader;
   std::optional<SecretKey> secret;
   std::optional<VitKey> column_key;

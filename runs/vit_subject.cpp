@@ -30,6 +30,7 @@ OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::
   options.key.clear();
   options.permute = permute::TrainMode::none;
   options.variants.clear();
+  options.from_permuted = false;
   OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop), step, true};
   const data::NamedTensors read = data::load_safetensors(weights).tensors;
   nn::StateDict into = found.trainer->model(0).state_dict();

@@ -49,7 +49,7 @@ void BertModelTask::check_state(const nlohmann::json& state, const std::string& 
 }
 
 void BertModelTask::save(const CheckpointWriter& writer) const {
-  if (passage_) passage_->save();
+  if (passage_) passage_->save(writer.best());
   HubModelTask::save(writer);
 }
 

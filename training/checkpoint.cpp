@@ -163,9 +163,9 @@ void make_folder(const std::string& path) {
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:08}", step); }
 
-CheckpointWriter::CheckpointWriter(const std::string& run_folder, std::int64_t step)
+CheckpointWriter::CheckpointWriter(const std::string& run_folder, std::int64_t step, std::optional<std::int64_t> best)
     : root_(checkpoints_of(run_folder)), name_(checkpoint_name(step)),
-      temporary_(data::join_path(root_, fmt::format(".{}.tmp-{}", name_, ::getpid()))) {
+      temporary_(data::join_path(root_, fmt::format(".{}.tmp-{}", name_, ::getpid()))), best_(best) {
   make_folder(root_);
   remove_tree(temporary_);
   make_folder(temporary_);
@@ -255,7 +255,7 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
   for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
     const std::string folder = data::join_path(root, checkpoint_name(*at));
     if (*at == best) {
-      if (kept < keep) ++kept;
+      if (kept < keep && condition_of(folder) == Condition::good) ++kept;
       continue;
     }
     const Condition condition = *at <= step && kept < keep ? condition_of(folder) : Condition::damaged;
@@ -264,8 +264,21 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
   }
 }
 
+namespace {
+
+/// Also one that a person has given another name.
+bool holds_checkpoint(const std::string& folder) {
+  const std::string root = checkpoints_of(folder);
+  const std::vector<std::string> names = names_in(root);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return !is_leftover(name) && is_complete(data::join_path(root, name));
+  });
+}
+
+} // namespace
+
 bool holds_results(const std::string& folder) {
-  return !checkpoint_steps(folder).empty() || is_there(data::join_path(models_of(folder)[0], "config.json")) ||
+  return holds_checkpoint(folder) || is_there(data::join_path(models_of(folder)[0], "config.json")) ||
          std::any_of(run_files.begin(), run_files.end(), [&](std::string_view name) {
            return name.starts_with("model") && is_there(data::join_path(folder, name));
          });

@@ -26,13 +26,16 @@ namespace eg::training {
 /// the latest one; without commit() it vanishes. Members throw FileError when the system refuses.
 class CheckpointWriter {
 public:
-  CheckpointWriter(const std::string& run_folder, std::int64_t step);
+  /// `best`: the step of the checkpoint that did best so far.
+  CheckpointWriter(const std::string& run_folder, std::int64_t step, std::optional<std::int64_t> best = {});
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   /// Where a file of the checkpoint is to be written.
   std::string path(const std::string& file) const;
+  /// What is kept with it, here and where another party keeps a part of the checkpoint.
+  std::optional<std::int64_t> best() const { return best_; }
   /// Size and checksum of what has been written so far (file_records).
   nlohmann::ordered_json files() const;
   /// Returns the folder's final path.
@@ -40,6 +43,7 @@ public:
 
 private:
   std::string root_, name_, temporary_;
+  std::optional<std::int64_t> best_;
   bool committed_ = false;
 };
 
@@ -60,8 +64,8 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
                        std::optional<std::int64_t> best = {});
 /// What a run would write over: a folder with checkpoints, metrics or a model.
 bool holds_run(const std::string& folder);
-/// What would be a loss: a folder with checkpoints or a model. Metrics alone are left by a run that has nothing to go
-/// on from, as when its loss stopped being finite.
+/// What would be a loss: a folder with checkpoints, whatever they are called, or a model. Metrics alone are left by a
+/// run that has nothing to go on from, as when its loss stopped being finite.
 bool holds_results(const std::string& folder);
 /// Removes what a run has left: checkpoints, metrics, models. Other files stay.
 void clear_run(const std::string& folder);

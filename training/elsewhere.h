@@ -7,6 +7,7 @@
 #include "training/options.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace eg::training {
@@ -45,8 +46,8 @@ public:
   virtual Tensor encode(const Tensor& z, const Tensor& mask, std::int64_t step) = 0;
   /// The same in evaluation, outside any step.
   virtual Tensor evaluate(const Tensor& z, const Tensor& mask) = 0;
-  /// Has the other party write a checkpoint behind `step` steps.
-  virtual void save(std::int64_t step) = 0;
+  /// Has the other party write a checkpoint behind `step` steps, and keep that behind `best` steps whatever comes.
+  virtual void save(std::int64_t step, std::optional<std::int64_t> best) = 0;
   /// The blocks' weights as they are now, under their names in the model.
   virtual nn::StateDict blocks() = 0;
 };

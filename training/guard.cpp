@@ -57,18 +57,20 @@ double StepGuard::median() const {
 }
 
 bool StepGuard::admits(double loss, const std::string& who) {
-  return std::isfinite(loss) || refuse(fmt::format("the loss is {}", loss), loss, who);
+  if (!std::isfinite(loss)) return refuse(fmt::format("the loss is {}", loss), loss, who);
+  return options_.accumulate > 1 || admits_height(loss, who);
+}
+
+bool StepGuard::admits_height(double loss, const std::string& who) {
+  if (options_.spike_guard <= 0.0 || losses_.size() < enough) return true;
+  const double usual = median();
+  if (loss <= options_.spike_guard * usual) return true;
+  return refuse(fmt::format("the loss is {:.4g}, above {} times the usual {:.4g}", loss, options_.spike_guard, usual),
+                loss, who);
 }
 
 bool StepGuard::admits(double loss, std::vector<Tensor>& gradients, const std::string& who) {
-  if (!admits(loss, who)) return false;
-  if (options_.spike_guard > 0.0 && losses_.size() >= enough) {
-    const double usual = median();
-    if (loss > options_.spike_guard * usual)
-      return refuse(
-          fmt::format("the loss is {:.4g}, above {} times the usual {:.4g}", loss, options_.spike_guard, usual), loss,
-          who);
-  }
+  if (!admits(loss, who) || !admits_height(loss, who)) return false;
   const double norm =
       options_.clip > 0.0 ? optim::clip_gradients(gradients, options_.clip) : optim::gradient_norm(gradients);
   if (!std::isfinite(norm)) return refuse(fmt::format("the gradients' norm is {}", norm), norm, who);

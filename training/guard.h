@@ -25,8 +25,10 @@ public:
   explicit StepGuard(const RunOptions& options) : options_(options) {}
 
   void begin(std::int64_t step);
-  /// Whether to go on with the present step after a part of its batch had that loss. `who`: "" or which model, for the
-  /// error. Throws ValueError when the run is to stop, and after options.skip_limit refusals in a row.
+  /// Whether to go on with the present step after a part of its batch had that loss; where the part is the whole
+  /// (options.accumulate 1), a loss above the usual one is refused here, before gradients are computed. `who`: "" or
+  /// which model, for the error. Throws ValueError when the run is to stop, and after options.skip_limit refusals in a
+  /// row.
   bool admits(double loss, const std::string& who = "");
   /// Whether to take the step with the batch's mean loss and its gradients, which are clipped to options.clip. Throws
   /// as the other.
@@ -45,6 +47,7 @@ public:
 private:
   bool refuse(std::string why, double loss, const std::string& who);
   double median() const;
+  bool admits_height(double loss, const std::string& who);
 
   RunOptions options_;
   std::int64_t step_ = 0, refused_ = 0, in_a_row_ = 0;

@@ -43,7 +43,7 @@ std::string MetricsFile::keep(const std::string& path, const KeptMetrics& kept) 
     const bool test = is_test_record(record);
     const auto step = record["step"].get<std::int64_t>();
     if (!kept.keeps(step, test)) return;
-    if (test && step == kept.through) kept_test_ = record;
+    if (test && step == kept.at) kept_test_ = record;
     if (record.contains("seconds") && record["seconds"].is_number()) kept_seconds_ = record["seconds"].get<double>();
     lines += line;
   });

@@ -30,6 +30,7 @@ void each_metric(const nlohmann::ordered_json& record, std::string_view between,
 struct KeptMetrics {
   std::int64_t through = -1; ///< records up to this step; -1: none
   bool test_again = false;   ///< not the test at that step, which is done once more
+  std::int64_t at = through; ///< where the run stands: one further where that step's line is still to be written
 
   bool keeps(std::int64_t step, bool test) const {
     return step < through || (step == through && !(test && test_again));
@@ -41,7 +42,7 @@ class MetricsFile {
 public:
   MetricsFile(const std::string& path, const KeptMetrics& kept);
   void write(const nlohmann::ordered_json& record);
-  /// The test at step `kept.through`, when it was among the lines that were kept.
+  /// The test at step `kept.at`, when it was among the lines that were kept.
   const std::optional<nlohmann::ordered_json>& kept_test() const { return kept_test_; }
   /// "seconds" of the last line that was kept; 0 without one.
   double kept_seconds() const { return kept_seconds_; }

@@ -3,7 +3,7 @@
 #include "autograd/tape.h"
 #include "data/bytes.h"
 #include "data/safetensors.h"
-#include "nn/evaluating.h"
+#include "nn/mode_scope.h"
 #include "training/parameter_groups.h"
 #include "training/run.h"
 #include "training/step.h"
@@ -25,7 +25,7 @@ constexpr const char* average_file = "ema.safetensors";
 
 ModelTask::ModelTask(const RunOptions& options, std::shared_ptr<nn::Module> module, std::vector<std::string> trained)
     : options_(options), module_(std::move(module)), names_(std::move(trained)) {
-  module_->train();
+  module_->eval(); // between steps
   module_->to(options.dtype);
   parameters_ = nn::parameters_named(*module_, names_);
   optimizer_ = optimizer_for(options, *module_, names_);
@@ -35,6 +35,7 @@ ModelTask::ModelTask(const RunOptions& options, std::shared_ptr<nn::Module> modu
 hub::Model& ModelTask::model() { throw ValueError("train: the model is of none of Hugging Face's families"); }
 
 std::int64_t ModelTask::train(const Place& place) {
+  const nn::ModeScope learning(*module_, true);
   const std::int64_t units = draw_batch(place.step);
   const RandomKey dropout = key_of(options_, draw_dropout).fold(static_cast<std::uint64_t>(place.step));
   sums_ = {.counts = has_accuracy()};
@@ -54,7 +55,6 @@ std::int64_t ModelTask::train(const Place& place) {
 }
 
 std::int64_t ModelTask::test(data::StopFlag stop) {
-  const nn::Evaluating evaluating(*module_);
   const PauseRecording pause;
   sums_ = average_sums_ = {.counts = has_accuracy()};
   std::int64_t units = measure(sums_, stop);

@@ -42,8 +42,8 @@ public:
   virtual void begin(const nn::Bert& bert, std::int64_t steps) = 0;
   /// Z [B, T, dim] and its mask [B, T] -> the blocks' output [B, T, dim], tokens and features in the order of Z.
   virtual Tensor encode(const nn::Bert& bert, const Tensor& z, const Tensor& mask, const Passing& passing) = 0;
-  /// A checkpoint is written.
-  virtual void save() const = 0;
+  /// A checkpoint is written; that behind `best` steps stays.
+  virtual void save(std::optional<std::int64_t> best) const = 0;
   /// The run of so many steps goes on from a checkpoint's state.
   virtual void load(const nlohmann::json& state, std::int64_t steps) = 0;
   /// What a checkpoint must remember, and the ValueError when it is of another run.

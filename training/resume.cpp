@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 namespace eg::training {
 namespace {
@@ -21,6 +22,19 @@ std::unique_ptr<RunLock> lock_folder(const std::string& folder) {
   auto lock = std::make_unique<RunLock>(folder);
   remove_leftovers(folder);
   return lock;
+}
+
+/// RUN of the path RUN/checkpoints/step-N, however much of it is written out.
+std::string run_of(const std::string& checkpoint) {
+  namespace fs = std::filesystem;
+  const auto plain = [](const fs::path& path) {
+    const fs::path normal = path.lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path(); // without a slash at the end
+  };
+  fs::path path = plain(checkpoint);
+  const bool whole = std::distance(path.begin(), path.end()) > 2 && *path.begin() != "..";
+  if (!whole) path = plain(fs::absolute(path));
+  return path.parent_path().parent_path().string();
 }
 
 /// The run is resumed in the folder that it was in.
@@ -114,7 +128,8 @@ void Run::claim_folder() {
 std::string Run::save_checkpoint() {
   if (options_.out.empty()) throw ValueError("train: a checkpoint needs a run folder: give out");
   claim_folder();
-  CheckpointWriter writer(options_.out, step_);
+  const std::optional<std::int64_t> best = best_ ? best_->step() : std::nullopt;
+  CheckpointWriter writer(options_.out, step_, best);
   task_->save(writer);
   nlohmann::ordered_json kept = task_->options_json();
   kept["resume"] = "";
@@ -130,7 +145,7 @@ std::string Run::save_checkpoint() {
   data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
   std::string folder = writer.commit();
   saved_at_ = step_;
-  prune_checkpoints(options_.out, step_, static_cast<std::size_t>(options_.keep), best_ ? best_->step() : std::nullopt);
+  prune_checkpoints(options_.out, step_, static_cast<std::size_t>(options_.keep), best);
   return folder;
 }
 
@@ -188,8 +203,7 @@ std::string read_options_of_run(const std::string& folder, const std::string& mo
       } catch (const ValueError& e) {
         throw DamagedCheckpoint(e.what());
       }
-      // RUN/checkpoints/step-N
-      return std::filesystem::path(checkpoint).parent_path().parent_path().string();
+      return run_of(checkpoint);
     } catch (const DamagedCheckpoint& e) {
       damage.add(e);
     }

@@ -82,7 +82,8 @@ public:
     data::write_json(data::join_path(options_.out, "config.json"), config);
     const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);
     metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : known,
-                                           .test_again = run_.step_ == run_.total_});
+                                           .test_again = run_.step_ == run_.total_ && known == run_.step_,
+                                           .at = run_.step_});
     if (!run_.unwritten_.empty()) metrics_->write(nlohmann::ordered_json::parse(run_.unwritten_));
     run_.unwritten_.clear();
     // The process before may have died between a test and its mark.

@@ -14,10 +14,17 @@
 namespace eg::training {
 namespace {
 
-/// What data::Tokenizer::open reads of a folder.
-constexpr std::array tokenizer_files = {
-    "tokenizer.json",         "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
-    "special_tokens_map.json"};
+/// What data::Tokenizer::open reads of a folder, and beside a single file.
+constexpr std::array vocabularies = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
+constexpr std::array roles = {"added_tokens.json", "tokenizer_config.json", "special_tokens_map.json"};
+
+/// Whether opening `path` reads the vocabulary called `name` that lies there or beside it.
+bool reads_vocabulary(const std::string& path, std::string_view name) {
+  if (data::folder_exists(path)) return true;
+  const std::string file = std::filesystem::path(path).filename().string();
+  const bool pairs = file == "vocab.json" || file == "merges.txt";
+  return name == file || (pairs && (name == "vocab.json" || name == "merges.txt"));
+}
 
 } // namespace
 
@@ -31,10 +38,13 @@ KeptTokenizer KeptTokenizer::open(const std::string& path) {
     const data::Bytes bytes = data::read_file(from);
     files.push_back({name, std::string(bytes.begin(), bytes.end())});
   };
-  for (const char* name : tokenizer_files)
+  const auto keep_there = [&](const char* name) {
     if (const std::string from = data::join_path(place, name); data::file_exists(from)) keep(from, name);
-  // A tokenizer.json of another name.
-  if (!folder && path.ends_with(".json") && files.empty()) keep(path, "tokenizer.json");
+  };
+  for (const char* name : vocabularies)
+    if (reads_vocabulary(path, name)) keep_there(name);
+  if (files.empty()) keep(path, "tokenizer.json"); // one of another name
+  for (const char* name : roles) keep_there(name);
   return {std::move(tokenizer), std::move(files)};
 }
 

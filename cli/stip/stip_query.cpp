@@ -59,6 +59,14 @@ nlohmann::json as_json(const QueryRequest& r, const privacy::StipText& t) {
 
 DType dtype_of(const QueryRequest& r) { return r.dtype == "f64" ? DType::f64 : DType::f32; }
 
+privacy::Patience patience_of(const QueryRequest& r, const CommonOptions& common) {
+  return {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common, "\n")};
+}
+
+privacy::FrameLimits frames_of(const QueryRequest& r) {
+  return {.body = static_cast<std::uint64_t>(r.message_mb) << 20};
+}
+
 int continue_text(const QueryRequest& r, const CommonOptions& common) {
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
@@ -68,9 +76,7 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
   const privacy::StipText result = privacy::stip_generate(
       user, connect, tokenizer, text.prompt, text.options, r.text.stops,
-      [&](std::string_view piece) { stream.show(piece); },
-      {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common, "\n")},
-      {.body = static_cast<std::uint64_t>(r.message_mb) << 20});
+      [&](std::string_view piece) { stream.show(piece); }, patience_of(r, common), frames_of(r));
   stream.show(tokenizer != nullptr ? "\n" : fmt::format("{}\n", fmt::join(result.text.ids, ",")));
   if (common.talks())
     fmt::print(stderr, "{} tokens, ended by {}; prompt {:.0f} ms; a token {:.1f} ms, {:.0f} bytes{}\n",
@@ -86,7 +92,8 @@ int compute_outputs(const QueryRequest& r, const CommonOptions& common) {
   require_writable(r.outputs, true);
   const hub::Tensors inputs = read_tensor_inputs(r.inputs, dtype_of(r));
   const privacy::UserModel user(r.model, dtype_of(r));
-  const privacy::StipOutputs result = privacy::stip_forward(user, privacy::connect_over_tcp(r.place.options()), inputs);
+  const privacy::StipOutputs result = privacy::stip_forward(user, privacy::connect_over_tcp(r.place.options()), inputs,
+                                                            patience_of(r, common), frames_of(r));
   data::save_safetensors(r.outputs, result.outputs);
   nlohmann::json json{
       {"model", r.model}, {"architecture", user.model().architecture()}, {"wire", as_json(result.traffic)}};

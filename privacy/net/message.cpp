@@ -26,7 +26,7 @@ constexpr std::array forms = {
     Form{MessageKind::forward, "forward", true, false, "z", "mask"},
     Form{MessageKind::backward, "backward", true, false, "dy"},
     Form{MessageKind::evaluate, "evaluate", true, false, "z", "mask"},
-    Form{MessageKind::save, "save", true},
+    Form{MessageKind::save, "save", true, true},
     Form{MessageKind::fetch, "fetch", true, true},
     Form{MessageKind::features, "features", false, false, "y"},
     Form{MessageKind::gradients, "gradients", false, false, "dz"},

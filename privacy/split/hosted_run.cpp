@@ -4,9 +4,9 @@
 #include "core/products.h"
 #include "data/bytes.h"
 #include "data/safetensors.h"
-#include "nn/evaluating.h"
 #include "nn/heads.h"
 #include "nn/init.h"
+#include "nn/mode_scope.h"
 #include "privacy/net/service.h"
 #include "privacy/split/recipe.h"
 #include "training/checkpoint_state.h"
@@ -146,7 +146,7 @@ Tensor HostedRun::evaluate(const Tensor& z, const Tensor& mask) {
   require_input(z, mask);
   const ProductsScope products(recipe_.run.precision);
   const PauseRecording pause;
-  const nn::Evaluating evaluating(blocks_);
+  const nn::ModeScope evaluating(blocks_, false);
   return blocks_(z, mask, {});
 }
 
@@ -157,7 +157,7 @@ Tensor HostedRun::weight(const std::string& name) const {
   return parameters_[static_cast<std::size_t>(at - names_.begin())];
 }
 
-void HostedRun::save(std::int64_t step) {
+void HostedRun::save(std::int64_t step, std::optional<std::int64_t> best) {
   require_begun();
   const bool skipped = pending_ && step == pending_->step + 1; // the edge did not take the step that waits
   if (step != step_ && !skipped)
@@ -167,39 +167,73 @@ void HostedRun::save(std::int64_t step) {
     pending_.reset();
     step_ = step;
   }
+  best_ = best;
   if (place_.folder.empty()) return;
-  training::CheckpointWriter writer(place_.folder, step);
+  training::CheckpointWriter writer(place_.folder, step, best);
   data::save_safetensors(writer.path("model.safetensors"), blocks_.state_dict());
   data::save_safetensors(writer.path("optimizer.safetensors"), training::optimizer_tensors(*optimizer_, names_));
-  const nlohmann::ordered_json state{
+  nlohmann::ordered_json state{
       {"format", "equigrad-checkpoint"}, {"version", training::checkpoint_version}, {"step", step},
       {"options", recipe_json(recipe_)}, {"updates", optimizer_->steps()},          {"peer", place_.peer},
       {"files", writer.files()}};
+  if (best) state["best"] = *best;
   data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
   writer.commit();
-  training::prune_checkpoints(place_.folder, step, static_cast<std::size_t>(place_.keep));
+  training::prune_checkpoints(place_.folder, step, static_cast<std::size_t>(place_.keep), best);
 }
 
-void HostedRun::require_same_run(const nlohmann::json& state, const std::string& checkpoint) const {
-  if (!state.contains("peer") || state["peer"] != place_.peer)
+namespace {
+
+/// Throws ProtocolError when a checkpoint's state is of another peer or of another recipe.
+void require_same_run(const nlohmann::json& state, const std::string& checkpoint, const training::EncoderRecipe& recipe,
+                      const HostedPlace& place) {
+  if (!state.contains("peer") || state["peer"] != place.peer)
     throw ProtocolError(RefusalCode::unknown_run, "split: there is no such run of yours");
   training::EncoderRecipe then = recipe_of(state["options"], checkpoint);
-  then.run.steps = recipe_.run.steps; // a run that goes on may get more
-  then.run.precision = recipe_.run.precision;
-  if (const std::string other = differences(then, recipe_); !other.empty())
+  then.run.steps = recipe.run.steps; // a run that goes on may get more
+  then.run.precision = recipe.run.precision;
+  if (const std::string other = differences(then, recipe); !other.empty())
     throw ProtocolError(RefusalCode::other_recipe, "split: the run began otherwise: " + other);
 }
 
-void HostedRun::load(const std::string& checkpoint) {
-  const nlohmann::json state = training::read_checkpoint_state(checkpoint);
-  require_same_run(state, checkpoint);
+/// The state of a checkpoint of that run whose files are those that were written.
+nlohmann::json verified_state(const std::string& checkpoint, const training::EncoderRecipe& recipe,
+                              const HostedPlace& place) {
+  nlohmann::json state = training::read_checkpoint_state(checkpoint);
+  require_same_run(state, checkpoint, recipe, place);
   training::verify_checkpoint_files(checkpoint, state, {"model.safetensors", "optimizer.safetensors"});
-  training::load_model_and_optimizer(blocks_, data::join_path(checkpoint, "model.safetensors"), *optimizer_, names_,
-                                     data::join_path(checkpoint, "optimizer.safetensors"));
   if (!state.contains("updates") || !state["updates"].is_number_unsigned())
     throw training::DamagedCheckpoint(checkpoint + ": state.json does not say how many updates there were");
+  return state;
+}
+
+std::string checkpoint_of(const HostedPlace& place, std::int64_t step) {
+  return data::join_path(place.folder, "checkpoints/" + training::checkpoint_name(step));
+}
+
+/// A damaged checkpoint is as good as none: an earlier one may be whole.
+template <class Use> void refuse_damage(std::int64_t step, Use&& use) {
+  try {
+    use();
+  } catch (const training::DamagedCheckpoint&) {
+    throw ProtocolError(RefusalCode::no_checkpoint, fmt::format("split: the checkpoint of step {} is damaged", step));
+  }
+}
+
+} // namespace
+
+void HostedRun::require_restorable(const training::EncoderRecipe& recipe, const HostedPlace& place, std::int64_t step) {
+  refuse_damage(step, [&] { verified_state(checkpoint_of(place, step), recipe, place); });
+}
+
+void HostedRun::load(const std::string& checkpoint) {
+  const nlohmann::json state = verified_state(checkpoint, recipe_, place_);
+  training::load_model_and_optimizer(blocks_, data::join_path(checkpoint, "model.safetensors"), *optimizer_, names_,
+                                     data::join_path(checkpoint, "optimizer.safetensors"));
   optimizer_->set_steps(state["updates"].get<std::int64_t>());
   step_ = state["step"].get<std::int64_t>();
+  best_.reset();
+  if (state.contains("best") && state["best"].is_number_unsigned()) best_ = state["best"].get<std::int64_t>();
   pending_.reset();
   begun_ = true;
 }
@@ -212,11 +246,7 @@ void HostedRun::restore(std::optional<std::int64_t> step) {
     throw ProtocolError(RefusalCode::no_checkpoint,
                         fmt::format("split: there is no checkpoint of step {}; there are {}", wanted,
                                     there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", "))));
-  try {
-    load(data::join_path(place_.folder, "checkpoints/" + training::checkpoint_name(wanted)));
-  } catch (const training::DamagedCheckpoint&) { // an earlier one may be whole
-    throw ProtocolError(RefusalCode::no_checkpoint, fmt::format("split: the checkpoint of step {} is damaged", wanted));
-  }
+  refuse_damage(wanted, [&] { load(checkpoint_of(place_, wanted)); });
 }
 
 } // namespace eg::privacy

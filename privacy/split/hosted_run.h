@@ -57,11 +57,13 @@ public:
   /// dZ of the step whose forward pass was last, for dY; every weight takes its step.
   Tensor backward(std::int64_t step, const Tensor& dy);
   Tensor evaluate(const Tensor& z, const Tensor& mask);
-  /// Writes a checkpoint behind `step` steps, where there is a folder.
-  void save(std::int64_t step);
+  /// Writes a checkpoint behind `step` steps, where there is a folder. That behind `best` steps stays.
+  void save(std::int64_t step, std::optional<std::int64_t> best);
   /// Goes back to the checkpoint behind `step` steps, or the newest one. Throws ProtocolError: no_checkpoint when it is
   /// missing or damaged, unknown_run when it is another peer's, other_recipe.
   void restore(std::optional<std::int64_t> step);
+  /// Throws what restore(step) of a run with that recipe would, before another one gives up the folder.
+  static void require_restorable(const training::EncoderRecipe& recipe, const HostedPlace& place, std::int64_t step);
   /// Forgets a forward pass without gradients.
   void drop_pending() { pending_.reset(); }
   Tensor weight(const std::string& name) const;
@@ -72,6 +74,8 @@ public:
   const training::EncoderRecipe& recipe() const { return recipe_; }
   const std::string& peer() const { return place_.peer; }
   const std::string& folder() const { return place_.folder; }
+  /// Which checkpoint stays, whatever comes.
+  std::optional<std::int64_t> best() const { return best_; }
 
 private:
   /// A forward pass that waits for its gradients.
@@ -82,8 +86,6 @@ private:
   };
   void require_begun() const;
   void require_input(const Tensor& z, const Tensor& mask) const;
-  /// Throws ProtocolError when a checkpoint's state is of another peer or of another recipe.
-  void require_same_run(const nlohmann::json& state, const std::string& checkpoint) const;
   void load(const std::string& checkpoint);
 
   training::EncoderRecipe recipe_;
@@ -97,6 +99,7 @@ private:
   std::set<std::string> put_;
   bool begun_ = false;
   std::int64_t step_ = 0;
+  std::optional<std::int64_t> best_;
   std::optional<Pending> pending_;
 };
 

@@ -219,10 +219,11 @@ Tensor RemoteEncoder::evaluate(const Tensor& z, const Tensor& mask) {
   return require_like(answer.tensors[0].value, z, "features");
 }
 
-void RemoteEncoder::save(std::int64_t step) {
+void RemoteEncoder::save(std::int64_t step, std::optional<std::int64_t> best) {
   step_ = step;
+  const std::string kept = best ? std::to_string(*best) : "";
   for (int attempt = 0;; ++attempt) try {
-      ask({.kind = MessageKind::save, .step = static_cast<std::uint64_t>(step)}, MessageKind::done);
+      ask({.kind = MessageKind::save, .step = static_cast<std::uint64_t>(step), .text = kept}, MessageKind::done);
       return;
     } catch (const ProtocolError& e) {
       if (e.code() != RefusalCode::internal) throw;

@@ -44,7 +44,7 @@ public:
   std::string run() const override { return run_; }
   Tensor encode(const Tensor& z, const Tensor& mask, std::int64_t step) override;
   Tensor evaluate(const Tensor& z, const Tensor& mask) override;
-  void save(std::int64_t step) override;
+  void save(std::int64_t step, std::optional<std::int64_t> best) override;
   nn::StateDict blocks() override;
 
   const WireCounts& counts() const { return counts_; }

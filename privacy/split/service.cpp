@@ -11,6 +11,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <charconv>
 #include <exception>
 
 namespace eg::privacy {
@@ -131,6 +132,20 @@ data::Bytes EncoderService::once(Hosted& h, const Message& request, data::ByteVi
   return h.answer;
 }
 
+namespace {
+
+/// The step that a text of digits names; nothing of an empty one.
+std::optional<std::int64_t> kept_step(const std::string& text) {
+  if (text.empty()) return {};
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc() || end != text.data() + text.size() || step < 0)
+    refuse(RefusalCode::malformed, "save names no step that stays");
+  return step;
+}
+
+} // namespace
+
 Message EncoderService::perform(HostedRun& run, const Message& m) {
   const auto step = static_cast<std::int64_t>(m.step);
   switch (m.kind) {
@@ -151,7 +166,7 @@ Message EncoderService::perform(HostedRun& run, const Message& m) {
   case MessageKind::evaluate:
     return {.kind = MessageKind::features, .tensors = {{"y", run.evaluate(m.tensor("z"), m.tensor("mask"))}}};
   case MessageKind::save:
-    run.save(step);
+    run.save(step, kept_step(m.text));
     return {.kind = MessageKind::done};
   case MessageKind::fetch:
     return {.kind = MessageKind::weight, .tensors = {{m.text, run.weight(m.text)}}};
@@ -242,6 +257,7 @@ EncoderService::Hosted& EncoderService::resume_run(const Opening& o, const Hoste
         place.folder.empty() ? std::vector<std::int64_t>() : training::checkpoint_steps(place.folder);
     if (std::find(kept.begin(), kept.end(), o.step) == kept.end())
       refuse(RefusalCode::no_checkpoint, fmt::format("there is no checkpoint of step {}", o.step));
+    HostedRun::require_restorable(o.recipe, place, o.step);
     there->run.reset(); // its folder is locked
     try {
       *there = from_disk(o, place, false);
@@ -267,6 +283,7 @@ Message EncoderService::open(Peer& peer, const Message& request) {
   Hosted& h = o.how == "new"        ? begin_run(o, place, there)
               : o.how == "continue" ? continue_run(o, place, there)
                                     : resume_run(o, place, there);
+  if (peer.opened != o.run) leave(peer); // who opens another run leaves the one before
   h.connection = peer.number;
   h.used = ++clock_;
   peer.opened = o.run;
@@ -280,7 +297,7 @@ void EncoderService::leave(const Peer& peer) {
 
 void EncoderService::save(const Hosted& h) {
   if (!h.run->begun()) return;
-  h.run->save(h.run->step());
+  h.run->save(h.run->step(), h.run->best());
   if (!h.run->folder().empty())
     write_last_answer(h.run->folder(),
                       {.step = h.run->step(), .serial = h.serial, .digest = h.digest, .answer = h.answer});

@@ -145,13 +145,17 @@ StipText stip_generate(const UserModel& user, const Connect& connect, const data
   return result;
 }
 
-StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs) {
+StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs,
+                         const Patience& patience, const FrameLimits& frames) {
   StipOutputs result;
   result.outputs = user.model().forward_around(inputs, [&](const Tensor& z, const Tensor& mask) {
-    CloudSession session(connect, user, 0);
-    Tensor y = user.plain(session.evaluate(user.hidden(z), mask));
-    result.traffic = session.traffic();
-    return y;
+    const auto ask = [&](int) {
+      CloudSession session(connect, user, 0, frames);
+      Tensor y = user.plain(session.evaluate(user.hidden(z), mask));
+      result.traffic = session.traffic();
+      return y;
+    };
+    return patience.keep(ask, [] {});
   });
   return result;
 }

@@ -97,6 +97,9 @@ struct StipOutputs {
   hub::Tensors outputs;
   StipTraffic traffic;
 };
-StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs);
+/// `patience`: a connection that is lost, and a cloud without room, are tried again. `frames`: the largest messages.
+/// Throws what hub::Model::forward does, and what CloudText does.
+StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs,
+                         const Patience& patience = {}, const FrameLimits& frames = {});
 
 } // namespace eg::privacy

@@ -238,6 +238,44 @@ TEST_CASE("split protocol: what is refused sends no other run away") {
   CHECK(service.run(run_name) == nullptr);
 }
 
+TEST_CASE("split protocol: one connection holds one run at a time, so that it cannot fill the cloud for good") {
+  ServiceOptions options;
+  options.runs = 2;
+  EncoderService service(options);
+  RawEdge edge{service, {.name = "edge", .number = 1}}, other{service, {.name = "other", .number = 2}};
+  for (const char letter : {'a', 'b', 'c'})
+    CHECK(edge.open(opening(std::string(32, letter), "new", 1)).kind == MessageKind::opened);
+  CHECK(service.run(std::string(32, 'a')) == nullptr);
+  service.leave(edge.peer);
+  for (const char letter : {'d', 'e'})
+    CHECK(other.open(opening(std::string(32, letter), "new", 1)).kind == MessageKind::opened);
+}
+
+TEST_CASE("split protocol: a refused resumption leaves the run in memory as it is; a save names what stays") {
+  const TemporaryFolder folder;
+  ServiceOptions options;
+  options.out = folder.path("runs");
+  EncoderService service(options);
+  RawEdge edge{service, {.name = "edge", .number = 1}};
+  edge.begin();
+  REQUIRE(edge.ask({.kind = MessageKind::save, .step = 0}).kind == MessageKind::done);
+  REQUIRE(edge.forward(0, features()).kind == MessageKind::features);
+  REQUIRE(edge.backward(0, features(2)).kind == MessageKind::gradients);
+  CHECK_REFUSED(edge.ask({.kind = MessageKind::save, .step = 1, .text = "no step"}), RefusalCode::malformed);
+  CHECK_REFUSED(edge.ask({.kind = MessageKind::save, .step = 1, .text = "-3"}), RefusalCode::malformed);
+  const nn::StateDict after = weights_of(service);
+  const std::uint64_t next = edge.serial + 1;
+  training::EncoderRecipe faster = tiny();
+  faster.run.lr = 0.5;
+  CHECK_REFUSED(edge.open(opening(run_name, "resume", next, faster)), RefusalCode::other_recipe);
+  data::write_file(folder.path("runs/" + run_name + "/checkpoints/step-00000000/model.safetensors"),
+                   std::string_view("{}"));
+  CHECK_REFUSED(edge.open(opening(run_name, "resume", next)), RefusalCode::no_checkpoint);
+  REQUIRE(service.run(run_name) != nullptr);
+  CHECK(service.run(run_name)->step() == 1);
+  CHECK(same(after, weights_of(service)));
+}
+
 TEST_CASE("split protocol: a fixed recipe names the fields that differ; memory and runs have an end") {
   ServiceOptions options;
   options.recipe = tiny();

@@ -9,6 +9,7 @@
 #include "split/split_channels.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "training/checkpoint.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
@@ -128,6 +129,50 @@ TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
     CHECK(edge->counts().reconnects == 0);
     CHECK(there.model(0).parameter_count() < here.model(0).parameter_count());
   }
+}
+
+TEST_CASE("split: a step that the spike guard skips is taken by neither side") {
+  TrainOptions o = fifty_steps(TrainMode::both);
+  o.spike_guard = 1.02;
+  o.skip_limit = 50;
+  VitTrainer here(o);
+  const TrainResult one = here.run();
+  EncoderService cloud = cloud_of(o.seed);
+  const auto edge = edge_of(cloud);
+  VitTrainer there(o, nullptr, split_with(edge));
+  const TrainResult two = there.run();
+  CHECK(one.skipped > 2);
+  CHECK(two.skipped == one.skipped);
+  CHECK(edge->counts().steps == 50 - static_cast<std::uint64_t>(one.skipped));
+  CHECK(same_weights(here.weights(0), there.weights(0)));
+}
+
+TEST_CASE("split: the checkpoint that did best stays on both sides") {
+  const TemporaryFolder folder;
+  TrainOptions o = fifty_steps(TrainMode::both);
+  o.steps = 12;
+  o.warmup = 0;
+  o.schedule = optim::Schedule::Kind::constant;
+  o.lr = 0.5; // it only gets worse
+  o.evaluate_every = o.checkpoint_every = 1;
+  o.keep = 1;
+  o.out = folder.path("edge");
+  ServiceOptions kept = service_options(o.seed, folder.path("cloud"));
+  kept.keep = 1;
+  EncoderService cloud(kept);
+  std::optional<std::int64_t> best;
+  {
+    VitTrainer trainer(o, nullptr, split_with(edge_of(cloud)));
+    best = trainer.run().best;
+  }
+  REQUIRE(best);
+  REQUIRE(*best < 10);
+  TrainOptions again = o;
+  again.resume = folder.path("edge/checkpoints/" + training::checkpoint_name(*best));
+  again.out = folder.path("from the best");
+  VitTrainer trainer(again, nullptr, split_with(edge_of(cloud)));
+  CHECK(trainer.step() == *best);
+  trainer.train_step();
 }
 
 TEST_CASE("split: with another key the weights are others (negative control)") {

@@ -141,6 +141,26 @@ TEST_CASE("labelled texts: classes are the training part's, numbers in their ord
         std::string::npos);
 }
 
+TEST_CASE("labelled texts: a file that comes into a class folder moves no other one between the parts") {
+  const TemporaryFolder folder;
+  for (int i = 10; i < 60; ++i)
+    put(folder, (i % 2 == 0 ? "set/neg/" : "set/pos/") + std::to_string(i) + ".txt", "text " + std::to_string(i));
+  const Fields before = open_labelled_texts(folder.path("set"), "", {.validation = {}, .held_out = 0.3}).second.texts;
+  put(folder, "set/neg/0.txt", "text 0");
+  Fields after = open_labelled_texts(folder.path("set"), "", {.validation = {}, .held_out = 0.3}).second.texts;
+  std::erase(after, "text 0");
+  CHECK(before.size() > 5);
+  CHECK(after == before);
+}
+
+TEST_CASE("labelled texts: pairs are not tested on single texts") {
+  const TemporaryFolder folder;
+  const std::string pairs = put(folder, "pairs.csv", "label,text,pair\n0,a,b\n1,c,d\n");
+  const std::string singles = put(folder, "singles.csv", "label,text\n0,a\n1,c\n");
+  CHECK(message_of<FileError>([&] { open_labelled_texts(pairs, "", {.validation = singles}); }) ==
+        singles + ": has single texts, where " + pairs + " has pairs of texts");
+}
+
 TEST_CASE("labelled texts: class folders") {
   const TemporaryFolder folder;
   for (const char* part : {"train", "test"})

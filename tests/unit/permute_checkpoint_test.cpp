@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "data/json.h"
+#include "data/text.h"
 #include "permute/metrics.h"
 #include "permute/training.h"
 #include "support/message.h"
@@ -19,6 +20,7 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -142,6 +144,65 @@ TEST_CASE("checkpoint: files of another run of equal shapes are not taken for it
         checkpoint + "/state.json: does not record 'optimizer.safetensors'");
 }
 
+TEST_CASE("checkpoint: a run that goes on behind a line that could not be written keeps and makes up every test") {
+  const TemporaryFolder folder;
+  TrainOptions o = small(folder.path("run"));
+  o.evaluate_every = 1;
+  VitTrainer(o).run();
+  const std::string metrics = folder.path("run/metrics.jsonl");
+  const auto tests = [&] {
+    std::vector<std::int64_t> steps;
+    std::istringstream lines(data::read_text(metrics));
+    for (std::string line; std::getline(lines, line);)
+      if (const auto record = nlohmann::json::parse(line); record["split"] == "test") steps.push_back(record["step"]);
+    return steps;
+  };
+  const std::vector<std::int64_t> all = tests();
+  REQUIRE(all.size() == 8);
+  for (const std::int64_t step : {8, 6}) {
+    CAPTURE(step);
+    const std::string checkpoint = folder.path("run/checkpoints/step-0000000" + std::to_string(step));
+    if (!data::folder_exists(checkpoint)) continue;
+    nlohmann::json state = state_of(checkpoint);
+    state["unwritten"] = nlohmann::json{{"split", "train"}, {"step", step}, {"loss", 1.0}}.dump();
+    data::write_json(checkpoint + "/state.json", state);
+    VitTrainer again(options_of_run(checkpoint));
+    CHECK(again.step() == step);
+    again.run();
+    CHECK(tests() == all);
+  }
+}
+
+TEST_CASE("checkpoint: its run is found however its path is written") {
+  const TemporaryFolder folder;
+  finished(folder.path("run"));
+  const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
+  for (const std::string path : {checkpoint, checkpoint + "/", folder.path("run/./checkpoints//step-00000008//"),
+                                 folder.path("run/checkpoints/../checkpoints/step-00000008")})
+    CHECK(options_of_run(path).out == folder.path("run"));
+  const std::filesystem::path before = std::filesystem::current_path();
+  for (const char* place :
+       {"run/checkpoints", "run", "run/checkpoints/step-00000008", "run/checkpoints/step-00000006"}) {
+    std::filesystem::current_path(folder.path(place));
+    const std::filesystem::path relative = std::filesystem::relative(checkpoint);
+    CAPTURE(relative);
+    CHECK(std::filesystem::equivalent(options_of_run(relative.string()).out, folder.path("run")));
+  }
+  std::filesystem::current_path(before);
+}
+
+TEST_CASE("checkpoint: one that a person has renamed is not removed unasked") {
+  const TemporaryFolder folder;
+  const TrainOptions o = finished(folder.path("run"));
+  const std::string root = folder.path("run/checkpoints/");
+  std::filesystem::rename(root + "step-00000008", root + "mine");
+  std::filesystem::remove_all(root + "step-00000006");
+  for (const char* result : {"model", "model.safetensors"}) std::filesystem::remove_all(folder.path("run/") + result);
+  CHECK(message_of<ValueError>([&] { VitTrainer{small(folder.path("run"))}; }).find("already holds a run") !=
+        std::string::npos);
+  CHECK(data::folder_exists(root + "mine"));
+}
+
 TEST_CASE("checkpoint: a damaged one takes no place of a good one") {
   const TemporaryFolder folder;
   TrainOptions o = finished(folder.path("run"));
@@ -149,6 +210,8 @@ TEST_CASE("checkpoint: a damaged one takes no place of a good one") {
   data::Bytes bytes = data::read_file(root + "step-00000008/model.safetensors");
   bytes.back() ^= 1; // of equal size, and still a safetensors file
   data::write_file(root + "step-00000008/model.safetensors", data::ByteView(bytes));
+  prune_checkpoints(o.out, 8, 1, 8);
+  CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{6, 8}); // the best one stays, and counts for none
   prune_checkpoints(o.out, 8, 1);
   CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{6});
   o = options_of_run(o.out);

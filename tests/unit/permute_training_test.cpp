@@ -304,6 +304,26 @@ TEST_CASE("training: between steps the models are in evaluation, after a step or
   CHECK_THROWS_AS(trainer.train_step(), MemoryError);
   allocator::set_limit(limit);
   CHECK_FALSE(trainer.model(0).training());
+  // The step that failed learns from its own images when it is tried again.
+  VitTrainer other(small());
+  for (VitTrainer* one : {&trainer, &other})
+    while (one->step() < 4) one->train_step();
+  CHECK(same_weights(trainer, other));
+}
+
+TEST_CASE("training: the embeddings' dropout is drawn from each step's key") {
+  nn::VitConfig config = small().model;
+  config.image = 16;
+  config.channels = 3;
+  config.classes = 2;
+  config.embedding_dropout = 0.5;
+  nn::Vit model(config, RandomKey{5, 0});
+  model.train();
+  const Tensor images = random_normal({2, 3, 16, 16}, {7, 0});
+  const RandomKey one{8, 1}, two{8, 2};
+  const Tensor first = permuted_logits(model, images, {}, nullptr, one);
+  CHECK(relative_error(first, permuted_logits(model, images, {}, nullptr, two)) > 1e-3);
+  CHECK(same_bits(first, model(images, one)));
 }
 
 TEST_CASE("training: permutations from a secret key; a checkpoint asks for the same key and does not hold it") {

@@ -10,6 +10,7 @@
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
 #include "training/language.h"
+#include "training/text_files.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <string>
 
 using namespace eg;
@@ -52,6 +54,26 @@ LanguageOptions small(LanguageModel model, const std::string& text_path) {
 }
 
 } // namespace
+
+TEST_CASE("language models: the tokenizer that a run keeps is the one that it read, whatever lies beside it") {
+  const TemporaryFolder folder;
+  const std::string small = data::character_tokenizer("abc"),
+                    large = data::character_tokenizer("\u00e9\u00e8 and more");
+  data::write_file(folder.path("tokenizer.json"), std::string_view(small));
+  data::write_file(folder.path("tokenizer_config.json"), std::string_view("{}"));
+  data::write_file(folder.path("mine.json"), std::string_view(large));
+  data::write_file(folder.path("vocab.txt"), std::string_view("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n"));
+  for (const char* name : {"mine.json", "tokenizer.json", "vocab.txt"}) {
+    CAPTURE(name);
+    const KeptTokenizer kept = KeptTokenizer::open(folder.path(name));
+    const std::string copy = folder.path(std::string("copy of ") + name);
+    std::filesystem::create_directory(copy);
+    kept.save(copy);
+    CHECK(data::Tokenizer::open(copy).size() == data::Tokenizer::open(folder.path(name)).size());
+    CHECK(data::file_exists(copy + "/tokenizer_config.json"));
+  }
+  REQUIRE(data::Tokenizer::open(folder.path("mine.json")).size() != data::Tokenizer::open(folder.path()).size());
+}
 
 TEST_CASE("text: the tokens are characters, and every text has some") {
   const std::string text = story();
