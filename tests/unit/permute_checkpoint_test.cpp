@@ -177,8 +177,8 @@ TEST_CASE("checkpoint: its run is found however its path is written") {
   const TemporaryFolder folder;
   finished(folder.path("run"));
   const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
-  for (const std::string path : {checkpoint, checkpoint + "/", folder.path("run/./checkpoints//step-00000008//"),
-                                 folder.path("run/checkpoints/../checkpoints/step-00000008")})
+  for (const std::string& path : {checkpoint, checkpoint + "/", folder.path("run/./checkpoints//step-00000008//"),
+                                  folder.path("run/checkpoints/../checkpoints/step-00000008")})
     CHECK(options_of_run(path).out == folder.path("run"));
   const std::filesystem::path before = std::filesystem::current_path();
   for (const char* place :
