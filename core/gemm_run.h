@@ -72,7 +72,7 @@ template <class Kernel> struct Blocking {
 /// The product, with C as it lies or transposed: then m and n, a and b have changed places already. A Kernel has
 ///   Scalar, Packed, terms    the type of C, and what packed operands are made of: `terms` elements in the order of k
 ///   rows, width(), lanes()   rows and columns of C in registers, columns of one vector
-///   reads_left_in_place      where its rows run along k, the left operand is not packed
+///   reads_left_in_place      the left operand is not packed, unless its lines displace each other from the cache
 ///   pack_along, pack_across  (x, ld, panels, out): from lines that run along k, element (i, p) at x[i*ld + p], or
 ///                            across, at x[p*ld + i]; panels are counted in elements of k, and `out` holds
 ///                            k / terms steps, rounded up, of which the last is filled with zeros
@@ -103,7 +103,8 @@ public:
 
 private:
   static bool packs_left(const Product<T>& p) {
-    return !Kernel::reads_left_in_place || p.a.transposed || rows_collide(p.a.ld);
+    // Rows that run across k are hundreds: two places are too few for them as well.
+    return !Kernel::reads_left_in_place || rows_collide(p.a.transposed ? 2 * p.a.ld : p.a.ld);
   }
   /// Whether rows so far apart have one place in a first cache of 64 lines a way, which has fewer ways than a kernel
   /// has rows.
@@ -188,7 +189,10 @@ private:
   Left<Packed> left_of(const blas::Tile& tile, std::int64_t i, std::int64_t at_k, std::int64_t k,
                        const Packed* left) const {
     if constexpr (Kernel::reads_left_in_place)
-      if (!packs_left(p_)) return {p_.a.data + (tile.row + i) * p_.a.ld + at_k, p_.a.ld, 1};
+      if (!packs_left(p_)) {
+        if (p_.a.transposed) return {p_.a.data + at_k * p_.a.ld + tile.row + i, 1, p_.a.ld};
+        return {p_.a.data + (tile.row + i) * p_.a.ld + at_k, p_.a.ld, 1};
+      }
     return {left + i * steps(k), 1, Kernel::rows};
   }
 

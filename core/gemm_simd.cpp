@@ -1,6 +1,6 @@
 // The kernel keeps M rows by V vectors of C in registers (12 x 2 of 16 floats on AVX-512, 6 x 2 of 8 on AVX2). The
 // right operand is packed into panels of that width, a block of which stays in L2; the left one is read where it lies
-// when its rows run along k and do not displace each other from L1, else packed. Where C has few rows and both operands
+// unless its lines displace each other from the cache, else packed. Where C has few rows and both operands
 // run along k (a layer's weights), the roles are swapped, so that the small operand is packed and the weights are read
 // once, in order.
 
@@ -154,7 +154,7 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
                          std::int64_t columns) {
   const hn::ScalableTag<T> d;
   const auto lanes = LanesOf<T>();
-  constexpr int ahead = 16; // steps of k that the panel is fetched before it is used
+  constexpr int ahead = 16; // steps of k that both operands are fetched before they are used
   hn::Vec<decltype(d)> acc[M][V];
   HWY_UNROLL(16)
   for (int i = 0; i < M; ++i) {
@@ -172,6 +172,7 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
       right[v] = hn::Load(d, panel + v * lanes);
       hwy::Prefetch(panel + (ahead * V + v) * lanes);
     }
+    hwy::Prefetch(a + ahead * left.step); // lines far apart where it runs across k
     HWY_UNROLL(16)
     for (int i = 0; i < M; ++i) {
       const auto value = hn::Set(d, a[i * left.row]);
