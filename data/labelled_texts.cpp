@@ -177,6 +177,21 @@ std::vector<std::string> classes_of(const Rows& rows) {
   return names;
 }
 
+std::string shortened(const std::string& label) {
+  constexpr std::size_t most = 40;
+  if (label.size() <= most) return label;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(label[end]) & 0xC0U) == 0x80U) --end; // inside a character
+  return label.substr(0, end) + "...";
+}
+
+std::string some_of(const std::vector<std::string>& classes) {
+  constexpr std::size_t most = 20;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(most, classes.size()); ++i) list += (i == 0 ? "" : ", ") + shortened(classes[i]);
+  return classes.size() <= most ? list : fmt::format("{}, ... ({} in all)", list, classes.size());
+}
+
 LabelledTexts labelled(Rows rows, const std::string& name, const std::vector<std::string>& classes,
                        std::int64_t limit) {
   LabelledTexts set{.name = name, .class_names = classes, .texts = {}, .pairs = {}, .labels = {}};
@@ -189,8 +204,8 @@ LabelledTexts labelled(Rows rows, const std::string& name, const std::vector<std
     const auto found = place.find(row.label);
     if (found == place.end())
       throw FileError(fmt::format("{}: {}label '{}' is not one of the training part's: {}", name,
-                                  row.line > 0 ? fmt::format("line {}: ", row.line) : "", row.label,
-                                  fmt::join(classes, ", ")));
+                                  row.line > 0 ? fmt::format("line {}: ", row.line) : "", shortened(row.label),
+                                  some_of(classes)));
     if (!kept[i]) continue;
     set.labels.push_back(found->second);
     set.texts.push_back(std::move(row.text));

@@ -76,7 +76,7 @@ public:
   }
   void add_state(nlohmann::ordered_json& state) const override {
     remember_key(state, secret_ ? &*secret_ : nullptr);
-    if (split_.encoder) state["elsewhere"] = split_.encoder->run();
+    if (split_.encoder) remember_place(state, split_);
   }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
     require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);

@@ -22,6 +22,8 @@ bool is_block(const std::string& parameter);
 std::vector<std::string> learning_beside_blocks(std::vector<std::string> learning, const nn::Module& whole);
 /// Throws ValueError when the blocks of a checkpoint are elsewhere and those of the run here, or the reverse.
 void require_same_place(const nlohmann::json& state, const std::string& checkpoint, bool elsewhere);
+/// Adds to a checkpoint's state which run at the other party it belongs to, and what it is to leave.
+void remember_place(nlohmann::ordered_json& state, const SplitTraining& split);
 /// Where split.ending moves blocks that `columns` have moved; `of_key`: the permutations of the next holder's key.
 /// Empty: nowhere. Throws FileError.
 PermutationSet moves_of_ending(const SplitTraining& split, const PermutationSet& columns,

@@ -161,6 +161,10 @@ struct SplitTraining {
   std::string next_key; ///< of Ending::rekeyed: the secret key file of the next holder
 };
 
+/// What a run with its blocks elsewhere is to leave, as its newest checkpoint says; nothing when it does not. Throws
+/// FileError.
+std::optional<Ending> ending_of_run(const std::string& folder);
+
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process:
 /// clipping by a joint norm, parts of a batch, averages of weights, several variants, updates that one side leaves out.
 void check_split(const TrainOptions& options, const SplitTraining& split);

@@ -50,7 +50,7 @@ void VitTrainer::State::add_state(nlohmann::ordered_json& state) const {
   training::remember_data(state, data_print);
   remember_key(state, secret ? &*secret : nullptr);
   if (start) state["model"] = start->model->config();
-  if (split.encoder) state["elsewhere"] = split.encoder->run();
+  if (split.encoder) remember_place(state, split);
 }
 
 void VitTrainer::State::check_state(const nlohmann::json& state, const std::string& checkpoint) const {

@@ -32,6 +32,27 @@ void require_same_place(const nlohmann::json& state, const std::string& checkpoi
                                    : "in one process: go on with equigrad train"));
 }
 
+namespace {
+
+constexpr const char* name_of(Ending ending) {
+  return ending == Ending::decrypted ? "decrypt" : ending == Ending::encrypted ? "encrypted" : "key";
+}
+
+} // namespace
+
+void remember_place(nlohmann::ordered_json& state, const SplitTraining& split) {
+  state["elsewhere"] = split.encoder->run();
+  state["finish"] = name_of(split.ending);
+}
+
+std::optional<Ending> ending_of_run(const std::string& folder) {
+  const nlohmann::json state = training::newest_state(folder);
+  if (!state.is_object() || !state.contains("finish")) return {};
+  for (const Ending ending : {Ending::decrypted, Ending::encrypted, Ending::rekeyed})
+    if (state["finish"] == name_of(ending)) return ending;
+  return {};
+}
+
 PermutationSet moves_of_ending(const SplitTraining& split, const PermutationSet& columns,
                                FunctionRef<PermutationSet(const SecretKey&)> of_key) {
   if (split.ending == Ending::encrypted) return {};

@@ -1,7 +1,6 @@
 #include "runs/vit_subject.h"
 
 #include "data/bytes.h"
-#include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
 
 #include <fmt/format.h>
@@ -9,16 +8,6 @@
 
 namespace eg::runs {
 namespace {
-
-/// Of the newest checkpoint that has one.
-nlohmann::json newest_state(const std::string& folder) {
-  for (const std::string& checkpoint : training::find_checkpoints(folder)) try {
-      return training::read_checkpoint_state(checkpoint);
-    } catch (const training::DamagedCheckpoint&) {
-      continue; // options_of_run has found one that is whole
-    }
-  return {};
-}
 
 /// The weights of a run's final model, in a trainer that has made no step.
 OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::int64_t step, const FigureOptions& o) {
@@ -51,7 +40,7 @@ OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o) {
   options.out.clear();
   options.checkpoint_every = 0;
   if (!o.data_dir.empty()) options.data_dir = o.data_dir;
-  const nlohmann::json state = newest_state(run.path);
+  const nlohmann::json state = training::newest_state(run.path);
   if (state.contains("elsewhere")) return final_model(run, std::move(options), state["step"].get<std::int64_t>(), o);
   OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop)};
   found.step = found.trainer->step();

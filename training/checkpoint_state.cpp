@@ -2,6 +2,7 @@
 
 #include "data/bytes.h"
 #include "data/json.h"
+#include "training/checkpoint.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -156,6 +157,15 @@ nlohmann::json read_checkpoint_state(const std::string& checkpoint) {
     throw DamagedCheckpoint(
         fmt::format("{}: says step {}, but lies in {}", path, state["step"].get<std::uint64_t>(), folder));
   return state;
+}
+
+nlohmann::json newest_state(const std::string& folder) {
+  for (const std::string& checkpoint : find_checkpoints(folder)) try {
+      return read_checkpoint_state(checkpoint);
+    } catch (const DamagedCheckpoint&) {
+      continue;
+    }
+  return {};
 }
 
 void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,

@@ -28,6 +28,10 @@ nlohmann::ordered_json file_records(const std::string& folder);
 /// it.
 nlohmann::json read_checkpoint_state(const std::string& checkpoint);
 
+/// Of the newest checkpoint that `folder` stands for (find_checkpoints) and whose state is sound; null when none is.
+/// Throws FileError.
+nlohmann::json newest_state(const std::string& folder);
+
 /// Compares the recorded size and checksum of every file, and that those called `needed` are recorded. Throws as
 /// read_checkpoint_state, with the file's name.
 void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,

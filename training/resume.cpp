@@ -76,7 +76,7 @@ std::string require_free_folder(const RunOptions& o) {
 constexpr const char* free_options[] = {
     "steps",          "epochs",           "out",       "resume",    "data", "data_dir",    "validation",
     "evaluate_every", "checkpoint_every", "overwrite", "precision", "csv",  "tensorboard", "keep",
-    "best",           "skip_limit"};
+    "best",           "skip_limit",       "bad_images"};
 
 void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
   std::vector<std::string> free(std::begin(free_options), std::end(free_options));
@@ -102,7 +102,7 @@ struct Damage {
     if (count++ == 0) first = e.what();
   }
   std::string words() const {
-    return count < 2 ? first : fmt::format("{}; and {} before it", first, count_of(count - 1, "checkpoint"));
+    return count < 2 ? first : fmt::format("{}; damaged like {} before it", first, count_of(count - 1, "checkpoint"));
   }
 };
 
@@ -145,6 +145,7 @@ std::string Run::save_checkpoint() {
   data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
   std::string folder = writer.commit();
   saved_at_ = step_;
+  gives_up_later_ = false;
   prune_checkpoints(options_.out, step_, static_cast<std::size_t>(options_.keep), best);
   return folder;
 }
@@ -154,9 +155,10 @@ void Run::resume() {
   Damage damage;
   for (const std::string& checkpoint : find_checkpoints(folder)) try {
       resume_from(checkpoint);
+      gives_up_later_ = goes_on_in_place(options_) && newest_step(options_.out) > step_;
       if (damage.count > 0)
         notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damage.words(), checkpoint, step_));
-      else if (goes_on_in_place(options_) && newest_step(options_.out) > step_)
+      else if (gives_up_later_)
         notes_.push_back(fmt::format("going back to step {}: what {} holds of later steps, up to {}, is given up",
                                      step_, options_.out, newest_step(options_.out)));
       if (step_ == total_)

@@ -142,7 +142,7 @@ private:
   /// The checkpoint of the present step, which is written unless it is there.
   std::string checkpoint() {
     if (options_.out.empty()) return {};
-    if (run_.saved_at_ == run_.step_)
+    if (run_.saved_at_ == run_.step_ && !run_.gives_up_later_)
       return data::join_path(options_.out, "checkpoints/" + checkpoint_name(run_.step_));
     std::string path = run_.save_checkpoint();
     if (callbacks_.checkpoint) callbacks_.checkpoint(path);

@@ -74,7 +74,8 @@ private:
   optim::Schedule schedule_;
   std::int64_t step_ = 0, first_ = 0, total_ = 0, per_epoch_ = 1;
   double seconds_ = 0.0;
-  std::int64_t saved_at_ = -1; ///< step of the folder's newest checkpoint that is this run's
+  bool gives_up_later_ = false; ///< the folder has checkpoints of later steps, which go with the next one that is saved
+  std::int64_t saved_at_ = -1;  ///< step of the folder's newest checkpoint that is this run's
   StepGuard guard_;
   std::optional<BestCheckpoint> best_;
   bool claimed_ = false;  ///< what another run has left in the folder is gone

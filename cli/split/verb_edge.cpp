@@ -78,6 +78,15 @@ std::string resume_words(const EdgeRequest& r) {
   return words;
 }
 
+/// A run that goes on ends as it was begun, where nothing else is said.
+void finish_as_begun(EdgeRequest& r, const TrainRequest& request) {
+  const auto ending = permute::ending_of_run(request.given["resume"].get<std::string>());
+  if (ending == permute::Ending::encrypted) r.finish = "encrypted";
+  if (ending == permute::Ending::rekeyed)
+    throw UsageError("--finish: the run was to end behind another holder's key: name its file again, or say decrypt or "
+                     "encrypted");
+}
+
 int train(const EdgeRequest& r, const TrainRequest& request) {
   const std::shared_ptr<privacy::RemoteEncoder> encoder = encoder_of(r, request.common);
   SplitJob job;
@@ -135,6 +144,7 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
                                .flags = *flags,
                                .common = common,
                                .seed_given = app.count("--seed") > 0};
+    if (request.given.contains("resume") && app.count("--finish") == 0) finish_as_begun(*r, request);
     return train(*r, request);
   };
 }

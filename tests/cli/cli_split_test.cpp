@@ -56,6 +56,11 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
                            {"--finish", "decrypt", "--json", folder.path("plain.json")}))
               .code == 0);
   CHECK(weights(folder.path("three")) != weights(folder.path("one")));
+  // A run that goes on ends as it was begun.
+  std::filesystem::copy(folder.path("two"), folder.path("again"), std::filesystem::copy_options::recursive);
+  const Outcome again = run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("again")}, there));
+  CHECK_MESSAGE(again.code == 0, again.err);
+  CHECK(weights(folder.path("again")) == weights(folder.path("one")));
   // A report takes the whole model from the run folder.
   REQUIRE(run_program({"report", folder.path("three"), "--out", folder.path("page.html"), "--quiet"}).code == 0);
   const std::string page = read_text(folder.path("page.html"));

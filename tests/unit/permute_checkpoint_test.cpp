@@ -173,6 +173,16 @@ TEST_CASE("checkpoint: a run that goes on behind a line that could not be writte
   }
 }
 
+TEST_CASE("checkpoint: going back to a step that is the last one asked for gives up the later ones as well") {
+  const TemporaryFolder folder;
+  const TrainOptions o = finished(folder.path("run"));
+  TrainOptions back = options_of_run(folder.path("run/checkpoints/step-00000006"));
+  back.steps = 6;
+  VitTrainer(back).run();
+  CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{6});
+  CHECK(data::read_text(folder.path("run/checkpoints/latest")) == "step-00000006\n");
+}
+
 TEST_CASE("checkpoint: its run is found however its path is written") {
   const TemporaryFolder folder;
   finished(folder.path("run"));

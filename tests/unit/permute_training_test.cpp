@@ -244,7 +244,7 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
   }
   const std::string all = message_of<FileError>([&] { options_of_run(o.out); });
   CHECK(all.starts_with(root + "step-00000008/state.json: "));
-  CHECK(all.ends_with("; and 1 checkpoint before it"));
+  CHECK(all.ends_with("; damaged like 1 checkpoint before it"));
   std::filesystem::remove_all(folder.path("cut/checkpoints"));
   CHECK(message_of<FileError>([&] { options_of_run(o.out); }) ==
         o.out + ": a run without a checkpoint, which it has not yet made, or ended before");
