@@ -1,6 +1,7 @@
 #include "runs/vit_subject.h"
 
 #include "data/bytes.h"
+#include "data/safetensors.h"
 #include "training/checkpoint_state.h"
 
 #include <fmt/format.h>
