@@ -79,7 +79,7 @@ struct VitTrainer::State : training::Task {
   nlohmann::ordered_json default_options() const override {
     return permute::options_json(options.model.distillation ? deit_defaults() : TrainOptions());
   }
-  std::vector<std::string> free_options() const override { return {"key", "drift_every", "workers"}; }
+  std::vector<std::string> free_options() const override { return {"key", "drift_every", "workers", "bad_images"}; }
   std::int64_t steps_per_epoch() const override { return loader->batches_per_epoch(); }
   void seek(std::int64_t step) override;
   std::int64_t train(const training::Place& place) override;

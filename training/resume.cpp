@@ -76,7 +76,7 @@ std::string require_free_folder(const RunOptions& o) {
 constexpr const char* free_options[] = {
     "steps",          "epochs",           "out",       "resume",    "data", "data_dir",    "validation",
     "evaluate_every", "checkpoint_every", "overwrite", "precision", "csv",  "tensorboard", "keep",
-    "best",           "skip_limit",       "bad_images"};
+    "best",           "skip_limit"};
 
 void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
   std::vector<std::string> free(std::begin(free_options), std::end(free_options));

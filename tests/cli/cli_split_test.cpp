@@ -61,6 +61,14 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   const Outcome again = run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("again")}, there));
   CHECK_MESSAGE(again.code == 0, again.err);
   CHECK(weights(folder.path("again")) == weights(folder.path("one")));
+  // One that was to end behind another holder's key is told so again.
+  const std::string next = folder.path("next.key");
+  REQUIRE(run_program({"keygen", "--out", next, "--quiet"}).code == 0);
+  REQUIRE(run_program(with(with(vit("edge", "5", folder.path("moved")), there), {"--finish", next})).code == 0);
+  const Outcome unsaid = run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("moved")}, there));
+  CHECK(unsaid.code == 2);
+  CHECK_MESSAGE(unsaid.err.find("--finish: the run was to end behind another holder's key") != std::string::npos,
+                unsaid.err);
   // A report takes the whole model from the run folder.
   REQUIRE(run_program({"report", folder.path("three"), "--out", folder.path("page.html"), "--quiet"}).code == 0);
   const std::string page = read_text(folder.path("page.html"));
@@ -69,7 +77,7 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   CHECK(page.find(fmt::format("The model of step 50 on 64 of 64 test images of shapes: {:.2f} % right", 100 * right)) !=
         std::string::npos);
   CHECK(cloud.stop().code == 0);
-  CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 100);
+  CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 105);
 }
 
 TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for byte, with its key and without") {

@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -69,6 +70,20 @@ ServiceOptions service_options(std::uint64_t seed, const std::string& out = "") 
 
 EncoderService cloud_of(std::uint64_t seed) { return EncoderService(service_options(seed)); }
 
+/// A run in one process, and the same one with its blocks at a cloud.
+struct BothWays {
+  explicit BothWays(const TrainOptions& o)
+      : here(o), one(here.run()), cloud(service_options(o.seed)), edge(edge_of(cloud)),
+        there(o, nullptr, split_with(edge)), two(there.run()) {}
+
+  VitTrainer here;
+  TrainResult one;
+  EncoderService cloud;
+  std::shared_ptr<RemoteEncoder> edge;
+  VitTrainer there;
+  TrainResult two;
+};
+
 /// Every frame is lost once on the way there and once on the way back before it arrives, also those that open a run.
 struct EveryBoundary {
   std::uint64_t cuts = 0;
@@ -115,19 +130,15 @@ bool contains(const data::Bytes& where, const void* what, std::size_t size) {
 TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
   for (const TrainMode mode : {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both}) {
     CAPTURE(name_of(mode));
-    const TrainOptions o = fifty_steps(mode);
-    VitTrainer here(o);
-    const TrainResult one = here.run();
-    EncoderService cloud = cloud_of(o.seed);
-    const auto edge = edge_of(cloud);
-    VitTrainer there(o, nullptr, split_with(edge));
-    const TrainResult two = there.run();
-    CHECK(same_weights(here.weights(0), there.weights(0)));
-    CHECK(one.test[0].loss == two.test[0].loss);
-    CHECK(one.test[0].accuracy == two.test[0].accuracy);
-    CHECK(edge->counts().steps == 50);
-    CHECK(edge->counts().reconnects == 0);
-    CHECK(there.model(0).parameter_count() < here.model(0).parameter_count());
+    const BothWays ran(fifty_steps(mode));
+    CHECK(same_weights(ran.here.weights(0), ran.there.weights(0)));
+    CHECK(ran.one.test[0].loss == ran.two.test[0].loss);
+    CHECK(ran.one.test[0].accuracy == ran.two.test[0].accuracy);
+    CHECK(ran.edge->counts().steps == 50);
+    CHECK(ran.edge->counts().reconnects == 0);
+    CHECK(ran.there.model(0).parameter_count() < ran.here.model(0).parameter_count());
+    const std::atomic<bool> stop = true;
+    CHECK_THROWS_AS(ran.there.test_without_key(&stop), Interrupted);
   }
 }
 
@@ -136,16 +147,11 @@ TEST_CASE("split: a step that the spike guard skips is taken by neither side") {
   o.lr = 0.1; // so that losses jump
   o.spike_guard = 1.02;
   o.skip_limit = 50;
-  VitTrainer here(o);
-  const TrainResult one = here.run();
-  EncoderService cloud = cloud_of(o.seed);
-  const auto edge = edge_of(cloud);
-  VitTrainer there(o, nullptr, split_with(edge));
-  const TrainResult two = there.run();
-  CHECK(one.skipped > 2);
-  CHECK(two.skipped == one.skipped);
-  CHECK(edge->counts().steps == 50 - static_cast<std::uint64_t>(one.skipped));
-  CHECK(same_weights(here.weights(0), there.weights(0)));
+  const BothWays ran(o);
+  CHECK(ran.one.skipped > 2);
+  CHECK(ran.two.skipped == ran.one.skipped);
+  CHECK(ran.edge->counts().steps == 50 - static_cast<std::uint64_t>(ran.one.skipped));
+  CHECK(same_weights(ran.here.weights(0), ran.there.weights(0)));
 }
 
 TEST_CASE("split: the checkpoint that did best stays on both sides") {

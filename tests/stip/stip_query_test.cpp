@@ -187,6 +187,28 @@ TEST_CASE("stip: outputs of a pass, every family, within rounding") {
     }
 }
 
+TEST_CASE("stip: outputs of a pass come as well when connections are lost on the way, and messages have a size") {
+  const StipParties parties("bert");
+  const auto plain = hub::load_model(parties.path("model")).model;
+  StipService cloud = parties.service();
+  const UserModel user = parties.user();
+  const hub::Tensors inputs = small_inputs(*plain);
+  const hub::Tensors whole = stip_forward(user, connect_to(cloud, "user"), inputs).outputs;
+  const Patience at_once{.attempts = 4, .pause = {}, .longest_pause = {}};
+  for (const int losses : {1, 3, 4}) {
+    int sent = 0;
+    const auto passed = [&] {
+      const auto fate = [&](data::ByteView) { return sent++ < losses ? Fate::lost : Fate::arrives; };
+      return stip_forward(user, connect_to(cloud, "user", fate), inputs, at_once).outputs;
+    };
+    if (losses < 4)
+      CHECK(same_bits(passed()[0].second, whole[0].second));
+    else
+      CHECK_THROWS_AS(passed(), ConnectionError);
+  }
+  CHECK_THROWS_AS(stip_forward(user, connect_to(cloud, "user"), inputs, at_once, {.body = 64}), Error);
+}
+
 TEST_CASE("stip: features that the user's key did not permute give other outputs") {
   const StipParties parties("bert");
   const auto plain = hub::load_model(parties.path("model")).model;

@@ -297,6 +297,15 @@ TEST_CASE("runs: the page of a masked language model has words and what it guess
     CHECK_MESSAGE(html.find(part) != std::string::npos, part);
   CHECK(html.find("<home>") == std::string::npos);
   CHECK(count(html, "class=\"window\"") == 3);
+  // The text to test on may be empty by now.
+  write(folder, "held.txt", story);
+  o.validation = folder.path("held.txt");
+  o.out = folder.path("other");
+  training::bert_trainer(o)->run();
+  write(folder, "held.txt", "");
+  const RunsReport empty = runs_report(read_runs({o.out}), {.samples = 0});
+  REQUIRE(empty.notes.size() == 1);
+  CHECK(empty.notes[0].find("held.txt: its held-out part is empty") != std::string::npos);
 }
 
 TEST_CASE("runs: the page of a model of attributes has a row for each") {
@@ -354,6 +363,7 @@ TEST_CASE("runs: a permuted model is shown as it was trained") {
   const std::string said =
       fmt::format("on 100 of 100 test images of shapes: {:.2f} % right", 100 * result.test[0].accuracy);
   CHECK_MESSAGE(made.page.html().find(said) != std::string::npos, said);
+  CHECK(made.page.html().find("without the key") == std::string::npos);
 }
 
 TEST_CASE("runs: a model that cannot be shown leaves the curves, and a word") {
