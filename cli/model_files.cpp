@@ -1,8 +1,10 @@
 #include "cli/model_files.h"
 
+#include "cli/arguments.h"
+
 #include "data/bytes.h"
 #include "data/tensor_reader.h"
-#include "hub/folder.h"
+#include "hub/llama2c.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -17,6 +19,14 @@ std::string folder_of(const std::string& file) {
 }
 
 } // namespace
+
+hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptions& options) {
+  if (!data::file_exists(path)) return hub::load_model(path, options);
+  if (options.image_size) throw UsageError(path + ": takes no images, and --image-size is for models that do");
+  hub::LoadedModel loaded{.model = hub::load_llama2c(path), .report = {}};
+  loaded.model->module().to(options.dtype);
+  return loaded;
+}
 
 std::string model_folder(const std::string& path) {
   if (std::string trained = hub::model_folder_of_run(path); trained != path) return trained;

@@ -1,5 +1,7 @@
 #pragma once
-// Which files belong to a model folder.
+// Model folders: which files belong to them, and reading one.
+
+#include "hub/folder.h"
 
 #include <array>
 #include <string>
@@ -26,6 +28,10 @@ inline constexpr std::array weight_files{"model.safetensors", "model.safetensors
 /// RUN/model for the run folder of a trained text model, FOLDER for FOLDER/config.json and for a folder's weights, else
 /// `path` as it is.
 std::string model_folder(const std::string& path);
+
+/// Reads a model folder or, where `path` is a file, a llama2.c checkpoint. Throws as hub::load_model and
+/// hub::load_llama2c do; UsageError for an image size, which a llama2.c checkpoint has not.
+hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptions& options);
 
 /// The files with these names that lie in a folder; of a file: itself and those beside it.
 std::vector<std::string> known_files(const std::string& path);

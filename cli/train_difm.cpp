@@ -33,7 +33,10 @@ int train_difm(const TrainRequest& request) {
   });
   options.out = run_folder_for(request.model, options);
   require_result_apart(request, {options.data, options.table.validation, options.key}, options.out);
-  const auto trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });
+  std::unique_ptr<training::Trainer> trainer;
+  reading(request, sources_of(options), [&] {
+    trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });
+  });
   return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model.safetensors"));
 }
 

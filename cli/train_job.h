@@ -14,6 +14,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace eg::cli {
 
@@ -44,9 +46,21 @@ int train_language(const TrainRequest& request);
 int train_bert(const TrainRequest& request, const SplitJob* split = nullptr);
 int train_difm(const TrainRequest& request);
 
-/// Calls read(), which reads `data`. Where a run goes on and that data is not where it was, the error says how to name
-/// its place.
-void reading_data(const TrainRequest& request, const std::string& data, FunctionRef<void()> read);
+/// The files and folders that a run reads, each with the option that names it.
+using Sources = std::vector<std::pair<const char*, std::string>>;
+template <class Options> Sources sources_of(const Options& o) {
+  Sources sources = {{"data", o.data}, {"from", o.start.from}};
+  if constexpr (requires { o.validation; }) sources.emplace_back("validation", o.validation);
+  if constexpr (requires { o.table.validation; }) sources.emplace_back("validation", o.table.validation);
+  if constexpr (requires { o.tokenizer; }) sources.emplace_back("tokenizer", o.tokenizer);
+  if constexpr (requires { o.teacher; }) sources.emplace_back("teacher", o.teacher);
+  if constexpr (requires { o.key; }) sources.emplace_back("key", o.key);
+  return sources;
+}
+
+/// Calls read(), which reads the sources. Where a run goes on and one of them is not where it was, the error says how
+/// to name its place.
+void reading(const TrainRequest& request, const Sources& sources, FunctionRef<void()> read);
 /// Makes a trainer, which reads its data; says so on a terminal while it does.
 std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
                                           FunctionRef<std::unique_ptr<training::Trainer>()> make);

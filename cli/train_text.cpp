@@ -84,15 +84,25 @@ nlohmann::json result_json(const training::Result& result, const Trainer& traine
   return json;
 }
 
+/// Whether an error's words begin with a path, or with one below it.
+bool begins_with_path(std::string_view words, std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return !path.empty() && words.starts_with(path) && words.size() > path.size() &&
+         (words[path.size()] == ':' || words[path.size()] == '/');
+}
+
 } // namespace
 
-void reading_data(const TrainRequest& request, const std::string& data, FunctionRef<void()> read) {
+void reading(const TrainRequest& request, const Sources& sources, FunctionRef<void()> read) {
   try {
     read();
   } catch (const FileError& e) {
-    const bool at_fault = std::string_view(e.what()).starts_with(data + ":");
-    if (!at_fault || !request.given.contains("resume") || request.given.contains("data")) throw;
-    throw FileError(fmt::format("{}; if it has moved since the run began, name its place with --data", e.what()));
+    if (!request.given.contains("resume")) throw;
+    for (const auto& [option, place] : sources)
+      if (begins_with_path(e.what(), place) && !request.given.contains(option))
+        throw FileError(
+            fmt::format("{}; if it has moved since the run began, name its place with --{}", e.what(), option));
+    throw;
   }
 }
 
@@ -100,9 +110,7 @@ std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& 
                                 FunctionRef<std::unique_ptr<Trainer>()> make) {
   Progress progress(!request.common.quiet);
   progress.show(0.0, 1.0, {{"reading " + data, 1}});
-  std::unique_ptr<Trainer> made;
-  reading_data(request, data, [&] { made = make(); });
-  return made;
+  return make();
 }
 
 namespace {
@@ -223,10 +231,12 @@ int train_language(const TrainRequest& request) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(request.model, options);
-  std::string text;
-  reading_data(request, options.data, [&] { text = data::find_text(options.data, options.data_dir); });
-  require_result_apart(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
-  const auto trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
+  std::unique_ptr<Trainer> trainer;
+  reading(request, sources_of(options), [&] {
+    const std::string text = data::find_text(options.data, options.data_dir);
+    require_result_apart(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
+    trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
+  });
   return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
 }
 
@@ -253,17 +263,18 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(split != nullptr ? "edge-bert" : request.model, options);
-  std::string data = options.data;
-  if (options.task == training::BertTask::mlm)
-    reading_data(request, options.data, [&] { data = data::find_text(options.data, options.data_dir); });
-  std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
-  read.push_back(options.key);
-  if (split != nullptr) read.push_back(split->training.next_key);
-  require_result_apart(request, read, options.out);
   permute::BertRun run;
-  run.trainer = opened(request, options.data, [&] {
-    run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
-    return std::move(run.trainer);
+  reading(request, sources_of(options), [&] {
+    const bool masked = options.task == training::BertTask::mlm;
+    const std::string data = masked ? data::find_text(options.data, options.data_dir) : options.data;
+    std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
+    read.push_back(options.key);
+    if (split != nullptr) read.push_back(split->training.next_key);
+    require_result_apart(request, read, options.out);
+    run.trainer = opened(request, options.data, [&] {
+      run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
+      return std::move(run.trainer);
+    });
   });
   return train_to_end(*run.trainer, request, options.out, data::join_path(options.out, "model"), split,
                       [&](nlohmann::json& json) {

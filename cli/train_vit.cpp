@@ -118,13 +118,25 @@ void add_without_key(nlohmann::json& json, const permute::VitTrainer& trainer, b
   if (talks) say(fmt::format("without the key: loss {:.4f} accuracy {:.2f} %\n", v.loss, 100 * v.accuracy));
 }
 
+/// Files that a run reads, and that its results must spare.
+std::vector<std::string> files_read(const TrainOptions& options, const SplitJob* split) {
+  std::vector<std::string> files = {options.key};
+  if (split != nullptr) files.push_back(split->training.next_key);
+  for (const std::string& model : {options.start.from, options.teacher})
+    if (!model.empty())
+      for (std::string& file : known_files(model_folder(model))) files.push_back(std::move(file));
+  return files;
+}
+
 int train(const TrainOptions& options, const TrainRequest& request, const SplitJob* split) {
   const CommonOptions& common = request.common;
   survive_broken_pipes();
   const std::atomic<bool>& stop = stop_flag();
   std::optional<permute::VitTrainer> made;
-  reading_data(request, options.data,
-               [&] { made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining()); });
+  reading(request, sources_of(options), [&] {
+    require_result_apart(request, files_read(options, split), options.out);
+    made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
+  });
   permute::VitTrainer& trainer = *made;
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
@@ -198,12 +210,6 @@ int train_vit(const TrainRequest& request, const SplitJob* split) {
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
   options.out = run_folder_for(split != nullptr ? "edge-" + request.model : request.model, options);
-  std::vector<std::string> read = {options.key};
-  if (split != nullptr) read.push_back(split->training.next_key);
-  for (const std::string& model : {options.start.from, options.teacher})
-    if (!model.empty())
-      for (std::string& file : known_files(model_folder(model))) read.push_back(std::move(file));
-  require_result_apart(request, read, options.out);
   return train(options, request, split);
 }
 

@@ -8,8 +8,6 @@
 #include "cli/verb.h"
 
 #include "data/bytes.h"
-#include "hub/folder.h"
-#include "hub/llama2c.h"
 #include "hub/text.h"
 #include "nn/decoder.h"
 
@@ -26,14 +24,6 @@ struct GenerateRequest {
   std::string model, dtype = "f32", precision = "f32", weights = "f32";
   TextFlags text;
 };
-
-std::unique_ptr<hub::Model> opened(const GenerateRequest& r) {
-  if (!data::file_exists(r.model))
-    return hub::load_model(r.model, {.dtype = r.dtype == "f64" ? DType::f64 : DType::f32}).model;
-  std::unique_ptr<hub::Model> model = hub::load_llama2c(r.model);
-  if (r.dtype == "f64") model->module().to(DType::f64);
-  return model;
-}
 
 nlohmann::json as_json(const GenerateRequest& r, const hub::GeneratedText& result, double per_s) {
   return {{"model", r.model},
@@ -58,7 +48,8 @@ int generate(const GenerateRequest& r, const CommonOptions& common) {
   const nn::WeightStorage weights = weights_asked(r.weights, r.dtype);
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
-  const std::unique_ptr<hub::Model> model = opened(r);
+  const hub::LoadModelOptions options{.dtype = r.dtype == "f64" ? DType::f64 : DType::f32};
+  const std::unique_ptr<hub::Model> model = opened_model(r.model, options).model;
   if (model->decoder() != nullptr) {
     model->decoder()->narrow_weights(weights); // what has none is refused below
     fit_positions(text, r.text, model->decoder()->config.positions);

@@ -172,7 +172,7 @@ int infer(const InferOptions& o, const CommonOptions& common) {
   hub::LoadModelOptions options{.dtype = dtype};
   if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
   const Given given = given_by(o, dtype, options.image_size);
-  const hub::LoadedModel loaded = hub::load_model(o.model, options);
+  const hub::LoadedModel loaded = opened_model(o.model, options);
   const ProductsScope products(granted(o.precision, o.dtype));
   const Computed result = computed(*loaded.model, given, o);
   if (!o.outputs.empty()) data::save_safetensors(o.outputs, result.outputs);
@@ -186,7 +186,8 @@ int infer(const InferOptions& o, const CommonOptions& common) {
 
 Job declare_infer(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<InferOptions>();
-  app.add_option("--model", o->model, "Model folder: config.json and model.safetensors or its shards")
+  app.add_option("--model", o->model,
+                 "Model folder: config.json and model.safetensors or its shards; or a llama2.c checkpoint (.bin)")
       ->required()
       ->type_name("DIR");
   app.add_option("--inputs", o->inputs,

@@ -138,7 +138,8 @@ void skip_bad(PictureList& list, const DatasetOptions& options) {
   }
   for (const Picture& picture : list.pictures)
     if (!left[static_cast<std::size_t>(picture.label)])
-      throw FileError(fmt::format("{}: no image of the class decodes",
+      throw FileError(fmt::format("{}: no image of the class decodes; mend its images, or take the folder away to go "
+                                  "without the class",
                                   join_path(list.folder, list.class_names[static_cast<std::size_t>(picture.label)])));
   list = std::move(good);
 }

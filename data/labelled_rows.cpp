@@ -72,6 +72,22 @@ void refuse_unknown_header(const std::vector<LabelledRow>& rows, const std::stri
       source, rows.front().line, rows.front().label));
 }
 
+/// Labels that hardly repeat, beside texts that do, are texts and labels.
+void refuse_swapped_columns(const std::vector<LabelledRow>& rows, const std::string& source) {
+  constexpr std::size_t enough = 8;
+  if (rows.size() < enough) return;
+  std::set<std::string_view> labels, texts;
+  for (const LabelledRow& row : rows) {
+    labels.insert(row.label);
+    texts.insert(row.text);
+  }
+  if (labels.size() <= rows.size() / 2 || texts.size() > rows.size() / 4) return;
+  throw FileError(
+      fmt::format("{}: the first column holds {} different labels in {} rows, the second {} different texts; without a "
+                  "header the label comes first: swap them, or put a header with label and text above",
+                  source, labels.size(), rows.size(), texts.size()));
+}
+
 std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kind, const std::string& source,
                                     StopFlag stop) {
   TableReader reader(text, kind, source);
@@ -86,8 +102,9 @@ std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kin
       if (header) continue;
       if (row.fields.size() < 2 || row.fields.size() > 3)
         throw FileError(fmt::format("{}: line {} has {} and is no header with a column called label; without a "
-                                    "header there are two (label, text) or three (label, text, pair)",
-                                    source, row.line, count_of(row.fields.size(), "column")));
+                                    "header there are two (label, text) or three (label, text, pair){}",
+                                    source, row.line, count_of(row.fields.size(), "column"),
+                                    separator_hint(row, kind == TableReader::Kind::csv)));
       columns = Columns{.count = row.fields.size(), .pair = {}};
       if (row.fields.size() == 3) columns->pair = 2;
     }
@@ -99,7 +116,10 @@ std::vector<LabelledRow> read_table(std::string_view text, TableReader::Kind kin
     rows.push_back({row.fields[columns->label], row.fields[columns->text],
                     columns->pair ? row.fields[*columns->pair] : "", row.line});
   }
-  if (!header) refuse_unknown_header(rows, source);
+  if (!header) {
+    refuse_swapped_columns(rows, source);
+    refuse_unknown_header(rows, source);
+  }
   return rows;
 }
 

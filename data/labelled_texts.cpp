@@ -58,8 +58,9 @@ Parts read_named(const NamedSet& set, const std::string& data_dir, StopFlag stop
     if (folder.empty() || file.empty())
       throw FileError(
           fmt::format("{}: dataset {} is not here: looked for {} and {}; give the folder that holds it with "
-                      "--data-dir or EQUIGRAD_DATA",
-                      folder.empty() ? "no data folder is given" : folder, set.name, set.train, set.test));
+                      "--data-dir or EQUIGRAD_DATA{}",
+                      folder.empty() ? "no data folder is given" : folder, set.name, set.train, set.test,
+                      folder_exists(set.name) ? fmt::format(" (for the folder {0} here say ./{0})", set.name) : ""));
   parts.train = read_labelled_texts(parts.train_name, stop);
   parts.test = read_labelled_texts(parts.test_name, stop);
   if (set.name == std::string_view("imdb")) {

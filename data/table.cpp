@@ -76,6 +76,16 @@ void TableReader::read_csv(TableRow& row) {
   }
 }
 
+std::string separator_hint(const TableRow& row, bool csv) {
+  if (row.fields.size() != 1) return {};
+  const std::string& line = row.fields.front();
+  const auto seen = [&](char mark) { return line.find(mark) != std::string::npos; };
+  const char* found = seen(';') ? "';'" : csv && seen('\t') ? "tabs" : !csv && seen(',') ? "','" : nullptr;
+  if (found == nullptr) return {};
+  return fmt::format("; its fields seem to be separated by {}, and in a {} does that", found,
+                     csv ? ".csv a comma" : ".tsv a tab");
+}
+
 bool row_is_held_out(std::uint64_t number, double share) {
   constexpr RandomKey key{.seed = 0x6865'6c64'206f'7574, .stream = 0};
   return uniform_at(key, number) < share;

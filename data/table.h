@@ -22,6 +22,10 @@ struct TableRow {
   std::size_t line = 0; ///< where it begins, from 1
 };
 
+/// What to say of a row of one field where several were expected: "; its fields seem to be separated by ';', and in a
+/// .csv a comma does that", or "".
+std::string separator_hint(const TableRow& row, bool csv);
+
 /// Reads rows one after another. Blank lines are left out.
 class TableReader {
 public:

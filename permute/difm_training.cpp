@@ -133,11 +133,11 @@ public:
         module().parameter_count(), o_->batch, o_->permute == TrainMode::rows ? ", their fields permuted" : "");
   }
   void add_state(nlohmann::ordered_json& state) const override {
-    training::remember_data(state, data_print_);
+    training::remember_sources(state, source_print_);
     remember_key(state, secret_ ? &*secret_ : nullptr);
   }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    training::require_same_data(state, checkpoint, data_print_);
+    training::require_same_sources(state, checkpoint, source_print_);
     require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
   }
   void save_result(const std::string& folder) const override {
@@ -193,7 +193,7 @@ private:
   DifmTask(std::unique_ptr<const DifmOptions> options, data::Tabular table, std::shared_ptr<nn::Difm> model)
       : ModelTask(*options, model, training::trained_parameters(*model, {}, options->start)), o_(std::move(options)),
         table_(std::move(table)),
-        model_(std::move(model)), data_print_{fingerprint(table_.train), fingerprint(table_.test)},
+        model_(std::move(model)), source_print_{fingerprint(table_.train), fingerprint(table_.test)},
         order_(table_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
     if (!o_->key.empty()) secret_.emplace(SecretKey::load(o_->key));
   }
@@ -219,7 +219,7 @@ private:
   std::unique_ptr<const DifmOptions> o_;
   data::Tabular table_;
   std::shared_ptr<nn::Difm> model_;
-  training::DataPrint data_print_; ///< what checkpoints remember of the data
+  training::SourcePrint source_print_; ///< what checkpoints remember of the data
   std::optional<SecretKey> secret_;
   training::EpochOrder order_;
   std::span<const std::int64_t> batch_; ///< the present one

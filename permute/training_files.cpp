@@ -47,14 +47,14 @@ void VitTrainer::State::load(const std::string& checkpoint, std::int64_t updates
 }
 
 void VitTrainer::State::add_state(nlohmann::ordered_json& state) const {
-  training::remember_data(state, data_print);
+  training::remember_sources(state, source_print);
   remember_key(state, secret ? &*secret : nullptr);
   if (start) state["model"] = start->model->config();
   if (split.encoder) remember_place(state, split);
 }
 
 void VitTrainer::State::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
-  training::require_same_data(state, checkpoint, data_print);
+  training::require_same_sources(state, checkpoint, source_print);
   if (start) training::require_same_model(state, checkpoint, start->model->config());
   require_same_key(state, checkpoint, secret ? &*secret : nullptr);
   require_same_place(state, checkpoint, split.encoder != nullptr);

@@ -66,6 +66,14 @@ std::size_t image_bytes(const data::ImageDataset& set) {
 
 } // namespace
 
+void VitTrainer::State::print_sources() {
+  const data::Normalization p = pixels();
+  source_print = {.train = train_images.fingerprint(),
+                  .test = test_images.fingerprint(),
+                  .pixels = fmt::format("mean {}, deviation {}", fmt::join(p.mean, " "), fmt::join(p.stddev, " ")),
+                  .teacher = teacher ? teacher->fingerprint() : ""};
+}
+
 void VitTrainer::State::make_loaders() {
   data::LoaderOptions l;
   l.batch_size = options.batch;
@@ -179,6 +187,7 @@ void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run>
   state_->split = split;
   if (!options.teacher.empty())
     state_->teacher = std::make_unique<Teacher>(options.teacher, kind, state_->pixels(), options.dtype);
+  state_->print_sources();
   state_->make_loaders();
   state_->draw_key();
   state_->make_variants();

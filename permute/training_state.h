@@ -52,7 +52,7 @@ struct VitTrainer::State : training::Task {
   TrainOptions options;
   std::unique_ptr<training::Run> run;
   data::ImageDataset train_images, test_images;
-  training::DataPrint data_print; ///< what checkpoints remember of the images
+  training::SourcePrint source_print = {}; ///< what checkpoints remember of the images, and of a teacher
   std::optional<data::Loader> loader;
   std::int64_t loader_step = 0; ///< which step its next batch is for
   std::optional<data::Loader> test_loader;
@@ -71,9 +71,8 @@ struct VitTrainer::State : training::Task {
   TrainRecord told;                  ///< the same, as callers get it
 
   State(const TrainOptions& o, std::unique_ptr<training::Run> r, data::ImageDataset train_, data::ImageDataset test_)
-      : options(o), run(std::move(r)), train_images(std::move(train_)),
-        test_images(std::move(test_)), data_print{train_images.fingerprint(), test_images.fingerprint()}, root{o.seed,
-                                                                                                               0} {}
+      : options(o), run(std::move(r)), train_images(std::move(train_)), test_images(std::move(test_)), root{o.seed, 0} {
+  }
 
   nlohmann::ordered_json options_json() const override { return permute::options_json(options); }
   nlohmann::ordered_json default_options() const override {
@@ -94,6 +93,7 @@ struct VitTrainer::State : training::Task {
 
   /// A batch to learn from, mixed if the options say so, by the step's number.
   Samples samples_of(const data::Batch& batch, std::int64_t step) const;
+  void print_sources();
   void make_loaders();
   void draw_key();
   void make_variants();

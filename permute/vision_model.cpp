@@ -170,6 +170,16 @@ Teacher::Teacher(const std::string& path, const ImageKind& images, const data::N
   shift_ = Tensor::from(shift, shape).to(dtype);
 }
 
+std::string Teacher::fingerprint() const {
+  const nn::StateDict weights = model_->module().state_dict();
+  std::uint32_t crc = 0;
+  for (const auto& [name, tensor] : weights) {
+    const Tensor packed = tensor.contiguous();
+    crc = data::crc32({reinterpret_cast<const std::uint8_t*>(packed.bytes()), packed.nbytes()}, crc);
+  }
+  return fmt::format("{} tensors, crc32 {:08x}", weights.size(), crc);
+}
+
 Tensor Teacher::classes(const Tensor& images) const {
   const PauseRecording pause;
   const Tensor seen = scale_.defined() ? images * scale_ + shift_ : images;

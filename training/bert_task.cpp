@@ -29,22 +29,22 @@ void require_passage(const ClassifyOptions& o, const Passage* passage) {
 }
 
 BertModelTask::BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,
-                             std::shared_ptr<Passage> passage, DataPrint data_print)
+                             std::shared_ptr<Passage> passage, SourcePrint source_print)
     : HubModelTask(*options, options->start, entered(std::move(model), passage.get()), learning_here(passage.get())),
-      o_(std::move(options)), passage_(std::move(passage)), data_print_(std::move(data_print)) {}
+      o_(std::move(options)), passage_(std::move(passage)), source_print_(std::move(source_print)) {}
 
 nlohmann::ordered_json BertModelTask::options_json() const { return training::options_json(*o_); }
 nlohmann::ordered_json BertModelTask::default_options() const { return training::options_json(ClassifyOptions()); }
 
 void BertModelTask::add_state(nlohmann::ordered_json& state) const {
   HubModelTask::add_state(state);
-  remember_data(state, data_print_);
+  remember_sources(state, source_print_);
   if (passage_) passage_->add_state(state);
 }
 
 void BertModelTask::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
   HubModelTask::check_state(state, checkpoint);
-  require_same_data(state, checkpoint, data_print_);
+  require_same_sources(state, checkpoint, source_print_);
   if (passage_) passage_->check_state(state, checkpoint);
 }
 

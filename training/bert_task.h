@@ -31,9 +31,9 @@ public:
   static std::unique_ptr<Trainer> trainer(std::unique_ptr<Run> run, std::unique_ptr<BertModelTask> task);
 
 protected:
-  /// `passage`: null for the model's own blocks. `data_print`: what checkpoints remember of the data.
+  /// `passage`: null for the model's own blocks. `source_print`: what checkpoints remember of the data.
   BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,
-                std::shared_ptr<Passage> passage, DataPrint data_print);
+                std::shared_ptr<Passage> passage, SourcePrint source_print);
 
   const ClassifyOptions& options() const { return *o_; }
   const nn::Bert& bert() const { return dynamic_cast<const nn::Bert&>(model().module()); }
@@ -48,7 +48,7 @@ private:
 
   std::unique_ptr<const ClassifyOptions> o_;
   std::shared_ptr<Passage> passage_;
-  DataPrint data_print_;
+  SourcePrint source_print_;
 };
 
 } // namespace eg::training

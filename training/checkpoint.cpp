@@ -211,6 +211,10 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder) {
 namespace {
 
 std::string why_no_checkpoint(const std::string& folder) {
+  const fs::path path = fs::path(folder).lexically_normal();
+  const fs::path above = (path.has_filename() ? path : path.parent_path()).parent_path();
+  if (!above.empty() && holds_run(above.string()))
+    return fmt::format("lies in a run and is no checkpoint: give the run, {}", data::shell_word(above.string()));
   if (is_there(data::join_path(folder, "metrics.jsonl")))
     return "a run without a checkpoint, which it has not yet made, or ended before";
   return "neither a checkpoint (state.json) nor a run with one (checkpoints/step-*)";

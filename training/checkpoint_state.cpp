@@ -110,13 +110,25 @@ void refuse_newer(const nlohmann::json& state, const std::string& path) {
                               path, state["version"].get<std::uint64_t>(), checkpoint_version));
 }
 
+struct Source {
+  const char* key;  ///< in state.json
+  const char* made; ///< what a checkpoint was that remembers another one
+  std::string SourcePrint::*print;
+};
+/// In the order in which they are compared: another tokenizer makes other data.
+constexpr Source sources[] = {{"tokenizer", "made with another tokenizer", &SourcePrint::tokenizer},
+                              {"data", "made from other data", &SourcePrint::train},
+                              {"test_data", "tested on other data", &SourcePrint::test},
+                              {"pixels", "made with images normalised in another way", &SourcePrint::pixels},
+                              {"teacher", "made with another teacher", &SourcePrint::teacher}};
+
 bool is_sound(const nlohmann::json& state) {
   return state.is_object() && is_text(state, "format") && state["format"] == "equigrad-checkpoint" &&
          is_count(state, "version") && state["version"] == checkpoint_version && is_count(state, "step") &&
          state.contains("options") && state["options"].is_object() && state.contains("files") &&
          are_records(state["files"]) && (!state.contains("key_fingerprint") || is_text(state, "key_fingerprint")) &&
-         (!state.contains("data") || is_text(state, "data")) &&
-         (!state.contains("test_data") || is_text(state, "test_data")) &&
+         std::all_of(std::begin(sources), std::end(sources),
+                     [&](const Source& s) { return !state.contains(s.key) || is_text(state, s.key); }) &&
          (!state.contains("unwritten") ||
           (is_text(state, "unwritten") && is_metrics_line(state["unwritten"].get<std::string>(), state["step"])));
 }
@@ -184,18 +196,15 @@ void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json
   }
 }
 
-void remember_data(nlohmann::ordered_json& state, const DataPrint& print) {
-  state["data"] = print.train;
-  state["test_data"] = print.test;
+void remember_sources(nlohmann::ordered_json& state, const SourcePrint& print) {
+  for (const Source& s : sources)
+    if (!(print.*s.print).empty()) state[s.key] = print.*s.print;
 }
 
-void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const DataPrint& now) {
-  const auto compare = [&](const char* key, const char* verb, const std::string& print) {
-    if (const std::string then = state.value(key, print); then != print)
-      throw ValueError(fmt::format("train: {} was {} other data: {}; now {}", checkpoint, verb, then, print));
-  };
-  compare("data", "made from", now.train);
-  compare("test_data", "tested on", now.test);
+void require_same_sources(const nlohmann::json& state, const std::string& checkpoint, const SourcePrint& now) {
+  for (const Source& s : sources)
+    if (const std::string then = state.value(s.key, now.*s.print); then != now.*s.print)
+      throw ValueError(fmt::format("train: {} was {}: {}; now {}", checkpoint, s.made, then, now.*s.print));
 }
 
 } // namespace eg::training

@@ -37,15 +37,18 @@ nlohmann::json newest_state(const std::string& folder);
 void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,
                              const std::vector<std::string>& needed = {});
 
-/// Fingerprints of what a run learns from and of what it is tested on.
-struct DataPrint {
-  std::string train, test;
+/// Fingerprints of what a run reads: files may move before it goes on, and not change. "" where there is no such thing.
+struct SourcePrint {
+  std::string train, test;    ///< what it learns from and what it is tested on
+  std::string tokenizer = {}; ///< the one that the options name, or that comes with a model
+  std::string pixels = {};    ///< how images are normalised
+  std::string teacher = {};
 };
 
-/// Adds them to a checkpoint's state, as "data" and "test_data".
-void remember_data(nlohmann::ordered_json& state, const DataPrint& print);
-/// Throws ValueError when a checkpoint's state remembers other data than `now`. One that remembers none is of an
+/// Adds them to a checkpoint's state, as "data", "test_data", "tokenizer", "pixels" and "teacher".
+void remember_sources(nlohmann::ordered_json& state, const SourcePrint& print);
+/// Throws ValueError when a checkpoint's state remembers another print than `now`. One that remembers none is of an
 /// equigrad that did not.
-void require_same_data(const nlohmann::json& state, const std::string& checkpoint, const DataPrint& now);
+void require_same_sources(const nlohmann::json& state, const std::string& checkpoint, const SourcePrint& now);
 
 } // namespace eg::training

@@ -30,6 +30,12 @@ Corpus read_corpus(const CorpusSource& source,
   return corpus;
 }
 
+SourcePrint print_of(const Corpus& corpus) {
+  return {.train = fingerprint(corpus.train),
+          .test = fingerprint(corpus.test),
+          .tokenizer = corpus.tokenizer.fingerprint()};
+}
+
 void require_enough(const Corpus& corpus, std::int64_t window) {
   const auto train = static_cast<std::int64_t>(corpus.train.size());
   if (train <= window)

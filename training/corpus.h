@@ -5,6 +5,7 @@
 #include "core/random.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
+#include "training/checkpoint_state.h"
 #include "training/text_files.h"
 
 #include <cstdint>
@@ -33,6 +34,9 @@ struct CorpusSource {
 Corpus read_corpus(const CorpusSource& source,
                    FunctionRef<KeptTokenizer(std::string_view train, const std::string& name)> tokenizer_for,
                    data::StopFlag stop);
+
+/// What checkpoints remember of it.
+SourcePrint print_of(const Corpus& corpus);
 
 /// Throws ValueError unless there are more than `window` tokens to learn from and two to test on.
 void require_enough(const Corpus& corpus, std::int64_t window);

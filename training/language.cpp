@@ -31,8 +31,8 @@ class LanguageTask final : public HubModelTask {
 public:
   /// `options` are kept as `own` before the base refers to them.
   LanguageTask(std::unique_ptr<const LanguageOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model)
-      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)),
-        corpus_(std::move(corpus)), data_print_{fingerprint(corpus_.train), fingerprint(corpus_.test)} {}
+      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)), corpus_(std::move(corpus)),
+        source_print_(print_of(corpus_)) {}
 
   nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
   nlohmann::ordered_json default_options() const override {
@@ -53,11 +53,11 @@ public:
 
   void add_state(nlohmann::ordered_json& state) const override {
     HubModelTask::add_state(state);
-    remember_data(state, data_print_);
+    remember_sources(state, source_print_);
   }
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
     HubModelTask::check_state(state, checkpoint);
-    require_same_data(state, checkpoint, data_print_);
+    require_same_sources(state, checkpoint, source_print_);
   }
 
 protected:
@@ -105,7 +105,7 @@ private:
 
   std::unique_ptr<const LanguageOptions> o_;
   Corpus corpus_;
-  DataPrint data_print_;            ///< what checkpoints remember of the data
+  SourcePrint source_print_;        ///< what checkpoints remember of the data
   std::vector<std::size_t> starts_; ///< of the present batch
 };
 

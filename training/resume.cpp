@@ -71,12 +71,20 @@ std::string require_free_folder(const RunOptions& o) {
 }
 
 /// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed
-/// (the data itself is compared by its fingerprint, wherever it lies), or, as for precision, the processor has a say in
+/// (the data itself is compared by its SourcePrint, wherever it lies), or, as for precision, the processor has a say in
 /// them.
 constexpr const char* free_options[] = {
     "steps",          "epochs",           "out",       "resume",    "data", "data_dir",    "validation",
     "evaluate_every", "checkpoint_every", "overwrite", "precision", "csv",  "tensorboard", "keep",
     "best",           "skip_limit"};
+
+/// Places whose contents Task::check_state compares; whether there is one must not differ.
+constexpr const char* place_options[] = {"from", "tokenizer", "teacher"};
+
+bool are_places(const std::string& key, const nlohmann::json& then, const nlohmann::json& now) {
+  return std::find(std::begin(place_options), std::end(place_options), key) != std::end(place_options) && then != "" &&
+         now != "";
+}
 
 void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
   std::vector<std::string> free(std::begin(free_options), std::end(free_options));
@@ -86,9 +94,9 @@ void require_same_options(const nlohmann::json& then, const Task& task, const st
   std::string different;
   for (const auto& [key, value] : present.items()) {
     if (std::find(free.begin(), free.end(), key) != free.end()) continue;
-    const std::string before = (then.contains(key) ? then : defaults).at(key).dump();
-    if (before != value.dump())
-      different += fmt::format("{}{} {} (now {})", different.empty() ? "" : ", ", key, before, value.dump());
+    const nlohmann::json& before = (then.contains(key) ? then : defaults).at(key);
+    if (before != value && !are_places(key, before, value))
+      different += fmt::format("{}{} {} (now {})", different.empty() ? "" : ", ", key, before.dump(), value.dump());
   }
   if (!different.empty()) throw ValueError(fmt::format("train: {} was made with other options: {}", source, different));
 }

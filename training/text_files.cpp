@@ -1,6 +1,7 @@
 #include "training/text_files.h"
 
 #include "core/error.h"
+#include "core/words.h"
 #include "data/bytes.h"
 #include "hub/folder.h"
 #include "training/checkpoint.h"
@@ -28,6 +29,15 @@ bool reads_vocabulary(const std::string& path, std::string_view name) {
 
 } // namespace
 
+std::string KeptTokenizer::print_of(std::span<const File> files) {
+  std::uint32_t crc = 0;
+  for (const File& file : files)
+    for (const std::string* part : {&file.name, &file.content})
+      // With the 0 at its end, so that no name runs on into what the file holds.
+      crc = data::crc32({reinterpret_cast<const std::uint8_t*>(part->c_str()), part->size() + 1}, crc);
+  return fmt::format("{}, crc32 {:08x}", count_of(files.size(), "file"), crc);
+}
+
 KeptTokenizer KeptTokenizer::open(const std::string& path) {
   data::Tokenizer tokenizer = data::Tokenizer::open(path);
   const bool folder = data::folder_exists(path);
@@ -45,7 +55,9 @@ KeptTokenizer KeptTokenizer::open(const std::string& path) {
     if (reads_vocabulary(path, name)) keep_there(name);
   if (files.empty()) keep(path, "tokenizer.json"); // one of another name
   for (const char* name : roles) keep_there(name);
-  return {std::move(tokenizer), std::move(files)};
+  KeptTokenizer kept(std::move(tokenizer), std::move(files));
+  kept.fingerprint_ = print_of(kept.files_);
+  return kept;
 }
 
 KeptTokenizer KeptTokenizer::of_model(const std::string& folder) {

@@ -24,6 +24,9 @@ public:
   static KeptTokenizer made(std::string json, std::string config, const std::string& source);
 
   const data::Tokenizer& tokenizer() const { return tokenizer_; }
+  /// What tells it from another that was opened: "3 files, crc32 1a2b3c4d" of their names and contents; "" of one that
+  /// was made here, which the data determines.
+  const std::string& fingerprint() const { return fingerprint_; }
   /// Writes the files into a folder that exists. Throws FileError.
   void save(const std::string& folder) const;
 
@@ -31,11 +34,13 @@ private:
   struct File {
     std::string name, content;
   };
+  static std::string print_of(std::span<const File> files);
   KeptTokenizer(data::Tokenizer tokenizer, std::vector<File> files)
       : tokenizer_(std::move(tokenizer)), files_(std::move(files)) {}
 
   data::Tokenizer tokenizer_;
   std::vector<File> files_;
+  std::string fingerprint_;
 };
 
 /// What a checkpoint remembers of token ids, so that going on with other data is refused: "1003854 tokens, crc32

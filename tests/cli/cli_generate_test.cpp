@@ -3,6 +3,7 @@
 #include "program.h"
 
 #include "data/json.h"
+#include "data/safetensors.h"
 #include "hub/folder.h"
 #include "nn/decoder.h"
 #include "nn/generate.h"
@@ -150,6 +151,19 @@ TEST_CASE("a folder by one of its files, and a llama2.c checkpoint") {
   CHECK(shown.out.find("llama2.c checkpoint  model_type llama") == 0);
   CHECK(shown.out.find("(equigrad generate reads it)\n  vocab_size 9\n  hidden_size 8\n") != std::string::npos);
   CHECK(run_program({"inspect", "m.bin", "--stats"}, folder.path()).code == 2);
+  data::save_safetensors(folder.path("ids.safetensors"),
+                         {{"input_ids", Tensor::from(std::vector<std::int64_t>{1, 2, 3}, {1, 3})}});
+  const auto infer = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"infer", "--model", "m.bin", "--inputs", "ids.safetensors", "--outputs", "o.safetensors",
+                               "--dtype", "f64"});
+    return run_program(more, folder.path());
+  };
+  const Outcome inferred = infer({});
+  REQUIRE_MESSAGE(inferred.code == 0, inferred.err);
+  const data::TensorFile out = data::load_safetensors(folder.path("o.safetensors"));
+  CHECK(out.find("logits")->shape() == Shape{1, 3, 9});
+  CHECK(out.find("logits")->dtype() == DType::f64);
+  CHECK(infer({"--image-size", "8x8"}).err.find("m.bin: takes no images") != std::string::npos);
 }
 
 TEST_CASE("weights in 8 bits and in bf16 continue texts, with what the library says") {

@@ -107,6 +107,37 @@ TEST_CASE("a run whose data has moved goes on when its place is named") {
   named.insert(named.end(), {"--data", folder.path("moved.txt")});
   const Outcome found = run_program(named);
   CHECK_MESSAGE(found.code == 0, found.err);
+
+  std::filesystem::rename(folder.path("moved.txt"), folder.path("story.txt"));
+  REQUIRE(run_program({"train", "gpt2", "--quiet", "--data", folder.path("story.txt"), "--from", run, "--tokenizer",
+                       run + "/model", "--context", "8", "--steps", "2", "--out", folder.path("tuned")})
+              .code == 0);
+  std::filesystem::rename(run, folder.path("moved"));
+  const std::vector<std::string> tune_on = {"train",   "gpt2", "--quiet", "--resume", folder.path("tuned"),
+                                            "--steps", "3"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), tune_on.begin(), tune_on.end());
+    return run_program(more);
+  };
+  const std::string from = folder.path("moved"), tokenizer = folder.path("moved/model");
+  const Outcome no_model = with({"--tokenizer", tokenizer}), no_tokenizer = with({"--from", from});
+  CHECK_MESSAGE(no_model.err.ends_with("name its place with --from\n"), no_model.err);
+  CHECK_MESSAGE(no_tokenizer.err.ends_with("name its place with --tokenizer\n"), no_tokenizer.err);
+  const Outcome both = with({"--from", from, "--tokenizer", tokenizer});
+  CHECK_MESSAGE(both.code == 0, both.err);
+}
+
+TEST_CASE("what lies in a run and is no checkpoint says which run to give") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  REQUIRE(run_program(small(folder, "gpt2", {"--steps", "2", "--out", run})).code == 0);
+  for (const char* inside : {"/checkpoints", "/checkpoints/", "/config.json", "/model"}) {
+    CAPTURE(inside);
+    const Outcome refused = run_program({"train", "gpt2", "--resume", run + inside});
+    CHECK(refused.code == 2);
+    CHECK_MESSAGE(refused.err.ends_with("lies in a run and is no checkpoint: give the run, " + run + "\n"),
+                  refused.err);
+  }
 }
 
 TEST_CASE("steps that are skipped and the best checkpoint are told") {

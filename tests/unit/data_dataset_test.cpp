@@ -269,7 +269,9 @@ TEST_CASE("image folders: damaged images are skipped where that is asked for, cl
   for (int i = 1; i < 5; ++i)
     write_file(folder.path("pets/cat/" + std::to_string(i) + ".png"), std::string_view("GIF89a"));
   CHECK(message_of<FileError>([&] { read_image_folder(folder.path("pets"), "pets", skip); }) ==
-        folder.path("pets/cat") + ": no image of the class decodes");
+        folder.path("pets/cat") +
+            ": no image of the class decodes; mend its images, or take the folder away to go without the "
+            "class");
   std::filesystem::create_directories(folder.path("pets/bird"));
   CHECK(message_of<FileError>([&] { read_image_folder(folder.path("pets"), "pets", skip); }) ==
         folder.path("pets/bird") + ": the class has no PNG or JPEG images");

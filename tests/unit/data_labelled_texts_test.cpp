@@ -99,6 +99,15 @@ TEST_CASE("labelled texts: files of rows, with and without header, single and in
             .starts_with(": line 1 looks like a header, as no other row is labelled 'sentiment', but no column"));
   CHECK(read_labelled_texts(put(folder, "l.csv", lines)).size() == 12);
   CHECK(read_labelled_texts(put(folder, "m.csv", "label,text\nonce,x\n" + lines)).size() == 13);
+  CHECK(refused("n.csv", "label;text\n1;a\n")
+            .ends_with("; its fields seem to be separated by ';', and in a .csv a comma does that"));
+  CHECK(refused("o.csv", "label\ttext\n1\ta\n").ends_with("separated by tabs, and in a .csv a comma does that"));
+  CHECK(refused("p.tsv", "label,text\n1,a\n").ends_with("separated by ',', and in a .tsv a tab does that"));
+  std::string swapped;
+  for (int i = 0; i < 12; ++i) swapped += "text " + std::to_string(i) + (i % 3 == 0 ? ",good\n" : ",bad\n");
+  CHECK(refused("q.csv", swapped)
+            .starts_with(": the first column holds 12 different labels in 12 rows, the second 2 different texts"));
+  CHECK(read_labelled_texts(put(folder, "r.csv", "label,text\n" + swapped)).size() == 12);
   CHECK(refused("j.txt", "x").starts_with(": is neither .tsv, .csv nor .jsonl"));
 }
 

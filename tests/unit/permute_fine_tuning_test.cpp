@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 
 using namespace eg;
 using namespace eg::permute;
@@ -219,6 +220,45 @@ TEST_CASE("distillation: the second token learns what the teacher says") {
   CHECK(message_of([&] {
           Teacher(o.out, fewer, half, DType::f32);
         }).ends_with("of 10 classes, and not a classifier of 9"));
+}
+
+TEST_CASE("distillation: model and teacher of a run may move before it goes on, not change") {
+  const TemporaryFolder folder;
+  for (const std::uint64_t seed : {1, 2}) {
+    TrainOptions teacher = usual(folder.path(fmt::format("teacher{}", seed)));
+    teacher.seed = seed;
+    VitTrainer(teacher).run();
+  }
+  TrainOptions first = usual(folder.path("first"));
+  first.model.distillation = true;
+  VitTrainer(first).run();
+  TrainOptions o = tuned(folder.path("first"), folder.path("whole"));
+  o.model.distillation = true;
+  o.teacher = folder.path("teacher1");
+  VitTrainer(o).run();
+  o.out = folder.path("cut");
+  std::atomic<bool> stop = false;
+  TrainCallbacks callbacks;
+  callbacks.step = [&](const TrainRecord& r) { stop = r.step == 3; };
+  CHECK_THROWS_AS(VitTrainer(o).run(callbacks, &stop), Interrupted);
+
+  std::filesystem::rename(folder.path("first"), folder.path("moved"));
+  TrainOptions again = options_of_run(o.out, deit_defaults());
+  again.start.from = folder.path("moved");
+  again.teacher = folder.path("teacher2");
+  CHECK(message_of<ValueError>([&] { VitTrainer{again}; }).find("was made with another teacher: ") !=
+        std::string::npos);
+  std::filesystem::rename(folder.path("teacher1"), folder.path("moved-teacher"));
+  again.teacher = folder.path("moved-teacher");
+  const std::string pixels = folder.path("moved/model/preprocessor_config.json"), kept = bytes_of(pixels);
+  nlohmann::json other = data::read_json(pixels);
+  other["image_std"][0] = 0.25;
+  data::write_json(pixels, other);
+  CHECK(message_of<ValueError>([&] { VitTrainer{again}; }).find("was made with images normalised in another way: ") !=
+        std::string::npos);
+  data::write_file(pixels, std::string_view(kept));
+  VitTrainer(again).run();
+  CHECK(bytes_of(o.out + "/model.safetensors") == bytes_of(folder.path("whole/model.safetensors")));
 }
 
 TEST_CASE("distillation: a run that is cut ends in the same bytes, permuted too") {

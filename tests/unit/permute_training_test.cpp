@@ -181,7 +181,7 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
   other.resume = root + "step-00000008"; // this one and no other
   CHECK(message_of<FileError>([&] { VitTrainer{other}; }).starts_with(model));
   CHECK_THROWS_AS(options_of_run(folder.path("nothing")), FileError);
-  CHECK(message_of([&] { options_of_run(root + "step-00000008/.."); }).find("neither a checkpoint") !=
+  CHECK(message_of([&] { options_of_run(root + "step-00000008/.."); }).find("lies in a run and is no checkpoint") !=
         std::string::npos);
 }
 

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 
 using namespace eg;
@@ -219,6 +220,36 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: a checkpoint of another model is refuse
   CHECK(message_of<ValueError>([&] {
           bert_trainer(classify_options_of_run(o.out));
         }).ends_with("was made with another model: layer_norm_eps differ"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "fine-tuning: the model and the tokenizer of a run may move before it goes on, not change") {
+  std::filesystem::copy(masked, folder.path("words")); // a tokenizer of its own
+  const auto with_tokenizer = [&](const std::string& run) {
+    ClassifyOptions o = tuned(2, folder.path("masked"), run);
+    o.tokenizer = folder.path("words");
+    return o;
+  };
+  const std::string whole = bytes_of(trained(with_tokenizer("whole")) + "/model.safetensors");
+  const ClassifyOptions cut = with_tokenizer("cut");
+  run_until(bert_trainer(cut), 3);
+  for (const char* name : {"masked", "words"})
+    std::filesystem::rename(folder.path(name), folder.path(std::string("moved-") + name));
+  ClassifyOptions again = classify_options_of_run(cut.out);
+  again.start.from = folder.path("moved-masked");
+  again.tokenizer = folder.path("moved-words");
+
+  const std::string config = folder.path("moved-words/tokenizer_config.json"), kept = bytes_of(config);
+  data::write_file(config, std::string_view("{}")); // the same ids
+  CHECK(message_of<ValueError>([&] { bert_trainer(again); }).find("was made with another tokenizer: 2 files, crc32 ") !=
+        std::string::npos);
+  data::write_file(config, std::string_view(kept));
+  ClassifyOptions without = again;
+  without.tokenizer.clear();
+  CHECK(message_of<ValueError>([&] { bert_trainer(without); }).find("was made with other options: tokenizer") !=
+        std::string::npos);
+
+  bert_trainer(again)->run();
+  CHECK(bytes_of(cut.out + "/model/model.safetensors") == whole);
 }
 
 TEST_CASE("fine-tuning: a GPT-2 and a Llama go on from a run on another text") {
