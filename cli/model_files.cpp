@@ -1,6 +1,6 @@
 #include "cli/model_files.h"
 
-#include "cli/arguments.h"
+#include "cli/verb.h"
 
 #include "data/bytes.h"
 #include "data/tensor_reader.h"
