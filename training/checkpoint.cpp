@@ -225,7 +225,8 @@ std::string why_no_checkpoint(const std::string& folder) {
 std::vector<std::string> find_checkpoints(const std::string& folder) {
   if (!is_there(folder)) throw FileError(folder + ": no such folder");
   if (is_complete(folder)) return {folder};
-  if (checkpoint_steps(folder).empty()) throw FileError(fmt::format("{}: {}", folder, why_no_checkpoint(folder)));
+  if (!data::folder_exists(folder) || checkpoint_steps(folder).empty())
+    throw FileError(fmt::format("{}: {}", folder, why_no_checkpoint(folder)));
   // One without its state.json, which is written before the folder gets its name, has been damaged since.
   const std::string root = checkpoints_of(folder);
   std::vector<std::string> found;
