@@ -1,6 +1,7 @@
 // equigrad report: runs side by side, on one page.
 
 #include "cli/arguments.h"
+#include "cli/core_dumps.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -22,7 +24,7 @@ namespace {
 struct ReportRequest {
   std::vector<std::string> runs;
   std::string out = "out/runs.html";
-  std::string data_dir;
+  std::string data_dir, key;
   std::int64_t samples = 1000;
 };
 
@@ -52,15 +54,26 @@ nlohmann::json result_json(const std::string& out, const std::vector<runs::RunFo
   return json;
 }
 
+bool has_key(const runs::RunFolder& run) {
+  const auto key = run.options.find("key");
+  return key != run.options.end() && key->is_string() && !key->get_ref<const std::string&>().empty();
+}
+
 int report(const ReportRequest& r, const CommonOptions& common) {
   const std::vector<runs::RunFolder> folders = runs::read_runs(r.runs);
-  require_apart(common, {r.out}, files_of(r.runs));
+  const bool keyed = std::any_of(folders.begin(), folders.end(), has_key);
+  if (keyed) leave_no_core_dump();
+  if (!keyed && !r.key.empty()) throw UsageError("--key: none of the runs was trained with a secret key");
+  std::vector<std::string> kept = files_of(r.runs);
+  kept.push_back(r.key);
+  require_apart(common, {r.out}, kept);
   if (const auto parent = std::filesystem::path(r.out).parent_path(); parent == "out")
     std::filesystem::create_directories(parent);
   require_writable(r.out, true);
   Progress progress(!common.quiet);
   double told = 0.0;
   const runs::FigureOptions options{.data_dir = r.data_dir,
+                                    .key = r.key,
                                     .samples = r.samples,
                                     .seed = common.seed,
                                     .stop = &stop_flag(),
@@ -86,6 +99,9 @@ Job declare_report(CLI::App& app, const CommonOptions& common) {
   app.add_option("--out", r->out, "The page (default out/runs.html)")->type_name("FILE.html");
   app.add_option("--data-dir", r->data_dir, "Folder with the datasets (default: the run's, else EQUIGRAD_DATA)")
       ->type_name("DIR");
+  app.add_option("--key", r->key,
+                 "Secret key file of runs that were trained with one (default: where each found its own)")
+      ->type_name("FILE");
   app.add_option("--samples", r->samples, "Test samples that each model is asked about; 0: all (default 1000)")
       ->check(whole_number(0, std::int64_t{1} << 40))
       ->type_name("N");

@@ -28,6 +28,16 @@ AxisMap blocks_of(const nn::BertConfig& config) {
   return map;
 }
 
+enum Draw : std::uint64_t { draw_columns = 16, draw_rows, draw_test_rows }; // behind ModelTask's
+
+RandomKey drawn(const ClassifyOptions& options, Draw draw) { return RandomKey{options.seed, 0}.fold(draw); }
+
+/// What the blocks of a run carry; `secret`: null to draw it from the seed.
+VitKey column_key(const ClassifyOptions& options, const nn::BertConfig& config, const SecretKey* secret) {
+  const PermutationSource source = secret ? secret->source("bert") : public_source(drawn(options, draw_columns));
+  return VitKey::draw(config.encoder, config.layers, key_form_named(options.key_form), source);
+}
+
 class PermutedPassage final : public training::Passage {
 public:
   PermutedPassage(const ClassifyOptions& options, const SplitTraining& split)
@@ -38,8 +48,7 @@ public:
   void enter(nn::Bert& bert) override {
     config_ = bert.config;
     if (!permutes_columns(mode_)) return;
-    const PermutationSource source = secret_ ? secret_->source("bert") : public_source(drawn(draw_columns));
-    key_ = VitKey::draw(config_.encoder, config_.layers, key_form_named(options_.key_form), source);
+    key_ = column_key(options_, config_, secret_ ? &*secret_ : nullptr);
     transform_module(bert, blocks_of(config_), key_->permutations(config_.encoder));
   }
 
@@ -89,8 +98,7 @@ public:
     if (key_) {
       const PermutationSet moves =
           moves_of_ending(split_, key_->permutations(config_.encoder), [&](const SecretKey& k) {
-            return VitKey::draw(config_.encoder, config_.layers, key_form_named(options_.key_form), k.source("bert"))
-                .permutations(config_.encoder);
+            return column_key(options_, config_, &k).permutations(config_.encoder);
           });
       if (!moves.empty()) transform_module(bert, blocks_of(config_), moves);
     }
@@ -106,10 +114,6 @@ public:
   }
 
 private:
-  enum Draw : std::uint64_t { draw_columns = 16, draw_rows, draw_test_rows }; // behind ModelTask's
-
-  RandomKey drawn(Draw draw) const { return RandomKey{options_.seed, 0}.fold(draw); }
-
   /// The order in which the tokens of each text pass; undefined when they pass as they are.
   Tensor rows_of(std::int64_t texts, std::int64_t tokens, const Passing& p) const {
     if (!permutes_rows(mode_)) return {};
@@ -117,7 +121,7 @@ private:
     // Each test has orders of its own.
     const auto first = static_cast<std::uint64_t>(test ? p.first + (done_ << 22) : p.first);
     if (secret_) return secret_->row_permutations(texts, tokens, test ? "bert.test" : "bert.train", first);
-    return row_permutations(texts, tokens, drawn(test ? draw_test_rows : draw_rows).fold(first));
+    return row_permutations(texts, tokens, drawn(options_, test ? draw_test_rows : draw_rows).fold(first));
   }
 
   Tensor through_blocks(const nn::Bert& bert, const Tensor& x, const Tensor& mask, const Passing& p) {
@@ -176,6 +180,14 @@ BertRun bert_run(const ClassifyOptions& options, data::StopFlag stop, const Spli
       return found;
     };
   return run;
+}
+
+void undo_columns(nn::Bert& bert, const ClassifyOptions& options) {
+  if (!permutes_columns(train_mode_named(options.permute))) return;
+  std::optional<SecretKey> secret;
+  if (!options.key.empty()) secret.emplace(SecretKey::load(options.key));
+  const VitKey key = column_key(options, bert.config, secret ? &*secret : nullptr);
+  transform_module(bert, blocks_of(bert.config), inverse(key.permutations(bert.config.encoder)));
 }
 
 } // namespace eg::permute

@@ -29,4 +29,8 @@ struct BertRun {
 BertRun bert_run(const training::ClassifyOptions& options, data::StopFlag stop = nullptr,
                  const SplitTraining& split = {});
 
+/// Takes the blocks of a model that a run of such options left as they were trained back to the plain ones. Throws
+/// FileError for the key file.
+void undo_columns(nn::Bert& bert, const training::ClassifyOptions& options);
+
 } // namespace eg::permute

@@ -1,6 +1,8 @@
 #include "runs/run_model.h"
 
 #include "core/error.h"
+#include "nn/bert.h"
+#include "permute/bert_training.h"
 
 namespace eg::runs {
 
@@ -9,6 +11,23 @@ std::unique_ptr<hub::Model> text_model_of(const RunFolder& run) {
   if (!data::file_exists(data::join_path(folder, "config.json")))
     throw FileError(run.path + ": has no final model yet; it is written when training is done");
   return hub::load_model(folder).model;
+}
+
+bool carries_key(const RunFolder& run, const std::string& key) {
+  const std::optional<permute::Ending> ending = permute::ending_of_run(run.path);
+  if (ending == permute::Ending::decrypted) return false;
+  if (ending == permute::Ending::rekeyed)
+    throw ValueError(run.path + ": its model carries another holder's key, and is another function without it");
+  permute::require_key_of_run(run.path, key);
+  return true;
+}
+
+std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options) {
+  std::unique_ptr<hub::Model> model = text_model_of(run);
+  auto* bert = dynamic_cast<nn::Bert*>(&model->module());
+  const bool permuted = permute::permutes_columns(permute::train_mode_named(options.permute));
+  if (bert != nullptr && permuted && carries_key(run, options.key)) permute::undo_columns(*bert, options);
+  return model;
 }
 
 data::Tokenizer tokenizer_of(const RunFolder& run) { return data::Tokenizer::open(data::join_path(run.path, "model")); }

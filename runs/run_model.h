@@ -5,21 +5,35 @@
 #include "data/tokenizer.h"
 #include "hub/folder.h"
 #include "runs/figures.h"
+#include "training/classify.h"
 
 #include <memory>
 #include <string>
 
 namespace eg::runs {
 
-/// The options that a run's config.json holds, over `options`; samples are looked for where the figures' options say.
+/// Samples and key are looked for where the figures' options say.
+template <class Options> void look_where_told(Options& options, const FigureOptions& o) {
+  if (!o.data_dir.empty()) options.data_dir = o.data_dir;
+  if constexpr (requires { options.key; })
+    if (!o.key.empty() && !options.key.empty()) options.key = o.key;
+}
+
+/// The options that a run's config.json holds, over `options`.
 template <class Options> Options options_in(const RunFolder& run, Options options, const FigureOptions& o) {
   apply_options(options, nlohmann::json::parse(run.options.dump()), data::join_path(run.path, "config.json"));
-  if (!o.data_dir.empty()) options.data_dir = o.data_dir;
+  look_where_told(options, o);
   return options;
 }
 
 /// The final model of a run on texts, in evaluation. Throws FileError while there is none.
 std::unique_ptr<hub::Model> text_model_of(const RunFolder& run);
+/// The same of a BERT, its blocks taken back to the plain ones where the run left them permuted. Throws ValueError when
+/// the key is another one, or another holder's.
+std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options);
+/// Whether the final model of a run that permuted columns still carries them. Throws ValueError when it carries another
+/// holder's, or when options.key is not the run's; FileError.
+bool carries_key(const RunFolder& run, const std::string& key);
 /// And its tokenizer.
 data::Tokenizer tokenizer_of(const RunFolder& run);
 

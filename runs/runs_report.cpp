@@ -8,18 +8,8 @@
 namespace eg::runs {
 namespace {
 
-/// A text model's folder holds its encoder as it was trained, so that one with permuted features says little without
-/// its key.
-void warn_of_permuted_columns(pages::Page& page, const RunFolder& run) {
-  const auto permute = run.options.find("permute");
-  if (run.model == "bert" && permute != run.options.end() && (*permute == "columns" || *permute == "both"))
-    page.paragraph("This run permuted features. Unless it ended with decrypted weights (edge --finish decrypt), what "
-                   "follows is what its encrypted encoder does without the key.");
-}
-
 /// Throws Error where there is nothing to show.
 void add_figures(pages::Page& page, const RunFolder& run, const FigureOptions& o) {
-  warn_of_permuted_columns(page, run);
   if (run.model == "vit" || run.model == "deit") return add_vit_figures(page, run, o);
   if (run.model == "bert" && run.options.value("task", "") == "mlm") return add_masked_figures(page, run, o);
   if (run.model == "bert") return add_classifier_figures(page, run, o);

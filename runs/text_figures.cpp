@@ -70,10 +70,10 @@ std::vector<std::int64_t> slice_of(const std::vector<std::int32_t>& ids, std::si
 
 void add_classifier_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
   tell(o, run.name + ": reading the model and its texts");
-  const std::unique_ptr<hub::Model> model = text_model_of(run);
+  const auto options = options_in(run, training::ClassifyOptions(), o);
+  const std::unique_ptr<hub::Model> model = bert_of(run, options);
   if (model->architecture() != "BertForSequenceClassification")
     throw ValueError(fmt::format("{}: its model is a {}, no classifier of texts", run.path, model->architecture()));
-  const auto options = options_in(run, training::ClassifyOptions(), o);
   const std::int64_t limit = options.test_limit > 0 && o.samples > 0 ? std::min(options.test_limit, o.samples)
                                                                      : std::max(options.test_limit, o.samples);
   const auto [train, test] = data::open_labelled_texts(options.data, options.data_dir,

@@ -104,8 +104,7 @@ void add_vit_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
   const OpenedVit opened = opened_vit(run, o);
   const VitSubject subject(opened);
   if (opened.split)
-    page.paragraph("Its blocks were trained by another party. This is the model as the run folder has it, without a "
-                   "key: one that was left behind a key is another function here.");
+    page.paragraph("Its blocks were trained by another party. This is the final model that the run left here.");
   tell(o, run.name + ": predicting test images");
   if (subject.data().has_attributes()) {
     const Attributes named = attributes_of(subject, o);

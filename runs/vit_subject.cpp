@@ -2,6 +2,7 @@
 
 #include "data/bytes.h"
 #include "data/safetensors.h"
+#include "runs/run_model.h"
 #include "training/checkpoint_state.h"
 
 #include <fmt/format.h>
@@ -17,10 +18,14 @@ OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::
     throw FileError(run.path +
                     ": its blocks are elsewhere, and no final model is here: it comes when training is done");
   options.resume.clear();
-  options.key.clear();
-  options.permute = permute::TrainMode::none;
+  const permute::TrainMode mode = options.variants.empty() ? options.permute : options.variants.front();
   options.variants.clear();
-  options.from_permuted = false;
+  options.permute = mode;
+  if (!permute::permutes_columns(mode) || !carries_key(run, options.key)) {
+    options.key.clear();
+    options.permute = permute::TrainMode::none;
+    options.from_permuted = false;
+  }
   OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop), step, true};
   const data::NamedTensors read = data::load_safetensors(weights).tensors;
   nn::StateDict into = found.trainer->model(0).state_dict();
@@ -40,7 +45,7 @@ OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o) {
   permute::TrainOptions options = permute::options_of_run(run.path, defaults);
   options.out.clear();
   options.checkpoint_every = 0;
-  if (!o.data_dir.empty()) options.data_dir = o.data_dir;
+  look_where_told(options, o);
   const nlohmann::json state = training::newest_state(run.path);
   if (state.contains("elsewhere")) return final_model(run, std::move(options), state["step"].get<std::int64_t>(), o);
   OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop)};

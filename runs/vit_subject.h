@@ -22,8 +22,8 @@ struct OpenedVit {
   bool split = false; ///< its blocks were trained by another party
 };
 
-/// A run as its newest checkpoint left it, or, where its blocks were elsewhere, as its final model.safetensors has it,
-/// without a key; nothing is written. Throws Error.
+/// A run as its newest checkpoint left it, or, where its blocks were elsewhere, as its final model.safetensors has it;
+/// with its key, where it carries that. Nothing is written. Throws Error.
 OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o);
 
 /// The run's main model on its test images. Rows are left in order: the encoder gives the same for any order of them.

@@ -76,6 +76,12 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   CHECK(page.find("trained by another party") != std::string::npos);
   CHECK(page.find(fmt::format("The model of step 50 on 64 of 64 test images of shapes: {:.2f} % right", 100 * right)) !=
         std::string::npos);
+  // Of weights that are still permuted it takes the key along.
+  REQUIRE(run_program({"report", folder.path("two"), "--out", folder.path("page.html"), "--quiet"}).code == 0);
+  CHECK(read_text(folder.path("page.html")).find(fmt::format("of shapes: {:.2f} % right", 100 * right)) !=
+        std::string::npos);
+  const Outcome others = run_program({"report", folder.path("moved"), "--out", folder.path("page.html"), "--quiet"});
+  CHECK_MESSAGE(others.err.find("its model carries another holder's key") != std::string::npos, others.err);
   CHECK(cloud.stop().code == 0);
   CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 105);
 }
@@ -122,6 +128,30 @@ TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for by
   }
   REQUIRE(run_program(with(bert("edge", "both", "plain"), there)).code == 0); // --finish decrypt
   CHECK(model("plain") != model("one-both"));
+  // A report takes the key to weights that are permuted still.
+  const auto report = [&](const std::string& run, std::vector<std::string> more) {
+    more.insert(more.begin(), {"report", folder.path(run), "--out", folder.path("page.html"), "--quiet"});
+    return run_program(more);
+  };
+  const auto said = [&] {
+    const std::string page = read_text(folder.path("page.html"));
+    const std::size_t at = page.find("The final model on ");
+    return at == std::string::npos ? "nothing" : page.substr(at, page.find("right.", at) - at);
+  };
+  REQUIRE(report("plain", {}).code == 0);
+  const std::string plain = said();
+  CHECK(plain != "nothing");
+  const std::string moved = folder.path("moved.key"), other = folder.path("other.key");
+  std::filesystem::rename(key, moved);
+  REQUIRE(run_program({"keygen", "--out", other, "--quiet"}).code == 0);
+  for (const char* run : {"one-both", "two-both"}) {
+    REQUIRE(report(run, {"--key", moved}).code == 0);
+    CHECK(said() == plain);
+    CHECK(report(run, {"--key", other}).err.find("was made with another secret key") != std::string::npos);
+    CHECK(report(run, {}).err.find("secret.key: ") != std::string::npos);
+  }
+  CHECK(report("one-none", {"--key", moved}).err.find("--key: none of the runs") != std::string::npos);
+  std::filesystem::rename(moved, key);
   const Outcome clipped = run_program(with(with(bert("edge", "none", "clipped"), there), {"--clip", "1"}));
   CHECK(clipped.code == 2);
   CHECK(clipped.err.find("clip") != std::string::npos);
