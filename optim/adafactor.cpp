@@ -38,8 +38,9 @@ private:
   bool takes_whole(std::size_t) const override { return true; }
   void begin_step(double) override { new_share_ = std::pow(static_cast<double>(steps()), -options_.decay_power); }
 
-  void update_whole(const Whole& p) const override {
-    Tensor direction = p.gradient * inverse_root(p);
+  Updated updated(const Whole& p) const override {
+    const std::vector<Tensor> moments = moments_with(p);
+    Tensor direction = p.gradient * inverse_root(moments);
     if (options_.clip > 0.0) {
       const double divisor = std::max(1.0, root_mean_square(direction) / options_.clip);
       if (divisor > 1.0) direction = affine(direction, 1.0 / divisor, 0.0);
@@ -47,19 +48,21 @@ private:
     const double scale = options_.scale_parameter ? std::max(options_.eps_scale, root_mean_square(p.parameter)) : 1.0;
     const double keep = 1.0 - p.learning_rate * options_.weight_decay * p.decay_factor;
     const Tensor kept = keep == 1.0 ? p.parameter : affine(p.parameter, keep, 0.0);
-    Tensor(p.parameter).copy_from(kept - affine(direction, p.learning_rate * scale, 0.0));
+    return {kept - affine(direction, p.learning_rate * scale, 0.0), moments};
   }
 
-  /// Takes the squares of the gradient into the state; V^(-1/2), of the gradient's shape or one that broadcasts to it.
-  Tensor inverse_root(const Whole& p) const {
+  /// The state with the squares of the gradient taken in.
+  std::vector<Tensor> moments_with(const Whole& p) const {
     const Tensor squares = affine(p.gradient * p.gradient, 1.0, options_.eps_squares);
-    if (p.state.size() == 1) {
-      Tensor(p.state[0]).copy_from(lerp(p.state[0], squares, new_share_));
-      return rsqrt(p.state[0]);
-    }
-    Tensor rows = p.state[0], columns = p.state[1];
-    rows.copy_from(lerp(rows, mean(squares, {-1}, true), new_share_));
-    columns.copy_from(lerp(columns, mean(squares, {-2}, true), new_share_));
+    if (p.state.size() == 1) return {lerp(p.state[0], squares, new_share_)};
+    return {lerp(p.state[0], mean(squares, {-1}, true), new_share_),
+            lerp(p.state[1], mean(squares, {-2}, true), new_share_)};
+  }
+
+  /// V^(-1/2), of the gradient's shape or one that broadcasts to it.
+  static Tensor inverse_root(const std::vector<Tensor>& moments) {
+    if (moments.size() == 1) return rsqrt(moments[0]);
+    const Tensor &rows = moments[0], &columns = moments[1];
     // r / mean(r) first: r c alone would fall out of the range of f32.
     return rsqrt(rows / mean(rows, {-2}, true)) * rsqrt(columns);
   }

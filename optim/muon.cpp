@@ -31,15 +31,14 @@ private:
   }
   bool takes_whole(std::size_t i) const override { return made_orthogonal(parameters()[i], settings()[i]); }
 
-  void update_whole(const Whole& p) const override {
-    Tensor momentum = p.state[0];
-    momentum.copy_from(lerp(momentum, p.gradient, 1.0 - options_.momentum));
+  Updated updated(const Whole& p) const override {
+    const Tensor momentum = lerp(p.state[0], p.gradient, 1.0 - options_.momentum);
     const Tensor looked_at = options_.nesterov ? lerp(p.gradient, momentum, options_.momentum) : momentum;
     const auto larger = static_cast<double>(std::max(p.parameter.size(0), p.parameter.size(1)));
     const double step = p.learning_rate * 0.2 * std::sqrt(larger);
     const double keep = 1.0 - p.learning_rate * options_.weight_decay * p.decay_factor;
     const Tensor kept = keep == 1.0 ? p.parameter : affine(p.parameter, keep, 0.0);
-    Tensor(p.parameter).copy_from(kept - affine(orthogonalized(looked_at, options_.iterations), step, 0.0));
+    return {kept - affine(orthogonalized(looked_at, options_.iterations), step, 0.0), {momentum}};
   }
 
   const char* writer() const override { return "muon"; }

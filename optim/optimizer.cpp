@@ -92,7 +92,12 @@ void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate)
     all.emplace_back(i, gradients[i]);
   }
   begin(learning_rate);
-  update_all(all);
+  try {
+    update_all(all);
+  } catch (...) {
+    --steps_; // nothing was changed
+    throw;
+  }
 }
 
 Optimizer::Step Optimizer::begin(double learning_rate) {
@@ -149,6 +154,7 @@ void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gr
   double bytes = 0;
   std::vector<Tensor> packed; // keeps the copies of strided gradients alive
   std::vector<Piece> pieces;
+  std::vector<std::pair<std::size_t, Updated>> wholes;
   for (const auto& [i, gradient] : gradients) {
     if (!gradient.defined() || gradient.numel() == 0 || settings_[i].learning_rate == 0.0) continue;
     const PauseRecording pause;
@@ -156,11 +162,16 @@ void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gr
     bytes += (3.0 + 2.0 * static_cast<double>(state_[i].size())) *
              static_cast<double>(gradient.numel() * static_cast<std::int64_t>(size_of(gradient.dtype())));
     if (takes_whole(i)) {
-      update_whole(whole_of(i, gradient));
+      wholes.emplace_back(i, updated(whole_of(i, gradient)));
       continue;
     }
     packed.push_back(gradient.contiguous());
     add_pieces(i, packed.back(), pieces);
+  }
+  // From here on no memory is taken.
+  for (const auto& [i, now] : wholes) {
+    parameters_[i].copy_from(now.parameter);
+    for (std::size_t k = 0; k < state_[i].size(); ++k) state_[i][k].second.copy_from(now.state[k]);
   }
   parallel::for_each(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) update(pieces[static_cast<std::size_t>(i)]);

@@ -90,6 +90,11 @@ protected:
     double learning_rate = 0.0;
     double decay_factor = 1.0;
   };
+  /// New values of a parameter and its state.
+  struct Updated {
+    Tensor parameter;
+    std::vector<Tensor> state;
+  };
   struct StateShape {
     std::string name;
     Shape shape;
@@ -104,13 +109,14 @@ protected:
   static StatePlan alike(std::vector<std::string> names);
   /// Called once before the updates of a step, with steps() already counted up.
   virtual void begin_step(double) {}
-  /// Whether parameter i is given to update_whole, not cut into pieces.
+  /// Whether parameter i is given to updated(), not cut into pieces.
   virtual bool takes_whole(std::size_t) const { return false; }
   /// Updates one piece; called from several threads at the same time.
   virtual void update(const Piece&) const {}
-  /// Updates one parameter in place, with operations: they have the same bits for any number of threads, and sums that
-  /// no order enters in exact mode. Nothing is recorded.
-  virtual void update_whole(const Whole&) const {}
+  /// What one parameter and its state become, by operations: they have the same bits for any number of threads, and
+  /// sums that no order enters in exact mode. Nothing is recorded, and nothing of `whole` is changed: a step for which
+  /// memory does not suffice changes nothing at all.
+  virtual Updated updated(const Whole& whole) const { return {whole.parameter, whole.state}; }
   /// What a tape reports as the writer of a value changed in place.
   virtual const char* writer() const = 0;
 

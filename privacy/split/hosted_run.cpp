@@ -16,6 +16,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <limits>
 
 namespace eg::privacy {
 namespace {
@@ -53,7 +55,6 @@ Tensor EncoderBlocks::operator()(const Tensor& z, const Tensor& mask, RandomKey 
 HostedRun::HostedRun(const training::EncoderRecipe& recipe, HostedPlace place)
     : recipe_(recipe), place_(std::move(place)), blocks_(recipe.layers, recipe.block) {
   if (!place_.folder.empty()) {
-    training::make_folder(place_.folder);
     lock_ = std::make_unique<training::RunLock>(place_.folder);
     training::remove_leftovers(place_.folder);
   }
@@ -103,26 +104,27 @@ void HostedRun::require_input(const Tensor& z, const Tensor& mask) const {
 
 Tensor HostedRun::forward(std::int64_t step, const Tensor& z, const Tensor& mask) {
   require_input(z, mask);
-  const std::int64_t next = pending_ ? pending_->step + 1 : step_;
-  if (step != next && !(pending_ && step == pending_->step))
+  const std::int64_t next = waiting_ ? *waiting_ + 1 : step_;
+  if (step != next && step != waiting_)
     throw ProtocolError(RefusalCode::out_of_order, fmt::format("split: step {} where step {} is next", step, next));
   if (step >= recipe_.run.steps)
     throw ProtocolError(RefusalCode::out_of_order,
                         fmt::format("split: step {} of a run of {} steps", step, recipe_.run.steps));
   step_ = step; // also when the pass fails: the edge has left out the one that waited
-  pending_.reset();
+  drop_pending();
   const ProductsScope products(recipe_.run.precision);
-  Pending now{.step = step, .tape = std::make_unique<Tape>(), .z = z, .y = {}};
+  Pending now{.tape = std::make_unique<Tape>(), .z = z, .y = {}};
   now.y = blocks_(z, mask, training::dropout_key(place_.seed, step));
   now.tape->close();
   Tensor y = now.y;
   pending_ = std::move(now);
+  waiting_ = step;
   return y;
 }
 
 Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
   require_begun();
-  if (!pending_ || pending_->step != step)
+  if (!pending_ || waiting_ != step)
     throw ProtocolError(RefusalCode::no_forward, fmt::format("split: no forward pass of step {} is waiting", step));
   if (dy.dtype() != pending_->y.dtype() || dy.shape() != pending_->y.shape())
     wrong(fmt::format("dy must be {} {}, not {} {}", name_of(pending_->y.dtype()), pending_->y.shape().str(),
@@ -139,6 +141,7 @@ Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
   for (const Tensor& g : gradients) require_finite(g, "the gradient of a weight");
   optimizer_->step(gradients, schedule_.at(step));
   step_ = step + 1;
+  waiting_.reset();
   return dz;
 }
 
@@ -159,27 +162,73 @@ Tensor HostedRun::weight(const std::string& name) const {
 
 void HostedRun::save(std::int64_t step, std::optional<std::int64_t> best) {
   require_begun();
-  const bool skipped = pending_ && step == pending_->step + 1; // the edge did not take the step that waits
+  const bool skipped = waiting_ && step == *waiting_ + 1; // the edge did not take the step that waits
   if (step != step_ && !skipped)
     throw ProtocolError(RefusalCode::out_of_order,
                         fmt::format("split: step {} cannot be saved at step {}", step, step_));
   if (skipped) {
-    pending_.reset();
+    drop_pending();
     step_ = step;
   }
   best_ = best;
+  write_checkpoint(true);
+}
+
+void HostedRun::save_unasked() {
+  require_begun();
+  write_checkpoint(false);
+}
+
+namespace {
+
+/// Whether a checkpoint was written unasked, as far as it can be read.
+bool is_unasked(const std::string& checkpoint) {
+  try {
+    const nlohmann::json state = training::read_checkpoint_state(checkpoint);
+    return state.contains("unasked") && state["unasked"] == true;
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
+std::string checkpoint_of(const HostedPlace& place, std::int64_t step) {
+  return data::join_path(place.folder, "checkpoints/" + training::checkpoint_name(step));
+}
+
+/// Removes checkpoints that were written unasked, but for that of `step`.
+void remove_unasked(const HostedPlace& place, std::int64_t step) {
+  std::error_code left;
+  for (const std::int64_t other : training::checkpoint_steps(place.folder))
+    if (other != step && is_unasked(checkpoint_of(place, other)))
+      std::filesystem::remove_all(checkpoint_of(place, other), left); // what stays is removed another time
+}
+
+} // namespace
+
+void HostedRun::write_checkpoint(bool asked) {
   if (place_.folder.empty()) return;
-  training::CheckpointWriter writer(place_.folder, step, best);
+  const std::vector<std::int64_t> there = training::checkpoint_steps(place_.folder);
+  if (!asked) // one that the edge counts on stays one
+    asked = std::find(there.begin(), there.end(), step_) != there.end() && !is_unasked(checkpoint_of(place_, step_));
+  training::CheckpointWriter writer(place_.folder, step_, best_);
   data::save_safetensors(writer.path("model.safetensors"), blocks_.state_dict());
   data::save_safetensors(writer.path("optimizer.safetensors"), training::optimizer_tensors(*optimizer_, names_));
-  nlohmann::ordered_json state{
-      {"format", "equigrad-checkpoint"}, {"version", training::checkpoint_version}, {"step", step},
-      {"options", recipe_json(recipe_)}, {"updates", optimizer_->steps()},          {"peer", place_.peer},
-      {"files", writer.files()}};
-  if (best) state["best"] = *best;
+  nlohmann::ordered_json state{{"format", "equigrad-checkpoint"},
+                               {"version", training::checkpoint_version},
+                               {"step", step_},
+                               {"options", recipe_json(recipe_)},
+                               {"updates", optimizer_->steps()},
+                               {"peer", place_.peer},
+                               {"seed", place_.seed},
+                               {"files", writer.files()}};
+  if (best_) state["best"] = *best_;
+  if (waiting_) state["waiting"] = *waiting_;
+  if (!asked) state["unasked"] = true;
   data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
   writer.commit();
-  training::prune_checkpoints(place_.folder, step, static_cast<std::size_t>(place_.keep), best);
+  remove_unasked(place_, step_);
+  const auto keep = asked ? static_cast<std::size_t>(place_.keep) : std::numeric_limits<std::size_t>::max();
+  training::prune_checkpoints(place_.folder, step_, keep, best_);
 }
 
 namespace {
@@ -207,10 +256,6 @@ nlohmann::json verified_state(const std::string& checkpoint, const training::Enc
   return state;
 }
 
-std::string checkpoint_of(const HostedPlace& place, std::int64_t step) {
-  return data::join_path(place.folder, "checkpoints/" + training::checkpoint_name(step));
-}
-
 /// A damaged checkpoint is as good as none: an earlier one may be whole.
 template <class Use> void refuse_damage(std::int64_t step, Use&& use) {
   try {
@@ -232,9 +277,14 @@ void HostedRun::load(const std::string& checkpoint) {
                                      data::join_path(checkpoint, "optimizer.safetensors"));
   optimizer_->set_steps(state["updates"].get<std::int64_t>());
   step_ = state["step"].get<std::int64_t>();
-  best_.reset();
-  if (state.contains("best") && state["best"].is_number_unsigned()) best_ = state["best"].get<std::int64_t>();
-  pending_.reset();
+  const auto found = [&](const char* key) -> std::optional<std::int64_t> {
+    if (!state.contains(key) || !state[key].is_number_unsigned()) return {};
+    return state[key].get<std::int64_t>();
+  };
+  drop_pending();
+  best_ = found("best");
+  waiting_ = found("waiting");
+  if (state.contains("seed") && state["seed"].is_number_unsigned()) place_.seed = state["seed"].get<std::uint64_t>();
   begun_ = true;
 }
 

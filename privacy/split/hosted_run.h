@@ -59,13 +59,18 @@ public:
   Tensor evaluate(const Tensor& z, const Tensor& mask);
   /// Writes a checkpoint behind `step` steps, where there is a folder. That behind `best` steps stays.
   void save(std::int64_t step, std::optional<std::int64_t> best);
+  /// The same where it stands, unasked: takes the place of the last such checkpoint, and of none that was asked for.
+  void save_unasked();
   /// Goes back to the checkpoint behind `step` steps, or the newest one. Throws ProtocolError: no_checkpoint when it is
   /// missing or damaged, unknown_run when it is another peer's, other_recipe.
   void restore(std::optional<std::int64_t> step);
   /// Throws what restore(step) of a run with that recipe would, before another one gives up the folder.
   static void require_restorable(const training::EncoderRecipe& recipe, const HostedPlace& place, std::int64_t step);
   /// Forgets a forward pass without gradients.
-  void drop_pending() { pending_.reset(); }
+  void drop_pending() {
+    pending_.reset();
+    waiting_.reset();
+  }
   Tensor weight(const std::string& name) const;
 
   bool begun() const { return begun_; }
@@ -74,18 +79,16 @@ public:
   const training::EncoderRecipe& recipe() const { return recipe_; }
   const std::string& peer() const { return place_.peer; }
   const std::string& folder() const { return place_.folder; }
-  /// Which checkpoint stays, whatever comes.
-  std::optional<std::int64_t> best() const { return best_; }
 
 private:
   /// A forward pass that waits for its gradients.
   struct Pending {
-    std::int64_t step = 0;
     std::unique_ptr<Tape> tape;
     Tensor z, y;
   };
   void require_begun() const;
   void require_input(const Tensor& z, const Tensor& mask) const;
+  void write_checkpoint(bool asked);
   void load(const std::string& checkpoint);
 
   training::EncoderRecipe recipe_;
@@ -99,8 +102,11 @@ private:
   std::set<std::string> put_;
   bool begun_ = false;
   std::int64_t step_ = 0;
-  std::optional<std::int64_t> best_;
-  std::optional<Pending> pending_;
+  std::optional<std::int64_t> best_; ///< which checkpoint stays, whatever comes
+  /// The step whose forward pass was last, until its gradients come. The edge may leave it out and go on with the next
+  /// one, also when the pass itself is gone with the cloud that computed it.
+  std::optional<std::int64_t> waiting_;
+  std::optional<Pending> pending_; ///< that pass
 };
 
 } // namespace eg::privacy

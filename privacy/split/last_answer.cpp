@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <cstring>
+#include <filesystem>
 
 namespace eg::privacy {
 namespace {
@@ -31,6 +32,11 @@ void write_last_answer(const std::string& folder, const LastAnswer& last) {
   const auto sum = checksum_of(bytes);
   bytes.insert(bytes.end(), sum.begin(), sum.end());
   data::write_file(path_of(folder), data::ByteView(bytes));
+}
+
+void remove_last_answer(const std::string& folder) {
+  std::error_code gone;
+  std::filesystem::remove(path_of(folder), gone);
 }
 
 std::optional<LastAnswer> read_last_answer(const std::string& folder) {

@@ -20,6 +20,8 @@ struct LastAnswer {
 
 /// FOLDER/last_answer, atomically. Throws FileError.
 void write_last_answer(const std::string& folder, const LastAnswer& last);
+/// Removes it, if there is one.
+void remove_last_answer(const std::string& folder);
 /// Nothing when there is none, and when its checksum does not fit. Throws FileError when it cannot be read.
 std::optional<LastAnswer> read_last_answer(const std::string& folder);
 

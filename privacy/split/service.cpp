@@ -92,7 +92,10 @@ data::Bytes EncoderService::handle(Peer& peer, data::ByteView frame) {
     serial = request.serial;
     if (!is_request(request.kind)) refuse(RefusalCode::unexpected, "the cloud is asked, it does not ask");
     if (request.kind == MessageKind::open) return open(peer, request);
-    kept = once(hosted_for(peer), request, frame);
+    Hosted& hosted = hosted_for(peer);
+    once(hosted, request, frame);
+    serial = 0; // what fails from here on is no answer to the request, which is done: it is asked for again
+    kept = answer_of(hosted);
     return Message{};
   });
   if (!kept.empty()) return kept;
@@ -113,11 +116,19 @@ EncoderService::Hosted& EncoderService::hosted_for(const Peer& peer) {
   return found->second;
 }
 
-data::Bytes EncoderService::once(Hosted& h, const Message& request, data::ByteView frame) {
+const data::Bytes& EncoderService::answer_of(Hosted& h) {
+  if (h.done) {
+    h.answer = frame_of(*h.done);
+    h.done.reset();
+  }
+  return h.answer;
+}
+
+void EncoderService::once(Hosted& h, const Message& request, data::ByteView frame) {
   if (h.serial > 0 && request.serial == h.serial) {
     if (digest_of(frame) != h.digest) refuse(RefusalCode::altered, "a request again, with other content");
     ++counts_.repeated;
-    return h.answer;
+    return;
   }
   if (request.serial != h.serial + 1)
     refuse(RefusalCode::out_of_order, fmt::format("request {} where {} is next", request.serial, h.serial + 1));
@@ -125,11 +136,10 @@ data::Bytes EncoderService::once(Hosted& h, const Message& request, data::ByteVi
   if (answer.kind == MessageKind::refused) ++counts_.refusals;
   if (answer.kind == MessageKind::gradients) ++counts_.steps;
   answer.serial = request.serial;
-  // What was done is remembered as done before memory is taken for the answer.
+  // What was done is remembered as done before memory is taken for the answer's frame.
   h.serial = request.serial;
   h.digest = digest_of(frame);
-  h.answer = answer_frame(answer);
-  return h.answer;
+  h.done = std::move(answer);
 }
 
 namespace {
@@ -182,17 +192,16 @@ HostedPlace EncoderService::place_of(const std::string& run, const std::string& 
           .keep = options_.keep};
 }
 
-void EncoderService::make_room() {
-  if (runs_.size() < options_.runs) return;
+EncoderService::Runs::iterator EncoderService::who_goes() {
   auto oldest = runs_.end();
+  if (runs_.size() < options_.runs) return oldest;
   for (auto it = runs_.begin(); it != runs_.end(); ++it)
     if (it->second.connection == 0 && (oldest == runs_.end() || it->second.used < oldest->second.used)) oldest = it;
   const bool can_go = oldest != runs_.end() && (!options_.out.empty() || !oldest->second.run->begun());
   if (!can_go)
     refuse(RefusalCode::no_room,
            fmt::format("the cloud has {} open, and no room for more", count_of(runs_.size(), "run")));
-  save(oldest->second);
-  runs_.erase(oldest);
+  return oldest;
 }
 
 void EncoderService::require_allowed(const training::EncoderRecipe& recipe) const {
@@ -203,8 +212,13 @@ void EncoderService::require_allowed(const training::EncoderRecipe& recipe) cons
     refuse(RefusalCode::too_large, fmt::format("an encoder has {} parameters here at most", options_.parameters));
 }
 
-EncoderService::Hosted& EncoderService::take_in(const std::string& name, Hosted made) {
-  make_room();
+EncoderService::Hosted& EncoderService::take_in(const std::string& name, FunctionRef<Hosted()> make) {
+  who_goes(); // throws before anything is made
+  Hosted made = make();
+  if (const auto goes = who_goes(); goes != runs_.end()) {
+    save(goes->second);
+    runs_.erase(goes);
+  }
   return runs_.emplace(name, std::move(made)).first->second;
 }
 
@@ -232,17 +246,19 @@ EncoderService::Hosted EncoderService::from_disk(const Opening& o, const HostedP
 
 EncoderService::Hosted& EncoderService::begin_run(const Opening& o, const HostedPlace& place, Hosted* there) {
   const bool on_disk = !place.folder.empty() && !training::checkpoint_steps(place.folder).empty();
-  if (there != nullptr ? there->serial > 0 || !differences(there->run->recipe(), o.recipe).empty() : on_disk)
+  if (there != nullptr ? there->serial + 1 != o.next || !differences(there->run->recipe(), o.recipe).empty() : on_disk)
     refuse(RefusalCode::run_exists, "there is a run of that name already");
   if (there != nullptr) return *there; // the answer to the first opening was lost
-  Hosted made;
-  made.run = std::make_unique<HostedRun>(o.recipe, place);
-  made.serial = o.next - 1;
-  return take_in(o.run, std::move(made));
+  return take_in(o.run, [&] {
+    Hosted made;
+    made.run = std::make_unique<HostedRun>(o.recipe, place);
+    made.serial = o.next - 1;
+    return made;
+  });
 }
 
 EncoderService::Hosted& EncoderService::continue_run(const Opening& o, const HostedPlace& place, Hosted* there) {
-  if (there == nullptr) return take_in(o.run, from_disk(o, place, true));
+  if (there == nullptr) return take_in(o.run, [&] { return from_disk(o, place, true); });
   if (const std::string other = differences(there->run->recipe(), o.recipe); !other.empty())
     refuse(RefusalCode::other_recipe, "the run began otherwise: " + other);
   if (o.next != there->serial && o.next != there->serial + 1)
@@ -251,7 +267,7 @@ EncoderService::Hosted& EncoderService::continue_run(const Opening& o, const Hos
 }
 
 EncoderService::Hosted& EncoderService::resume_run(const Opening& o, const HostedPlace& place, Hosted* there) {
-  if (there == nullptr) return take_in(o.run, from_disk(o, place, false));
+  if (there == nullptr) there = &take_in(o.run, [&] { return from_disk(o, place, false); });
   if (there->run->step() != o.step || !differences(there->run->recipe(), o.recipe).empty()) {
     const std::vector<std::int64_t> kept =
         place.folder.empty() ? std::vector<std::int64_t>() : training::checkpoint_steps(place.folder);
@@ -268,6 +284,9 @@ EncoderService::Hosted& EncoderService::resume_run(const Opening& o, const Hoste
   }
   there->run->drop_pending();
   there->serial = o.next - 1;
+  there->done.reset();
+  if (!place.folder.empty())
+    remove_last_answer(place.folder); // of an edge that is gone, whose serials began with 1 too
   return *there;
 }
 
@@ -295,9 +314,10 @@ void EncoderService::leave(const Peer& peer) {
   if (found != runs_.end() && found->second.connection == peer.number) found->second.connection = 0;
 }
 
-void EncoderService::save(const Hosted& h) {
+void EncoderService::save(Hosted& h) {
   if (!h.run->begun()) return;
-  h.run->save(h.run->step(), h.run->best());
+  answer_of(h);
+  h.run->save_unasked();
   if (!h.run->folder().empty())
     write_last_answer(h.run->folder(),
                       {.step = h.run->step(), .serial = h.serial, .digest = h.digest, .answer = h.answer});

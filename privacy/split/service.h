@@ -1,6 +1,7 @@
 #pragma once
 // The cloud: all runs behind one function. Knows no sockets.
 
+#include "core/function_ref.h"
 #include "privacy/net/service.h"
 #include "privacy/split/hosted_run.h"
 
@@ -55,10 +56,12 @@ private:
     std::unique_ptr<HostedRun> run;
     std::uint64_t serial = 0; ///< of the last request; 0: none
     Digest digest{};
-    data::Bytes answer;
+    std::optional<Message> done;  ///< its answer, until there is memory for the frame
+    data::Bytes answer;           ///< the frame
     std::uint64_t connection = 0; ///< whose requests count; 0: nobody is connected
     std::uint64_t used = 0;       ///< when it was used last
   };
+  using Runs = std::map<std::string, Hosted>;
   struct Opening;
   static Opening opening_of(const Message& request);
   Message open(Peer& peer, const Message& request);
@@ -68,17 +71,22 @@ private:
   Hosted& continue_run(const Opening& opening, const HostedPlace& place, Hosted* there);
   Hosted& resume_run(const Opening& opening, const HostedPlace& place, Hosted* there);
   /// A checkpoint of a run that has begun, and its last answer beside it.
-  static void save(const Hosted& hosted);
+  static void save(Hosted& hosted);
   Hosted from_disk(const Opening& opening, const HostedPlace& place, bool newest) const;
-  Hosted& take_in(const std::string& name, Hosted made);
+  /// What `make` gives, when there is room for it: another run may have to go to the disk. Throws ProtocolError
+  /// (no_room).
+  Hosted& take_in(const std::string& name, FunctionRef<Hosted()> make);
   Hosted& hosted_for(const Peer& peer);
-  void make_room();
+  /// The run that would have to go for another one; runs_.end() when none. Throws ProtocolError (no_room).
+  Runs::iterator who_goes();
   HostedPlace place_of(const std::string& run, const std::string& peer) const;
-  data::Bytes once(Hosted& hosted, const Message& request, data::ByteView frame);
+  void once(Hosted& hosted, const Message& request, data::ByteView frame);
+  /// The frame of what was answered last. Throws MemoryError; it can be asked for again.
+  static const data::Bytes& answer_of(Hosted& hosted);
   static Message perform(HostedRun& run, const Message& request);
 
   ServiceOptions options_;
-  std::map<std::string, Hosted> runs_;
+  Runs runs_;
   ServiceCounts counts_;
   std::uint64_t clock_ = 0;
 };

@@ -121,10 +121,10 @@ Message StipService::open(Peer& peer, const Message& request) {
   if (session.bytes > options_.cache_bytes - std::min(others, options_.cache_bytes))
     refuse(RefusalCode::no_room,
            fmt::format("the cloud has no room for the keys and values of {} tokens now", o.tokens));
+  forget(peer.number); // first: what it holds counts no more
   for (std::int64_t layer = 0; layer < c.layers && o.tokens > 0; ++layer)
     session.layers.emplace_back(Shape{1, c.block.attention().key_heads()}, o.tokens, c.block.width_of_head(), 0,
                                 model_.dtype);
-  forget(peer.number);
   cache_bytes_ += session.bytes;
   sessions_[peer.number] = std::move(session);
   ++counts_.sessions;
@@ -237,10 +237,12 @@ void StipService::answer_group(const Group& group, FunctionRef<void(std::size_t,
     each = pass(group);
     return {.kind = MessageKind::done};
   });
+  const auto undo = [&](std::size_t i) {
+    if (group[i].advances)
+      for (nn::KvCache& layer : group[i].session->layers) layer.truncate(std::min(layer.length(), lengths[i]));
+  };
   if (failed.kind == MessageKind::refused) {
-    for (std::size_t i = 0; i < group.size(); ++i)
-      if (group[i].advances)
-        for (nn::KvCache& layer : group[i].session->layers) layer.truncate(std::min(layer.length(), lengths[i]));
+    for (std::size_t i = 0; i < group.size(); ++i) undo(i);
     // What is too much for one must not cost the others their answers.
     if (group.size() > 1) {
       for (const Waiting& w : group) answer_group({w}, answer);
@@ -249,9 +251,19 @@ void StipService::answer_group(const Group& group, FunctionRef<void(std::size_t,
     ++counts_.refusals;
     return answer(group.front().index, answer_frame(refusal(group.front().serial, failed.code, failed.text)));
   }
-  for (std::size_t i = 0; i < group.size(); ++i)
-    answer(group[i].index,
-           answer_frame({.kind = MessageKind::features, .serial = group[i].serial, .tensors = {{"y", each[i]}}}));
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    data::Bytes frame;
+    const Message unsent = refused_or(group[i].serial, [&]() -> Message {
+      frame = frame_of({.kind = MessageKind::features, .serial = group[i].serial, .tensors = {{"y", each[i]}}});
+      return {};
+    });
+    if (frame.empty()) { // refused, so not done
+      undo(i);
+      ++counts_.refusals;
+      frame = frame_of(unsent);
+    }
+    answer(group[i].index, std::move(frame));
+  }
 }
 
 } // namespace eg::privacy

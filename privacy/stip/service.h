@@ -13,7 +13,7 @@ namespace eg::privacy {
 struct StipServiceOptions {
   std::int64_t tokens = 4096;                         ///< most of one session, and most rows times tokens of one pass
   std::uint64_t cache_bytes = std::uint64_t{1} << 30; ///< keys and values of all sessions
-  std::size_t sessions = 64;                          ///< most that have keys and values
+  std::size_t sessions = 64;                          ///< most that are open, with or without keys and values
   FrameLimits frames;
 };
 
