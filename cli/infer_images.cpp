@@ -4,6 +4,7 @@
 #include "core/ops.h"
 #include "core/words.h"
 #include "data/bytes.h"
+#include "data/json.h"
 #include "data/preprocess.h"
 
 #include <fmt/format.h>
@@ -49,11 +50,14 @@ Tensor pixel_values(const std::string& folder, const std::vector<std::string>& f
     steps.shortest_edge.reset();
     steps.center_crop = false;
   }
+  const nlohmann::json config = data::read_json(data::join_path(folder, "config.json"));
+  // As training reads them: grey becomes colour, transparency is left out.
+  const int channels = config.value("num_channels", nlohmann::json(3)) == 1 ? 1 : 3;
   std::vector<Tensor> all;
   for (const std::string& file : files) {
     Tensor pixels;
     try {
-      pixels = data::preprocess(data::read_image(file), steps);
+      pixels = data::preprocess(data::read_image(file, channels), steps);
     } catch (const ValueError& error) {
       throw FileError(fmt::format("{}: {}", file, error.what()));
     }

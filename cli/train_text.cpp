@@ -84,6 +84,8 @@ nlohmann::json result_json(const training::Result& result, const Trainer& traine
   return json;
 }
 
+bool is_there(const std::string& path) { return data::file_exists(path) || data::folder_exists(path); }
+
 /// Whether an error's words begin with a path, or with one below it.
 bool begins_with_path(std::string_view words, std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -99,7 +101,7 @@ void reading(const TrainRequest& request, const Sources& sources, FunctionRef<vo
   } catch (const FileError& e) {
     if (!request.given.contains("resume")) throw;
     for (const auto& [option, place] : sources)
-      if (begins_with_path(e.what(), place) && !request.given.contains(option))
+      if (begins_with_path(e.what(), place) && !is_there(place) && !request.given.contains(option))
         throw FileError(
             fmt::format("{}; if it has moved since the run began, name its place with --{}", e.what(), option));
     throw;

@@ -24,17 +24,17 @@ namespace {
 struct ReportRequest {
   std::vector<std::string> runs;
   std::string out = "out/runs.html";
-  std::string data_dir, key;
+  std::string data, data_dir, key;
   std::int64_t samples = 1000;
 };
 
 /// Files of the runs that the page must not be written over.
 std::vector<std::string> files_of(const std::vector<std::string>& runs) {
   std::vector<std::string> files;
-  for (const std::string& run : runs)
-    for (const char* name : {"config.json", "metrics.jsonl", "metrics.csv", "model.safetensors", "model/config.json",
-                             "model/model.safetensors", "model/tokenizer.json", "checkpoints/best.json"})
-      files.push_back(data::join_path(run, name));
+  for (const std::string& run : runs) {
+    files.push_back(data::join_path(run, "checkpoints/best.json"));
+    for (std::string& own : training::files_of_run(run)) files.push_back(std::move(own));
+  }
   return files;
 }
 
@@ -73,6 +73,7 @@ int report(const ReportRequest& r, const CommonOptions& common) {
   Progress progress(!common.quiet);
   double told = 0.0;
   const runs::FigureOptions options{.data_dir = r.data_dir,
+                                    .data = r.data,
                                     .key = r.key,
                                     .samples = r.samples,
                                     .seed = common.seed,
@@ -97,6 +98,8 @@ Job declare_report(CLI::App& app, const CommonOptions& common) {
   auto r = std::make_shared<ReportRequest>();
   app.add_option("runs", r->runs, "Run folders of `equigrad train`")->required()->type_name("RUN...");
   app.add_option("--out", r->out, "The page (default out/runs.html)")->type_name("FILE.html");
+  app.add_option("--data", r->data, "The data of the runs, where it has moved (default: where each found its own)")
+      ->type_name("DATA");
   app.add_option("--data-dir", r->data_dir, "Folder with the datasets (default: the run's, else EQUIGRAD_DATA)")
       ->type_name("DIR");
   app.add_option("--key", r->key,

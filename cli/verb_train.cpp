@@ -28,10 +28,7 @@ std::string run_folder_for(const std::string& model, const training::RunOptions&
 void require_result_apart(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out) {
   std::vector<std::string> files = read;
   files.push_back(request.config);
-  for (const char* own : {"config.json", "metrics.jsonl", "metrics.csv", "model.safetensors", "model/config.json",
-                          "model/model.safetensors", "model/tokenizer.json", "model_ema.safetensors",
-                          "model-ema/config.json", "model-ema/model.safetensors", "model-ema/tokenizer.json"})
-    files.push_back(data::join_path(out, own));
+  for (std::string& own : training::files_of_run(out)) files.push_back(std::move(own));
   require_apart(request.common, {}, files);
 }
 

@@ -121,6 +121,28 @@ ImageDataset open_idx(const std::string& dataset, const std::string& folder, con
   return read_idx(images, labels, dataset, std::move(class_names));
 }
 
+/// "train" of Train, training and seg_train, "test" of their like; "" of what names no part of a set.
+std::string part_named(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (const std::size_t at = name.find_last_of("_-. "); at != std::string::npos) name.erase(0, at + 1);
+  for (const char* word : {"train", "training"})
+    if (name == word) return "train";
+  for (const char* word : {"test", "testing", "val", "valid", "validation", "eval", "dev"})
+    if (name == word) return "test";
+  return {};
+}
+
+/// Throws FileError when all classes are parts of a set, whose folders are called otherwise than train, test or val.
+void refuse_named_parts(const std::string& folder, const std::vector<std::string>& classes) {
+  std::vector<std::string> parts;
+  for (const std::string& name : classes) parts.push_back(part_named(name));
+  const auto has = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
+  if (has("") || !has("train") || !has("test")) return;
+  throw FileError(fmt::format("{}: {} seem to be parts of a set, not classes: call them train and test (or val)",
+                              folder, fmt::join(classes, ", ")));
+}
+
 ImageDataset open_folder(const std::string& folder, Split split, const DatasetOptions& options) {
   const std::vector<const char*> own =
       split == Split::train ? std::vector<const char*>{"train"} : std::vector<const char*>{"test", "val"};
@@ -128,8 +150,9 @@ ImageDataset open_folder(const std::string& folder, Split split, const DatasetOp
     if (folder_exists(join_path(folder, name))) return read_image_folder(join_path(folder, name), folder, options);
   for (const char* name : {"train", "test", "val"})
     if (folder_exists(join_path(folder, name)))
-      throw FileError(fmt::format("{}: has a folder {} but none called {}", folder, name, own.front()));
+      throw FileError(fmt::format("{}: has a folder {} but none called {}", folder, name, fmt::join(own, " or ")));
   PictureList list = list_pictures(folder);
+  refuse_named_parts(folder, list.class_names);
   std::erase_if(list.pictures, [&](const Picture& p) { return (p.place % 5 == 4) != (split == Split::test); });
   if (list.pictures.empty())
     throw FileError(fmt::format("{}: too few images: no class has the five of which one is kept for testing", folder));

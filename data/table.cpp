@@ -71,7 +71,11 @@ void TableReader::read_csv(TableRow& row) {
       rest_.remove_prefix(1);
       continue;
     }
-    if (!take_line().empty()) throw FileError(fmt::format("{}: line {}: text follows a quoted field", source_, line_));
+    const bool quoted = !rest_.starts_with('\r');
+    if (!take_line().empty())
+      throw FileError(fmt::format("{}: line {}: {}", source_, line_,
+                                  quoted ? "text follows a quoted field"
+                                         : "a carriage return inside the line; lines end with LF or CR LF"));
     return;
   }
 }

@@ -44,6 +44,8 @@ public:
     TableReader reader(text_, kind_, path);
     TableRow first;
     if (!reader.next(first)) throw FileError(path + ": has no rows");
+    if (const std::string hint = separator_hint(first, kind_ == TableReader::Kind::csv); !hint.empty())
+      throw FileError(fmt::format("{}: line {} has 1 column{}", path, first.line, hint));
     for (std::size_t i = 0; i < first.fields.size(); ++i)
       columns_.push_back(header ? trimmed(first.fields[i]) : std::to_string(i + 1));
     for (std::size_t i = 0; i < columns_.size(); ++i)

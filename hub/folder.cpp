@@ -83,9 +83,9 @@ std::optional<Regrid> change_image_size(nlohmann::json& config, const LoadModelO
 class Reading {
 public:
   Reading(const data::TensorReader& reader, Model& model, const LoadModelOptions& options,
-          const std::optional<Regrid>& regrid, bool values)
+          const std::optional<Regrid>& regrid, bool values, bool other_classes)
       : reader_(reader), model_(model), options_(options), regrid_(regrid), values_(values),
-        slots_(model.module().state_dict()) {}
+        other_classes_(other_classes), slots_(model.module().state_dict()) {}
 
   LoadReport run() {
     for (const std::string& pattern : options_.fresh) require_fit(pattern);
@@ -115,7 +115,8 @@ private:
     const auto fits = [&](const std::string& pattern) {
       return glob_match(pattern, b.file) || glob_match(pattern, b.parameter);
     };
-    return std::any_of(options_.fresh.begin(), options_.fresh.end(), fits);
+    const bool classifier = b.file.find("classifier.") != std::string::npos;
+    return (other_classes_ && classifier) || std::any_of(options_.fresh.begin(), options_.fresh.end(), fits);
   }
 
   void read(const Binding& b) {
@@ -173,6 +174,7 @@ private:
   const LoadModelOptions& options_;
   const std::optional<Regrid>& regrid_;
   const bool values_; ///< else names and shapes alone are compared
+  const bool other_classes_;
   nn::StateDict slots_;
   std::set<std::string> taken_;
   LoadReport report_;
@@ -198,11 +200,21 @@ std::string LoadReport::summary() const {
 
 namespace {
 
+/// Whether a config's classes are called otherwise than `names`, unless nobody named those.
+bool have_other_names(const nlohmann::json& names, const nlohmann::json& config) {
+  if (!names.is_object() || !config.contains("id2label") || names == config["id2label"]) return false;
+  for (const auto& [id, name] : names.items())
+    if (name != "LABEL_" + id) return true;
+  return false;
+}
+
 /// The model of a folder, without its values where they are not `read`.
 LoadedModel opened(const std::string& folder, const LoadModelOptions& options, bool read) {
   const std::string path = data::join_path(folder, "config.json");
   nlohmann::json config = data::read_json(path);
+  const nlohmann::json names = config.value("id2label", nlohmann::json());
   if (options.adapt) options.adapt(config);
+  const bool other_classes = options.fresh_head && have_other_names(names, config);
   const std::optional<Regrid> regrid = change_image_size(config, options, path);
   const data::TensorReader reader = data::open_tensors(folder);
   LoadedModel loaded;
@@ -212,7 +224,7 @@ LoadedModel opened(const std::string& folder, const LoadModelOptions& options, b
     loaded.model = make_model(config, options.key, path, &reader);
   }
   if (read) loaded.model->module().to(options.dtype);
-  loaded.report = Reading(reader, *loaded.model, options, regrid, read).run();
+  loaded.report = Reading(reader, *loaded.model, options, regrid, read, other_classes).run();
   loaded.report.path = reader.path();
   return loaded;
 }

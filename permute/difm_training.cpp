@@ -42,15 +42,6 @@ void complete(DifmOptions& o, const data::TabularCode& code) {
   o.table.categorical = names(code.categorical);
 }
 
-/// What a checkpoint remembers of the training rows.
-std::string fingerprint(const data::TabularRows& rows) {
-  const auto bytes_of = [](const auto& values) {
-    return data::ByteView{reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof values[0]};
-  };
-  return fmt::format("{} rows, crc32 {:08x} {:08x} {:08x}", rows.size(), data::crc32(bytes_of(rows.numbers)),
-                     data::crc32(bytes_of(rows.ids)), data::crc32(bytes_of(rows.labels)));
-}
-
 /// Rows whose logit has the label's sign; 0 counts as label 0.
 double count_correct(const Tensor& logits, const Tensor& labels) {
   const PauseRecording pause;
@@ -227,6 +218,14 @@ private:
 };
 
 } // namespace
+
+std::string fingerprint(const data::TabularRows& rows) {
+  const auto bytes_of = [](const auto& values) {
+    return data::ByteView{reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof values[0]};
+  };
+  return fmt::format("{} rows, crc32 {:08x} {:08x} {:08x}", rows.size(), data::crc32(bytes_of(rows.numbers)),
+                     data::crc32(bytes_of(rows.ids)), data::crc32(bytes_of(rows.labels)));
+}
 
 nn::DifmConfig difm_config(const DifmOptions& o, const data::TabularCode& code) {
   return {.vocabularies = code.vocabularies(),

@@ -46,6 +46,9 @@ DifmOptions difm_options_of_run(const std::string& folder);
 /// The model for a table's columns. Throws ValueError for widths of `hidden` that are none.
 nn::DifmConfig difm_config(const DifmOptions& options, const data::TabularCode& code);
 
+/// What a checkpoint remembers of rows: "60 rows, crc32 1a2b3c4d ..." of numbers, ids and labels.
+std::string fingerprint(const data::TabularRows& rows);
+
 /// Logits [B] of rows whose fields pass the vector-wise part in another order and come back: with P_R of each row,
 /// factors(P_R^T vector_wise(P_R E), bit_wise(E)). `rows` [B, fields] or undefined for the order as it is.
 Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& batch, const Tensor& rows,

@@ -167,6 +167,10 @@ void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run>
   fit_model(options, train);
   require_same_extents(train, test, options.data);
   require_same_classes(train, test, options.data);
+  if (!train.has_attributes() && train.classes() < 2)
+    throw ValueError(fmt::format("train: all images of '{}' are of the class '{}'; there must be two classes: a folder "
+                                 "for each",
+                                 options.data, train.class_names().front()));
   const ImageKind kind{.side = train.height(), .channels = train.channels(), .classes = train.class_names()};
   std::optional<VisionStart> start;
   if (options.start.begins()) {

@@ -19,7 +19,8 @@
 namespace eg::permute {
 
 /// Parts of the run that draw random numbers; each has a sequence of its own.
-enum Draw : std::uint64_t { draw_weights = 1, draw_columns, draw_rows, draw_dropout, draw_test_rows, draw_mix };
+/// 4 is that of dropout (training/elsewhere.h).
+enum Draw : std::uint64_t { draw_weights = 1, draw_columns, draw_rows, draw_test_rows = 5, draw_mix };
 
 /// What the options ask of training images of that size.
 data::Augmentation augmentation_of(const TrainOptions& options, std::int64_t side, std::int64_t channels);

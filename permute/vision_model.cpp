@@ -177,6 +177,10 @@ std::string Teacher::fingerprint() const {
     const Tensor packed = tensor.contiguous();
     crc = data::crc32({reinterpret_cast<const std::uint8_t*>(packed.bytes()), packed.nbytes()}, crc);
   }
+  std::string rest = model_->config().dump();
+  for (const Tensor* pixels : {&scale_, &shift_})
+    if (pixels->defined()) rest += fmt::format(" {}", fmt::join(pixels->to(DType::f64).to_vector<double>(), " "));
+  crc = data::crc32({reinterpret_cast<const std::uint8_t*>(rest.data()), rest.size()}, crc);
   return fmt::format("{} tensors, crc32 {:08x}", weights.size(), crc);
 }
 

@@ -53,7 +53,7 @@ public:
   /// `folder`: a ViT or DeiT with a classifier of the same classes, or a run. `pixels`: how the student's images are
   /// normalised. Throws ValueError when classes, channels or sizes do not fit, FileError.
   Teacher(const std::string& folder, const ImageKind& images, const data::Normalization& pixels, DType dtype);
-  /// What tells it from another: "5 tensors, crc32 1a2b3c4d" of its weights.
+  /// What tells it from another: "5 tensors, crc32 1a2b3c4d" of its weights, its config and what it does to pixels.
   std::string fingerprint() const;
   /// The likeliest class of each image [B, C, H, W], normalised for the student: i64 [B].
   Tensor classes(const Tensor& images) const;

@@ -14,6 +14,7 @@ namespace eg::runs {
 /// Where samples come from, and how many.
 struct FigureOptions {
   std::string data_dir = {};   ///< folder with the datasets; empty: the run's own, else EQUIGRAD_DATA
+  std::string data = {};       ///< the data of all runs; empty: where each found its own
   std::string key = {};        ///< secret key file of runs that have one; empty: where each run found its own
   std::int64_t samples = 1000; ///< test samples that are predicted; 0: all
   std::uint64_t seed = 0;      ///< of texts that are sampled

@@ -3,6 +3,10 @@
 #include "core/error.h"
 #include "nn/bert.h"
 #include "permute/bert_training.h"
+#include "training/checkpoint_state.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace eg::runs {
 
@@ -31,6 +35,14 @@ std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::Classi
 }
 
 data::Tokenizer tokenizer_of(const RunFolder& run) { return data::Tokenizer::open(data::join_path(run.path, "model")); }
+
+void require_test_data(const RunFolder& run, const std::string& print) {
+  const nlohmann::json state = training::newest_state(run.path);
+  const std::string then = state.is_object() ? state.value("test_data", print) : print;
+  if (then != print)
+    throw ValueError(
+        fmt::format("{}: its test data has changed since it was tested: {}; now {}", run.path, then, print));
+}
 
 void leave_if_stopped(const FigureOptions& o) {
   if (o.stop != nullptr && o.stop->load()) throw Interrupted("report: interrupted");

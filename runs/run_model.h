@@ -15,6 +15,7 @@ namespace eg::runs {
 /// Samples and key are looked for where the figures' options say.
 template <class Options> void look_where_told(Options& options, const FigureOptions& o) {
   if (!o.data_dir.empty()) options.data_dir = o.data_dir;
+  if (!o.data.empty()) options.data = o.data;
   if constexpr (requires { options.key; })
     if (!o.key.empty() && !options.key.empty()) options.key = o.key;
 }
@@ -36,6 +37,9 @@ std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::Classi
 bool carries_key(const RunFolder& run, const std::string& key);
 /// And its tokenizer.
 data::Tokenizer tokenizer_of(const RunFolder& run);
+
+/// Throws ValueError when what a run was tested on had another fingerprint (training::SourcePrint) than `print`.
+void require_test_data(const RunFolder& run, const std::string& print);
 
 /// Throws Interrupted when o.stop is set.
 void leave_if_stopped(const FigureOptions& o);

@@ -120,6 +120,7 @@ void add_table_figures(Page& page, const RunFolder& run, const FigureOptions& o)
   const data::TabularCode code = data::tabular_code_of(data::read_json(code_file), code_file);
   wanted.like = &code; // a run that began from another one has that one's
   const data::Tabular table = data::open_tabular(options.data, options.data_dir, wanted);
+  require_test_data(run, permute::fingerprint(table.test));
   const std::unique_ptr<nn::Difm> model = model_of(run, options, table.code);
   const std::int64_t count = o.samples > 0 ? std::min(o.samples, table.test.size()) : table.test.size();
   tell(o, run.name + ": predicting test rows");

@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "core/ops.h"
 #include "data/labelled_texts.h"
+#include "data/table.h"
 #include "data/text.h"
 #include "hub/text.h"
 #include "nn/decoder.h"
@@ -60,6 +61,19 @@ void add_texts(Page& page, const data::LabelledTexts& texts, const Predictions& 
   }
 }
 
+/// The texts that a limit leaves (0: all).
+data::LabelledTexts some_of(const data::LabelledTexts& all, std::int64_t limit) {
+  const std::vector<bool> kept = data::drawn_rows(all.texts.size(), limit);
+  data::LabelledTexts some{.name = all.name, .class_names = all.class_names, .texts = {}, .pairs = {}, .labels = {}};
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (!kept[i]) continue;
+    some.texts.push_back(all.texts[i]);
+    if (!all.pairs.empty()) some.pairs.push_back(all.pairs[i]);
+    some.labels.push_back(all.labels[i]);
+  }
+  return some;
+}
+
 /// Ids of a part of a long text.
 std::vector<std::int64_t> slice_of(const std::vector<std::int32_t>& ids, std::size_t begin, std::int64_t count) {
   const auto from = ids.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -74,15 +88,17 @@ void add_classifier_figures(Page& page, const RunFolder& run, const FigureOption
   const std::unique_ptr<hub::Model> model = bert_of(run, options);
   if (model->architecture() != "BertForSequenceClassification")
     throw ValueError(fmt::format("{}: its model is a {}, no classifier of texts", run.path, model->architecture()));
-  const std::int64_t limit = options.test_limit > 0 && o.samples > 0 ? std::min(options.test_limit, o.samples)
-                                                                     : std::max(options.test_limit, o.samples);
-  const auto [train, test] = data::open_labelled_texts(options.data, options.data_dir,
-                                                       {.validation = options.validation,
-                                                        .held_out = options.held_out,
-                                                        .train_limit = options.train_limit,
-                                                        .test_limit = limit,
-                                                        .stop = o.stop});
-  const training::EncodedTexts encoded(test, tokenizer_of(run), options.context, o.stop);
+  const auto [train, all] = data::open_labelled_texts(options.data, options.data_dir,
+                                                      {.validation = options.validation,
+                                                       .held_out = options.held_out,
+                                                       .train_limit = options.train_limit,
+                                                       .test_limit = options.test_limit,
+                                                       .stop = o.stop});
+  const data::Tokenizer tokenizer = tokenizer_of(run);
+  const training::EncodedTexts every(all, tokenizer, options.context, o.stop);
+  require_test_data(run, training::fingerprint(every.flat()));
+  const data::LabelledTexts test = some_of(all, o.samples);
+  const training::EncodedTexts encoded(test, tokenizer, options.context, o.stop);
   tell(o, run.name + ": predicting test texts");
   const Predictions p = predict(*model, encoded, test.class_names, options.batch, o.stop);
   page.paragraph(fmt::format("The final model on {} test texts of {}: {:.2f} % right.", p.size(), options.data,
@@ -110,6 +126,7 @@ void add_language_figures(Page& page, const RunFolder& run, const FigureOptions&
   const std::string_view text =
       options.validation.empty() ? data::held_out(whole, options.held_out).second : std::string_view(whole);
   const std::vector<std::int32_t> ids = data::token_ids(tokenizer, text, o.stop);
+  require_test_data(run, training::fingerprint(ids));
   const std::int64_t room = model->decoder()->config.positions, given = room / 2;
   page.paragraph(
       fmt::format("{} tokens of the held-out text, how the final model goes on (temperature 0.8), and how the "

@@ -18,6 +18,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <span>
 #include <string_view>
@@ -291,6 +292,27 @@ bool holds_results(const std::string& folder) {
 
 bool holds_run(const std::string& folder) {
   return is_there(data::join_path(folder, "metrics.jsonl")) || holds_results(folder);
+}
+
+std::vector<std::string> files_of_run(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const char* name : run_files) files.push_back(data::join_path(folder, name));
+  for (const std::string& model : models_of(folder))
+    for (const char* name : model_files) files.push_back(data::join_path(model, name));
+  return files;
+}
+
+std::string foreign_file(const std::string& folder) {
+  if (holds_run(folder)) return {};
+  for (const char* name : run_files) {
+    const std::string path = data::join_path(folder, name);
+    if (!is_there(path)) continue;
+    if (name != std::string_view("config.json")) return path;
+    // A run that was killed before its first step leaves its options.
+    const nlohmann::json config = nlohmann::json::parse(std::ifstream(path), nullptr, false);
+    if (!config.is_object() || !config.contains("optimizer") || !config.contains("steps")) return path;
+  }
+  return {};
 }
 
 void clear_run(const std::string& folder) {

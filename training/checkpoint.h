@@ -67,6 +67,11 @@ bool holds_run(const std::string& folder);
 /// What would be a loss: a folder with checkpoints, whatever they are called, or a model. Metrics alone are left by a
 /// run that has nothing to go on from, as when its loss stopped being finite.
 bool holds_results(const std::string& folder);
+/// The files that a run writes into its folder beside its checkpoints, whether they are there or not.
+std::vector<std::string> files_of_run(const std::string& folder);
+/// A file that a run would write over and that no run has left: metrics.csv or config.json of something else, say. ""
+/// when there is none.
+std::string foreign_file(const std::string& folder);
 /// Removes what a run has left: checkpoints, metrics, models. Other files stay.
 void clear_run(const std::string& folder);
 /// Removes the temporary files and folders that a run left which was killed while it wrote. Only for who holds the

@@ -24,7 +24,8 @@ std::unique_ptr<RunLock> lock_folder(const std::string& folder) {
   return lock;
 }
 
-/// RUN of the path RUN/checkpoints/step-N, however much of it is written out.
+/// RUN of the path RUN/checkpoints/step-N, however much of it is written out; "" for a checkpoint that lies elsewhere,
+/// whose folders are no run's.
 std::string run_of(const std::string& checkpoint) {
   namespace fs = std::filesystem;
   const auto plain = [](const fs::path& path) {
@@ -34,6 +35,7 @@ std::string run_of(const std::string& checkpoint) {
   fs::path path = plain(checkpoint);
   const bool whole = std::distance(path.begin(), path.end()) > 2 && *path.begin() != "..";
   if (!whole) path = plain(fs::absolute(path));
+  if (path.parent_path().filename() != "checkpoints") return {};
   return path.parent_path().parent_path().string();
 }
 
@@ -41,11 +43,10 @@ std::string run_of(const std::string& checkpoint) {
 bool goes_on_in_place(const RunOptions& o) {
   namespace fs = std::filesystem;
   if (o.resume.empty()) return false;
-  // RUN or RUN/checkpoints/step-N
   const bool checkpoint = data::file_exists(data::join_path(o.resume, "state.json"));
-  const fs::path run = checkpoint ? fs::path(o.resume) / ".." / ".." : fs::path(o.resume);
+  const std::string run = checkpoint ? run_of(o.resume) : o.resume;
   std::error_code missing;
-  return fs::equivalent(run, o.out, missing);
+  return !run.empty() && fs::equivalent(run, o.out, missing);
 }
 
 /// Of a run's complete checkpoints; -1 when there is none, as in a folder whose checkpoint has another name.
@@ -57,7 +58,10 @@ std::int64_t newest_step(const std::string& run) {
 /// Throws ValueError when `out` holds another run that may not be overwritten. Returns what to say when it may be, or
 /// "".
 std::string require_free_folder(const RunOptions& o) {
-  if (o.out.empty() || goes_on_in_place(o) || !holds_run(o.out)) return {};
+  if (o.out.empty() || goes_on_in_place(o)) return {};
+  if (const std::string other = foreign_file(o.out); !other.empty() && !o.overwrite)
+    throw ValueError(fmt::format("train: {} is no run's, and a run would write over it: give another --out", other));
+  if (!holds_run(o.out)) return {};
   if (!holds_results(o.out))
     return o.out + " holds the metrics of a run that ended before its first checkpoint, which are replaced";
   const std::vector<std::int64_t> steps = checkpoint_steps(o.out);

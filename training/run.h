@@ -90,7 +90,8 @@ std::string read_options_of_run(const std::string& folder, const std::string& mo
                                 FunctionRef<void(const nlohmann::json& options, const std::string& source)> read);
 
 /// The options that a run or checkpoint folder was made with (`defaults` where it is silent), to go on from it: resume
-/// is the folder and out the run's own. Throws as read_options_of_run.
+/// is the folder and out the run's own ("" for a checkpoint that was taken out of its run). Throws as
+/// read_options_of_run.
 template <class Options>
 Options options_to_resume(const std::string& folder, const std::string& model, const Options& defaults) {
   Options options = defaults;
@@ -100,7 +101,7 @@ Options options_to_resume(const std::string& folder, const std::string& model, c
         apply_options(options, json, source);
       });
   options.resume = folder;
-  if (!run.empty()) options.out = run;
+  options.out = run;
   return options;
 }
 

@@ -277,6 +277,24 @@ TEST_CASE("image folders: damaged images are skipped where that is asked for, cl
         folder.path("pets/bird") + ": the class has no PNG or JPEG images");
 }
 
+TEST_CASE("image folders: parts under other names are no classes") {
+  const TemporaryFolder folder;
+  for (const char* set : {"a/Train|a/Test", "b/seg_train|b/seg_val", "c/training|c/validation"}) {
+    const std::string names = set;
+    const std::size_t bar = names.find('|');
+    for (const std::string& part : {names.substr(0, bar), names.substr(bar + 1)})
+      for (int i = 0; i < 5; ++i) write_picture(folder, part + "/cat/" + std::to_string(i) + ".png", 8, 1);
+    const std::string root = folder.path(names.substr(0, 1));
+    CHECK(message_of<FileError>([&] {
+            open_dataset(root, "", Split::train, {});
+          }).ends_with("seem to be parts of a set, not classes: call them train and test (or val)"));
+  }
+  for (const char* part : {"d/train/cat/", "d/freight-train/"}) // a class
+    for (int i = 0; i < 5; ++i) write_picture(folder, std::string(part) + std::to_string(i) + ".png", 8, 1);
+  std::filesystem::rename(folder.path("d/train"), folder.path("d/horse"));
+  CHECK(open_dataset(folder.path("d"), "", Split::train, {}).classes() == 2);
+}
+
 TEST_CASE("image folders: folders inside classes are read, other kinds and images beside the classes are no silence") {
   const TemporaryFolder folder;
   for (const char* name : {"cat/a.png", "cat/2019/may/b.png", "cat/2020/c.png", "cat/.trash/d.png", "dog/a.png"})

@@ -9,6 +9,7 @@
 #include "permute/training.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "support/training_run.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
@@ -212,6 +213,42 @@ TEST_CASE("training: a run does not go on with other images or other names of cl
         }).find("was tested on other data: 40 images") != std::string::npos);
   VitTrainer same(again, images(1, "dog"), images(1, "dog"));
   CHECK(same.step() == 2);
+}
+
+TEST_CASE("training: a checkpoint that was taken out of its run is none of the folders around it") {
+  const TemporaryFolder folder;
+  TrainOptions o = small();
+  o.out = folder.path("run");
+  VitTrainer(o).run();
+  std::filesystem::create_directories(folder.path("home/models"));
+  data::write_file(folder.path("home/config.json"), std::string_view("{\"mine\": 1}"));
+  const std::string copy = folder.path("home/models/best");
+  std::filesystem::copy(folder.path("run/checkpoints/step-00000008"), copy, std::filesystem::copy_options::recursive);
+  TrainOptions again = options_of_run(copy);
+  CHECK(again.out.empty());
+  again.steps = 10;
+  again.out = folder.path("home"); // two folders above it, as a run's folder would be
+  CHECK(message_of<ValueError>([&] { VitTrainer{again}; }) ==
+        "train: " + folder.path("home/config.json") +
+            " is no run's, and a run would write over it: give another --out");
+  again.out = folder.path("further");
+  VitTrainer(again).run();
+  CHECK(data::file_exists(folder.path("further/model.safetensors")));
+  CHECK(bytes_of(folder.path("home/config.json")) == "{\"mine\": 1}");
+}
+
+TEST_CASE("training: a file that is no run's is not written over") {
+  const TemporaryFolder folder;
+  TrainOptions o = small();
+  o.out = folder.path();
+  for (const char* name : {"metrics.csv", "table.json", "config.json"}) {
+    data::write_file(folder.path(name), std::string_view("text,label\n"));
+    CHECK(message_of<ValueError>([&] { VitTrainer{o}; }).find(std::string(name) + " is no run's") != std::string::npos);
+    std::filesystem::remove(folder.path(name));
+  }
+  const data::ImageDataset one("one", 3, 16, 16, {"cat"}, data::Bytes(4 * 3 * 256), std::vector<std::int32_t>(4));
+  CHECK(message_of<ValueError>([&] { VitTrainer(o, one, one); }).find("there must be two classes") !=
+        std::string::npos);
 }
 
 TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {

@@ -112,6 +112,20 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: a run begins from another one, with a f
   ClassifyOptions further = tuned(3, result, "further"); // the head of the same classes is kept
   further.lr = 1e-30;
   CHECK(same(state_of(result), state_of(trained(further)), "classifier.weight"));
+  // As many classes with other names: nothing says which of the old ones they are.
+  const auto renamed = [&](const char* from, const char* to, const std::string& run) {
+    std::string rows = reviews(3);
+    for (std::size_t at = rows.find(from); at != std::string::npos; at = rows.find(from, at))
+      rows.replace(at, std::string_view(from).size(), to);
+    data::write_file(folder.path(run + ".csv"), std::string_view(rows));
+    ClassifyOptions o3 = tuned(3, result, run);
+    o3.data = folder.path(run + ".csv");
+    o3.lr = 1e-30;
+    return state_of(trained(o3));
+  };
+  const hub::Tensors apart = renamed("class0,", "other,", "renamed");
+  CHECK_FALSE(same(state_of(result), apart, "classifier.weight"));
+  CHECK(same(state_of(result), apart, "bert.pooler.dense.weight"));
   further = tuned(2, result, "other");
   further.lr = 1e-30;
   const hub::Tensors other = state_of(trained(further));
