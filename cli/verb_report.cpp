@@ -9,6 +9,7 @@
 
 #include "data/bytes.h"
 #include "runs/runs_report.h"
+#include "training/checkpoint.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

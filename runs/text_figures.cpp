@@ -12,6 +12,7 @@
 #include "training/classify.h"
 #include "training/encoded_texts.h"
 #include "training/language.h"
+#include "training/text_files.h"
 
 #include <fmt/format.h>
 
