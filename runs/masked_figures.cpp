@@ -54,8 +54,8 @@ public:
     const std::string whole = data::read_text(own ? data::find_text(options_.data, options_.data_dir) : name_);
     const std::string_view text = own ? data::held_out(whole, options_.held_out).second : std::string_view(whole);
     ids_ = data::token_ids(tokenizer_, text, o.stop);
-    require_test_data(run, training::fingerprint(ids_));
     if (ids_.empty()) throw FileError(fmt::format("{}: its held-out part is empty", name_));
+    require_test_data(run, training::fingerprint(ids_));
   }
 
   const std::string& name() const { return name_; }

@@ -65,10 +65,13 @@ Job declare_certs(CLI::App& app, const CommonOptions& common) {
     take_list("--host", o->hosts, o->made.hosts);
     take_list("--edge", o->edges, o->made.edges);
     const std::vector<std::string> files = privacy::make_certificates(o->out, o->made);
+    const bool with_cloud = o->made.authority.empty();
     if (common.talks())
-      say(fmt::format("{}: certificates for {} days: cloud ({}), {}\n", o->out, o->made.days,
-                      fmt::join(o->made.hosts, ", "), fmt::join(o->made.edges, ", ")));
-    write_json(common, {{"files", files}, {"days", o->made.days}, {"hosts", o->made.hosts}, {"edges", o->made.edges}});
+      say(fmt::format("{}: certificates for {} days: {}{}\n", o->out, o->made.days,
+                      with_cloud ? fmt::format("cloud ({}), ", fmt::join(o->made.hosts, ", ")) : "",
+                      fmt::join(o->made.edges, ", ")));
+    const std::vector<std::string> hosts = with_cloud ? o->made.hosts : std::vector<std::string>();
+    write_json(common, {{"files", files}, {"days", o->made.days}, {"hosts", hosts}, {"edges", o->made.edges}});
     return done;
   };
 }

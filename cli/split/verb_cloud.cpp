@@ -49,12 +49,12 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   r.service.seed = common.seed;
   r.service.runs = static_cast<std::size_t>(r.runs);
   r.service.frames.body = r.place.largest_message();
-  if (!r.service.out.empty()) {
+  privacy::EncoderService service(r.service);
+  privacy::Server server(service, r.place.options());
+  if (!r.service.out.empty()) { // not where another one listens
     training::make_folder(r.service.out);
     require_writable(data::join_path(r.service.out, "run"), true);
   }
-  privacy::EncoderService service(r.service);
-  privacy::Server server(service, r.place.options());
   tell_place(r.place, server);
   Progress progress(!common.quiet);
   service.on_trouble(tell_trouble(progress));

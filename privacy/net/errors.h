@@ -21,6 +21,12 @@ public:
   using ConnectionError::ConnectionError;
 };
 
+/// One of the two certificates does not serve: to try again changes nothing.
+class UntrustedError : public Error {
+public:
+  using Error::Error;
+};
+
 /// The other side has no room now. What was asked was not done, and can be asked again.
 class NoRoomError : public ConnectionError {
 public:

@@ -100,7 +100,7 @@ TEST_CASE("stip net: wrong, expired and missing certificates, and a cloud of ano
   options.tls = TlsFiles::in(good, "cloud");
   const Cloud cloud(expected.parties, options);
   const auto why_not = [&](const Cloud& there, TlsFiles files) {
-    return message_of<ConnectionError>([&] { expected.said(there.client(files), user); });
+    return message_of([&] { expected.said(there.client(files), user); });
   };
   TlsFiles stranger = TlsFiles::in(bad, "edge"), late = TlsFiles::in(folder.path("late"), "late");
   stranger.authority = late.authority = TlsFiles::in(good, "edge").authority;
@@ -110,7 +110,7 @@ TEST_CASE("stip net: wrong, expired and missing certificates, and a cloud of ano
   ServerOptions elsewhere = quick();
   elsewhere.tls = TlsFiles::in(bad, "cloud");
   const Cloud wrong_host(expected.parties, elsewhere);
-  CHECK(why_not(wrong_host, TlsFiles::in(bad, "edge")).find("certificate verify failed") != std::string::npos);
+  CHECK(why_not(wrong_host, TlsFiles::in(bad, "edge")).ends_with("it is not for 127.0.0.1"));
   CHECK(expected.served(cloud.client(TlsFiles::in(good, "edge"))));
 }
 

@@ -244,7 +244,7 @@ TEST_CASE("image folders: classes by name, own or made splits, sizes") {
   write_picture(folder, "own/train/a/1.png", 8, 1);
   CHECK(open_dataset(folder.path("own"), "", Split::train).size() == 1);
   CHECK(message_of<FileError>([&] { open_dataset(folder.path("own"), "", Split::test); }) ==
-        folder.path("own") + ": has a folder train but none called test");
+        folder.path("own") + ": has a folder train but none called test or val");
   std::filesystem::create_directories(folder.path("empty/a"));
   CHECK(message_of<FileError>([&] { read_image_folder(folder.path("empty"), "e"); }) ==
         folder.path("empty") + ": no PNG or JPEG images in class folders (expected FOLDER/CLASS/*.png or *.jpg)");

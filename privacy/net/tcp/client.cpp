@@ -15,6 +15,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Whether an error is the other side's word that our certificate does not serve (RFC 8446, section 6).
+bool refuses_certificate(const asio::error_code& error) {
+  if (error.category() != asio::error::get_ssl_category()) return false;
+  const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
+  const int alert = reason - SSL_AD_REASON_OFFSET;
+  return (alert >= SSL_AD_BAD_CERTIFICATE && alert <= SSL_AD_CERTIFICATE_UNKNOWN) || alert == SSL_AD_UNKNOWN_CA ||
+         alert == SSL_AD_ACCESS_DENIED || alert == TLS13_AD_CERTIFICATE_REQUIRED;
+}
+
 /// Waits for one operation at a time.
 class TcpChannel : public Channel {
 public:
@@ -78,7 +87,13 @@ private:
   }
 
   void shake_hands(TlsStream& tls) {
-    tls.set_verify_callback(asio::ssl::host_name_verification(o_.host));
+    const asio::ssl::host_name_verification fits_host(o_.host);
+    tls.set_verify_callback([&, fits_host](bool trusted, asio::ssl::verify_context& c) {
+      if (!trusted) why_ = X509_verify_cert_error_string(X509_STORE_CTX_get_error(c.native_handle()));
+      const bool fits = trusted && fits_host(true, c);
+      if (trusted && !fits) why_ = fmt::format("it is not for {}", o_.host);
+      return fits;
+    });
     asio::error_code not_address;
     asio::ip::make_address(o_.host, not_address);
     if (not_address) SSL_set_tlsext_host_name(tls.native_handle(), o_.host.c_str());
@@ -126,6 +141,12 @@ private:
       if (leave) throw Interrupted(fmt::format("net: interrupted {} {}", doing, place()));
       throw TimeoutError(fmt::format("net: {} {} took too long", doing, place()));
     }
+    if (result && !why_.empty())
+      throw UntrustedError(
+          fmt::format("net: {} {}: its certificate cannot be trusted: {}", doing, place(), std::exchange(why_, {})));
+    if (refuses_certificate(result))
+      throw UntrustedError(
+          fmt::format("net: {} {}: it does not take this side's certificate: {}", doing, place(), words_of(result)));
     if (result) throw ConnectionError(fmt::format("net: {} {}: {}", doing, place(), words_of(result)));
   }
 
@@ -139,6 +160,7 @@ private:
   std::shared_ptr<asio::ssl::context> context_;
   asio::io_context io_;
   Stream stream_;
+  std::string why_; ///< the other side's certificate is not trusted
   Clock::time_point deadline_{};
 };
 

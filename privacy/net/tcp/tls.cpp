@@ -40,6 +40,9 @@ asio::ssl::context tls_context(const TlsFiles& files, bool server) {
   require_read(error, files.authority, "authority");
   context.use_certificate_chain_file(files.certificate, error);
   require_read(error, files.certificate, "certificate");
+  const int purpose = server ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT;
+  if (X509_check_purpose(SSL_CTX_get0_certificate(context.native_handle()), purpose, 0) != 1)
+    throw FileError(fmt::format("{}: is no certificate for {}", files.certificate, server ? "a cloud" : "an edge"));
   require_secret(files.key);
   context.use_private_key_file(files.key, asio::ssl::context::pem, error);
   require_read(error, files.key, "key of this certificate");
