@@ -136,7 +136,8 @@ TEST_CASE("split net: certificates that do not fit are refused on both sides, an
   CHECK(why_not(expired.client(TlsFiles::in(old, "edge"))).ends_with("certificate has expired"));
   ServerOptions mistaken = quick();
   mistaken.tls = edge;
-  CHECK(message_of<FileError>([&] { const Cloud none(mistaken); }).ends_with("is no certificate for a cloud"));
+  EncoderService none{ServiceOptions()};
+  CHECK(message_of<FileError>([&] { const Server server(none, mistaken); }).ends_with("is no certificate for a cloud"));
   // Without TLS against a cloud with it.
   CHECK(!why_not(cloud.client()).empty());
   VitTrainer expected(few_steps());

@@ -23,6 +23,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 using namespace eg;
 using namespace eg::permute;
@@ -227,21 +229,25 @@ TEST_CASE("split: a connection that breaks at every message changes nothing") {
 
 TEST_CASE("split: a cloud without room is asked again, which changes nothing; one that never has any is given up") {
   TrainOptions o = fifty_steps(TrainMode::both);
-  o.workers = 0; // batches are not made while memory is short
-  VitTrainer here(o);
-  here.run();
-  EncoderService inner = cloud_of(o.seed);
-  ShortOfMemory cloud(inner);
-  std::vector<std::string> heard;
-  inner.on_trouble([&](const std::string& words) { heard.push_back(words); });
-  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge"), at_once());
-  VitTrainer there(o, nullptr, split_with(edge));
-  there.run();
-  CHECK(same_weights(here.weights(0), there.weights(0)));
-  CHECK(inner.counts().steps == 50);
-  CHECK(cloud.refused > 20);
-  CHECK(static_cast<int>(heard.size()) == cloud.refused); // who runs the cloud is told each time
-  CHECK(heard.front().find("more bytes do not fit") != std::string::npos);
+  o.workers = 0;                                                 // batches are not made while memory is short
+  for (const char* optimizer : {"adafactor", "muon", "adamw"}) { // which take memory while they step, or do not
+    CAPTURE(optimizer);
+    o.optimizer = optimizer;
+    VitTrainer here(o);
+    here.run();
+    EncoderService inner = cloud_of(o.seed);
+    ShortOfMemory cloud(inner);
+    std::vector<std::string> heard;
+    inner.on_trouble([&](const std::string& words) { heard.push_back(words); });
+    const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge"), at_once());
+    VitTrainer there(o, nullptr, split_with(edge));
+    there.run();
+    CHECK(same_weights(here.weights(0), there.weights(0)));
+    CHECK(inner.counts().steps == 50);
+    CHECK(cloud.refused > 20);
+    CHECK(static_cast<int>(heard.size()) == cloud.refused); // who runs the cloud is told each time
+    CHECK(heard.front().find("more bytes do not fit") != std::string::npos);
+  }
   ServiceOptions full = service_options(o.seed);
   full.runs = 0;
   EncoderService closed(full);
@@ -353,6 +359,70 @@ TEST_CASE("split: a cloud that is ended and started again at any message goes on
       messages = std::min(messages, count - 1);
     }
   CHECK(messages > 30);
+}
+
+TEST_CASE("split: a step that is left out is left out by the next cloud too") {
+  TrainOptions o = fifty_steps(TrainMode::both);
+  o.spike_guard = 1.02;
+  VitTrainer here(o);
+  REQUIRE(here.run().skipped > 3);
+  const TemporaryFolder folder;
+  RestartedCloud cloud(service_options(o.seed, folder.path("cloud")));
+  int restarts = 0;
+  std::uint64_t count = 0;
+  bool ended = false;
+  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
+                                                               [&](data::ByteView) {
+                                                                 if (std::exchange(ended, false)) {
+                                                                   cloud.restart();
+                                                                   ++restarts;
+                                                                 }
+                                                                 ended = ++count > 40 && count % 3 == 0;
+                                                                 return ended ? Fate::lost : Fate::arrives;
+                                                               }),
+                                                    at_once());
+  VitTrainer there(o, nullptr, split_with(edge));
+  there.run();
+  CHECK(restarts > 40);
+  CHECK(same_weights(here.weights(0), there.weights(0)));
+}
+
+TEST_CASE("split: what a cloud writes when it is ended takes the place of no checkpoint that the edge has") {
+  const TemporaryFolder folder;
+  TrainOptions o = fifty_steps(TrainMode::both);
+  VitTrainer here(o);
+  here.run();
+  o.out = folder.path("edge");
+  ServiceOptions options = service_options(o.seed, folder.path("cloud"));
+  options.keep = 2;
+  RestartedCloud cloud(options);
+  bool end = false;
+  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
+                                                               [&](data::ByteView) {
+                                                                 if (!std::exchange(end, false)) return Fate::arrives;
+                                                                 cloud.restart();
+                                                                 return Fate::lost;
+                                                               }),
+                                                    at_once());
+  std::string run;
+  {
+    VitTrainer first(o, nullptr, split_with(edge));
+    for (int i = 0; i < 20; ++i) first.train_step();
+    first.save_checkpoint();
+    run = folder.path("cloud/" + edge->run());
+    for (int i = 0; i < 5; ++i) {
+      end = true; // at the next message
+      first.train_step();
+    }
+    CHECK(training::checkpoint_steps(run) == std::vector<std::int64_t>{20, 24});
+  } // the edge is lost
+  TrainOptions again = o;
+  again.resume = o.out;
+  const auto next = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge"), at_once());
+  VitTrainer second(again, nullptr, split_with(next));
+  CHECK(second.step() == 20);
+  second.run();
+  CHECK(same_weights(here.weights(0), second.weights(0)));
 }
 
 TEST_CASE("split: the endings keep the plain weights, the trained ones, or another holder's") {
