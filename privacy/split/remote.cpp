@@ -166,18 +166,15 @@ Tensor RemoteEncoder::forward(std::int64_t step, const Tensor& z, const Tensor& 
 }
 
 Tensor RemoteEncoder::backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy) {
-  const auto send = [&] {
-    return ask({.kind = MessageKind::backward, .step = static_cast<std::uint64_t>(step), .tensors = {{"dy", dy}}},
-               MessageKind::gradients);
-  };
   Message answer;
-  try {
-    answer = send();
-  } catch (const ProtocolError& e) {
-    if (e.code() != RefusalCode::no_forward) throw;
-    forward(step, z, mask); // the cloud was restarted: the same numbers again
-    answer = send();
-  }
+  for (int attempt = 1;; ++attempt) try {
+      answer = ask({.kind = MessageKind::backward, .step = static_cast<std::uint64_t>(step), .tensors = {{"dy", dy}}},
+                   MessageKind::gradients);
+      break;
+    } catch (const ProtocolError& e) {
+      if (e.code() != RefusalCode::no_forward || attempt >= options_.patience.attempts) throw;
+      forward(step, z, mask); // the cloud was restarted: the same numbers again
+    }
   step_ = step + 1;
   return require_like(answer.tensors[0].value, z, "gradients");
 }
