@@ -5,8 +5,12 @@
 #include "data/bytes.h"
 #include "data/tensor_reader.h"
 #include "hub/llama2c.h"
+#include "permute/blocks_mark.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <string_view>
 
@@ -21,11 +25,22 @@ std::string folder_of(const std::string& file) {
 } // namespace
 
 hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptions& options) {
+  warn_of_key(path);
   if (!data::file_exists(path)) return hub::load_model(path, options);
   if (options.image_size) throw UsageError(path + ": takes no images, and --image-size is for models that do");
   hub::LoadedModel loaded{.model = hub::load_llama2c(path), .report = {}};
   loaded.model->module().to(options.dtype);
   return loaded;
+}
+
+void warn_of_key(const std::string& folder) {
+  if (const auto mark = permute::read_blocks_mark(folder))
+    std::fputs(fmt::format("equigrad: {}: its blocks carry the permutations of {}; without them the model is another "
+                           "function (permuted_blocks.json){}\n",
+                           folder, mark->key.empty() ? "a run's seed" : "key " + mark->key,
+                           mark->key.empty() ? "" : "; permute --inverse --key KEY takes them back")
+                   .c_str(),
+               stderr);
 }
 
 std::string model_folder(const std::string& path) {

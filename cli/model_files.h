@@ -33,6 +33,9 @@ std::string model_folder(const std::string& path);
 /// hub::load_llama2c do; UsageError for an image size, which a llama2.c checkpoint has not.
 hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptions& options);
 
+/// Says on stderr that the blocks of a model folder carry a key of training, where a run has left them so.
+void warn_of_key(const std::string& folder);
+
 /// The files with these names that lie in a folder; of a file: itself and those beside it.
 std::vector<std::string> known_files(const std::string& path);
 /// The same with the shards of an index. Throws FileError for an index that cannot be read.

@@ -179,6 +179,7 @@ namespace {
 std::vector<std::string> files_read(const std::string& text, const std::string& validation,
                                     const std::string& tokenizer, const training::FineTuning& start) {
   std::vector<std::string> files = {text, validation};
+  if (start.begins()) warn_of_key(training::start_folder(start));
   for (const std::string& place : {tokenizer, start.begins() ? training::start_folder(start) : std::string()})
     if (!place.empty())
       for (std::string& file : known_files(place)) files.push_back(std::move(file));

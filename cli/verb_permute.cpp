@@ -8,7 +8,11 @@
 #include "cli/progress.h"
 #include "cli/verb.h"
 
+#include "data/bytes.h"
+#include "data/json.h"
 #include "data/safetensors.h"
+#include "hub/folder.h"
+#include "permute/blocks_mark.h"
 #include "permute/folder.h"
 #include "permute/model_key.h"
 
@@ -16,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -142,6 +147,33 @@ std::vector<std::string> move_tensors(const PermuteOptions& o, const OutlinedMod
   return names;
 }
 
+/// A model folder whose blocks a run has left permuted, made plain: its own files, with other weights.
+int undo_training(const PermuteOptions& o, const permute::BlocksMark& mark, const CommonOptions& common) {
+  if (!o.inverse || o.out.empty() || !o.tensors.empty())
+    throw UsageError(fmt::format("{}: a run has left its blocks permuted; --inverse --key KEY --out FOLDER takes them "
+                                 "back, and nothing else can be done with them here",
+                                 o.model));
+  if (data::folder_exists(o.out) || data::file_exists(o.out)) throw FileError(o.out + ": is there already");
+  const nlohmann::json config = data::read_json(data::join_path(o.model, "config.json"));
+  const bool doubles = config.value("torch_dtype", nlohmann::json()) == "float64";
+  hub::LoadedModel loaded = hub::load_model(o.model, {.dtype = doubles ? DType::f64 : DType::f32});
+  try {
+    permute::undo_blocks(*loaded.model, mark, permute::SecretKey::load(o.key));
+  } catch (const ValueError& e) {
+    throw ValueError(fmt::format("{}: {}", o.model, e.what()));
+  }
+  std::filesystem::create_directories(o.out);
+  hub::save_model(*loaded.model, o.out);
+  std::vector<std::string> companions(tokenizer_files.begin(), tokenizer_files.end());
+  companions.emplace_back("preprocessor_config.json");
+  for (const std::string& name : companions)
+    if (const std::string from = data::join_path(o.model, name); data::file_exists(from))
+      std::filesystem::copy_file(from, data::join_path(o.out, name));
+  if (common.talks()) say(fmt::format("{}: plain again\n", o.out));
+  write_json(common, {{"out", o.out}, {"left_alone", nlohmann::json::array()}, {"left_out", nlohmann::json::array()}});
+  return done;
+}
+
 void check_usage(const PermuteOptions& o) {
   if (o.out.empty() && o.tensors.empty())
     throw UsageError("permute: give --out FOLDER, or --tensors and --tensors-out");
@@ -170,6 +202,7 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
     std::vector<std::string> read = files_of_model(o->model);
     read.insert(read.end(), {o->key, o->from_key, o->tensors});
     require_apart(common, {o->tensors_out}, read);
+    if (const auto mark = permute::read_blocks_mark(o->model)) return undo_training(*o, *mark, common);
     if (!o->out.empty() && !o->force) check_mark(*o);
     const OutlinedModel m = outline_folder(o->model);
     const Move move = move_of(*o, m);

@@ -2,6 +2,7 @@
 
 #include "core/ops.h"
 #include "nn/bert.h"
+#include "permute/blocks_mark.h"
 #include "permute/key.h"
 #include "permute/key_state.h"
 #include "permute/split_blocks.h"
@@ -19,14 +20,6 @@ namespace {
 
 using training::ClassifyOptions;
 using training::Passing;
-
-/// The axis map of a BERT's blocks.
-AxisMap blocks_of(const nn::BertConfig& config) {
-  AxisMap map;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    for (ParameterAxes& axes : block_axes(layer, fmt::format("blocks.{}.", layer))) map.push_back(std::move(axes));
-  return map;
-}
 
 enum Draw : std::uint64_t { draw_columns = 16, draw_rows, draw_test_rows }; // behind ModelTask's
 
@@ -49,7 +42,7 @@ public:
     config_ = bert.config;
     if (!permutes_columns(mode_)) return;
     key_ = column_key(options_, config_, secret_ ? &*secret_ : nullptr);
-    transform_module(bert, blocks_of(config_), key_->permutations(config_.encoder));
+    transform_module(bert, bert_block_axes(config_), key_->permutations(config_.encoder));
   }
 
   std::vector<std::string> learning_here(std::vector<std::string> learning, const nn::Bert& bert) const override {
@@ -100,8 +93,15 @@ public:
           moves_of_ending(split_, key_->permutations(config_.encoder), [&](const SecretKey& k) {
             return column_key(options_, config_, &k).permutations(config_.encoder);
           });
-      if (!moves.empty()) transform_module(bert, blocks_of(config_), moves);
+      if (!moves.empty()) transform_module(bert, bert_block_axes(config_), moves);
     }
+  }
+
+  void mark(const std::string& folder) const override {
+    if (!key_ || (split_.encoder && split_.ending == Ending::decrypted)) return;
+    BlocksMark mark{.key = secret_ ? secret_->fingerprint() : "", .form = key_form_named(options_.key_form)};
+    if (split_.encoder && split_.ending == Ending::rekeyed) mark.key = SecretKey::load(split_.next_key).fingerprint();
+    write_blocks_mark(folder, mark);
   }
 
   bool hides_columns() const { return split_.encoder && key_; }
@@ -187,7 +187,7 @@ void undo_columns(nn::Bert& bert, const ClassifyOptions& options) {
   std::optional<SecretKey> secret;
   if (!options.key.empty()) secret.emplace(SecretKey::load(options.key));
   const VitKey key = column_key(options, bert.config, secret ? &*secret : nullptr);
-  transform_module(bert, blocks_of(bert.config), inverse(key.permutations(bert.config.encoder)));
+  transform_module(bert, bert_block_axes(bert.config), inverse(key.permutations(bert.config.encoder)));
 }
 
 } // namespace eg::permute

@@ -1,6 +1,7 @@
 // What a VitTrainer keeps in checkpoints and leaves in its run folder.
 
 #include "data/bytes.h"
+#include "permute/blocks_mark.h"
 #include "permute/key_state.h"
 #include "permute/split_blocks.h"
 #include "permute/training_state.h"
@@ -73,7 +74,16 @@ void VitTrainer::State::save_result(const std::string& folder) const {
   const nn::Vit& main = whole ? *whole : *variants.back().model;
   const std::optional<nlohmann::json> config =
       start ? std::optional(start->model->config()) : vision_config(options.model, train_images.class_names());
-  if (config) save_vision_model(main, *config, pixels(), data::join_path(folder, "model"));
+  if (!config) return;
+  save_vision_model(main, *config, pixels(), data::join_path(folder, "model"));
+  mark_model(data::join_path(folder, "model"));
+}
+
+void VitTrainer::State::mark_model(const std::string& folder) const {
+  if (!permutes_columns(variants.back().mode) || (split.encoder && split.ending == Ending::decrypted)) return;
+  BlocksMark mark{.key = secret ? secret->fingerprint() : "", .form = options.key_form};
+  if (split.encoder && split.ending == Ending::rekeyed) mark.key = SecretKey::load(split.next_key).fingerprint();
+  write_blocks_mark(folder, mark);
 }
 
 } // namespace eg::permute

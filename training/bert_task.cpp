@@ -1,5 +1,6 @@
 #include "training/bert_task.h"
 
+#include "data/bytes.h"
 #include "training/elsewhere.h"
 
 #include <fmt/format.h>
@@ -61,6 +62,9 @@ void BertModelTask::load(const std::string& checkpoint, std::int64_t updates) {
 void BertModelTask::save_result(const std::string& folder) const {
   if (passage_) passage_->finish(const_cast<nn::Bert&>(bert()));
   HubModelTask::save_result(folder);
+  if (!passage_) return;
+  for (const char* model : {"model", "model-ema"})
+    if (const std::string place = data::join_path(folder, model); data::folder_exists(place)) passage_->mark(place);
 }
 
 Tensor BertModelTask::encode(const Tensor& z, const Tensor& mask, const Passing& passing) const {

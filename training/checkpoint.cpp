@@ -136,7 +136,8 @@ constexpr std::array model_files = {"config.json",
                                     "added_tokens.json",
                                     "tokenizer_config.json",
                                     "special_tokens_map.json",
-                                    "preprocessor_config.json"};
+                                    "preprocessor_config.json",
+                                    "permuted_blocks.json"};
 
 std::array<std::string, 2> models_of(const std::string& run_folder) {
   return {data::join_path(run_folder, "model"), data::join_path(run_folder, "model-ema")};

@@ -52,6 +52,8 @@ public:
   virtual void check_state(const nlohmann::json& state, const std::string& checkpoint) const = 0;
   /// Gives the model the weights that the run leaves behind.
   virtual void finish(nn::Bert& bert) const = 0;
+  /// Says in a model folder of those weights what they carry.
+  virtual void mark(const std::string& folder) const = 0;
 };
 
 } // namespace eg::training

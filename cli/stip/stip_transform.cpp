@@ -85,6 +85,7 @@ Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
     o->job.model = model_folder(o->job.model);
     o->job.scheme = privacy::scheme_named(o->scheme).scheme;
     o->job.copies = companions_of(o->job.model);
+    warn_of_key(o->job.model);
     return transform(o->job, common);
   };
 }

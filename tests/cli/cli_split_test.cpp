@@ -69,6 +69,31 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   CHECK(unsaid.code == 2);
   CHECK_MESSAGE(unsaid.err.find("--finish: the run was to end behind another holder's key") != std::string::npos,
                 unsaid.err);
+  // The model folder says what it carries, and its holder takes it back: what decrypting here would have left.
+  const auto infer = [&](const std::string& model) {
+    return run_program({"infer", "--model", folder.path(model), "--inputs", folder.path("in.safetensors"), "--outputs",
+                        folder.path("out.safetensors"), "--quiet"});
+  };
+  data::save_safetensors(folder.path("in.safetensors"), {{"pixel_values", Tensor::ones({1, 3, 16, 16})}});
+  CHECK(infer("three").err.empty());
+  const Outcome marked = infer("moved");
+  CHECK(marked.code == 0);
+  CHECK_MESSAGE(marked.err.find("its blocks carry the permutations of key ") != std::string::npos, marked.err);
+  REQUIRE(run_program(with(with(vit("edge", "5", folder.path("decrypted")), there), {"--finish", "decrypt"})).code ==
+          0);
+  const auto taken_back = [&](const std::string& key, const std::string& out) {
+    return run_program(
+        {"permute", "--model", folder.path("moved"), "--key", key, "--inverse", "--out", folder.path(out), "--quiet"});
+  };
+  const Outcome back = taken_back(next, "back");
+  CHECK_MESSAGE(back.code == 0, back.err);
+  CHECK(infer("back").err.empty());
+  CHECK(read_text(folder.path("back/model.safetensors")) ==
+        read_text(folder.path("decrypted/model/model.safetensors")));
+  CHECK(read_text(folder.path("back/preprocessor_config.json")) ==
+        read_text(folder.path("decrypted/model/preprocessor_config.json")));
+  REQUIRE(run_program({"keygen", "--out", folder.path("third.key"), "--quiet"}).code == 0);
+  CHECK(taken_back(folder.path("third.key"), "none").err.find("the blocks carry key ") != std::string::npos);
   // A report takes the whole model from the run folder.
   REQUIRE(run_program({"report", folder.path("three"), "--out", folder.path("page.html"), "--quiet"}).code == 0);
   const std::string page = read_text(folder.path("page.html"));
@@ -83,7 +108,7 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   const Outcome others = run_program({"report", folder.path("moved"), "--out", folder.path("page.html"), "--quiet"});
   CHECK_MESSAGE(others.err.find("its model carries another holder's key") != std::string::npos, others.err);
   CHECK(cloud.stop().code == 0);
-  CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 105);
+  CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 110);
 }
 
 TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for byte, with its key and without") {
