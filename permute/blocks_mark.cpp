@@ -38,10 +38,10 @@ std::optional<BlocksMark> read_blocks_mark(const std::string& folder) {
 }
 
 void write_blocks_mark(const std::string& folder, const BlocksMark& mark) {
-  data::write_json(path_of(folder), {{"format", mark_format},
-                                     {"version", 1},
-                                     {"key", mark.key},
-                                     {"key_form", std::string(name_of(mark.form))}});
+  data::write_json(path_of(folder), nlohmann::json{{"format", mark_format},
+                                                   {"version", 1},
+                                                   {"key", mark.key},
+                                                   {"key_form", std::string(name_of(mark.form))}});
 }
 
 void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key) {

@@ -2,6 +2,8 @@
 
 #include "cli/serving.h"
 
+#include "data/safetensors.h"
+
 #include <algorithm>
 #include <csignal>
 #include <cstddef>
@@ -74,7 +76,7 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
     return run_program({"infer", "--model", folder.path(model), "--inputs", folder.path("in.safetensors"), "--outputs",
                         folder.path("out.safetensors"), "--quiet"});
   };
-  data::save_safetensors(folder.path("in.safetensors"), {{"pixel_values", Tensor::ones({1, 3, 16, 16})}});
+  eg::data::save_safetensors(folder.path("in.safetensors"), {{"pixel_values", eg::Tensor::ones({1, 3, 16, 16})}});
   CHECK(infer("three").err.empty());
   const Outcome marked = infer("moved");
   CHECK(marked.code == 0);
