@@ -186,6 +186,13 @@ std::vector<std::string> files_read(const std::string& text, const std::string& 
   return files;
 }
 
+/// The longest text that nobody asked for is not longer than what the model takes that the run begins from.
+template <class Options> void fit_context(const TrainRequest& request, Options& o) {
+  const bool asked = request.given.contains("context") || request.given.contains("resume") || !request.config.empty();
+  if (asked || !o.start.begins()) return;
+  if (const std::int64_t most = training::positions_of_start(o.start); most > 0) o.context = std::min(o.context, most);
+}
+
 /// Why a flag would change nothing in a run that begins from a model; "" when it does its work.
 std::string idle_with_start(const std::string& key, const training::FineTuning& start) {
   for (const char* size : {"dim", "layers", "heads", "kv_heads", "mlp", "tied"})
@@ -210,9 +217,10 @@ std::string idle_classify_flag(const std::string& key, const training::ClassifyO
   if (key == "held_out" && !o.validation.empty()) return "--validation names the texts to test on";
   const bool class_folders =
       !named && data::folder_exists(o.data) && !data::folder_exists(data::join_path(o.data, "train"));
-  if (!masked && !own_file && class_folders && key == "validation")
+  if (!masked && class_folders && key == "validation")
     return fmt::format("{} is a folder; --validation is for data of one file", o.data);
-  if (!masked && !own_file && !class_folders && (key == "held_out" || key == "validation"))
+  const bool known = named || data::folder_exists(o.data); // else it is not there, which is for its reader to say
+  if (!masked && known && !class_folders && (key == "held_out" || key == "validation"))
     return fmt::format("{} has a test part of its own; it is for single files", o.data);
   if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
   if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";
@@ -237,6 +245,7 @@ int train_language(const TrainRequest& request) {
   std::unique_ptr<Trainer> trainer;
   reading(request, sources_of(options), [&] {
     const std::string text = data::find_text(options.data, options.data_dir);
+    fit_context(request, options);
     require_result_apart(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
     trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
   });
@@ -272,6 +281,7 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     const std::string data = masked ? data::find_text(options.data, options.data_dir) : options.data;
     std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
     read.push_back(options.key);
+    fit_context(request, options);
     if (split != nullptr) read.push_back(split->training.next_key);
     require_result_apart(request, read, options.out);
     run.trainer = opened(request, options.data, [&] {

@@ -94,6 +94,15 @@ std::unique_ptr<hub::Model> open_start(const FineTuning& o, std::string_view fam
   return hub::load_model(folder, load).model;
 }
 
+std::int64_t positions_of_start(const FineTuning& o) {
+  const std::string folder = start_folder(o);
+  if (is_llama2c(folder)) return hub::llama2c_config(folder).value("max_position_embeddings", std::int64_t{0});
+  const nlohmann::json config = data::read_json(data::join_path(folder, "config.json"));
+  for (const char* key : {"max_position_embeddings", "n_positions"})
+    if (config.is_object() && config.contains(key) && config[key].is_number_integer()) return config[key];
+  return 0;
+}
+
 void require_room(const FineTuning& o, const data::Tokenizer& tokenizer, std::int64_t context, std::int64_t vocabulary,
                   std::int64_t positions) {
   const auto ids = static_cast<std::int64_t>(tokenizer.id_end());

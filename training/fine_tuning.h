@@ -45,6 +45,10 @@ void require_family(const FineTuning& options, std::string_view family);
 /// it is of another family, FileError.
 std::unique_ptr<hub::Model> open_start(const FineTuning& options, std::string_view family, hub::LoadModelOptions load);
 
+/// The longest text, in tokens, that the model folder which options.from names says it takes; 0 where it does not say.
+/// Throws FileError when there is none.
+std::int64_t positions_of_start(const FineTuning& options);
+
 /// Throws ValueError unless a text of `context` tokens of that tokenizer fits the model that options.from names.
 void require_room(const FineTuning& options, const data::Tokenizer& tokenizer, std::int64_t context,
                   std::int64_t vocabulary, std::int64_t positions);

@@ -56,6 +56,10 @@ protected:
   Message refused_or(std::uint64_t serial, FunctionRef<Message()> work) const;
   /// The frame of an answer; of a refusal (no_room) where there is no memory for it.
   data::Bytes answer_frame(const Message& answer) const;
+  /// Tells who runs this side.
+  void tell_trouble(const std::string& words) const {
+    if (trouble_) trouble_(words);
+  }
 
 private:
   Message own_failure(std::uint64_t serial, RefusalCode code, const char* what, const std::string& words) const;

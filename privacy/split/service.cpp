@@ -1,5 +1,6 @@
 #include "privacy/split/service.h"
 
+#include "core/gemm_bf16.h"
 #include "core/words.h"
 #include "data/json.h"
 #include "privacy/split/last_answer.h"
@@ -219,6 +220,8 @@ EncoderService::Hosted& EncoderService::take_in(const std::string& name, Functio
     save(goes->second);
     runs_.erase(goes);
   }
+  if (made.run->recipe().run.precision == Products::bf16)
+    if (const std::string no_bf16 = gemm::bf16_refusal(); !no_bf16.empty()) tell_trouble("bf16: " + no_bf16);
   return runs_.emplace(name, std::move(made)).first->second;
 }
 

@@ -3,6 +3,7 @@
 #include "privacy/stip/folders.h"
 
 #include "core/call.h"
+#include "core/ops.h"
 #include "data/json.h"
 #include "data/safetensors.h"
 #include "hub/fields.h"
@@ -152,6 +153,8 @@ void load(nn::Block& block, const std::string& prefix, const data::TensorReader&
     if (read.shape() != value.shape())
       throw FileError(
           fmt::format("{}: {}{} is {}, not {}", file.path(), prefix, name, read.shape().str(), value.shape().str()));
+    if (all(isfinite(read)).item() == 0.0)
+      throw FileError(fmt::format("{}: {}{} holds NaN or infinite values", file.path(), prefix, name));
     state.emplace_back(name, read.to(value.dtype()));
   }
   block.load_state_dict(state);

@@ -101,6 +101,25 @@ TEST_CASE("split net: over TLS the weights are those of one process; another edg
   CHECK(right == 2);
 }
 
+TEST_CASE("split net: who sends too much hears so, and not that the connection broke") {
+  const TemporaryFolder folder;
+  make_certificates(folder.path("certs"));
+  for (const bool tls : {true, false}) {
+    CAPTURE(tls);
+    ServerOptions options = quick();
+    options.frame_timeout = 30s;
+    options.insecure_loopback = !tls;
+    if (tls) options.tls = TlsFiles::in(folder.path("certs"), "cloud");
+    const Cloud cloud(options);
+    const ClientOptions client = tls ? cloud.client(TlsFiles::in(folder.path("certs"), "edge")) : cloud.client();
+    const std::unique_ptr<Channel> channel = connect_over_tcp(client)();
+    channel->send(frame_of({.kind = MessageKind::open, .text = std::string(24 << 20, 'x')}));
+    const Message answer = parse_frame(channel->receive(), {});
+    CHECK(answer.kind == MessageKind::refused);
+    CHECK(answer.code == RefusalCode::too_large);
+  }
+}
+
 TEST_CASE("split net: certificates that do not fit are refused on both sides, and honest edges served") {
   const TemporaryFolder folder;
   const std::string good = folder.path("good"), bad = folder.path("bad"), old = folder.path("old");

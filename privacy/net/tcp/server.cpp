@@ -86,7 +86,7 @@ public:
       self->release();
       if (self->closed_) return;
       self->hold(f.size());
-      self->write(std::move(f), false);
+      self->write(std::move(f), Then::read);
     });
   }
 
@@ -169,8 +169,11 @@ private:
         throw ProtocolError(RefusalCode::no_room, "net: the cloud has no room for the message now");
     } catch (const ProtocolError& e) {
       ++shared_.counts.refused;
-      // What follows cannot be told apart from a message any more.
-      return write(frame_of({.kind = MessageKind::refused, .code = e.code(), .text = e.what()}), true);
+      // What follows cannot be told apart from a message any more. Where it is one, its sender hears why when all of it
+      // is sent.
+      const bool whole = e.code() == RefusalCode::too_large || e.code() == RefusalCode::no_room;
+      return write(frame_of({.kind = MessageKind::refused, .code = e.code(), .text = e.what()}),
+                   whole ? Then::discard : Then::close);
     }
     hold(header.body);
     try {
@@ -198,19 +201,41 @@ private:
     computing_ = false;
   }
 
-  void write(data::Bytes frame, bool last) {
+  enum class Then { read, discard, close };
+
+  void write(data::Bytes frame, Then then) {
     if (closed_) return;
     frame_ = std::move(frame);
     expire_after(shared_.options.frame_timeout);
     std::visit(
         [&](auto& s) {
           asio::async_write(s, asio::buffer(frame_.data(), frame_.size()),
-                            [self = shared_from_this(), last](const asio::error_code& e, std::size_t count) {
+                            [self = shared_from_this(), then](const asio::error_code& e, std::size_t count) {
                               self->shared_.counts.sent += count;
                               if (self->closed_) return;
-                              if (e || last) return self->close();
+                              if (e || then == Then::close) return self->close();
                               self->release();
-                              self->read_header();
+                              if (then == Then::read) return self->read_header();
+                              asio::error_code ignored;
+                              socket_of(self->stream_).shutdown(Tcp::socket::shutdown_send, ignored);
+                              self->frame_.assign(std::size_t{1} << 16, 0);
+                              self->discard(std::uint64_t{1} << 29);
+                            });
+        },
+        stream_);
+  }
+
+  /// Reads what a refused peer still sends, up to `most` bytes and until the timer: closing on unread bytes would
+  /// reset the connection before the refusal has been read.
+  void discard(std::uint64_t most) {
+    std::visit(
+        [&](auto& s) {
+          s.async_read_some(asio::buffer(frame_.data(), frame_.size()),
+                            [self = shared_from_this(), most](const asio::error_code& e, std::size_t count) {
+                              self->shared_.counts.received += count;
+                              if (self->closed_) return;
+                              if (e || count >= most) return self->close();
+                              self->discard(most - count);
                             });
         },
         stream_);
