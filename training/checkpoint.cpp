@@ -218,7 +218,7 @@ std::string why_no_checkpoint(const std::string& folder) {
   if (!above.empty() && holds_run(above.string()))
     return fmt::format("lies in a run and is no checkpoint: give the run, {}", data::shell_word(above.string()));
   if (is_there(data::join_path(folder, "metrics.jsonl")))
-    return "a run without a checkpoint, which it has not yet made, or ended before";
+    return "a run without a checkpoint, which it has not yet made, or ended before; its command can be given again";
   return "neither a checkpoint (state.json) nor a run with one (checkpoints/step-*)";
 }
 

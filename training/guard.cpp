@@ -17,6 +17,9 @@ namespace {
 constexpr std::size_t remembered = 64, enough = 16;
 constexpr const char* key = "guard";
 
+/// A NaN has a sign that says nothing.
+double unsigned_nan(double value) { return std::isnan(value) ? std::nan("") : value; }
+
 /// How to train again after a run has stopped.
 std::string after_divergence(const std::string& out) {
   if (out.empty()) return {};
@@ -57,7 +60,7 @@ double StepGuard::median() const {
 }
 
 bool StepGuard::admits(double loss, const std::string& who) {
-  if (!std::isfinite(loss)) return refuse(fmt::format("the loss is {}", loss), loss, who);
+  if (!std::isfinite(loss)) return refuse(fmt::format("the loss is {}", unsigned_nan(loss)), loss, who);
   return options_.accumulate > 1 || admits_height(loss, who);
 }
 
@@ -73,7 +76,7 @@ bool StepGuard::admits(double loss, std::vector<Tensor>& gradients, const std::s
   if (!admits(loss, who) || !admits_height(loss, who)) return false;
   const double norm =
       options_.clip > 0.0 ? optim::clip_gradients(gradients, options_.clip) : optim::gradient_norm(gradients);
-  if (!std::isfinite(norm)) return refuse(fmt::format("the gradients' norm is {}", norm), norm, who);
+  if (!std::isfinite(norm)) return refuse(fmt::format("the gradients' norm is {}", unsigned_nan(norm)), norm, who);
   in_a_row_ = 0;
   if (options_.spike_guard > 0.0) {
     losses_.push_back(loss);

@@ -287,7 +287,8 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
   CHECK(all.ends_with("; damaged like 1 checkpoint before it"));
   std::filesystem::remove_all(folder.path("cut/checkpoints"));
   CHECK(message_of<FileError>([&] { options_of_run(o.out); }) ==
-        o.out + ": a run without a checkpoint, which it has not yet made, or ended before");
+        o.out +
+            ": a run without a checkpoint, which it has not yet made, or ended before; its command can be given again");
 }
 
 TEST_CASE("training: a folder that holds a run is not overwritten unasked") {

@@ -99,6 +99,8 @@ TEST_CASE("guard: what is no number stops a run, or is skipped and counted") {
     skips.begin(1);
     CHECK_FALSE(skips.admits(-infinity));
     CHECK(skips.refusal() == "the loss is -inf");
+    CHECK_FALSE(skips.admits(-std::nan("")));
+    CHECK(skips.refusal() == "the loss is nan");
     skips.begin(2);
     auto none = gradients(not_a_number);
     CHECK_FALSE(skips.admits(1.0, none));
