@@ -42,6 +42,10 @@ Permutation Case::another(const Permutation& other) {
 
 Tensor Case::rows() { return row_permutations(options.batch, options.tokens, key()); }
 
+Tensor both(const Tensor& x, const Permutation& rows, const Permutation& columns) {
+  return columns.apply(rows.apply(x, -2), -1);
+}
+
 const Tensor& named(const nn::StateDict& tensors, std::string_view name) {
   for (const auto& [key, value] : tensors)
     if (key == name) return value;

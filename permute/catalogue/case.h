@@ -87,6 +87,9 @@ std::vector<Identity> quantisation_identities();
 std::vector<Identity> errata_identities();
 std::vector<Identity> errata_number_identities();
 
+/// P_R X P_C, along the last two axes.
+Tensor both(const Tensor& x, const Permutation& rows, const Permutation& columns);
+
 /// The tensor of that name. Throws ValueError.
 const Tensor& named(const nn::StateDict& tensors, std::string_view name);
 

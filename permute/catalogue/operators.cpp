@@ -10,11 +10,6 @@ namespace {
 constexpr const char* cvpr = "CVPR";
 constexpr const char* other_rows = "another permutation of the rows on one side";
 
-/// P_R X P_C.
-Tensor both(const Tensor& x, const Permutation& rows, const Permutation& columns) {
-  return columns.apply(rows.apply(x, -2), -1);
-}
-
 /// P with (X P)[:, j] = X[:, p[j]].
 Tensor column_matrix(const Permutation& p, DType dtype) {
   std::vector<double> values(static_cast<std::size_t>(p.size() * p.size()), 0.0);

@@ -85,10 +85,6 @@ Claim theorem_2(Case& c) {
   return claim;
 }
 
-Tensor both(const Tensor& x, const Permutation& rows, const Permutation& columns) {
-  return columns.apply(rows.apply(x, 0), 1);
-}
-
 Claim theorem_3(Case& c) {
   const BlockTwins t = run_conjugated_twins(c);
   const Tensor& plain = t.plain.value.at("A2");

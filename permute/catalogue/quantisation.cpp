@@ -48,7 +48,7 @@ Claim blocks(Case& c) {
   return claim;
 }
 
-Claim linear_layer(Case& c) {
+Claim quantised_linear(Case& c) {
   const Columns columns(c);
   const std::int64_t out = c.options.hidden;
   const Tensor x = c.normal({c.options.tokens, columns.width}), w = c.normal({out, columns.width}, 0.4);
@@ -75,7 +75,8 @@ std::vector<Identity> quantisation_identities() {
       {"quant-linear", "a layer with block-quantised weights", "", "", law, Gate::one_pass,
        "A layer quantised after its weights were permuted is the permuted quantised layer if its inputs keep their "
        "blocks; rows of W may move anyhow.",
-       R"(f_{\mathrm{q}(P_{out}^\top W P)}(X P) = f_{\mathrm{q}(W)}(X) P_{out},\quad P \in S_b \wr S_k)", linear_layer},
+       R"(f_{\mathrm{q}(P_{out}^\top W P)}(X P) = f_{\mathrm{q}(W)}(X) P_{out},\quad P \in S_b \wr S_k)",
+       quantised_linear},
   };
 }
 
