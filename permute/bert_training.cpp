@@ -98,10 +98,8 @@ public:
   }
 
   void mark(const std::string& folder) const override {
-    if (!key_ || (split_.encoder && split_.ending == Ending::decrypted)) return;
-    BlocksMark mark{.key = secret_ ? secret_->fingerprint() : "", .form = key_form_named(options_.key_form)};
-    if (split_.encoder && split_.ending == Ending::rekeyed) mark.key = SecretKey::load(split_.next_key).fingerprint();
-    write_blocks_mark(folder, mark);
+    const KeyForm form = key_form_named(options_.key_form);
+    write_blocks_mark(folder, key_ ? mark_of(split_, form, secret_ ? &*secret_ : nullptr) : std::nullopt);
   }
 
   bool hides_columns() const { return split_.encoder && key_; }

@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
+#include <system_error>
+
 namespace eg::permute {
 namespace {
 
@@ -37,11 +40,17 @@ std::optional<BlocksMark> read_blocks_mark(const std::string& folder) {
   }
 }
 
-void write_blocks_mark(const std::string& folder, const BlocksMark& mark) {
-  data::write_json(path_of(folder), nlohmann::json{{"format", mark_format},
-                                                   {"version", 1},
-                                                   {"key", mark.key},
-                                                   {"key_form", std::string(name_of(mark.form))}});
+void write_blocks_mark(const std::string& folder, const std::optional<BlocksMark>& mark) {
+  if (mark) {
+    data::write_json(path_of(folder), nlohmann::json{{"format", mark_format},
+                                                     {"version", 1},
+                                                     {"key", mark->key},
+                                                     {"key_form", std::string(name_of(mark->form))}});
+    return;
+  }
+  std::error_code code;
+  std::filesystem::remove(path_of(folder), code);
+  if (code) throw FileError(fmt::format("{}: cannot be removed: {}", path_of(folder), code.message()));
 }
 
 void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key) {

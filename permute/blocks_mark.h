@@ -24,8 +24,8 @@ struct BlocksMark {
 
 /// The mark of a folder; nothing where there is none. Throws FileError for one that cannot be read.
 std::optional<BlocksMark> read_blocks_mark(const std::string& folder);
-/// Throws FileError.
-void write_blocks_mark(const std::string& folder, const BlocksMark& mark);
+/// Writes the mark, or with none removes the one that is there. Throws FileError.
+void write_blocks_mark(const std::string& folder, const std::optional<BlocksMark>& mark);
 
 /// Takes the blocks of a ViT, DeiT or BERT with that mark back to the plain ones. Throws ValueError for another key and
 /// for another kind of model.

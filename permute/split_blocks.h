@@ -4,11 +4,13 @@
 #include "core/function_ref.h"
 #include "nn/module.h"
 #include "permute/axes.h"
+#include "permute/blocks_mark.h"
 #include "permute/key.h"
 #include "permute/training.h"
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,5 +30,9 @@ void remember_place(nlohmann::ordered_json& state, const SplitTraining& split);
 /// Empty: nowhere. Throws FileError.
 PermutationSet moves_of_ending(const SplitTraining& split, const PermutationSet& columns,
                                FunctionRef<PermutationSet(const SecretKey&)> of_key);
+
+/// What the model folder of a run that permutes columns says of its blocks, here (no encoder) or behind split.ending;
+/// nothing when they are plain again. `secret`: null where the seed draws. Throws FileError.
+std::optional<BlocksMark> mark_of(const SplitTraining& split, KeyForm form, const SecretKey* secret);
 
 } // namespace eg::permute

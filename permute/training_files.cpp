@@ -76,14 +76,9 @@ void VitTrainer::State::save_result(const std::string& folder) const {
       start ? std::optional(start->model->config()) : vision_config(options.model, train_images.class_names());
   if (!config) return;
   save_vision_model(main, *config, pixels(), data::join_path(folder, "model"));
-  mark_model(data::join_path(folder, "model"));
-}
-
-void VitTrainer::State::mark_model(const std::string& folder) const {
-  if (!permutes_columns(variants.back().mode) || (split.encoder && split.ending == Ending::decrypted)) return;
-  BlocksMark mark{.key = secret ? secret->fingerprint() : "", .form = options.key_form};
-  if (split.encoder && split.ending == Ending::rekeyed) mark.key = SecretKey::load(split.next_key).fingerprint();
-  write_blocks_mark(folder, mark);
+  const bool permuted = permutes_columns(variants.back().mode);
+  write_blocks_mark(data::join_path(folder, "model"),
+                    permuted ? mark_of(split, options.key_form, secret ? &*secret : nullptr) : std::nullopt);
 }
 
 } // namespace eg::permute

@@ -53,6 +53,13 @@ std::optional<Ending> ending_of_run(const std::string& folder) {
   return {};
 }
 
+std::optional<BlocksMark> mark_of(const SplitTraining& split, KeyForm form, const SecretKey* secret) {
+  if (split.encoder && split.ending == Ending::decrypted) return {};
+  if (split.encoder && split.ending == Ending::rekeyed)
+    return BlocksMark{.key = SecretKey::load(split.next_key).fingerprint(), .form = form};
+  return BlocksMark{.key = secret != nullptr ? secret->fingerprint() : "", .form = form};
+}
+
 PermutationSet moves_of_ending(const SplitTraining& split, const PermutationSet& columns,
                                FunctionRef<PermutationSet(const SecretKey&)> of_key) {
   if (split.ending == Ending::encrypted) return {};

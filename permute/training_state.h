@@ -95,7 +95,6 @@ struct VitTrainer::State : training::Task {
   /// A batch to learn from, mixed if the options say so, by the step's number.
   Samples samples_of(const data::Batch& batch, std::int64_t step) const;
   void print_sources();
-  void mark_model(const std::string& folder) const;
   void make_loaders();
   void draw_key();
   void make_variants();

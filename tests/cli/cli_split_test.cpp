@@ -94,6 +94,14 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
         read_text(folder.path("decrypted/model/model.safetensors")));
   CHECK(read_text(folder.path("back/preprocessor_config.json")) ==
         read_text(folder.path("decrypted/model/preprocessor_config.json")));
+  // With another ending the mark goes.
+  REQUIRE(run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("moved"), "--finish", "decrypt"}, there))
+              .code == 0);
+  CHECK(infer("moved").err.empty());
+  CHECK(weights(folder.path("moved")) == weights(folder.path("decrypted")));
+  REQUIRE(
+      run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("moved"), "--finish", next}, there)).code ==
+      0);
   REQUIRE(run_program({"keygen", "--out", folder.path("third.key"), "--quiet"}).code == 0);
   CHECK(taken_back(folder.path("third.key"), "none").err.find("the blocks carry key ") != std::string::npos);
   // A report takes the whole model from the run folder.
