@@ -169,8 +169,9 @@ void add_masked_figures(Page& page, const RunFolder& run, const FigureOptions& o
     const auto found = subject.guess(w * length, length, RandomKey{o.seed, static_cast<std::uint64_t>(w)}, ids);
     all.insert(all.end(), found.begin(), found.end());
   }
-  page.paragraph(
-      fmt::format("The final model on {} masked words of the held-out part of {}:", all.size(), subject.name()));
+  page.paragraph(fmt::format(
+      "The final model on {} words of the held-out part of {}, which are masked anew here, not as in the run's tests:",
+      all.size(), subject.name()));
   add_shares(page, all);
   page.style(".window { line-height: 1.9; } .window mark { padding: .1em .3em; border-radius: .25em; } "
              ".window sup { font-size: .7em; }\n");

@@ -292,8 +292,8 @@ TEST_CASE("runs: the page of a masked language model has words and what it guess
   CHECK(made.notes.empty());
   const std::string html = made.page.html();
   CHECK(fault_of_markup(html) == "");
-  for (const char* part : {"masked words of the held-out part", "the model read", "among its first 5",
-                           "[MASK]<sup>1</sup>", "<td>the word itself</td>", "&lt;"})
+  for (const char* part : {"words of the held-out part", "the model read", "among its first 5", "[MASK]<sup>1</sup>",
+                           "<td>the word itself</td>", "&lt;"})
     CHECK_MESSAGE(html.find(part) != std::string::npos, part);
   CHECK(html.find("<home>") == std::string::npos);
   CHECK(count(html, "class=\"window\"") == 3);
