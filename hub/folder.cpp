@@ -200,12 +200,18 @@ std::string LoadReport::summary() const {
 
 namespace {
 
-/// Whether a config's classes are called otherwise than `names`, unless nobody named those.
-bool have_other_names(const nlohmann::json& names, const nlohmann::json& config) {
-  if (!names.is_object() || !config.contains("id2label") || names == config["id2label"]) return false;
+/// Whether classes have names of their own: not LABEL_0, LABEL_1, ..., nor their numbers alone.
+bool are_named(const nlohmann::json& names) {
+  if (!names.is_object()) return false;
   for (const auto& [id, name] : names.items())
-    if (name != "LABEL_" + id) return true;
+    if (name != "LABEL_" + id && name != id) return true;
   return false;
+}
+
+/// Whether a config's classes are called otherwise than `names`, where both have names.
+bool have_other_names(const nlohmann::json& names, const nlohmann::json& config) {
+  const nlohmann::json now = config.value("id2label", nlohmann::json());
+  return are_named(names) && are_named(now) && names != now;
 }
 
 /// The model of a folder, without its values where they are not `read`.

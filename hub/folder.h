@@ -34,7 +34,7 @@ struct LoadModelOptions {
   DType dtype = DType::f32; ///< f32 or f64: the parameters' type, whatever the file's
   /// A head (what does not belong to the base model, and its pooler) that the file lacks, or has in another shape,
   /// begins with random weights from `key`, and LoadReport::fresh says so: for fine-tuning. So does a classifier whose
-  /// classes `adapt` has given other names (id2label), or in another order, unless the file's are LABEL_0, LABEL_1, ...
+  /// classes `adapt` has given other names (id2label), or in another order, unless either are mere numbers: LABEL_0, 0.
   bool fresh_head = false;
   RandomKey key = {};
   /// Patterns (glob_match) of parameters, by their names in files or in the model, that begin with random weights too,
