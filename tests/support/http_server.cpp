@@ -37,6 +37,7 @@ void HttpServer::serve() {
     const int socket = accept(listener_, nullptr, nullptr);
     if (socket < 0) return;
     ++connections_;
+    const std::lock_guard answering(answering_);
     answer(socket);
     close(socket);
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,7 +29,10 @@ public:
   std::string url() const;
   int connections() const { return connections_; }
   /// Bytes of bodies sent in all.
-  std::int64_t sent() const { return sent_; }
+  std::int64_t sent() const {
+    const std::lock_guard answered(answering_); // a client may have an answer before it is counted
+    return sent_;
+  }
 
 private:
   void serve();
@@ -38,7 +42,8 @@ private:
   ServerManners manners_;
   int listener_ = -1, port_ = 0;
   std::atomic<int> connections_ = 0;
-  std::atomic<std::int64_t> sent_ = 0;
+  mutable std::mutex answering_;
+  std::int64_t sent_ = 0;
   std::atomic<bool> ending_ = false;
   std::thread thread_;
 };
