@@ -179,7 +179,6 @@ namespace {
 std::vector<std::string> files_read(const std::string& text, const std::string& validation,
                                     const std::string& tokenizer, const training::FineTuning& start) {
   std::vector<std::string> files = {text, validation};
-  if (start.begins()) warn_of_key(training::start_folder(start));
   for (const std::string& place : {tokenizer, start.begins() ? training::start_folder(start) : std::string()})
     if (!place.empty())
       for (std::string& file : known_files(place)) files.push_back(std::move(file));
@@ -246,6 +245,7 @@ int train_language(const TrainRequest& request) {
   reading(request, sources_of(options), [&] {
     const std::string text = data::find_text(options.data, options.data_dir);
     fit_context(request, options);
+    if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     require_result_apart(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
     trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
   });
@@ -282,6 +282,7 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
     read.push_back(options.key);
     fit_context(request, options);
+    if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     if (split != nullptr) read.push_back(split->training.next_key);
     require_result_apart(request, read, options.out);
     run.trainer = opened(request, options.data, [&] {

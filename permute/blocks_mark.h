@@ -15,8 +15,8 @@ namespace eg::permute {
 /// The axis map of a BERT's blocks.
 AxisMap bert_block_axes(const nn::BertConfig& config);
 
-/// FOLDER/permuted_blocks.json of a model folder: its blocks carry a key of training (VitKey), and without it the model
-/// is another function. The key itself is nowhere in it.
+/// FOLDER/permuted_blocks.json of a model folder, and of the run folder of a ViT: the blocks beside it carry a key of
+/// training (VitKey), and without it the model is another function. The key itself is nowhere in it.
 struct BlocksMark {
   std::string key; ///< fingerprint; "" where the permutations were drawn from the run's seed
   KeyForm form = KeyForm::decoupled;

@@ -1,12 +1,7 @@
 #include "permute/key_state.h"
 
-#include "permute/training.h"
-#include "training/checkpoint_state.h"
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include <optional>
 
 namespace eg::permute {
 
@@ -20,12 +15,6 @@ void require_same_key(const nlohmann::json& state, const std::string& checkpoint
     throw ValueError(fmt::format("train: {} was made with {}", checkpoint,
                                  state.contains("key_fingerprint") ? "another secret key (or none is given now)"
                                                                    : "no secret key, but one is given now"));
-}
-
-void require_key_of_run(const std::string& folder, const std::string& key) {
-  std::optional<SecretKey> secret;
-  if (!key.empty()) secret.emplace(SecretKey::load(key));
-  require_same_key(training::newest_state(folder), folder, secret ? &*secret : nullptr);
 }
 
 } // namespace eg::permute

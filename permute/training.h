@@ -165,10 +165,6 @@ struct SplitTraining {
 /// FileError.
 std::optional<Ending> ending_of_run(const std::string& folder);
 
-/// Throws ValueError when a run's newest checkpoint was made with another secret key than that of the file `key`, or
-/// with none where one is named, or the reverse (`key` empty); FileError.
-void require_key_of_run(const std::string& folder, const std::string& key);
-
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process:
 /// clipping by a joint norm, parts of a batch, averages of weights, several variants, updates that one side leaves out.
 void check_split(const TrainOptions& options, const SplitTraining& split);

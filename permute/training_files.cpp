@@ -74,11 +74,13 @@ void VitTrainer::State::save_result(const std::string& folder) const {
   const nn::Vit& main = whole ? *whole : *variants.back().model;
   const std::optional<nlohmann::json> config =
       start ? std::optional(start->model->config()) : vision_config(options.model, train_images.class_names());
+  const bool permuted = permutes_columns(variants.back().mode);
+  const std::optional<BlocksMark> mark =
+      permuted ? mark_of(split, options.key_form, secret ? &*secret : nullptr) : std::nullopt;
+  write_blocks_mark(folder, mark);
   if (!config) return;
   save_vision_model(main, *config, pixels(), data::join_path(folder, "model"));
-  const bool permuted = permutes_columns(variants.back().mode);
-  write_blocks_mark(data::join_path(folder, "model"),
-                    permuted ? mark_of(split, options.key_form, secret ? &*secret : nullptr) : std::nullopt);
+  write_blocks_mark(data::join_path(folder, "model"), mark);
 }
 
 } // namespace eg::permute

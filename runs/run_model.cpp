@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "nn/bert.h"
 #include "permute/bert_training.h"
+#include "permute/blocks_mark.h"
 #include "training/checkpoint_state.h"
 
 #include <fmt/format.h>
@@ -17,20 +18,22 @@ std::unique_ptr<hub::Model> text_model_of(const RunFolder& run) {
   return hub::load_model(folder).model;
 }
 
-bool carries_key(const RunFolder& run, const std::string& key) {
-  const std::optional<permute::Ending> ending = permute::ending_of_run(run.path);
-  if (ending == permute::Ending::decrypted) return false;
-  if (ending == permute::Ending::rekeyed)
-    throw ValueError(run.path + ": its model carries another holder's key, and is another function without it");
-  permute::require_key_of_run(run.path, key);
+bool carries_key(const std::string& folder, const std::string& key) {
+  const std::optional<permute::BlocksMark> mark = permute::read_blocks_mark(folder);
+  if (!mark) return false;
+  if (mark->key != (key.empty() ? "" : permute::SecretKey::load(key).fingerprint()))
+    throw ValueError(
+        fmt::format("{}: its blocks carry another key than the run's or the one given, {}, and are another "
+                    "function without it",
+                    folder, mark->key.empty() ? "drawn from a seed" : mark->key));
   return true;
 }
 
 std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options) {
   std::unique_ptr<hub::Model> model = text_model_of(run);
   auto* bert = dynamic_cast<nn::Bert*>(&model->module());
-  const bool permuted = permute::permutes_columns(permute::train_mode_named(options.permute));
-  if (bert != nullptr && permuted && carries_key(run, options.key)) permute::undo_columns(*bert, options);
+  if (bert != nullptr && carries_key(data::join_path(run.path, "model"), options.key))
+    permute::undo_columns(*bert, options);
   return model;
 }
 

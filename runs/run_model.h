@@ -32,9 +32,9 @@ std::unique_ptr<hub::Model> text_model_of(const RunFolder& run);
 /// The same of a BERT, its blocks taken back to the plain ones where the run left them permuted. Throws ValueError when
 /// the key is another one, or another holder's.
 std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options);
-/// Whether the final model of a run that permuted columns still carries them. Throws ValueError when it carries another
-/// holder's, or when options.key is not the run's; FileError.
-bool carries_key(const RunFolder& run, const std::string& key);
+/// Whether the blocks of a folder with weights are marked as permuted (permute/blocks_mark.h). Throws ValueError when
+/// they carry another key than that of the file `key` ("": the seed's), FileError.
+bool carries_key(const std::string& folder, const std::string& key);
 /// And its tokenizer.
 data::Tokenizer tokenizer_of(const RunFolder& run);
 

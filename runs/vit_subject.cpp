@@ -21,7 +21,7 @@ OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::
   const permute::TrainMode mode = options.variants.empty() ? options.permute : options.variants.front();
   options.variants.clear();
   options.permute = mode;
-  if (!permute::permutes_columns(mode) || !carries_key(run, options.key)) {
+  if (!carries_key(run.path, options.key)) {
     options.key.clear();
     options.permute = permute::TrainMode::none;
     options.from_permuted = false;

@@ -115,8 +115,15 @@ TEST_CASE("split: two processes over TLS leave the weights of one, byte for byte
   REQUIRE(run_program({"report", folder.path("two"), "--out", folder.path("page.html"), "--quiet"}).code == 0);
   CHECK(read_text(folder.path("page.html")).find(fmt::format("of shapes: {:.2f} % right", 100 * right)) !=
         std::string::npos);
+  // Not when they were taken back afterwards.
+  REQUIRE(run_program(with({"edge", "vit", "--quiet", "--resume", folder.path("two"), "--finish", "decrypt"}, there))
+              .code == 0);
+  CHECK(weights(folder.path("two")) == weights(folder.path("three")));
+  REQUIRE(run_program({"report", folder.path("two"), "--out", folder.path("page.html"), "--quiet"}).code == 0);
+  CHECK(read_text(folder.path("page.html")).find(fmt::format("of shapes: {:.2f} % right", 100 * right)) !=
+        std::string::npos);
   const Outcome others = run_program({"report", folder.path("moved"), "--out", folder.path("page.html"), "--quiet"});
-  CHECK_MESSAGE(others.err.find("its model carries another holder's key") != std::string::npos, others.err);
+  CHECK_MESSAGE(others.err.find("its blocks carry another key") != std::string::npos, others.err);
   CHECK(cloud.stop().code == 0);
   CHECK(nlohmann::json::parse(read_text(folder.path("cloud.json")))["steps"] == 110);
 }
@@ -182,7 +189,7 @@ TEST_CASE("split: a BERT over TLS leaves the weights of one process, byte for by
   for (const char* run : {"one-both", "two-both"}) {
     REQUIRE(report(run, {"--key", moved}).code == 0);
     CHECK(said() == plain);
-    CHECK(report(run, {"--key", other}).err.find("was made with another secret key") != std::string::npos);
+    CHECK(report(run, {"--key", other}).err.find("its blocks carry another key") != std::string::npos);
     CHECK(report(run, {}).err.find("secret.key: ") != std::string::npos);
   }
   CHECK(report("one-none", {"--key", moved}).err.find("--key: none of the runs") != std::string::npos);
