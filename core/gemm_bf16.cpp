@@ -92,36 +92,45 @@ void call_kernel(std::int64_t rows, std::int64_t steps, const Pair* left, const 
     kernel<M, 1>(steps, left, panel, target, columns);
 }
 
-/// 16 floats rounded to bf16, each in the low half of its lane.
-EG_BF16 inline __m512i rounded(__m512 x) {
-  return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+/// Lane i: element i of `first` rounded to bf16 in the low half, of `second` in the high one.
+EG_BF16 inline __m512i paired(__m512 first, __m512 second) {
+  alignas(64) static constexpr std::uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(order),
+                                  reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first)));
 }
 
-/// Pairs of up to 16 lines that run across k.
-EG_BF16 inline __m512i pairs_across(const float* first, const float* second, __mmask16 mask) {
-  const __m512i low = rounded(_mm512_maskz_loadu_ps(mask, first));
-  if (second == nullptr) return low;
-  return _mm512_or_si512(low, _mm512_slli_epi32(rounded(_mm512_maskz_loadu_ps(mask, second)), 16));
+/// 16 pairs of a line that runs along k, of which `terms` terms are there.
+EG_BF16 inline __m512i pairs_along(const float* x, std::int64_t terms) {
+  if (terms >= 32) return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x)));
+  const auto mask = static_cast<__mmask32>((1U << terms) - 1U);
+  const auto low = static_cast<__mmask16>(mask), high = static_cast<__mmask16>(mask >> 16);
+  return reinterpret_cast<__m512i>(
+      _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(high, x + 16), _mm512_maskz_loadu_ps(low, x)));
 }
 
-/// Four pairs of a line that runs along k, of which `terms` terms are there.
-EG_BF16 inline __m128i pairs_along(const float* x, std::int64_t terms) {
-  const auto mask = static_cast<__mmask8>((1U << std::min<std::int64_t>(terms, 8)) - 1U);
-  return reinterpret_cast<__m128i>(_mm256_cvtneps_pbh(_mm256_maskz_loadu_ps(mask, x)));
-}
+EG_BF16 inline void store_four(__m128i y, Pair* to) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), y); }
 
-/// Rows of four lines become columns, `width` apart; of the four, the first `steps` are written.
-EG_BF16 inline void store_transposed(const __m128i (&row)[4], Pair* to, std::int64_t width, std::int64_t steps) {
-  const __m128i low01 = _mm_unpacklo_epi32(row[0], row[1]), low23 = _mm_unpacklo_epi32(row[2], row[3]);
-  const __m128i high01 = _mm_unpackhi_epi32(row[0], row[1]), high23 = _mm_unpackhi_epi32(row[2], row[3]);
-  const __m128i column[4] = {_mm_unpacklo_epi64(low01, low23), _mm_unpackhi_epi64(low01, low23),
-                             _mm_unpacklo_epi64(high01, high23), _mm_unpackhi_epi64(high01, high23)};
-  if (steps >= 4) {
+/// Rows of four lines become columns, `width` apart; of the 16, the first `steps` are written.
+EG_BF16 inline void store_transposed(const __m512i (&row)[4], Pair* to, std::int64_t width, std::int64_t steps) {
+  const __m512i low01 = _mm512_unpacklo_epi32(row[0], row[1]), low23 = _mm512_unpacklo_epi32(row[2], row[3]);
+  const __m512i high01 = _mm512_unpackhi_epi32(row[0], row[1]), high23 = _mm512_unpackhi_epi32(row[2], row[3]);
+  // Block b of column[s] is column 4b + s.
+  const __m512i column[4] = {_mm512_unpacklo_epi64(low01, low23), _mm512_unpackhi_epi64(low01, low23),
+                             _mm512_unpacklo_epi64(high01, high23), _mm512_unpackhi_epi64(high01, high23)};
+  if (steps >= 16) {
 #pragma GCC unroll 4
-    for (int s = 0; s < 4; ++s) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + s * width), column[s]);
+    for (int s = 0; s < 4; ++s) {
+      store_four(_mm512_castsi512_si128(column[s]), to + s * width);
+      store_four(_mm512_extracti32x4_epi32(column[s], 1), to + (s + 4) * width);
+      store_four(_mm512_extracti32x4_epi32(column[s], 2), to + (s + 8) * width);
+      store_four(_mm512_extracti32x4_epi32(column[s], 3), to + (s + 12) * width);
+    }
     return;
   }
-  for (std::int64_t s = 0; s < steps; ++s) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + s * width), column[s]);
+  alignas(64) Pair kept[4][16];
+  for (int s = 0; s < 4; ++s) _mm512_store_si512(kept[s], column[s]);
+  for (std::int64_t s = 0; s < steps; ++s) std::copy_n(kept[s % 4] + s / 4 * 4, 4, to + s * width);
 }
 
 /// What Run asks of a kernel.
@@ -136,17 +145,17 @@ struct Bf16Kernel {
 
   EG_BF16 static void pack_across(const float* x, std::int64_t ld, const Panels& panels, Pair* out) {
     const std::int64_t steps = (panels.k + 1) / 2;
-    for (std::int64_t p = 0; p < steps; ++p, x += 2 * ld) {
-      const bool both = 2 * p + 1 < panels.k;
-      for (std::int64_t from = 0; from < panels.lines; from += panels.width) {
-        const std::int64_t width = panels.of(from), lines = std::min(panels.width, panels.lines - from);
-        Pair* const to = out + from * steps + p * width;
-        for (std::int64_t i = 0; i < width; i += gemm::lanes) {
-          const auto mask = mask_of(lines - i), kept = mask_of(width - i);
-          const float* const line = x + from + i;
-          _mm512_mask_storeu_epi32(to + i, kept, pairs_across(line, both ? line + ld : nullptr, mask));
-        }
-      }
+    const std::int64_t grouped = panels.width == kernel_rows ? panels.lines / kernel_rows : 0; // panels
+    std::int64_t p = 0;
+    for (; grouped > 0 && 2 * (p + group) <= panels.k; p += group) {
+      fetch(x, ld, panels, 2 * p, 2 * group);
+      for (std::int64_t panel = 0; panel < grouped; ++panel)
+        pack_group(x + 2 * p * ld + panel * kernel_rows, ld, out + panel * kernel_rows * steps + p * kernel_rows);
+      for (std::int64_t s = p; s < p + group; ++s) pack_step(x, ld, panels, grouped * kernel_rows, s, out);
+    }
+    for (; p < steps; ++p) {
+      fetch(x, ld, panels, 2 * p, 2);
+      pack_step(x, ld, panels, 0, p, out);
     }
   }
 
@@ -167,6 +176,51 @@ struct Bf16Kernel {
   }
 
 private:
+  static constexpr std::int64_t group = 4; // steps of kernel_rows pairs: three vectors
+
+  /// Lines that run across k are short runs far apart, which the processor does not foresee: those of `count` terms.
+  static void fetch(const float* x, std::int64_t ld, const Panels& panels, std::int64_t term, std::int64_t count) {
+    constexpr std::int64_t ahead = 24, line = 16;
+    for (std::int64_t p = term + ahead; p < std::min(term + ahead + count, panels.k); ++p)
+      for (std::int64_t i = 0; i < panels.lines; i += line) __builtin_prefetch(x + p * ld + i, 0, 3);
+  }
+
+  /// One step of the panels from line `from` on.
+  EG_BF16 static void pack_step(const float* x, std::int64_t ld, const Panels& panels, std::int64_t from,
+                                std::int64_t step, Pair* out) {
+    const std::int64_t steps = (panels.k + 1) / 2;
+    const bool both = 2 * step + 1 < panels.k;
+    const float* const first = x + 2 * step * ld;
+    const float* const second = both ? first + ld : first;
+    for (; from < panels.lines; from += panels.width) {
+      const std::int64_t width = panels.of(from), lines = std::min(panels.width, panels.lines - from);
+      Pair* const to = out + from * steps + step * width;
+      for (std::int64_t i = 0; i < width; i += gemm::lanes) {
+        const auto mask = mask_of(lines - i), kept = mask_of(width - i);
+        const __m512 low = _mm512_maskz_loadu_ps(mask, first + from + i);
+        const __m512 high = _mm512_maskz_loadu_ps(both ? mask : __mmask16(0), second + from + i);
+        _mm512_mask_storeu_epi32(to + i, kept, paired(low, high));
+      }
+    }
+  }
+
+  /// `group` steps of a whole panel of kernel_rows lines.
+  EG_BF16 static void pack_group(const float* x, std::int64_t ld, Pair* to) {
+    constexpr __mmask16 there = (1U << kernel_rows) - 1U;
+    __m512i step[group];
+#pragma GCC unroll 4
+    for (int s = 0; s < group; ++s)
+      step[s] =
+          paired(_mm512_maskz_loadu_ps(there, x + 2 * s * ld), _mm512_maskz_loadu_ps(there, x + (2 * s + 1) * ld));
+    // 12 of the first and 4 of the second, 8 and 8, 4 and 12: lanes of the second vector count from 16 on.
+    const __m512i a = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 18, 19);
+    const __m512i b = _mm512_setr_epi32(4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23);
+    const __m512i c = _mm512_setr_epi32(8, 9, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi32(step[0], a, step[1]));
+    _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi32(step[1], b, step[2]));
+    _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi32(step[2], c, step[3]));
+  }
+
   static __mmask16 mask_of(std::int64_t lines) {
     return static_cast<__mmask16>((1U << std::clamp<std::int64_t>(lines, 0, gemm::lanes)) - 1U);
   }
@@ -174,10 +228,10 @@ private:
   /// Four lines that run along k, of which `lines` are there.
   EG_BF16 static void pack_four(const float* x, std::int64_t ld, std::int64_t lines, std::int64_t k, Pair* to,
                                 std::int64_t width) {
-    for (std::int64_t p = 0; p < k; p += 8) {
-      __m128i row[4];
+    for (std::int64_t p = 0; p < k; p += 32) {
+      __m512i row[4];
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) row[i] = i < lines ? pairs_along(x + i * ld + p, k - p) : _mm_setzero_si128();
+      for (int i = 0; i < 4; ++i) row[i] = i < lines ? pairs_along(x + i * ld + p, k - p) : _mm512_setzero_si512();
       store_transposed(row, to + p / 2 * width, width, (k - p + 1) / 2);
     }
   }

@@ -154,7 +154,9 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
                          std::int64_t columns) {
   const hn::ScalableTag<T> d;
   const auto lanes = LanesOf<T>();
-  constexpr int ahead = 16; // steps of k that both operands are fetched before they are used
+  constexpr int ahead = 16; // steps of k that operands are fetched before they are used
+  // Steps far apart come from memory, which is further away.
+  const std::int64_t left_ahead = (left.step > kernel_rows ? 4 * ahead : ahead) * left.step;
   hn::Vec<decltype(d)> acc[M][V];
   HWY_UNROLL(16)
   for (int i = 0; i < M; ++i) {
@@ -172,7 +174,7 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
       right[v] = hn::Load(d, panel + v * lanes);
       hwy::Prefetch(panel + (ahead * V + v) * lanes);
     }
-    hwy::Prefetch(a + ahead * left.step); // lines far apart where it runs across k
+    hwy::Prefetch(a + left_ahead);
     HWY_UNROLL(16)
     for (int i = 0; i < M; ++i) {
       const auto value = hn::Set(d, a[i * left.row]);
@@ -198,30 +200,94 @@ HWY_INLINE void CallKernel(std::int64_t rows, std::int64_t k, const Left<T>& lef
     Kernel<M, 1, transposed>(k, left, panel, target, columns);
 }
 
-/// From lines that run across k: element (i, p) at x[p*ld + i].
-template <class T> void PackAcross(const T* x, std::int64_t ld, const Panels& panels, T* out) {
+template <class T> HWY_INLINE void CopyRun(const T* from, std::int64_t count, T* to) {
   const hn::ScalableTag<T> d;
   const auto lanes = LanesOf<T>();
-  constexpr std::int64_t ahead = 24; // short runs far apart: the processor does not foresee them
-  constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
-  for (std::int64_t p = 0; p < panels.k; ++p, x += ld) {
-    if (p + ahead < panels.k)
-      for (std::int64_t i = 0; i < panels.lines; i += line) hwy::Prefetch(x + ahead * ld + i);
-    for (std::int64_t from = 0; from < panels.lines; from += panels.width) {
-      const std::int64_t width = panels.of(from), lines = std::min(panels.width, panels.lines - from);
-      T* const to = out + from * panels.k + p * width;
-      const T* const row = x + from;
-      std::int64_t i = 0;
-      for (; i + lanes <= lines; i += lanes) hn::StoreU(hn::LoadU(d, row + i), d, to + i);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
 #if HWY_TARGET != HWY_SCALAR
-      const hn::FixedTag<T, 16 / sizeof(T)> quarter;
-      constexpr auto step = static_cast<std::int64_t>(16 / sizeof(T));
-      for (; i + step <= lines; i += step) hn::StoreU(hn::LoadU(quarter, row + i), quarter, to + i);
+  const hn::FixedTag<T, 16 / sizeof(T)> quarter;
+  constexpr auto step = static_cast<std::int64_t>(16 / sizeof(T));
+  for (; i + step <= count; i += step) hn::StoreU(hn::LoadU(quarter, from + i), quarter, to + i);
 #endif
-      for (; i < lines; ++i) to[i] = row[i];
-      for (; i < width; ++i) to[i] = T(0);
+  for (; i < count; ++i) to[i] = from[i];
+}
+
+/// How many rows of W elements fill whole vectors when they lie one behind the other; 1 where no vector holds parts of
+/// two rows, or some hold parts of three.
+template <std::int64_t W, class T> constexpr std::int64_t GroupRows() {
+#if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
+  return 1;
+#else
+  if (W == 0) return 1;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
+  std::int64_t rows = 1;
+  while (rows * W % lanes != 0) ++rows;
+  return lanes <= 2 * W ? rows : 1;
+#endif
+}
+
+/// GroupRows > 1 rows of W elements, `ld` >= W apart, go one behind the other. A vector with the end of one row and the
+/// beginning of the next is blended from two loads, of which none leaves the place from the first row's beginning to
+/// the last one's end.
+template <std::int64_t W, class T> HWY_INLINE void PackGroup(const T* x, std::int64_t ld, T* to) {
+  constexpr std::int64_t rows = GroupRows<W, T>();
+  if constexpr (rows > 1) {
+    const hn::ScalableTag<T> d;
+    constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(d));
+    HWY_UNROLL(16)
+    for (std::int64_t at = 0; at < rows * W; at += lanes) {
+      const std::int64_t row = at / W, col = at % W, of_row = W - col;
+      auto y = hn::LoadU(d, x + row * ld + col);
+      if (of_row < lanes) {
+        const auto next = hn::LoadU(d, x + (row + 1) * ld - of_row);
+        y = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(of_row)), y, next);
+      }
+      hn::StoreU(y, d, to + at);
     }
   }
+}
+
+/// Fetches `count` rows of a panel's lines, `ld` apart: short runs that the processor does not foresee.
+template <class T> HWY_INLINE void FetchRows(const T* x, std::int64_t ld, std::int64_t count, std::int64_t lines) {
+  constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
+  for (; count > 0; --count, x += ld)
+    for (std::int64_t i = 0; i < lines; i += line) hwy::Prefetch(x + i);
+}
+
+/// From lines that run across k: element (i, p) at x[p*ld + i]. W is the width of whole panels, or 0 for any.
+template <std::int64_t W, class T> void PackPanels(const T* x, std::int64_t ld, const Panels& panels, T* out) {
+  constexpr std::int64_t ahead = 24;
+  constexpr std::int64_t rows = GroupRows<W, T>();
+  const std::int64_t width = W > 0 ? W : panels.width, k = panels.k;
+  const std::int64_t whole = panels.lines / width, rest = panels.lines % width;
+  const std::int64_t last = rest == 0 ? 0 : panels.of(whole * width);
+  for (std::int64_t p = 0, group = 0; p < k; p += group) {
+    group = ld >= width && p + rows <= k ? rows : 1;
+    FetchRows(x + (p + ahead) * ld, ld, std::min(group, k - p - ahead), panels.lines);
+    for (std::int64_t panel = 0; panel < whole; ++panel) {
+      const T* const from = x + p * ld + panel * width;
+      T* const to = out + (panel * k + p) * width;
+      if (rows > 1 && group == rows)
+        PackGroup<W>(from, ld, to);
+      else
+        CopyRun(from, width, to);
+    }
+    for (std::int64_t row = p; rest > 0 && row < p + group; ++row) {
+      T* const to = out + whole * width * k + row * last;
+      CopyRun(x + row * ld + whole * width, rest, to);
+      std::fill(to + rest, to + last, T(0));
+    }
+  }
+}
+template <class T> void PackAcross(const T* x, std::int64_t ld, const Panels& panels, T* out) {
+  constexpr auto most = static_cast<std::int64_t>(kernel_vectors * hn::MaxLanes(hn::ScalableTag<T>()));
+  if (panels.width == kernel_rows)
+    PackPanels<kernel_rows>(x, ld, panels, out);
+  else if (panels.width == most)
+    PackPanels<most>(x, ld, panels, out);
+  else
+    PackPanels<0>(x, ld, panels, out);
 }
 
 /// From lines that run along k: element (i, p) at x[i*ld + p].
