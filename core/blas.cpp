@@ -211,11 +211,10 @@ bool own_kernel() {
 /// Where bf16 is asked for, the processor has it, and the operands can be rounded to it: the product, else false.
 template <class T>
 bool bf16_product([[maybe_unused]] Products products, [[maybe_unused]] const gemm::Product<T>& p,
-                  [[maybe_unused]] FunctionRef<void(const Tile&)> before,
                   [[maybe_unused]] FunctionRef<void(const Tile&)> after) {
   if constexpr (std::is_same_v<T, float>) {
     if (products != Products::bf16 || p.k == 0 || !gemm::bf16_available()) return false;
-    gemm::product_bf16(p, before, after);
+    gemm::product_bf16(p, after);
     return true;
   }
   return false;
@@ -245,20 +244,53 @@ bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>
   return m <= few_rows::most && !a.transposed && b.transposed && n * k >= few_rows::least_weights;
 }
 
-template <class T>
-void few_rows_tiled(std::int64_t m, std::int64_t n, few_rows::Operands<T> p, FunctionRef<void(const Tile&)> before,
-                    FunctionRef<void(const Tile&)> after) {
+/// What is added to the product lies in C already.
+template <class T> few_rows::Operands<T> few_rows_of(const gemm::Product<T>& p) {
+  return {p.k, p.alpha, p.a.data, p.a.ld, p.b.data, p.b.ld, p.plus.any() ? T(1) : p.beta, p.c, p.ldc};
+}
+
+template <class T> void few_rows_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
+  const few_rows::Operands<T> p = few_rows_of(whole);
   constexpr std::int64_t bytes = std::int64_t{1} << 18;
   const std::int64_t grain = parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), bytes);
-  parallel::for_each(n, grain, [&](std::int64_t begin, std::int64_t end) {
-    const Tile tile{0, m, begin, end - begin};
-    before(tile);
+  parallel::for_each(whole.n, grain, [&](std::int64_t begin, std::int64_t end) {
+    const Tile tile{0, whole.m, begin, end - begin};
     few_rows::Operands<T> part = p;
     part.b += begin * p.ldb;
     part.c += begin;
-    few_rows::product(m, tile.cols, part);
+    whole.plus.from(0, begin).fill(tile.rows, tile.cols, part.c, part.ldc);
+    few_rows::product(tile.rows, tile.cols, part);
     after(tile);
   });
+}
+
+/// OpenBLAS, one call a tile.
+template <class T> void openblas_tiled(const gemm::Product<T>& p, FunctionRef<void(const Tile&)> after) {
+  const Grid grid = grid_for(p.m, p.n, p.k);
+  const T beta = p.plus.any() ? T(1) : p.beta;
+  parallel::for_each(grid.rows * grid.cols, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = border(p.m, grid.rows, i / grid.cols), col = border(p.n, grid.cols, i % grid.cols);
+      const Tile tile{row, border(p.m, grid.rows, i / grid.cols + 1) - row, col,
+                      border(p.n, grid.cols, i % grid.cols + 1) - col};
+      if (tile.rows <= 0 || tile.cols <= 0) continue;
+      Matrix<T> left = p.a, right = p.b;
+      left.data += p.a.transposed ? tile.row : tile.row * p.a.ld;
+      right.data += p.b.transposed ? tile.col * p.b.ld : tile.col;
+      T* const corner = p.c + tile.row * p.ldc + tile.col;
+      p.plus.from(tile.row, tile.col).fill(tile.rows, tile.cols, corner, p.ldc);
+      gemm_within(1, tile.rows, tile.cols, p.k, p.alpha, left, right, beta, corner, p.ldc);
+      after(tile);
+    }
+  });
+}
+
+template <class T> void product_tiled(const gemm::Product<T>& p, FunctionRef<void(const Tile&)> after) {
+  if (p.m == 0 || p.n == 0) return;
+  if (is_few_rows(p.m, p.n, p.k, p.a, p.b)) return few_rows_tiled(p, after);
+  if (bf16_product<T>(products(), p, after)) return;
+  if (own_kernel() && p.k > 0) return gemm::product<T>(p, after);
+  openblas_tiled(p, after);
 }
 
 } // namespace
@@ -269,45 +301,33 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, 
   if (m == 0 || n == 0) return;
   const auto nothing = [](const Tile&) {};
   const gemm::Product<T> whole{m, n, k, alpha, a, b, beta, c, ldc};
-  if (bf16_product<T>(products, whole, nothing, nothing)) return;
+  if (bf16_product<T>(products, whole, nothing)) return;
   if (!own_kernel() || k == 0) return gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
-  gemm::product<T>(whole, nothing, nothing);
+  gemm::product<T>(whole, nothing);
+}
+
+template <class T> void Addends<T>::fill(std::int64_t rows, std::int64_t cols, T* c, std::int64_t ldc) const {
+  if (!any()) return;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    T* const y = c + i * ldc;
+    const T* const more = addend == nullptr ? nullptr : addend + i * ld;
+    if (bias != nullptr && more != nullptr)
+      for (std::int64_t j = 0; j < cols; ++j) y[j] = bias[j] + more[j];
+    else
+      std::copy_n(bias != nullptr ? bias : more, cols, y);
+  }
 }
 
 template <class T>
-void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
-                std::int64_t ldc, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after) {
-  if (m == 0 || n == 0) return;
-  if (is_few_rows(m, n, k, a, b))
-    return few_rows_tiled<T>(m, n, {k, alpha, a.data, a.ld, b.data, b.ld, beta, c, ldc}, before, after);
-  const gemm::Product<T> whole{m, n, k, alpha, a, b, beta, c, ldc, true};
-  if (bf16_product<T>(products(), whole, before, after)) return;
-  if (own_kernel() && k > 0) return gemm::product<T>(whole, before, after);
-  const Grid grid = grid_for(m, n, k);
-  parallel::for_each(grid.rows * grid.cols, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t row = border(m, grid.rows, i / grid.cols);
-      const std::int64_t col = border(n, grid.cols, i % grid.cols);
-      const Tile tile{row, border(m, grid.rows, i / grid.cols + 1) - row, col,
-                      border(n, grid.cols, i % grid.cols + 1) - col};
-      if (tile.rows <= 0 || tile.cols <= 0) continue;
-      Matrix<T> left = a;
-      left.data += a.transposed ? tile.row : tile.row * a.ld;
-      Matrix<T> right = b;
-      right.data += b.transposed ? tile.col * b.ld : tile.col;
-      T* const corner = c + tile.row * ldc + tile.col;
-      before(tile);
-      gemm_within(1, tile.rows, tile.cols, k, alpha, left, right, beta, corner, ldc);
-      after(tile);
-    }
-  });
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b,
+                const Addends<T>& plus, T* c, std::int64_t ldc, FunctionRef<void(const Tile&)> after) {
+  product_tiled<T>({m, n, k, alpha, a, b, T(0), c, ldc, true, plus}, after);
 }
 
 template <class T>
 void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
                 std::int64_t ldc) {
-  const auto nothing = [](const Tile&) {};
-  gemm_tiled<T>(m, n, k, alpha, a, b, beta, c, ldc, nothing, nothing);
+  product_tiled<T>({m, n, k, alpha, a, b, beta, c, ldc, true}, [](const Tile&) {});
 }
 
 template <class T>
@@ -322,12 +342,13 @@ void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int
 }
 
 #define EG_INSTANTIATE(T)                                                                                              \
+  template struct Addends<T>;                                                                                          \
   template void gemm<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,        \
                         Products);                                                                                     \
   template void gemm_openblas_threads<T>(int, std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T,    \
                                          T*, std::int64_t);                                                            \
-  template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,  \
-                              FunctionRef<void(const Tile&)>, FunctionRef<void(const Tile&)>);                         \
+  template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, const Addends<T>&,    \
+                              T*, std::int64_t, FunctionRef<void(const Tile&)>);                                       \
   template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t);
 EG_INSTANTIATE(float)
 EG_INSTANTIATE(double)

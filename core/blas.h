@@ -30,12 +30,27 @@ struct Tile {
   std::int64_t row, rows, col, cols;
 };
 
-/// The same product on all threads, tile by tile, with the calling thread's eg::products(). before(tile) runs ahead of
-/// a tile's product (fill C with a bias, with beta = 1), after(tile) when it is done and still in cache; both may be
-/// null references made from no-ops.
+/// What is added to a product: bias[j] + addend[i*ld + j] to element (i, j), or the one that is not null.
+template <class T> struct Addends {
+  const T* bias = nullptr;
+  const T* addend = nullptr;
+  std::int64_t ld = 0;
+
+  bool any() const { return bias != nullptr || addend != nullptr; }
+  /// Those of the part of C that begins at (row, col).
+  Addends from(std::int64_t row, std::int64_t col) const {
+    return {bias == nullptr ? nullptr : bias + col, addend == nullptr ? nullptr : addend + row * ld + col, ld};
+  }
+  /// Writes them into `rows` x `cols` elements of C, where there are any.
+  void fill(std::int64_t rows, std::int64_t cols, T* c, std::int64_t ldc) const;
+};
+
+/// C = alpha A B + plus on all threads, tile by tile, with the calling thread's eg::products(). after(tile) runs when a
+/// tile is done and still in cache.
 template <class T>
-void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
-                std::int64_t ldc, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after);
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b,
+                const Addends<T>& plus, T* c, std::int64_t ldc, FunctionRef<void(const Tile&)> after);
+/// C = alpha A B + beta C in the same way.
 template <class T>
 void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
                 std::int64_t ldc);

@@ -6,7 +6,7 @@
 
 namespace eg::gemm {
 
-/// C [m, n] = alpha A B + beta C, row-major. beta 0 does not read C.
+/// C [m, n] = alpha A B + beta C + plus, row-major. beta 0 does not read C.
 template <class T> struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   T alpha = 1;
@@ -15,18 +15,16 @@ template <class T> struct Product {
   T* c = nullptr;
   std::int64_t ldc = 0;
   bool parallel = false; ///< on all threads; else on the calling one
+  blas::Addends<T> plus = {};
 };
 
 /// True where the processor has vectors that this is written for (AVX2, AVX-512, NEON); else OpenBLAS does the work.
 bool available();
 
-/// The product. before(block) runs ahead of the first write to a block of C, after(block) behind
-/// its last one, while it is in cache. Every element is a chain of fused multiply-adds in the order of
-/// k, in even pieces of at most `depth` terms: its bits depend on its row of A, its column of B and on k alone, neither
-/// on where it lies nor on the number of threads.
-template <class T>
-void product(const Product<T>& p, FunctionRef<void(const blas::Tile&)> before,
-             FunctionRef<void(const blas::Tile&)> after);
+/// The product. after(block) runs behind the last write to a block of C, while it is in cache. Every element is a chain
+/// of fused multiply-adds in the order of k, in even pieces of at most `depth` terms: its bits depend on its row of A,
+/// its column of B and on k alone, neither on where it lies nor on the number of threads.
+template <class T> void product(const Product<T>& p, FunctionRef<void(const blas::Tile&)> after);
 
 /// Most terms of one piece of a chain.
 inline constexpr std::int64_t depth = 512;

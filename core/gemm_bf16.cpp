@@ -38,9 +38,15 @@ EG_BF16 inline __m512 add_products(__m512 sum, __m512i a, __m512i b) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }
 
-/// Where the lanes of `mask` of a row of C go: c = alpha sum + beta c.
-EG_BF16 inline void store(__m512 sum, const Target<float>& target, float* c, __mmask16 mask) {
+/// Where the lanes of `mask` of a row of C go: c = alpha sum + beta c + bias + addend, of those that are not null.
+EG_BF16 inline void store(__m512 sum, const Target<float>& target, float* c, __mmask16 mask, const float* bias,
+                          const float* addend) {
   __m512 y = _mm512_mul_ps(sum, _mm512_set1_ps(target.alpha));
+  if (bias != nullptr || addend != nullptr) {
+    __m512 start = bias != nullptr ? _mm512_maskz_loadu_ps(mask, bias) : _mm512_maskz_loadu_ps(mask, addend);
+    if (bias != nullptr && addend != nullptr) start = _mm512_add_ps(start, _mm512_maskz_loadu_ps(mask, addend));
+    y = _mm512_add_ps(y, start);
+  }
   if (target.beta != 0.0F) y = _mm512_fmadd_ps(_mm512_set1_ps(target.beta), _mm512_maskz_loadu_ps(mask, c), y);
   _mm512_mask_storeu_ps(c, mask, y);
 }
@@ -73,11 +79,14 @@ EG_BF16 void kernel(std::int64_t steps, const Pair* left, const Pair* panel, con
     }
   }
   const auto last = static_cast<__mmask16>((1U << (columns - (V - 1) * lanes)) - 1U);
+  const float *const bias = target.plus.bias, *const addend = target.plus.addend;
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i)
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v)
-      store(sum[i][v], target, target.c + i * target.ld + v * lanes, v + 1 < V ? static_cast<__mmask16>(0xFFFF) : last);
+      store(sum[i][v], target, target.c + i * target.ld + v * lanes, v + 1 < V ? static_cast<__mmask16>(0xFFFF) : last,
+            bias == nullptr ? nullptr : bias + v * lanes,
+            addend == nullptr ? nullptr : addend + i * target.plus.ld + v * lanes);
 }
 
 /// The kernel for `rows` rows of at most kernel_rows and `columns` of at most two vectors.
@@ -296,9 +305,8 @@ bool bf16_available() {
   return available;
 }
 
-void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> before,
-                  FunctionRef<void(const blas::Tile&)> after) {
-  Run<Bf16Kernel, false>(p, before, after)();
+void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> after) {
+  Run<Bf16Kernel, false>(p, after)();
 }
 
 #else
@@ -309,7 +317,7 @@ Bf16Rates measured_rates() { return {}; }
 
 bool bf16_available() { return false; }
 
-void product_bf16(const Product<float>&, FunctionRef<void(const blas::Tile&)>, FunctionRef<void(const blas::Tile&)>) {
+void product_bf16(const Product<float>&, FunctionRef<void(const blas::Tile&)>) {
   throw Error("gemm: this processor cannot multiply bf16");
 }
 

@@ -14,9 +14,8 @@ bool bf16_available();
 /// The product of a and b rounded to bf16 (to nearest, ties to even), its sums in f32; called only where
 /// bf16_available(). Terms are added in pairs in the order of k, in even pieces of at most `depth`: an element's bits
 /// depend on its row of A, its column of B and on k alone. The instruction takes subnormal operands for zeros and
-/// flushes subnormal sums to zero; operands beyond 3.39e38 become infinite. before and after as for product.
-void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> before,
-                  FunctionRef<void(const blas::Tile&)> after);
+/// flushes subnormal sums to zero; operands beyond 3.39e38 become infinite. after as for product.
+void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> after);
 
 /// Multiply-adds a second of one thread whose operands lie in registers, in units of 10^9.
 struct Bf16Rates {

@@ -13,11 +13,13 @@
 
 namespace eg::gemm {
 
-/// A rectangle of C, either as it lies (element (i, j) at c[i*ld + j]) or transposed (at c[j*ld + i]).
+/// A rectangle of C, either as it lies (element (i, j) at c[i*ld + j]) or transposed (at c[j*ld + i]): there plus.bias
+/// runs along i.
 template <class T> struct Target {
   T* c;
   std::int64_t ld;
   T alpha, beta;
+  blas::Addends<T> plus;
 };
 
 /// Rows of the left operand: element (i, p) at data[i*row + p*step].
@@ -82,9 +84,8 @@ template <class Kernel, bool transposed> class Run {
   using Packed = typename Kernel::Packed;
 
 public:
-  Run(const Product<T>& product, FunctionRef<void(const blas::Tile&)> before,
-      FunctionRef<void(const blas::Tile&)> after)
-      : p_(product), before_(before), after_(after), block_(product.m, product.n, product.k, packs_left(product)),
+  Run(const Product<T>& product, FunctionRef<void(const blas::Tile&)> after)
+      : p_(product), after_(after), block_(product.m, product.n, product.k, packs_left(product)),
         left_rooms_(tasks(), product.parallel ? left_bytes() : 0) {
     const std::int64_t deep = std::min(block_.region_depth, (p_.k + block_.depth - 1) / block_.depth * block_.depth);
     // One thread keeps its part of the left operand behind the right one.
@@ -174,7 +175,6 @@ private:
   /// A task: a tile of C, its columns counted from the region's.
   void compute(const blas::Tile& region, const blas::Tile& tile) {
     const blas::Tile whole{tile.row, tile.rows, region.col + tile.col, tile.cols};
-    if (transposed && region.row == 0) tell(before_, whole);
     const Rooms::Room room = left_rooms_.take();
     for (std::int64_t from = 0; from < region.rows; from += block_.depth) {
       const std::int64_t k = std::min(block_.depth, region.rows - from), at_k = region.row + from;
@@ -182,7 +182,7 @@ private:
       if (packs_left(p_)) pack_left(whole, at_k, k, left);
       add_terms(whole, at_k, k, left, packed(region, tile.col, from, k));
     }
-    if (transposed && region.row + region.rows == p_.k) tell(after_, whole);
+    if (transposed && region.row + region.rows == p_.k) finished(whole);
   }
 
   /// Rows of the left operand from `i` of a tile on.
@@ -202,25 +202,25 @@ private:
     for (std::int64_t i = 0; i < tile.rows; i += Kernel::rows) {
       const std::int64_t rows = std::min<std::int64_t>(Kernel::rows, tile.rows - i), row = tile.row + i;
       const Left<Packed> a = left_of(tile, i, at_k, k, left);
-      // A few whole rows are filled and finished in L1; a few columns (transposed) would be short runs far apart.
-      const blas::Tile strip{row, rows, tile.col, tile.cols};
-      if (!transposed && at_k == 0) tell(before_, strip);
-      for (std::int64_t j = 0; j < tile.cols; j += width) {
-        T* const c = transposed ? p_.c + (tile.col + j) * p_.ldc + row : p_.c + row * p_.ldc + tile.col + j;
-        const Target<T> target{c, p_.ldc, p_.alpha, at_k == 0 ? p_.beta : T(1)};
-        Kernel::template multiply<transposed>(rows, steps(k), a, right + j * steps(k), target,
-                                              std::min(width, tile.cols - j));
-      }
-      if (!transposed && at_k + k == p_.k) tell(after_, strip);
+      for (std::int64_t j = 0; j < tile.cols; j += width)
+        Kernel::template multiply<transposed>(rows, steps(k), a, right + j * steps(k),
+                                              target(row, tile.col + j, at_k == 0), std::min(width, tile.cols - j));
+      // A few whole rows are finished in L1; a few columns (transposed) would be short runs far apart.
+      if (!transposed && at_k + k == p_.k) finished({row, rows, tile.col, tile.cols});
     }
   }
 
-  static void tell(FunctionRef<void(const blas::Tile&)> whom, const blas::Tile& t) {
-    whom(transposed ? blas::Tile{t.col, t.cols, t.row, t.rows} : t);
+  /// C from row `i` and column `j` of the kernel's on; `first`: for the first terms.
+  Target<T> target(std::int64_t i, std::int64_t j, bool first) const {
+    const std::int64_t row = transposed ? j : i, col = transposed ? i : j;
+    return {p_.c + row * p_.ldc + col, p_.ldc, p_.alpha, first ? p_.beta : T(1),
+            first ? p_.plus.from(row, col) : blas::Addends<T>{}};
   }
 
+  void finished(const blas::Tile& t) { after_(transposed ? blas::Tile{t.col, t.cols, t.row, t.rows} : t); }
+
   const Product<T> p_;
-  FunctionRef<void(const blas::Tile&)> before_, after_;
+  FunctionRef<void(const blas::Tile&)> after_;
   Blocking<Kernel> block_;
   Rooms left_rooms_;
   alignas(64) std::byte small_[std::size_t{1} << 16]; // enough for most heads of attention

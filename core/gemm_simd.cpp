@@ -37,12 +37,35 @@ template <class T> HWY_INLINE std::int64_t LanesOf() {
   return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
 }
 
-/// c[i, 0 .. V vectors) = alpha acc + beta c; `last` lanes of the last vector count.
+/// acc[i, 0 .. V vectors) becomes alpha acc + plus; `last` lanes of the last vector count.
 template <int M, int V, class T, class Acc>
-HWY_INLINE void StoreRows(const Acc& acc, const Target<T>& target, std::size_t last) {
+HWY_INLINE void AddToRows(Acc& acc, const Target<T>& target, std::size_t last) {
   const hn::ScalableTag<T> d;
   const auto lanes = LanesOf<T>();
-  const auto alpha = hn::Set(d, target.alpha), beta = hn::Set(d, target.beta);
+  const auto alpha = hn::Set(d, target.alpha);
+  const T *const bias = target.plus.bias, *const addend = target.plus.addend;
+  HWY_UNROLL(4)
+  for (int v = 0; v < V; ++v) {
+    const std::size_t count = v + 1 < V ? static_cast<std::size_t>(lanes) : last;
+    const auto column = bias != nullptr ? LoadUpTo(d, bias + v * lanes, count) : hn::Zero(d);
+    HWY_UNROLL(16)
+    for (int i = 0; i < M; ++i) {
+      auto start = column;
+      if (addend != nullptr) {
+        start = LoadUpTo(d, addend + i * target.plus.ld + v * lanes, count);
+        if (bias != nullptr) start = hn::Add(column, start);
+      }
+      acc[i][v] = hn::Add(hn::Mul(acc[i][v], alpha), start);
+    }
+  }
+}
+
+/// c[i, 0 .. V vectors) = factor acc + beta c; `last` lanes of the last vector count.
+template <int M, int V, class T, class Acc>
+HWY_INLINE void StoreRows(const Acc& acc, T factor, const Target<T>& target, std::size_t last) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = LanesOf<T>();
+  const auto alpha = hn::Set(d, factor), beta = hn::Set(d, target.beta);
   const bool whole = last == static_cast<std::size_t>(lanes);
   HWY_UNROLL(16)
   for (int i = 0; i < M; ++i) {
@@ -104,8 +127,15 @@ HWY_INLINE void TransposeSquares(const double* x, std::int64_t ld, double* to, s
 }
 #endif
 
-/// c = y + beta c for a run of M elements.
-template <int M, class T> HWY_INLINE void FinishRun(const T* y, T beta, T* c) {
+/// c = y + beta c + bias + addend for a run of M elements, of those that are not null.
+template <int M, class T> HWY_INLINE void FinishRun(const T* y, T beta, T* c, const T* bias, const T* addend) {
+  if (bias != nullptr || addend != nullptr) {
+    for (int i = 0; i < M; ++i) {
+      const T start = bias == nullptr ? addend[i] : addend == nullptr ? bias[i] : bias[i] + addend[i];
+      c[i] = y[i] + start;
+    }
+    return;
+  }
 #if HWY_TARGET != HWY_SCALAR
   constexpr int side = 16 / sizeof(T);
   if constexpr (M % side == 0) {
@@ -145,7 +175,10 @@ HWY_INLINE void StoreColumns(const Acc& acc, const Target<T>& target, std::int64
 #endif
   for (; i < M; ++i)
     for (std::int64_t j = 0; j < width; ++j) turned[j * M + i] = tile[i * width + j];
-  for (std::int64_t j = 0; j < columns; ++j) FinishRun<M>(turned + j * M, target.beta, target.c + j * target.ld);
+  const auto& plus = target.plus;
+  for (std::int64_t j = 0; j < columns; ++j)
+    FinishRun<M>(turned + j * M, target.beta, target.c + j * target.ld, plus.bias,
+                 plus.addend == nullptr ? nullptr : plus.addend + j * plus.ld);
 }
 
 /// One tile: M rows of the left operand times a panel of V vectors of the right one (element (p, j) at panel[p*W + j]).
@@ -166,6 +199,9 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
       if constexpr (!transposed) hwy::Prefetch(target.c + i * target.ld + v * lanes);
     }
   }
+  if (!transposed && target.plus.addend != nullptr)
+    for (int i = 0; i < M; ++i)
+      for (int v = 0; v < V; ++v) hwy::Prefetch(target.plus.addend + i * target.plus.ld + v * lanes);
   const T* a = left.data;
   for (std::int64_t p = 0; p < k; ++p, a += left.step, panel += V * lanes) {
     hn::Vec<decltype(d)> right[V];
@@ -182,10 +218,14 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
       for (int v = 0; v < V; ++v) acc[i][v] = hn::MulAdd(value, right[v], acc[i][v]);
     }
   }
-  if constexpr (transposed)
+  if constexpr (transposed) {
     StoreColumns<M, V>(acc, target, columns);
-  else
-    StoreRows<M, V>(acc, target, static_cast<std::size_t>(columns - (V - 1) * lanes));
+  } else {
+    const auto last = static_cast<std::size_t>(columns - (V - 1) * lanes);
+    const bool adds = target.plus.any();
+    if (adds) AddToRows<M, V>(acc, target, last);
+    StoreRows<M, V>(acc, adds ? T(1) : target.alpha, target, last);
+  }
 }
 
 /// The kernel for `rows` rows of at most kernel_rows and `columns` of at most kernel_vectors vectors.
@@ -338,22 +378,26 @@ template <class T> bool Swaps(const Product<T>& p) {
   return !p.a.transposed && p.b.transposed && p.m <= few && p.m < p.n;
 }
 
-template <class T>
-void ProductOf(const Product<T>& p, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after) {
+template <class T> void ProductOf(const Product<T>& p, FunctionRef<void(const Tile&)> after) {
   if (Swaps(p))
-    gemm::Run<VectorKernel<T>, true>(
-        {p.n, p.m, p.k, p.alpha, {p.b.data, p.b.ld, false}, {p.a.data, p.a.ld, true}, p.beta, p.c, p.ldc, p.parallel},
-        before, after)();
+    gemm::Run<VectorKernel<T>, true>({p.n,
+                                      p.m,
+                                      p.k,
+                                      p.alpha,
+                                      {p.b.data, p.b.ld, false},
+                                      {p.a.data, p.a.ld, true},
+                                      p.beta,
+                                      p.c,
+                                      p.ldc,
+                                      p.parallel,
+                                      p.plus},
+                                     after)();
   else
-    gemm::Run<VectorKernel<T>, false>(p, before, after)();
+    gemm::Run<VectorKernel<T>, false>(p, after)();
 }
 
-void ProductF32(const Product<float>& p, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after) {
-  ProductOf(p, before, after);
-}
-void ProductF64(const Product<double>& p, FunctionRef<void(const Tile&)> before, FunctionRef<void(const Tile&)> after) {
-  ProductOf(p, before, after);
-}
+void ProductF32(const Product<float>& p, FunctionRef<void(const Tile&)> after) { ProductOf(p, after); }
+void ProductF64(const Product<double>& p, FunctionRef<void(const Tile&)> after) { ProductOf(p, after); }
 bool HasFusedVectors() {
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
   return LanesOf<float>() >= 4;
@@ -377,15 +421,11 @@ namespace gemm {
 
 bool available() { return HWY_DYNAMIC_DISPATCH(HasFusedVectors)(); }
 
-template <>
-void product<float>(const Product<float>& p, FunctionRef<void(const blas::Tile&)> before,
-                    FunctionRef<void(const blas::Tile&)> after) {
-  HWY_DYNAMIC_DISPATCH(ProductF32)(p, before, after);
+template <> void product<float>(const Product<float>& p, FunctionRef<void(const blas::Tile&)> after) {
+  HWY_DYNAMIC_DISPATCH(ProductF32)(p, after);
 }
-template <>
-void product<double>(const Product<double>& p, FunctionRef<void(const blas::Tile&)> before,
-                     FunctionRef<void(const blas::Tile&)> after) {
-  HWY_DYNAMIC_DISPATCH(ProductF64)(p, before, after);
+template <> void product<double>(const Product<double>& p, FunctionRef<void(const blas::Tile&)> after) {
+  HWY_DYNAMIC_DISPATCH(ProductF64)(p, after);
 }
 
 } // namespace gemm

@@ -3,7 +3,6 @@
 
 #include "core/blas.h"
 #include "core/few_rows.h"
-#include "core/function_ref.h"
 
 #include <cstdint>
 
@@ -14,11 +13,10 @@ namespace eg::narrow {
 template <class T, class B>
 void widen(std::int64_t rows, std::int64_t k, const B* b, std::int64_t ldb, const T* scales, T* out);
 
-/// C [m, n] = alpha A B^T + beta C on all threads, with the same bits for any number of them; before(tile) fills C as
-/// in blas::gemm_tiled. Up to few_rows::most rows of A in float read B once as it lies, and each row's result depends
+/// C [m, n] = alpha A B^T + plus on all threads, with the same bits for any number of them; the operands' beta has no
+/// say. Up to few_rows::most rows of A in float read B once as it lies, and each row's result depends
 /// on that row alone; else B is widened, some rows at a time, and multiplied by blas.
 template <class T, class B>
-void product(std::int64_t m, std::int64_t n, const few_rows::Operands<T, B>& operands,
-             FunctionRef<void(const blas::Tile&)> before);
+void product(std::int64_t m, std::int64_t n, const few_rows::Operands<T, B>& operands, const blas::Addends<T>& plus);
 
 } // namespace eg::narrow

@@ -98,7 +98,12 @@ TEST_CASE("bf16 products have the same bits for any number of threads") {
   parallel::set_threads(0);
 }
 
-TEST_CASE("bf16 blocks are announced before they are written and after they are whole") {
+TEST_CASE("what is added to a bf16 product has the bits of a C that held it before") {
+  if (!has_bf16()) return;
+  for (const std::int64_t m : {30, 700}) test::check_addends(gemm::product_bf16, m);
+}
+
+TEST_CASE("bf16 blocks are announced after they are whole") {
   if (!has_bf16()) return;
   for (const std::int64_t m : {30, 700}) test::check_announcements(gemm::product_bf16, m);
 }

@@ -2,6 +2,8 @@
 
 #include "unit/gemm_case.h"
 
+#include <hwy/targets.h>
+
 using namespace eg;
 
 namespace {
@@ -25,6 +27,26 @@ TEST_CASE("the packed product is right on both sides of every cut") {
   check<double>(29, 143, 700);
 }
 
+TEST_CASE("every width of vectors that the processor has multiplies right") {
+  struct Restore {
+    ~Restore() {
+      hwy::SetSupportedTargetsForTest(0);
+      hwy::GetChosenTarget().DeInit();
+    }
+  } const restore;
+  int widths = 0;
+  for (std::int64_t rest = hwy::SupportedTargets() & HWY_TARGETS; rest != 0; rest &= rest - 1, ++widths) {
+    const std::int64_t target = rest & -rest;
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    CAPTURE(hwy::TargetName(target));
+    check<float>(29, 75, 130);
+    check<float>(130, 45, 530);
+    check<double>(29, 75, 130);
+  }
+  CHECK(widths > 1); // AVX2 beside AVX-512, or SSE4 beside AVX2
+}
+
 TEST_CASE("regions larger than what is packed at once add up") {
   // 16 MiB are packed at once: regions of at most 4 Mi floats or 2 Mi doubles.
   check<float>(14, 130, 30000); // along k; with 14 rows and both operands along k: swapped
@@ -37,6 +59,10 @@ TEST_CASE("an element's bits depend on its row, its column and k alone") {
   test::check_bits_of_parts(gemm::product<float>, 600);
 }
 
-TEST_CASE("blocks are announced before they are written and after they are whole") {
+TEST_CASE("what is added to a product has the bits of a C that held it before") {
+  for (const std::int64_t m : {30, 700}) test::check_addends(gemm::product<float>, m); // swapped and not
+}
+
+TEST_CASE("blocks are announced after they are whole") {
   for (const std::int64_t m : {30, 700}) test::check_announcements(gemm::product<float>, m); // swapped and not
 }

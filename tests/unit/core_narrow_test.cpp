@@ -27,13 +27,14 @@ template <class B> const B* numbers(const Tensor& x) { return reinterpret_cast<c
 
 /// How far a product is from the same in double, over eps k sum |a| |b|: at most about 1.
 template <class T, class B>
-double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, double beta) {
+double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, bool biased, bool added) {
   const std::int64_t lda = k + 3, ldb = k + 5, ldc = n + 2;
   const Tensor a = random_normal({m, lda}, {72, 0}, 0.0, 1.0, dtype_of<T>);
   const Tensor b = numbers_of<B>({n, ldb}, 1);
   const Tensor scales = random_uniform({n}, {72, 2}, 0.01, 0.02, dtype_of<T>);
   const bool scaled = std::is_same_v<B, std::int8_t>;
   const Tensor before = random_normal({m, ldc}, {72, 3}, 0.0, 1.0, dtype_of<T>);
+  const Tensor bias = random_normal({n}, {72, 4}, 0.0, 1.0, dtype_of<T>);
   Tensor c = before.clone();
   narrow::product<T, B>(m, n,
                         {.k = k,
@@ -42,17 +43,17 @@ double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, double a
                          .lda = lda,
                          .b = numbers<B>(b),
                          .ldb = ldb,
-                         .beta = static_cast<T>(beta),
                          .c = c.mutable_data<T>(),
                          .ldc = ldc,
                          .scales = scaled ? scales.data<T>() : nullptr},
-                        [](const blas::Tile&) {});
+                        {biased ? bias.data<T>() : nullptr, added ? before.data<T>() : nullptr, ldc});
   double worst = 0.0;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < ldc; ++j) {
       double expected = before.at({i, j}), size = std::abs(expected);
       if (j < n) {
-        expected *= beta;
+        expected = (biased ? bias.at({j}) : 0.0) + (added ? expected : 0.0);
+        size += std::abs(bias.at({j}));
         for (std::int64_t l = 0; l < k; ++l) {
           const double w = (scaled ? scales.at({j}) : 1.0) * static_cast<double>(numbers<B>(b)[j * ldb + l]);
           expected += alpha * a.at({i, l}) * w;
@@ -71,7 +72,8 @@ template <class T, class B> void check_product(std::int64_t m, std::int64_t n, s
   CAPTURE(m);
   CAPTURE(n);
   CAPTURE(k);
-  for (const double beta : {0.0, 1.0, -0.5}) CHECK(error_of_product<T, B>(m, n, k, 1.5, beta) < 1.0);
+  for (const bool biased : {false, true})
+    for (const bool added : {false, true}) CHECK(error_of_product<T, B>(m, n, k, 1.5, biased, added) < 1.0);
 }
 
 template <class B> void check_products() {
@@ -90,7 +92,7 @@ Tensor codes_as_numbers(const Int8Matrix& m) {
 
 } // namespace
 
-TEST_CASE("narrow products: every number of rows, odd extents, leading dimensions, alpha and beta") {
+TEST_CASE("narrow products: every number of rows, odd extents, leading dimensions, alpha, bias and addend") {
   check_products<std::int8_t>();
   check_products<BFloat16>();
 }

@@ -11,9 +11,7 @@
 
 namespace eg::test {
 
-template <class T>
-using Multiply = void (*)(const gemm::Product<T>&, FunctionRef<void(const blas::Tile&)>,
-                          FunctionRef<void(const blas::Tile&)>);
+template <class T> using Multiply = void (*)(const gemm::Product<T>&, FunctionRef<void(const blas::Tile&)>);
 
 inline constexpr auto nothing = [](const blas::Tile&) {};
 
@@ -31,7 +29,7 @@ template <class T> struct GemmCase {
   }
   Tensor by(Multiply<T> multiply, T alpha, T beta, bool parallel) const {
     Tensor c = Tensor::full({m, n + gap}, beta == T(0) ? std::numeric_limits<double>::quiet_NaN() : 2.0, dtype_of<T>);
-    multiply(product(c, alpha, beta, parallel), nothing, nothing);
+    multiply(product(c, alpha, beta, parallel), nothing);
     return c;
   }
   /// Line i of the left operand's rows, or of the right one's columns.
@@ -112,16 +110,38 @@ inline void check_bits_of_parts(Multiply<float> multiply, std::int64_t k) {
               0.0F,
               part.mutable_data<float>(),
               columns},
-             nothing, nothing);
+             nothing);
     CHECK(same_bits(part, slice(slice(whole, 0, row, row + rows), 1, col, col + columns).contiguous()));
     // The other way around: the roles of rows and columns, and of packed and read in place.
     Tensor transposed = Tensor::empty({n, m});
-    multiply({n, m, k, 1.0F, {b, ldb, !tb}, {a, k, true}, 0.0F, transposed.mutable_data<float>(), m}, nothing, nothing);
+    multiply({n, m, k, 1.0F, {b, ldb, !tb}, {a, k, true}, 0.0F, transposed.mutable_data<float>(), m}, nothing);
     CHECK(same_bits(transposed.transpose(0, 1).contiguous(), whole.contiguous()));
   }
 }
 
-/// Every block of C is announced before it is written and after it is whole, once.
+/// Bias and addend, alone and together: the bits of a C that was filled with them beforehand and added to.
+inline void check_addends(Multiply<float> multiply, std::int64_t m) {
+  const std::int64_t n = 75;
+  const Tensor bias = random_normal({n}, {3, 3}), addend = random_normal({m, n + 5}, {3, 4});
+  for (const bool tb : {false, true})
+    for (const int given : {1, 2, 3}) {
+      const GemmCase<float> product{m, n, 1100, false, tb, 0};
+      const blas::Addends<float> plus{(given & 1) != 0 ? bias.data<float>() : nullptr,
+                                      (given & 2) != 0 ? addend.data<float>() : nullptr, n + 5};
+      Tensor added = Tensor::full({m, n}, std::numeric_limits<double>::quiet_NaN()), filled = Tensor::empty({m, n});
+      gemm::Product<float> p = product.product(added, 1.0F, 0.0F, true);
+      p.plus = plus;
+      multiply(p, nothing);
+      plus.fill(m, n, filled.mutable_data<float>(), n);
+      CHECK(filled.at({m - 1, n - 1}) ==
+            ((given & 1) != 0 ? bias.data<float>()[n - 1] : 0.0F) +
+                ((given & 2) != 0 ? addend.data<float>()[(m - 1) * (n + 5) + n - 1] : 0.0F));
+      multiply(product.product(filled, 1.0F, 1.0F, true), nothing);
+      CHECK_MESSAGE(same_bits(added, filled), m << (tb ? " NT, " : " NN, ") << given);
+    }
+}
+
+/// Every block of C is announced after it is whole, once.
 inline void check_announcements(Multiply<float> multiply, std::int64_t m) {
   const std::int64_t n = 530;
   const GemmCase<float> given{m, n, 1100, false, true, 0};
@@ -132,9 +152,7 @@ inline void check_announcements(Multiply<float> multiply, std::int64_t m) {
     for (std::int64_t i = t.row; i < t.row + t.rows; ++i)
       for (std::int64_t j = t.col; j < t.col + t.cols; ++j) change(out[i * n + j]);
   };
-  multiply(
-      given.product(c, 1.0F, 1.0F, true), [&](const blas::Tile& t) { each(t, [](float& x) { x = 0.0F; }); },
-      [&](const blas::Tile& t) { each(t, [](float& x) { x *= 2.0F; }); });
+  multiply(given.product(c, 1.0F, 0.0F, true), [&](const blas::Tile& t) { each(t, [](float& x) { x *= 2.0F; }); });
   CHECK(same_bits(c, plain * 2.0));
 }
 

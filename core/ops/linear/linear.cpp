@@ -30,25 +30,21 @@ Shape linear_shape(const OpArgs& args) {
   return shape;
 }
 
-/// out[rows, out] = x W^T + prefill, then after(tile).
+/// out[rows, columns] = x W^T + plus, then after(tile).
 template <class T>
-void product(const Tensor& x, const Tensor& weight, const Prefill<T>& prefill,
+void product(const Tensor& x, const Tensor& weight, const LinearAddends& plus, T* out, std::int64_t columns,
              FunctionRef<void(const blas::Tile&)> after) {
   const Tensor rows = flatten_to_rows(x);
   const MatrixOperand w = matrix_operand(weight, true);
-  blas::gemm_tiled<T>(rows.shape()[0], prefill.columns, rows.shape()[1], T(1),
-                      {rows.data<T>(), rows.strides()[0], false}, {w.tensor.data<T>(), w.ld, w.transposed},
-                      prefill.beta(), prefill.out, prefill.columns, prefill, after);
+  blas::gemm_tiled<T>(rows.shape()[0], columns, rows.shape()[1], T(1), {rows.data<T>(), rows.strides()[0], false},
+                      {w.tensor.data<T>(), w.ld, w.transposed}, plus.of<T>(columns), out, columns, after);
 }
 
 void linear_kernel(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() {
     if (out[0].numel() == 0) return;
-    const Tensor bias = args.given(2) ? packed(args.in[2]) : Tensor();
-    const Tensor addend = args.given(3) ? packed(args.in[3]) : Tensor();
-    const Prefill<T> prefill{bias.defined() ? bias.data<T>() : nullptr, addend.defined() ? addend.data<T>() : nullptr,
-                             out[0].shape()[-1], out[0].mutable_data<T>("linear")};
-    product<T>(args.in[0], args.in[1], prefill, [](const blas::Tile&) {});
+    product<T>(args.in[0], args.in[1], LinearAddends(args, 2), out[0].mutable_data<T>("linear"), out[0].shape()[-1],
+               [](const blas::Tile&) {});
   });
 }
 
@@ -140,15 +136,13 @@ void linear_gelu_kernel(const OpArgs& args, std::span<Tensor> out) {
   const bool approximate = args.attrs.flag("approximate");
   visit_floating(out[0].dtype(), [&]<class T>() {
     if (out[0].numel() == 0) return;
-    const Tensor bias = args.given(2) ? packed(args.in[2]) : Tensor();
-    T* y = out[0].mutable_data<T>("linear_gelu");
+    T* const y = out[0].mutable_data<T>("linear_gelu");
+    T* const pre = out[1].mutable_data<T>("linear_gelu");
     const std::int64_t columns = out[0].shape()[-1];
-    const Prefill<T> prefill{bias.defined() ? bias.data<T>() : nullptr, nullptr, columns,
-                             out[1].mutable_data<T>("linear_gelu")};
     const auto gelu = pointwise::kernel<T>(approximate ? pointwise::Unary::gelu_tanh : pointwise::Unary::gelu);
-    product<T>(args.in[0], args.in[1], prefill, [&](const blas::Tile& tile) {
+    product<T>(args.in[0], args.in[1], LinearAddends(args, 2), pre, columns, [&](const blas::Tile& tile) {
       for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i)
-        gelu(prefill.out + i * columns + tile.col, y + i * columns + tile.col, tile.cols, nullptr);
+        gelu(pre + i * columns + tile.col, y + i * columns + tile.col, tile.cols, nullptr);
     });
   });
 }

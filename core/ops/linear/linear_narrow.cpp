@@ -17,21 +17,17 @@ namespace {
 template <class T, class B>
 void product(const OpArgs& args, const B* b, const T* scales, std::size_t more, Tensor& out) {
   const Tensor rows = flatten_to_rows(args.in[0]);
-  const Tensor bias = args.given(more) ? packed(args.in[more]) : Tensor();
-  const Tensor addend = args.given(more + 1) ? packed(args.in[more + 1]) : Tensor();
-  const Prefill<T> prefill{bias.defined() ? bias.data<T>() : nullptr, addend.defined() ? addend.data<T>() : nullptr,
-                           out.shape()[-1], out.mutable_data<T>("linear")};
-  const std::int64_t k = rows.shape()[1];
+  const LinearAddends plus(args, more);
+  const std::int64_t k = rows.shape()[1], columns = out.shape()[-1];
   const few_rows::Operands<T, B> operands{.k = k,
                                           .a = rows.data<T>(),
                                           .lda = rows.strides()[0],
                                           .b = b,
                                           .ldb = k,
-                                          .beta = prefill.beta(),
-                                          .c = prefill.out,
-                                          .ldc = prefill.columns,
+                                          .c = out.mutable_data<T>("linear"),
+                                          .ldc = columns,
                                           .scales = scales};
-  narrow::product<T, B>(rows.shape()[0], prefill.columns, operands, prefill);
+  narrow::product<T, B>(rows.shape()[0], columns, operands, plus.of<T>(columns));
 }
 
 /// Gradients of x, bias and addend from g = dL/dy: g W, column sums of g, g.

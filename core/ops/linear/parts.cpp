@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops.h"
+#include "core/ops/row_tools.h"
 
 #include <fmt/format.h>
 
@@ -36,6 +37,10 @@ void check_addend(const OpArgs& args, std::size_t i, const Shape& shape) {
     throw ShapeError(fmt::format("{}: addend must have the output's shape: addend is {}, the output is {}",
                                  args.op.name, args.in[i].shape().str(), shape.str()));
 }
+
+LinearAddends::LinearAddends(const OpArgs& args, std::size_t more)
+    : bias(args.given(more) ? packed(args.in[more]) : Tensor()),
+      addend(args.given(more + 1) ? packed(args.in[more + 1]) : Tensor()) {}
 
 Tensor exact_linear(const OpArgs& args, const Tensor& weight, std::size_t more) {
   const bool vector = args.in[0].rank() == 1;

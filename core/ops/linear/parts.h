@@ -4,7 +4,7 @@
 #include "core/blas.h"
 #include "core/op.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace eg {
@@ -20,26 +20,14 @@ void check_addend(const OpArgs& args, std::size_t i, const Shape& shape);
 /// `more` and `more` + 1, where given) added element by element.
 Tensor exact_linear(const OpArgs& args, const Tensor& weight, std::size_t more);
 
-/// What a tile of C holds before the product is added: bias, addend, both or (beta 0) nothing.
-template <class T> struct Prefill {
-  const T* bias = nullptr;
-  const T* addend = nullptr;
-  std::int64_t columns = 0;
-  T* out = nullptr;
+/// Inputs `more` (bias) and `more` + 1 (addend) of a row, packed, where they are given.
+struct LinearAddends {
+  Tensor bias, addend;
 
-  T beta() const { return bias != nullptr || addend != nullptr ? T(1) : T(0); }
-
-  void operator()(const blas::Tile& tile) const {
-    for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
-      T* y = out + i * columns + tile.col;
-      const T* more = addend != nullptr ? addend + i * columns + tile.col : nullptr;
-      if (bias != nullptr && more != nullptr)
-        for (std::int64_t j = 0; j < tile.cols; ++j) y[j] = bias[tile.col + j] + more[j];
-      else if (bias != nullptr)
-        std::copy_n(bias + tile.col, tile.cols, y);
-      else if (more != nullptr)
-        std::copy_n(more, tile.cols, y);
-    }
+  LinearAddends(const OpArgs& args, std::size_t more);
+  /// For an output of so many columns.
+  template <class T> blas::Addends<T> of(std::int64_t columns) const {
+    return {bias.defined() ? bias.data<T>() : nullptr, addend.defined() ? addend.data<T>() : nullptr, columns};
   }
 };
 
