@@ -201,7 +201,7 @@ bool own_kernel() {
   static const bool own = [] {
     const char* wished = std::getenv("EQUIGRAD_GEMM");
     const std::string_view name = wished == nullptr ? "" : wished;
-    if (name != "" && name != "own" && name != "openblas")
+    if (!name.empty() && name != "own" && name != "openblas")
       throw ValueError(fmt::format("EQUIGRAD_GEMM is '{}'; it can be own or openblas", name));
     return name != "openblas" && gemm::available();
   }();
