@@ -6,7 +6,7 @@
 
 namespace eg::gemm {
 
-/// C [m, n] = alpha A B + beta C + plus, row-major. beta 0 does not read C.
+/// C [m, n] = alpha A B + beta C, row-major, or alpha A B + plus, which needs beta 0. beta 0 does not read C.
 template <class T> struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   T alpha = 1;

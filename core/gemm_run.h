@@ -8,6 +8,7 @@
 #include "core/rooms.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <memory>
 
@@ -87,6 +88,7 @@ public:
   Run(const Product<T>& product, FunctionRef<void(const blas::Tile&)> after)
       : p_(product), after_(after), block_(product.m, product.n, product.k, packs_left(product)),
         left_rooms_(tasks(), product.parallel ? left_bytes() : 0) {
+    assert(p_.beta == T(0) || !p_.plus.any());
     const std::int64_t deep = std::min(block_.region_depth, (p_.k + block_.depth - 1) / block_.depth * block_.depth);
     // One thread keeps its part of the left operand behind the right one.
     const std::int64_t right = steps(deep) * block_.region_columns;

@@ -127,7 +127,7 @@ HWY_INLINE void TransposeSquares(const double* x, std::int64_t ld, double* to, s
 }
 #endif
 
-/// c = y + beta c + bias + addend for a run of M elements, of those that are not null.
+/// c = y + beta c for a run of M elements, or y + bias + addend where those are not null.
 template <int M, class T> HWY_INLINE void FinishRun(const T* y, T beta, T* c, const T* bias, const T* addend) {
   if (bias != nullptr || addend != nullptr) {
     for (int i = 0; i < M; ++i) {
