@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -43,9 +44,7 @@ void write_json(const CommonOptions& common, const nlohmann::json& result) {
     require_output();
     return;
   }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(common.json.c_str(), "wb"), &std::fclose);
-  if (!file || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0)
-    throw FileError(fmt::format("{}: cannot be written", common.json));
+  write_result(common.json, text);
 }
 
 namespace {
@@ -92,7 +91,8 @@ int complain(std::string_view message, int code) {
 }
 
 void add_common(CLI::App& verb, CommonOptions& common, bool computes) {
-  verb.add_option("--json", common.json, "Write the result as JSON to this file, or - for stdout")->type_name("FILE");
+  common.files->result(verb.add_option("--json", common.json, "Write the result as JSON to this file, or - for stdout"))
+      ->type_name("FILE");
   verb.add_option("--threads", common.threads, "Threads to use (default: what the machine and its quota give)")
       ->check(whole_number(0, 1024))
       ->type_name("N");
@@ -108,11 +108,16 @@ void add_common(CLI::App& verb, CommonOptions& common, bool computes) {
       ->type_name("N");
   verb.add_flag("--quiet", common.quiet, "Print nothing but errors (generate: nothing but the new text)");
   if (computes)
-    verb.add_option(
+    common.files
+        ->result(verb.add_option(
             "--profile", common.profile,
-            "Where the time goes: a trace for chrome://tracing or ui.perfetto.dev to this file, a table to stdout")
+            "Where the time goes: a trace for chrome://tracing or ui.perfetto.dev to this file, a table to stdout"))
         ->type_name("FILE");
 }
+
+/// Words of which the names of path options' types are made.
+constexpr std::array<std::string_view, 9> path_types = {"FILE", "DIR",    "FOLDER",      "PATH", "RUN",
+                                                        "DATA", "CONFIG", "safetensors", "KEY"};
 
 std::string verb_names() {
   std::string names;
@@ -130,8 +135,19 @@ void reserve_standard_streams() {
 
 /// The code of a job whose output may have been lost on the way.
 int finished(int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  return code == done || code == check_failed ? complain("standard output: cannot be written", bad_input) : code;
+  if (!output_is_lost()) return code;
+  return code == done || code == check_failed ? complain(output_trouble(), bad_input) : code;
+}
+
+/// Whether every option whose value is shown as a path has its place in the account of files.
+[[maybe_unused]] bool paths_are_declared(const CLI::App& verb, const CommandFiles& files) {
+  const auto options = verb.get_options();
+  return std::all_of(options.begin(), options.end(), [&](const CLI::Option* option) {
+    const std::string type = option->get_type_name();
+    const bool path = std::any_of(path_types.begin(), path_types.end(),
+                                  [&](std::string_view word) { return type.find(word) != std::string::npos; });
+    return !path || files.declared(option);
+  });
 }
 
 /// The verbs with their options, and what each will do.
@@ -152,6 +168,7 @@ struct Program {
       apps[i] = app.add_subcommand(verbs[i].name, verbs[i].about);
       add_common(*apps[i], common, verbs[i].computes);
       jobs[i] = verbs[i].declare(*apps[i], common);
+      assert(paths_are_declared(*apps[i], *common.files));
     }
   }
   Program(const Program&) = delete; // the jobs refer to `common`
@@ -170,7 +187,7 @@ std::size_t verb_named(const std::string& name) {
 }
 
 int print_help(const CLI::App& of) {
-  std::fputs(of.help(of.get_parent() == nullptr ? "" : of.get_parent()->get_name()).c_str(), stdout);
+  say(of.help(of.get_parent() == nullptr ? "" : of.get_parent()->get_name()));
   return done;
 }
 
@@ -184,7 +201,7 @@ int without_verb(const Program& program, const std::vector<std::string>& words) 
   if (words.empty()) throw UsageError(fmt::format("no verb was given; there are {}", verb_names()));
   if (words[0] == "--help" || words[0] == "-h") return print_help(program.app);
   if (words[0] == "--version") {
-    fmt::print("equigrad {}\n", EQUIGRAD_VERSION);
+    say(fmt::format("equigrad {}\n", EQUIGRAD_VERSION));
     return done;
   }
   const std::vector<std::string> known = {"--help", "--version"};
@@ -206,10 +223,11 @@ int run_verb(Program& program, std::size_t i, const std::vector<std::string>& wo
     } catch (const CLI::ParseError& error) {
       throw UsageError(error.what());
     }
-    require_writable(program.common.json);
     if (program.common.profile == "-") throw UsageError("--profile writes a file; give it a name");
-    require_writable(program.common.profile, true);
-    require_apart(program.common, {}, {});
+    program.common.files->add_given(*program.apps[i]);
+    program.common.files->check();
+    require_writable(program.common.json);
+    require_writable(program.common.profile);
     parallel::set_threads(program.common.threads);
     return run_profiled(program.jobs[i], program.common);
   } catch (const UsageError& error) {
@@ -235,6 +253,7 @@ int parse_and_run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   using namespace eg::cli;
   catch_interrupts();
+  fail_rather_than_die();
   reserve_standard_streams();
   try {
     return finished(parse_and_run({argv + std::min(argc, 1), argv + argc}));

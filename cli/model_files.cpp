@@ -3,7 +3,6 @@
 #include "cli/verb.h"
 
 #include "data/bytes.h"
-#include "data/tensor_reader.h"
 #include "hub/llama2c.h"
 #include "permute/blocks_mark.h"
 
@@ -51,28 +50,15 @@ std::string model_folder(const std::string& path) {
   return part && !data::folder_exists(path) ? folder_of(path) : path;
 }
 
-std::vector<std::string> known_files(const std::string& path) {
-  const bool is_folder = data::folder_exists(path);
-  const std::string folder = is_folder ? path : folder_of(path);
-  std::vector<std::string> files;
-  if (!is_folder) files.push_back(path);
+void add_model(CommandFiles& files, const std::string& path) {
+  files.reads(path);
+  if (path.empty() || data::folder_exists(path)) return;
   const auto add = [&](const auto& names) {
-    for (const char* name : names)
-      if (std::string file = data::join_path(folder, name); data::file_exists(file)) files.push_back(std::move(file));
+    for (const char* name : names) files.reads(data::join_path(folder_of(path), name));
   };
   add(weight_files);
   add(config_files);
   add(tokenizer_files);
-  return files;
-}
-
-std::vector<std::string> files_of_model(const std::string& path) {
-  std::vector<std::string> files = known_files(path);
-  const auto has = [&](const char* name) { return data::file_exists(data::join_path(path, name)); };
-  if (has(weight_files[0]) || !has(weight_files[1])) return files;
-  const data::TensorReader reader = data::open_tensors(path);
-  files.insert(files.end(), reader.files().begin(), reader.files().end());
-  return files;
 }
 
 } // namespace eg::cli

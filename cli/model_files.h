@@ -1,6 +1,8 @@
 #pragma once
 // Model folders: which files belong to them, and reading one.
 
+#include "cli/command_files.h"
+
 #include "hub/folder.h"
 
 #include <array>
@@ -36,9 +38,8 @@ hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptio
 /// Says on stderr that the blocks of a model folder carry a key of training, where a run has left them so.
 void warn_of_key(const std::string& folder);
 
-/// The files with these names that lie in a folder; of a file: itself and those beside it.
-std::vector<std::string> known_files(const std::string& path);
-/// The same with the shards of an index. Throws FileError for an index that cannot be read.
-std::vector<std::string> files_of_model(const std::string& path);
+/// Says that a model or tokenizer is read: a folder with everything in it; of a file, itself and the files with these
+/// names beside it.
+void add_model(CommandFiles& files, const std::string& path);
 
 } // namespace eg::cli

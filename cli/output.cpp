@@ -3,6 +3,7 @@
 #include "cli/interrupt.h"
 
 #include "core/error.h"
+#include "data/bytes.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,44 +14,22 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <tuple>
 
 namespace eg::cli {
 namespace {
+
+int output_error = 0; ///< errno of the first text for stdout that was lost
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw FileError(fmt::format("{}: cannot be written: {}", path, why));
 }
 
-void require_folder(const std::string& path) {
-  const auto slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+/// `target`: where `path` leads.
+void require_folder(const std::string& path, const std::string& target) {
+  const auto slash = target.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) refuse(path, std::strerror(errno));
 }
-
-/// What a path leads to: the file that is there, or the place where one would be made.
-struct Target {
-  explicit Target(const std::string& path) {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) == 0) {
-      file = info.st_ino;
-      device = info.st_dev;
-      kept = S_ISREG(info.st_mode);
-    } else {
-      std::error_code code;
-      place = std::filesystem::weakly_canonical(std::filesystem::absolute(path, code), code).string();
-    }
-  }
-  bool same(const Target& other) const {
-    return kept && std::tie(device, file, place) == std::tie(other.device, other.file, other.place);
-  }
-
-  bool kept = true; ///< what is written there can be read again
-  dev_t device = 0;
-  ino_t file = 0;
-  std::string place; ///< "" for a file that is there
-};
 
 /// Characters that a terminal obeys, but line ends and tabs: C0, DEL, and C1 with its lead byte. Bytes at the front.
 std::size_t control_size(std::string_view text) {
@@ -72,40 +51,30 @@ std::string without_controls(std::string_view text) {
 
 } // namespace
 
-void require_apart(const CommonOptions& common, std::vector<std::string> written,
-                   const std::vector<std::string>& read) {
-  written.insert(written.end(), {common.json, common.profile});
-  std::vector<Target> targets, sources;
-  for (const std::string& path : read) sources.emplace_back(path);
-  for (const std::string& path : written) {
-    if (path.empty() || path == "-") continue;
-    const Target target(path);
-    for (std::size_t i = 0; i < read.size(); ++i)
-      if (target.same(sources[i]))
-        refuse(path, read[i] == path ? "it is read" : fmt::format("it is {}, which is read", read[i]));
-    for (const Target& other : targets)
-      if (target.same(other)) refuse(path, "another result goes there");
-    targets.push_back(target);
-  }
-}
-
-void require_writable(const std::string& path, bool replaced) {
+void require_writable(const std::string& path) {
   if (path.empty() || path == "-") return;
   struct stat info {};
   const bool there = ::stat(path.c_str(), &info) == 0;
   if (!there && errno != ENOENT) refuse(path, std::strerror(errno));
   if (there && S_ISDIR(info.st_mode)) refuse(path, "it is a folder");
-  if (there && replaced && !S_ISREG(info.st_mode)) refuse(path, "it is not a regular file");
-  if (!there || replaced) require_folder(path);
-  if (!there || S_ISFIFO(info.st_mode)) return; // opening a pipe tells its reader that we have come and gone
+  if (there && S_ISFIFO(info.st_mode)) return; // opening a pipe tells its reader that we have come and gone
+  if (there && !S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode)) refuse(path, "it is not a regular file");
+  if (!there || S_ISREG(info.st_mode)) require_folder(path, data::link_target(path));
+  if (!there) return;
   const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) refuse(path, std::strerror(errno));
   ::close(file);
 }
 
+void write_result(const std::string& path, std::string_view text) {
+  const StopScope stopping;
+  data::write_file(path, text);
+}
+
 void say(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  errno = 0;
+  const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!whole && output_error == 0) output_error = errno;
 }
 
 void say_text(std::string_view text) {
@@ -113,10 +82,18 @@ void say_text(std::string_view text) {
   say(terminal ? without_controls(text) : std::string(text));
 }
 
-bool output_is_lost() { return std::ferror(stdout) != 0; }
+bool output_is_lost() {
+  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  return std::ferror(stdout) != 0;
+}
+
+std::string output_trouble() {
+  const char* const why = output_error == 0 ? nullptr : std::strerror(output_error);
+  return fmt::format("standard output: cannot be written{}{}", why == nullptr ? "" : ": ", why == nullptr ? "" : why);
+}
 
 void require_output() {
-  if (output_is_lost()) throw FileError("standard output: cannot be written");
+  if (output_is_lost()) throw FileError(output_trouble());
 }
 
 void LongOutput::add(std::string_view text) {
@@ -132,7 +109,7 @@ void LongOutput::finish() {
   require_output();
 }
 
-void survive_broken_pipes() {
+void fail_rather_than_die() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }

@@ -9,16 +9,14 @@
 
 namespace eg::cli {
 
-/// Whether a file could be written at `path`, without touching what is there: a file is opened for writing but not cut,
-/// a missing one needs a folder in which files can be made. Nothing for "" and "-". `replaced`: it is written beside
-/// its place and renamed, so that the folder must be writable in any case, and only a regular file may be there. Throws
-/// FileError: `path: cannot be written: why`.
-void require_writable(const std::string& path, bool replaced = false);
+/// Whether a result could be written at `path`, without touching what is there. Files are written beside their place
+/// and renamed (data::AtomicFile), so that the folder must be writable; what stands there must be a file that could be
+/// opened for writing, a pipe or a character device. Nothing for "" and "-". Throws FileError: `path: cannot be
+/// written: why`.
+void require_writable(const std::string& path);
 
-/// Throws FileError when a file of `written`, --json's or --profile's is one of `read` or stands there twice, whatever
-/// path leads to it: a result must not cost what it was made from. Nothing for "", "-" and what is no regular file
-/// (/dev/null, a pipe).
-void require_apart(const CommonOptions& common, std::vector<std::string> written, const std::vector<std::string>& read);
+/// Writes a whole text as data::AtomicFile does; Ctrl-C ends a wait for the reader of a pipe. Throws FileError.
+void write_result(const std::string& path, std::string_view text);
 
 /// Prints to stdout and flushes. Never throws: a reader that has gone away must not end the work; the exit code tells
 /// in the end that output was lost.
@@ -28,8 +26,10 @@ void say(const std::string& text);
 /// \xNN, so that it obeys no text; pipes and files get the text itself.
 void say_text(std::string_view text);
 
-/// Whether something that was printed could not be written.
+/// Hands what was printed to the system; whether something that was printed could not be written.
 bool output_is_lost();
+/// What is said of it, with the reason.
+std::string output_trouble();
 /// Throws FileError when something that was printed is lost: ends work whose result nobody receives.
 void require_output();
 
@@ -45,8 +45,8 @@ private:
   std::string text_;
 };
 
-/// From here on, writing to a pipe that nobody reads, or beyond the largest file that is allowed, fails instead of
-/// ending the process.
-void survive_broken_pipes();
+/// From here on, writing to a pipe that nobody reads, or beyond the largest file that is allowed, fails with an error
+/// that can be told, instead of ending the process by SIGPIPE or SIGXFSZ.
+void fail_rather_than_die();
 
 } // namespace eg::cli

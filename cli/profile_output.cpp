@@ -3,7 +3,6 @@
 #include "cli/output.h"
 
 #include "core/profile.h"
-#include "data/bytes.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +12,7 @@ namespace {
 void write_profile(const Profile& profile, const CommonOptions& common) {
   const double elapsed_us = profile.elapsed_us(); // measuring the roofline takes time itself
   const Roofline roofline = measure_roofline();
-  data::write_file(common.profile, profile.chrome_trace(roofline));
+  write_result(common.profile, profile.chrome_trace(roofline));
   if (!common.talks()) return;
   say(fmt::format("\n{}trace: {} (open it in chrome://tracing or ui.perfetto.dev)\n",
                   profile.table(roofline, elapsed_us), common.profile));

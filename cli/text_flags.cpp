@@ -42,10 +42,11 @@ std::vector<std::int64_t> prompt_ids(const TextFlags& f, const std::optional<dat
 
 } // namespace
 
-void TextFlags::declare(CLI::App& app) {
+void TextFlags::declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--prompt", prompt, "Text to continue")->type_name("TEXT");
   app.add_option("--ids", ids, "Ids to continue: 1,2,3 or '1 2 3'")->type_name("IDS");
-  app.add_option("--tokenizer", tokenizer, "Tokenizer's folder or file (default: the model's folder)")
+  common.files
+      ->input(app.add_option("--tokenizer", tokenizer, "Tokenizer's folder or file (default: the model's folder)"))
       ->type_name("DIR|FILE");
   app.add_option("--max-new-tokens", max_new_tokens,
                  "Tokens to add at most (default 100, or what the model has room for)")

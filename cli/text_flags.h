@@ -24,7 +24,7 @@ struct TextFlags {
 
   /// Declares --prompt, --ids, --tokenizer, --max-new-tokens, --temperature, --top-k, --top-p, --stop,
   /// --special-in-prompt and --ignore-end.
-  void declare(CLI::App& app);
+  void declare(CLI::App& app, const CommonOptions& common);
   /// After parsing: defaults that depend on what was given. Throws UsageError for what would have no effect.
   void settle(const CLI::App& app);
 };

@@ -33,9 +33,8 @@ int train_difm(const TrainRequest& request) {
   });
   options.out = run_folder_for(request.model, options);
   std::vector<std::string> read = {options.data, options.table.validation, options.key};
-  if (options.start.begins())
-    for (std::string& file : training::files_of_run(options.start.from)) read.push_back(std::move(file));
-  require_result_apart(request, read, options.out);
+  if (options.start.begins()) read.push_back(options.start.from);
+  add_files(request, read, options.out);
   std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
     trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <set>
 
 namespace eg::cli {
 namespace {
@@ -236,6 +237,14 @@ std::string meaning_of(const TrainModel& model, const std::string& key) {
   return {};
 }
 
+/// Says what a run does with the path that an option names, where it names one.
+void declare_path(CommandFiles& files, const std::string& key, CLI::Option* option) {
+  static const std::set<std::string> inputs = {"data", "validation", "tokenizer", "from", "teacher", "key"};
+  if (inputs.count(key) != 0) files.input(option);
+  if (key == "data_dir") files.data_folder(option);
+  if (key == "out" || key == "resume") files.told_by_verb(option);
+}
+
 /// Options that are no flags of their own: --seed belongs to every verb, the model is a word.
 bool is_flag(const std::string& key) { return key != "seed" && key != "variants" && key != "model"; }
 
@@ -302,10 +311,12 @@ void TrainFlags::declare(const std::string& key, const nlohmann::ordered_json& v
     option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
   }
   if (about.empty()) option->group(""); // not shown
+  declare_path(files_, key, option);
 }
 
-TrainFlags::TrainFlags(CLI::App& app, const std::string& model, const nlohmann::ordered_json& defaults)
-    : app_(app), model_(model) {
+TrainFlags::TrainFlags(CLI::App& app, const CommonOptions& common, const std::string& model,
+                       const nlohmann::ordered_json& defaults)
+    : app_(app), files_(*common.files), model_(model) {
   for (const TrainModel& one : models())
     if (one.name == model) {
       defaults_ = defaults.empty() ? one.defaults() : defaults;

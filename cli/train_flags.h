@@ -30,7 +30,8 @@ public:
   /// Declares --name for every option of the model, with its default and meaning. Those of other models are declared
   /// without being shown, so that they can be refused with a word; with "" for the model all are. `defaults`: every
   /// option of the model, where the verb begins with others than `train`.
-  TrainFlags(CLI::App& app, const std::string& model, const nlohmann::ordered_json& defaults = {});
+  TrainFlags(CLI::App& app, const CommonOptions& common, const std::string& model,
+             const nlohmann::ordered_json& defaults = {});
   /// What was given on the command line, typed as the defaults are. Throws UsageError that names the flag, also for a
   /// flag of another model.
   nlohmann::json given() const;
@@ -53,6 +54,7 @@ private:
   static void as_usage(const std::string& flag, const std::function<void()>& f);
 
   CLI::App& app_;
+  CommandFiles& files_;
   std::string model_;
   nlohmann::ordered_json defaults_;
   std::map<std::string, std::string> values_;  ///< by key; empty where a flag is a switch

@@ -78,8 +78,9 @@ void with_way_on(const TrainRequest& request, const SplitJob* split, const std::
 /// and in which none is going on, so that training twice keeps both.
 std::string run_folder_for(const std::string& model, const training::RunOptions& options);
 
-/// Throws FileError when the JSON result would be written over something of the run.
-void require_result_apart(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out);
+/// Adds to the account of files what a run reads, what lies in the folder of a run that goes on, and what the run
+/// writes to its folder `out`. Throws FileError as CommandFiles::check() does.
+void add_files(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out);
 
 /// Throws UsageError for the first flag that was given and for which reason(key) says why it would change nothing.
 void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason);

@@ -151,7 +151,6 @@ void with_way_on(const TrainRequest& request, const SplitJob* split, const std::
 int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
                  const SplitJob* split, const std::function<void(nlohmann::json& json)>& result_of) {
   const CommonOptions& common = request.common;
-  survive_broken_pipes();
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
     say(fmt::format("{}{}; {} steps\n", trainer.summary(), blocks_words(split), trainer.total_steps()));
@@ -178,11 +177,7 @@ namespace {
 /// Files that a run on text reads, and that its results must spare. `text`: what --data stands for.
 std::vector<std::string> files_read(const std::string& text, const std::string& validation,
                                     const std::string& tokenizer, const training::FineTuning& start) {
-  std::vector<std::string> files = {text, validation};
-  for (const std::string& place : {tokenizer, start.begins() ? training::start_folder(start) : std::string()})
-    if (!place.empty())
-      for (std::string& file : known_files(place)) files.push_back(std::move(file));
-  return files;
+  return {text, validation, tokenizer, start.begins() ? training::start_folder(start) : std::string()};
 }
 
 /// The longest text that nobody asked for is not longer than what the model takes that the run begins from.
@@ -246,7 +241,7 @@ int train_language(const TrainRequest& request) {
     const std::string text = data::find_text(options.data, options.data_dir);
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
-    require_result_apart(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
+    add_files(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
     trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
   });
   return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
@@ -284,7 +279,7 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     if (split != nullptr) read.push_back(split->training.next_key);
-    require_result_apart(request, read, options.out);
+    add_files(request, read, options.out);
     run.trainer = opened(request, options.data, [&] {
       run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
       return std::move(run.trainer);

@@ -120,21 +120,17 @@ void add_without_key(nlohmann::json& json, const permute::VitTrainer& trainer, b
 
 /// Files that a run reads, and that its results must spare.
 std::vector<std::string> files_read(const TrainOptions& options, const SplitJob* split) {
-  std::vector<std::string> files = {options.key};
+  std::vector<std::string> files = {options.data, options.key, options.start.from, options.teacher};
   if (split != nullptr) files.push_back(split->training.next_key);
-  for (const std::string& model : {options.start.from, options.teacher})
-    if (!model.empty())
-      for (std::string& file : known_files(model_folder(model))) files.push_back(std::move(file));
   return files;
 }
 
 int train(const TrainOptions& options, const TrainRequest& request, const SplitJob* split) {
   const CommonOptions& common = request.common;
-  survive_broken_pipes();
   const std::atomic<bool>& stop = stop_flag();
   std::optional<permute::VitTrainer> made;
   reading(request, sources_of(options), [&] {
-    require_result_apart(request, files_read(options, split), options.out);
+    add_files(request, files_read(options, split), options.out);
     if (options.start.begins() && !options.from_permuted) warn_of_key(model_folder(options.start.from));
     if (!options.teacher.empty()) warn_of_key(model_folder(options.teacher));
     made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining());

@@ -1,6 +1,8 @@
 #pragma once
 // One verb of the program: a file verb_NAME.cpp that declares its options and says what runs.
 
+#include "cli/command_files.h"
+
 #include "core/error.h"
 
 #include <CLI/CLI.hpp>
@@ -8,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,8 @@ struct CommonOptions {
   std::string profile; ///< file for a trace of what the job computes, empty for none
   /// The command line from the verb on: for verbs whose options depend on one of its words.
   std::vector<std::string> words;
+  /// What the command reads and writes. Every option that names a path is declared there.
+  std::shared_ptr<CommandFiles> files = std::make_shared<CommandFiles>();
 
   /// Something a person reads goes to stdout: neither quiet nor is the result there.
   bool talks() const { return !quiet && json != "-"; }

@@ -159,9 +159,10 @@ void print(const std::vector<privacy::Cell>& cells, const AttackRequest& o) {
 }
 
 int attack(const AttackRequest& o, const CommonOptions& common) {
-  require_apart(common, {o.out, o.markdown}, o.model.empty() ? std::vector<std::string>{} : known_files(o.model));
-  require_writable(o.out, true);
-  require_writable(o.markdown, true);
+  add_model(*common.files, o.model);
+  common.files->check();
+  require_writable(o.out);
+  require_writable(o.markdown);
   // The secret of the party that is attacked; nothing of it is printed or written.
   const permute::SecretKey key = permute::SecretKey::generate("attack");
   if (o.name != "all") attacks_of(o, {}); // a wrong name is told before anything is read
@@ -174,8 +175,8 @@ int attack(const AttackRequest& o, const CommonOptions& common) {
   const std::vector<privacy::Cell> cells = privacy::run_table(request);
   progress.clear();
   if (common.talks()) print(cells, o);
-  if (!o.out.empty()) privacy::page_of(cells).save(o.out);
-  if (!o.markdown.empty()) data::write_file(o.markdown, std::string_view(privacy::markdown_of(cells)));
+  if (!o.out.empty()) write_result(o.out, privacy::page_of(cells).html());
+  if (!o.markdown.empty()) write_result(o.markdown, privacy::markdown_of(cells));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const privacy::Cell& cell : cells) results.push_back(to_json(cell));
   write_json(common, nlohmann::json{{"results", results}, {"note", privacy::not_encryption}});
@@ -189,10 +190,11 @@ Job declare_attack(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<AttackRequest>();
   app.add_option("name", o->name, "Which attack (--list names them), or all")->type_name("NAME");
   app.add_flag("--list", o->list, "Name the attacks and the schemes and stop");
-  app.add_option(
-         "--model", o->model,
-         "Attack these trained weights: a model folder, a BERT folder without embeddings, a llama2.c checkpoint "
-         "or its folder (default: drawn models, one of pictures, one of texts)")
+  common.files
+      ->input(app.add_option(
+          "--model", o->model,
+          "Attack these trained weights: a model folder, a BERT folder without embeddings, a llama2.c checkpoint "
+          "or its folder (default: drawn models, one of pictures, one of texts)"))
       ->type_name("FOLDER");
   app.add_option("--scheme", o->scheme, "Under this scheme alone (default: all of them)")->type_name("NAME");
   app.add_option("--base", o->base,
@@ -221,13 +223,16 @@ Job declare_attack(CLI::App& app, const CommonOptions& common) {
       ->check(whole_number(0, 1000000))
       ->type_name("N");
   app.add_flag("--learned", o->learned, "all: also the attacks that learn, which take minutes each");
-  app.add_option(
-         "--data", o->data,
-         "Pictures of the attackers and of those that are attacked: cifar10, faces (drawn), shapes, mnist, ..., "
-         "or a folder of class folders; the drawn model is made for them (default: faces for attacks that "
-         "learn)")
+  common.files
+      ->input(app.add_option(
+          "--data", o->data,
+          "Pictures of the attackers and of those that are attacked: cifar10, faces (drawn), shapes, mnist, ..., "
+          "or a folder of class folders; the drawn model is made for them (default: faces for attacks that "
+          "learn)"))
       ->type_name("NAME|FOLDER");
-  app.add_option("--data-dir", o->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")->type_name("FOLDER");
+  common.files
+      ->data_folder(app.add_option("--data-dir", o->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)"))
+      ->type_name("FOLDER");
   app.add_option("--size", o->size, "Side to which pictures of a folder are resized, or side of drawn ones")
       ->check(whole_number(8, 1024))
       ->type_name("N");
@@ -251,13 +256,14 @@ Job declare_attack(CLI::App& app, const CommonOptions& common) {
       ->check(whole_number(2, 100))
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--out", o->out, "Write a page with the tables and pictures to this file")->type_name("FILE.html");
-  app.add_option("--markdown", o->markdown, "Write the table of main rates as Markdown to this file")
+  common.files->result(app.add_option("--out", o->out, "Write a page with the tables and pictures to this file"))
+      ->type_name("FILE.html");
+  common.files
+      ->result(app.add_option("--markdown", o->markdown, "Write the table of main rates as Markdown to this file"))
       ->type_name("FILE");
   return [o, &common]() -> int {
     if (o->list) return list_attacks(common);
     if (o->name.empty()) throw UsageError("no attack was given; --list names them");
-    survive_broken_pipes();
     return attack(*o, common);
   };
 }

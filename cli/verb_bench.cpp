@@ -70,6 +70,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     if (request->what == "gemm") bench::gemm(request->options, output);
     if (request->what == "scaling") bench::scaling(request->options, output);
     if (request->what == "ops") bench::ops(request->options, output);
+    output.finish();
     return int{done};
   };
 }

@@ -1,4 +1,5 @@
 #include "cli/doctor.h"
+#include "cli/output.h"
 #include "cli/verb.h"
 
 #include "core/allocator.h"
@@ -71,8 +72,7 @@ std::vector<std::pair<std::string, std::string>> doctor_lines() {
 }
 
 void print_doctor(const std::vector<std::pair<std::string, std::string>>& lines) {
-  for (const auto& [what, value] : lines) fmt::print("{:<12}{}\n", what, value);
-  std::fflush(stdout);
+  for (const auto& [what, value] : lines) say(fmt::format("{:<12}{}\n", what, value));
 }
 
 Job declare_doctor(CLI::App&, const CommonOptions& common) {

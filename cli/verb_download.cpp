@@ -65,7 +65,9 @@ Job declare_download(CLI::App& app, const CommonOptions& common) {
   auto request = std::make_shared<DownloadRequest>();
   app.add_option("name", request->name, "Which set (--list names them)")->type_name("NAME");
   app.add_flag("--list", request->list, "Name the sets and stop");
-  app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
+  common.files
+      ->data_folder(
+          app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)"))
       ->type_name("FOLDER");
   app.add_option("--mirror", request->mirror, "Another place for the same files: what stands before their names")
       ->type_name("URL");

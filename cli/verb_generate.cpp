@@ -36,15 +36,9 @@ nlohmann::json as_json(const GenerateRequest& r, const hub::GeneratedText& resul
           {"tokens_per_s", per_s}};
 }
 
-void check(const GenerateRequest& r, const CommonOptions& common) {
-  std::vector<std::string> read = files_of_model(r.model);
-  if (!r.text.tokenizer.empty())
-    for (std::string& file : known_files(r.text.tokenizer)) read.push_back(std::move(file));
-  require_apart(common, {}, read);
-}
-
 int generate(const GenerateRequest& r, const CommonOptions& common) {
-  check(r, common);
+  for (const std::string& path : {r.model, r.text.tokenizer}) add_model(*common.files, path);
+  common.files->check();
   const nn::WeightStorage weights = weights_asked(r.weights, r.dtype);
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
@@ -56,7 +50,6 @@ int generate(const GenerateRequest& r, const CommonOptions& common) {
   }
 
   const ProductsScope products(granted(r.precision, r.dtype));
-  survive_broken_pipes();
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
   const hub::GeneratedText result = hub::generate_text(*model, tokenizer, text.prompt, text.options, r.text.stops,
                                                        [&](std::string_view piece) { stream.show(piece); });
@@ -74,10 +67,10 @@ int generate(const GenerateRequest& r, const CommonOptions& common) {
 
 Job declare_generate(CLI::App& app, const CommonOptions& common) {
   auto r = std::make_shared<GenerateRequest>();
-  app.add_option("--model", r->model, "Folder of a GPT-2 or Llama, or a llama2.c checkpoint")
+  common.files->input(app.add_option("--model", r->model, "Folder of a GPT-2 or Llama, or a llama2.c checkpoint"))
       ->required()
       ->type_name("DIR");
-  r->text.declare(app);
+  r->text.declare(app, common);
   app.add_option("--dtype", r->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
   add_precision(app, r->precision);
   add_weights(app, r->weights);

@@ -2,6 +2,7 @@
 
 #include "cli/arguments.h"
 #include "cli/infer_images.h"
+#include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
 #include "cli/precision.h"
@@ -129,15 +130,15 @@ Computed computed(const hub::Model& model, const Given& given, const InferOption
 void print(const hub::LoadedModel& loaded, const Given& given, const Computed& c, const InferOptions& o) {
   const hub::Model& model = *loaded.model;
   if (!loaded.report.unused.empty() || !loaded.report.renamed.empty())
-    fmt::print("{}: {}\n", o.model, loaded.report.summary());
+    say(fmt::format("{}: {}\n", o.model, loaded.report.summary()));
   if (o.gradients.empty() && !given.cotangents.empty())
-    fmt::print("{}: its cotangents are not used without --gradients\n", o.inputs);
-  fmt::print("{} with {} parameters in {}: {:.1f} ms\n", model.architecture(), model.module().parameter_count(),
-             o.dtype, c.ms);
-  for (const auto& [name, tensor] : c.outputs) fmt::print("  {} {}\n", name, tensor.shape().str());
-  fmt::print("{}", in_words(c.images));
-  if (!o.outputs.empty()) fmt::print("outputs: {}\n", o.outputs);
-  if (!o.gradients.empty()) fmt::print("gradients of {} tensors: {}\n", c.gradients.size(), o.gradients);
+    say(fmt::format("{}: its cotangents are not used without --gradients\n", o.inputs));
+  say(fmt::format("{} with {} parameters in {}: {:.1f} ms\n", model.architecture(), model.module().parameter_count(),
+                  o.dtype, c.ms));
+  for (const auto& [name, tensor] : c.outputs) say(fmt::format("  {} {}\n", name, tensor.shape().str()));
+  say(fmt::format("{}", in_words(c.images)));
+  if (!o.outputs.empty()) say(fmt::format("outputs: {}\n", o.outputs));
+  if (!o.gradients.empty()) say(fmt::format("gradients of {} tensors: {}\n", c.gradients.size(), o.gradients));
 }
 
 nlohmann::json as_json(const hub::Model& model, const Computed& c, const InferOptions& o) {
@@ -158,16 +159,14 @@ void check(const InferOptions& o, const CommonOptions& common) {
   if (o.outputs.empty() && o.images.empty()) throw UsageError("--outputs is required");
   if (!o.gradients.empty() && !o.images.empty())
     throw UsageError("--gradients needs cotangents, which only --inputs can hold");
-  for (const std::string& path : {o.outputs, o.gradients})
-    if (!path.empty()) require_writable(path, true);
-  std::vector<std::string> read = files_of_model(o.model);
-  read.insert(read.end(), o.images.begin(), o.images.end());
-  if (!o.inputs.empty()) read.push_back(o.inputs);
-  require_apart(common, {o.outputs, o.gradients}, read);
+  add_model(*common.files, o.model);
+  common.files->check();
+  for (const std::string& path : {o.outputs, o.gradients}) require_writable(path);
 }
 
 int infer(const InferOptions& o, const CommonOptions& common) {
   check(o, common);
+  const StopScope stopping;
   const DType dtype = o.dtype == "f64" ? DType::f64 : DType::f32;
   hub::LoadModelOptions options{.dtype = dtype};
   if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
@@ -186,22 +185,31 @@ int infer(const InferOptions& o, const CommonOptions& common) {
 
 Job declare_infer(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<InferOptions>();
-  app.add_option("--model", o->model,
-                 "Model folder: config.json and model.safetensors or its shards; or a llama2.c checkpoint (.bin)")
+  common.files
+      ->input(app.add_option(
+          "--model", o->model,
+          "Model folder: config.json and model.safetensors or its shards; or a llama2.c checkpoint (.bin)"))
       ->required()
       ->type_name("DIR");
-  app.add_option("--inputs", o->inputs,
-                 "Inputs by their usual names (pixel_values, input_ids, attention_mask, token_type_ids, position_ids); "
-                 "with --gradients also cotangent.OUTPUT")
+  common.files
+      ->input(app.add_option(
+          "--inputs", o->inputs,
+          "Inputs by their usual names (pixel_values, input_ids, attention_mask, token_type_ids, position_ids); "
+          "with --gradients also cotangent.OUTPUT"))
       ->type_name("IN.safetensors");
-  app.add_option("--outputs", o->outputs, "Receives last_hidden_state, pooler_output, logits, ...")
+  common.files
+      ->result(app.add_option("--outputs", o->outputs, "Receives last_hidden_state, pooler_output, logits, ..."))
       ->type_name("OUT.safetensors");
-  app.add_option("--image", o->images,
-                 "PNGs or JPEGs instead of --inputs, by the folder's preprocessor_config.json: one or more files")
+  common.files
+      ->input(app.add_option(
+          "--image", o->images,
+          "PNGs or JPEGs instead of --inputs, by the folder's preprocessor_config.json: one or more files"))
       ->type_name("FILE");
-  app.add_option("--gradients", o->gradients,
-                 "Receives the gradient of the sum of <cotangent, output> by every parameter under its own name, and "
-                 "input.NAME for floating inputs")
+  common.files
+      ->result(app.add_option(
+          "--gradients", o->gradients,
+          "Receives the gradient of the sum of <cotangent, output> by every parameter under its own name, and "
+          "input.NAME for floating inputs"))
       ->type_name("GRADS.safetensors");
   app.add_option("--dtype", o->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
   add_precision(app, o->precision);

@@ -58,7 +58,8 @@ void inspect_llama2c(const nlohmann::json& config, const InspectOptions& o, std:
 
 void inspect_weights(const InspectOptions& o, const CommonOptions& common, nlohmann::json& json) {
   const data::TensorReader reader = data::open_tensors(o.path);
-  require_apart(common, {}, reader.files());
+  for (const std::string& file : reader.files()) common.files->reads(file);
+  common.files->check();
   if (!o.tensor.empty()) {
     std::string lines;
     inspect_tensor(reader, o.tensor, lines, json);
@@ -83,7 +84,8 @@ void tell_no_weights(const std::string& folder, std::string& lines, nlohmann::js
 }
 
 int inspect(const InspectOptions& o, const CommonOptions& common) {
-  require_apart(common, {}, known_files(o.path));
+  add_model(*common.files, o.path);
+  common.files->check();
   std::string lines;
   nlohmann::json json = {{"path", o.path}};
   bool weights = true; // a folder with nothing known in it is refused in open_tensors' words
@@ -109,8 +111,9 @@ int inspect(const InspectOptions& o, const CommonOptions& common) {
 
 Job declare_inspect(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<InspectOptions>();
-  app.add_option("path", o->path,
-                 "Model folder, safetensors file, its index (model.safetensors.index.json), npy or npz file")
+  common.files
+      ->input(app.add_option(
+          "path", o->path, "Model folder, safetensors file, its index (model.safetensors.index.json), npy or npz file"))
       ->required()
       ->type_name("DIR|FILE");
   app.add_option("--tensor", o->tensor, "Print this tensor's values instead of the table")->type_name("NAME");

@@ -46,12 +46,17 @@ permute::SecretKey key_for_model(const KeygenOptions& o, nlohmann::json& json, s
 
 Job declare_keygen(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<KeygenOptions>();
-  app.add_option("--out", o->out, "Key file to write, for its owner alone; an existing file is never overwritten")
+  common.files
+      ->result(app.add_option("--out", o->out,
+                              "Key file to write, for its owner alone; an existing file is never overwritten"))
       ->required()
       ->type_name("FILE");
   auto* model =
-      app.add_option("--model", o->model, "Model folder that the key is for (equigrad permute)")->type_name("FOLDER");
-  app.add_option("--config", o->config, "The same by its config.json")->type_name("FILE")->excludes(model);
+      common.files->input(app.add_option("--model", o->model, "Model folder that the key is for (equigrad permute)"))
+          ->type_name("FOLDER");
+  common.files->input(app.add_option("--config", o->config, "The same by its config.json"))
+      ->type_name("FILE")
+      ->excludes(model);
   app.add_option("--groups", o->groups,
                  "What the key moves, as equigrad symmetries names it: all; inner (what leaves inputs and outputs "
                  "alone); names and globs, separated by commas (default: all)")
@@ -63,9 +68,8 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
     const bool for_model = !o->model.empty() || !o->config.empty();
     if (!for_model && app.count("--groups") > 0) throw UsageError("keygen: --groups needs --model or --config");
     if (!o->model.empty()) o->model = model_folder(o->model);
-    std::vector<std::string> read{o->config};
-    if (!o->model.empty()) read = files_of_model(o->model);
-    require_apart(common, {o->out}, read);
+    add_model(*common.files, o->model);
+    common.files->check();
     nlohmann::json json;
     std::string lines;
     const permute::SecretKey key = for_model ? key_for_model(*o, json, lines) : permute::SecretKey::generate();

@@ -185,23 +185,31 @@ void check_usage(const PermuteOptions& o) {
 
 Job declare_permute(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<PermuteOptions>();
-  app.add_option("--model", o->model, "Model folder (config.json and safetensors)")->required()->type_name("FOLDER");
-  app.add_option("--key", o->key, "Key of keygen --model or --config")->required()->type_name("FILE");
-  app.add_option("--out", o->out, "New folder for the permuted model")->type_name("FOLDER");
-  app.add_flag("--inverse", o->inverse, "Undo the key");
-  app.add_option("--from-key", o->from_key, "The model is permuted with this key: move it to --key")->type_name("FILE");
-  app.add_option("--tensors", o->tensors, "Inputs or outputs of the model (safetensors) to move by the key")
+  common.files->input(app.add_option("--model", o->model, "Model folder (config.json and safetensors)"))
+      ->required()
+      ->type_name("FOLDER");
+  common.files->input(app.add_option("--key", o->key, "Key of keygen --model or --config"))
+      ->required()
       ->type_name("FILE");
-  app.add_option("--tensors-out", o->tensors_out, "Where those go")->type_name("FILE");
+  common.files->new_folder(app.add_option("--out", o->out, "New folder for the permuted model"))->type_name("FOLDER");
+  app.add_flag("--inverse", o->inverse, "Undo the key");
+  common.files
+      ->input(app.add_option("--from-key", o->from_key, "The model is permuted with this key: move it to --key"))
+      ->type_name("FILE");
+  common.files
+      ->input(
+          app.add_option("--tensors", o->tensors, "Inputs or outputs of the model (safetensors) to move by the key"))
+      ->type_name("FILE");
+  common.files->result(app.add_option("--tensors-out", o->tensors_out, "Where those go"))->type_name("FILE");
   app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
   return [o, &common]() -> int {
     leave_no_core_dump();
     const StopScope stopping;
     o->model = model_folder(o->model);
     check_usage(*o);
-    std::vector<std::string> read = files_of_model(o->model);
-    read.insert(read.end(), {o->key, o->from_key, o->tensors});
-    require_apart(common, {o->tensors_out}, read);
+    add_model(*common.files, o->model);
+    common.files->check();
+    require_writable(o->tensors_out);
     if (const auto mark = permute::read_blocks_mark(o->model)) return undo_training(*o, *mark, common);
     if (!o->out.empty() && !o->force) check_mark(*o);
     const OutlinedModel m = outline_folder(o->model);

@@ -29,14 +29,16 @@ struct ReportRequest {
   std::int64_t samples = 1000;
 };
 
-/// Files of the runs that the page must not be written over.
-std::vector<std::string> files_of(const std::vector<std::string>& runs) {
-  std::vector<std::string> files;
-  for (const std::string& run : runs) {
-    files.push_back(data::join_path(run, "checkpoints/best.json"));
-    for (std::string& own : training::files_of_run(run)) files.push_back(std::move(own));
-  }
-  return files;
+/// What the runs were made from, which their figures may read again.
+void add_sources(CommandFiles& files, const std::vector<runs::RunFolder>& folders) {
+  for (const runs::RunFolder& run : folders)
+    for (const char* name : {"data", "validation", "tokenizer", "from", "teacher", "key", "data_dir"})
+      if (const auto source = run.options.find(name); source != run.options.end() && source->is_string()) {
+        if (name == std::string_view("data_dir"))
+          files.reads_sets_of(source->get<std::string>());
+        else
+          files.reads(source->get<std::string>());
+      }
 }
 
 double last_or_nan(const runs::Curve& curve) { return curve.value.empty() ? std::nan("") : curve.value.back(); }
@@ -65,12 +67,12 @@ int report(const ReportRequest& r, const CommonOptions& common) {
   const bool keyed = std::any_of(folders.begin(), folders.end(), has_key);
   if (keyed) leave_no_core_dump();
   if (!keyed && !r.key.empty()) throw UsageError("--key: none of the runs was trained with a secret key");
-  std::vector<std::string> kept = files_of(r.runs);
-  kept.push_back(r.key);
-  require_apart(common, {r.out}, kept);
+  add_sources(*common.files, folders);
+  common.files->writes(r.out);
+  common.files->check();
   if (const auto parent = std::filesystem::path(r.out).parent_path(); parent == "out")
     std::filesystem::create_directories(parent);
-  require_writable(r.out, true);
+  require_writable(r.out);
   Progress progress(!common.quiet);
   double told = 0.0;
   const runs::FigureOptions options{.data_dir = r.data_dir,
@@ -85,7 +87,7 @@ int report(const ReportRequest& r, const CommonOptions& common) {
                                       progress.show(told++, 3.0 * static_cast<double>(folders.size()), {{what, 1}});
                                     }};
   const runs::RunsReport made = runs::runs_report(folders, options);
-  made.page.save(r.out);
+  write_result(r.out, made.page.html());
   progress.clear();
   for (const std::string& note : made.notes) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks()) say(fmt::format("report: {}\n", r.out));
@@ -97,14 +99,22 @@ int report(const ReportRequest& r, const CommonOptions& common) {
 
 Job declare_report(CLI::App& app, const CommonOptions& common) {
   auto r = std::make_shared<ReportRequest>();
-  app.add_option("runs", r->runs, "Run folders of `equigrad train`")->required()->type_name("RUN...");
-  app.add_option("--out", r->out, "The page (default out/runs.html)")->type_name("FILE.html");
-  app.add_option("--data", r->data, "The data of the runs, where it has moved (default: where each found its own)")
+  common.files->input(app.add_option("runs", r->runs, "Run folders of `equigrad train`"))
+      ->required()
+      ->type_name("RUN...");
+  common.files->told_by_verb(app.add_option("--out", r->out, "The page (default out/runs.html)"))
+      ->type_name("FILE.html");
+  common.files
+      ->input(app.add_option("--data", r->data,
+                             "The data of the runs, where it has moved (default: where each found its own)"))
       ->type_name("DATA");
-  app.add_option("--data-dir", r->data_dir, "Folder with the datasets (default: the run's, else EQUIGRAD_DATA)")
+  common.files
+      ->data_folder(app.add_option("--data-dir", r->data_dir,
+                                   "Folder with the datasets (default: the run's, else EQUIGRAD_DATA)"))
       ->type_name("DIR");
-  app.add_option("--key", r->key,
-                 "Secret key file of runs that were trained with one (default: where each found its own)")
+  common.files
+      ->input(app.add_option("--key", r->key,
+                             "Secret key file of runs that were trained with one (default: where each found its own)"))
       ->type_name("FILE");
   app.add_option("--samples", r->samples, "Test samples that each model is asked about; 0: all (default 1000)")
       ->check(whole_number(0, std::int64_t{1} << 40))

@@ -56,6 +56,10 @@ reproduce::Plan plan_for(const Experiment& experiment, const ReproduceRequest& r
   return reproduce::parse_plan({bytes.begin(), bytes.end()}, request.config, request.scale, seed);
 }
 
+std::string run_folder_of(const Experiment& experiment, const reproduce::Plan& plan, const ReproduceRequest& request) {
+  return data::join_path(request.out, fmt::format("{}-{}", experiment.id, plan.scale));
+}
+
 int list_experiments(const CommonOptions& common) {
   nlohmann::json json = nlohmann::json::array();
   std::string text;
@@ -72,8 +76,7 @@ Outcome do_again(const Experiment& experiment, const ReproduceRequest& request, 
   const reproduce::Plan plan = plan_for(experiment, request, common.seed == 0 ? 1 : common.seed);
   Progress progress(!common.quiet);
   const reproduce::Workplace work{.data_dir = request.data_dir,
-                                  .folder =
-                                      data::join_path(request.out, fmt::format("{}-{}", experiment.id, plan.scale)),
+                                  .folder = run_folder_of(experiment, plan, request),
                                   .stop = &stop_flag(),
                                   .tell = [&](double share, const std::string& what) {
                                     progress.show(share, 1.0, {{experiment.id, 1}, {what, 2}});
@@ -89,7 +92,11 @@ Outcome do_again(const Experiment& experiment, const ReproduceRequest& request, 
 int reproduce_all(const ReproduceRequest& request, const CommonOptions& common) {
   const std::vector<const Experiment*> meant = experiments_meant(request);
   const std::string report = data::join_path(request.out, fmt::format("{}.html", request.id));
-  require_writable(request.markdown, true);
+  common.files->makes(report);
+  for (const Experiment* experiment : meant)
+    common.files->makes(run_folder_of(*experiment, plan_for(*experiment, request, 1), request));
+  common.files->check();
+  require_writable(request.markdown);
   training::make_folder(request.out);
   std::vector<Outcome> outcomes;
   std::size_t failed = 0;
@@ -101,14 +108,14 @@ int reproduce_all(const ReproduceRequest& request, const CommonOptions& common) 
       if (++failed == meant.size()) throw;
       std::fputs(fmt::format("equigrad: {}: {}\n", experiment->id, printable(e.what())).c_str(), stderr);
     }
-  reproduce::page_of(outcomes).save(report);
+  write_result(report, reproduce::page_of(outcomes).html());
   std::string markdown = outcomes.size() > 1 ? reproduce::markdown_table(outcomes) : "";
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const Outcome& outcome : outcomes) {
     markdown += markdown_of(outcome);
     results.push_back(to_json(outcome));
   }
-  if (!request.markdown.empty()) data::write_file(request.markdown, std::string_view(markdown));
+  if (!request.markdown.empty()) write_result(request.markdown, markdown);
   if (common.talks()) say(fmt::format("report: {}\n", report));
   write_json(common, nlohmann::json{{"results", results}, {"report", report}});
   const bool holds = std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.holds(); });
@@ -124,23 +131,27 @@ Job declare_reproduce(CLI::App& app, const CommonOptions& common) {
   app.add_option("--scale", request->scale, "small: minutes on two cores; full: hours")
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--config", request->config, "Another plan than the built-in one (examples/papers/ID.json)")
+  common.files
+      ->input(
+          app.add_option("--config", request->config, "Another plan than the built-in one (examples/papers/ID.json)"))
       ->type_name("FILE");
-  app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
+  common.files
+      ->data_folder(
+          app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)"))
       ->type_name("FOLDER");
-  app.add_option(
-         "--out", request->out,
-         "Folder for ID.html and the training runs, which are gone on with when the same command was interrupted")
+  common.files
+      ->told_by_verb(app.add_option(
+          "--out", request->out,
+          "Folder for ID.html and the training runs, which are gone on with when the same command was interrupted"))
       ->type_name("FOLDER")
       ->capture_default_str();
-  app.add_option("--markdown", request->markdown, "Write the tables as Markdown to this file")->type_name("FILE");
+  common.files->result(app.add_option("--markdown", request->markdown, "Write the tables as Markdown to this file"))
+      ->type_name("FILE");
   return [request, &common]() -> int {
     if (request->list) return list_experiments(common);
     if (request->id.empty()) throw UsageError("no experiment was given; --list names them");
     if (request->config.empty() && request->scale != "small" && request->scale != "full")
       throw UsageError(fmt::format("--scale: '{}' is not one of full, small", request->scale));
-    survive_broken_pipes();
-    require_apart(common, {request->markdown}, {request->config});
     try {
       return reproduce_all(*request, common);
     } catch (const Interrupted& error) {

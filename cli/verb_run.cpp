@@ -163,13 +163,16 @@ std::string heading(const permute::VitTrainer& trainer) {
 
 int main_job(const CommonOptions& common, const RunRequest& request) {
   permute::report::RunStory story;
-  const TrainOptions options = twin_options(common, request); // refuses a missing folder before the work begins
   const std::string report = data::join_path(request.out, "report.html");
+  common.files->makes(report);
+  common.files->makes(data::join_path(request.out, "run"));
+  common.files->check();
+  const TrainOptions options = twin_options(common, request); // refuses a missing folder before the work begins
   story.machine = doctor_lines();
   if (common.talks()) print_doctor(story.machine);
   // Everything that can be refused is refused before the first wait.
   permute::VitTrainer trainer(options, &stop_flag());
-  require_writable(report, true);
+  require_writable(report);
   training::remove_leftovers_of(report);
   if (!common.quiet)
     for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
@@ -180,7 +183,7 @@ int main_job(const CommonOptions& common, const RunRequest& request) {
   train_twins(trainer, story, !common.quiet);
   const DriftGate gate = drift_gate(story, options.dtype);
   if (common.talks()) print_variants(story.test, gate);
-  permute::report::run_report(story, trainer).save(report);
+  write_result(report, permute::report::run_report(story, trainer).html());
   if (common.talks()) say(fmt::format("\nreport: {}\n", report));
   write_json(common, summary(story, gate, report));
   return failures(story.identities) == 0 && gate.holds() ? done : check_failed;
@@ -190,11 +193,15 @@ int main_job(const CommonOptions& common, const RunRequest& request) {
 
 Job declare_run(CLI::App& app, const CommonOptions& common) {
   auto request = std::make_shared<RunRequest>();
-  app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
+  common.files
+      ->data_folder(
+          app.add_option("--data-dir", request->data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)"))
       ->type_name("FOLDER");
-  app.add_option("--out", request->out,
-                 "Folder for report.html and the training run (OUT/run: gone on with when the same command was "
-                 "interrupted, overwritten otherwise)")
+  common.files
+      ->told_by_verb(
+          app.add_option("--out", request->out,
+                         "Folder for report.html and the training run (OUT/run: gone on with when the same command was "
+                         "interrupted, overwritten otherwise)"))
       ->type_name("FOLDER")
       ->capture_default_str();
   app.add_option("--steps", request->steps, "Training steps")
@@ -202,7 +209,6 @@ Job declare_run(CLI::App& app, const CommonOptions& common) {
       ->type_name("N")
       ->capture_default_str();
   return [request, &common]() -> int {
-    survive_broken_pipes();
     try {
       return main_job(common, *request);
     } catch (const Interrupted& e) {

@@ -99,16 +99,14 @@ void print(const OutlinedModel& outlined, bool every_axis) {
 
 Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<SymmetriesOptions>();
-  auto* model = app.add_option("--model", o->model, "Model folder (config.json and its weights)")->type_name("FOLDER");
-  app.add_option("--config", o->config, "A config.json alone: the model need not exist")
+  auto* model = common.files->input(app.add_option("--model", o->model, "Model folder (config.json and its weights)"))
+                    ->type_name("FOLDER");
+  common.files->input(app.add_option("--config", o->config, "A config.json alone: the model need not exist"))
       ->type_name("FILE")
       ->excludes(model);
   app.add_flag("--axes", o->axes, "List every axis of every group");
   return [o, &common]() -> int {
     if (o->model.empty() == o->config.empty()) throw UsageError("symmetries: give --model FOLDER or --config FILE");
-    std::vector<std::string> read{o->config};
-    if (!o->model.empty()) read = files_of_model(o->model);
-    require_apart(common, {}, read);
     const OutlinedModel outlined = o->model.empty() ? outline_config(o->config) : outline_folder(o->model);
     if (common.talks()) print(outlined, o->axes);
     nlohmann::json result{{"architecture", outlined.model->architecture()},

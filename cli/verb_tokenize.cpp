@@ -10,12 +10,17 @@
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/tokenizer.h"
+#include "data/write_all.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -116,15 +121,17 @@ void print_tokens(const data::Encoding& encoding) {
 std::string read_stdin() {
   std::string text;
   std::array<char, 1U << 16U> part;
-  for (std::size_t got = 0; (got = std::fread(part.data(), 1, part.size(), stdin)) > 0;) {
-    throw_if_stopped();
-    text.append(part.data(), got);
+  const StopScope stopping;
+  while (true) {
+    data::wait_until_ready(STDIN_FILENO, POLLIN);
+    const ssize_t got = ::read(STDIN_FILENO, part.data(), part.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) data::fail_errno("standard input", "cannot read");
+    if (got == 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(got));
     if (text.size() > data::default_byte_limit)
       throw FileError(fmt::format("standard input: more than the {} bytes that are read", data::default_byte_limit));
   }
-  throw_if_stopped(); // a signal may have ended the reading
-  if (std::ferror(stdin) != 0) throw FileError("standard input: cannot be read");
-  return text;
 }
 
 std::string read_file_text(const std::string& path) {
@@ -188,17 +195,17 @@ int run_lines(const data::Tokenizer& tokenizer, const TokenizeRequest& request, 
   const data::EncodeOptions options = encode_options(request, tokenizer);
   Progress progress(!common.quiet);
   std::size_t number = 0;
+  LongOutput out;
   for (std::size_t begin = 0; begin < text.size();) {
     throw_if_stopped();
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string where = fmt::format("{}: line {}", name_of_file(request.file), ++number);
     const json line = parse_line(std::string_view(text).substr(begin, end - begin), where);
-    const std::string answer = answer_line(line, tokenizer, request, options, where).dump() + "\n";
-    std::fwrite(answer.data(), 1, answer.size(), stdout);
-    require_output();
+    out.add(answer_line(line, tokenizer, request, options, where).dump() + "\n");
     begin = end + 1;
     progress.show(static_cast<double>(begin), static_cast<double>(text.size()), {{fmt::format("line {}", number), 1}});
   }
+  out.finish();
   return done;
 }
 
@@ -253,11 +260,14 @@ Job declare_tokenize(CLI::App& app, const CommonOptions& common) {
   auto request = std::make_shared<TokenizeRequest>();
   TokenizeRequest& r = *request;
   app.add_option("TEXT", r.text, "The text to tokenize");
-  app.add_option("--tokenizer", r.tokenizer,
-                 "Folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt; or one of these files")
+  common.files
+      ->input(
+          app.add_option("--tokenizer", r.tokenizer,
+                         "Folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt; or one of these files"))
       ->required()
       ->type_name("PATH");
-  app.add_option("--file", r.file, "Tokenize the text in this file; - is standard input")->type_name("FILE");
+  common.files->input(app.add_option("--file", r.file, "Tokenize the text in this file; - is standard input"))
+      ->type_name("FILE");
   app.add_option("--pair", r.pair, "A second text, tokenized with the first")->type_name("TEXT");
   app.add_option("--decode", r.ids, "The other way: the text of these ids, 1,2,3 or '1 2 3'")->type_name("IDS");
   app.add_flag("--lines", r.lines,
@@ -289,9 +299,8 @@ Job declare_tokenize(CLI::App& app, const CommonOptions& common) {
       ->type_name("SIDE");
   return [request, &common, &app]() -> int {
     check(app, common);
-    std::vector<std::string> read = known_files(request->tokenizer);
-    if (!request->file.empty() && request->file != "-") read.push_back(request->file);
-    require_apart(common, {}, read);
+    add_model(*common.files, request->tokenizer);
+    common.files->check();
     const data::Tokenizer tokenizer = data::Tokenizer::open(request->tokenizer);
     if (app.count("--decode") > 0) return run_decode(tokenizer, *request, common);
     if (request->lines) return run_lines(tokenizer, *request, common);

@@ -25,11 +25,14 @@ std::string run_folder_for(const std::string& model, const training::RunOptions&
   return folder;
 }
 
-void require_result_apart(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out) {
-  std::vector<std::string> files = read;
-  files.push_back(request.config);
-  for (std::string& own : training::files_of_run(out)) files.push_back(std::move(own));
-  require_apart(request.common, {}, files);
+void add_files(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out) {
+  CommandFiles& files = *request.common.files;
+  for (const std::string& path : read) files.reads(path);
+  const std::string resumed = request.given.value("resume", "");
+  if (resumed.empty() || request.given.contains("out")) files.reads(resumed);
+  if (!resumed.empty()) files.goes_on_in(out);
+  for (const std::string& own : training::files_of_run(out)) files.makes(own);
+  files.check();
 }
 
 void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason) {
@@ -62,9 +65,11 @@ Job declare_train(CLI::App& app, const CommonOptions& common) {
       ->required()
       ->check(one_of(trainable_models()))
       ->type_name("MODEL");
-  app.add_option("--config", *config, "JSON file with options named as the flags ('_' for '-'); flags override it")
+  common.files
+      ->input(app.add_option("--config", *config,
+                             "JSON file with options named as the flags ('_' for '-'); flags override it"))
       ->type_name("FILE");
-  auto flags = std::make_shared<TrainFlags>(app, named);
+  auto flags = std::make_shared<TrainFlags>(app, common, named);
   if (named.empty()) app.footer("The options of each model: equigrad train MODEL --help");
   return [model, config, flags, &common, &app]() -> int {
     const TrainRequest request{.model = *model,

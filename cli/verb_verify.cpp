@@ -66,7 +66,7 @@ void write_report(const std::vector<permute::VerifyResult>& results, const std::
   };
   const permute::report::Page page = permute::report::theorem_report(results, options);
   throw_if_stopped();
-  page.save(path);
+  write_result(path, page.html());
 }
 
 } // namespace
@@ -117,16 +117,22 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
   app.add_flag("--exact", o.exact,
                "Exact reductions: sums that no order changes, so that both sides of a row have the same bits");
-  app.add_option("--model", request->model,
-                 "Check the blocks of this model folder, with its weights, instead of the catalogue; sizes are the "
-                 "model's, but for --batch and --tokens")
+  common.files
+      ->input(app.add_option(
+          "--model", request->model,
+          "Check the blocks of this model folder, with its weights, instead of the catalogue; sizes are the "
+          "model's, but for --batch and --tokens"))
       ->type_name("DIR");
-  app.add_option("--report", request->report,
-                 "Also write one HTML file with every row's statement, formula and numbers, and figures that are "
-                 "computed for it (some seconds)")
+  common.files
+      ->result(app.add_option(
+          "--report", request->report,
+          "Also write one HTML file with every row's statement, formula and numbers, and figures that are "
+          "computed for it (some seconds)"))
       ->type_name("FILE");
-  app.add_option("--data-dir", request->data_dir,
-                 "Folder with cifar10/ for the report's images (default: EQUIGRAD_DATA; generated ones without it)")
+  common.files
+      ->data_folder(app.add_option(
+          "--data-dir", request->data_dir,
+          "Folder with cifar10/ for the report's images (default: EQUIGRAD_DATA; generated ones without it)"))
       ->type_name("DIR");
   return [request, &common, &app]() -> int {
     const bool given = !request->model.empty();
@@ -142,8 +148,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
     report.data_dir = request->data_dir;
     report.seed = request->options.seed;
     report.model = request->model;
-    require_writable(request->report, true);
-    require_apart(common, {request->report}, given ? files_of_model(request->model) : std::vector<std::string>());
+    require_writable(request->report);
     std::vector<DType> dtypes;
     if (request->dtype != "f32") dtypes.push_back(DType::f64);
     if (request->dtype != "f64") dtypes.push_back(DType::f32);

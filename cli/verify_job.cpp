@@ -1,6 +1,7 @@
 #include "cli/verify_job.h"
 
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "core/words.h"
@@ -38,9 +39,10 @@ void print_bits(const std::vector<permute::VerifyResult>& results) {
                                   [&](const permute::Identity& identity) { return identity.id == r.id; });
     if (row->two_formulas) formulas += r.differing_exact.value_or(0);
   }
-  fmt::print("Of {} elements {} differ in bits with ordinary reductions and {} with exact ones; {} of these belong to "
-             "rows whose sides are two formulas.\n",
-             compared, fast, exact, formulas);
+  say(fmt::format(
+      "Of {} elements {} differ in bits with ordinary reductions and {} with exact ones; {} of these belong to "
+      "rows whose sides are two formulas.\n",
+      compared, fast, exact, formulas));
 }
 
 /// "Entries: CVPR 78, 001 40, new 12."
@@ -48,7 +50,7 @@ void print_papers(const std::vector<permute::VerifyResult>& results) {
   std::vector<std::string> parts;
   for (const auto& [paper, entries] : permute::entries_by_paper(results))
     parts.push_back(fmt::format("{} {}", paper, entries));
-  fmt::print("Entries by paper (new: in none): {}.\n", fmt::join(parts, ", "));
+  say(fmt::format("Entries by paper (new: in none): {}.\n", fmt::join(parts, ", ")));
 }
 
 } // namespace
@@ -102,20 +104,19 @@ void print_table(const std::vector<permute::VerifyResult>& results) {
   const std::size_t other_columns = exact ? 67 : 42;
   const std::size_t width = terminal_width(STDOUT_FILENO, std::numeric_limits<std::size_t>::max());
   title = std::clamp(width - std::min(width, id + other_columns), std::min<std::size_t>(title, 16), title);
-  fmt::print("{:<{}}  type  {:<{}}  {:>7}  {:>5}  {:>7}{}\n", "id", id, "what", title, "error", "gate", "control",
-             exact ? "  elements  differ  exact" : "");
+  say(fmt::format("{:<{}}  type  {:<{}}  {:>7}  {:>5}  {:>7}{}\n", "id", id, "what", title, "error", "gate", "control",
+                  exact ? "  elements  differ  exact" : ""));
   for (const permute::VerifyResult& r : results) {
-    fmt::print("{:<{}}  {:<4}  {:<{}}  {:>7.1e}  {:>5.0e}  {:>7.1e}{}  {}\n", r.id, id, name_of(r.dtype),
-               shortened(r.title, title), title, r.error, r.tolerance, r.control.error, bits_of(r),
-               r.pass ? "pass" : "FAIL");
-    if (!r.pass && !r.detail.empty()) fmt::print("  {}\n", r.detail);
+    say(fmt::format("{:<{}}  {:<4}  {:<{}}  {:>7.1e}  {:>5.0e}  {:>7.1e}{}  {}\n", r.id, id, name_of(r.dtype),
+                    shortened(r.title, title), title, r.error, r.tolerance, r.control.error, bits_of(r),
+                    r.pass ? "pass" : "FAIL"));
+    if (!r.pass && !r.detail.empty()) say(fmt::format("  {}\n", r.detail));
   }
   const int failed = failures(results);
   if (exact) print_bits(results);
-  fmt::print("{} of {} identities hold within their gates with controls that fail as they must.\n",
-             static_cast<int>(results.size()) - failed, results.size());
+  say(fmt::format("{} of {} identities hold within their gates with controls that fail as they must.\n",
+                  static_cast<int>(results.size()) - failed, results.size()));
   print_papers(results);
-  std::fflush(stdout);
 }
 
 int failures(const std::vector<permute::VerifyResult>& results) {

@@ -1,15 +1,20 @@
 #include "data/bytes.h"
 
 #include "core/file_descriptor.h"
+#include "core/interrupt.h"
 #include "data/crc.h"
 #include "data/write_all.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace eg::data {
 
@@ -21,7 +26,37 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// A pipe or device for writing, whose writes do not block. A pipe is opened once somebody reads it.
+int open_stream(const std::string& path) {
+  while (true) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (descriptor >= 0) return descriptor;
+    if (errno != ENXIO && errno != EINTR) fail_errno(path, "cannot open");
+    if (errno == ENXIO && ::poll(nullptr, 0, poll_ms) < 0 && errno != EINTR) fail_errno(path, "cannot wait");
+    poll_interrupt();
+  }
+}
+
 } // namespace
+
+std::string link_target(const std::string& path) {
+  constexpr int most = 40; // as the kernel has it
+  std::filesystem::path at = path;
+  for (int i = 0; i < most; ++i) {
+    std::error_code code;
+    const std::filesystem::path next = std::filesystem::read_symlink(at, code);
+    if (code) return at.string();
+    at = next.is_absolute() ? next : at.parent_path() / next;
+  }
+  return path;
+}
+
+std::string beside(const std::string& path, const std::string& suffix) {
+  const std::size_t slash = path.rfind('/');
+  const std::size_t name = slash == std::string::npos ? 0 : slash + 1;
+  const std::size_t room = NAME_MAX - std::min<std::size_t>(suffix.size(), NAME_MAX);
+  return path.substr(0, name + std::min(path.size() - name, room)) + suffix;
+}
 
 bool file_exists(const std::string& path) {
   struct stat info {};
@@ -71,15 +106,17 @@ Bytes read_file(const std::string& path, std::uint64_t limit) {
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-  // A link is written through; a device or pipe would be replaced by a file.
-  std::error_code code;
-  if (const auto target = std::filesystem::canonical(path_, code); !code) {
-    if (!std::filesystem::is_regular_file(target, code)) throw FileError(path_ + ": is not a regular file");
-    path_ = target.string();
+  struct stat info {};
+  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (!S_ISFIFO(info.st_mode) && !S_ISCHR(info.st_mode))
+      throw FileError(path_ + (S_ISDIR(info.st_mode) ? ": is a folder" : ": is not a regular file"));
+    descriptor_ = open_stream(path_);
+    return;
   }
+  path_ = link_target(path_);
   constexpr int attempts = 1000;
   for (int i = 0; i < attempts && descriptor_ < 0; ++i) {
-    temporary_ = fmt::format("{}.tmp-{}-{}", path_, ::getpid(), i);
+    temporary_ = beside(path_, fmt::format(".tmp-{}-{}", ::getpid(), i));
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) fail_errno(path_, "cannot create");
   }
@@ -89,7 +126,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(const void* data, std::size_t size) {
@@ -97,6 +134,10 @@ void AtomicFile::write(const void* data, std::size_t size) {
 }
 
 void AtomicFile::commit() {
+  if (temporary_.empty()) {
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail_errno(path_, "cannot write");
+    return;
+  }
   if (::fsync(descriptor_) != 0) fail_errno(path_, "cannot flush");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "cannot rename into place");
   ::close(descriptor_);

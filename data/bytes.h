@@ -23,6 +23,12 @@ bool folder_exists(const std::string& path);
 /// Folder and name with one '/' between them; `name` alone when `folder` is empty.
 std::string join_path(std::string_view folder, std::string_view name);
 
+/// Where a path leads when links are followed, also where the last one leads to a file that is not there; `path` itself
+/// when it is no link, or when links lead in a circle.
+std::string link_target(const std::string& path);
+/// `path` with `suffix` behind its name, which is cut where both are longer than a name may be (NAME_MAX bytes).
+std::string beside(const std::string& path, const std::string& suffix);
+
 /// `text` as one word of a shell command: as it is when it is plain, in single quotes otherwise, with ./ before a '-'.
 std::string shell_word(const std::string& text);
 
@@ -49,8 +55,10 @@ void read_tar(const std::string& path, FunctionRef<void(const ArchiveMember&)> v
 void read_tar_bytes(ByteView tar, const std::string& source, FunctionRef<void(const ArchiveMember&)> visit);
 
 /// A file that is written under a temporary name beside its final one, then flushed to the disk and renamed by
-/// commit(). Without commit() it vanishes and the old file stays. Every member throws FileError when the system
-/// refuses.
+/// commit(). Without commit() it vanishes and the old file stays. Links are followed. A pipe or a character device that
+/// stands at the path is written to directly: opening a pipe waits for its reader, writing waits for room, and both
+/// stop when poll_interrupt() throws. Every member throws FileError, with the path and the reason, when the system
+/// refuses or when something else stands there.
 class AtomicFile {
 public:
   explicit AtomicFile(std::string path);
@@ -64,7 +72,7 @@ public:
 
 private:
   std::string path_;
-  std::string temporary_;
+  std::string temporary_; ///< "" for a pipe or device
   int descriptor_ = -1;
 };
 

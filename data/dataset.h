@@ -4,6 +4,7 @@
 #include "data/bytes.h"
 #include "data/image.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -117,6 +118,9 @@ ImageDataset open_dataset(const std::string& name, const std::string& data_dir, 
 
 /// EQUIGRAD_DATA, or "" when it is not set.
 std::string default_data_dir();
+/// Folders below it in which the sets lie that are asked for by name: images, texts and tables.
+inline constexpr std::array set_folders = {"celeba",     "cifar10", "cifar100", "criteo", "fashion-mnist",
+                                           "glue-small", "imdb",    "mnist",    "snli",   "tinyshakespeare"};
 
 // --- formats, for files of your own ---
 

@@ -299,8 +299,8 @@ bool holds_run(const std::string& folder) {
 std::vector<std::string> files_of_run(const std::string& folder) {
   std::vector<std::string> files;
   for (const char* name : run_files) files.push_back(data::join_path(folder, name));
-  for (const std::string& model : models_of(folder))
-    for (const char* name : model_files) files.push_back(data::join_path(model, name));
+  for (const std::string& model : models_of(folder)) files.push_back(model);
+  files.push_back(checkpoints_of(folder));
   return files;
 }
 

@@ -67,7 +67,7 @@ bool holds_run(const std::string& folder);
 /// What would be a loss: a folder with checkpoints, whatever they are called, or a model. Metrics alone are left by a
 /// run that has nothing to go on from, as when its loss stopped being finite.
 bool holds_results(const std::string& folder);
-/// The files that a run writes into its folder beside its checkpoints, whether they are there or not.
+/// The files and folders that a run makes in its folder, whether they are there or not.
 std::vector<std::string> files_of_run(const std::string& folder);
 /// A file that a run would write over and that no run has left: metrics.csv or config.json of something else, say. ""
 /// when there is none.

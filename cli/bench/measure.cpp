@@ -6,6 +6,7 @@
 #include "core/blas.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "data/bytes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -54,16 +55,6 @@ Timing summarize(const std::vector<Elapsed>& runs) {
   return {wall[middle], wall.front(), cpu[middle], static_cast<int>(runs.size())};
 }
 
-int close_unless_stdout(std::FILE* file) { return file == stdout ? std::fflush(file) : std::fclose(file); }
-
-std::FILE* open_output(const std::string& path) {
-  if (path.empty()) return nullptr;
-  if (path == "-") return stdout;
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) throw FileError(fmt::format("{}: cannot be written", path));
-  return file;
-}
-
 } // namespace
 
 Timing measure(FunctionRef<void()> work, double seconds, int warmup, int least) {
@@ -102,34 +93,47 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) * 1024.0 / 1e6;
 }
 
-Output::Output(std::string json, bool table)
-    : path_(std::move(json)), file_(nullptr, close_unless_stdout), table_(table) {}
+Output::Output(std::string json, bool table) : path_(std::move(json)), table_(table) {}
+
+Output::~Output() {
+  try {
+    finish();
+  } catch (const Error&) { // what ends the bench is told; so is this, where finish() was called
+  }
+}
+
+void Output::finish() {
+  if (file_) file_->commit();
+  file_.reset();
+}
 
 void Output::write(const Line& line) {
   const double per_s = line.items * 1e3 / line.timing.median_ms;
   const double gflops = line.work_flops / line.timing.median_ms / 1e6;
-  if (!file_) file_.reset(open_output(path_)); // not before there is a result: what is there may be an older one
-  if (file_) {
-    fmt::print(file_.get(),
-               R"({{"bench": "{}", "engine": "{}", "case": "{}", "threads": {}, "batch": {}, "ms": {:.6g}, )"
-               R"("ms_best": {:.6g}, "cpu_ms": {:.6g}, "per_s": {:.6g}, "gflops": {}, "rss_mb": {:.1f}, )"
-               R"("products": "{}"{}}})"
-               "\n",
-               line.bench, line.engine, line.name, parallel::threads(), line.batch, line.timing.median_ms,
-               line.timing.best_ms, line.timing.cpu_ms, per_s,
-               line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", line.rss_mb,
-               line.engine == "openblas" ? "OpenBLAS" : blas::engine(), line.extra);
-    if (std::fflush(file_.get()) != 0) throw FileError(fmt::format("{}: the result cannot be written", path_));
+  if (!path_.empty()) {
+    const std::string text = fmt::format(
+        R"({{"bench": "{}", "engine": "{}", "case": "{}", "threads": {}, "batch": {}, "ms": {:.6g}, )"
+        R"("ms_best": {:.6g}, "cpu_ms": {:.6g}, "per_s": {:.6g}, "gflops": {}, "rss_mb": {:.1f}, )"
+        R"("products": "{}"{}}})"
+        "\n",
+        line.bench, line.engine, line.name, parallel::threads(), line.batch, line.timing.median_ms, line.timing.best_ms,
+        line.timing.cpu_ms, per_s, line.work_flops > 0 ? fmt::format("{:.6g}", gflops) : "null", line.rss_mb,
+        line.engine == "openblas" ? "OpenBLAS" : blas::engine(), line.extra);
+    const StopScope stopping; // a pipe whose reader does not come
+    if (path_ != "-" && !file_) file_ = std::make_unique<data::AtomicFile>(path_);
+    if (file_)
+      file_->write(text);
+    else
+      say(text);
   }
   if (!table_) return;
   if (!header_written_)
-    fmt::print("{:<34} {:>6} {:>12} {:>12} {:>12} {:>9} {:>8}\n", "case", "batch", "ms", "ms best", "per second",
-               "GFLOP/s", "RSS MB");
+    say(fmt::format("{:<34} {:>6} {:>12} {:>12} {:>12} {:>9} {:>8}\n", "case", "batch", "ms", "ms best", "per second",
+                    "GFLOP/s", "RSS MB"));
   header_written_ = true;
-  fmt::print("{:<34} {:>6} {:>12.4f} {:>12.4f} {:>12.1f} {:>9.1f} {:>8.0f}\n",
-             line.engine == "equigrad" ? line.name : fmt::format("{} ({})", line.name, line.engine), line.batch,
-             line.timing.median_ms, line.timing.best_ms, per_s, gflops, line.rss_mb);
-  std::fflush(stdout);
+  say(fmt::format("{:<34} {:>6} {:>12.4f} {:>12.4f} {:>12.1f} {:>9.1f} {:>8.0f}\n",
+                  line.engine == "equigrad" ? line.name : fmt::format("{} ({})", line.name, line.engine), line.batch,
+                  line.timing.median_ms, line.timing.best_ms, per_s, gflops, line.rss_mb));
   require_output();
 }
 

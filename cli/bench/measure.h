@@ -2,9 +2,9 @@
 // Timing: repetitions, medians, and the one line of JSON that a measurement becomes.
 
 #include "core/function_ref.h"
+#include "data/bytes.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -46,14 +46,20 @@ struct Line {
 /// Where lines go: JSON lines to a file or stdout, and a row of a table for people.
 class Output {
 public:
-  /// json as --json, which is opened for the first line; table: print rows for people.
+  /// json as --json, written beside its place from the first line on; table: print rows for people.
   Output(std::string json, bool table);
+  /// Lines that were written before an error or Ctrl-C are kept.
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
   /// Throws FileError when a line is lost.
   void write(const Line& line);
+  /// Puts the file of JSON lines in its place. Throws FileError.
+  void finish();
 
 private:
   std::string path_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  std::unique_ptr<data::AtomicFile> file_;
   bool table_;
   bool header_written_ = false;
 };

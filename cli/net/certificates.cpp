@@ -1,16 +1,15 @@
 #include "cli/net/certificates.h"
 
-#include "cli/verb.h"
-
 #include <fmt/format.h>
 
 #include <charconv>
 
 namespace eg::cli {
 
-void CertificateFlags::declare(CLI::App& app, const std::string& own_name) {
+void CertificateFlags::declare(CLI::App& app, const CommonOptions& common, const std::string& own_name) {
   name = own_name;
-  app.add_option("--certs", folder, "Folder with ca.pem, NAME.pem and NAME.key (equigrad certs makes one)")
+  common.files
+      ->input(app.add_option("--certs", folder, "Folder with ca.pem, NAME.pem and NAME.key (equigrad certs makes one)"))
       ->type_name("FOLDER");
   app.add_option("--cert", name, "NAME of the certificate to show")->type_name("NAME")->capture_default_str();
   app.add_flag("--insecure-loopback", insecure, "No TLS: for both sides on this machine alone");

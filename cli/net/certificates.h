@@ -1,6 +1,8 @@
 #pragma once
 // What the verbs of split learning share on the command line: certificates and places.
 
+#include "cli/verb.h"
+
 #include "privacy/net/tcp/tls.h"
 
 #include <CLI/CLI.hpp>
@@ -17,7 +19,7 @@ struct CertificateFlags {
   bool insecure = false;
 
   /// Declares --certs, --cert and --insecure-loopback.
-  void declare(CLI::App& app, const std::string& own_name);
+  void declare(CLI::App& app, const CommonOptions& common, const std::string& own_name);
   /// Throws UsageError unless one of --certs and --insecure-loopback is given.
   privacy::TlsFiles files() const;
 };

@@ -12,11 +12,11 @@
 
 namespace eg::cli {
 
-void ListenFlags::declare(CLI::App& app) {
+void ListenFlags::declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--listen", listen, "Address and port to listen on; port 0: a free one")
       ->required()
       ->type_name("ADDR:PORT");
-  certificates.declare(app, "cloud");
+  certificates.declare(app, common, "cloud");
   app.add_option("--connections", connections, "Most users that are connected")
       ->check(whole_number(1, 10'000))
       ->capture_default_str();
@@ -61,9 +61,9 @@ void add_counts(nlohmann::json& json, const privacy::ServerCounts& counts) {
   json["bytes_sent"] = counts.sent.load();
 }
 
-void ConnectFlags::declare(CLI::App& app) {
+void ConnectFlags::declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--connect", connect, "The cloud's address and port")->required()->type_name("HOST:PORT");
-  certificates.declare(app, "edge");
+  certificates.declare(app, common, "edge");
   app.add_option("--answer-timeout", answer_s, "Seconds to wait for an answer")
       ->check(whole_number(1, 86'400))
       ->capture_default_str();

@@ -20,7 +20,7 @@ struct ListenFlags {
   std::int64_t connections = 64, message_mb = 256, memory_mb = 1024, idle_s = 900;
 
   /// Declares --listen, the certificates' flags, --connections, --message-mb, --memory-mb and --idle.
-  void declare(CLI::App& app);
+  void declare(CLI::App& app, const CommonOptions& common);
   /// Throws UsageError.
   privacy::ServerOptions options() const;
   std::uint64_t largest_message() const { return static_cast<std::uint64_t>(message_mb) << 20; }
@@ -39,7 +39,7 @@ struct ConnectFlags {
   std::int64_t answer_s = 300;
 
   /// Declares --connect, the certificates' flags and --answer-timeout.
-  void declare(CLI::App& app);
+  void declare(CLI::App& app, const CommonOptions& common);
   /// Throws UsageError.
   privacy::ClientOptions options() const;
 };

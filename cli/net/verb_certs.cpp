@@ -41,15 +41,19 @@ Job declare_certs(CLI::App& app, const CommonOptions& common) {
     privacy::CertificateOptions made;
   };
   auto o = std::make_shared<Options>();
-  app.add_option("--out", o->out, "Folder to write ca, cloud and the edges' files to; none is overwritten")
+  common.files
+      ->told_by_verb(
+          app.add_option("--out", o->out, "Folder to write ca, cloud and the edges' files to; none is overwritten"))
       ->required()
       ->type_name("FOLDER");
   app.add_option("--host", o->hosts,
                  "Names and addresses of the cloud, with commas between them (default: localhost,127.0.0.1,::1)")
       ->type_name("LIST");
   app.add_option("--edge", o->edges, "Names of edges, with commas between them (default: edge)")->type_name("LIST");
-  app.add_option("--authority", o->made.authority,
-                 "Folder whose ca.key signs: edges for a cloud that has its certificates (default: a new authority)")
+  common.files
+      ->input(app.add_option(
+          "--authority", o->made.authority,
+          "Folder whose ca.key signs: edges for a cloud that has its certificates (default: a new authority)"))
       ->type_name("FOLDER");
   app.add_option("--days", o->made.days, "Days that they are valid")
       ->check(whole_number(1, 36'500))
@@ -64,6 +68,8 @@ Job declare_certs(CLI::App& app, const CommonOptions& common) {
       throw UsageError("--host has no effect with --authority: only edges are made");
     take_list("--host", o->hosts, o->made.hosts);
     take_list("--edge", o->edges, o->made.edges);
+    common.files->goes_on_in(o->out);
+    common.files->check();
     const std::vector<std::string> files = privacy::make_certificates(o->out, o->made);
     const bool with_cloud = o->made.authority.empty();
     if (common.talks())

@@ -43,6 +43,8 @@ nlohmann::json result_json(const privacy::EncoderService& service, const privacy
 }
 
 int serve(CloudRequest& r, const CommonOptions& common) {
+  common.files->goes_on_in(r.service.out);
+  common.files->check();
   if (r.model != "any") r.service.recipe = privacy::recipe_of(data::read_json(r.model), r.model);
   if (r.service.recipe && r.service.recipe->run.steps == 0)
     throw ValueError(r.model + ": steps is missing: the learning rate depends on how many there are");
@@ -53,7 +55,7 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   privacy::Server server(service, r.place.options());
   if (!r.service.out.empty()) { // not where another one listens
     training::make_folder(r.service.out);
-    require_writable(data::join_path(r.service.out, "run"), true);
+    require_writable(data::join_path(r.service.out, "run"));
   }
   tell_place(r.place, server);
   Progress progress(!common.quiet);
@@ -80,14 +82,18 @@ int serve(CloudRequest& r, const CommonOptions& common) {
 
 Job declare_cloud(CLI::App& app, const CommonOptions& common) {
   auto r = std::make_shared<CloudRequest>();
-  r->place.declare(app);
-  app.add_option("--model", r->model,
-                 "JSON file with the encoder that is trained here: dim, layers, heads, mlp, optimizer, lr, schedule, "
-                 "steps, ... as "
-                 "the flags of train; any: what each edge asks for")
+  r->place.declare(app, common);
+  common.files
+      ->input(app.add_option(
+          "--model", r->model,
+          "JSON file with the encoder that is trained here: dim, layers, heads, mlp, optimizer, lr, schedule, "
+          "steps, ... as "
+          "the flags of train; any: what each edge asks for"))
       ->required()
       ->type_name("CONFIG");
-  app.add_option("--out", r->service.out, "Folder for checkpoints, one below it for each run (default: none are kept)")
+  common.files
+      ->told_by_verb(app.add_option("--out", r->service.out,
+                                    "Folder for checkpoints, one below it for each run (default: none are kept)"))
       ->type_name("FOLDER");
   app.add_option("--keep", r->service.keep, "Newest checkpoints of a run that stay")
       ->check(whole_number(1, 1000))
@@ -98,10 +104,7 @@ Job declare_cloud(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
   app.footer("Ctrl-C writes checkpoints and ends. The cloud sees features and gradients in a permuted order, which is\n"
              "obfuscation, not encryption: docs/split-learning.md.");
-  return [r, &common]() -> int {
-    survive_broken_pipes();
-    return serve(*r, common);
-  };
+  return [r, &common]() -> int { return serve(*r, common); };
 }
 
 } // namespace eg::cli

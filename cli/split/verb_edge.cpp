@@ -112,10 +112,12 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
       ->required()
       ->check(one_of(split_models()))
       ->type_name("MODEL");
-  r->place.declare(app);
-  app.add_option("--finish", r->finish,
-                 "The model to keep: decrypt (plain weights), encrypted (as trained), or a KEY file of another holder "
-                 "to move it to")
+  r->place.declare(app, common);
+  common.files
+      ->input(app.add_option(
+          "--finish", r->finish,
+          "The model to keep: decrypt (plain weights), encrypted (as trained), or a KEY file of another holder "
+          "to move it to"))
       ->type_name("WORD|KEY")
       ->capture_default_str();
   app.add_option("--init", r->init,
@@ -127,11 +129,13 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
                  "To reach the cloud, to be answered, and to find room there, for each message")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--config", r->config, "JSON file with options named as the flags ('_' for '-'); flags override it")
+  common.files
+      ->input(app.add_option("--config", r->config,
+                             "JSON file with options named as the flags ('_' for '-'); flags override it"))
       ->type_name("FILE");
   nlohmann::ordered_json defaults;
   if (named == "bert") defaults = training::options_json(permute::split_bert_defaults());
-  auto flags = std::make_shared<TrainFlags>(app, named, defaults);
+  auto flags = std::make_shared<TrainFlags>(app, common, named, defaults);
   app.footer(
       (named.empty() ? std::string("The options of each model: equigrad edge MODEL --help\n\n") : std::string()) +
       "Embedding, head, labels and key stay here. What the cloud gets is in a permuted order, which is obfuscation,\n"

@@ -29,7 +29,8 @@ Tensor embedded(const privacy::Victim& victim, std::int64_t tokens, RandomKey ke
 
 int demonstrate(const std::string& model, std::int64_t tokens, const CommonOptions& common) {
   const StopScope stopping;
-  if (!model.empty()) require_apart(common, {}, known_files(model));
+  add_model(*common.files, model);
+  common.files->check();
   const RandomKey key{common.seed, 9};
   const privacy::Victim victim = model.empty() ? privacy::drawn_text_victim(key) : privacy::open_victim(model, key);
   const privacy::FailedRows f =
@@ -63,7 +64,9 @@ Job declare_stip_demonstrate(CLI::App& app, const CommonOptions& common) {
     std::int64_t tokens = 32;
   };
   auto o = std::make_shared<Options>();
-  app.add_option("--model", o->model, "A decoder: model folder or llama2.c checkpoint (default: a drawn one)")
+  common.files
+      ->input(
+          app.add_option("--model", o->model, "A decoder: model folder or llama2.c checkpoint (default: a drawn one)"))
       ->type_name("DIR");
   app.add_option("--tokens", o->tokens, "Tokens of a drawn text")->check(whole_number(2, 4096))->capture_default_str();
   app.footer("Exit code 1: the numbers are not what theory says.");

@@ -89,7 +89,8 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
 }
 
 int compute_outputs(const QueryRequest& r, const CommonOptions& common) {
-  require_writable(r.outputs, true);
+  const StopScope stopping;
+  require_writable(r.outputs);
   const hub::Tensors inputs = read_tensor_inputs(r.inputs, dtype_of(r));
   const privacy::UserModel user(r.model, dtype_of(r));
   const privacy::StipOutputs result = privacy::stip_forward(user, privacy::connect_over_tcp(r.place.options()), inputs,
@@ -114,9 +115,8 @@ int query(const QueryRequest& r, const CommonOptions& common) {
   if (text == !r.inputs.empty())
     throw UsageError("give one of --prompt, --ids (a text to continue) and --inputs (tensors to run)");
   if (r.inputs.empty() != r.outputs.empty()) throw UsageError("--inputs and --outputs go together");
-  std::vector<std::string> read = known_files(r.model);
-  if (!r.inputs.empty()) read.push_back(r.inputs);
-  require_apart(common, {r.outputs}, read);
+  add_model(*common.files, r.text.tokenizer);
+  common.files->check();
   return text ? continue_text(r, common) : compute_outputs(r, common);
 }
 
@@ -124,11 +124,15 @@ int query(const QueryRequest& r, const CommonOptions& common) {
 
 Job declare_stip_query(CLI::App& app, const CommonOptions& common) {
   auto r = std::make_shared<QueryRequest>();
-  app.add_option("--model", r->model, "The user's folder, OUT/user of stip transform")->required()->type_name("DIR");
-  r->place.declare(app);
-  r->text.declare(app);
-  app.add_option("--inputs", r->inputs, "Inputs by their usual names, as for infer")->type_name("IN.safetensors");
-  app.add_option("--outputs", r->outputs, "Receives last_hidden_state, pooler_output, logits, ...")
+  common.files->input(app.add_option("--model", r->model, "The user's folder, OUT/user of stip transform"))
+      ->required()
+      ->type_name("DIR");
+  r->place.declare(app, common);
+  r->text.declare(app, common);
+  common.files->input(app.add_option("--inputs", r->inputs, "Inputs by their usual names, as for infer"))
+      ->type_name("IN.safetensors");
+  common.files
+      ->result(app.add_option("--outputs", r->outputs, "Receives last_hidden_state, pooler_output, logits, ..."))
       ->type_name("OUT.safetensors");
   app.add_option("--dtype", r->dtype, "f32 or f64, as the cloud serves (default f32)")
       ->check(one_of({"f32", "f64"}))
@@ -147,7 +151,6 @@ Job declare_stip_query(CLI::App& app, const CommonOptions& common) {
   return [r, &common, &app]() -> int {
     leave_no_core_dump();
     r->text.settle(app);
-    survive_broken_pipes();
     return query(*r, common);
   };
 }

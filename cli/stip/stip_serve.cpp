@@ -45,7 +45,6 @@ nlohmann::json result_json(const privacy::StipService& service, const privacy::S
 }
 
 int serve(const ServeRequest& r, const CommonOptions& common) {
-  require_apart(common, {}, known_files(r.model));
   const privacy::ServerOptions where = r.place.options();
   privacy::StipService service(privacy::open_cloud(r.model, r.dtype == "f64" ? DType::f64 : DType::f32), options_of(r));
   privacy::Server server(service, where);
@@ -74,8 +73,10 @@ int serve(const ServeRequest& r, const CommonOptions& common) {
 
 Job declare_stip_serve(CLI::App& app, const CommonOptions& common) {
   auto r = std::make_shared<ServeRequest>();
-  app.add_option("--model", r->model, "The cloud's folder, OUT/cloud of stip transform")->required()->type_name("DIR");
-  r->place.declare(app);
+  common.files->input(app.add_option("--model", r->model, "The cloud's folder, OUT/cloud of stip transform"))
+      ->required()
+      ->type_name("DIR");
+  r->place.declare(app, common);
   app.add_option("--dtype", r->dtype, "f32 or f64: what is computed in, and what users must send (default f32)")
       ->check(one_of({"f32", "f64"}))
       ->type_name("TYPE");
@@ -92,7 +93,6 @@ Job declare_stip_serve(CLI::App& app, const CommonOptions& common) {
              "encryption: docs/stip.md.");
   return [r, &common, &app]() -> int {
     if (app.count("--seed") > 0) throw UsageError("--seed has no effect on stip serve: the cloud draws nothing");
-    survive_broken_pipes();
     return serve(*r, common);
   };
 }

@@ -35,7 +35,8 @@ std::vector<std::string> companions_of(const std::string& model) {
 }
 
 int transform(const privacy::TransformJob& job, const CommonOptions& common) {
-  require_apart(common, {}, files_of_model(job.model));
+  add_model(*common.files, job.model);
+  common.files->check();
   const privacy::Transformed t = privacy::transform_for_stip(job);
   const std::string scheme = privacy::info_of(job.scheme).name;
   if (common.talks())
@@ -64,7 +65,9 @@ Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
     std::string scheme = "stip2";
   };
   auto o = std::make_shared<Options>();
-  app.add_option("--model", o->job.model, "Model folder (ViT, DeiT, BERT, GPT-2, Llama), or a llama2.c checkpoint")
+  common.files
+      ->input(app.add_option("--model", o->job.model,
+                             "Model folder (ViT, DeiT, BERT, GPT-2, Llama), or a llama2.c checkpoint"))
       ->required()
       ->type_name("DIR");
   app.add_option("--scheme", o->scheme,
@@ -72,7 +75,8 @@ Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
       ->check(one_of({"stip1", "stip2"}))
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--out", o->job.out, "New folder: OUT/cloud for the cloud, OUT/user for the user")
+  common.files
+      ->new_folder(app.add_option("--out", o->job.out, "New folder: OUT/cloud for the cloud, OUT/user for the user"))
       ->required()
       ->type_name("OUT");
   app.footer("Keys come from the system's random source; the inner permutations are forgotten. A permutation is\n"

@@ -108,7 +108,7 @@ TEST_CASE("--json goes over no file that inspect, tokenize and generate read") {
   scene.refused({"tokenize", "--tokenizer", "model", "--file", "in.st", "--json", "in.st"}, "it is read");
   scene.refused({"generate", "--model", "model", "--ids", "1", "--json", "model/vocab.json"}, "it is read");
   scene.refused({"generate", "--model", "model", "--ids", "1", "--json", scene.shard()}, "it is read");
-  CHECK(scene.run({"inspect", "model", "--json", "model/report.json"}).code == 0);
+  scene.refused({"inspect", "model", "--json", "model/report.json"}, "it lies in model, which is read");
 }
 
 TEST_CASE("keygen, verify, train: two results in one file") {
@@ -117,17 +117,17 @@ TEST_CASE("keygen, verify, train: two results in one file") {
   scene.refused({"verify", "--filter", "eq5", "--report", "r", "--json", "./r"}, "another result goes there");
   scene.refused({"verify", "--model", "model", "--json", "model/config.json"}, "it is read");
   scene.refused({"train", "vit", "--data", "shapes", "--steps", "1", "--out", ".", "--json", "metrics.jsonl"},
-                "it is ./metrics.jsonl, which is read");
+                "another result goes there");
 }
 
-TEST_CASE("--profile goes over nothing that is read or written, and only over a regular file") {
+TEST_CASE("--profile goes over nothing that is read or written") {
   const Scene scene;
   const Words infer = {"infer", "--model", "model", "--inputs", "in.st", "--outputs", "out.st", "--profile"};
   scene.refused(infer + Words{scene.shard()}, "it is read");
   scene.refused(infer + Words{"link/config.json"}, "which is read");
   scene.refused(infer + Words{"hard.st"}, "which is read");
   scene.refused(infer + Words{"out.st"}, "another result goes there");
-  scene.refused(infer + Words{"/dev/null"}, "not a regular file");
+  scene.refused(infer + Words{"."}, "it is a folder");
   scene.refused(infer + Words{"-"}, "give it a name");
   scene.refused({"generate", "--model", "model", "--prompt", "a", "--profile", "model/config.json"}, "it is read");
   CHECK(scene.run(infer + Words{"trace.json"}).code == 0);
@@ -136,4 +136,148 @@ TEST_CASE("--profile goes over nothing that is read or written, and only over a 
 TEST_CASE("bench that measures nothing leaves an older result alone") {
   const Scene scene;
   scene.refused({"bench", "step", "--case", "nope", "--json", "in.st"}, "there is no case 'nope'");
+}
+
+namespace {
+
+/// A command that reads some files and folders, and its options that name results.
+struct Command {
+  Words words;
+  Words options;
+  Words reads;
+};
+
+Words files_below(const std::string& root, const std::string& path) {
+  const std::filesystem::path at = std::filesystem::path(root) / path;
+  if (!std::filesystem::is_directory(at)) return {path};
+  Words files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(at))
+    if (entry.is_regular_file()) files.push_back(std::filesystem::relative(entry.path(), root).string());
+  return files;
+}
+
+std::map<std::string, std::string> contents_of(const std::string& root) {
+  std::map<std::string, std::string> all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
+    if (entry.is_regular_file()) all[entry.path().string()] = read_text(entry.path().string());
+  return all;
+}
+
+/// A text, a run of it with two checkpoints and an event file, a model with shards and a tokenizer, its key, inputs.
+void fill(const TemporaryFolder& folder) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "to be or not to be, that is the question\n";
+  write_text(folder.path("d.txt"), text);
+  const auto run = [&](const Words& words) {
+    const Outcome got = run_program(words, folder.path());
+    INFO(got.err);
+    REQUIRE(got.code == 0);
+  };
+  run({"train",     "gpt2",
+       "--data",    "d.txt",
+       "--context", "8",
+       "--dim",     "8",
+       "--heads",   "1",
+       "--layers",  "1",
+       "--mlp",     "8",
+       "--steps",   "2",
+       "--batch",   "2",
+       "--out",     "R",
+       "--quiet",   "--checkpoint-every",
+       "1",         "--best",
+       "loss",      "--evaluate-every",
+       "1",         "--tensorboard"});
+  std::filesystem::rename(folder.path("R/model"), folder.path("M"));
+  std::filesystem::copy(folder.path("M"), folder.path("R/model"));
+  run({"keygen", "--model", "M", "--out", "key", "--groups", "inner", "--quiet"});
+  data::save_safetensors(folder.path("in.st"), {{"input_ids", Tensor::arange(3).reshape({1, 3})}});
+  write_text(folder.path("config.json"), R"({"steps": 3})");
+}
+
+} // namespace
+
+TEST_CASE("no option that names a result goes over a file that the command reads, nor into a folder of them") {
+  const TemporaryFolder folder;
+  fill(folder);
+  const Words results = {"--json", "--profile"};
+  const std::vector<Command> commands = {
+      {{"report", "R"}, {"--json", "--out"}, {"R", "d.txt"}},
+      {{"report", "R", "--data", "d.txt"}, {"--json", "--out"}, {"R", "d.txt"}},
+      {{"train", "gpt2", "--resume", "R", "--steps", "3"}, results, {"R", "d.txt"}},
+      {{"train", "gpt2", "--resume", "R", "--steps", "3", "--out", "S"}, results, {"R", "d.txt"}},
+      {{"train", "gpt2", "--data", "d.txt", "--config", "config.json", "--out", "S"},
+       results,
+       {"d.txt", "config.json"}},
+      {{"train", "gpt2", "--data", "d.txt", "--from", "M", "--steps", "1", "--out", "S"}, results, {"d.txt", "M"}},
+      {{"train", "gpt2", "--data", "d.txt", "--tokenizer", "M", "--steps", "1", "--out", "S"}, results, {"d.txt", "M"}},
+      {{"inspect", "M"}, {"--json"}, {"M"}},
+      {{"inspect", "R"}, {"--json"}, {"R"}},
+      {{"inspect", "in.st"}, {"--json"}, {"in.st"}},
+      {{"infer", "--model", "M", "--inputs", "in.st", "--outputs", "o.st"},
+       {"--json", "--profile", "--gradients"},
+       {"M", "in.st"}},
+      {{"infer", "--model", "R", "--inputs", "in.st"}, {"--outputs"}, {"R", "in.st"}},
+      {{"generate", "--model", "M", "--prompt", "to"}, results, {"M"}},
+      {{"generate", "--model", "R", "--prompt", "to", "--tokenizer", "M"}, results, {"M", "R"}},
+      {{"tokenize", "--tokenizer", "M", "--file", "d.txt"}, {"--json"}, {"M", "d.txt"}},
+      {{"symmetries", "--model", "M"}, {"--json"}, {"M"}},
+      {{"symmetries", "--config", "M/config.json"}, {"--json"}, {"M/config.json"}},
+      {{"keygen", "--model", "M"}, {"--out"}, {"M"}},
+      {{"keygen", "--model", "M", "--out", "k2"}, {"--json"}, {"M"}},
+      {{"permute", "--model", "M", "--key", "key"}, {"--out"}, {"M", "key"}},
+      {{"permute", "--model", "M", "--key", "key", "--out", "P"}, {"--json"}, {"M", "key"}},
+      {{"permute", "--model", "M", "--key", "key", "--tensors", "in.st"}, {"--tensors-out"}, {"M", "key", "in.st"}},
+      {{"verify", "--model", "M"}, {"--json", "--report", "--profile"}, {"M"}},
+      {{"attack", "weights", "--model", "M"}, {"--json", "--out", "--markdown", "--profile"}, {"M"}},
+      {{"stip", "transform", "--model", "M", "--out", "P"}, {"--json"}, {"M"}},
+      {{"stip", "transform", "--model", "M"}, {"--out"}, {"M"}},
+      {{"stip", "demonstrate", "--model", "M"}, {"--json"}, {"M"}},
+      {{"reproduce", "fig4", "--config", "config.json"}, {"--json", "--markdown"}, {"config.json"}},
+  };
+  const auto before = contents_of(folder.path());
+  std::size_t tried = 0;
+  const auto refused = [&](const Words& words) {
+    const Outcome got = run_program(words, folder.path());
+    std::string line;
+    for (const std::string& word : words) line += word + " ";
+    INFO(line, got.out, got.err);
+    CHECK(got.code == 2);
+    CHECK(got.err.find("cannot be written: ") != std::string::npos);
+    ++tried;
+  };
+  for (const Command& command : commands)
+    for (const std::string& option : command.options)
+      for (const std::string& source : command.reads) {
+        for (const std::string& file : files_below(folder.path(), source)) refused(command.words + Words{option, file});
+        if (std::filesystem::is_directory(folder.path(source))) refused(command.words + Words{option, source + "/new"});
+      }
+  CHECK(contents_of(folder.path()) == before);
+  CHECK(tried > 300);
+}
+
+TEST_CASE("a file that is read is known by its inode: links, hard links, links that dangle into its folder") {
+  const TemporaryFolder folder;
+  fill(folder);
+  std::filesystem::create_hard_link(folder.path("R/checkpoints/best.json"), folder.path("hard"));
+  std::filesystem::create_symlink("R/metrics.jsonl", folder.path("link"));
+  std::filesystem::create_symlink("R/made", folder.path("dangling"));
+  std::filesystem::create_directory(folder.path("blobs"));
+  std::filesystem::rename(folder.path("M/model.safetensors"), folder.path("blobs/1"));
+  std::filesystem::create_symlink("../blobs/1", folder.path("M/model.safetensors"));
+  const auto before = contents_of(folder.path());
+  const auto refused = [&](const Words& words, const std::string& why) {
+    const Outcome got = run_program(words, folder.path());
+    INFO(got.err);
+    CHECK(got.code == 2);
+    CHECK(got.err.find(why) != std::string::npos);
+  };
+  refused({"report", "R", "--json", "hard"}, "hard: cannot be written: it is R/checkpoints/best.json, which is read");
+  refused({"report", "R", "--json", "link"}, "link: cannot be written: it is R/metrics.jsonl, which is read");
+  refused({"report", "R", "--json", "dangling"}, "dangling: cannot be written: it lies in R, which is read");
+  refused({"inspect", "M", "--json", "blobs/1"},
+          "blobs/1: cannot be written: it is M/model.safetensors, which is read");
+  refused({"permute", "--model", "M", "--key", "key", "--out", "M/P"},
+          "M/P: cannot be written: it lies in M, which is read");
+  CHECK(contents_of(folder.path()) == before);
+  CHECK(run_program({"inspect", "M", "--json", "blobs/2"}, folder.path()).code == 0); // beside a file that is read
 }

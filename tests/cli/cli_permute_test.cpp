@@ -248,7 +248,8 @@ TEST_CASE("what may hold plain weights or a key is not copied, and modes stay") 
   test::write_text(here + "/m/vocab.json", "{}");
   fs::create_directory(here + "/m/onnx");
   fs::copy_file(here + "/m/model.safetensors", here + "/m/other.safetensors");
-  ok({"keygen", "--model", "m", "--out", "m/my.key"}, here);
+  ok({"keygen", "--model", "m", "--out", "my.key"}, here);
+  fs::rename(here + "/my.key", here + "/m/my.key");
   REQUIRE(::chmod((here + "/m/model.safetensors").c_str(), 0600) == 0);
   const Outcome r = run_program({"permute", "--model", "m", "--key", "m/my.key", "--out", "p/"}, here);
   REQUIRE_MESSAGE(r.code == 0, r.err);

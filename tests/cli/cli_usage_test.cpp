@@ -171,7 +171,7 @@ TEST_CASE("a result that cannot be written is said") {
            {"doctor", "--json", "-"}, {"doctor"}, {"--help"}, {"verify", "--filter", "perm-orth"}}) {
     const Outcome lost = run_program_into("/dev/full", args);
     CHECK(lost.code == 2);
-    CHECK(lost.err == "equigrad: standard output: cannot be written\n");
+    CHECK(lost.err == "equigrad: standard output: cannot be written: No space left on device\n");
   }
 }
 

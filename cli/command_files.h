@@ -1,0 +1,56 @@
+#pragma once
+// Compares the files that a command reads with those that it writes, before any of them is opened.
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::cli {
+
+/// The account of one command's files. Options are declared with what the command does with the file or folder that
+/// they name; a verb adds the paths that no option names (defaults, what a config or a run says). Files are compared by
+/// device and inode, links followed, so that another name or a hard link of a file is that file.
+class CommandFiles {
+public:
+  /// The option names a file that is read, or a folder that is read with everything in it. A word that names nothing
+  /// there (a data set's name) is no path. Returns the option, as the others do.
+  CLI::Option* input(CLI::Option* option) { return declare(option, &CommandFiles::reads); }
+  /// The option names the folder of the data sets (default: EQUIGRAD_DATA).
+  CLI::Option* data_folder(CLI::Option* option) { return declare(option, &CommandFiles::reads_sets_of); }
+  /// The option names a file that is written: a result.
+  CLI::Option* result(CLI::Option* option) { return declare(option, &CommandFiles::writes); }
+  /// The option names a folder that must be new, which the command fills.
+  CLI::Option* new_folder(CLI::Option* option) { return declare(option, &CommandFiles::makes); }
+  /// The option names a path of which the verb itself says what becomes of it.
+  CLI::Option* told_by_verb(CLI::Option* option) { return declare(option, nullptr); }
+  /// Whether one of the above was said of the option.
+  bool declared(const CLI::Option* option) const;
+
+  /// A file that is read, or a folder with everything in it, where no result may lie. Nothing for "" and "-".
+  void reads(const std::string& path);
+  /// The folder of the data sets: reads() for the folder of each set that lies there.
+  void reads_sets_of(const std::string& path);
+  /// A result: a file that is written or replaced. Nothing for "" and "-".
+  void writes(const std::string& path);
+  /// A file or folder that the command makes or replaces itself: neither an input nor a result may lie there.
+  void makes(const std::string& path);
+  /// A folder that the command goes on with, reading and writing: no result may lie there.
+  void goes_on_in(const std::string& path);
+
+  /// Adds what the options of this verb name that were given.
+  void add_given(const CLI::App& verb);
+  /// Throws FileError, "PATH: cannot be written: why", when a result lies in or on an input, or where something else is
+  /// written, or when the command would write over an input.
+  void check() const;
+
+private:
+  using Role = void (CommandFiles::*)(const std::string&);
+  CLI::Option* declare(CLI::Option* option, Role role);
+
+  std::vector<std::pair<const CLI::Option*, Role>> options_;
+  std::vector<std::string> inputs_, results_, made_, own_;
+};
+
+} // namespace eg::cli
