@@ -54,6 +54,17 @@ struct Scene {
   TemporaryFolder folder;
 };
 
+/// Waits until the program has its handlers: before, a signal would end it as it ends any process.
+void wait_for_handlers(const RunningProgram& program) {
+  const std::string path = "/proc/" + std::to_string(program.pid()) + "/status";
+  REQUIRE(program.wait_until([&] {
+    const std::string status = read_text(path);
+    const std::size_t caught = status.find("SigCgt:");
+    return caught != std::string::npos &&
+           (std::stoull(status.substr(caught + 7), nullptr, 16) & (1ULL << (SIGTERM - 1))) != 0;
+  }));
+}
+
 const Words result_options = {"--json", "--outputs", "--gradients", "--profile"};
 
 /// A soft limit on the size of files, of the programs that are started while it lives.
@@ -124,7 +135,8 @@ TEST_CASE("a result goes into a pipe or a device, and Ctrl-C ends the wait for a
     CHECK(std::filesystem::is_fifo(pipe));
 
     RunningProgram waiting(Scene::writing(option, "pipe"), scene.folder.path());
-    std::this_thread::sleep_for(std::chrono::milliseconds(300)); // it stands in the pipe, or comes there later
+    wait_for_handlers(waiting);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // it stands in the pipe, or comes there later
     waiting.signal(SIGINT);
     const Outcome stopped = waiting.wait();
     CHECK(stopped.code == 130);
@@ -164,7 +176,8 @@ TEST_CASE("Ctrl-C and SIGTERM end a wait for standard input at the first") {
   REQUIRE(::dup2(reader, STDIN_FILENO) == STDIN_FILENO);
   for (const int signal : {SIGINT, SIGTERM}) {
     RunningProgram tokenize({"tokenize", "--tokenizer", "vocab.txt", "--file", "-"}, folder.path());
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    wait_for_handlers(tokenize);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     CHECK(tokenize.running());
     const auto start = std::chrono::steady_clock::now();
     tokenize.signal(signal);
