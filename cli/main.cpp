@@ -12,6 +12,7 @@
 #include "core/words.h"
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "core/parallel.h"
 
 #include <fmt/format.h>
@@ -264,7 +265,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return complain(fmt::format("{}: {}", error.path1().string(), error.code().message()), bad_input);
   } catch (const std::bad_alloc&) {
-    return complain("the machine has no more memory", bad_input);
+    return complain(fmt::format("out of memory: no more could be had; {}", eg::memory_limit_words()), bad_input);
   } catch (const std::exception& error) {
     return complain(error.what(), bad_input);
   }

@@ -1,6 +1,7 @@
 #include "core/allocator.h"
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 
 #include <array>
 #include <bit>
@@ -36,6 +37,8 @@ std::size_t read_limit(const char* path) {
   return std::strtoull(word.c_str(), nullptr, 10);
 }
 
+} // namespace
+
 std::size_t machine_memory() {
   const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
@@ -43,6 +46,8 @@ std::size_t machine_memory() {
       std::min(read_limit("/sys/fs/cgroup/memory.max"), read_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
   return std::min(pages * page, cgroup);
 }
+
+namespace {
 
 struct Block {
   std::byte* data;
@@ -108,9 +113,11 @@ private:
   std::size_t room() const { return limit_ - std::min(limit_, stats_.live_bytes); }
 
   [[noreturn]] void refuse(std::size_t size) const {
-    throw MemoryError(fmt::format("allocator: {} more bytes do not fit: {} are in use and the limit is {}; use a "
-                                  "smaller batch or model, or raise the limit",
-                                  size, stats_.live_bytes, limit_));
+    throw MemoryError(fmt::format("allocator: {} more bytes do not fit: {} are in use and the limit is {}, {}; use a "
+                                  "smaller batch or model",
+                                  size, stats_.live_bytes, limit_,
+                                  limit_ == machine_memory() ? "which this machine, or its container, has"
+                                                             : "which was set (set_memory_limit raises it)"));
   }
 
   /// The newest free block of exactly this bucket: the one most likely still in cache.
@@ -138,8 +145,8 @@ private:
       block = ask();
     }
     if (block == nullptr)
-      throw MemoryError(
-          fmt::format("allocator: the system has no {} more bytes; {} are in use", size, stats_.live_bytes));
+      throw MemoryError(fmt::format("allocator: the system has no {} more bytes; {} are in use; {}", size,
+                                    stats_.live_bytes, memory_limit_words()));
     if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);
     ++stats_.system_calls;
     return static_cast<std::byte*>(block);

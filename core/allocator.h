@@ -32,6 +32,8 @@ void reset_peak();
 void release_cache();
 /// Most bytes that may be live at once. Default: the memory of the machine or of its cgroup, whichever is less.
 std::size_t limit();
+/// Bytes that this machine, or its container, has.
+std::size_t machine_memory();
 void set_limit(std::size_t bytes);
 
 } // namespace allocator

@@ -3,11 +3,14 @@
 #include "data/bytes.h"
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <cerrno>
 #include <fmt/format.h>
 #include <memory>
+#include <new>
 
 namespace eg::data {
 
@@ -34,13 +37,19 @@ std::string reason_of(archive* a) {
   return reason.find("No progress") != std::string::npos ? "the packed data end too early" : reason; // liblzma's words
 }
 
+/// Throws what libarchive's error is: MemoryError, or FileError with `what` and its reason.
+[[noreturn]] void fail(archive* a, const std::string& source, const char* what) {
+  if (archive_errno(a) == ENOMEM) fail_out_of_memory(fmt::format("{}: unpacking", source));
+  throw FileError(fmt::format("{}: {}: {}", source, what, reason_of(a)));
+}
+
 void check(int status, archive* a, const std::string& source, const char* what) {
-  if (status != ARCHIVE_OK) throw FileError(fmt::format("{}: {}: {}", source, what, reason_of(a)));
+  if (status != ARCHIVE_OK) fail(a, source, what);
 }
 
 Reader new_reader(const std::string& source) {
   Reader reader(archive_read_new());
-  if (!reader) throw FileError(source + ": out of memory while opening");
+  if (!reader) fail_out_of_memory(fmt::format("{}: unpacking", source));
   return reader;
 }
 
@@ -61,13 +70,22 @@ void check_gzip_trailer(ByteView packed, const Bytes& out, const std::string& so
 
 constexpr std::size_t block = std::size_t{1} << 20;
 
+/// Throws MemoryError that says how much has been unpacked.
+void grow(Bytes& out, std::size_t size, const std::string& source) {
+  try {
+    out.resize(size);
+  } catch (const std::bad_alloc&) {
+    fail_out_of_memory(fmt::format("{}: after {} bytes unpacked", source, out.size()), size);
+  }
+}
+
 Bytes read_all(archive* a, const std::string& source, std::uint64_t limit) {
   Bytes out;
   std::size_t size = 0;
   for (;;) {
-    if (out.size() - size < block) out.resize(size + size / 2 + block);
+    if (out.size() - size < block) grow(out, size + size / 2 + block, source);
     const la_ssize_t got = archive_read_data(a, out.data() + size, out.size() - size);
-    if (got < 0) throw FileError(fmt::format("{}: truncated or corrupt: {}", source, reason_of(a)));
+    if (got < 0) fail(a, source, "truncated or corrupt");
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
     if (size > limit) throw FileError(fmt::format("{}: unpacks to more than {} bytes", source, limit));
@@ -121,11 +139,12 @@ Bytes read_member(archive* a, archive_entry* entry, const std::string& source, s
   const auto size = archive_entry_size(entry);
   if (path == nullptr || size < 0 || static_cast<std::uint64_t>(size) > tar_size)
     throw FileError(where + ": corrupt header");
-  Bytes bytes(static_cast<std::size_t>(size));
+  Bytes bytes;
+  grow(bytes, static_cast<std::size_t>(size), where);
   std::size_t done = 0;
   while (done < bytes.size()) {
     const la_ssize_t got = archive_read_data(a, bytes.data() + done, bytes.size() - done);
-    if (got < 0) throw FileError(fmt::format("{}: truncated or corrupt: {}", where, reason_of(a)));
+    if (got < 0) fail(a, where, "truncated or corrupt");
     if (got == 0) throw FileError(fmt::format("{}: truncated after {} of {} bytes", where, done, bytes.size()));
     done += static_cast<std::size_t>(got);
   }

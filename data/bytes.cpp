@@ -2,6 +2,7 @@
 
 #include "core/file_descriptor.h"
 #include "core/interrupt.h"
+#include "core/out_of_memory.h"
 #include "data/crc.h"
 #include "data/write_all.h"
 
@@ -93,7 +94,12 @@ Bytes read_file(const std::string& path, std::uint64_t limit) {
   if (!S_ISREG(info.st_mode)) throw FileError(path + ": not a regular file");
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > limit) throw FileError(fmt::format("{}: {} bytes, more than the {} that are read", path, size, limit));
-  Bytes bytes(static_cast<std::size_t>(size));
+  Bytes bytes;
+  try {
+    bytes.resize(static_cast<std::size_t>(size));
+  } catch (const std::bad_alloc&) {
+    fail_out_of_memory(path, size);
+  }
   std::size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);

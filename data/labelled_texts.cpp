@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/function_ref.h"
+#include "core/out_of_memory.h"
 #include "data/bytes.h"
 #include "data/table.h"
 #include "data/text.h"
@@ -223,7 +224,7 @@ bool is_text_set(std::string_view name) {
 
 std::pair<LabelledTexts, LabelledTexts> open_labelled_texts(const std::string& name, const std::string& data_dir,
                                                             const LabelledTextOptions& options) {
-  Parts parts = read_parts(name, data_dir, options);
+  Parts parts = naming_memory(name, [&] { return read_parts(name, data_dir, options); });
   if (parts.train.empty()) throw FileError(parts.train_name + ": has no labelled texts to learn from");
   const std::vector<std::string> classes = classes_of(parts.train);
   if (classes.size() < 2)

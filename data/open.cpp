@@ -1,6 +1,7 @@
 // Datasets by name: which files they are in, and what to say when those are not there.
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "data/faces.h"
 #include "data/folder.h"
 
@@ -196,7 +197,9 @@ ImageDataset open_dataset(const std::string& name, const std::string& data_dir, 
   if (options.limit < 0 || options.size < 0 || options.count < 0)
     throw ValueError(fmt::format("open_dataset: limit {}, size {} and count {} must not be negative", options.limit,
                                  options.size, options.count));
-  const ImageDataset whole = open_whole(name, data_dir.empty() ? default_data_dir() : data_dir, split, options);
+  const ImageDataset whole = naming_memory("data " + name, [&] {
+    return open_whole(name, data_dir.empty() ? default_data_dir() : data_dir, split, options);
+  });
   return options.limit > 0 ? whole.head(options.limit) : whole;
 }
 

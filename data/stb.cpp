@@ -3,6 +3,7 @@
 // heap content.
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "data/image.h"
 #include "data/image_checks.h"
 
@@ -10,6 +11,28 @@
 #include <fmt/format.h>
 #include <limits>
 #include <memory>
+
+namespace eg::data {
+namespace {
+
+/// What stb_image wanted and did not get while this thread decoded, in bytes; 0: nothing. It returns null for that as
+/// for a damaged file.
+thread_local std::size_t refused_bytes = 0;
+
+void* zeroed(std::size_t bytes) {
+  void* const block = std::calloc(1, bytes);
+  if (block == nullptr) refused_bytes = bytes;
+  return block;
+}
+
+void* resized(void* old, std::size_t bytes) {
+  void* const block = std::realloc(old, bytes);
+  if (block == nullptr) refused_bytes = bytes;
+  return block;
+}
+
+} // namespace
+} // namespace eg::data
 
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
@@ -20,8 +43,8 @@
 #define STBI_NO_LINEAR
 #define STBI_NO_FAILURE_STRINGS
 #define STBI_ASSERT(x) ((void)(x))
-#define STBI_MALLOC(size) std::calloc(1, size)
-#define STBI_REALLOC(block, size) std::realloc(block, size)
+#define STBI_MALLOC(size) eg::data::zeroed(size)
+#define STBI_REALLOC(block, size) eg::data::resized(block, size)
 #define STBI_FREE(block) std::free(block)
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
@@ -48,7 +71,9 @@ bool inflate_exactly(ByteView packed, Bytes& out) {
   return got >= 0 && static_cast<std::size_t>(got) == out.size();
 }
 
-Image decode_image(ByteView bytes, const std::string& source, int channels, const ImageLimits& limits) {
+namespace {
+
+Image decoded(ByteView bytes, const std::string& source, int channels, const ImageLimits& limits) {
   if (channels < 0 || channels > 4)
     throw ValueError(fmt::format("decode_image: channels is {}; 0 (the file's own) to 4 are possible", channels));
   if (bytes.size() > static_cast<std::uint64_t>(limits.file_bytes))
@@ -67,8 +92,11 @@ Image decode_image(ByteView bytes, const std::string& source, int channels, cons
   int width = 0;
   int height = 0;
   int own = 0;
+  refused_bytes = 0;
   const std::unique_ptr<stbi_uc, FreePixels> pixels(
       stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &own, channels));
+  if (!pixels && refused_bytes > 0)
+    fail_out_of_memory(fmt::format("{}: {} x {} pixels", source, header.width, header.height), refused_bytes);
   if (!pixels)
     throw FileError(fmt::format("{}: corrupt {} image", source, format == ImageFormat::png ? "PNG" : "JPEG"));
   if (width != header.width || height != header.height)
@@ -77,6 +105,12 @@ Image decode_image(ByteView bytes, const std::string& source, int channels, cons
   const std::size_t size =
       static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * static_cast<std::size_t>(kept);
   return {height, width, kept, std::vector<std::uint8_t>(pixels.get(), pixels.get() + size)};
+}
+
+} // namespace
+
+Image decode_image(ByteView bytes, const std::string& source, int channels, const ImageLimits& limits) {
+  return naming_memory(source, [&] { return decoded(bytes, source, channels, limits); });
 }
 
 Bytes encode_png(const Image& image) {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/function_ref.h"
+#include "core/out_of_memory.h"
 #include "core/words.h"
 #include "data/bytes.h"
 #include "data/table.h"
@@ -330,9 +331,7 @@ void add_rows(const TableFile& file, const TabularCode& code, FunctionRef<Tabula
   });
 }
 
-} // namespace
-
-Tabular open_tabular(const std::string& name, const std::string& data_dir, const TabularOptions& given) {
+Tabular read_tabular(const std::string& name, const std::string& data_dir, const TabularOptions& given) {
   TabularOptions o = given;
   const std::string path = find_table(name, data_dir);
   if (path != name && o.dense.empty() && o.categorical.empty()) o.dense = "I1..I13", o.categorical = "C1..C26";
@@ -356,6 +355,12 @@ Tabular open_tabular(const std::string& name, const std::string& data_dir, const
   require_both_labels(table.train, "learn from");
   require_both_labels(table.test, "test on");
   return table;
+}
+
+} // namespace
+
+Tabular open_tabular(const std::string& name, const std::string& data_dir, const TabularOptions& options) {
+  return naming_memory(name, [&] { return read_tabular(name, data_dir, options); });
 }
 
 } // namespace eg::data

@@ -1,6 +1,7 @@
 #include "data/text.h"
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "data/bytes.h"
 #include "data/tokenizer/normalizer.h"
 
@@ -27,8 +28,10 @@ std::string find_text(const std::string& name, const std::string& data_dir) {
 }
 
 std::string read_text(const std::string& path) {
-  const Bytes bytes = read_unpacked(path);
-  std::string text(bytes.begin(), bytes.end());
+  std::string text = naming_memory(path, [&] {
+    const Bytes bytes = read_unpacked(path);
+    return std::string(bytes.begin(), bytes.end());
+  });
   if (const std::size_t wrong = find_invalid_utf8(text); wrong != std::string_view::npos)
     throw FileError(fmt::format("{}: is not UTF-8 text: line {}, byte {} of the file (0x{:02x})", path,
                                 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(wrong), '\n'),

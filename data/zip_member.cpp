@@ -3,6 +3,7 @@
 #include "data/zip.h"
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "core/words.h"
 #include "data/zip_format.h"
 
@@ -10,6 +11,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <array>
+#include <cerrno>
 #include <fmt/format.h>
 
 namespace eg::data {
@@ -37,8 +39,8 @@ public:
       : file_(file), at_(offset), end_(offset + bytes), archive_(archive_read_new()) {
     archive_entry* entry = nullptr;
     archive* a = archive_.get();
-    failed_ = a == nullptr || archive_read_support_filter_gzip(a) != ARCHIVE_OK ||
-              archive_read_support_format_raw(a) != ARCHIVE_OK ||
+    if (a == nullptr) fail_out_of_memory(file.path() + ": unpacking");
+    failed_ = archive_read_support_filter_gzip(a) != ARCHIVE_OK || archive_read_support_format_raw(a) != ARCHIVE_OK ||
               archive_read_open(a, this, nullptr, &Inflater::more, nullptr) != ARCHIVE_OK ||
               archive_read_next_header(a, &entry) != ARCHIVE_OK;
   }
@@ -50,7 +52,11 @@ public:
     failed_ = got < 0;
     return failed_ ? 0 : static_cast<std::size_t>(got);
   }
-  bool failed() const { return failed_; }
+  /// Whether the data are corrupt. Throws MemoryError where memory ran out instead.
+  bool failed() const {
+    if (failed_ && archive_errno(archive_.get()) == ENOMEM) fail_out_of_memory(file_.path() + ": unpacking");
+    return failed_;
+  }
 
 private:
   struct Close {

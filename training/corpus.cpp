@@ -1,21 +1,23 @@
 #include "training/corpus.h"
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "data/text.h"
 
 #include <fmt/format.h>
 
 namespace eg::training {
+namespace {
 
-Corpus read_corpus(const CorpusSource& source,
-                   FunctionRef<KeptTokenizer(std::string_view, const std::string&)> tokenizer_for,
-                   data::StopFlag stop) {
-  const auto full_text = [](const std::string& path) {
-    std::string text = data::read_text(path);
-    if (text.empty()) throw ValueError(fmt::format("train: {} is empty", path));
+/// The corpus whose text lies at `path`.
+Corpus read_corpus_of(const std::string& path, const CorpusSource& source,
+                      FunctionRef<KeptTokenizer(std::string_view, const std::string&)> tokenizer_for,
+                      data::StopFlag stop) {
+  const auto full_text = [](const std::string& file) {
+    std::string text = data::read_text(file);
+    if (text.empty()) throw ValueError(fmt::format("train: {} is empty", file));
     return text;
   };
-  const std::string path = data::find_text(source.data, source.data_dir);
   const std::string text = full_text(path);
   const std::string other = source.validation.empty() ? std::string() : full_text(source.validation);
   auto [train, test] = data::held_out(text, source.held_out);
@@ -28,6 +30,15 @@ Corpus read_corpus(const CorpusSource& source,
   corpus.train = data::token_ids(corpus.tokenizer.tokenizer(), train, stop);
   corpus.test = data::token_ids(corpus.tokenizer.tokenizer(), test, stop);
   return corpus;
+}
+
+} // namespace
+
+Corpus read_corpus(const CorpusSource& source,
+                   FunctionRef<KeptTokenizer(std::string_view, const std::string&)> tokenizer_for,
+                   data::StopFlag stop) {
+  const std::string path = data::find_text(source.data, source.data_dir);
+  return naming_memory(path, [&] { return read_corpus_of(path, source, tokenizer_for, stop); });
 }
 
 SourcePrint print_of(const Corpus& corpus) {

@@ -115,7 +115,8 @@ TEST_CASE("work ends when nobody receives the text") {
   const Outcome lost = test::run_program_into("/dev/full", {"generate", "--model", folder.path("model"), "--prompt",
                                                             "a", "--max-new-tokens", "99999", "--ignore-end"});
   CHECK(lost.code == 2);
-  CHECK(lost.err == "equigrad: standard output: cannot be written: No space left on device\n"); // and no count of tokens: it did not go on
+  // and no count of tokens follows: generation stopped there
+  CHECK(lost.err == "equigrad: standard output: cannot be written: No space left on device\n");
 }
 
 TEST_CASE("a terminal obeys neither prompt nor text") {

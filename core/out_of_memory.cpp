@@ -1,0 +1,37 @@
+#include "core/out_of_memory.h"
+
+#include "core/allocator.h"
+#include "core/error.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+namespace eg {
+namespace {
+
+/// "16.8 GB", "900.0 MB", "12 bytes".
+std::string size_words(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.1f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.0f} bytes", bytes);
+}
+
+} // namespace
+
+std::string memory_limit_words() {
+  rlimit addresses{};
+  if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+    return fmt::format("this process may have {} (ulimit -v raises it)",
+                       size_words(static_cast<double>(addresses.rlim_cur)));
+  return fmt::format("this machine, or its container, has {}",
+                     size_words(static_cast<double>(allocator::machine_memory())));
+}
+
+void fail_out_of_memory(const std::string& what, std::uint64_t wanted) {
+  throw MemoryError(fmt::format("{}: out of memory: {}; {}", what,
+                                wanted == 0 ? std::string("no more could be had")
+                                            : fmt::format("{} more bytes could not be had", wanted),
+                                memory_limit_words()));
+}
+
+} // namespace eg

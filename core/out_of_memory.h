@@ -1,0 +1,34 @@
+#pragma once
+// Says what memory ran out for, how much was wanted, and which limit stood in the way.
+
+#include "core/error.h"
+
+#include <cstdint>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace eg {
+
+/// The limit that this process meets first, and how to raise it: "this process may have 900.0 MB (ulimit -v raises
+/// it)", or "this machine, or its container, has 16.8 GB".
+std::string memory_limit_words();
+
+/// Throws MemoryError: "WHAT: out of memory: N more bytes could not be had; LIMIT". `wanted`: 0 where it is not known.
+[[noreturn]] void fail_out_of_memory(const std::string& what, std::uint64_t wanted = 0);
+
+/// Returns f(). Where it ends with std::bad_alloc or MemoryError, throws MemoryError that begins with `what`, a file's
+/// name, say.
+template <class F> decltype(auto) naming_memory(const std::string& what, F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (const std::bad_alloc&) {
+    fail_out_of_memory(what);
+  } catch (const MemoryError& e) {
+    if (std::string_view(e.what()).starts_with(what)) throw;
+    throw MemoryError(what + ": " + e.what());
+  }
+}
+
+} // namespace eg

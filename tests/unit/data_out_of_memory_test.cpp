@@ -1,0 +1,88 @@
+// Memory that runs out while a file is decoded is told apart from a damaged file, whatever allocation fails.
+
+#include "core/error.h"
+#include "data/bytes.h"
+#include "data/image.h"
+#include "data_samples.h"
+
+#include <csignal>
+#include <doctest/doctest.h>
+#include <fstream>
+#include <functional>
+#include <new>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace eg;
+using namespace eg::data;
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true; // it reserves the address space itself
+#else
+constexpr bool sanitized = false;
+#endif
+
+enum Ending : int { whole = 0, memory_error = 1, called_corrupt = 2, other = 3 };
+
+/// How `work` ends in a process of its own that may have `more` bytes of addresses beyond what it has already.
+Ending with_memory(std::size_t more, const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t bytes = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + more;
+    const rlimit limit{bytes, bytes};
+    Ending ending = other;
+    try {
+      if (::setrlimit(RLIMIT_AS, &limit) == 0) {
+        work();
+        ending = whole;
+      }
+    } catch (const MemoryError& e) {
+      const std::string words = e.what();
+      ending = words.starts_with("it.") && words.find("ulimit -v") != std::string::npos ? memory_error : other;
+    } catch (const FileError&) {
+      ending = called_corrupt;
+    } catch (...) {
+    }
+    ::_exit(ending);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? static_cast<Ending>(WEXITSTATUS(status)) : other;
+}
+
+/// Every amount from nothing to what is enough: some fail, none is called damage.
+void sweep(std::size_t most, const std::function<void()>& work) {
+  int failed = 0;
+  int passed = 0;
+  constexpr std::size_t steps = 60;
+  for (std::size_t i = 0; i <= steps; ++i) {
+    const Ending ending = with_memory(most / steps * i, work);
+    CAPTURE(i);
+    CHECK(ending != called_corrupt);
+    CHECK(ending != other);
+    failed += ending == memory_error ? 1 : 0;
+    passed += ending == whole ? 1 : 0;
+  }
+  CHECK(failed > 5);
+  CHECK(passed > 0);
+}
+
+} // namespace
+
+TEST_CASE("out of memory: a picture and packed files, at every amount of memory" * doctest::skip(sanitized)) {
+  Image image{1200, 1100, 3, std::vector<std::uint8_t>(std::size_t{1200} * 1100 * 3)};
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<std::uint8_t>(i / 977 * 31);
+  const Bytes png = encode_png(image);
+  sweep(std::size_t{24} << 20, [&] { decode_image(png, "it.png", 3); });
+  sweep(std::size_t{24} << 20, [&] { unpack(test::xz_sample(), "it.xz"); });
+  const Bytes content(std::size_t{4} << 20, 7);
+  const Bytes packed = test::gzip(content);
+  sweep(std::size_t{40} << 20, [&] { unpack(packed, "it.gz"); });
+}
