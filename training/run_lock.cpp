@@ -54,6 +54,17 @@ bool is_at(int descriptor, const std::string& path) {
          open.st_ino == named.st_ino;
 }
 
+/// Refuses a folder in which writing or reading a file could wait for another process, or never end.
+void refuse_pipes(const std::string& folder) {
+  for (const std::string& at : {folder, data::join_path(folder, "checkpoints")}) {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(at, none)) {
+      if (std::filesystem::is_other(entry.status(none)))
+        throw FileError(entry.path().string() + ": is a pipe, socket or device; a run folder holds files and folders");
+    }
+  }
+}
+
 int lock_now(int descriptor) {
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
     if (errno != EINTR) return errno;
@@ -64,6 +75,7 @@ int lock_now(int descriptor) {
 
 RunLock::RunLock(const std::string& folder)
     : path_(data::join_path(folder, lock_name)), made_(missing_folders(folder)) {
+  refuse_pipes(folder);
   make_folder(folder);
   take(folder);
   const std::string process = fmt::format("{}\n", ::getpid());

@@ -12,7 +12,7 @@ namespace eg::training {
 class RunLock {
 public:
   /// Throws FileError when another process (or another lock of this one) holds it, and when the folder cannot be made
-  /// or written.
+  /// or written, or holds a pipe, socket or device (itself or in checkpoints/), which a read or write could wait for.
   explicit RunLock(const std::string& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -77,6 +77,25 @@ private:
 
 } // namespace
 
+TEST_CASE("run lock: a folder with a pipe or device in it is refused, where a read or write could wait for ever") {
+  const TemporaryFolder folder;
+  for (const char* name : {"metrics.csv", "checkpoints/best.json"}) {
+    const std::string run = folder.path("run");
+    const std::string path = data::join_path(run, name);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK(message_of<FileError>([&] { RunLock{run}; }) ==
+          path + ": is a pipe, socket or device; a run folder holds files and folders");
+    CHECK_FALSE(run_is_locked(run));
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink("/dev/null", path);
+    CHECK(message_of<FileError>([&] { RunLock{run}; }).starts_with(path + ": is a pipe"));
+    std::filesystem::remove(path);
+    const RunLock lock(run);
+    CHECK(run_is_locked(run));
+  }
+}
+
 TEST_CASE("run lock: one at a time, and gone with its holder") {
   const TemporaryFolder folder;
   const std::string run = folder.path("a/b");
