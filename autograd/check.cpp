@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "autograd/tensor_list.h"
 #include "core/ops.h"
+#include "core/ops/views/strided_copy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -56,7 +57,7 @@ Tensors random_like(const Tensors& list, RandomKey key) {
 Tensors moved(const Tensors& x, double h, const Tensors& u) {
   Tensors result;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    Tensor there = x[i].clone();
+    Tensor there = packed_copy(x[i]);
     const std::vector<double> direction = u[i].to_vector<double>();
     double* to = there.mutable_data<double>();
     for (std::size_t k = 0; k < direction.size(); ++k) to[k] += h * direction[k];

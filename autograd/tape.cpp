@@ -20,7 +20,7 @@ void Tape::Node::check_versions() const {
     if (!kept.saved || kept.tensor.version() == kept.version) return;
     throw AutogradError(fmt::format(
         "tape: {}{} saved its {} {} for the gradient, but '{}'{} changed it in place afterwards (version {}, was {}); "
-        "take the gradient before the change, or change a clone()",
+        "take the gradient before the change, or change a clone() made while recording is paused",
         name(), at_place(place), role, described_value(kept.tensor), kept.tensor.storage()->writer,
         at_place(kept.tensor.storage()->writer_place), kept.tensor.version(), kept.version));
   };
@@ -50,12 +50,12 @@ void Tape::State::check_unchanged(const Tensor& t, const std::string& reader) co
   const SlotState& slot = slots[entry->second];
   if (!slot.guarded || t.version() == slot.version) return;
   const Node& producer = nodes[slot.producer];
-  throw AutogradError(
-      fmt::format("tape: {} would read {}, which {}{} computed on this tape, but '{}'{} changed it in place since "
-                  "(version {}, was {}); change a clone() made before it is used, or compute the new value with an "
-                  "operation",
-                  reader, described_value(t), producer.name(), at_place(producer.place), t.storage()->writer,
-                  at_place(t.storage()->writer_place), t.version(), slot.version));
+  throw AutogradError(fmt::format(
+      "tape: {} would read {}, which {}{} computed on this tape, but '{}'{} changed it in place since "
+      "(version {}, was {}); change a clone() made while recording is paused, which counts as a constant, or "
+      "compute the new value with an operation",
+      reader, described_value(t), producer.name(), at_place(producer.place), t.storage()->writer,
+      at_place(t.storage()->writer_place), t.version(), slot.version));
 }
 
 /// Marks the outputs of the newest node, or (node: none was made) of an operation without a gradient.

@@ -3,6 +3,7 @@
 #include "autograd/accumulate.h"
 #include "autograd/tape_state.h"
 #include "core/ops.h"
+#include "core/ops/views/strided_copy.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -136,7 +137,7 @@ Tensor fitted(const Tensor& gradient, const Tensor& input, const std::string& wh
 void finish(Tensor& g, const Tensor& x) {
   if (!g.defined()) g = Tensor::zeros(x.shape(), x.dtype());
   if (!g.is_contiguous()) g = g.contiguous();
-  if (!g.exclusive() && !graph_recording()) g = g.clone();
+  if (!g.exclusive() && !graph_recording()) g = packed_copy(g);
 }
 
 } // namespace

@@ -214,6 +214,7 @@ void write_row(Writer& out, const OpDef& op) {
 } // namespace
 
 std::string op_reference_markdown() {
+  const PauseRecording pause; // the rows' samples are made and tried
   std::vector<const OpDef*> rows(registry().begin(), registry().end());
   std::sort(rows.begin(), rows.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   Writer out;
@@ -238,6 +239,7 @@ std::string op_reference_markdown() {
 }
 
 std::string op_reference_markdown(const OpDef& op) {
+  const PauseRecording pause;
   Writer out;
   write_row(out, op);
   return out.take();

@@ -214,13 +214,17 @@ void Tensor::copy_from(const Tensor& source) {
   if (source.shape() != shape() || source.dtype() != dtype())
     throw ShapeError(fmt::format("copy_from: {} {} does not fit {} {}", name_of(source.dtype()), source.shape().str(),
                                  name_of(dtype()), shape().str()));
+  if (graph_recording())
+    throw AutogradError(
+        "copy_from: a tape is recording and would not see this write, so no gradient would pass it; "
+        "compute the value with an operation (clone, where, concat), or write while recording is paused");
   const bool shared = has_storage() && impl_->storage == source.impl_->storage;
   if (is_contiguous() && source.is_contiguous()) {
     const std::byte* from = source.bytes();
     std::memmove(mutable_bytes("copy_from"), from, nbytes());
   } else if (shared) {
     // An element may be written before it is read through the other view.
-    if (impl_->offset != source.impl_->offset || strides() != source.strides()) copy_from(source.clone());
+    if (impl_->offset != source.impl_->offset || strides() != source.strides()) copy_from(packed_copy(source));
   } else if (repeats(shape(), strides())) {
     visit_dtype(dtype(), [&]<class T>() {
       const T* from = source.data<T>();
@@ -241,13 +245,6 @@ void Tensor::fill(double value) {
     const T element = element_of<T>("fill", value);
     for_each_offset(shape(), strides(), [&](std::int64_t offset) { to[offset] = element; });
   });
-}
-
-Tensor Tensor::clone() const {
-  const Impl& own = impl("clone");
-  Tensor copy = empty(own.shape, own.dtype);
-  copy.copy_from(*this);
-  return copy;
 }
 
 Tensor Tensor::detach() const {

@@ -81,10 +81,10 @@ public:
   /// All elements in row-major order; T must be the element type.
   template <class T> std::vector<T> to_vector() const;
 
-  /// Writes `source` (same shape and dtype) into this tensor's elements. Not recorded on a tape.
+  /// Writes `source` (same shape and dtype) into this tensor's elements. Throws AutogradError while a tape records.
   void copy_from(const Tensor& source);
   void fill(double value);
-  /// A packed copy of its own, not recorded on a tape.
+  /// A packed copy on memory of its own. Recorded: its gradient is the cotangent.
   Tensor clone() const;
 
   // --- views: share storage, recorded on a tape ---

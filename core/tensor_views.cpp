@@ -34,6 +34,12 @@ Tensor Tensor::unsqueeze(int axis) const { return eg::unsqueeze(*this, axis); }
 
 Tensor Tensor::contiguous() const { return defined() && is_contiguous() ? *this : eg::contiguous(*this); }
 
+// The row copies what is packed already, too.
+Tensor Tensor::clone() const {
+  impl("clone"); // an undefined tensor is refused in its name
+  return eg::contiguous(*this);
+}
+
 Tensor Tensor::to(DType wanted) const { return defined() && dtype() == wanted ? *this : eg::cast(*this, wanted); }
 
 } // namespace eg

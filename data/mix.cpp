@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops.h"
+#include "core/ops/views/strided_copy.h"
 
 #include <fmt/format.h>
 
@@ -47,7 +48,7 @@ Box draw_box(double lambda, std::int64_t height, std::int64_t width, RandomStrea
 /// `images` with the box of every image taken from its partner.
 template <class T> Tensor with_box(const Tensor& images, const std::vector<std::int64_t>& partner, const Box& box) {
   const Tensor packed = images.contiguous();
-  Tensor out = packed.clone();
+  Tensor out = packed_copy(packed);
   const T* from = packed.data<T>();
   T* to = out.mutable_data<T>("cutmix");
   const std::int64_t channels = images.size(1), height = images.size(2), width = images.size(3);

@@ -1,6 +1,7 @@
 #include "optim/average.h"
 
 #include "core/error.h"
+#include "core/ops/views/strided_copy.h"
 #include "core/parallel.h"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ WeightAverage::WeightAverage(const std::vector<Tensor>& parameters, double decay
     : parameters_(parameters), decay_(decay) {
   if (!(decay > 0.0 && decay < 1.0))
     throw ValueError(fmt::format("weight average: decay must be in (0, 1), not {}", decay));
-  for (const Tensor& p : parameters_) values_.push_back(p.clone());
+  for (const Tensor& p : parameters_) values_.push_back(packed_copy(p));
 }
 
 void WeightAverage::update(std::int64_t step) {

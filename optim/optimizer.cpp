@@ -170,6 +170,7 @@ void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gr
   }
   // From here on no memory is taken.
   for (const auto& [i, now] : wholes) {
+    const PauseRecording pause;
     parameters_[i].copy_from(now.parameter);
     for (std::size_t k = 0; k < state_[i].size(); ++k) state_[i][k].second.copy_from(now.state[k]);
   }

@@ -375,6 +375,7 @@ void copy_named(const data::NamedTensors& into, const data::NamedTensors& tensor
     given.erase(found);
   }
   if (!given.empty()) throw FileError(fmt::format("{}: unexpected {} '{}'", source, what, given.begin()->first));
+  const PauseRecording pause;
   for (auto& [to, from] : pairs) to.copy_from(from);
 }
 

@@ -1,5 +1,7 @@
 #include "core/ops/row_tools.h"
 
+#include "core/ops/views/strided_copy.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -69,7 +71,7 @@ Tensor packed(const Tensor& x) {
 }
 
 void assign(Tensor& out, const Tensor& value) {
-  out = value.is_contiguous() && value.exclusive() ? value : value.clone();
+  out = value.is_contiguous() && value.exclusive() ? value : packed_copy(value);
 }
 
 Tensor widened(const Tensor& x) { return x.defined() && x.dtype() == DType::bf16 ? x.to(DType::f32) : x; }

@@ -1,5 +1,7 @@
 #include "core/ops/matmul/operands.h"
 
+#include "core/ops/views/strided_copy.h"
+
 #include <algorithm>
 
 namespace eg {
@@ -13,7 +15,7 @@ MatrixOperand matrix_operand(const Tensor& x, bool transpose) {
     return {x, rows == 1 ? std::max(row_stride, cols) : row_stride, transpose};
   if ((row_stride == 1 || rows == 1) && (col_stride >= std::max<std::int64_t>(rows, 1) || cols == 1))
     return {x, cols == 1 ? std::max(col_stride, rows) : col_stride, !transpose};
-  return {x.clone(), cols, transpose};
+  return {packed_copy(x), cols, transpose};
 }
 
 namespace {
@@ -31,7 +33,7 @@ Tensor flatten_to_rows(const Tensor& x) {
   const std::int64_t last = x.shape()[-1];
   const std::int64_t rows = row_count(x.shape());
   if (x.is_contiguous()) return x.view_as({rows, last}, {std::max<std::int64_t>(last, 1), 1}, 0);
-  return x.clone().view_as({rows, last}, {std::max<std::int64_t>(last, 1), 1}, 0);
+  return packed_copy(x).view_as({rows, last}, {std::max<std::int64_t>(last, 1), 1}, 0);
 }
 
 Tensor as_rows(const Tensor& x) { return x.rank() == 2 ? x : x.reshape({row_count(x.shape()), x.shape()[-1]}); }
