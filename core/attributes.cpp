@@ -52,7 +52,11 @@ bool Attrs::flag(std::string_view name) const { return value_of<bool>(find(name)
 std::int64_t Attrs::integer(std::string_view name) const {
   return value_of<std::int64_t>(find(name), name, "an integer");
 }
-double Attrs::real(std::string_view name) const { return value_of<double>(find(name), name, "a real number"); }
+double Attrs::real(std::string_view name) const {
+  const AttrValue& value = find(name);
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole); // call() left it exact
+  return value_of<double>(value, name, "a real number");
+}
 const std::vector<std::int64_t>& Attrs::integers(std::string_view name) const {
   return value_of<std::vector<std::int64_t>>(find(name), name, "a list of integers");
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <fmt/format.h>
+#include <limits>
 
 namespace eg {
 namespace {
@@ -46,6 +47,14 @@ AttrValue default_of(const AttrSpec& spec) {
   return false;
 }
 
+/// An integer that serves for a real number, as one; as it is where a double would round it, for the rows that can keep
+/// it (core/ops/whole_attribute.h).
+AttrValue as_real(std::int64_t whole) {
+  constexpr std::int64_t exact = std::int64_t{1} << std::numeric_limits<double>::digits;
+  if (whole >= -exact && whole <= exact) return static_cast<double>(whole);
+  return whole;
+}
+
 /// Every given attribute is declared and of its kind (an integer serves for a real); the others get their defaults.
 void complete_attributes(const OpDef& op, Attrs& attrs) {
   for (const auto& [name, value] : attrs.items()) {
@@ -63,7 +72,7 @@ void complete_attributes(const OpDef& op, Attrs& attrs) {
     } else if (spec.kind == AttrKind::real) {
       for (const auto& [name, value] : attrs.items())
         if (const auto* whole = std::get_if<std::int64_t>(&value); whole != nullptr && name == spec.name) {
-          attrs.set(spec.name, static_cast<double>(*whole));
+          attrs.set(spec.name, as_real(*whole));
           break;
         }
     }

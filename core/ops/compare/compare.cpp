@@ -1,5 +1,6 @@
 // Rows of the comparisons, of logic on truth values and of the questions about one number. All give bool.
 
+#include "core/element.h"
 #include "core/ops/list.h"
 #include "core/ops/pointwise/broadcast.h"
 #include "core/ops/pointwise/samples.h"
@@ -7,6 +8,7 @@
 
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace eg {
 namespace {
@@ -149,17 +151,55 @@ std::vector<Refusal> question_refusals() {
   return {{{Tensor::zeros({3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"}};
 }
 
+// --- beside a number ---
+
+/// What a comparison says of elements below a number that none of them equals, and of those above.
+struct Verdict {
+  bool below;
+  bool above;
+};
+
+bool holds_element(DType dtype, double value) {
+  bool held = false;
+  visit_dtype(dtype, [&]<class T>() { held = holds<T>(value); });
+  return held;
+}
+
+/// A comparison of whole numbers with one that their type does not hold: on which side an element lies, `<=` with the
+/// number's floor says.
+Tensor beside(const Tensor& a, double b, Verdict verdict) {
+  Tensor result;
+  visit_dtype(a.dtype(), [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      const auto scalar = [](T value) { return Tensor::from<T>({value}, {}); };
+      const Tensor least = scalar(Limits::min());
+      const auto all = [&](bool truth) { return truth ? ge(a, least) : lt(a, least); };
+      if (std::isnan(b)) {
+        result = all(verdict.below && verdict.above);
+      } else if (verdict.below == verdict.above || b < static_cast<double>(Limits::min())) {
+        result = all(verdict.above);
+      } else {
+        const bool beyond = b >= std::ldexp(1.0, Limits::digits);
+        const Tensor last = scalar(beyond ? Limits::max() : static_cast<T>(std::floor(b)));
+        result = verdict.below ? le(a, last) : gt(a, last);
+      }
+    }
+  });
+  return result;
+}
+
 } // namespace
 
 // clang-format off
-// name, mathematics, value from a and b
+// name, mathematics, value from a and b, what it says of a below b and of a above b
 #define EG_COMPARISONS(X)                                                                                              \
-  X(eq, "y = [a = b]; false beside NaN",  a == b)                                                                      \
-  X(ne, "y = [a != b]; true beside NaN",  a != b)                                                                      \
-  X(lt, "y = [a < b]; false beside NaN",  a < b)                                                                       \
-  X(le, "y = [a <= b]; false beside NaN", a <= b)                                                                      \
-  X(gt, "y = [a > b]; false beside NaN",  a > b)                                                                       \
-  X(ge, "y = [a >= b]; false beside NaN", a >= b)
+  X(eq, "y = [a = b]; false beside NaN",  a == b, (Verdict{false, false}))                                             \
+  X(ne, "y = [a != b]; true beside NaN",  a != b, (Verdict{true, true}))                                               \
+  X(lt, "y = [a < b]; false beside NaN",  a < b,  (Verdict{true, false}))                                              \
+  X(le, "y = [a <= b]; false beside NaN", a <= b, (Verdict{true, false}))                                              \
+  X(gt, "y = [a > b]; false beside NaN",  a > b,  (Verdict{false, true}))                                              \
+  X(ge, "y = [a >= b]; false beside NaN", a >= b, (Verdict{false, true}))
 #define EG_LOGIC(X)                                                                                                    \
   X(logical_and, "y = a and b", (a != 0) & (b != 0))                                                                    \
   X(logical_or,  "y = a or b",  (a != 0) | (b != 0))                                                                    \
@@ -191,9 +231,11 @@ std::vector<Refusal> question_refusals() {
   });                                                                                                                  \
   Tensor NAME(const Tensor& a, const Tensor& b) { return call1(NAME##_op, {a, b}); }
 
-#define EG_COMPARISON_ROW(NAME, MATH, VALUE)                                                                           \
+#define EG_COMPARISON_ROW(NAME, MATH, VALUE, VERDICT)                                                                  \
   EG_BOTH_ROW(NAME, MATH, VALUE, infer_comparison, compare, comparison_samples, comparison_refusals)                   \
-  Tensor NAME(const Tensor& a, double b) { return NAME(a, pointwise::number_like(#NAME, a, b)); }
+  Tensor NAME(const Tensor& a, double b) {                                                                             \
+    return holds_element(a.dtype(), b) ? NAME(a, pointwise::number_like(#NAME, a, b)) : beside(a, b, VERDICT);         \
+  }
 #define EG_LOGIC_ROW(NAME, MATH, VALUE)                                                                                \
   EG_BOTH_ROW(NAME, MATH, VALUE, infer_logic, run_both<bool>, logic_samples, logic_refusals)
 

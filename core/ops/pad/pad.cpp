@@ -5,6 +5,7 @@
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
 #include "core/ops/views/strided_copy.h"
+#include "core/ops/whole_attribute.h"
 #include "core/strided.h"
 
 #include <cmath>
@@ -30,18 +31,20 @@ Padding padding_of(const OpArgs& a) {
 }
 
 /// The value as an element of x's type, in its first bytes.
-std::array<std::byte, 8> element(DType dtype, double value) {
+std::array<std::byte, 8> element(const OpArgs& a) {
   std::array<std::byte, 8> bytes{};
-  visit_dtype(dtype, [&]<class T>() {
-    const T typed = element_of<T>("pad", value);
-    std::memcpy(bytes.data(), &typed, sizeof(T));
+  visit_dtype(a.in[0].dtype(), [&]<class T>() {
+    const auto put = [&](const auto& typed) { std::memcpy(bytes.data(), &typed, sizeof typed); };
+    if constexpr (std::is_same_v<T, std::int64_t>)
+      if (const auto whole = whole_attribute(a.attrs, "value")) return put(*whole);
+    put(element_of<T>("pad", a.attrs.real("value")));
   });
   return bytes;
 }
 
 std::vector<TensorSpec> infer(const OpArgs& a) {
   const Padding p = padding_of(a);
-  element(a.in[0].dtype(), a.attrs.real("value"));
+  element(a);
   std::int64_t extent = a.in[0].shape()[p.axis];
   if (__builtin_add_overflow(extent, p.before, &extent) || __builtin_add_overflow(extent, p.after, &extent))
     throw ValueError("pad: the padded axis is longer than can be counted");
@@ -50,7 +53,7 @@ std::vector<TensorSpec> infer(const OpArgs& a) {
 
 void cpu(const OpArgs& a, std::span<Tensor> out) {
   const Padding p = padding_of(a);
-  const auto fill = element(a.in[0].dtype(), a.attrs.real("value"));
+  const auto fill = element(a);
   embed_along(out[0], a.in[0], p.axis, p.before, 1, fill.data());
 }
 

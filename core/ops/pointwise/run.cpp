@@ -1,5 +1,6 @@
 #include "core/ops/pointwise/run.h"
 
+#include "core/element.h"
 #include "core/ops/pointwise/broadcast.h"
 
 #include <cmath>
@@ -53,11 +54,12 @@ std::vector<double> parameters(const OpArgs& args) {
 }
 
 Tensor number_like(std::string_view op, const Tensor& x, double value) {
+  visit_dtype(x.dtype(), [&]<class T>() {
+    if (!holds<T>(value))
+      throw ValueError(fmt::format("{}: {} is not a number of type {}", op, value, name_of(x.dtype())));
+  });
   const PauseRecording pause;
-  Tensor number = Tensor::full({}, value, DType::f64).to(x.dtype());
-  if (!is_floating(x.dtype()) && !(number.item() == value))
-    throw ValueError(fmt::format("{}: {} is not a number of type {}", op, value, name_of(x.dtype())));
-  return number;
+  return Tensor::full({}, value, DType::f64).to(x.dtype());
 }
 
 void run(Unary op, const OpArgs& args, Tensor& y) {

@@ -1,18 +1,67 @@
 // Tensors made from numbers alone: functions without a row, there is nothing to differentiate.
 
+#include "core/ops/rearrange/constructors.h"
+
+#include "core/element.h"
 #include "core/ops.h"
 #include "core/strided.h"
 
 #include <cmath>
 #include <fmt/format.h>
+#include <optional>
 
 namespace eg {
 
+namespace {
+
+constexpr double most = 1e15; // elements: more fit into no memory
+
+/// The number as a whole one of 64 bits, where it is one.
+std::optional<std::int64_t> whole(double value) {
+  return holds<std::int64_t>(value) ? std::optional(static_cast<std::int64_t>(value)) : std::nullopt;
+}
+
+bool is_whole_type(DType dtype) { return dtype == DType::i64 || dtype == DType::u8 || dtype == DType::boolean; }
+
+/// Numbers in start, start + step, ... before stop; their difference is taken modulo 2^64, where it is exact.
+std::uint64_t count_of(std::int64_t start, std::int64_t stop, std::int64_t step) {
+  if (step == 0 || (start != stop && (stop > start) != (step > 0)))
+    throw ValueError(fmt::format("arange: step {} does not lead from {} to {}", step, start, stop));
+  if (start == stop) return 0;
+  const auto first = static_cast<std::uint64_t>(start), last = static_cast<std::uint64_t>(stop);
+  const auto stride = static_cast<std::uint64_t>(step);
+  const std::uint64_t count = step > 0 ? (last - first - 1) / stride + 1 : (first - last - 1) / (0 - stride) + 1;
+  if (count > static_cast<std::uint64_t>(most)) throw ValueError(fmt::format("arange: {} numbers are too many", count));
+  return count;
+}
+
+} // namespace
+
+Tensor arange_whole(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype) {
+  if (!is_whole_type(dtype))
+    throw DTypeError(fmt::format("arange: whole numbers are i64, u8 or bool, not {}", name_of(dtype)));
+  const std::uint64_t count = count_of(start, stop, step);
+  const auto number = [&](std::uint64_t i) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(step));
+  };
+  Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
+  visit_dtype(dtype, [&]<class T>() {
+    if (count > 0 && !std::is_same_v<T, std::int64_t>) // the others lie between these
+      for (const std::int64_t end : {start, number(count - 1)}) element_of<T>("arange", static_cast<double>(end));
+    T* at = y.mutable_data<T>("arange");
+    for (std::uint64_t i = 0; i < count; ++i) at[i] = static_cast<T>(number(i));
+  });
+  return y;
+}
+
 Tensor arange(double start, double stop, double step, DType dtype) {
+  if (is_whole_type(dtype))
+    if (const auto first = whole(start), last = whole(stop), stride = whole(step); first && last && stride)
+      return arange_whole(*first, *last, *stride, dtype);
   const double count = std::ceil((stop - start) / step);
   if (step == 0 || !std::isfinite(count) || !(count >= 0))
     throw ValueError(fmt::format("arange: step {} does not lead from {} to {}", step, start, stop));
-  if (count > 1e15) throw ValueError(fmt::format("arange: {} numbers are too many", count));
+  if (count > most) throw ValueError(fmt::format("arange: {} numbers are too many", count));
   Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
   visit_dtype(dtype, [&]<class T>() {
     if (std::is_integral_v<T> && y.numel() > 0) // the last number lies between these
@@ -21,7 +70,7 @@ Tensor arange(double start, double stop, double step, DType dtype) {
           throw ValueError(fmt::format("arange: {} is not a whole number, and {} holds no other; name a floating dtype",
                                        each, name_of(dtype)));
     T* at = y.mutable_data<T>("arange");
-    for (std::int64_t i = 0; i < y.numel(); ++i) at[i] = static_cast<T>(start + static_cast<double>(i) * step);
+    for (std::int64_t i = 0; i < y.numel(); ++i) at[i] = element_of<T>("arange", start + static_cast<double>(i) * step);
   });
   return y;
 }
@@ -34,8 +83,9 @@ Tensor linspace(double start, double stop, std::int64_t steps, DType dtype) {
     T* at = y.mutable_data<T>("linspace");
     for (std::int64_t i = 0; i < steps; ++i) { // from the nearer end
       const bool first_half = i < (steps + 1) / 2;
-      at[i] = static_cast<T>(first_half ? start + static_cast<double>(i) * step
-                                        : stop - static_cast<double>(steps - 1 - i) * step);
+      const double number =
+          first_half ? start + static_cast<double>(i) * step : stop - static_cast<double>(steps - 1 - i) * step;
+      at[i] = element_of<T>("linspace", std::is_integral_v<T> ? std::trunc(number) : number);
     }
   });
   return y;

@@ -4,6 +4,7 @@
 #include "core/ops/pointwise/broadcast.h"
 #include "core/ops/pointwise/ternary.h"
 #include "core/ops/views/movement.h"
+#include "core/ops/whole_attribute.h"
 
 #include <bit>
 #include <cmath>
@@ -140,9 +141,16 @@ std::vector<TensorSpec> infer_floating(const OpArgs& args) {
   return {{shape_of_all(args), args.in[0].dtype()}};
 }
 
+/// What masked_fill writes, as an element of x's type.
+Tensor fill_value(const OpArgs& args) {
+  if (args.in[0].dtype() == DType::i64)
+    if (const auto whole = whole_attribute(args.attrs, "value")) return Tensor::from<std::int64_t>({*whole}, {});
+  return pointwise::number_like("masked_fill", args.in[0], args.attrs.real("value"));
+}
+
 std::vector<TensorSpec> infer_masked_fill(const OpArgs& args) {
   check_dtype(args, 1, DType::boolean);
-  pointwise::number_like("masked_fill", args.in[0], args.attrs.real("value"));
+  fill_value(args);
   return {{shape_of_all(args), args.in[0].dtype()}};
 }
 
@@ -216,10 +224,7 @@ constinit const OpDef masked_fill_op = row({
     .inputs = {{"x"}, {"mask"}},
     .attributes = {required_attr("value", AttrKind::real, "what stands where mask is true")},
     .infer = infer_masked_fill,
-    .body = [](const OpArgs& args) -> std::vector<Tensor> {
-      return {
-          where(args.in[1], pointwise::number_like("masked_fill", args.in[0], args.attrs.real("value")), args.in[0])};
-    },
+    .body = [](const OpArgs& args) -> std::vector<Tensor> { return {where(args.in[1], fill_value(args), args.in[0])}; },
     .reference = [](const OpArgs& args) -> std::vector<Tensor> {
       const Shape shape = shape_of_all(args);
       const Tensor x = args.in[0].expand(shape);
