@@ -172,6 +172,13 @@ def per_sample_gradients(f: Callable[..., Tensor], parameters: Sequence[Tensor],
     return _functional.per_sample_gradients(lambda sample: f(*sample), list(parameters), list(batch))
 
 
+def _passed(result, what, raise_exception):
+    """The result of a check; raises AutogradError where it failed, so that nobody has to look."""
+    if raise_exception and not result:
+        raise _core.AutogradError(f"{what}: {result.detail}")
+    return result
+
+
 def gradcheck(
     f: Callable[..., Any],
     inputs: Sequence[Tensor | None],
@@ -181,12 +188,15 @@ def gradcheck(
     directions: int = 3,
     second: bool = False,
     key: Any = None,
+    raise_exception: bool = True,
 ) -> CheckResult:
     """Central differences against the tape, along random directions, in f64. second: the gradient's gradient.
 
-    The result is true when the check passed; its `detail` says what was compared.
+    Raises AutogradError where they differ. With raise_exception=False the result says so: it is true when the check
+    passed, and its `detail` says what was compared.
     """
-    return _core._gradcheck(lambda x: f(*x), list(inputs), step, tolerance, directions, second, key)
+    result = _core._gradcheck(lambda x: f(*x), list(inputs), step, tolerance, directions, second, key)
+    return _passed(result, "gradcheck: the gradient is wrong", raise_exception)
 
 
 def symmetry_check(
@@ -199,6 +209,11 @@ def symmetry_check(
     backward: bool = True,
     bits: bool = False,
     key: Any = None,
+    raise_exception: bool = True,
 ) -> CheckResult:
-    """f(rho x) against rho' f(x) for drawn permutations (never the identity), and the vector-Jacobian products."""
-    return _core._symmetry_check(lambda x: f(*x), list(inputs), symmetry, tolerance, draws, backward, bits, key)
+    """f(rho x) against rho' f(x) for drawn permutations (never the identity), and the vector-Jacobian products.
+
+    Raises AutogradError where they differ, or, with raise_exception=False, says so in the result as gradcheck does.
+    """
+    result = _core._symmetry_check(lambda x: f(*x), list(inputs), symmetry, tolerance, draws, backward, bits, key)
+    return _passed(result, "symmetry_check: the function does not have this symmetry", raise_exception)
