@@ -34,7 +34,8 @@ print(f"{model.parameter_count():,} parameters, {config.tokens} tokens")
 parameters = model.parameters()
 optimizer = eg.optim.AdamW(parameters, weight_decay=0.01)
 rate = eg.optim.Schedule("cosine", base=1e-3, warmup=20, total_steps=args.steps)
-for step, batch in zip(range(args.steps), loader):
+for step in range(args.steps):
+    batch = next(loader)  # epochs follow each other; a `for` over the loader ends with one
     with eg.Tape() as tape:
         loss = eg.ops.cross_entropy(model(batch.images), batch.labels)
     gradients, _ = eg.optim.clip_gradients(tape.gradient(loss, parameters), max_norm=1.0)

@@ -82,18 +82,46 @@ std::unique_ptr<Loader> make_loader(const ImageDataset& dataset, std::int64_t ba
   return std::make_unique<Loader>(dataset, options);
 }
 
+/// The rest of the epoch in which a loader stands when the first batch is asked for.
+struct RestOfEpoch {
+  nb::object loader; // keeps it alive
+  bool ended = false;
+
+  Batch next() {
+    if (ended) throw nb::stop_iteration();
+    auto& from = nb::cast<Loader&>(loader);
+    const nb::gil_scoped_release unlocked;
+    Batch batch = from.next();
+    ended = batch.batch + 1 == from.batches_per_epoch();
+    return batch;
+  }
+};
+
+void bind_rest_of_epoch(nb::module_& m) {
+  nb::class_<RestOfEpoch>(m, "LoaderEpoch", "What a `for` over a Loader goes through: the batches of one epoch.")
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> LoaderEpoch"))
+      .def("__next__", &RestOfEpoch::next);
+}
+
 void bind_loader(nb::module_& m) {
-  nb::class_<Loader>(m, "Loader",
-                     "An endless stream of batches, epoch after epoch, made ahead of time by worker threads. What a "
-                     "batch holds depends on (seed, epoch, index) alone.")
+  bind_rest_of_epoch(m);
+  nb::class_<Loader>(
+      m, "Loader",
+      "A stream of batches, epoch after epoch, made ahead of time by worker threads. A `for` over it ends "
+      "with the epoch, and the next `for` takes the next one; after a `break` it takes what is left "
+      "(seek() goes elsewhere). next(loader) never ends. What a batch holds depends on (seed, epoch, "
+      "index) alone.")
       .def(nb::new_(&make_loader), "dataset"_a, "batch_size"_a = 64, "shuffle"_a = true, "drop_last"_a = false,
            "seed"_a = 0, "crop_padding"_a = 0, "horizontal_flip"_a = false, "dtype"_a = "f32", "workers"_a = 1,
            "prefetch"_a = 4)
       .def_prop_ro("batches_per_epoch", &Loader::batches_per_epoch)
+      .def("__len__", &Loader::batches_per_epoch, "Batches of an epoch.")
       .def(
-          "__iter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> Loader"))
+          "__iter__", [](nb::handle self) { return RestOfEpoch{nb::borrow(self)}; },
+          nb::sig("def __iter__(self) -> LoaderEpoch"))
       .def("__next__", &Loader::next, nb::call_guard<nb::gil_scoped_release>())
-      .def("next", &Loader::next, nb::call_guard<nb::gil_scoped_release>(), "The next batch.")
+      .def("next", &Loader::next, nb::call_guard<nb::gil_scoped_release>(), "The next batch; epochs follow each other.")
       .def("seek", &Loader::seek, "epoch"_a, "batch"_a, "Makes next() go on with that batch.")
       .def("batch", &Loader::batch, "epoch"_a, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
            "One batch by its place; next() is not disturbed.");

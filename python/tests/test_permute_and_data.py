@@ -108,7 +108,15 @@ def test_generated_shapes_and_loader():
     batch = next(loader)
     assert batch.images.shape == (16, 3, 16, 16) and batch.labels.dtype == "i64"
     assert eg.same_bits(loader.batch(0, 0).images, batch.images) and loader.batches_per_epoch == 4
-    assert [b.epoch for b, _ in zip(loader, range(4))] == [0, 0, 0, 1]
+    assert [(b.epoch, b.batch) for b in loader] == [(0, 1), (0, 2), (0, 3)]
+    assert [(b.epoch, b.batch) for b in loader] == [(1, 0), (1, 1), (1, 2), (1, 3)] and len(loader) == 4
+    for first in loader:
+        break
+    assert first.epoch == 2 and [b.batch for b in loader] == [1, 2, 3]
+    epoch = iter(loader)
+    assert len(list(epoch)) == 4 and next(epoch, None) is None
+    loader.seek(7, 2)
+    assert [(b.epoch, b.batch) for b in loader] == [(7, 2), (7, 3)] and next(loader).epoch == 8
     with pytest.raises(eg.ValueError, match="neither 'train' nor 'test'"):
         eg.data.open_dataset("shapes", "valid")
     with pytest.raises(eg.FileError):
