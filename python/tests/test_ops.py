@@ -144,6 +144,24 @@ def test_arrays_and_numbers_as_inputs():
         eg.ops.add(1.0, 2.0)
 
 
+def test_arguments_that_do_not_fit_are_refused_in_one_line():
+    x = eg.ones(2)
+    for bad, words in [
+        (lambda: x.clone(1), "Tensor.clone: it takes (), and was given (int)"),
+        (lambda: x.copy_from(3), "Tensor.copy_from: it takes (source: Tensor), and was given (int)"),
+        (lambda: eg.same_bits(x, 3), "same_bits: it takes (a: Tensor, b: Tensor), and was given (Tensor, int)"),
+        (lambda: eg.set_threads("x"), "set_threads: it takes (count: int), and was given (str)"),
+        (lambda: eg.nn.Linear(2), "Linear: it takes (in_features: int, out_features: int, "),
+        (lambda: eg.nn.Linear("a", 3, key=1), ", and was given (str, int, kwargs = { key: int })"),
+        (lambda: eg.nn.Linear(2, 3, key=1)("x"), "Linear.__call__: it takes (x: Tensor, "),
+        (lambda: eg.data.Loader(3), "Loader: it takes (dataset: data.ImageDataset, "),
+        (lambda: eg.Tape().gradient(), ", and was given ()"),
+    ]:
+        with pytest.raises(TypeError) as refusal:
+            bad()
+        assert words in str(refusal.value) and "\n" not in str(refusal.value)
+
+
 def test_keys_spread_into_seed_and_stream():
     x, key = eg.ones(1000), eg.random.Key(2**64 - 1, 2**63)
     first = eg.ops.dropout(x, p=0.5, **key)
