@@ -94,7 +94,11 @@ void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
   if (!nb::inst_ready(self))
     throw nb::type_error("module: call super().__init__() before anything is assigned to its attributes");
   if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self))) {
-    if (made->assign(name.c_str(), value) && nb::isinstance<PyParameter>(value)) return; // read through __getattr__
+    if (made->assign(name.c_str(), value) && nb::isinstance<PyParameter>(value)) {
+      // Read through __getattr__, which a value of that name that was there before would hide.
+      if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) PyErr_Clear();
+      return;
+    }
   } else if (is_part(value)) {
     throw nb::type_error("module: parts can be assigned to classes that derive from eg.nn.Module itself");
   }
@@ -188,7 +192,8 @@ void bind_base(nb::module_& m) {
             return made_in_python(self, "forward").run(self, args, kwargs);
           },
           nb::sig("def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any"))
-      .def("__setattr__", &set_attribute, nb::sig("def __setattr__(self, name: str, value: typing.Any, /) -> None"))
+      .def("__setattr__", &set_attribute, "name"_a, "value"_a.none(),
+           nb::sig("def __setattr__(self, name: str, value: typing.Any, /) -> None"))
       .def("__delattr__", &delete_attribute, nb::sig("def __delattr__(self, name: str, /) -> None"))
       .def("__getattr__", &missing_attribute, nb::sig("def __getattr__(self, name: str, /) -> typing.Any"))
       .def(

@@ -288,3 +288,21 @@ def test_optimizer_state_and_refusals():
         adam.state(1)
     with pytest.raises(eg.ValueError, match="sgd"):
         eg.optim.make_optimizer("sdg", [w])
+
+
+def test_none_can_be_assigned():
+    class Net(eg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mask = None
+            self.weight = None
+            self.inner = None
+
+    net = Net()
+    assert net.mask is None and net.weight is None and net.named_parameters() == []
+    net.weight = eg.nn.Parameter(eg.ones(2))
+    net.inner = eg.nn.Linear(2, 3, key=1)
+    assert net.weight.tolist() == [1, 1] and [name for name, _ in net.named_parameters()][0] == "weight"
+    assert net.inner.weight.shape == (3, 2)
+    with pytest.raises(eg.ValueError, match="'weight' is registered already"):
+        net.weight = None
