@@ -1,5 +1,7 @@
 // Arrays of other libraries in and out: Python's buffer protocol (NumPy, memoryview, array), DLPack (PyTorch, JAX).
 
+#include "core/call.h"
+
 #include "bindings.h"
 
 #include <algorithm>
@@ -234,12 +236,51 @@ Tensor from_dlpack(nb::handle object, std::optional<bool> copy) {
   return from_buffer(std::move(view), dtype, dtype ? "" : name_of(type), copy);
 }
 
+/// A list with a tensor somewhere in it, which NumPy would read as numbers.
+bool holds_tensors(nb::handle object) {
+  if (!nb::isinstance<nb::list>(object) && !nb::isinstance<nb::tuple>(object)) return false;
+  for (const nb::handle item : object)
+    if (nb::isinstance<Tensor>(item) || holds_tensors(item)) return true;
+  return false;
+}
+
+/// True for an integer, and for lists of nothing else.
+bool are_integers(nb::handle object) {
+  if (!nb::isinstance<nb::list>(object) && !nb::isinstance<nb::tuple>(object)) return PyLong_Check(object.ptr()) != 0;
+  for (const nb::handle item : object)
+    if (!are_integers(item)) return false;
+  return true;
+}
+
+/// Throws ValueError for an integer that 64 bits do not hold.
+void check_integers(nb::handle object) {
+  if (PyLong_Check(object.ptr()) != 0)
+    attribute_from(object, AttrKind::integer);
+  else
+    for (const nb::handle item : object) check_integers(item);
+}
+
+/// NumPy makes unsigned numbers, objects or floats of integers that 64 bits do not hold. Beside floats they are
+/// rounded.
+void refuse_large_integers(nb::handle object) {
+  if (!are_integers(object)) return;
+  try {
+    check_integers(object);
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("tensor: {}; give floats to have them rounded", error.what()));
+  }
+}
+
 /// Numbers and nested lists of them, whose floats become f32, the library's usual type; and what NumPy knows how to
 /// make an array of (a column of a table), whose elements stay what they are.
 Tensor from_numbers(nb::handle object) {
+  if (graph_recording() && holds_tensors(object))
+    throw AutogradError("tensor: a tape is recording, and tensors in a list would become constants; join them with "
+                        "ops.stack or ops.concat, or make the list under pause()");
   const nb::object array = numpy().attr("asarray")(object);
   if (nb::hasattr(object, "__array__")) return from_buffer(array, buffer_of(array), std::nullopt);
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
+  if (kind != "i" && kind != "b") refuse_large_integers(object);
   if (kind != "f" && kind != "i" && kind != "b")
     throw nb::type_error(
         fmt::format("tensor: {} is no array of numbers", nb::type_name(object.type()).c_str()).c_str());

@@ -28,8 +28,11 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // --- values across the border ---
 
-/// The dtype that an argument names; nullopt for None. Throws ValueError for an unknown name.
+/// The dtype that an argument names, or that NumPy's or PyTorch's type means; nullopt for None. Throws ValueError for
+/// an unknown name.
 std::optional<DType> dtype_from(nb::handle name);
+/// The dtype's name as Python has it: a str that compares with NumPy's and PyTorch's types too.
+nb::object name_for_python(DType dtype);
 /// A shape from one integer or a sequence of them. Throws TypeError for anything else.
 Shape shape_from(nb::handle dims);
 /// The extents (or strides) as a Python tuple.
@@ -51,6 +54,8 @@ NamedTensors named_tensors_from(const nb::dict& dict, const char* what);
 Tensor tensor_from(nb::handle object, const char* what);
 /// The same for a sequence; one Tensor alone is a list of one.
 Tensors tensors_from(nb::handle objects, const char* what);
+/// What a function of the user's gives: an array is one tensor as a Tensor is, not a sequence of its rows.
+Tensors results_from(nb::handle results, const char* what);
 /// Throws TypeError: "WHAT must be WANTED, not int".
 [[noreturn]] void refuse_type(std::string_view what, std::string_view wanted, nb::handle object);
 /// The instance of a class of the module that a Python object is. Throws TypeError as refuse_type does, for one as well
@@ -76,7 +81,12 @@ nb::object export_dlpack(nb::handle self);
 /// A Python value as an attribute of a kind; nullopt where it is not of that kind. Throws ValueError for integers that
 /// 64 bits with a sign do not hold.
 std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind);
-/// The same for a seed or stream of random numbers, 64 bits without a sign: those of 2^63 and more wrap.
+/// A number as a real attribute: integers of 64 bits stay whole, so that a row for i64 gets them exactly; larger ones
+/// are rounded. nullopt for everything else.
+std::optional<AttrValue> real_attribute_from(nb::handle value);
+/// An integer of 64 bits; nullopt for larger ones and everything else.
+std::optional<std::int64_t> whole_number_from(nb::handle value);
+/// attribute_from() for a seed or stream of random numbers, 64 bits without a sign: those of 2^63 and more wrap.
 std::optional<AttrValue> seed_from(nb::handle value);
 nb::object to_python(const AttrValue& value);
 /// A whole number for a tensor of i64, as one without axes: double would round beyond 2^53. nullopt for other numbers

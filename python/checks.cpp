@@ -106,9 +106,13 @@ template <class Calls> nb::list calls_of(const Calls& calls) {
 void bind_rows(nb::module_& m) {
   nb::module_ t = m.def_submodule("testing", "What the rows of the registry know of themselves.");
   t.def("samples", [](const std::string& op, nb::handle dtype) {
+    const PauseRecording pause; // they are constants
     return calls_of(find_op(op).samples(dtype_from(dtype).value_or(DType::f64)));
   });
-  t.def("refusals", [](const std::string& op) { return calls_of(find_op(op).refuses()); });
+  t.def("refusals", [](const std::string& op) {
+    const PauseRecording pause;
+    return calls_of(find_op(op).refuses());
+  });
   t.def("symmetries", [](const std::string& op, const nb::list& inputs, const nb::dict& attributes) {
     const OpDef& row = find_op(op);
     if (row.symmetries == nullptr) return std::vector<Symmetry>{};

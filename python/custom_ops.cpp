@@ -16,7 +16,7 @@ Shared make(const std::string& name, nb::handle forward, nb::handle vjp) {
   op->name = name;
   op->forward = [f = Held(forward), what = name + ": what forward gives"](std::span<const Tensor> in) {
     const nb::gil_scoped_acquire locked;
-    return tensors_from(f.get()(*to_python(Tensors(in.begin(), in.end()))), what.c_str());
+    return results_from(f.get()(*to_python(Tensors(in.begin(), in.end()))), what.c_str());
   };
   if (!vjp.is_none())
     op->vjp = [f = Held(vjp), name, what = name + ": what vjp gives"](
@@ -25,7 +25,7 @@ Shared make(const std::string& name, nb::handle forward, nb::handle vjp) {
       const auto list = [](std::span<const Tensor> tensors) {
         return to_python(Tensors(tensors.begin(), tensors.end()));
       };
-      Tensors gradients = tensors_from(f.get()(list(in), list(out), list(grad)), what.c_str());
+      Tensors gradients = results_from(f.get()(list(in), list(out), list(grad)), what.c_str());
       if (gradients.size() != in.size())
         throw AutogradError(
             fmt::format("tape: the rule of {} gave {} gradients for {} inputs", name, gradients.size(), in.size()));

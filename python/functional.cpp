@@ -12,7 +12,7 @@ namespace eg::python {
 TensorFunction function_of(nb::handle f) {
   return [f = Held(f)](const Tensors& inputs) {
     const nb::gil_scoped_acquire locked;
-    return tensors_from(f.get()(to_python(inputs)), "the function's value");
+    return results_from(f.get()(to_python(inputs)), "the function's value");
   };
 }
 

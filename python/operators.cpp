@@ -32,12 +32,19 @@ Tensor number_like(double number, const Tensor& x) { return Tensor::full({}, num
 using WithTensor = Tensor (*)(const Tensor&, const Tensor&);
 using WithNumber = Tensor (*)(const Tensor&, double);
 
+/// Whether a whole number beside whole numbers stays one, beyond what a double holds.
+enum class Whole { rounded, kept };
+
 /// Defines one operator; Python is told NotImplemented for what it does not take, as it expects.
-void define(nb::class_<Tensor>& cls, const char* name, WithTensor tensors, WithNumber number) {
+void define(nb::class_<Tensor>& cls, const char* name, WithTensor tensors, WithNumber number,
+            Whole whole = Whole::rounded) {
   const std::string signature = std::string("def ") + name + "(self, other: typing.Any, /) -> Tensor";
   cls.def(
       name,
       [=](const Tensor& x, nb::handle other) -> nb::object {
+        if (whole == Whole::kept && x.dtype() == DType::i64)
+          if (const auto exact = whole_number_from(other))
+            return nb::cast(released([&] { return tensors(x, Tensor::from<std::int64_t>({*exact}, {})); }));
         const std::optional<Operand> y = operand_from(other);
         if (!y) return nb::borrow(Py_NotImplemented);
         return nb::cast(released([&] { return y->number ? number(x, *y->number) : tensors(x, y->tensor); }));
@@ -75,12 +82,12 @@ void bind_arithmetic(nb::class_<Tensor>& cls) {
 }
 
 void bind_comparisons(nb::class_<Tensor>& cls) {
-  define(cls, "__eq__", eq, eq);
-  define(cls, "__ne__", ne, ne);
-  define(cls, "__lt__", lt, lt);
-  define(cls, "__le__", le, le);
-  define(cls, "__gt__", gt, gt);
-  define(cls, "__ge__", ge, ge);
+  define(cls, "__eq__", eq, eq, Whole::kept);
+  define(cls, "__ne__", ne, ne, Whole::kept);
+  define(cls, "__lt__", lt, lt, Whole::kept);
+  define(cls, "__le__", le, le, Whole::kept);
+  define(cls, "__gt__", gt, gt, Whole::kept);
+  define(cls, "__ge__", ge, ge, Whole::kept);
   cls.def(
       "__hash__", [](const Tensor& x) { return static_cast<std::int64_t>(x.id()); }, "By identity of the value.");
 }

@@ -1,8 +1,10 @@
 // Every row of the registry through one entry: what an op takes and how it is described comes from its row.
 
 #include "core/call.h"
+#include "core/element.h"
 #include "core/op_reference.h"
 #include "core/registry.h"
+#include "core/strided.h"
 #include "core/words.h"
 
 #include "bindings.h"
@@ -52,6 +54,14 @@ nb::object default_of(const AttrSpec& spec) {
 [[noreturn]] void refuse(const std::string& words) { throw nb::type_error(words.c_str()); }
 
 std::string type_word(nb::handle value) { return nb::type_name(value.type()).c_str(); }
+
+/// [0, 2] or [[0], [2]]: positions, as an index takes them.
+bool is_list_of_integers(nb::handle value) {
+  if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) return false;
+  for (const nb::handle item : value)
+    if (!PyLong_CheckExact(item.ptr()) && !is_list_of_integers(item)) return false;
+  return nb::len(value) > 0;
+}
 
 /// The arguments of one Python call, as a row's inputs and attributes. Inputs come first, then attributes, in the row's
 /// order; each can also be given by name.
@@ -114,7 +124,9 @@ private:
     std::optional<AttrValue> converted;
     try {
       const bool seed = spec.name == "seed" || spec.name == "stream"; // as **key gives them
-      converted = seed ? seed_from(value) : attribute_from(value, spec.kind);
+      converted = seed                          ? seed_from(value)
+                  : spec.kind == AttrKind::real ? real_attribute_from(value)
+                                                : attribute_from(value, spec.kind);
     } catch (const ValueError& error) {
       throw ValueError(fmt::format("{}: attribute '{}': {}", op_.name, spec.name, error.what()));
     }
@@ -125,29 +137,57 @@ private:
   }
 
   void set_input(std::size_t slot, nb::handle value) {
-    if (const auto number = attribute_from(value, AttrKind::real);
-        number && (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())))
-      numbers_.emplace_back(slot, std::get<double>(*number));
+    if (!PyBool_Check(value.ptr()) && (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())))
+      numbers_.emplace_back(slot, nb::borrow(value));
+    else if (is_list_of_integers(value))
+      in_[slot] = import_array(value, DType::i64, std::nullopt);
+    else if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value))
+      refuse_type(fmt::format("{}: input '{}'", op_.name, name_of_slot(slot)),
+                  "a Tensor, an array or a list of integers", value);
     else
       in_[slot] = tensor_from(value, fmt::format("{}: input '{}'", op_.name, name_of_slot(slot)).c_str());
   }
 
-  /// A number in the place of a tensor has the element type of the first tensor.
   void fill_numbers() {
     if (numbers_.empty()) return;
-    const auto first = std::find_if(in_.begin(), in_.end(), [](const Tensor& x) { return x.defined(); });
-    if (first == in_.end())
+    const DType dtype = type_of_numbers();
+    for (const auto& [slot, number] : numbers_) in_[slot] = element(number, dtype);
+  }
+
+  /// A number in the place of a tensor has the element type of the first tensor that is no condition. Beside a
+  /// condition alone, numbers have the type that tensor() gives them.
+  DType type_of_numbers() const {
+    bool condition = false;
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      if (!in_[i].defined()) continue;
+      if (op_.inputs[i].name != "cond") return in_[i].dtype();
+      condition = true;
+    }
+    if (!condition)
       refuse(fmt::format("{}: input '{}' must be a Tensor or an array: there are only numbers", op_.name,
                          name_of_slot(numbers_[0].first)));
-    const DType dtype = first->dtype();
-    for (const auto& [slot, number] : numbers_) in_[slot] = Tensor::full({}, number, dtype);
+    const bool real = std::any_of(numbers_.begin(), numbers_.end(),
+                                  [](const auto& given) { return PyFloat_Check(given.second.ptr()) != 0; });
+    return real ? DType::f32 : DType::i64;
+  }
+
+  Tensor element(nb::handle number, DType dtype) const {
+    try {
+      if (auto whole = whole_element(number, dtype)) return *whole;
+    } catch (const ValueError& error) {
+      throw ValueError(fmt::format("{}: {}", op_.name, error.what()));
+    }
+    const auto value = attribute_from(number, AttrKind::real);
+    if (!value) throw ValueError(fmt::format("{}: {} is too large", op_.name, nb::str(number).c_str()));
+    visit_dtype(dtype, [&]<class T>() { element_of<T>(op_.name, std::get<double>(*value)); });
+    return Tensor::full({}, std::get<double>(*value), dtype);
   }
 
   const OpDef& op_;
   std::vector<Tensor> in_;
   Attrs attrs_;
   std::vector<bool> given_;
-  std::vector<std::pair<std::size_t, double>> numbers_;
+  std::vector<std::pair<std::size_t, nb::object>> numbers_;
 };
 
 nb::object call_op(const OpDef& op, const nb::args& args, const nb::kwargs& kwargs) {

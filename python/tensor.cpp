@@ -1,6 +1,8 @@
 // The class Tensor: what it is, what it becomes, views.
 
+#include "core/call.h"
 #include "core/ops.h"
+#include "core/ops/rearrange/constructors.h"
 
 #include "bindings.h"
 
@@ -50,7 +52,9 @@ void bind_facts(nb::class_<Tensor>& cls) {
           "Distances between neighbours along each axis, in elements (NumPy's are in bytes).",
           nb::sig("def strides(self) -> tuple[int, ...]"))
       .def_prop_ro(
-          "dtype", [](const Tensor& x) { return name_of(x.dtype()); }, "'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'.")
+          "dtype", [](const Tensor& x) { return name_for_python(x.dtype()); },
+          "'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'; equal to NumPy's and PyTorch's type of these elements as well.",
+          nb::sig("def dtype(self) -> str"))
       .def_prop_ro("ndim", &Tensor::rank, "Number of axes.")
       .def_prop_ro("size", &Tensor::numel, "Number of elements.")
       .def_prop_ro("nbytes", &Tensor::nbytes, "Bytes of all elements.")
@@ -116,25 +120,37 @@ void bind_values(nb::class_<Tensor>& cls) {
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
 }
 
+void fill(Tensor& x, nb::handle value) {
+  if (const auto whole = whole_element(value, x.dtype())) {
+    const PauseRecording pause; // one number is a constant
+    return x.copy_from(whole->expand(x.shape()));
+  }
+  double number = 0.0;
+  if (!nb::try_cast(value, number)) refuse_type("fill: value", "a number", value);
+  x.fill(number);
+}
+
 void bind_copies(nb::class_<Tensor>& cls) {
   cls.def(
          "to",
          [](const Tensor& x, nb::handle dtype) { return released([&, to = needed_dtype(dtype)] { return x.to(to); }); },
          "dtype"_a, "The elements converted to another type; itself where it is that already. Recorded.",
          nb::sig("def to(self, dtype: str) -> Tensor"))
-      .def("clone", &Tensor::clone, "A packed copy on memory of its own. Not recorded.")
+      .def(
+          "clone", [](const Tensor& x) { return released([&] { return x.clone(); }); },
+          "A packed copy on memory of its own. Recorded: its gradient is the cotangent.")
       .def("detach", &Tensor::detach, "The same memory under a new identity: gradients stop here.")
       .def(
           "contiguous", [](const Tensor& x) { return released([&] { return x.contiguous(); }); },
           "Itself if packed, else a packed copy. Recorded.")
       .def(
           "copy_from", [](Tensor& x, const Tensor& source) { x.copy_from(source); }, "source"_a,
-          "Writes the elements of `source` (same shape and dtype) into this memory. Not recorded.")
-      .def(
-          "fill", [](Tensor& x, double value) { x.fill(value); }, "value"_a, "Writes one number everywhere.")
+          "Writes the elements of `source` (same shape and dtype) into this memory. Raises AutogradError while a tape "
+          "records, which would not see it.")
+      .def("fill", &fill, "value"_a, "Writes one number everywhere.", nb::sig("def fill(self, value: float) -> None"))
       .def("__copy__", [](const Tensor& x) { return x; })
       .def(
-          "__deepcopy__", [](const Tensor& x, nb::handle) { return x.clone(); }, "memo"_a)
+          "__deepcopy__", [](const Tensor& x, nb::handle) { return x.clone(); }, "memo"_a, "clone().")
       .def("__reduce__", [](const Tensor& x) {
         const nb::object rebuild = nb::module_::import_("equigrad._pickles").attr("tensor");
         const Tensor packed = x.clone();
@@ -152,7 +168,8 @@ void bind_views(nb::class_<Tensor>& cls) {
           "transpose", [](const Tensor& x, int a, int b) { return x.transpose(a, b); }, "axis_a"_a = -2,
           "axis_b"_a = -1, "Two axes exchanged.")
       .def_prop_ro(
-          "T", [](const Tensor& x) { return x.transpose(); }, "The last two axes exchanged.")
+          "T", [](const Tensor& x) { return x.rank() < 2 ? x : x.transpose(); },
+          "The last two axes exchanged; itself where it has fewer.")
       .def(
           "permute",
           [](const Tensor& x, const nb::args& axes) {
@@ -205,6 +222,31 @@ void bind_views(nb::class_<Tensor>& cls) {
 
 DType dtype_or(nb::handle dtype, DType other) { return dtype_from(dtype).value_or(other); }
 
+/// A number of arange's as an integer, exactly.
+std::optional<std::int64_t> whole_of_range(nb::handle value) {
+  try {
+    const auto whole = attribute_from(value, AttrKind::integer);
+    return whole ? std::optional(std::get<std::int64_t>(*whole)) : std::nullopt;
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("arange: {}", error.what()));
+  }
+}
+
+double real_of_range(nb::handle value) {
+  const auto number = attribute_from(value, AttrKind::real);
+  if (!number) refuse_type("arange: start, stop and step", "numbers", value);
+  return std::get<double>(*number);
+}
+
+/// arange() of integers does not pass through double unless floats are asked for.
+Tensor range(nb::handle start, nb::handle stop, nb::handle step, std::optional<DType> dtype) {
+  if (!dtype || !(is_floating(*dtype) || *dtype == DType::bf16)) {
+    const auto first = whole_of_range(start), last = whole_of_range(stop), stride = whole_of_range(step);
+    if (first && last && stride) return arange_whole(*first, *last, *stride, dtype.value_or(DType::i64));
+  }
+  return arange(real_of_range(start), real_of_range(stop), real_of_range(step), dtype.value_or(DType::f32));
+}
+
 /// full() and the like, with their arguments as Python names them.
 void bind_makers(nb::module_& m) {
   m.def(
@@ -222,7 +264,10 @@ void bind_makers(nb::module_& m) {
       [](nb::handle shape, nb::handle value, nb::handle dtype) {
         const Shape extents = shape_from(shape);
         const DType type = dtype_or(dtype, DType::f32);
-        if (const auto whole = whole_element(value, type)) return whole->expand(extents).clone();
+        if (const auto whole = whole_element(value, type)) {
+          const PauseRecording pause; // numbers are constants
+          return whole->expand(extents).clone();
+        }
         double number = 0.0;
         if (!nb::try_cast(value, number)) refuse_type("full: value", "a number", value);
         return Tensor::full(extents, number, type);
@@ -231,13 +276,14 @@ void bind_makers(nb::module_& m) {
       nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32') -> Tensor"));
   m.def(
       "arange",
-      [](double start, std::optional<double> stop, double step, nb::handle dtype) {
-        return stop ? arange(start, *stop, step, dtype_or(dtype, DType::i64))
-                    : arange(0.0, start, step, dtype_or(dtype, DType::i64));
+      [](nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype) {
+        return stop.is_none() ? range(nb::int_(0), start, step, dtype_from(dtype))
+                              : range(start, stop, step, dtype_from(dtype));
       },
-      "start"_a, "stop"_a = nb::none(), "step"_a = 1.0, "dtype"_a = "i64",
-      "start, start + step, ... before stop; with one number 0, 1, ... before it.",
-      nb::sig("def arange(start: float, stop: float | None = None, step: float = 1, dtype: str = 'i64') -> Tensor"));
+      "start"_a, "stop"_a = nb::none(), "step"_a = 1, "dtype"_a = nb::none(),
+      "start, start + step, ... before stop; with one number 0, 1, ... before it. Integers give i64, floats f32.",
+      nb::sig("def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | None = None) -> "
+              "Tensor"));
   m.def(
       "linspace",
       [](double start, double stop, std::int64_t steps, nb::handle dtype) {

@@ -6,11 +6,23 @@
 
 namespace eg::python {
 
+namespace {
+
+nb::object dtypes_module(const char* member) { return nb::module_::import_("equigrad._dtypes").attr(member); }
+
+} // namespace
+
 std::optional<DType> dtype_from(nb::handle name) {
   if (name.is_none()) return std::nullopt;
-  if (!nb::isinstance<nb::str>(name))
-    throw nb::type_error("dtype: give a name: 'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'");
-  return dtype_named(nb::cast<std::string>(name));
+  if (nb::isinstance<nb::str>(name)) return dtype_named(nb::cast<std::string>(name));
+  const nb::object known = dtypes_module("name_of")(name);
+  if (known.is_none()) throw nb::type_error("dtype: give a name: 'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'");
+  return dtype_named(nb::cast<std::string>(known));
+}
+
+nb::object name_for_python(DType dtype) {
+  const std::string_view name = name_of(dtype);
+  return dtypes_module("NAMES")[nb::str(name.data(), name.size())];
 }
 
 Shape shape_from(nb::handle dims) {
@@ -81,6 +93,14 @@ Tensors tensors_from(nb::handle objects, const char* what) {
   return tensors;
 }
 
+Tensors results_from(nb::handle results, const char* what) {
+  if (results.is_none() || nb::isinstance<nb::list>(results) || nb::isinstance<nb::tuple>(results))
+    return tensors_from(results, what);
+  if (PyObject_CheckBuffer(results.ptr()) != 0 || nb::hasattr(results, "__dlpack__"))
+    return {tensor_from(results, what)};
+  return tensors_from(results, what);
+}
+
 nb::object element_of_one(const Tensor& tensor) {
   const double value = tensor.item(); // which checks that there is one
   if (tensor.dtype() == DType::boolean) return nb::bool_(value != 0.0);
@@ -99,13 +119,18 @@ nb::object whole_from(nb::handle value) {
   return whole;
 }
 
+/// A Python int as one of 64 bits, where it is one.
+std::optional<std::int64_t> held_by_64_bits(const nb::object& whole) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
+  return overflow == 0 ? std::optional<std::int64_t>(number) : std::nullopt;
+}
+
 /// Throws ValueError for a whole number that 64 bits do not hold.
 std::optional<std::int64_t> integer_from(nb::handle value) {
   const nb::object whole = whole_from(value);
   if (!whole.is_valid()) return std::nullopt;
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
-  if (overflow == 0) return number;
+  if (const auto number = held_by_64_bits(whole)) return number;
   const auto bits = nb::cast<std::int64_t>(whole.attr("bit_length")());
   throw ValueError(bits > 256 ? fmt::format("an integer of {} bits is beyond those of 64 bits", bits)
                               : fmt::format("{} is beyond integers of 64 bits", nb::str(whole).c_str()));
@@ -161,6 +186,16 @@ std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind) {
     return std::nullopt;
   }
   return std::nullopt;
+}
+
+std::optional<std::int64_t> whole_number_from(nb::handle value) {
+  const nb::object whole = whole_from(value);
+  return whole.is_valid() ? held_by_64_bits(whole) : std::nullopt;
+}
+
+std::optional<AttrValue> real_attribute_from(nb::handle value) {
+  if (const auto whole = whole_number_from(value)) return AttrValue(*whole);
+  return attribute_from(value, AttrKind::real);
 }
 
 std::optional<AttrValue> seed_from(nb::handle value) {

@@ -1,5 +1,6 @@
 """Tapes and derivatives as functions."""
 
+import copy
 import gc
 import weakref
 
@@ -47,6 +48,51 @@ def test_tapes_nest_to_second_derivatives():
         total = slope.sum()
     np.testing.assert_allclose(slope.numpy(), 3 * x.numpy() ** 2)
     np.testing.assert_allclose(outer.gradient(total, x).numpy(), 6 * x.numpy())
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [lambda x: x.clone(), copy.deepcopy, lambda x: eg.tensor(x, copy=True), lambda x: copy.deepcopy([x])[0]],
+    ids=["clone", "deepcopy", "tensor", "deepcopy of a list"],
+)
+def test_gradients_pass_copies(copied):
+    x = eg.tensor(np.array([1.0, 2.0]))
+    with eg.Tape() as tape:
+        y = copied(x)
+        loss = (y * x).sum()
+    assert y.data_ptr != x.data_ptr and tape.gradient(loss, x).tolist() == [2, 4]
+    with eg.Tape() as tape, eg.pause():
+        y = copied(x)
+    assert not tape.computed(y)
+
+
+def test_what_would_cut_a_gradient_is_refused():
+    x, z = eg.tensor(np.array([1.0, 2.0])), eg.zeros(2, "f64")
+    with eg.Tape():
+        with pytest.raises(eg.AutogradError, match="copy_from: a tape is recording .* write while recording is paused"):
+            z.copy_from(x * 2.0)
+        with pytest.raises(eg.AutogradError, match="tensor: .* ops.stack"):
+            eg.tensor([x[0], x[1]])
+        with eg.pause():
+            z.copy_from(x)
+            assert eg.tensor([x[0], x[1]]).shape == (2,)
+        assert eg.full((2,), 3, "i64").tolist() == [3, 3]
+    assert z.tolist() == [1, 2] and eg.tensor([x[0], x[1]]).shape == (2,)
+
+
+def test_the_tape_advises_a_copy_that_helps():
+    x = eg.tensor(np.array([1.0, 2.0]))
+    with eg.Tape() as tape:
+        h = x * 2.0
+        y = h.clone()
+        y.fill(3.0)
+        with pytest.raises(eg.AutogradError, match="change a clone\\(\\) made while recording is paused"):
+            y * x
+        with eg.pause():
+            y = h.clone()
+        y.fill(3.0)
+        loss = (y * x).sum()
+    assert tape.gradient(loss, x).tolist() == [3, 3]
 
 
 def test_recording_ends_with_the_block_and_pauses():
@@ -199,6 +245,18 @@ def test_per_sample_gradients():
     found = eg.per_sample_gradients(lambda sample: (sample * w).sum() * (sample * w).sum(), [w], [x])
     expected = 2 * (x.numpy() @ w.numpy())[:, None] * x.numpy()
     np.testing.assert_allclose(found[0].numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 4), ()])
+def test_custom_op_may_give_arrays(shape):
+    op = eg.CustomOp("twice", lambda v: np.asarray(v) * 2.0, lambda i, o, g: np.asarray(g[0]) * 2.0)
+    x = eg.ones(shape, "f64")
+    with eg.Tape() as tape:
+        y = op(x)
+        loss = y.sum()
+    assert y.shape == shape and y.dtype == "f64" and tape.gradient(loss, x).shape == shape
+    parts = eg.CustomOp("parts", lambda v: [np.asarray(v), np.asarray(v) * 2.0])(x)
+    assert len(parts) == 2 and parts[1].shape == shape
 
 
 def test_custom_op_with_several_outputs():

@@ -226,6 +226,10 @@ def test_iteration():
         iter(eg.full((), 1.0))
 
 
+def test_t_of_a_vector_is_the_vector():
+    assert eg.tensor([1.0, 2.0]).T.tolist() == [1, 2] and eg.tensor(3.0).T.item() == 3
+
+
 def test_conversion_and_copies():
     x = eg.tensor([[1.0, 2.0]])
     assert x.to("f64").dtype == "f64" and x.to("f32").data_ptr == x.data_ptr

@@ -1,0 +1,45 @@
+"""Compares the names of element types with the types of NumPy and PyTorch."""
+
+import numpy as np
+
+_EQUAL_TO = {"float32": "f32", "float64": "f64", "int64": "i64", "uint8": "u8", "bool": "bool", "bfloat16": "bf16"}
+
+
+def name_of(dtype):
+    """The library's name of a type that another library names or has; None for one that the library lacks."""
+    if isinstance(dtype, str):
+        return _EQUAL_TO.get(dtype, dtype)
+    if type(dtype).__module__ == "torch":
+        return _EQUAL_TO.get(str(dtype).removeprefix("torch."))
+    if not isinstance(dtype, (type, np.dtype)):
+        return None
+    try:
+        known = np.dtype(dtype)
+    except TypeError:
+        return None
+    return _EQUAL_TO.get(known.name) if known.isnative else None
+
+
+class DType(str):
+    """The name of an element type, which is equal to NumPy's and PyTorch's type of the same elements as well.
+
+    It hashes as the name does, so it is not found in a set or dict of those types.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        name = name_of(other)
+        return NotImplemented if name is None else str.__eq__(self, name)
+
+    def __ne__(self, other):
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = str.__hash__
+
+    def __reduce__(self):
+        return str, (str(self),)
+
+
+NAMES = {name: DType(name) for name in _EQUAL_TO.values()}
