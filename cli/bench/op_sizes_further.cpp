@@ -184,7 +184,9 @@ constexpr std::array further{
     SizedRow{"cross_entropy_backward",
              [](Draw& d) {
                const Tensor logits = d({640, 30522});
-               return Sample{{logits, d.ids({640}, 30522), logsumexp(logits, {1}), d(Shape{})}, {}};
+               const Tensor largest = amax(logits, {1});
+               const Tensor total = logsumexp(logits, {1}) - largest;
+               return Sample{{logits, d.ids({640}, 30522), largest, total, d(Shape{})}, {}};
              }},
     SizedRow{"batch_norm_inference",
              [](Draw& d) {

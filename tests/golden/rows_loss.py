@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as nn
 
@@ -27,17 +28,24 @@ def counted(a, labels):
 
 def cross_entropy(a, x, labels):
     y = nn.cross_entropy(*flat(x, labels), label_smoothing=a.get("label_smoothing", 0.0), ignore_index=a.get("ignore_index", -100), reduction=a.get("reduction", "mean"))
-    return reduced_like(y, labels, a), torch.logsumexp(x, -1) * counted(a, labels)
+    largest = first_largest(x)
+    return reduced_like(y, labels, a), largest * counted(a, labels), torch.logsumexp(x - largest.unsqueeze(-1), -1) * counted(a, labels)
 
 
-def cross_entropy_backward(a, x, labels, lse, g, dlse=None):
-    """The formula of the row with lse as an input of its own; held to autograd below where it fits."""
+def first_largest(x):
+    """The largest logit of each row; of equal ones the first has the gradient."""
+    place = torch.from_numpy(np.asarray(np.argmax(x.detach().numpy(), axis=-1)))
+    return torch.gather(x, -1, place.unsqueeze(-1)).squeeze(-1)
+
+
+def cross_entropy_backward(a, x, labels, largest, log_total, g, dlog=None):
+    """The formula of the row with largest and log_total as inputs of their own; held to autograd below where it fits."""
     s, classes, keep = a.get("label_smoothing", 0.0), x.shape[-1], counted(a, labels)
     target = nn.one_hot(torch.where(keep, labels, torch.zeros_like(labels)), classes).to(torch.float64) * (1 - s) + s / classes
     weight = keep.to(torch.float64) * g / (keep.sum() if a.get("reduction", "mean") == "mean" else 1)
-    p = torch.exp(x - lse.unsqueeze(-1))
+    p = torch.exp(x - largest.unsqueeze(-1) - log_total.unsqueeze(-1))
     d = weight.unsqueeze(-1) * (p - target)
-    return d if dlse is None else d + (dlse * keep).unsqueeze(-1) * p
+    return d if dlog is None else d + (dlog * keep).unsqueeze(-1) * p
 
 
 def labels_for(s, i):
@@ -61,14 +69,14 @@ SMOOTH = ({}, {"label_smoothing": 0.125}, {"label_smoothing": 0.5})
 row("cross_entropy", cross_entropy, class_cases(lambda i, s, a, labels: [F(s, "n", lay(s)), labels], SMOOTH)
     + [({"reduction": "none"}, [V([[2.0**100, 1.0, -5.0], [800.0, 800.0, 799.0], [-800.0, -801.0, -800.0]]), I((3,), [1, 0, 2])], "x")])
 row("cross_entropy_backward", cross_entropy_backward, class_cases(lambda i, s, a, labels: [
-    F(s, "n", lay(s)), labels, F(s[:-1], "p", lay(s[:-1])), F(s[:-1] if a["reduction"] == "none" else (), "n"), F(s[:-1], "n", lay(s[:-1])) if i % 2 else None], SMOOTH))
+    F(s, "n", lay(s)), labels, F(s[:-1], "p", lay(s[:-1])), F(s[:-1], "s", lay(s[:-1])), F(s[:-1] if a["reduction"] == "none" else (), "n"), F(s[:-1], "n", lay(s[:-1])) if i % 2 else None], SMOOTH))
 for a in ({}, {"reduction": "sum", "label_smoothing": 0.25}, {"reduction": "none", "ignore_index": 1}):
     x = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([0, 1, 4, 1])
-    y, lse = cross_entropy(a, x, labels)
-    g, dlse = torch.randn_like(y), torch.randn_like(lse)
-    (right,) = torch.autograd.grad([y, lse], [x], [g, dlse])
-    assert torch.allclose(right, cross_entropy_backward(a, x, labels, torch.logsumexp(x, -1), g, dlse), rtol=1e-12, atol=1e-13)
+    y, largest, log_total = cross_entropy(a, x, labels)
+    g, dlog = torch.randn_like(y), torch.randn_like(log_total)
+    (right,) = torch.autograd.grad([y, largest, log_total], [x], [g, dlog, dlog])
+    assert torch.allclose(right, cross_entropy_backward(a, x, labels, largest, log_total, g, dlog), rtol=1e-12, atol=1e-13)
 
 
 def nll(a, x, labels, weight=None):

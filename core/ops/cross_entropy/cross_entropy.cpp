@@ -1,6 +1,7 @@
 // -sum_j t_j log softmax(logits)_j with t = (1 - s) onehot(label) + s / C, forward in one visit of each row. The log
-// sum exp of each row that counts (0 for the others) is an output of its own: the backward op needs no second
-// reduction.
+// sum exp of each row that counts (0 for the others) is kept for the backward op, which needs no second reduction: in
+// two parts, the largest logit and log sum exp(logits - largest), since their rounded sum would lose the digits of the
+// gradient where all logits of a row are far from 0.
 
 #include "core/call.h"
 #include "core/exact.h"
@@ -23,10 +24,19 @@ using namespace cross_entropy_parts;
 std::vector<TensorSpec> infer(const OpArgs& args) {
   const Settings s = settings(args);
   const DType dtype = args.in[0].dtype();
-  return {{loss_shape(args, s), dtype}, {args.in[1].shape(), dtype}};
+  return {{loss_shape(args, s), dtype}, {args.in[1].shape(), dtype}, {args.in[1].shape(), dtype}};
 }
 
-/// Loss and lse of one row in double, with exact sums; terms is scratch.
+/// log of the sum of these exp(x_j - largest), an exact sum; where one of them is all but everything, the others are
+/// added without it.
+double exact_log_total(std::vector<double>& terms) {
+  const double total = exact::sum(terms);
+  if (!(total <= 1.0 + 1.0 / 64)) return std::log(total);
+  *std::find(terms.begin(), terms.end(), 1.0) = 0.0;
+  return std::log1p(exact::sum(terms));
+}
+
+/// Loss and log sum exp of one row in double, with exact sums; terms is scratch.
 template <class T> struct ExactRow {
   std::vector<double> terms;
 
@@ -35,9 +45,9 @@ template <class T> struct ExactRow {
     terms.assign(x, x + classes);
     const double mean = exact::sum(terms) / static_cast<double>(classes);
     for (double& t : terms) t = std::exp(t - largest);
-    const double lse = largest + std::log(exact::sum(terms));
-    const double smooth = s > 0.0 ? s * (lse - mean) : 0.0;
-    return {(1.0 - s) * (lse - static_cast<double>(x[label])) + smooth, lse};
+    const double log_total = exact_log_total(terms);
+    const double smooth = s > 0.0 ? s * (log_total - (mean - largest)) : 0.0;
+    return {(1.0 - s) * (log_total - (static_cast<double>(x[label]) - largest)) + smooth, largest, log_total};
   }
 };
 
@@ -46,17 +56,19 @@ template <class T> void exact_forward_as(const OpArgs& args, std::span<Tensor> o
   const std::vector<std::int64_t> labels = checked_labels(args, s);
   const Tensor logits = packed(args.in[0]);
   const T* const x = logits.data<T>();
-  T* const lse = out[1].mutable_data<T>("cross_entropy");
+  T* const largest = out[1].mutable_data<T>("cross_entropy");
+  T* const log_total = out[2].mutable_data<T>("cross_entropy");
   std::vector<double> losses(labels.size());
   const std::int64_t grain = parallel::grain_for_bytes(s.classes * 32);
   parallel::for_each(s.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     ExactRow<T> row;
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t label = labels[static_cast<std::size_t>(r)];
-      cross_entropy_kernels::RowLoss<double> found{0, 0};
+      cross_entropy_kernels::RowLoss<double> found{0, 0, 0};
       if (label != s.ignore) found = row(x + r * s.classes, s.classes, label, s.smoothing);
       losses[static_cast<std::size_t>(r)] = found.loss;
-      lse[r] = static_cast<T>(found.lse);
+      largest[r] = static_cast<T>(found.largest);
+      log_total[r] = static_cast<T>(found.log_total);
     }
   });
   T* const loss = out[0].mutable_data<T>("cross_entropy");
@@ -75,17 +87,19 @@ template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
   const std::vector<std::int64_t> labels = checked_labels(args, s);
   const Tensor logits = packed(args.in[0]);
   const T* const x = logits.data<T>();
-  T* const lse = out[1].mutable_data<T>("cross_entropy");
+  T* const largest = out[1].mutable_data<T>("cross_entropy");
+  T* const log_total = out[2].mutable_data<T>("cross_entropy");
   std::vector<T> losses(labels.size());
   const std::int64_t grain = parallel::grain_for_bytes(s.classes * static_cast<std::int64_t>(sizeof(T)));
   parallel::for_each(s.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t label = labels[static_cast<std::size_t>(r)];
-      cross_entropy_kernels::RowLoss<T> row{0, 0};
+      cross_entropy_kernels::RowLoss<T> row{0, 0, 0};
       if (label != s.ignore)
         row = cross_entropy_kernels::row_loss(x + r * s.classes, s.classes, label, static_cast<T>(s.smoothing));
       losses[static_cast<std::size_t>(r)] = row.loss;
-      lse[r] = row.lse;
+      largest[r] = row.largest;
+      log_total[r] = row.log_total;
     }
   });
   T* const loss = out[0].mutable_data<T>("cross_entropy");
@@ -102,19 +116,46 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out); });
 }
 
+/// x [rows...] of the rows that count, each at the first largest logit of its row: [rows..., C], 0 elsewhere.
+Tensor at_largest(const VjpArgs& args, const Tensor& x) {
+  Tensor place, zeros, ignored;
+  {
+    const PauseRecording pause;
+    place = argmax(args.in[0], -1, true);
+    zeros = Tensor::zeros(args.in[0].shape(), args.in[0].dtype());
+    ignored = ignored_rows(args);
+  }
+  return scatter_add(zeros, -1, place, unsqueeze(masked_fill(x, ignored, 0.0), -1));
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.bytes() == b.bytes() && a.strides() == b.strides();
+}
+
+/// a - b, undefined where it is zero.
+Tensor difference(const Tensor& a, const Tensor& b) {
+  if (!b.defined()) return a;
+  if (!a.defined()) return neg(b);
+  return same_elements(a, b) ? Tensor{} : a - b;
+}
+
+// d loss = w (p - t), d largest = e, d log_total = p - e, with e the unit vector of the largest logit. The rule of
+// cross_entropy_backward gives the last two one cotangent, and e cancels.
 Gradients rule(const VjpArgs& args) {
   if (!args.wants(0)) return {{}, {}};
   const Tensor g = args.grad[0].defined() ? args.grad[0] : Tensor::zeros(args.out[0].shape(), args.out[0].dtype());
-  return {
-      call1(cross_entropy_backward_op, {args.in[0], args.in[1], args.out[1], g, args.grad[1]}, same_attributes(args)),
-      {}};
+  Tensor d = call1(cross_entropy_backward_op, {args.in[0], args.in[1], args.out[1], args.out[2], g, args.grad[2]},
+                   same_attributes(args));
+  const Tensor rest = difference(args.grad[1], args.grad[2]);
+  if (rest.defined() && d.numel() > 0) add_term(d, at_largest(args, rest));
+  return {d, {}};
 }
 
 std::vector<Tensor> reference(const OpArgs& args) {
   const Settings s = settings(args);
   const std::vector<std::int64_t> labels = checked_labels(args, s);
   Tensor loss = reference_output(loss_shape(args, s));
-  Tensor lse = reference_output(args.in[1].shape());
+  Tensor largest_of = reference_output(args.in[1].shape()), log_total = reference_output(args.in[1].shape());
   for (std::int64_t r = 0; r < s.rows; ++r) {
     const std::int64_t label = labels[static_cast<std::size_t>(r)];
     if (label == s.ignore) continue;
@@ -128,10 +169,11 @@ std::vector<Tensor> reference(const OpArgs& args) {
       const double target = (j == label ? 1.0 - s.smoothing : 0.0) + s.smoothing / static_cast<double>(s.classes);
       row_loss -= target * (x[j] - largest - std::log(total));
     }
-    values(lse)[r] = largest + std::log(total);
+    values(largest_of)[r] = largest;
+    values(log_total)[r] = std::log(total);
     values(loss)[s.joined == Joined::none ? r : 0] += row_loss * row_factor(labels, s);
   }
-  return {loss, lse};
+  return {loss, largest_of, log_total};
 }
 
 std::vector<Sample> samples(DType dtype) {
@@ -175,7 +217,8 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
   std::vector<Symmetry> all;
   for (int axis = 0; axis + 1 < shape.rank(); ++axis) {
     if (shape[axis] < 2) continue;
-    Symmetry rows{fmt::format("rows, axis {}", axis), {in_leg(0, axis), in_leg(1, axis), out_leg(1, axis)}};
+    Symmetry rows{fmt::format("rows, axis {}", axis),
+                  {in_leg(0, axis), in_leg(1, axis), out_leg(1, axis), out_leg(2, axis)}};
     if (by_row) rows.legs.push_back(out_leg(0, axis));
     all.push_back(std::move(rows));
   }
@@ -190,16 +233,16 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
 
 constinit const OpDef cross_entropy_op = row({
     .name = "cross_entropy",
-    .math = "loss_i = lse_i - sum_j t_ij x_ij, lse_i = log sum_j exp(x_ij), t = (1 - s) onehot(label) + s / C; "
-            "reduced over the rows that count",
+    .math = "loss_i = m_i + l_i - sum_j t_ij x_ij, m_i = max_j x_ij, l_i = log sum_j exp(x_ij - m_i), "
+            "t = (1 - s) onehot(label) + s / C; reduced over the rows that count",
     .inputs = {{"logits"}, {"labels"}},
-    .outputs = {"loss", "lse"},
-    .auxiliary = 1,
+    .outputs = {"loss", "largest", "log_total"},
+    .auxiliary = 2,
     .attributes = cross_entropy_parts::attributes,
     .infer = infer,
     .cpu = forward,
     .exact = exact_forward,
-    .saves = saves::in(0) | saves::in(1) | saves::out(1),
+    .saves = saves::in(0) | saves::in(1) | saves::out(1) | saves::out(2),
     .vjp = rule,
     .reference = reference,
     .samples = samples,

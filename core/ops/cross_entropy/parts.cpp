@@ -37,6 +37,15 @@ std::vector<std::int64_t> checked_labels(const OpArgs& args, const Settings& s) 
   return labels;
 }
 
+Tensor ignored_rows(const OpArgs& args) {
+  const std::int64_t ignore = args.attrs.integer("ignore_index");
+  const std::vector<std::int64_t> labels = args.in[1].to_vector<std::int64_t>();
+  Tensor ignored = Tensor::zeros(args.in[1].shape(), DType::boolean);
+  bool* const flags = ignored.mutable_data<bool>("cross_entropy");
+  for (std::size_t i = 0; i < labels.size(); ++i) flags[i] = labels[i] == ignore;
+  return ignored;
+}
+
 double row_factor(const std::vector<std::int64_t>& labels, const Settings& s) {
   if (s.joined != Joined::mean) return 1.0;
   const auto counted =

@@ -28,6 +28,9 @@ Shape loss_shape(const OpArgs& args, const Settings& s);
 /// The labels, packed, each in [0, classes) or ignored. Throws IndexError that names the first one that is neither.
 std::vector<std::int64_t> checked_labels(const OpArgs& args, const Settings& s);
 
+/// True where a row is ignored: bool, of the shape of the labels.
+Tensor ignored_rows(const OpArgs& args);
+
 /// Factor of each row's loss in the output: 1 over the number of rows that count for "mean" (0 if none), else 1.
 double row_factor(const std::vector<std::int64_t>& labels, const Settings& s);
 

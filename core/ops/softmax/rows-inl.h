@@ -118,17 +118,20 @@ template <class T> HWY_INLINE void RowExp(const T* x, T* y, std::size_t n, T shi
   if (i < n) StoreUpTo(Exp(d, hn::Sub(LoadUpTo(d, x + i, n - i), offset)), d, y + i, n - i);
 }
 
-/// y_j = exp(x_j - shift) * factor + addend
-template <class T> HWY_INLINE void RowExpAffine(const T* x, T* y, std::size_t n, T shift, T factor, T addend) {
+/// y = exp((x - shift) - second) * factor + addend, for the elements of a row.
+template <class T> struct ExpAffine { T shift, second, factor, addend; };
+
+template <class D, class V> HWY_INLINE V ApplyExpAffine(D d, V x, const ExpAffine<hn::TFromD<D>>& f) {
+  const auto exponent = hn::Sub(hn::Sub(x, hn::Set(d, f.shift)), hn::Set(d, f.second));
+  return hn::MulAdd(Exp(d, exponent), hn::Set(d, f.factor), hn::Set(d, f.addend));
+}
+
+template <class T> HWY_INLINE void RowExpAffine(const T* x, T* y, std::size_t n, const ExpAffine<T>& f) {
   const RowTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
-  const auto offset = hn::Set(d, shift);
-  const auto mul = hn::Set(d, factor);
-  const auto add = hn::Set(d, addend);
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(hn::MulAdd(Exp(d, hn::Sub(hn::LoadU(d, x + i), offset)), mul, add), d, y + i);
-  if (i < n) StoreUpTo(hn::MulAdd(Exp(d, hn::Sub(LoadUpTo(d, x + i, n - i), offset)), mul, add), d, y + i, n - i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(ApplyExpAffine(d, hn::LoadU(d, x + i), f), d, y + i);
+  if (i < n) StoreUpTo(ApplyExpAffine(d, LoadUpTo(d, x + i, n - i), f), d, y + i, n - i);
 }
 
 /// y_j = x_j * factor
