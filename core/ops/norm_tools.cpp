@@ -1,8 +1,10 @@
 #include "core/ops/norm_tools.h"
 
+#include "core/ops.h"
 #include "core/parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <utility>
 
@@ -19,6 +21,36 @@ void check_rows(const OpArgs& args, std::initializer_list<std::size_t> parameter
   for (const std::size_t i : parameters)
     if (args.given(i)) check_shape(args, i, {args.in[0].shape()[-1]});
   check_eps(args);
+}
+
+namespace {
+
+/// A power of two near the largest |c| of each group whose squares would leave the type, 1 for the others: a constant,
+/// no tape sees it. Undefined where there is no such group.
+Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes) {
+  const PauseRecording pause;
+  if (c.numel() == 0) return {};
+  Tensor units = amax(abs(c), axes, true).contiguous();
+  bool any = false;
+  visit_floating(units.dtype(), [&]<class T>() {
+    constexpr T most = sizeof(T) == 4 ? T{0x1p50} : static_cast<T>(0x1p400);
+    T* const unit = units.mutable_data<T>("norm");
+    for (std::int64_t i = 0; i < units.numel(); ++i) {
+      const bool extreme = std::isfinite(unit[i]) && unit[i] > most;
+      any = any || extreme;
+      unit[i] = extreme ? std::ldexp(T{1}, std::ilogb(unit[i])) : T{1};
+    }
+  });
+  return any ? units : Tensor{};
+}
+
+} // namespace
+
+Tensor reciprocal_deviation(const Tensor& c, const std::vector<std::int64_t>& axes, double eps) {
+  const Tensor unit = extreme_units(c, axes);
+  if (!unit.defined()) return rsqrt(mean(c * c, axes, true) + eps);
+  const Tensor scaled = c / unit;
+  return rsqrt(mean(scaled * scaled, axes, true) + reciprocal(unit * unit) * eps) / unit;
 }
 
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes) {

@@ -60,13 +60,12 @@ template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out, bo
   const double eps = args.attrs.real("eps");
   for_each_block(extents, [&](std::int64_t first, std::int64_t last) {
     const ChannelSums sums(extents, first, last, exact);
-    const Statistics<T> s(extents, sums, from, first);
+    const Statistics<T> s(extents, sums, from, first, eps);
     std::vector<double> factor(s.mean.size()), shift(s.mean.size());
     for (std::int64_t c = first; c < last; ++c) {
       mean[c] = static_cast<T>(s.mean[s.at(c)]);
       variance[c] = static_cast<T>(s.variance[s.at(c)]);
-      factor[s.at(c)] =
-          (gamma.defined() ? static_cast<double>(gamma.data<T>()[c]) : 1.0) / std::sqrt(s.variance[s.at(c)] + eps);
+      factor[s.at(c)] = (gamma.defined() ? static_cast<double>(gamma.data<T>()[c]) : 1.0) / s.deviation[s.at(c)];
       shift[s.at(c)] = beta.defined() ? static_cast<double>(beta.data<T>()[c]) : 0.0;
     }
     for_each_run(extents, first, last, [&](std::int64_t c, std::int64_t begin) {

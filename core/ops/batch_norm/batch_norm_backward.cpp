@@ -43,9 +43,9 @@ template <class T> void run(const OpArgs& args, std::span<Tensor> out, bool exac
   const double eps = args.attrs.real("eps");
   for_each_block(extents, [&](std::int64_t first, std::int64_t last) {
     const ChannelSums sums(extents, first, last, exact);
-    const Statistics<T> s(extents, sums, from, first);
+    const Statistics<T> s(extents, sums, from, first, eps);
     std::vector<double> rstd(s.mean.size());
-    for (std::size_t c = 0; c < rstd.size(); ++c) rstd[c] = 1.0 / std::sqrt(s.variance[c] + eps);
+    for (std::size_t c = 0; c < rstd.size(); ++c) rstd[c] = 1.0 / s.deviation[c];
     const double *const middle = s.mean.data(), *const factor = rstd.data();
     const auto total = sums.of([=](std::int64_t, std::int64_t i) { return static_cast<double>(cotangent[i]); });
     const auto inner = sums.of([=](std::int64_t c, std::int64_t i) {
@@ -92,7 +92,7 @@ Gradients rule(const VjpArgs& args) {
   const std::vector<std::int64_t> axes = other_axes(x);
   const auto average = [&](const Tensor& u) { return mean(u, axes, true); };
   const Tensor centred = center(x, axes);
-  const Tensor rstd = rsqrt(average(centred * centred) + eps);
+  const Tensor rstd = norm_tools::reciprocal_deviation(centred, axes, eps);
   const Tensor xh = centred * rstd;
   const Tensor ja = a.defined() && (args.wants(1) || args.wants(2)) ? jacobian(x, a, eps) : Tensor{};
   if (args.wants(0)) {

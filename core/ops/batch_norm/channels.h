@@ -2,10 +2,12 @@
 // Loops over the channels (axis 1) of [N, C, ...], for batch_norm and its backward op.
 
 #include "core/exact.h"
+#include "core/ops/layer_norm/kernels.h"
 #include "core/ops/row_tools.h"
 #include "core/parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -81,12 +83,13 @@ private:
   bool exact_;
 };
 
-/// Mean and variance (divided by the count) of the channels [first, last), added up in double, in two passes.
+/// Mean, variance (divided by the count) and sqrt(variance + eps) of the channels [first, last), added up in double, in
+/// two passes.
 template <class T> struct Statistics {
-  std::vector<double> mean, variance;
+  std::vector<double> mean, variance, deviation;
   std::int64_t first;
 
-  Statistics(const Channels& x, const ChannelSums& sums, const T* data, std::int64_t from) : first(from) {
+  Statistics(const Channels& x, const ChannelSums& sums, const T* data, std::int64_t from, double eps) : first(from) {
     const auto count = static_cast<double>(x.count());
     mean = sums.of([&](std::int64_t, std::int64_t i) { return static_cast<double>(data[i]); });
     for (double& m : mean) m /= count;
@@ -96,8 +99,50 @@ template <class T> struct Statistics {
       return centred * centred;
     });
     for (double& v : variance) v /= count;
+    deviation.resize(mean.size());
+    std::transform(variance.begin(), variance.end(), deviation.begin(), [=](double v) { return std::sqrt(v + eps); });
+    if (std::any_of(variance.begin(), variance.end(), [=](double v) { return !norm_kernels::keeps_digits(v + eps); }))
+      take_scaled(x, sums, data, eps);
   }
   std::size_t at(std::int64_t channel) const { return static_cast<std::size_t>(channel - first); }
+
+private:
+  /// Exponents of the largest |x| of each channel whose squares left the range of double, 0 for the others.
+  std::vector<int> extreme_exponents(const Channels& x, const T* data, double eps) const {
+    std::vector<double> largest(mean.size());
+    for_each_run(x, first, first + static_cast<std::int64_t>(mean.size()), [&](std::int64_t c, std::int64_t begin) {
+      for (std::int64_t i = begin; i < begin + x.inner; ++i)
+        largest[at(c)] = std::max(largest[at(c)], std::abs(static_cast<double>(data[i])));
+    });
+    std::vector<int> exponents(mean.size());
+    for (std::size_t c = 0; c < mean.size(); ++c)
+      if (!norm_kernels::keeps_digits(variance[c] + eps) && std::isfinite(largest[c]) && largest[c] > 0)
+        exponents[c] = std::max(std::ilogb(largest[c]), -500); // eps 2^1000 is a number
+    return exponents;
+  }
+
+  /// The same once more for these channels, with x divided by a power of two near its largest element.
+  void take_scaled(const Channels& x, const ChannelSums& sums, const T* data, double eps) {
+    const std::vector<int> exponents = extreme_exponents(x, data, eps);
+    const auto count = static_cast<double>(x.count());
+    const auto element = [&](std::int64_t c, std::int64_t i) {
+      return std::ldexp(static_cast<double>(data[i]), -exponents[at(c)]);
+    };
+    std::vector<double> middle = sums.of(element);
+    for (double& m : middle) m /= count;
+    std::vector<double> squares = sums.of([&](std::int64_t c, std::int64_t i) {
+      const double centred = element(c, i) - middle[at(c)];
+      return centred * centred;
+    });
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+      const int e = exponents[c];
+      if (e == 0) continue;
+      squares[c] /= count;
+      mean[c] = std::ldexp(middle[c], e);
+      variance[c] = std::ldexp(squares[c], 2 * e);
+      deviation[c] = std::ldexp(std::sqrt(squares[c] + std::ldexp(eps, -2 * e)), e);
+    }
+  }
 };
 
 /// Checks x [N, C, ...] (input 0, with values in every channel), the parameters [C] among `parameters`, and eps.

@@ -1,11 +1,20 @@
 #pragma once
 // Row kernels of layer_norm, rms_norm and their backward ops, and the jobs that they are given.
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace eg {
 
 namespace norm_kernels {
+
+/// False for a mean of squares that left the range of T or came near its small end, where squares lose their digits
+/// (|x| near 1e19 or 1e-19 in f32), and for NaN.
+template <class T> bool keeps_digits(T square) {
+  constexpr T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+  return square >= least && square <= std::numeric_limits<T>::max();
+}
 
 /// y for `rows` packed rows of n elements; gamma and beta may be null.
 template <class T> struct Forward {

@@ -43,7 +43,7 @@ void exact_forward(const OpArgs& args, std::span<Tensor> out) {
   const Tensor& x = args.in[0];
   if (x.numel() == 0) return;
   const Tensor centred = center(x, {-1});
-  Tensor y = centred * rsqrt(mean(centred * centred, {-1}, true) + args.attrs.real("eps"));
+  Tensor y = centred * norm_tools::reciprocal_deviation(centred, {-1}, args.attrs.real("eps"));
   if (args.given(1)) y = y * args.in[1];
   if (args.given(2)) y = y + args.in[2];
   assign(out[0], y);

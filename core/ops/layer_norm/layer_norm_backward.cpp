@@ -71,7 +71,7 @@ void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Tensor &x = args.in[0], &g = args.in[2];
   if (x.numel() == 0) return kernel(args, out);
   const Tensor centred = center(x, {-1});
-  const Tensor rstd = rsqrt(mean(centred * centred, {-1}, true) + args.attrs.real("eps"));
+  const Tensor rstd = norm_tools::reciprocal_deviation(centred, {-1}, args.attrs.real("eps"));
   const Tensor xh = centred * rstd;
   const Tensor gh = args.given(1) ? g * args.in[1] : g;
   assign(out[0], rstd * (gh - mean(gh, {-1}, true) - xh * mean(gh * xh, {-1}, true)));
@@ -107,7 +107,7 @@ Gradients rule(const VjpArgs& args) {
     if (a.defined()) {
       const Tensor gh = gamma.defined() ? g * gamma : g;
       const Tensor centred = center(x, {-1});
-      const Tensor rstd = rsqrt(mean(centred * centred, {-1}, true) + eps);
+      const Tensor rstd = norm_tools::reciprocal_deviation(centred, {-1}, eps);
       add_term(u, -(rstd * (a * mean(gh * xh, {-1}, true) + gh * mean(a * xh, {-1}, true))));
       gradients[0] = -(rstd * xh * mean(a * jacobian(x, gh, eps), {-1}, true));
     }

@@ -14,6 +14,7 @@ namespace {
 
 using norm_kernels::Backward;
 using norm_kernels::Forward;
+using norm_kernels::keeps_digits;
 
 /// sum_j (x_j - mean)^2
 template <class T> HWY_INLINE T RowSquares(const T* x, std::size_t n, T mean) {
@@ -43,6 +44,33 @@ template <class T> HWY_INLINE T RowSquares(const T* x, std::size_t n, T mean) {
   return LaneSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
 }
 
+/// Mean and 1 / sqrt(variance + eps) of one row in long double, which holds the square of every T.
+struct WideStatistics {
+  long double mean, rstd;
+};
+
+template <class T> WideStatistics StatisticsOf(const T* x, std::int64_t n, T eps) {
+  const auto count = static_cast<long double>(n);
+  long double total = 0.0L, squares = 0.0L;
+  for (std::int64_t i = 0; i < n; ++i) total += static_cast<long double>(x[i]);
+  const long double mean = total / count;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const long double centred = static_cast<long double>(x[i]) - mean;
+    squares += centred * centred;
+  }
+  return {mean, 1.0L / std::sqrt(squares / count + static_cast<long double>(eps))};
+}
+
+/// A row whose squares lose their digits in T.
+template <class T> void ForwardWide(const Forward<T>& job, const T* x, T* y) {
+  const WideStatistics row = StatisticsOf(x, job.n, job.eps);
+  for (std::int64_t i = 0; i < job.n; ++i) {
+    const long double xh = (static_cast<long double>(x[i]) - row.mean) * row.rstd;
+    const long double scaled = job.gamma ? xh * static_cast<long double>(job.gamma[i]) : xh;
+    y[i] = static_cast<T>(job.beta ? scaled + static_cast<long double>(job.beta[i]) : scaled);
+  }
+}
+
 template <class T> void ForwardRows(const Forward<T>& job) {
   const RowTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -53,8 +81,13 @@ template <class T> void ForwardRows(const Forward<T>& job) {
   const auto zero = hn::Zero(d);
   for (std::int64_t r = 0; r < job.rows; ++r, x += n, y += n) {
     const T mean = RowSum(x, n) / static_cast<T>(job.n);
+    const T variance = RowSquares(x, n, mean) / static_cast<T>(job.n) + job.eps;
+    if (!keeps_digits(variance)) {
+      ForwardWide(job, x, y);
+      continue;
+    }
     const auto mu = hn::Set(d, mean);
-    const auto rstd = hn::Set(d, T{1} / std::sqrt(RowSquares(x, n, mean) / static_cast<T>(job.n) + job.eps));
+    const auto rstd = hn::Set(d, T{1} / std::sqrt(variance));
     std::size_t i = 0;
     for (; i + lanes <= n; i += lanes) {
       const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mu), rstd);
@@ -148,6 +181,28 @@ HWY_INLINE void RowBackward(const Backward<T>& job, const T* x, const T* g, T* d
   }
 }
 
+/// A row whose sums lose their digits in T.
+template <class T> void BackwardWide(const Backward<T>& job, const T* x, const T* g, T* dx) {
+  const WideStatistics row = StatisticsOf(x, job.n, job.eps);
+  const auto standardised = [&](std::int64_t i) { return (static_cast<long double>(x[i]) - row.mean) * row.rstd; };
+  const auto weighted = [&](std::int64_t i) {
+    return static_cast<long double>(g[i]) * (job.gamma ? static_cast<long double>(job.gamma[i]) : 1.0L);
+  };
+  long double total = 0.0L, inner = 0.0L;
+  for (std::int64_t i = 0; i < job.n; ++i) {
+    total += weighted(i);
+    inner += weighted(i) * standardised(i);
+  }
+  const auto count = static_cast<long double>(job.n);
+  for (std::int64_t i = 0; i < job.n; ++i) {
+    const long double xh = standardised(i);
+    dx[i] = static_cast<T>(row.rstd * (weighted(i) - total / count - xh * (inner / count)));
+    if (job.dgamma == nullptr) continue;
+    job.dgamma[i] = static_cast<T>(static_cast<long double>(job.dgamma[i]) + static_cast<long double>(g[i]) * xh);
+    job.dbeta[i] += g[i];
+  }
+}
+
 template <class T> void BackwardRows(const Backward<T>& job) {
   const auto n = static_cast<std::size_t>(job.n);
   const T count = static_cast<T>(job.n);
@@ -157,7 +212,12 @@ template <class T> void BackwardRows(const Backward<T>& job) {
   for (std::int64_t r = 0; r < job.rows; ++r, x += n, g += n, dx += n) {
     const T mean = RowSum(x, n) / count;
     const Moments<T> m = RowMoments(x, g, job.gamma, n, mean);
-    const T rstd = T{1} / std::sqrt(m.squares / count + job.eps);
+    const T variance = m.squares / count + job.eps;
+    if (!keeps_digits(variance) || !std::isfinite(m.gh) || !std::isfinite(m.gh_centered)) {
+      BackwardWide(job, x, g, dx);
+      continue;
+    }
+    const T rstd = T{1} / std::sqrt(variance);
     RowBackward(job, x, g, dx, {mean, rstd, m.gh / count, m.gh_centered * rstd / count});
   }
 }

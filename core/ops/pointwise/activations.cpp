@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 
 namespace eg {
@@ -28,7 +29,7 @@ Tensor mish_gradient(const Tensor& x, const Tensor& g) {
 
 Tensor hardswish_gradient(const Tensor& x, const Tensor& g) {
   const Tensor middle = mul(g, affine(x, 1.0 / 3.0, 0.5));
-  return where(lt(x, -3.0), zero_like(g), where(le(x, 3.0), middle, g));
+  return where(lt(x, -3.0), zero_like(g), where(gt(x, 3.0), g, middle)); // a NaN of x stays
 }
 
 /// The exponential sees no positive x: where its value is not used it must not overflow, or 0 times infinity would
@@ -46,8 +47,14 @@ Tensor softplus_gradient(const Tensor& x, const Tensor& g, double beta, double t
 constexpr Parametric clamp_attributes = {{attr_real("min", -infinity, "lower bound"),
                                           attr_real("max", infinity, "upper bound; stronger than the lower one")},
                                          {-0.7, 0.9}};
+void check_bounds(const OpArgs& args) {
+  const double least = args.attrs.real("min_val"), most = args.attrs.real("max_val");
+  if (!(least <= most))
+    throw ValueError(fmt::format("hardtanh: min_val must not exceed max_val: they are {} and {}", least, most));
+}
+
 constexpr Parametric hardtanh_attributes = {
-    {attr_real("min_val", -1.0, "lower bound"), attr_real("max_val", 1.0, "upper bound")}, {-0.6, 0.8}};
+    {attr_real("min_val", -1.0, "lower bound"), attr_real("max_val", 1.0, "upper bound")}, {-0.6, 0.8}, check_bounds};
 constexpr Parametric leaky_relu_attributes = {{attr_real("negative_slope", 0.01, "slope for negative x")}, {0.3}};
 constexpr Parametric elu_attributes = {{attr_real("alpha", 1.0, "the value at -inf is -alpha")}, {1.25}};
 constexpr Parametric softplus_attributes = {

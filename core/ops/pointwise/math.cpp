@@ -29,9 +29,10 @@ Tensor divisor(const Shape& shape, DType dtype, std::uint64_t tag) {
 /// erf'(x) = 2 / sqrt(pi) e^(-x^2)
 Tensor bell(const Tensor& x) { return affine(exp(neg(square(x))), 2.0 * std::numbers::inv_sqrtpi, 0.0); }
 
-/// Where two values are compared: g to the one that wins, half each where they are equal.
-Tensor share(const Tensor& wins, const Tensor& equal, const Tensor& g) {
-  return where(wins, g, where(equal, affine(g, 0.5, 0.0), Tensor::zeros({}, g.dtype())));
+/// Where two values are compared: nothing to the one that loses, half each where they are equal, else g: to both beside
+/// a NaN, which neither wins nor loses.
+Tensor share(const Tensor& loses, const Tensor& equal, const Tensor& g) {
+  return where(loses, Tensor::zeros({}, g.dtype()), where(equal, affine(g, 0.5, 0.0), g));
 }
 
 /// g exponent x^(exponent - 1), without 0 times infinity at x = 0 for exponent 0.

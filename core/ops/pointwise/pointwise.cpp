@@ -3,6 +3,7 @@
 #include "core/ops/pointwise/row_macros.h"
 
 #include <cmath>
+#include <fmt/format.h>
 #include <numbers>
 
 namespace eg {
@@ -12,13 +13,22 @@ using namespace pointwise::columns;
 
 // --- second derivatives, made of ops ---
 
+namespace {
+
+/// x, held where the curvature is 0 already and squares do not overflow.
+Tensor held(const Tensor& x, double most) { return clamp(x, -most, most); }
+
+} // namespace
+
 Tensor gelu_curvature(const Tensor& x) { // phi(x) (2 - x^2)
-  const Tensor square = mul(x, x);
+  const Tensor c = held(x, 40.0);
+  const Tensor square = mul(c, c);
   const Tensor density = affine(exp(affine(square, -0.5, 0.0)), 1.0 / std::sqrt(2.0 * std::numbers::pi), 0.0);
   return mul(density, affine(square, -1.0, 2.0));
 }
 
-Tensor gelu_tanh_curvature(const Tensor& x) { // (1 - t^2) (u' + x (u'' - 2 t u'^2) / 2), t = tanh u
+Tensor gelu_tanh_curvature(const Tensor& at) { // (1 - t^2) (u' + x (u'' - 2 t u'^2) / 2), t = tanh u
+  const Tensor x = held(at, 30.0);
   const double k = std::sqrt(2.0 / std::numbers::pi);
   const double c = 0.044715;
   const Tensor square = mul(x, x);
@@ -39,8 +49,16 @@ Tensor silu_curvature(const Tensor& x) { // s (1 - s) (2 + x (1 - 2 s))
 
 namespace {
 
-constexpr Parametric affine_attributes = {{attr_real("scale", 1.0, "factor"), attr_real("shift", 0.0, "added last")},
-                                          {-0.75, 0.5}};
+/// x + 1, 2 x and 1 - x are calls of affine, whose name their author did not write.
+void check_arithmetic(const OpArgs& args) {
+  if (const DType dtype = args.in[0].dtype(); !is_floating(dtype))
+    throw DTypeError(fmt::format("arithmetic of a tensor and a number: x must be f32 or f64, it is {}; "
+                                 "convert it with to(\"f64\")",
+                                 name_of(dtype)));
+}
+
+constexpr Parametric affine_attributes = {
+    {attr_real("scale", 1.0, "factor"), attr_real("shift", 0.0, "added last")}, {-0.75, 0.5}, check_arithmetic};
 
 } // namespace
 

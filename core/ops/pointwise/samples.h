@@ -23,11 +23,17 @@ std::vector<Sample> binary_samples(InferFn rule, DType dtype, DomainFn first, Do
 std::vector<Refusal> binary_refusals(InferFn rule);
 
 using Attributes = FixedList<AttrSpec, 8>;
-/// Real attributes of a row, and other numbers than the defaults for its samples.
+/// Real attributes of a row, other numbers than the defaults for its samples, and what else a call must meet.
 struct Parametric {
   Attributes specs;
   std::array<double, 2> sample = {};
+  void (*check)(const OpArgs& args) = nullptr;
 };
+/// The shape rule of one input, after its check. Throws what the check throws, DTypeError.
+template <const Parametric& parametric> std::vector<TensorSpec> infer_unary(const OpArgs& args) {
+  if constexpr (parametric.check != nullptr) parametric.check(args);
+  return same_shape_as_first(args);
+}
 /// The attributes of the samples.
 Attrs sample_attributes(const Parametric& parametric);
 

@@ -54,9 +54,9 @@
 
 #define EG_MATH_BINARY_OPS(X)                                                                                          \
   X(minimum, "y = min(a, b)", "a", "b", broadcast_of_both, Smaller(a, b), a < b ? a : b, anywhere, anywhere,           \
-    a() | b(), share(lt(a, b), eq(a, b), g), share(lt(b, a), eq(a, b), g), 1)                                          \
+    a() | b(), share(gt(a, b), eq(a, b), g), share(gt(b, a), eq(a, b), g), 1)                                          \
   X(maximum, "y = max(a, b)", "a", "b", broadcast_of_both, Larger(a, b), a > b ? a : b, anywhere, anywhere,            \
-    a() | b(), share(gt(a, b), eq(a, b), g), share(gt(b, a), eq(a, b), g), 1)
+    a() | b(), share(lt(a, b), eq(a, b), g), share(lt(b, a), eq(a, b), g), 1)
 
 #define EG_SCALAR_BINARY_OPS(X)                                                                                        \
   X(fmod,      "y = a - trunc(a / b) b, the sign of a", "a", "b", broadcast_of_both, std::fmod(a, b), std::fmod(a, b), \

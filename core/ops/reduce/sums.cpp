@@ -5,6 +5,8 @@
 #include "core/ops/reduce/axes.h"
 #include "core/ops/reduce/kernels.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace eg {
@@ -83,6 +85,28 @@ std::vector<TensorSpec> infer_reduction(const OpArgs& args) {
 
 double mean_factor(const OpArgs& args) {
   return 1.0 / static_cast<double>(reduce::reduced_count(args.in[0].shape(), axes_of(args)));
+}
+
+/// The mean, by run_sum or run_exact_sum. A sum that leaves the type is taken again of elements divided by a power of
+/// two above their number.
+template <void run(const Tensor&, const Reduced&, double, Tensor&)>
+void mean_kernel(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor& x = args.in[0];
+  const Reduced reduced = axes_of(args);
+  const std::int64_t count = reduce::reduced_count(x.shape(), reduced);
+  run(x, reduced, mean_factor(args), out[0]);
+  if (count == 0) return;
+  visit_floating(x.dtype(), [&]<class T>() {
+    T* const y = out[0].mutable_data<T>();
+    const std::int64_t n = out[0].numel();
+    if (std::all_of(y, y + n, [](T value) { return std::isfinite(value); })) return;
+    const int exponent = std::ilogb(static_cast<double>(count)) + 1;
+    Tensor scaled = Tensor::empty(out[0].shape(), x.dtype());
+    run(affine(x, std::ldexp(1.0, -exponent), 0.0), reduced, std::ldexp(mean_factor(args), exponent), scaled);
+    const T* const again = scaled.data<T>();
+    for (std::int64_t i = 0; i < n; ++i)
+      if (!std::isfinite(y[i])) y[i] = again[i];
+  });
 }
 
 /// The gradient of every summed element is that of the sum.
@@ -225,10 +249,8 @@ constinit const OpDef mean_op = row({
     .inputs = {{"x"}},
     .attributes = {axes_attr, keepdim_attr},
     .infer = infer_reduction,
-    .cpu = [](const OpArgs& args,
-              std::span<Tensor> out) { run_sum(args.in[0], axes_of(args), mean_factor(args), out[0]); },
-    .exact = [](const OpArgs& args,
-                std::span<Tensor> out) { run_exact_sum(args.in[0], axes_of(args), mean_factor(args), out[0]); },
+    .cpu = mean_kernel<run_sum>,
+    .exact = mean_kernel<run_exact_sum>,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {spread(args, affine(args.grad[0], mean_factor(args), 0.0))};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/rms_norm/rms_norm_simd.cpp"
@@ -16,12 +15,11 @@ namespace {
 using norm_kernels::Backward;
 using norm_kernels::Forward;
 
-/// 1 / sqrt(mean(x^2) + eps). Squares that leave the range of T (|x| near 1e19 or 1e-19 in f32) are added again in long
-/// double, which holds the square of every T.
+/// 1 / sqrt(mean(x^2) + eps). Squares that leave the range of T are added again in long double, which holds the square
+/// of every T.
 template <class T> HWY_INLINE T ReciprocalRms(const T* x, std::size_t n, T eps) {
   const T square = RowDot(x, x, n) / static_cast<T>(n) + eps;
-  constexpr T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
-  if (square >= least && square <= std::numeric_limits<T>::max()) return T{1} / std::sqrt(square);
+  if (norm_kernels::keeps_digits(square)) return T{1} / std::sqrt(square);
   long double total = 0.0L;
   for (std::size_t i = 0; i < n; ++i) total += static_cast<long double>(x[i]) * static_cast<long double>(x[i]);
   return static_cast<T>(1.0L / std::sqrt(total / static_cast<long double>(n) + static_cast<long double>(eps)));
