@@ -65,6 +65,9 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
 }
 
 int normalize_axis(const char* op, std::int64_t axis, int rank) {
+  if (rank == 0)
+    throw IndexError(
+        fmt::format("{}: axis {} is named, but the tensor has no axes; reshape it to [1] first", op, axis));
   if (axis < -rank || axis >= rank)
     throw IndexError(fmt::format("{}: axis {} is outside [-{}, {})", op, axis, rank, rank));
   return static_cast<int>(axis < 0 ? axis + rank : axis);

@@ -24,14 +24,14 @@ void backward(const OpArgs& args, std::span<Tensor> out) {
 void exact_forward(const OpArgs& args, std::span<Tensor> out) {
   const Tensor& x = args.in[0];
   if (x.numel() == 0) return;
-  const int axis = axis_of(args);
-  const Tensor shifted = x - max(x, axis, true);
-  assign(out[0], shifted - log(sum(exp(shifted), {axis}, true)));
+  const std::vector<std::int64_t> axis = {args.attrs.integer("axis")};
+  const Tensor shifted = x - amax(x, axis, true);
+  assign(out[0], shifted - log(sum(exp(shifted), axis, true)));
 }
 
 void exact_backward(const OpArgs& args, std::span<Tensor> out) {
   const Tensor &y = args.in[0], &g = args.in[1];
-  assign(out[0], g - exp(y) * sum(g, {axis_of(args)}, true));
+  assign(out[0], g - exp(y) * sum(g, {args.attrs.integer("axis")}, true));
 }
 
 // gx = g - p sum(g) with p = exp(y). Along a cotangent a:  gbar = a - <a, p>,  ybar = -a p sum(g)

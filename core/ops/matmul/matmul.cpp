@@ -21,15 +21,23 @@ struct Extents {
 
 Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
 
+/// Throws unless input i is a matrix, or a stack of them, of a floating type.
+void check_matrix(const OpArgs& args, std::size_t i) {
+  const Tensor& x = args.in[i];
+  if (!is_floating(x.dtype()))
+    throw DTypeError(
+        fmt::format("matmul: inputs must be f32 or f64, one is {}; convert it with to()", name_of(x.dtype())));
+  if (x.rank() >= 2) return;
+  const std::string_view name = args.op.inputs[i].name;
+  throw ShapeError(fmt::format("matmul: inputs need two axes or more, {} is {}; a vector becomes a {} by "
+                               "{}.unsqueeze({}), or use einsum",
+                               name, x.shape().str(), i == 0 ? "row" : "column", name, i == 0 ? 0 : 1));
+}
+
 Extents extents(const OpArgs& args) {
   const Tensor& a = args.in[0];
   const Tensor& b = args.in[1];
-  for (const Tensor& x : args.in) {
-    if (!is_floating(x.dtype()))
-      throw DTypeError(
-          fmt::format("matmul: inputs must be f32 or f64, one is {}; convert it with to()", name_of(x.dtype())));
-    if (x.rank() < 2) throw ShapeError(fmt::format("matmul: inputs need two axes or more, one is {}", x.shape().str()));
-  }
+  for (const std::size_t i : {0U, 1U}) check_matrix(args, i);
   const bool ta = args.attrs.flag("transpose_a");
   const bool tb = args.attrs.flag("transpose_b");
   const std::int64_t inner_a = a.shape()[ta ? -2 : -1];

@@ -7,6 +7,8 @@ namespace eg::reduce {
 Reduced reduced_axes(std::string_view op, const std::vector<std::int64_t>& axes, const Shape& shape) {
   Reduced reduced{};
   for (int axis = 0; axis < shape.rank(); ++axis) reduced[static_cast<std::size_t>(axis)] = axes.empty();
+  // Of a tensor without axes 0 and -1 name its one element, as in PyTorch and NumPy.
+  if (shape.rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return reduced;
   for (const std::int64_t axis : axes) {
     const auto a = static_cast<std::size_t>(normalize_axis(std::string(op).c_str(), axis, shape.rank()));
     if (reduced[a]) throw ValueError(fmt::format("{}: axis {} is named twice: x is {}", op, axis, shape.str()));

@@ -292,7 +292,7 @@ constinit const OpDef prod_of_others_op = row({
     .refuses = []() -> std::vector<Refusal> {
       return {{{Tensor::zeros({2, 3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"},
               {{Tensor::zeros({2, 3})}, {{"axis", std::int64_t{2}}}, "axis 2 is outside"},
-              {{Tensor::zeros({})}, {}, "axis -1 is outside"}};
+              {{Tensor::zeros({})}, {}, "axis -1 is named, but the tensor has no axes"}};
     },
     .symmetries = others_symmetries,
     .work = elementwise_work<3>,

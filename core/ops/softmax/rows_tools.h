@@ -10,10 +10,17 @@
 
 namespace eg::softmax_kernels {
 
+/// Input 0 as lines along the axis. A tensor without axes is a line of one element, which 0 and -1 name.
+inline AxisSplit lines_of(const OpArgs& args) {
+  const std::int64_t axis = args.attrs.integer("axis");
+  if (args.in[0].rank() == 0 && (axis == 0 || axis == -1)) return {1, 1, 1};
+  return split_at(args.in[0].shape(), axis_of(args));
+}
+
 /// One or two floating inputs of one shape, and an axis that they have.
 inline std::vector<TensorSpec> infer(const OpArgs& args) {
   auto specs = same_shape_everywhere(args);
-  axis_of(args);
+  lines_of(args);
   return specs;
 }
 
@@ -21,7 +28,7 @@ inline std::vector<TensorSpec> infer(const OpArgs& args) {
 inline void run(const OpArgs& args, Tensor& out, RowsKernel<float> f32, RowsKernel<double> f64) {
   const Tensor a = packed(args.in[0]);
   const Tensor b = args.given(1) ? packed(args.in[1]) : Tensor{};
-  const AxisSplit split = split_at(a.shape(), axis_of(args));
+  const AxisSplit split = lines_of(args);
   visit_floating(a.dtype(), [&]<class T>() {
     RowsKernel<T> kernel = nullptr;
     if constexpr (sizeof(T) == sizeof(float))
@@ -42,7 +49,7 @@ struct Line {
 /// A reference with one output like the first input: fill(line, out) for every line of elements along the axis.
 template <class F> std::vector<Tensor> reference_by_lines(const OpArgs& args, F&& fill) {
   Tensor result = reference_output(args.in[0].shape());
-  const AxisSplit split = split_at(args.in[0].shape(), axis_of(args));
+  const AxisSplit split = lines_of(args);
   for (std::int64_t o = 0; o < split.outer; ++o)
     for (std::int64_t i = 0; i < split.inner; ++i)
       fill(Line{o * split.extent * split.inner + i, split.inner, split.extent}, values(result));
@@ -81,7 +88,8 @@ template <class First> std::vector<Sample> samples(DType dtype, std::size_t coun
                              {tensors({6, 1}, 5, 1.0), {}, "an axis of 1"},
                              {tensors({3, 0}, 6, 1.0), {}, "an axis of 0"},
                              {tensors({0, 4}, 7, 1.0), {}, "no rows"},
-                             {tensors({5}, 8, 3.0), {}, "one row"}};
+                             {tensors({5}, 8, 3.0), {}, "one row"},
+                             {tensors({}, 10, 1.0), along(0), "one number"}};
   Sample views{tensors({2, 8, 5}, 9, 1.0), {}, "strided views"};
   for (Tensor& x : views.in) x = scattered(x);
   all.push_back(std::move(views));
@@ -100,6 +108,7 @@ template <Tensor (*forward)(const Tensor&, int)> std::vector<Sample> samples_of_
 inline std::vector<Symmetry> symmetries(const Sample& sample) {
   std::vector<Symmetry> all;
   const int rank = sample.in[0].rank();
+  if (rank == 0) return {};
   const int along = normalize_axis("axis", sample.attrs.has("axis") ? sample.attrs.integer("axis") : -1, rank);
   for (int axis = 0; axis < rank; ++axis) {
     if (sample.in[0].shape()[axis] < 2) continue;
@@ -117,7 +126,7 @@ template <int count> std::vector<Refusal> refuses() {
   const auto same = [](const Tensor& t) { return std::vector<Tensor>(count, t); };
   std::vector<Refusal> all = {{same(integers), {}, "must be f32 or f64, it is i64"},
                               {same(x), Attrs{{"axis", std::int64_t{2}}}, "axis"},
-                              {same(Tensor::full({}, 1.0)), {}, "axis"}};
+                              {same(Tensor::full({}, 1.0)), Attrs{{"axis", std::int64_t{1}}}, "no axes"}};
   if (count == 2) all.push_back({{x, Tensor::ones({3, 4})}, {}, "shapes differ"});
   return all;
 }

@@ -24,14 +24,14 @@ void backward(const OpArgs& args, std::span<Tensor> out) {
 void exact_forward(const OpArgs& args, std::span<Tensor> out) {
   const Tensor& x = args.in[0];
   if (x.numel() == 0) return;
-  const int axis = axis_of(args);
-  const Tensor e = exp(x - max(x, axis, true));
-  assign(out[0], e / sum(e, {axis}, true));
+  const std::vector<std::int64_t> axis = {args.attrs.integer("axis")};
+  const Tensor e = exp(x - amax(x, axis, true));
+  assign(out[0], e / sum(e, axis, true));
 }
 
 void exact_backward(const OpArgs& args, std::span<Tensor> out) {
   const Tensor &y = args.in[0], &g = args.in[1];
-  assign(out[0], y * (g - sum(y * g, {axis_of(args)}, true)));
+  assign(out[0], y * (g - sum(y * g, {args.attrs.integer("axis")}, true)));
 }
 
 // gx = y (g - <y, g>). Along a cotangent a, with s = <a, y>:

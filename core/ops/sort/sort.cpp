@@ -111,7 +111,7 @@ std::vector<Sample> samples(DType dtype) {
 std::vector<Refusal> refuses() {
   return {{{Tensor::zeros({2, 3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"},
           {{Tensor::zeros({2, 3})}, {{"axis", std::int64_t{2}}}, "axis 2 is outside"},
-          {{Tensor::zeros({})}, {}, "axis -1 is outside"}};
+          {{Tensor::zeros({})}, {}, "axis -1 is named, but the tensor has no axes"}};
 }
 
 /// Comparisons: n log2 n along each line.
