@@ -31,6 +31,7 @@ Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes) {
   const PauseRecording pause;
   if (c.numel() == 0) return {};
   Tensor units = amax(abs(c), axes, true).contiguous();
+  if (!units.has_storage()) return {}; // shapes without values
   bool any = false;
   visit_floating(units.dtype(), [&]<class T>() {
     constexpr T most = sizeof(T) == 4 ? T{0x1p50} : static_cast<T>(0x1p400);

@@ -22,7 +22,7 @@ struct Column {
   bool has_error;
 };
 
-constexpr std::array<Column, 12> columns = {{{"gradient", laws::gradient_law, true},
+constexpr std::array<Column, 14> columns = {{{"gradient", laws::gradient_law, true},
                                              {"second", laws::second_derivative_law, true},
                                              {"reference", laws::reference_law, true},
                                              {"f32 - f64", laws::dtype_law, true},
@@ -32,6 +32,8 @@ constexpr std::array<Column, 12> columns = {{{"gradient", laws::gradient_law, tr
                                              {"placement", laws::placement_law, false},
                                              {"layout", laws::layout_law, false},
                                              {"small", laws::small_extent_law, false},
+                                             {"offset", laws::offset_law, false},
+                                             {"large", laws::large_law, false},
                                              {"threads", laws::threads_law, false},
                                              {"errors", laws::errors_law, false}}};
 

@@ -48,6 +48,13 @@ Tensors outputs(const OpDef& op, const Sample& sample) {
   return call(op, sample.in, sample.attrs);
 }
 
+Tensors reference_outputs(const OpDef& op, const Sample& sample) {
+  const PauseRecording pause;
+  const Attrs attrs = completed(op, sample);
+  const Sample wide = packed_copy(converted(sample, DType::f64));
+  return op.reference(OpArgs{op, wide.in, attrs});
+}
+
 TensorFunction function_of(const OpDef& op, const Attrs& attrs) {
   return [&op, attrs](const Tensors& in) { return call(op, in, attrs); };
 }

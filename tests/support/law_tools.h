@@ -23,6 +23,8 @@ std::string where(const OpDef& op, const Sample& sample, DType dtype = DType::f6
 
 /// The row's outputs on a sample, unrecorded.
 Tensors outputs(const OpDef& op, const Sample& sample);
+/// The row's plain loops on packed f64 copies of the inputs.
+Tensors reference_outputs(const OpDef& op, const Sample& sample);
 /// The row as a function of its tensors.
 TensorFunction function_of(const OpDef& op, const Attrs& attrs);
 /// The attributes with the row's defaults filled in, as kernels see them.

@@ -71,6 +71,13 @@ Verdict dtype_law(const OpDef& op);
 /// 1, 2 and 3 threads give the same bits, forward and backward, also where the work is cut into several chunks.
 Verdict threads_law(const OpDef& op);
 
+/// Where the plain loops say that adding one number to an input (or to the first two) changes nothing, it changes no
+/// more than rounding does in the kernel and in its gradients, for numbers near the end of what the type resolves.
+Verdict offset_law(const OpDef& op);
+/// Where the plain loops of large inputs grow with a power of them (0: not at all), kernel and gradients do so up to
+/// 2^120 in f32 and 2^1000 in f64, as far as the results are in range.
+Verdict large_law(const OpDef& op);
+
 // --- contract ---
 
 /// The row has all its parts and they fit together.

@@ -11,14 +11,6 @@ namespace {
 
 constexpr double tolerance_of(DType dtype) { return dtype == DType::f64 ? 2e-13 : 2e-6; }
 
-/// The row's plain loops on packed f64 copies of the inputs.
-Tensors reference_outputs(const OpDef& op, const Sample& sample) {
-  const PauseRecording pause;
-  const Attrs attrs = completed(op, sample);
-  const Sample wide = packed_copy(converted(sample, DType::f64));
-  return op.reference(OpArgs{op, wide.in, attrs});
-}
-
 /// max |a - b| relative to max |b|; where b is zero everywhere, to `floor`. Integers must be equal.
 double distance(const Tensor& a, const Tensor& b, double floor = 0.0) {
   const Tensor x = a.to(DType::f64);

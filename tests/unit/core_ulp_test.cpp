@@ -72,11 +72,16 @@ subnormal): an error in the argument of exp is magnified there. Against 1 they s
 | bits | nothing is rounded |
 
 The columns on the right say what kinds of numbers come out: when all of one input is NaN (by input, where they differ),
-+Inf or -Inf (the first floating input); when the first input is multiplied by 2^120 (f64: 2^1000), where no row but the
-`_backward` ones (what a forward pass saved would contradict it) overflows unless its result does (but `attention_qkv`:
-its scores are products of two scaled factors, and beyond the largest number from 2^64, f64: 2^512, on); when every input is
-subnormal, where no row flushes to 0; when the elements of
-the first input are all 0.7; when the mask lets nothing through. "index": the output is an integer.
++Inf or -Inf (the first floating input); when the first input is multiplied by 2^120 (f64: 2^1000); when every input is
+subnormal, where no row flushes to 0; when the elements of the first input are all 0.7; when the mask lets nothing through.
+"index": the output is an integer.
+
+Large inputs (times 2^40, 2^62, 2^100, 2^120; f64: 2^300, 2^520, 2^900, 2^1000) give the values of the plain loops to 5e-6
+(f64: 5e-12) of the largest, wherever these are in the range of the type. In f64, where squares leave the range of the loops
+too, the values are continued from those at 2^60 and 2^64. The law `extremes` asks the same of every floating input, and of
+the gradients. What is not asked: `_backward` rows (what a forward pass saved would contradict the scaled input);
+`attention_qkv` from 2^62 (f64: 2^520) on, whose scores are products of two scaled factors and leave the type; `fmod` and
+`remainder`, where the quotient has more digits than the type.
 
 | row | unit | f32 | f64 | bound | NaN | +Inf | -Inf | large | subnormal | equal | masked |
 |---|---|---|---|---|---|---|---|---|---|---|---|

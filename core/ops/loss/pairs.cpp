@@ -37,9 +37,23 @@ std::vector<TensorSpec> infer_kl(const OpArgs& args) {
   return {{reduced_shape(args, specs[0].shape), specs[0].dtype}};
 }
 
+/// 1, or where squares of finite d leave the type the power of two that brings the largest below them.
+double unit_of_squares(const Tensor& d) {
+  const PauseRecording pause;
+  const double largest = amax(abs(d)).item();
+  const int most = d.dtype() == DType::f32 ? 62 : 510;
+  return std::isfinite(largest) && std::ilogb(largest) > most ? std::ldexp(1.0, std::ilogb(largest) - most) : 1.0;
+}
+
+/// Of squares that leave the type the mean may still be in its range.
 std::vector<Tensor> mse_body(const OpArgs& args) {
   const Tensor d = args.in[0] - args.in[1];
-  return {reduced(args, d * d)};
+  const Tensor loss = reduced(args, d * d);
+  if (args.attrs.text("reduction") != "mean" || d.numel() == 0 || !left_the_type(loss)) return {loss};
+  const double unit = unit_of_squares(d);
+  if (unit == 1.0) return {loss};
+  const Tensor scaled = d * (1.0 / unit);
+  return {reduced(args, scaled * scaled) * unit * unit};
 }
 std::vector<Tensor> l1_body(const OpArgs& args) { return {reduced(args, huber(args.in[0] - args.in[1], 0.0))}; }
 std::vector<Tensor> smooth_l1_body(const OpArgs& args) {

@@ -21,12 +21,17 @@ Shape reduced_shape(const OpArgs& args, const Shape& losses) {
   return args.attrs.text("reduction") == "none" ? losses : Shape{};
 }
 
+bool left_the_type(const Tensor& loss) { return loss.has_storage() && !std::isfinite(loss.item()); }
+
 Tensor reduced(const OpArgs& args, const Tensor& losses) {
   const std::string& word = args.attrs.text("reduction");
   if (word == "none") return losses;
   if (word == "sum" || losses.numel() == 0) return sum(losses);
   if (word == "mean") return mean(losses);
-  return sum(losses) / static_cast<double>(losses.rank() > 0 ? losses.shape()[0] : 1);
+  const double batch = static_cast<double>(losses.rank() > 0 ? losses.shape()[0] : 1);
+  const Tensor total = sum(losses);
+  if (!left_the_type(total)) return total / batch;
+  return mean(losses) * (static_cast<double>(losses.numel()) / batch);
 }
 
 Tensor reduced_reference(const OpArgs& args, const Tensor& losses) {

@@ -18,7 +18,9 @@ Shape reduced_shape(const OpArgs& args, const Shape& losses);
 /// The losses as they are, their sum, or their mean; batchmean: the sum over the extent of the first axis. The mean of
 /// nothing is 0.
 Tensor reduced(const OpArgs& args, const Tensor& losses);
-/// The same in plain loops.
+/// True for one loss that is infinite or NaN; false for a shape without values.
+bool left_the_type(const Tensor& loss);
+/// The same as `reduced` in plain loops.
 Tensor reduced_reference(const OpArgs& args, const Tensor& losses);
 
 /// Throws ShapeError unless input i, where given, broadcasts to `shape`.
