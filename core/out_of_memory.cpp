@@ -1,7 +1,6 @@
 #include "core/out_of_memory.h"
 
 #include "core/allocator.h"
-#include "core/error.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -16,6 +15,8 @@ std::string size_words(double bytes) {
   return fmt::format("{:.0f} bytes", bytes);
 }
 
+constexpr std::string_view out_of_memory = "out of memory: ";
+
 } // namespace
 
 std::string memory_limit_words() {
@@ -28,10 +29,16 @@ std::string memory_limit_words() {
 }
 
 void fail_out_of_memory(const std::string& what, std::uint64_t wanted) {
-  throw MemoryError(fmt::format("{}: out of memory: {}; {}", what,
+  throw MemoryError(fmt::format("{}: {}{}; {}", what, out_of_memory,
                                 wanted == 0 ? std::string("no more could be had")
                                             : fmt::format("{} more bytes could not be had", wanted),
                                 memory_limit_words()));
+}
+
+void fail_out_of_memory(const std::string& what, const MemoryError& e) {
+  const std::string_view words = e.what();
+  if (words.find(out_of_memory) != std::string_view::npos) throw MemoryError(e);
+  throw MemoryError(fmt::format("{}: {}{}", what, out_of_memory, words));
 }
 
 } // namespace eg

@@ -1,6 +1,7 @@
-// gzip, xz and tar through libarchive, which sees bytes in memory only and is offered no other format or filter.
+// xz and tar through libarchive, which sees bytes in memory only and is offered no other format or filter.
 
 #include "data/bytes.h"
+#include "data/inflate.h"
 
 #include "core/error.h"
 #include "core/out_of_memory.h"
@@ -10,7 +11,6 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <memory>
-#include <new>
 
 namespace eg::data {
 
@@ -53,37 +53,14 @@ Reader new_reader(const std::string& source) {
   return reader;
 }
 
-std::uint32_t little_endian_at(ByteView b, std::size_t i) {
-  return static_cast<std::uint32_t>(b[i]) | static_cast<std::uint32_t>(b[i + 1]) << 8 |
-         static_cast<std::uint32_t>(b[i + 2]) << 16 | static_cast<std::uint32_t>(b[i + 3]) << 24;
-}
-
-/// libarchive ignores gzip's trailer, so CRC-32 and length are verified here.
-void check_gzip_trailer(ByteView packed, const Bytes& out, const std::string& source) {
-  if (packed.size() < 18) throw FileError(source + ": truncated gzip file");
-  const std::size_t trailer = packed.size() - 8;
-  if (little_endian_at(packed, trailer) != crc32(out) ||
-      little_endian_at(packed, trailer + 4) != static_cast<std::uint32_t>(out.size()))
-    throw FileError(source + ": gzip checksum does not match: the file is truncated or corrupt, or is made of several "
-                             "gzip files");
-}
-
 constexpr std::size_t block = std::size_t{1} << 20;
-
-/// Throws MemoryError that says how much has been unpacked.
-void grow(Bytes& out, std::size_t size, const std::string& source) {
-  try {
-    out.resize(size);
-  } catch (const std::bad_alloc&) {
-    fail_out_of_memory(fmt::format("{}: after {} bytes unpacked", source, out.size()), size);
-  }
-}
 
 Bytes read_all(archive* a, const std::string& source, std::uint64_t limit) {
   Bytes out;
   std::size_t size = 0;
   for (;;) {
-    if (out.size() - size < block) grow(out, size + size / 2 + block, source);
+    if (out.size() - size < block)
+      resize_for(fmt::format("{}: after {} bytes unpacked", source, size), out, size + size / 2 + block);
     const la_ssize_t got = archive_read_data(a, out.data() + size, out.size() - size);
     if (got < 0) fail(a, source, "truncated or corrupt");
     if (got == 0) break;
@@ -99,10 +76,10 @@ Bytes read_all(archive* a, const std::string& source, std::uint64_t limit) {
 Bytes unpack(Bytes packed, const std::string& source, std::uint64_t limit) {
   const Packing packing = packing_of(packed);
   if (packing == Packing::none) return packed;
+  if (packing == Packing::gzip) return unpack_gzip(packed, source, limit);
   const Reader reader = new_reader(source);
   archive* a = reader.get();
-  check(packing == Packing::gzip ? archive_read_support_filter_gzip(a) : archive_read_support_filter_xz(a), a, source,
-        "cannot unpack");
+  check(archive_read_support_filter_xz(a), a, source, "cannot unpack");
   check(archive_read_support_format_raw(a), a, source, "cannot unpack");
   check(archive_read_support_format_empty(a), a, source, "cannot unpack");
   check(archive_read_open_memory(a, packed.data(), packed.size()), a, source, "truncated or corrupt");
@@ -113,7 +90,6 @@ Bytes unpack(Bytes packed, const std::string& source, std::uint64_t limit) {
     check(status, a, source, "truncated or corrupt");
     out = read_all(a, source, limit);
   }
-  if (packing == Packing::gzip) check_gzip_trailer(packed, out, source);
   return out;
 }
 
@@ -140,7 +116,7 @@ Bytes read_member(archive* a, archive_entry* entry, const std::string& source, s
   if (path == nullptr || size < 0 || static_cast<std::uint64_t>(size) > tar_size)
     throw FileError(where + ": corrupt header");
   Bytes bytes;
-  grow(bytes, static_cast<std::size_t>(size), where);
+  resize_for(where, bytes, static_cast<std::size_t>(size));
   std::size_t done = 0;
   while (done < bytes.size()) {
     const la_ssize_t got = archive_read_data(a, bytes.data() + done, bytes.size() - done);

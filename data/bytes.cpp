@@ -95,11 +95,7 @@ Bytes read_file(const std::string& path, std::uint64_t limit) {
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > limit) throw FileError(fmt::format("{}: {} bytes, more than the {} that are read", path, size, limit));
   Bytes bytes;
-  try {
-    bytes.resize(static_cast<std::size_t>(size));
-  } catch (const std::bad_alloc&) {
-    fail_out_of_memory(path, size);
-  }
+  resize_for(path, bytes, static_cast<std::size_t>(size));
   std::size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);

@@ -12,6 +12,8 @@
 
 namespace eg::data {
 
+class Inflater;
+
 /// A file in an archive.
 struct ZipMember {
   std::string name;
@@ -42,7 +44,7 @@ public:
   void finish();
 
 private:
-  class Inflater;
+  class Pieces;
   [[noreturn]] void fail(const std::string& reason) const;
 
   const InputFile& file_;
@@ -50,6 +52,7 @@ private:
   std::uint64_t at_ = 0;   ///< place in the archive of the next packed byte
   std::uint64_t done_ = 0; ///< unpacked bytes given so far
   std::uint32_t crc_ = 0;
+  std::unique_ptr<Pieces> pieces_; ///< of a deflated member
   std::unique_ptr<Inflater> inflater_;
 };
 

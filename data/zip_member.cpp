@@ -3,15 +3,12 @@
 #include "data/zip.h"
 
 #include "core/error.h"
-#include "core/out_of_memory.h"
 #include "core/words.h"
+#include "data/inflate.h"
 #include "data/zip_format.h"
 
 #include <algorithm>
-#include <archive.h>
-#include <archive_entry.h>
 #include <array>
-#include <cerrno>
 #include <fmt/format.h>
 
 namespace eg::data {
@@ -31,75 +28,23 @@ void put(std::string& out, std::uint64_t value, int bytes) {
 
 } // namespace
 
-/// Deflated data through libarchive, which reads them as a gzip file: its header is made up, its trailer is not looked
-/// at (ZipReader compares size and checksum itself).
-class ZipReader::Inflater {
+/// The packed bytes of a member, piece by piece.
+class ZipReader::Pieces {
 public:
-  Inflater(const InputFile& file, std::uint64_t offset, std::uint64_t bytes)
-      : file_(file), at_(offset), end_(offset + bytes), archive_(archive_read_new()) {
-    archive_entry* entry = nullptr;
-    archive* a = archive_.get();
-    if (a == nullptr) fail_out_of_memory(file.path() + ": unpacking");
-    failed_ = archive_read_support_filter_gzip(a) != ARCHIVE_OK || archive_read_support_format_raw(a) != ARCHIVE_OK ||
-              archive_read_open(a, this, nullptr, &Inflater::more, nullptr) != ARCHIVE_OK ||
-              archive_read_next_header(a, &entry) != ARCHIVE_OK;
-  }
+  Pieces(const InputFile& file, std::uint64_t offset, std::uint64_t bytes)
+      : file_(file), at_(offset), end_(offset + bytes) {}
 
-  /// Bytes given; 0 at the end; nothing where the data are corrupt.
-  std::size_t read(void* to, std::size_t bytes) {
-    if (failed_) return 0;
-    const la_ssize_t got = archive_read_data(archive_.get(), to, bytes);
-    failed_ = got < 0;
-    return failed_ ? 0 : static_cast<std::size_t>(got);
-  }
-  /// Whether the data are corrupt. Throws MemoryError where memory ran out instead.
-  bool failed() const {
-    if (failed_ && archive_errno(archive_.get()) == ENOMEM) fail_out_of_memory(file_.path() + ": unpacking");
-    return failed_;
+  ByteView next() {
+    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_.size(), end_ - at_));
+    if (bytes > 0) file_.read(at_, piece_.data(), bytes);
+    at_ += bytes;
+    return ByteView(piece_).first(bytes);
   }
 
 private:
-  struct Close {
-    void operator()(archive* a) const { archive_read_free(a); }
-  };
-
-  static la_ssize_t more(archive*, void* self, const void** buffer) {
-    return static_cast<Inflater*>(self)->next_piece(buffer);
-  }
-
-  la_ssize_t next_piece(const void** buffer) {
-    static constexpr std::array<std::uint8_t, 10> front{0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3};
-    static constexpr std::array<std::uint8_t, 8> trailer{};
-    if (!begun_) {
-      begun_ = true;
-      *buffer = front.data();
-      return front.size();
-    }
-    if (at_ == end_) {
-      *buffer = trailer.data();
-      const bool first = !ended_;
-      ended_ = true;
-      return first ? trailer.size() : 0;
-    }
-    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_.size(), end_ - at_));
-    try {
-      file_.read(at_, piece_.data(), bytes);
-    } catch (const FileError&) { // an exception must not pass through libarchive
-      return -1;
-    }
-    at_ += bytes;
-    *buffer = piece_.data();
-    return static_cast<la_ssize_t>(bytes);
-  }
-
   const InputFile& file_;
-  std::uint64_t at_;
-  std::uint64_t end_;
-  bool begun_ = false;
-  bool ended_ = false;
-  bool failed_ = false;
+  std::uint64_t at_, end_;
   Bytes piece_ = Bytes(std::size_t{1} << 16);
-  std::unique_ptr<archive, Close> archive_;
 };
 
 ZipReader::ZipReader(const InputFile& file, const ZipMember& member) : file_(file), member_(member) {
@@ -116,7 +61,10 @@ ZipReader::ZipReader(const InputFile& file, const ZipMember& member) : file_(fil
   if (at_ > file.size() || file.size() - at_ < member.packed) fail("its bytes lie outside the archive");
   file.read(member.header + local_bytes, name.data(), name.size());
   if (name != member.name) fail("its header contradicts the directory");
-  if (member.deflated) inflater_ = std::make_unique<Inflater>(file, at_, member.packed);
+  if (!member.deflated) return;
+  pieces_ = std::make_unique<Pieces>(file, at_, member.packed);
+  inflater_ = std::make_unique<Inflater>([pieces = pieces_.get()] { return pieces->next(); },
+                                         fmt::format("{}: member '{}'", file.path(), printable(member.name)));
 }
 
 ZipReader::~ZipReader() = default;
@@ -132,12 +80,8 @@ void ZipReader::read(void* to, std::size_t bytes) {
     file_.read(at_, out, bytes);
     at_ += bytes;
   } else {
-    for (std::size_t done = 0; done < bytes;) {
-      const std::size_t got = inflater_->read(out + done, bytes - done);
-      if (inflater_->failed()) fail("its packed data are corrupt");
-      if (got == 0) fail(fmt::format("its packed data end after {} of {} bytes", done_ + done, member_.size));
-      done += got;
-    }
+    const std::size_t got = inflater_->read(out, bytes);
+    if (got < bytes) fail(fmt::format("its packed data end after {} of {} bytes", done_ + got, member_.size));
   }
   crc_ = crc32({out, bytes}, crc_);
   done_ += bytes;
@@ -146,7 +90,8 @@ void ZipReader::read(void* to, std::size_t bytes) {
 void ZipReader::finish() {
   if (done_ != member_.size) fail(fmt::format("{} bytes after what belongs there", member_.size - done_));
   std::uint8_t more = 0;
-  if (inflater_ && (inflater_->read(&more, 1) != 0 || inflater_->failed())) fail("its packed data are corrupt");
+  if (inflater_ && inflater_->read(&more, 1) != 0)
+    fail("its packed data are corrupt: they unpack to more than it says");
   if (crc_ != member_.crc) fail("checksum does not match: it is corrupt");
 }
 

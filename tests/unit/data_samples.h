@@ -3,8 +3,12 @@
 
 #include "data/bytes.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,16 +23,34 @@ inline void put_little_endian(Bytes& out, std::uint32_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
 }
 
-/// A gzip file of one stored (uncompressed) block.
-inline Bytes gzip(const Bytes& content) {
-  Bytes out{0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 1};
-  put_little_endian(out, static_cast<std::uint32_t>(content.size()), 2);
-  put_little_endian(out, ~static_cast<std::uint32_t>(content.size()), 2);
-  out.insert(out.end(), content.begin(), content.end());
+/// Deflate data whose blocks are stored (uncompressed).
+inline Bytes stored(const Bytes& content) {
+  constexpr std::size_t most = 65535;
+  Bytes out;
+  std::size_t at = 0;
+  do {
+    const std::size_t size = std::min(most, content.size() - at);
+    out.push_back(at + size == content.size() ? 1 : 0);
+    put_little_endian(out, static_cast<std::uint32_t>(size), 2);
+    put_little_endian(out, ~static_cast<std::uint32_t>(size), 2);
+    out.insert(out.end(), content.begin() + static_cast<std::ptrdiff_t>(at),
+               content.begin() + static_cast<std::ptrdiff_t>(at + size));
+    at += size;
+  } while (at < content.size());
+  return out;
+}
+
+/// A gzip file of one member: `packed` is deflate data that unpack to `content`.
+inline Bytes gzip_of(const Bytes& packed, const Bytes& content) {
+  Bytes out{0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3};
+  out.insert(out.end(), packed.begin(), packed.end());
   put_little_endian(out, crc32(content), 4);
   put_little_endian(out, static_cast<std::uint32_t>(content.size()), 4);
   return out;
 }
+
+/// A gzip file of stored blocks.
+inline Bytes gzip(const Bytes& content) { return gzip_of(stored(content), content); }
 
 /// What `printf equigrad | xz` gives.
 inline Bytes xz_sample() {

@@ -95,15 +95,6 @@ Bytes archive(const Claim& c) {
   return out;
 }
 
-/// One block of deflate that is not packed.
-Bytes deflated(const Bytes& content) {
-  Bytes out{1};
-  put_little_endian(out, static_cast<std::uint32_t>(content.size()), 2);
-  put_little_endian(out, ~static_cast<std::uint32_t>(content.size()), 2);
-  out.insert(out.end(), content.begin(), content.end());
-  return out;
-}
-
 Bytes sample_npy() {
   const TemporaryFolder folder;
   save_npy(folder.path("a"), Tensor::arange(3));
@@ -131,7 +122,7 @@ TEST_CASE("zip: stored and deflated members, zip64") {
     CAPTURE(zip64);
     CHECK(p.refusal({.packed = p.content, .unpacked = p.content, .zip64 = zip64}).empty());
     CHECK(load_npz(p.path)[0].second.to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1, 2});
-    CHECK(p.refusal({.packed = deflated(p.content), .unpacked = p.content, .method = 8, .zip64 = zip64}).empty());
+    CHECK(p.refusal({.packed = stored(p.content), .unpacked = p.content, .method = 8, .zip64 = zip64}).empty());
     CHECK(load_npz(p.path)[0].second.to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1, 2});
   }
 }
@@ -147,11 +138,11 @@ TEST_CASE("zip: what a member claims is compared with what is there") {
   const std::uint32_t crc = crc32(p.content);
   const std::size_t n = p.content.size();
   CHECK(p.refusal({.packed = damaged, .unpacked = p.content}) == p.front + "checksum does not match: it is corrupt");
-  CHECK(p.refusal({.packed = deflated(damaged), .unpacked = p.content, .method = 8}) ==
+  CHECK(p.refusal({.packed = stored(damaged), .unpacked = p.content, .method = 8}) ==
         p.front + "checksum does not match: it is corrupt");
-  CHECK(p.refusal({.packed = deflated(longer), .unpacked = p.content, .method = 8}) ==
-        p.front + "its packed data are corrupt");
-  CHECK(p.refusal({.packed = deflated(shorter), .unpacked = p.content, .method = 8}) ==
+  CHECK(p.refusal({.packed = stored(longer), .unpacked = p.content, .method = 8}) ==
+        p.front + "its packed data are corrupt: they unpack to more than it says");
+  CHECK(p.refusal({.packed = stored(shorter), .unpacked = p.content, .method = 8}) ==
         p.front + "its packed data end after " + std::to_string(n - 1) + " of " + std::to_string(n) + " bytes");
   CHECK(p.refusal({.packed = longer, .unpacked = longer}).find("the values take 24 bytes, the member has 25") !=
         std::string::npos);
@@ -160,7 +151,7 @@ TEST_CASE("zip: what a member claims is compared with what is there") {
   CHECK(p.refusal({.packed = Bytes(5), .unpacked = {}, .method = 8, .size = 1 << 20}) ==
         p.front + "5 bytes cannot unpack to 1048576");
   CHECK(p.refusal({.packed = Bytes(64, 0x55), .unpacked = {}, .method = 8, .size = 40, .crc = crc}) ==
-        p.front + "its packed data are corrupt");
+        p.front + "its packed data are corrupt: a malformed code");
   CHECK(p.refusal({.packed = {}, .unpacked = {}}) == p.front + "not an npy file");
   CHECK(p.refusal({.packed = p.content, .unpacked = p.content, .method = 14}) ==
         p.front + "packed by method 14; stored and deflated (8) are read");
