@@ -48,7 +48,10 @@ private:
   void read_tables(int marker);
   void read_quantisation(ByteView s);
   void read_huffman(ByteView s);
+  void read_adobe(ByteView s);
   void read_frame(int marker);
+  void check_sampling() const;
+  void check_colours() const;
   void read_scan();
   std::vector<ScanPart> read_parts(ByteView s);
   void check_progression(const std::vector<ScanPart>& parts, int first, int last, int high);
@@ -71,6 +74,7 @@ private:
   std::array<std::array<Huffman, 4>, 2> huffman_{};
   int restart_interval_ = 0;
   int scans_ = 0;
+  int transform_ = -1; // how Adobe's marker says that colours are coded: 0 not, 1 YCbCr, 2 YCCK; -1: no marker
 };
 
 int JpegParser::next_marker() {
@@ -134,8 +138,16 @@ void JpegParser::read_tables(int marker) {
     if (s.size() != 2) fail("a restart interval of wrong length");
     restart_interval_ = s[0] << 8 | s[1];
   }
+  if (marker == 0xEE) read_adobe(s);
   if (marker == 0xDC && (!framed_ || s.size() != 2 || (s[0] << 8 | s[1]) != height_))
     fail("its number of lines is given twice");
+}
+
+void JpegParser::read_adobe(ByteView s) {
+  constexpr std::string_view name("Adobe\0", 6);
+  if (s.size() < 12 || !std::equal(name.begin(), name.end(), s.begin())) return;
+  if (scans_ > 0) fail("Adobe's marker follows its pixels");
+  transform_ = s[11];
 }
 
 void JpegParser::read_frame(int marker) {
@@ -160,8 +172,25 @@ void JpegParser::read_frame(int marker) {
     h_max_ = std::max(h_max_, last.h);
     v_max_ = std::max(v_max_, last.v);
   }
+  check_sampling();
   progressive_ = marker == 0xC2;
   framed_ = true;
+}
+
+/// Throws where a component would have to be enlarged by a fraction.
+void JpegParser::check_sampling() const {
+  for (const Component& c : components_)
+    if (h_max_ % c.h != 0 || v_max_ % c.v != 0)
+      throw FileError(fmt::format("{}: JPEG of an unsupported kind: component {} has a sample for {}/{} x {}/{} pixels",
+                                  source_, c.id, h_max_, c.h, v_max_, c.v));
+}
+
+/// Throws where nothing says which colours four components are: readers of such files do not agree.
+void JpegParser::check_colours() const {
+  if (components_.size() != 4 || transform_ == 0 || transform_ == 2) return;
+  throw FileError(fmt::format("{}: JPEG of four components {}; save it as RGB", source_,
+                              transform_ < 0 ? "without an Adobe marker that says whether they are CMYK or YCCK"
+                                             : "whose Adobe marker says neither CMYK nor YCCK"));
 }
 
 std::vector<ScanPart> JpegParser::read_parts(ByteView s) {
@@ -199,6 +228,7 @@ void JpegParser::check_progression(const std::vector<ScanPart>& parts, int first
 
 void JpegParser::read_scan() {
   if (!framed_) fail("a scan before the frame header");
+  check_colours();
   if (++scans_ > max_scans) throw FileError(fmt::format("{}: JPEG with more than {} scans", source_, max_scans));
   const ByteView s = segment("a scan header");
   const std::vector<ScanPart> parts = read_parts(s);

@@ -1,6 +1,7 @@
 // The structure of a PNG file (ISO/IEC 15948), verified before decoding.
 
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "data/image_checks.h"
 
 #include <algorithm>
@@ -178,7 +179,9 @@ void PngParser::check_pixels() const {
   if (pixels_.size() < 6 || expected / 1032 > pixels_.size())
     fail(fmt::format("{} bytes of pixel data are too few for {}x{} pixels", pixels_.size(), header_.width,
                      header_.height));
-  Bytes raw(static_cast<std::size_t>(expected));
+  Bytes raw;
+  resize_for(fmt::format("{}: {}x{} pixels", source_, header_.width, header_.height), raw,
+             static_cast<std::size_t>(expected));
   if (!inflate_exactly(pixels_, raw)) fail(fmt::format("its pixel data do not unpack to {} bytes", expected));
   if (adler32(raw) != big_endian_at(pixels_, pixels_.size() - 4)) fail("the checksum of its pixel data does not match");
 }

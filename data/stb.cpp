@@ -31,9 +31,28 @@ void* resized(void* old, std::size_t bytes) {
   return block;
 }
 
+/// `out` gets two samples for each of the `w` of `in`, as libjpeg makes them: three quarters of the nearer one and a
+/// quarter of the next; the same sample twice where there are at most two. stb_image's own takes the wrong one of the
+/// last two for the last sample but one.
+std::uint8_t* twice_as_wide(std::uint8_t* out, const std::uint8_t* in, int w) {
+  const auto mixed = [in](int near, int next, int rounding) {
+    return static_cast<std::uint8_t>((3 * in[near] + in[next] + rounding) >> 2);
+  };
+  for (int i = 0; i < w; ++i) {
+    out[2 * i] = i == 0 || w <= 2 ? in[i] : mixed(i, i - 1, 1);
+    out[2 * i + 1] = i == w - 1 || w <= 2 ? in[i] : mixed(i, i + 1, 2);
+  }
+  return out;
+}
+
 } // namespace
 } // namespace eg::data
 
+// The name of stb_image's function where it is defined, which a parenthesis follows, but not where it is used.
+static unsigned char* stbi__resample_row_h_2(unsigned char* out, unsigned char* in, unsigned char*, int w, int) {
+  return eg::data::twice_as_wide(out, in, w);
+}
+#define stbi__resample_row_h_2(...) stbi__resample_row_h_2_as_shipped [[maybe_unused]] (__VA_ARGS__)
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_ONLY_PNG
@@ -41,7 +60,6 @@ void* resized(void* old, std::size_t bytes) {
 #define STBI_NO_STDIO
 #define STBI_NO_HDR
 #define STBI_NO_LINEAR
-#define STBI_NO_FAILURE_STRINGS
 #define STBI_ASSERT(x) ((void)(x))
 #define STBI_MALLOC(size) eg::data::zeroed(size)
 #define STBI_REALLOC(block, size) eg::data::resized(block, size)
@@ -51,6 +69,7 @@ void* resized(void* old, std::size_t bytes) {
 #define STBI_WRITE_NO_STDIO
 #include <stb/stb_image.h>
 #include <stb/stb_image_write.h>
+#undef stbi__resample_row_h_2
 
 namespace eg::data {
 
@@ -73,22 +92,25 @@ bool inflate_exactly(ByteView packed, Bytes& out) {
 
 namespace {
 
-Image decoded(ByteView bytes, const std::string& source, int channels, const ImageLimits& limits) {
-  if (channels < 0 || channels > 4)
-    throw ValueError(fmt::format("decode_image: channels is {}; 0 (the file's own) to 4 are possible", channels));
+/// What stb_image is given: the file itself, or one equal to it, which `rebuilt` then holds.
+ByteView checked(ByteView bytes, const std::string& source, const ImageLimits& limits, ImageHeader& header,
+                 Bytes& rebuilt) {
   if (bytes.size() > static_cast<std::uint64_t>(limits.file_bytes))
     throw FileError(
         fmt::format("{}: {} bytes, more than the {} that are read", source, bytes.size(), limits.file_bytes));
   const ImageFormat format = image_format(bytes);
   if (format == ImageFormat::unknown) throw FileError(source + ": neither a PNG nor a JPEG image");
+  if (format == ImageFormat::png) return rebuilt = checked_png(bytes, source, limits, header);
+  check_jpeg(bytes, source, limits, header);
+  return bytes;
+}
+
+Image decoded(ByteView file, const std::string& source, int channels, const ImageLimits& limits) {
+  if (channels < 0 || channels > 4)
+    throw ValueError(fmt::format("decode_image: channels is {}; 0 (the file's own) to 4 are possible", channels));
   ImageHeader header;
-  Bytes png;
-  if (format == ImageFormat::png) {
-    png = checked_png(bytes, source, limits, header);
-    bytes = png;
-  } else {
-    check_jpeg(bytes, source, limits, header);
-  }
+  Bytes rebuilt;
+  const ByteView bytes = checked(file, source, limits, header, rebuilt);
   int width = 0;
   int height = 0;
   int own = 0;
@@ -96,9 +118,10 @@ Image decoded(ByteView bytes, const std::string& source, int channels, const Ima
   const std::unique_ptr<stbi_uc, FreePixels> pixels(
       stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &own, channels));
   if (!pixels && refused_bytes > 0)
-    fail_out_of_memory(fmt::format("{}: {} x {} pixels", source, header.width, header.height), refused_bytes);
+    fail_out_of_memory(fmt::format("{}: {}x{} pixels", source, header.width, header.height), refused_bytes);
   if (!pixels)
-    throw FileError(fmt::format("{}: corrupt {} image", source, format == ImageFormat::png ? "PNG" : "JPEG"));
+    throw FileError(fmt::format("{}: corrupt {} image: {}", source,
+                                image_format(file) == ImageFormat::png ? "PNG" : "JPEG", stbi_failure_reason()));
   if (width != header.width || height != header.height)
     throw FileError(fmt::format("{}: corrupt image: its size changes within the file", source));
   const int kept = channels != 0 ? channels : own;

@@ -2,8 +2,10 @@
 #include "data/encode.h"
 #include "data/image.h"
 #include "data_fixtures.h"
+#include "data_jpegs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <map>
@@ -174,6 +176,57 @@ TEST_CASE("image: every cut of a JPEG is refused") {
   Bytes closed(good.begin(), good.end() - 200); // cut, with an end marker put back
   closed.insert(closed.end(), {0xFF, 0xD9});
   CHECK(refusal(closed).starts_with("pic: corrupt JPEG: "));
+}
+
+TEST_CASE("image: four components are CMYK or YCCK by Adobe's marker, and refused without it") {
+  const Bytes cyan = bytes_of(cyan_cmyk);
+  const Image image = decode_image(cyan, "pic");
+  CHECK(image.channels == 3);
+  CHECK(Bytes(image.pixels.begin(), image.pixels.begin() + 3) == Bytes{0, 255, 255});
+  Bytes unmarked = cyan;
+  unmarked.erase(unmarked.begin() + 2, unmarked.begin() + 18);
+  CHECK(refusal(unmarked) == "pic: JPEG of four components without an Adobe marker that says whether they are CMYK or "
+                             "YCCK; save it as RGB");
+  Bytes other = cyan;
+  other[17] = 1;
+  CHECK(refusal(other) == "pic: JPEG of four components whose Adobe marker says neither CMYK nor YCCK; save it as RGB");
+  Bytes late = unmarked; // behind the pixels, where readers do not look for it any more
+  late.insert(late.end() - 2, cyan.begin() + 2, cyan.begin() + 18);
+  CHECK(refusal(late) == refusal(unmarked));
+}
+
+TEST_CASE("image: a component that would be enlarged by a fraction is refused") {
+  Bytes file = bytes_of(half_as_wide);
+  const std::string_view frame("\xFF\xC0\x00\x11", 4);
+  const auto at = std::search(file.begin(), file.end(), frame.begin(), frame.end(),
+                              [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+  REQUIRE(at != file.end());
+  at[11] = 0x31; // 3 samples of brightness across
+  at[14] = 0x21; // and 2 of the first colour
+  CHECK(refusal(file) == "pic: JPEG of an unsupported kind: component 2 has a sample for 3/2 x 1/1 pixels");
+}
+
+TEST_CASE("image: colours of half the width are spread as libjpeg does, up to the last column") {
+  const std::array<int, 48> pillow{199, 41,  40,  200, 40,  40,  202, 40,  38,  202, 39, 40,  200, 39, 44,  200,
+                                   39,  44,  202, 40,  38,  202, 40,  38,  197, 42,  38, 197, 42,  40, 199, 41,
+                                   40,  202, 39,  42,  203, 38,  42,  170, 45,  89,  72, 34,  153, 36, 41,  197};
+  const Image image = decode_image(bytes_of(half_as_wide), "pic");
+  REQUIRE(image.width == 16);
+  for (std::size_t i = 0; i < pillow.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(image.pixels[i] - pillow[i]) <= 2);
+  }
+}
+
+TEST_CASE("image: damage that only decoding finds has a reason") {
+  const Bytes good = bytes_of(progressive_grey);
+  CHECK(decode_image(good, "pic").channels == 1);
+  Bytes bad = good;
+  bad[156] ^= 1;
+  CHECK(refusal(bad) == "pic: corrupt JPEG image: bad huffman code");
+  bad = good;
+  bad[134] ^= 0x80;
+  CHECK(refusal(bad) == "pic: corrupt JPEG image: can't merge dc and ac");
 }
 
 TEST_CASE("image: resizing takes areas when shrinking and lines when growing") {
