@@ -1,6 +1,7 @@
 // CelebA's lists and images.
 
 #include "core/error.h"
+#include "core/words.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 
@@ -71,11 +72,12 @@ Attributes read_attributes(const std::string& path) {
       lines.refuse(fmt::format("has {} values for {} attributes", words.size() - 1, found.names.size()));
     Bytes values;
     for (std::size_t i = 1; i < words.size(); ++i) {
-      if (words[i] != "1" && words[i] != "-1") lines.refuse(fmt::format("has '{}', neither 1 nor -1", words[i]));
+      if (words[i] != "1" && words[i] != "-1")
+        lines.refuse(fmt::format("has '{}', neither 1 nor -1", printable(words[i])));
       values.push_back(words[i] == "1" ? 1 : 0);
     }
     if (!found.of_image.emplace(words[0], std::move(values)).second)
-      lines.refuse(fmt::format("has image '{}' again", words[0]));
+      lines.refuse(fmt::format("has image '{}' again", printable(words[0])));
   }
   if (found.of_image.size() != count)
     throw FileError(fmt::format("{}: {} images are listed, {} are announced", path, found.of_image.size(), count));
@@ -124,7 +126,8 @@ ImageDataset read_celeba(const CelebaFiles& files, int part, const std::string& 
   Bytes attributes;
   for (const std::string& image : images) {
     const auto found = known.of_image.find(image);
-    if (found == known.of_image.end()) throw FileError(fmt::format("{}: no line for '{}'", files.attributes, image));
+    if (found == known.of_image.end())
+      throw FileError(fmt::format("{}: no line for '{}'", files.attributes, printable(image)));
     attributes.insert(attributes.end(), found->second.begin(), found->second.end());
   }
   const Image first = prepared(join_path(files.images, images[0]), size);

@@ -1,6 +1,7 @@
 // CIFAR-10 and CIFAR-100 as binary records, CIFAR-10 as a tar of JPEG copies.
 
 #include "core/error.h"
+#include "core/words.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 
@@ -128,7 +129,7 @@ ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& or
   std::unordered_map<std::string_view, std::size_t> wanted;
   for (std::size_t i = 0; i < list.size(); ++i)
     if (!wanted.emplace(list[i].path, i).second)
-      throw FileError(fmt::format("{}: '{}' is listed twice", order, list[i].path));
+      throw FileError(fmt::format("{}: '{}' is listed twice", order, printable(list[i].path)));
   std::vector<Bytes> encoded(list.size());
   read_tar(archive, [&](const ArchiveMember& member) {
     throw_if(stop);
@@ -140,7 +141,7 @@ ImageDataset read_cifar10_jpeg(const std::string& archive, const std::string& or
   Bytes pixels(list.size() * image_size);
   std::vector<std::int32_t> labels(list.size());
   decode_each(list.size(), 64, stop, [&](std::size_t i) {
-    const std::string where = fmt::format("{}: member '{}'", archive, list[i].path);
+    const std::string where = fmt::format("{}: member '{}'", archive, printable(list[i].path));
     if (encoded[i].empty()) throw FileError(where + ": not in the archive");
     decode_member(where, encoded[i], pixels.data() + i * image_size);
     labels[i] = list[i].label;

@@ -56,7 +56,7 @@ std::optional<Columns> columns_of(const TableRow& row, const std::string& source
   }
   throw FileError(fmt::format("{}: line {}: no column is called text or sentence, sentence1 and sentence2, or premise "
                               "and hypothesis; there are {}",
-                              source, row.line, fmt::join(names, ", ")));
+                              source, row.line, shown_list(names)));
 }
 
 /// A first row whose label no other row has, above labels that repeat, is a header with other names.
@@ -69,7 +69,7 @@ void refuse_unknown_header(const std::vector<LabelledRow>& rows, const std::stri
   throw FileError(fmt::format(
       "{}: line {} looks like a header, as no other row is labelled '{}', but no column of it is called label; name "
       "the columns label and text, or, if it is a row of data, put such a header above it",
-      source, rows.front().line, rows.front().label));
+      source, rows.front().line, shown(rows.front().label)));
 }
 
 /// Labels that hardly repeat, beside texts that do, are texts and labels.

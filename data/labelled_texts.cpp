@@ -179,18 +179,10 @@ std::vector<std::string> classes_of(const Rows& rows) {
   return names;
 }
 
-std::string shortened(const std::string& label) {
-  constexpr std::size_t most = 40;
-  if (label.size() <= most) return label;
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(label[end]) & 0xC0U) == 0x80U) --end; // inside a character
-  return label.substr(0, end) + "...";
-}
-
 std::string some_of(const std::vector<std::string>& classes) {
   constexpr std::size_t most = 20;
   std::string list;
-  for (std::size_t i = 0; i < std::min(most, classes.size()); ++i) list += (i == 0 ? "" : ", ") + shortened(classes[i]);
+  for (std::size_t i = 0; i < std::min(most, classes.size()); ++i) list += (i == 0 ? "" : ", ") + shown(classes[i]);
   return classes.size() <= most ? list : fmt::format("{}, ... ({} in all)", list, classes.size());
 }
 
@@ -206,7 +198,7 @@ LabelledTexts labelled(Rows rows, const std::string& name, const std::vector<std
     const auto found = place.find(row.label);
     if (found == place.end())
       throw FileError(fmt::format("{}: {}label '{}' is not one of the training part's: {}", name,
-                                  row.line > 0 ? fmt::format("line {}: ", row.line) : "", shortened(row.label),
+                                  row.line > 0 ? fmt::format("line {}: ", row.line) : "", shown(row.label),
                                   some_of(classes)));
     if (!kept[i]) continue;
     set.labels.push_back(found->second);
@@ -228,8 +220,8 @@ std::pair<LabelledTexts, LabelledTexts> open_labelled_texts(const std::string& n
   if (parts.train.empty()) throw FileError(parts.train_name + ": has no labelled texts to learn from");
   const std::vector<std::string> classes = classes_of(parts.train);
   if (classes.size() < 2)
-    throw FileError(
-        fmt::format("{}: all texts are labelled '{}'; there must be two classes", parts.train_name, classes.front()));
+    throw FileError(fmt::format("{}: all texts are labelled '{}'; there must be two classes", parts.train_name,
+                                shown(classes.front())));
   if (parts.test.empty()) throw FileError(parts.test_name + ": has no labelled texts to test on");
   const auto paired = [](const Rows& rows) {
     return std::any_of(rows.begin(), rows.end(), [](const LabelledRow& row) { return !row.pair.empty(); });

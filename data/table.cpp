@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/words.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -88,6 +89,20 @@ std::string separator_hint(const TableRow& row, bool csv) {
   if (found == nullptr) return {};
   return fmt::format("; its fields seem to be separated by {}, and in a {} does that", found,
                      csv ? ".csv a comma" : ".tsv a tab");
+}
+
+std::string shown(std::string_view field) {
+  constexpr std::size_t most = 40;
+  if (field.size() <= most) return printable(field);
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(field[end]) & 0xC0U) == 0x80U) --end; // inside a character
+  return printable(field.substr(0, end)) + "...";
+}
+
+std::string shown_list(const std::vector<std::string>& fields) {
+  std::string list;
+  for (const std::string& field : fields) list += (list.empty() ? "" : ", ") + shown(field);
+  return list;
 }
 
 bool row_is_held_out(std::uint64_t number, double share) {

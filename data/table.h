@@ -17,6 +17,12 @@ bool row_is_held_out(std::uint64_t number, double share);
 /// class all classes stay.
 std::vector<bool> drawn_rows(std::size_t count, std::int64_t limit);
 
+/// A field as messages show it: one line, what cannot be printed as \xNN, cut when it is long.
+std::string shown(std::string_view field);
+
+/// The same for several, with commas between them.
+std::string shown_list(const std::vector<std::string>& fields);
+
 struct TableRow {
   std::vector<std::string> fields;
   std::size_t line = 0; ///< where it begins, from 1

@@ -52,7 +52,7 @@ public:
     for (std::size_t i = 0; i < columns_.size(); ++i)
       if (std::find(columns_.begin(), columns_.begin() + static_cast<std::ptrdiff_t>(i), columns_[i]) !=
           columns_.begin() + static_cast<std::ptrdiff_t>(i))
-        throw FileError(fmt::format("{}: line {}: two columns are called '{}'", path, first.line, columns_[i]));
+        throw FileError(fmt::format("{}: line {}: two columns are called '{}'", path, first.line, shown(columns_[i])));
   }
 
   const std::string& path() const { return path_; }
@@ -64,8 +64,7 @@ public:
     const std::string hint = did_you_mean(column, columns_);
     throw FileError(fmt::format(
         "{}: no column is called '{}', which {} names{}", path_, column, role,
-        !hint.empty() ? hint
-                      : fmt::format("; there are {}{}", fmt::join(columns_, ", "), header_ ? "" : " (no header)")));
+        !hint.empty() ? hint : fmt::format("; there are {}{}", shown_list(columns_), header_ ? "" : " (no header)")));
   }
 
   /// Calls visit(row with blanks around its fields left out, its number from 0) for every row.
@@ -177,10 +176,10 @@ void find_labels(TabularCode& code, const TableFile& file, const Parts& parts, c
   std::vector<std::string> labels(found.begin(), found.end());
   if (!positive.empty()) {
     if (!found.contains(positive))
-      throw FileError(fmt::format("{}: no training row is labelled '{}'; there are {}", file.path(), positive,
-                                  fmt::join(labels, ", ")));
+      throw FileError(fmt::format("{}: no training row is labelled '{}'; there are {}", file.path(), shown(positive),
+                                  shown_list(labels)));
     if (found.size() == 1)
-      throw FileError(fmt::format("{}: all training rows are labelled '{}'", file.path(), positive));
+      throw FileError(fmt::format("{}: all training rows are labelled '{}'", file.path(), shown(positive)));
     code.positive = positive;
     return;
   }
@@ -189,7 +188,7 @@ void find_labels(TabularCode& code, const TableFile& file, const Parts& parts, c
         fmt::format("{}: the training rows have {}{} labels: {}{}; there must be two, or one that counts as 1 "
                     "must be named (positive)",
                     file.path(), labels.size(), labels.size() >= 100 ? " or more" : "",
-                    fmt::join(labels.begin(), labels.begin() + std::min<std::ptrdiff_t>(5, std::ssize(labels)), ", "),
+                    shown_list({labels.begin(), labels.begin() + std::min<std::ptrdiff_t>(5, std::ssize(labels))}),
                     labels.size() > 5 ? ", ..." : ""));
   double a = 0.0, b = 0.0;
   if (is_number(labels[0], a) && is_number(labels[1], b) && a > b) std::swap(labels[0], labels[1]);
@@ -233,7 +232,7 @@ double number_in(const TableFile& file, const TableRow& row, std::size_t place) 
   double value = 0.0;
   if (!is_number(row.fields[place], value))
     throw FileError(fmt::format("{}: line {}: column '{}' holds '{}', which is no number", file.path(), row.line,
-                                file.columns()[place], row.fields[place]));
+                                shown(file.columns()[place]), shown(row.fields[place])));
   return value;
 }
 
@@ -275,7 +274,8 @@ std::uint8_t label_in(const TableFile& file, const TableRow& row, std::size_t pl
   if (label == code.positive) return 1;
   if (code.negative.empty() ? !label.empty() : label == code.negative) return 0;
   throw FileError(fmt::format("{}: line {}: label '{}' is not one of the training part's: {}, {}", file.path(),
-                              row.line, label, code.negative.empty() ? "any text" : code.negative, code.positive));
+                              row.line, shown(label), code.negative.empty() ? "any text" : shown(code.negative),
+                              shown(code.positive)));
 }
 
 void add_row(TabularRows& to, const TableFile& file, const TableRow& row, const Places& at, const TabularCode& code) {

@@ -252,3 +252,11 @@ TEST_CASE("labelled texts: the sets that have a name") {
     for (const std::string& text : test.texts) REQUIRE(text.find("<br />") == std::string::npos);
   }
 }
+
+TEST_CASE("labelled texts: a label with a NUL is shown whole") {
+  const TemporaryFolder folder;
+  const std::string train = put(folder, "train.csv", "label,text\na,one\nb,two\n");
+  const std::string other = put(folder, "other.csv", std::string_view("label,text\na\0c,three\n", 21));
+  CHECK(message_of<FileError>([&] { open_labelled_texts(train, "", {.validation = other}); }) ==
+        other + ": line 2: label 'a\\x00c' is not one of the training part's: a, b");
+}

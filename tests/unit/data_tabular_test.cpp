@@ -202,3 +202,24 @@ TEST_CASE("tables: what is wrong is named with its line") {
           open_tabular(folder.path("none.csv"), "", wanted());
         }).find("no such data: give criteo, or a .csv or .tsv file") != std::string::npos);
 }
+
+TEST_CASE("tabular: messages show fields whole, whatever is in them") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("t.csv");
+  const auto refusal = [&](const std::string& text) {
+    write_file(path, text);
+    TabularOptions o;
+    o.label = "y";
+    o.dense = "x";
+    return message_of<Error>([&] { open_tabular(path, "", o); });
+  };
+  std::string rows = "x,y\n";
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{}\n", i, i % 2);
+  CHECK(refusal(rows + std::string("1\0002,1\n", 6)) ==
+        path + ": line 42: column 'x' holds '1\\x002', which is no number");
+  CHECK(refusal(std::string("x,a\0b\n1,1\n", 10)) == path +
+                                                         ": no column is called 'y', which label names; there are x, "
+                                                         "a\\x00b");
+  CHECK(refusal(rows + std::string(1000, 'q') + ",1\n") ==
+        path + ": line 42: column 'x' holds '" + std::string(40, 'q') + "...', which is no number");
+}
