@@ -184,5 +184,5 @@ TEST_CASE("deflate: any pieces and any steps give the same bytes") {
   Bytes short_by_one = front;
   short_by_one.pop_back();
   CHECK(refusal(gzip_of(farthest_copy(short_by_one), far)) ==
-        "a.gz: its packed data are corrupt: a copy from before their beginning");
+        "a.gz: its packed data are corrupt: invalid distance too far back");
 }

@@ -151,7 +151,7 @@ TEST_CASE("zip: what a member claims is compared with what is there") {
   CHECK(p.refusal({.packed = Bytes(5), .unpacked = {}, .method = 8, .size = 1 << 20}) ==
         p.front + "5 bytes cannot unpack to 1048576");
   CHECK(p.refusal({.packed = Bytes(64, 0x55), .unpacked = {}, .method = 8, .size = 40, .crc = crc}) ==
-        p.front + "its packed data are corrupt: a malformed code");
+        p.front + "its packed data are corrupt: invalid code lengths set");
   CHECK(p.refusal({.packed = {}, .unpacked = {}}) == p.front + "not an npy file");
   CHECK(p.refusal({.packed = p.content, .unpacked = p.content, .method = 14}) ==
         p.front + "packed by method 14; stored and deflated (8) are read");
