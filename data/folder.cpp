@@ -2,6 +2,7 @@
 
 #include "data/folder.h"
 #include "core/error.h"
+#include "core/words.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 
@@ -17,21 +18,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> names_in(const std::string& folder, bool folders) {
-  std::vector<std::string> names;
+/// What a folder holds, each kind in name order, without what is hidden.
+struct Entries {
+  std::vector<std::string> files, folders;
+  std::vector<std::pair<std::string, std::string>> others; ///< with what they are: "a pipe, not a file"
+};
+
+/// What an entry is that is neither a file nor a folder.
+std::string words_for(const fs::directory_entry& entry, fs::file_type type) {
+  std::error_code none;
+  if (type == fs::file_type::not_found)
+    return fmt::format("a link to {}, which is not there", printable(fs::read_symlink(entry.path(), none).string()));
+  return type == fs::file_type::fifo ? "a pipe, not a file" : "a socket or a device, not a file";
+}
+
+Entries entries_of(const std::string& folder) {
+  Entries found;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (name.starts_with(".")) continue;
-    std::error_code unknown; // a dangling link is none of both, without an error
-    const fs::file_status what = it->status(unknown);
-    if (unknown && what.type() == fs::file_type::none)
+    std::error_code unknown; // a dangling link is not found, without an error
+    const fs::file_type type = it->status(unknown).type();
+    if (unknown && type == fs::file_type::none)
       throw FileError(fmt::format("{}: cannot look at it: {}", it->path().string(), unknown.message()));
-    if (what.type() == (folders ? fs::file_type::directory : fs::file_type::regular)) names.push_back(name);
+    if (type == fs::file_type::regular)
+      found.files.push_back(name);
+    else if (type == fs::file_type::directory)
+      found.folders.push_back(name);
+    else
+      found.others.emplace_back(name, words_for(*it, type));
   }
   if (error) throw FileError(fmt::format("{}: cannot list the folder: {}", folder, error.message()));
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(found.files.begin(), found.files.end());
+  std::sort(found.folders.begin(), found.folders.end());
+  std::sort(found.others.begin(), found.others.end());
+  return found;
 }
 
 /// By its name; of kinds that nothing here decodes as well, so that they are refused, not passed over.
@@ -42,42 +64,59 @@ bool is_picture(std::string name) {
   return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); });
 }
 
-/// Adds the pictures of a folder and of those inside it, relative to the first; hidden ones are left out.
-void collect_pictures(const std::string& folder, const std::string& within, std::vector<std::string>& names) {
+/// Whether something that is neither a file nor a folder stands where a picture, or a folder of pictures, should.
+bool is_missed(const std::string& name) { return is_picture(name) || name.find('.') == std::string::npos; }
+
+/// Adds the pictures of a folder and of those inside it, named relative to the first, in no order.
+void collect_pictures(const std::string& folder, const std::string& within, std::vector<Picture>& pictures) {
   constexpr std::ptrdiff_t deepest = 16;
   if (std::count(within.begin(), within.end(), '/') > deepest)
     throw FileError(fmt::format("{}: more than {} folders inside each other", folder, deepest));
-  for (const std::string& name : names_in(folder, false))
-    if (is_picture(name)) names.push_back(within + name);
-  for (const std::string& name : names_in(folder, true)) {
-    const std::string inner = within + name + '/';
-    collect_pictures(join_path(folder, name), inner, names);
+  const Entries entries = entries_of(folder);
+  for (const std::string& name : entries.files)
+    if (is_picture(name)) pictures.push_back({.path = within + name, .fault = {}});
+  for (const auto& [name, what] : entries.others)
+    if (is_missed(name)) pictures.push_back({.path = within + name, .fault = what});
+  for (const std::string& name : entries.folders)
+    collect_pictures(join_path(folder, name), within + name + '/', pictures);
+}
+
+/// The pictures of class `label`, in the order of their paths.
+std::vector<Picture> pictures_of(const std::string& folder, std::size_t label) {
+  std::vector<Picture> pictures;
+  collect_pictures(folder, "", pictures);
+  std::sort(pictures.begin(), pictures.end(), [](const Picture& a, const Picture& b) { return a.path < b.path; });
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    pictures[i].path = join_path(folder, pictures[i].path);
+    pictures[i].label = static_cast<std::int32_t>(label);
+    pictures[i].place = static_cast<std::int64_t>(i);
   }
+  return pictures;
 }
 
 } // namespace
 
 PictureList list_pictures(const std::string& folder) {
   if (!folder_exists(folder)) throw FileError(folder + ": no such folder");
+  Entries entries = entries_of(folder);
   PictureList list;
   list.folder = folder;
-  list.class_names = names_in(folder, true);
-  std::vector<std::string> empty;
-  for (std::size_t c = 0; c < list.class_names.size(); ++c) {
-    const std::string inner = join_path(folder, list.class_names[c]);
-    std::vector<std::string> names;
-    collect_pictures(inner, "", names);
-    std::sort(names.begin(), names.end());
-    std::int64_t place = 0;
-    for (const std::string& name : names)
-      list.pictures.push_back({join_path(inner, name), static_cast<std::int32_t>(c), place++});
-    if (names.empty()) empty.push_back(inner);
+  for (const std::string& name : entries.files)
+    if (is_picture(name))
+      list.astray.push_back(join_path(folder, name) + ": lies beside the class folders, in none of them");
+  for (const auto& [name, what] : entries.others)
+    if (is_missed(name)) list.astray.push_back(fmt::format("{}: {}", join_path(folder, name), what));
+  std::string empty;
+  for (std::size_t c = 0; c < entries.folders.size(); ++c) {
+    const std::string inner = join_path(folder, entries.folders[c]);
+    const std::vector<Picture> pictures = pictures_of(inner, c);
+    list.pictures.insert(list.pictures.end(), pictures.begin(), pictures.end());
+    if (pictures.empty() && empty.empty()) empty = inner;
   }
-  for (const std::string& name : names_in(folder, false))
-    if (is_picture(name)) list.astray.push_back(join_path(folder, name));
+  list.class_names = std::move(entries.folders);
   if (list.pictures.empty())
     throw FileError(folder + ": no PNG or JPEG images in class folders (expected FOLDER/CLASS/*.png or *.jpg)");
-  if (!empty.empty()) throw FileError(empty.front() + ": the class has no PNG or JPEG images");
+  if (!empty.empty()) throw FileError(empty + ": the class has no PNG or JPEG images");
   return list;
 }
 
@@ -95,21 +134,35 @@ void limit_pictures(PictureList& list, std::int64_t limit) {
 
 namespace {
 
-/// The picture as RGB; when its bytes are none, the error says how to go without it.
-Image required_image(const std::string& path) {
-  const Bytes bytes = read_file(path);
+constexpr const char* way_out = "; --bad-images skip leaves such images out";
+
+/// The picture as RGB; when there is none, the error says how to go without it.
+Image required_image(const Picture& picture) {
+  if (!picture.fault.empty()) throw FileError(fmt::format("{}: {}{}", picture.path, picture.fault, way_out));
+  const Bytes bytes = read_file(picture.path);
   try {
-    return decode_image(bytes, path, 3);
+    return decode_image(bytes, picture.path, 3);
   } catch (const FileError& e) {
-    throw FileError(fmt::format("{}; --bad-images skip leaves such images out", e.what()));
+    throw FileError(e.what() + std::string(way_out));
+  }
+}
+
+/// What is wrong with a picture; "" when it decodes.
+std::string fault_of(const Picture& picture) {
+  if (!picture.fault.empty()) return fmt::format("{}: {}", picture.path, picture.fault);
+  const Bytes bytes = read_file(picture.path); // a file that cannot be read is not a bad image
+  try {
+    decode_image(bytes, picture.path, 3);
+    return {};
+  } catch (const FileError& e) {
+    return e.what();
   }
 }
 
 /// Refuses or skips what lies beside the class folders.
 void judge_astray(const PictureList& list, const DatasetOptions& options) {
-  for (const std::string& path : list.astray) {
-    const std::string what = path + ": lies beside the class folders, in none of them";
-    if (options.bad_images == BadImages::refuse) throw FileError(what + "; --bad-images skip leaves such images out");
+  for (const std::string& what : list.astray) {
+    if (options.bad_images == BadImages::refuse) throw FileError(what + way_out);
     if (options.skipped != nullptr) options.skipped->push_back(what);
   }
 }
@@ -117,15 +170,7 @@ void judge_astray(const PictureList& list, const DatasetOptions& options) {
 /// Leaves out what does not decode, and adds what is wrong with each to `skipped`.
 void skip_bad(PictureList& list, const DatasetOptions& options) {
   std::vector<std::string> wrong(list.pictures.size());
-  decode_each(list.pictures.size(), 8, options.stop, [&](std::size_t i) {
-    const std::string& path = list.pictures[i].path;
-    const Bytes bytes = read_file(path); // what cannot be read is no bad image
-    try {
-      decode_image(bytes, path, 3);
-    } catch (const FileError& e) {
-      wrong[i] = e.what();
-    }
-  });
+  decode_each(list.pictures.size(), 8, options.stop, [&](std::size_t i) { wrong[i] = fault_of(list.pictures[i]); });
   std::vector<bool> left(list.class_names.size(), false);
   PictureList good{.class_names = list.class_names, .pictures = {}, .astray = {}, .folder = list.folder};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
@@ -148,7 +193,7 @@ void skip_bad(PictureList& list, const DatasetOptions& options) {
 std::pair<int, int> extents(const PictureList& list, std::int64_t size) {
   if (size < 0 || size > 4096) throw ValueError(fmt::format("image folder: size is {}; 1 to 4096, or 0", size));
   if (size > 0) return {static_cast<int>(size), static_cast<int>(size)};
-  const Image first = required_image(list.pictures[0].path);
+  const Image first = required_image(list.pictures[0]);
   return {first.height, first.width};
 }
 
@@ -167,7 +212,7 @@ ImageDataset load_pictures(PictureList list, const std::string& name, const Data
   std::vector<std::int32_t> labels(list.pictures.size());
   decode_each(list.pictures.size(), 8, options.stop, [&, h = height, w = width](std::size_t i) {
     const Picture& picture = list.pictures[i];
-    Image image = required_image(picture.path);
+    Image image = required_image(picture);
     if (options.size != 0) image = resize(image, h, w);
     if (image.height != h || image.width != w)
       throw FileError(fmt::format("{}: {}x{} pixels, the first image has {}x{}; give a size to resize them to",

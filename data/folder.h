@@ -14,18 +14,20 @@ struct Picture {
   std::string path;
   std::int32_t label = 0;
   std::int64_t place = 0; ///< position among the images of its class, in the order of paths
+  std::string fault;      ///< why there is no file to be read; "" when there is one
 };
 
 struct PictureList {
   std::vector<std::string> class_names;
   std::vector<Picture> pictures;
-  std::vector<std::string> astray; ///< images beside the class folders
+  std::vector<std::string> astray; ///< what is wrong with images, and links, beside the class folders
   std::string folder;
 };
 
 /// Classes in name order and their image files, those of folders inside a class too, in the order of their paths; told
-/// by their names (.png, .jpg, .jpeg, and .gif, .bmp, .webp, .tif, .tiff, which do not decode). Hidden files are left
-/// out. Throws FileError when there are none, or none of a class.
+/// by their names (.png, .jpg, .jpeg, and .gif, .bmp, .webp, .tif, .tiff, which do not decode). Links that lead
+/// nowhere, pipes and devices that have such a name, or one without an ending, are listed with their fault. Hidden
+/// files are left out. Throws FileError when there are none, or none of a class.
 PictureList list_pictures(const std::string& folder);
 
 /// Leaves `limit` pictures (0: all): the first of every class, then the second of every class, and so on, in the order

@@ -1,6 +1,7 @@
 // What happens before the first step: data, memory, keys, models.
 
 #include "core/allocator.h"
+#include "core/words.h"
 #include "permute/split_blocks.h"
 #include "permute/training_state.h"
 #include "training/parameter_groups.h"
@@ -26,6 +27,9 @@ data::ImageDataset open_split(const TrainOptions& o, data::Split split, training
   options.stop = stop;
   data::ImageDataset set = data::open_dataset(o.data, o.data_dir, split, options);
   for (const std::string& what : skipped) run.note(what + "; the image is skipped");
+  if (!skipped.empty())
+    run.note(fmt::format("{}: {} skipped among those to {}, {} are left", o.data, count_of(skipped.size(), "image"),
+                         split == data::Split::train ? "train" : "test", set.size()));
   return set;
 }
 

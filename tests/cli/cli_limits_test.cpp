@@ -1,5 +1,6 @@
 // What the system may refuse or the user may set: threads, address space, which OpenBLAS.
 
+#include "cli/limit.h"
 #include "cli/program.h"
 #include "support/skip.h"
 
@@ -8,29 +9,11 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <string>
-#include <sys/resource.h>
 #include <vector>
 
 using namespace eg::test;
 
 namespace {
-
-/// A soft limit of this process, and of the programs that it starts, while it lives.
-class Limit {
-public:
-  Limit(__rlimit_resource resource, rlim_t soft) : resource_(resource) {
-    getrlimit(resource_, &before_);
-    const rlimit lower{std::min(soft, before_.rlim_max), before_.rlim_max};
-    setrlimit(resource_, &lower);
-  }
-  ~Limit() { setrlimit(resource_, &before_); }
-  Limit(const Limit&) = delete;
-  Limit& operator=(const Limit&) = delete;
-
-private:
-  __rlimit_resource resource_;
-  rlimit before_{};
-};
 
 /// An environment variable of the programs that are started while it lives.
 class Variable {

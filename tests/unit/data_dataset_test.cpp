@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <set>
+#include <sys/stat.h>
 
 using namespace eg;
 using namespace eg::data;
@@ -323,6 +324,43 @@ TEST_CASE("image folders: folders inside classes are read, other kinds and image
   CHECK(message_of<FileError>([&] {
           read_image_folder(pets, "pets", skip);
         }).ends_with(": more than 16 folders inside each other"));
+}
+
+TEST_CASE("image folders: links that lead nowhere and pipes are refused, or named and left out") {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 5; ++i) {
+    write_picture(folder, "pets/cat/" + std::to_string(i) + ".png", 8, static_cast<std::uint8_t>(i));
+    write_picture(folder, "pets/dog/" + std::to_string(i) + ".png", 8, static_cast<std::uint8_t>(100 + i));
+  }
+  const std::string pets = folder.path("pets");
+  std::filesystem::create_symlink("../dog/0.png", folder.path("pets/cat/linked.png")); // a sound one
+  CHECK(read_image_folder(pets, "pets").size() == 11);
+  std::filesystem::remove(folder.path("pets/cat/1.png"));
+  std::filesystem::create_symlink("../.git/annex/1.png", folder.path("pets/cat/1.png"));
+  const std::string dangling = folder.path("pets/cat/1.png") + ": a link to ../.git/annex/1.png, which is not there";
+  const std::string way_out = "; --bad-images skip leaves such images out";
+  const auto refused = [&] { return message_of<FileError>([&] { read_image_folder(pets, "pets"); }); };
+  CHECK(refused() == dangling + way_out);
+  std::vector<std::string> skipped;
+  const DatasetOptions skip{.bad_images = BadImages::skip, .skipped = &skipped};
+  CHECK(label_counts(read_image_folder(pets, "pets", skip)) == std::vector<int>{5, 5});
+  CHECK(skipped == std::vector<std::string>{dangling});
+  CHECK(open_dataset(pets, "", Split::test, skip).pixels(0)[0] == 4); // as without the link: those for testing stay
+
+  std::filesystem::remove(folder.path("pets/cat/1.png"));
+  REQUIRE(::mkfifo(folder.path("pets/dog/9.jpg").c_str(), 0600) == 0);
+  const std::string pipe = folder.path("pets/dog/9.jpg") + ": a pipe, not a file";
+  CHECK(refused() == pipe + way_out);
+  std::filesystem::create_symlink("/nowhere/bird", folder.path("pets/bird")); // a class, perhaps
+  const std::string bird = folder.path("pets/bird") + ": a link to /nowhere/bird, which is not there";
+  CHECK(refused() == bird + way_out);
+  skipped.clear();
+  CHECK(label_counts(read_image_folder(pets, "pets", skip)) == std::vector<int>{5, 5});
+  CHECK(skipped == std::vector<std::string>{bird, pipe});
+  std::filesystem::create_symlink("/nowhere/notes.txt", folder.path("pets/cat/notes.txt")); // no image by its name
+  skipped.clear();
+  read_image_folder(pets, "pets", skip);
+  CHECK(skipped.size() == 2);
 }
 
 TEST_CASE("image folders: of several damaged images the first is named, whatever the threads") {
