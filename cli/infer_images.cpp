@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops.h"
+#include "core/out_of_memory.h"
 #include "core/words.h"
 #include "data/bytes.h"
 #include "data/json.h"
@@ -57,7 +58,7 @@ Tensor pixel_values(const std::string& folder, const std::vector<std::string>& f
   for (const std::string& file : files) {
     Tensor pixels;
     try {
-      pixels = data::preprocess(data::read_image(file, channels), steps);
+      pixels = naming_memory(file, [&] { return data::preprocess(data::read_image(file, channels), steps); });
     } catch (const ValueError& error) {
       throw FileError(fmt::format("{}: {}", file, error.what()));
     }

@@ -109,9 +109,9 @@ TEST_CASE("train: a sound picture that memory is too small for is not skipped" *
   data::write_file(folder.path("pets/cat/large.png"), large_png());
   for (const char* bad : {"skip", "refuse"}) {
     const Limit addresses(RLIMIT_AS, limit);
-    check_memory_error(run_program({"train", "vit", "--data", "pets", "--bad-images", bad, "--size", "8", "--steps",
-                                    "1", "--batch", "2", "--dim", "8", "--heads", "1", "--layers", "1", "--threads",
-                                    "1", "--quiet", "--out", "run"},
+    check_memory_error(run_program({"train",    "vit", "--data",    "pets", "--bad-images", bad,     "--size",  "8",
+                                    "--steps",  "1",   "--batch",   "2",    "--dim",        "8",     "--heads", "1",
+                                    "--layers", "1",   "--threads", "1",    "--quiet",      "--out", "run"},
                                    folder.path()),
                        "pets/cat/large.png");
     CHECK_FALSE(std::filesystem::exists(folder.path("run/metrics.jsonl")));
@@ -127,7 +127,7 @@ TEST_CASE("infer: a picture that memory is too small for is not called corrupt" 
   data::write_json(folder.path("model/preprocessor_config.json"),
                    json{{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", 8}, {"width", 8}}}});
   data::write_file(folder.path("large.png"), large_png());
-  const std::vector<std::string> command = {"infer",     "--model", "model",     "--image",    "large.png",
+  const std::vector<std::string> command = {"infer",     "--model", "model",     "--image",      "large.png",
                                             "--threads", "1",       "--outputs", "o.safetensors"};
   {
     const Limit addresses(RLIMIT_AS, limit);
