@@ -11,7 +11,7 @@
 namespace eg {
 
 /// What a check found. `error` is relative; `detail` prints both numbers and the worst place.
-struct CheckResult {
+struct [[nodiscard]] CheckResult {
   bool pass = false;
   double error = 0.0;
   double tolerance = 0.0;

@@ -62,7 +62,7 @@ TEST_CASE("gradcheck: a NaN is a failure, f32 is refused") {
 
 TEST_CASE("gradcheck leaves no trace on an open tape") {
   Tape tape;
-  gradcheck(tanh_with_factor(1.0), {normal({3}, 5)});
+  CHECK(gradcheck(tanh_with_factor(1.0), {normal({3}, 5)}).pass);
   CHECK(tape.size() == 0);
 }
 
