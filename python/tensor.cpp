@@ -120,14 +120,24 @@ void bind_values(nb::class_<Tensor>& cls) {
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
 }
 
+/// Throws TypeError for what is no number, AutogradError for a tensor where a gradient would be cut.
+double number_from(nb::handle value, const char* what) {
+  if (graph_recording() && nb::isinstance<Tensor>(value))
+    throw AutogradError(
+        fmt::format("{}: a tape is recording, and the tensor given as value would become a constant; use "
+                    "expand(), or item() for a constant",
+                    what));
+  double number = 0.0;
+  if (!nb::try_cast(value, number)) refuse_type(fmt::format("{}: value", what), "a number", value);
+  return number;
+}
+
 void fill(Tensor& x, nb::handle value) {
   if (const auto whole = whole_element(value, x.dtype())) {
     const PauseRecording pause; // one number is a constant
     return x.copy_from(whole->expand(x.shape()));
   }
-  double number = 0.0;
-  if (!nb::try_cast(value, number)) refuse_type("fill: value", "a number", value);
-  x.fill(number);
+  x.fill(number_from(value, "fill"));
 }
 
 void bind_copies(nb::class_<Tensor>& cls) {
@@ -268,9 +278,7 @@ void bind_makers(nb::module_& m) {
           const PauseRecording pause; // numbers are constants
           return whole->expand(extents).clone();
         }
-        double number = 0.0;
-        if (!nb::try_cast(value, number)) refuse_type("full: value", "a number", value);
-        return Tensor::full(extents, number, type);
+        return Tensor::full(extents, number_from(value, "full"), type);
       },
       "shape"_a, "value"_a, "dtype"_a = "f32", "One number everywhere.",
       nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32') -> Tensor"));

@@ -73,9 +73,13 @@ def test_what_would_cut_a_gradient_is_refused():
             z.copy_from(x * 2.0)
         with pytest.raises(eg.AutogradError, match="tensor: .* ops.stack"):
             eg.tensor([x[0], x[1]])
+        with pytest.raises(eg.AutogradError, match="full: .* expand"):
+            eg.full((2,), x.sum(), "f64")
+        with pytest.raises(eg.AutogradError, match="fill: .* expand"):
+            z.fill(x.sum())
         with eg.pause():
             z.copy_from(x)
-            assert eg.tensor([x[0], x[1]]).shape == (2,)
+            assert eg.tensor([x[0], x[1]]).shape == (2,) and eg.full((1,), x.sum(), "f64").tolist() == [3]
         assert eg.full((2,), 3, "i64").tolist() == [3, 3]
     assert z.tolist() == [1, 2] and eg.tensor([x[0], x[1]]).shape == (2,)
 
