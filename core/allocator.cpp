@@ -1,5 +1,6 @@
 #include "core/allocator.h"
 
+#include "core/at_fork.h"
 #include "core/error.h"
 #include "core/out_of_memory.h"
 
@@ -108,6 +109,10 @@ public:
     limit_ = bytes;
   }
 
+  /// Held over a fork(), so that the child does not inherit it from a thread that it does not have.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
 private:
   /// Bytes that may still be handed out.
   std::size_t room() const { return limit_ - std::min(limit_, stats_.live_bytes); }
@@ -167,7 +172,11 @@ private:
 /// Never destroyed: tensors in static storage may outlive it otherwise.
 Cache& cache() {
   alignas(Cache) static std::array<std::byte, sizeof(Cache)> room;
-  static Cache* const instance = std::construct_at(reinterpret_cast<Cache*>(room.data()));
+  static Cache* const instance = [] {
+    const auto unlock = [] { cache().unlock(); };
+    at_fork([] { cache().lock(); }, unlock, unlock);
+    return std::construct_at(reinterpret_cast<Cache*>(room.data()));
+  }();
   return *instance;
 }
 

@@ -1,9 +1,11 @@
 #include "core/parallel_common.h"
 
+#include "core/at_fork.h"
 #include "core/error.h"
 #include "core/parallel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
@@ -33,6 +35,14 @@ double cgroup_quota() {
   return 0.0;
 }
 
+std::atomic<bool> forked = false;
+
+/// From the start of the program: nobody need have asked for threads before a fork.
+const bool watching = [] {
+  at_fork(nullptr, nullptr, [] { forked = true; });
+  return true;
+}();
+
 int from_environment() {
   const char* text = std::getenv("EQUIGRAD_THREADS");
   if (text == nullptr || *text == '\0') return 0;
@@ -48,6 +58,7 @@ int from_environment() {
 int max_threads() { return std::max(256, static_cast<int>(sysconf(_SC_NPROCESSORS_CONF))); }
 
 ThreadChoice default_threads() {
+  if (forked) return choice_after_fork();
   const int cores = affinity();
   const double quota = cgroup_quota();
   const std::string quota_text = quota > 0 ? fmt::format("{:.1f}", quota) : "none";
@@ -56,6 +67,8 @@ ThreadChoice default_threads() {
   const int granted = quota > 0 ? std::max(1, static_cast<int>(quota + 0.5)) : cores;
   return {std::min(cores, granted), fmt::format("affinity {}, cgroup quota {}", cores, quota_text)};
 }
+
+ThreadChoice choice_after_fork() { return {1, "child of a fork"}; }
 
 void check_thread_count(int count) {
   if (count < 0 || count > max_threads())

@@ -13,7 +13,10 @@ struct ThreadChoice {
   std::string reason;
 };
 
-/// EQUIGRAD_THREADS, else the least of affinity and cgroup quota. Throws ValueError for a bad variable.
+/// One thread: what a child of fork() has of its parent's.
+ThreadChoice choice_after_fork();
+/// That in a child of fork(); elsewhere EQUIGRAD_THREADS, else the least of affinity and cgroup quota. Throws
+/// ValueError for a bad variable.
 ThreadChoice default_threads();
 /// Throws ValueError unless 0 <= count <= max_threads().
 void check_thread_count(int count);

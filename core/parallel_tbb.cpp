@@ -1,5 +1,6 @@
 // The oneTBB twin: the only file that includes TBB.
 
+#include "core/at_fork.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/parallel.h"
@@ -54,14 +55,26 @@ struct Pool {
       : control(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)), arena(count) {}
 };
 
+class Settings;
+Settings& settings();
+
+/// How many threads there are, and their pool. A child of fork() has none of its parent's workers: it computes on one
+/// thread, and oneTBB, whose locks they may hold, is not asked again.
 class Settings {
 public:
+  Settings() {
+    at_fork([] { settings().mutex_.lock(); }, [] { settings().mutex_.unlock(); }, [] { settings().forked(); });
+  }
   int count() const { return count_.load(std::memory_order_relaxed); }
 
-  void set(ThreadChoice choice) {
+  /// 0: the default.
+  void set(int count) {
     const std::scoped_lock lock(mutex_);
-    count_ = choice.count;
-    choice_ = std::move(choice);
+    if (count > 1 && workers_lost_)
+      throw Error("threads: a child of fork() has one, because its parent's workers are not in it; start it with exec "
+                  "(Python: multiprocessing's 'spawn') for more, or fork before anything is computed");
+    choice_ = count > 0 ? ThreadChoice{count, "set by the program"} : default_threads();
+    count_ = choice_.count;
     pool_.reset();
   }
   ThreadChoice choice() const {
@@ -80,11 +93,21 @@ public:
   }
 
 private:
+  /// In the child, with the lock that was taken before the fork.
+  void forked() {
+    std::construct_at(&pool_); // forgotten, not ended: that would wait for its workers
+    workers_lost_ = workers_lost_ || granted_ > 1;
+    choice_ = choice_after_fork();
+    count_ = choice_.count;
+    mutex_.unlock();
+  }
+
   mutable std::mutex mutex_;
   ThreadChoice choice_ = default_threads();
   std::atomic<int> count_ = choice_.count;
   std::shared_ptr<Pool> pool_;
   int granted_ = 1; // threads that the system has given once
+  bool workers_lost_ = false;
 };
 
 Settings& settings() {
@@ -98,7 +121,7 @@ int threads() { return settings().count(); }
 
 void set_threads(int count) {
   check_thread_count(count);
-  settings().set(count == 0 ? default_threads() : ThreadChoice{count, "set by the program"});
+  settings().set(count);
 }
 
 std::string threads_reason() {

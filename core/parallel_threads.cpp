@@ -1,6 +1,7 @@
 // The twin on the standard library's threads, started anew for every loop: slow, but ThreadSanitizer sees all that
 // happens in it, which it does not inside oneTBB (Debian's is not instrumented). For the tsan preset.
 
+#include "core/at_fork.h"
 #include "core/interrupt.h"
 #include "core/parallel.h"
 #include "core/parallel_common.h"
@@ -17,9 +18,15 @@
 namespace eg::parallel {
 namespace {
 
+class Settings;
+Settings& settings();
+
 /// What set_threads changes.
 class Settings {
 public:
+  Settings() {
+    at_fork([] { settings().mutex_.lock(); }, [] { settings().mutex_.unlock(); }, [] { settings().forked(); });
+  }
   int count() const { return count_.load(std::memory_order_relaxed); }
   void set(ThreadChoice choice) {
     const std::scoped_lock lock(mutex_);
@@ -32,6 +39,13 @@ public:
   }
 
 private:
+  /// In the child, with the lock that was taken before the fork.
+  void forked() {
+    choice_ = choice_after_fork();
+    count_ = choice_.count;
+    mutex_.unlock();
+  }
+
   mutable std::mutex mutex_;
   ThreadChoice choice_ = default_threads();
   std::atomic<int> count_ = choice_.count;

@@ -1,0 +1,10 @@
+#pragma once
+// Keeps the library's locks usable in a child of fork(), which has the parent's locks and none of its other threads.
+
+namespace eg {
+
+/// Has every fork() of this process call `before`, then `in_parent` and, in the child, `in_child`; null: nothing. Who
+/// comes last comes first before the fork, and last after it. Throws Error when the system has no memory for it.
+void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)());
+
+} // namespace eg
