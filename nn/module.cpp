@@ -174,6 +174,55 @@ void Module::collect_all(std::vector<Tensor*>& out) const {
   out.insert(out.end(), buffers_.begin(), buffers_.end());
 }
 
+void Module::read_training(std::vector<bool>& flags) const {
+  flags.push_back(training_);
+  for (const Entry& entry : entries_)
+    if (entry.child != nullptr) entry.child->read_training(flags);
+}
+
+void Module::write_training(const std::vector<bool>& flags, std::size_t& next) {
+  training_ = flags[next++];
+  for (const Entry& entry : entries_)
+    if (entry.child != nullptr) entry.child->write_training(flags, next);
+}
+
+Module::Contents Module::contents() const {
+  Contents all;
+  std::vector<Tensor*> slots;
+  collect_all(slots);
+  for (const Tensor* slot : slots) all.tensors.push_back(*slot);
+  read_training(all.training);
+  return all;
+}
+
+namespace {
+
+void check_stands_for(const Tensor& value, const Tensor& slot, std::size_t number) {
+  if (!value.has_storage()) throw ValueError(fmt::format("Module::adopt: tensor {} has no values", number));
+  if (value.shape() != slot.shape())
+    throw ShapeError(fmt::format("Module::adopt: tensor {} is {}, this module has {}", number, value.shape().str(),
+                                 slot.shape().str()));
+  if (value.dtype() != slot.dtype() && !(is_floating(value.dtype()) && is_floating(slot.dtype())))
+    throw DTypeError(fmt::format("Module::adopt: tensor {} is {}, this module has {}", number, name_of(value.dtype()),
+                                 name_of(slot.dtype())));
+}
+
+} // namespace
+
+void Module::adopt(const Contents& contents) {
+  std::vector<Tensor*> slots;
+  collect_all(slots);
+  std::vector<bool> training;
+  read_training(training);
+  if (contents.tensors.size() != slots.size() || contents.training.size() != training.size())
+    throw ValueError(fmt::format("Module::adopt: {} tensors and {} modules were given, this module has {} and {}",
+                                 contents.tensors.size(), contents.training.size(), slots.size(), training.size()));
+  for (std::size_t i = 0; i < slots.size(); ++i) check_stands_for(contents.tensors[i], *slots[i], i);
+  for (std::size_t i = 0; i < slots.size(); ++i) *slots[i] = contents.tensors[i];
+  std::size_t next = 0;
+  write_training(contents.training, next);
+}
+
 ParameterScope::ParameterScope(const Module& module, std::span<const Tensor> values) {
   const NamedSlots slots = module.named_slots(Module::Slots::trained);
   if (values.size() != slots.size())

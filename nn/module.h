@@ -51,6 +51,18 @@ public:
   /// Converts every parameter and buffer to f32 or f64 (new storage; take parameters() afterwards). All or,
   /// when memory runs out, none.
   void to(DType dtype);
+  /// What a copy of a module takes over beside what its constructor was given: the tensors of parameters, running
+  /// statistics and buffers, and who is in training; the children's too, in the order of registration.
+  struct Contents {
+    std::vector<Tensor> tensors;
+    std::vector<bool> training;
+  };
+  /// Handles, not copies.
+  Contents contents() const;
+  /// Replaces its own tensors and training flags by these. Throws ValueError for another number of them or one without
+  /// values, ShapeError for another shape, DTypeError for another type (f32 and f64 stand for each other); nothing is
+  /// changed then.
+  void adopt(const Contents& contents);
   /// The name under which the parent registered this module; empty for the outermost one.
   const std::string& name() const { return name_; }
 
@@ -82,6 +94,9 @@ private:
   std::vector<std::pair<std::string, Tensor*>> named_slots(Slots which) const;
   /// Parameters and buffers, of the children too.
   void collect_all(std::vector<Tensor*>& out) const;
+  /// The training flags of this module and those in it, depth first; the second one takes them from flags[next] on.
+  void read_training(std::vector<bool>& flags) const;
+  void write_training(const std::vector<bool>& flags, std::size_t& next);
   /// A tensor or a child, whichever pointer is set.
   struct Entry {
     std::string name;

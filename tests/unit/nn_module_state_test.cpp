@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+#include <vector>
+
 using namespace eg;
 
 namespace {
@@ -63,4 +66,40 @@ TEST_CASE("load_state_dict and to change nothing when memory runs out on the way
     CHECK(pair.b.dtype() == DType::f32);
     CHECK(pair.buffer.dtype() == DType::f32);
   }
+}
+
+TEST_CASE("contents: a module that adopts another one's has its tensors and its flags") {
+  nn::Mlp from(3, 4, nn::Activation::relu, {1, 0}), to(3, 4, nn::Activation::relu, {2, 0});
+  from.to(DType::f64);
+  from.fc2.eval();
+  to.adopt(from.contents());
+  CHECK(to.fc1.weight.id() == from.fc1.weight.id());
+  CHECK(to.fc2.bias.id() == from.fc2.bias.id());
+  CHECK(to.training());
+  CHECK(to.fc1.training());
+  CHECK_FALSE(to.fc2.training());
+  Pair a, b;
+  b.buffer.fill(5.0);
+  a.adopt(b.contents());
+  CHECK(a.buffer.at({3, 3}) == 5.0);
+}
+
+TEST_CASE("contents: what does not fit is refused, and nothing is changed") {
+  nn::Linear linear(3, 2, {1, 0});
+  const nn::Module::Contents before = linear.contents();
+  const Tensor f32 = Tensor::zeros({2, 3});
+  const auto adopt = [&](std::vector<Tensor> tensors, std::vector<bool> training) {
+    linear.adopt({std::move(tensors), std::move(training)});
+  };
+  CHECK_THROWS_WITH_AS(adopt({f32}, {true}),
+                       "Module::adopt: 1 tensors and 1 modules were given, this module has 2 and 1", ValueError);
+  CHECK_THROWS_AS(adopt({f32, Tensor::zeros({2})}, {true, true}), ValueError);
+  CHECK_THROWS_WITH_AS(adopt({f32, Tensor::zeros({3})}, {false}), "Module::adopt: tensor 1 is [3], this module has [2]",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(adopt({f32, Tensor::zeros({2}, DType::i64)}, {false}),
+                       "Module::adopt: tensor 1 is i64, this module has f32", DTypeError);
+  CHECK_THROWS_WITH_AS(adopt({f32, Tensor::meta({2}, DType::f32)}, {false}), "Module::adopt: tensor 1 has no values",
+                       ValueError);
+  CHECK(linear.weight.id() == before.tensors[0].id());
+  CHECK(linear.training());
 }
