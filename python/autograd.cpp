@@ -4,7 +4,7 @@
 #include "autograd/tape.h"
 #include "core/reduction.h"
 
-#include "bindings.h"
+#include "kept.h"
 
 #include <thread>
 
@@ -32,6 +32,7 @@ public:
   PyTape& operator=(const PyTape&) = delete;
   /// A tape must be closed by the thread that opened it; one that is dropped elsewhere while open is left alone.
   ~PyTape() {
+    if (open_) stop_keeping(kept_);
     if (tape_ && open_ && thread_ != std::this_thread::get_id())
       tape_.release(); // NOLINT(bugprone-unused-return-value)
   }
@@ -39,20 +40,26 @@ public:
   void enter() {
     if (tape_) throw AutogradError("tape: it was opened already; make a new one");
     tape_ = std::make_unique<Tape>();
+    start_keeping(kept_);
     thread_ = std::this_thread::get_id();
     open_ = true;
   }
   void exit() {
     get().close();
+    stop_keeping(kept_);
     open_ = false;
   }
   Tape& get() const {
     if (!tape_) throw AutogradError("tape: it was never opened: `with eg.Tape() as tape:`");
     return *tape_;
   }
+  const std::shared_ptr<Kept>& kept() const { return kept_; }
+  int traverse(visitproc visit, void* arg) const { return kept_->traverse(visit, arg); }
+  void clear() { kept_->clear(); }
 
 private:
   std::unique_ptr<Tape> tape_;
+  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
   std::thread::id thread_;
   bool open_ = false;
 };
@@ -63,35 +70,53 @@ nb::object gradient(const PyTape& tape, nb::handle y, nb::handle xs, nb::handle 
   const Tensors inputs = tensors_from(xs, "gradient: xs");
   Tensors cotangents(outputs.size());
   if (!cotangent.is_none()) cotangents = tensors_from(cotangent, "gradient: cotangent");
+  const KeptScope while_rules_run;
   const Tensors result = released([&] { return tape.get().gradient(outputs, inputs, cotangents, retain); });
+  if (!retain) { // it is used up
+    stop_keeping(tape.kept());
+    tape.kept()->clear();
+  }
   return nb::isinstance<Tensor>(xs) ? to_python(result.front()) : nb::object(to_python(result));
 }
 
 /// A hook that stays until it is removed, whether or not its handle is kept.
 class PyHook {
 public:
-  explicit PyHook(HookHandle handle) : handle_(std::move(handle)) {}
+  PyHook(HookHandle handle, std::weak_ptr<Kept> kept, std::uint64_t number)
+      : handle_(std::move(handle)), kept_(std::move(kept)), number_(number) {}
   PyHook(PyHook&&) = default;
   PyHook& operator=(PyHook&&) = default;
   PyHook(const PyHook&) = delete;
   PyHook& operator=(const PyHook&) = delete;
   ~PyHook() { handle_.keep(); }
-  void remove() { handle_.remove(); }
+  void remove() {
+    handle_.remove();
+    if (const auto kept = kept_.lock()) kept->remove_hook(number_);
+  }
 
 private:
   HookHandle handle_;
+  std::weak_ptr<Kept> kept_;
+  std::uint64_t number_;
 };
 
 PyHook on_gradient(const PyTape& tape, const Tensor& x, nb::handle hook) {
-  return PyHook(tape.get().on_gradient(x, [hook = Held(hook)](const Tensor& cotangent) {
-    const nb::gil_scoped_acquire locked;
-    return tensor_from(hook.get()(cotangent), "on_gradient: what the hook gives");
-  }));
+  const auto [number, lent] = tape.kept()->add_hook(hook);
+  try {
+    HookHandle handle = tape.get().on_gradient(x, [f = lent](const Tensor& cotangent) {
+      const nb::gil_scoped_acquire locked;
+      return tensor_from(f.get()(cotangent), "on_gradient: what the hook gives");
+    });
+    return {std::move(handle), tape.kept(), number};
+  } catch (...) {
+    tape.kept()->remove_hook(number);
+    throw;
+  }
 }
 
 void bind_tape(nb::module_& m) {
   nb::class_<PyHook>(m, "HookHandle").def("remove", &PyHook::remove, "Removes the hook.");
-  nb::class_<PyTape>(m, "Tape",
+  nb::class_<PyTape>(m, "Tape", nb::type_slots(collected<PyTape>()),
                      "Records what this thread computes inside `with eg.Tape() as tape:`. Gradients are a returned "
                      "value; tapes nest, and the outer one hears the rules that an inner one runs.")
       .def(nb::init<>())
@@ -124,7 +149,14 @@ void bind_tape(nb::module_& m) {
           "__len__", [](const PyTape& tape) { return tape.get().size(); }, "Number of recorded operations.")
       .def_prop_ro(
           "saved_bytes", [](const PyTape& tape) { return tape.get().saved_bytes(); },
-          "Bytes that the tape keeps alive.");
+          "Bytes that the tape keeps alive.")
+      .def(
+          "__reduce_ex__",
+          [](nb::handle, int) -> nb::object {
+            throw nb::type_error(
+                "a Tape cannot be copied or pickled; record again, or keep the gradients that it gives");
+          },
+          nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"));
 }
 
 /// Defines a class whose `with` block holds a scope of C++ open. `make`: gives enter() its arguments.

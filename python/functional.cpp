@@ -9,12 +9,19 @@
 
 namespace eg::python {
 
-TensorFunction function_of(nb::handle f) {
-  return [f = Held(f)](const Tensors& inputs) {
+namespace {
+
+template <class Function> TensorFunction calling(Function f) {
+  return [f = std::move(f)](const Tensors& inputs) {
     const nb::gil_scoped_acquire locked;
-    return results_from(f.get()(to_python(inputs)), "the function's value");
+    return results_from(nb::object(nb::borrow(f.get()))(to_python(inputs)), "the function's value");
   };
 }
+
+} // namespace
+
+TensorFunction function_of(nb::handle f) { return calling(Held(f)); }
+TensorFunction function_of(Lent f) { return calling(std::move(f)); }
 
 ScalarFunction scalar_function_of(nb::handle f) {
   return [function = function_of(f)](const Tensors& inputs) {
@@ -27,6 +34,17 @@ ScalarFunction scalar_function_of(nb::handle f) {
 
 namespace {
 
+/// A checkpointed function: what a tape keeps of it.
+struct PyFunction {
+  Owned function;
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(function.ptr());
+    return 0;
+  }
+  void clear() { const Owned gone = std::exchange(function, {}); }
+};
+
 nb::list table(const std::vector<std::vector<Tensor>>& rows) {
   nb::list list;
   for (const std::vector<Tensor>& row : rows) list.append(to_python(row));
@@ -38,6 +56,7 @@ nb::list table(const std::vector<std::vector<Tensor>>& rows) {
 void bind_functional(nb::module_& m) {
   nb::module_ forms =
       m.def_submodule("functional", "Derivatives of functions from a list of tensors to a list of tensors.");
+  nb::class_<PyFunction>(forms, "_Function", nb::type_slots(collected<PyFunction>()));
   forms.def(
       "value_and_grad",
       [](nb::handle f, const nb::list& inputs) {
@@ -91,7 +110,10 @@ void bind_functional(nb::module_& m) {
   forms.def(
       "checkpoint",
       [](nb::handle f, const nb::list& inputs) {
-        const TensorFunction function = function_of(f);
+        PyFunction kept{Owned(f)};
+        const TensorFunction function = function_of(kept.function.lend());
+        const nb::object owner = nb::cast(std::move(kept));
+        keep_for_tapes(owner);
         return to_python(released_call(inputs, [&](const Tensors& x) { return checkpoint(function, x); }));
       },
       "f"_a, "inputs"_a);

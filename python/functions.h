@@ -3,7 +3,7 @@
 
 #include "autograd/functional.h"
 
-#include "bindings.h"
+#include "kept.h"
 
 namespace eg::python {
 
@@ -13,9 +13,13 @@ TensorFunction function_of(nb::handle f);
 /// The same where one tensor is wanted. Throws ValueError for another number.
 ScalarFunction scalar_function_of(nb::handle f);
 
+/// The same for a function whose owner may go.
+TensorFunction function_of(Lent f);
+
 /// Runs compute(inputs) without the lock.
 template <class Compute> auto released_call(const nb::list& inputs, Compute&& compute) {
   const Tensors x = tensors_from(inputs, "inputs");
+  const KeptScope while_it_records;
   return released([&] { return compute(x); });
 }
 

@@ -1,5 +1,7 @@
 #include "modules.h"
 
+#include "kept.h"
+
 #include <fmt/format.h>
 #include <nanobind/operators.h>
 
@@ -218,6 +220,12 @@ public:
   PyParameterScope(nb::object module, Tensors values) : module_(std::move(module)), values_(std::move(values)) {}
   void enter() { scope_ = std::make_unique<nn::ParameterScope>(nb::cast<const nn::Module&>(module_), values_); }
   void exit() { scope_.reset(); }
+  // An open scope will write to its module's slots once more, so it is in use.
+  int traverse(visitproc visit, void* arg) const {
+    if (scope_ == nullptr) Py_VISIT(module_.ptr());
+    return 0;
+  }
+  void clear() { const nb::object gone = std::exchange(module_, {}); }
 
 private:
   nb::object module_;
@@ -226,7 +234,7 @@ private:
 };
 
 void bind_parameter_scope(nb::module_& m) {
-  nb::class_<PyParameterScope>(m, "ParameterScope",
+  nb::class_<PyParameterScope>(m, "ParameterScope", nb::type_slots(collected<PyParameterScope>()),
                                "with ParameterScope(model, values): the model computes with `values` in place of its "
                                "parameters(), which makes a loss a function of them (grad, hvp, ...).")
       .def(

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import pickle
 import weakref
 
 import equigrad as eg
@@ -327,6 +328,130 @@ def test_tapes_and_functions_are_let_go():
     assert tape.gradient(y, x).tolist() == [1, 1]
     gc.collect()
     assert gone() is None  # a tape that is used up keeps nothing
+
+
+class Payload:
+    """Something that can be seen to go."""
+
+
+def collected(make):
+    """Whether the object that make() gives goes once nobody holds it but itself."""
+    gone = weakref.ref(make())
+    gc.collect()
+    return gone() is None
+
+
+class OwnOp(Payload):
+    """The usual form: an operation of the object's own methods."""
+
+    def __init__(self):
+        self.op = eg.CustomOp("mine", self.forward, self.rule)
+
+    def forward(self, x):
+        return x * 2.0
+
+    def rule(self, inputs, outputs, cotangents):
+        return [cotangents[0] * 2.0]
+
+
+def test_an_operation_of_its_own_methods_is_collected():
+    def used():
+        owner, x = OwnOp(), eg.ones(2)
+        with eg.Tape() as tape:
+            y = owner.op(x).sum()
+        assert tape.gradient(y, x).tolist() == [2, 2]
+        return owner
+
+    def on_a_tape():  # which was never walked, and which it holds
+        owner, x = OwnOp(), eg.ones(2)
+        with eg.Tape() as owner.tape:
+            owner.y = owner.op(x).sum()
+        return owner
+
+    def on_two_tapes():
+        owner, x = OwnOp(), eg.ones(2)
+        with eg.Tape() as owner.outer, eg.Tape() as owner.inner:
+            owner.y = owner.op(x).sum()
+        return owner
+
+    assert collected(OwnOp) and collected(used) and collected(on_a_tape) and collected(on_two_tapes)
+
+
+def test_tapes_that_lead_back_to_themselves_are_collected():
+    def hooked():
+        owner, x = Payload(), eg.ones(2)
+        with eg.Tape() as owner.tape:
+            owner.y = (x * 2.0).sum()
+        owner.handle = owner.tape.on_gradient(x, lambda g, owner=owner: g)
+        return owner
+
+    def checkpointed():
+        owner, x = Payload(), eg.ones(2)
+        with eg.Tape() as owner.tape:
+            owner.y = eg.checkpoint(lambda x, owner=owner: x * 2.0, x).sum()
+        return owner
+
+    def broken():
+        owner, x = Payload(), eg.ones(2)
+        with eg.Tape() as owner.tape:
+            owner.y = (x * 2.0).sum()
+        owner.tape.on_gradient(x, lambda g, owner=owner: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            owner.tape.gradient(owner.y, x)
+        return owner
+
+    def open_for_ever():
+        owner = Payload()
+        owner.tape = eg.Tape()
+        owner.tape.__enter__()
+        owner.y = eg.CustomOp("mine", lambda x, owner=owner: x * 2.0)(eg.ones(2))
+        return owner
+
+    def scope():
+        net = type("Net", (eg.nn.Module,), {})()
+        net.scope = eg.nn.ParameterScope(net, [])
+        return net
+
+    for make in (hooked, checkpointed, broken, open_for_ever, scope):
+        assert collected(make), make.__name__
+    assert not eg.recording()
+
+
+def test_what_a_tape_needs_stays_until_it_is_walked():
+    """Functions of operations and checkpoints that nobody else holds, through collections."""
+    x, seen = eg.tensor([1.0, 2.0]), []
+
+    def rule(inputs, outputs, cotangents):
+        gc.collect()
+        return [cotangents[0] * 3.0]
+
+    def triple(x):
+        return eg.CustomOp("triple", lambda x: x * 3.0, rule)(x)
+
+    with eg.Tape() as tape:
+        y = eg.checkpoint(lambda x: triple(triple(x)), triple(x)).sum()
+    tape.on_gradient(x, lambda g: seen.append(gc.collect()))
+    gc.collect()
+    assert tape.gradient(y, x, retain=True).tolist() == tape.gradient(y, x).tolist() == [27, 27]
+    assert len(seen) == 2
+    assert eg.grad(lambda x: eg.checkpoint(triple, x).sum())(x).tolist() == [3, 3]
+    assert eg.hvp(lambda x: (triple(x) * triple(x)).sum(), x, x).products.tolist() == [18, 36]
+    assert eg.per_sample_gradients(lambda b: triple(b * x).sum(), [x], [eg.ones((3, 2))])[0].tolist() == [[3, 3]] * 3
+    with eg.Tape() as outer:
+        with eg.Tape() as inner:
+            z = (triple(x) * triple(x)).sum()
+        slope = inner.gradient(z, x)
+        total = slope.sum()
+    del inner
+    gc.collect()
+    assert outer.gradient(total, x).tolist() == [18, 18]
+
+
+def test_tapes_and_operations_say_how_to_copy_them():
+    for value, words in ((eg.Tape(), "keep the gradients"), (eg.CustomOp("mine", lambda x: x), "from its functions")):
+        for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=f"cannot be copied or pickled; .*{words}"):
+                attempt(value)
 
 
 def test_anomaly_mode_names_the_operation():

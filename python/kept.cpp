@@ -1,0 +1,53 @@
+#include "kept.h"
+
+#include "core/call.h"
+
+#include <algorithm>
+
+namespace eg::python {
+namespace {
+
+// Weakly: a tape that is dropped by another thread while it is open stays in this list.
+thread_local std::vector<std::weak_ptr<Kept>> keepers;
+
+} // namespace
+
+nb::object Lent::get() const {
+  const std::shared_ptr<nb::object> object = object_.lock();
+  if (!object) throw AutogradError("tape: a Python function that its gradient needs is gone");
+  return *object;
+}
+
+std::pair<std::uint64_t, Lent> Kept::add_hook(nb::handle hook) {
+  const auto [at, added] = hooks_.emplace(next_++, Owned(hook));
+  return {at->first, at->second.lend()};
+}
+
+void Kept::clear() {
+  // What goes may run Python's code, which must find nothing half done.
+  const auto objects = std::exchange(objects_, {});
+  const auto hooks = std::exchange(hooks_, {});
+}
+
+int Kept::traverse(visitproc visit, void* arg) const {
+  for (const auto& [address, object] : objects_) Py_VISIT(object.ptr());
+  for (const auto& [number, hook] : hooks_) Py_VISIT(hook.ptr());
+  return 0;
+}
+
+void start_keeping(const std::shared_ptr<Kept>& kept) { keepers.push_back(kept); }
+
+void stop_keeping(const std::shared_ptr<Kept>& kept) {
+  std::erase_if(keepers, [&](const std::weak_ptr<Kept>& other) {
+    const std::shared_ptr<Kept> there = other.lock();
+    return there == nullptr || there == kept;
+  });
+}
+
+void keep_for_tapes(nb::handle object) {
+  if (!graph_recording()) return;
+  for (const std::weak_ptr<Kept>& keeper : keepers)
+    if (const std::shared_ptr<Kept> there = keeper.lock()) there->add(object);
+}
+
+} // namespace eg::python
