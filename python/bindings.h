@@ -132,6 +132,7 @@ void bind_custom_ops(nb::module_& m);
 void bind_functional(nb::module_& m);
 void bind_checks(nb::module_& m);
 void bind_modules(nb::module_& m);
+void bind_module_copies(nb::module_& m);
 void bind_layers(nb::module_& m);
 void bind_blocks(nb::module_& m);
 void bind_vit(nb::module_& m);
@@ -144,5 +145,6 @@ void bind_files(nb::module_& m);
 void bind_hub(nb::module_& m);
 void bind_tokenizers(nb::module_& m);
 void bind_system(nb::module_& m);
+void bind_pickles(nb::module_& m);
 
 } // namespace eg::python

@@ -18,15 +18,17 @@ nb::dict dict_of(const nn::MultiHeadAttention::Trace& trace) {
   return dict;
 }
 
-namespace {
-
-using MaybeTensor = std::optional<Tensor>;
+nn::NormKind norm_kind_named(std::string_view name);
 
 nn::NormKind norm_kind_named(std::string_view name) {
   if (name == "layer") return nn::NormKind::layer;
   if (name == "rms") return nn::NormKind::rms;
   throw ValueError(fmt::format("norm: '{}' is neither 'layer' nor 'rms'", name));
 }
+
+namespace {
+
+using MaybeTensor = std::optional<Tensor>;
 
 nn::AttentionContext context(const MaybeTensor& mask, const MaybeTensor& positions) {
   return {.mask = or_undefined(mask), .positions = or_undefined(positions)};
@@ -79,14 +81,14 @@ void bind_attention(nb::module_& m) {
   cls.def(
          "__init__",
          [](nn::MultiHeadAttention* self, std::int64_t dim, std::int64_t heads, std::int64_t head_dim, RandomKey key,
-            std::int64_t kv_heads, bool bias, bool causal, double scale, double dropout,
-            const nn::RotaryConfig& rotary) {
+            std::int64_t kv_heads, bool bias, bool causal, double scale, double dropout, const nn::RotaryConfig& rotary,
+            std::optional<bool> proj_bias) {
            new (self) nn::MultiHeadAttention({.dim = dim,
                                               .heads = heads,
                                               .head_dim = head_dim,
                                               .kv_heads = kv_heads,
                                               .qkv_bias = bias,
-                                              .proj_bias = bias,
+                                              .proj_bias = proj_bias.value_or(bias),
                                               .causal = causal,
                                               .scale = scale,
                                               .dropout = dropout,
@@ -94,7 +96,8 @@ void bind_attention(nb::module_& m) {
                                              key);
          },
          "dim"_a, "heads"_a, "head_dim"_a, "key"_a, "kv_heads"_a = 0, "bias"_a = true, "causal"_a = false,
-         "scale"_a = 0.0, "dropout"_a = 0.0, "rotary"_a = nn::RotaryConfig{})
+         "scale"_a = 0.0, "dropout"_a = 0.0, "rotary"_a = nn::RotaryConfig{}, "proj_bias"_a = nb::none(),
+         "proj_bias: of the output projection; None: as `bias`.")
       .def(
           "__call__",
           [](const nn::MultiHeadAttention& self, const Tensor& x, const MaybeTensor& addend, const MaybeTensor& mask,
@@ -116,10 +119,17 @@ void bind_attention(nb::module_& m) {
       .def_ro("head_dim", &nn::MultiHeadAttention::head_dim)
       .def_ro("qkv", &nn::MultiHeadAttention::qkv)
       .def_ro("proj", &nn::MultiHeadAttention::proj);
+  made_from<nn::MultiHeadAttention>(cls, [](const nn::MultiHeadAttention& self) {
+    const nn::AttentionConfig& c = self.config;
+    return arguments("dim", c.dim, "heads", c.heads, "head_dim", c.head_dim, "key", 0, "kv_heads", c.kv_heads, "bias",
+                     c.qkv_bias, "causal", c.causal, "scale", c.scale, "dropout", c.dropout, "rotary", c.rotary,
+                     "proj_bias", c.proj_bias);
+  });
 }
 
 void bind_block(nb::module_& m) {
   nb::class_<nn::Block, nn::Module> cls(m, "Block", "norm1, attention, norm2, mlp on [B, T, dim].");
+  made_from_config<nn::Block>(cls);
   cls.def(nb::init<const nn::BlockConfig&, RandomKey>(), "config"_a, "key"_a)
       .def(
           "__call__",

@@ -56,7 +56,16 @@ public:
         "__init__", [fields = fields_](T* self, const nb::kwargs& given) { new (self) T(made(fields, given)); },
         nb::sig(signature.c_str()), lines_.c_str());
     cls_.def("__repr__", [fields = fields_](nb::handle self) { return text(fields, self); });
-    cls_.def("__copy__", [](const T& self) { return T(self); });
+    cls_.def(
+        "__reduce__",
+        [fields = fields_](nb::handle self) {
+          return nb::module_::import_("equigrad._pickles").attr("reduce_config")(self, values(fields, self));
+        },
+        nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+    cls_.def(
+        "__eq__", [fields = fields_](nb::handle self, nb::handle other) { return equal(fields, self, other); },
+        nb::sig("def __eq__(self, other: object, /) -> bool"));
+    cls_.attr("__hash__") = nb::none(); // a config can be changed
     return cls_;
   }
 
@@ -96,6 +105,17 @@ private:
       names.push_back(field.name);
     }
     throw nb::type_error(fmt::format("config: there is no field '{}'{}", name, did_you_mean(name, names)).c_str());
+  }
+
+  static nb::dict values(const Fields& fields, nb::handle self) {
+    nb::dict dict;
+    for (const Field& field : fields) dict[field.name.c_str()] = self.attr(field.name.c_str());
+    return dict;
+  }
+
+  static nb::object equal(const Fields& fields, nb::handle self, nb::handle other) {
+    if (!other.type().is(self.type())) return nb::borrow(Py_NotImplemented);
+    return nb::bool_(values(fields, self).equal(values(fields, other)));
   }
 
   static std::string text(const Fields& fields, nb::handle self) {

@@ -101,6 +101,13 @@ void bind_model(nb::module_& m) {
           },
           "folder"_a, "shard_bytes"_a = std::uint64_t{5'000'000'000},
           "Writes config.json and model.safetensors (or shards) for transformers' from_pretrained and load().")
+      .def(
+          "__reduce_ex__",
+          [](nb::handle, int) -> nb::object {
+            throw nb::type_error("a Model cannot be copied or pickled; copy or pickle its module, or save(folder) and "
+                                 "load it again");
+          },
+          nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
       .def("__repr__", [](const Model& self) {
         return fmt::format("<{}: {} parameters>", self.architecture(), self.module().parameter_count());
       });

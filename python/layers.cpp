@@ -7,6 +7,9 @@
 #include "modules.h"
 
 namespace eg::python {
+
+nn::NormKind norm_kind_named(std::string_view name);
+
 namespace {
 
 using MaybeTensor = std::optional<Tensor>;
@@ -23,6 +26,10 @@ void bind_linear(nb::module_& m) {
           "x"_a, "addend"_a = nb::none(), "x [..., in] -> [..., out]; addend [..., out] is added.");
   tensor_attribute(cls, "weight", &nn::Linear::weight);
   tensor_attribute(cls, "bias", &nn::Linear::bias);
+  made_from<nn::Linear>(cls, [](const nn::Linear& self) {
+    return arguments("in_features", self.weight.size(1), "out_features", self.weight.size(0), "key", 0, "bias",
+                     self.bias.defined());
+  });
 }
 
 /// A class whose only call takes x.
@@ -46,15 +53,28 @@ void bind_norms(nb::module_& m) {
   call_with_x<nn::LayerNorm>(layer, "x [..., dim] -> [..., dim]");
   tensor_attribute(layer, "weight", &nn::LayerNorm::weight);
   tensor_attribute(layer, "bias", &nn::LayerNorm::bias);
+  made_from<nn::LayerNorm>(
+      layer, [](const nn::LayerNorm& self) { return arguments("dim", self.weight.size(0), "eps", self.eps); });
 
   nb::class_<nn::RmsNorm, nn::Module> rms(m, "RmsNorm", "x / sqrt(mean(x^2) + eps) * weight over the last axis.");
   rms.def(nb::init<std::int64_t, double>(), "dim"_a, "eps"_a = 1e-6).def_ro("eps", &nn::RmsNorm::eps);
   call_with_x<nn::RmsNorm>(rms, "x [..., dim] -> [..., dim]");
   tensor_attribute(rms, "weight", &nn::RmsNorm::weight);
+  made_from<nn::RmsNorm>(
+      rms, [](const nn::RmsNorm& self) { return arguments("dim", self.weight.size(0), "eps", self.eps); });
 
   nb::class_<nn::Norm, nn::Module> norm(m, "Norm", "A block's norm: LayerNorm or RmsNorm by its kind.");
-  norm.def_ro("eps", &nn::Norm::eps).def_prop_ro("kind", [](const nn::Norm& self) {
-    return self.kind == nn::NormKind::rms ? "rms" : "layer";
+  const auto kind_of = [](const nn::Norm& self) { return self.kind == nn::NormKind::rms ? "rms" : "layer"; };
+  norm.def(
+          "__init__",
+          [](nn::Norm* self, const std::string& kind, std::int64_t dim, double eps) {
+            new (self) nn::Norm(norm_kind_named(kind), dim, eps);
+          },
+          "kind"_a, "dim"_a, "eps"_a)
+      .def_ro("eps", &nn::Norm::eps)
+      .def_prop_ro("kind", kind_of);
+  made_from<nn::Norm>(norm, [kind_of](const nn::Norm& self) {
+    return arguments("kind", kind_of(self), "dim", self.weight.size(0), "eps", self.eps);
   });
   call_with_x<nn::Norm>(norm, "x [..., dim] -> [..., dim]");
   tensor_attribute(norm, "weight", &nn::Norm::weight);
@@ -71,6 +91,9 @@ void bind_norms(nb::module_& m) {
   tensor_attribute(batch, "bias", &nn::BatchNorm::bias);
   tensor_attribute(batch, "running_mean", &nn::BatchNorm::running_mean);
   tensor_attribute(batch, "running_var", &nn::BatchNorm::running_var);
+  made_from<nn::BatchNorm>(batch, [](const nn::BatchNorm& self) {
+    return arguments("channels", self.weight.size(0), "eps", self.eps, "momentum", self.momentum);
+  });
 
   nb::class_<nn::GroupNorm, nn::Module> group(m, "GroupNorm",
                                               "Normalisation over the channels of a group and all places of a sample.");
@@ -80,6 +103,9 @@ void bind_norms(nb::module_& m) {
   call_with_x<nn::GroupNorm>(group, "x [N, C, ...], the same shape comes out");
   tensor_attribute(group, "weight", &nn::GroupNorm::weight);
   tensor_attribute(group, "bias", &nn::GroupNorm::bias);
+  made_from<nn::GroupNorm>(group, [](const nn::GroupNorm& self) {
+    return arguments("groups", self.groups, "channels", self.weight.size(0), "eps", self.eps);
+  });
 }
 
 void bind_small_layers(nb::module_& m) {
@@ -91,14 +117,19 @@ void bind_small_layers(nb::module_& m) {
           "__call__", [](const nn::Embedding& self, const Tensor& ids) { return released([&] { return self(ids); }); },
           "ids"_a, "ids [...] i64 -> [..., dim]");
   tensor_attribute(embedding, "weight", &nn::Embedding::weight);
+  made_from<nn::Embedding>(embedding, [](const nn::Embedding& self) {
+    return arguments("count", self.weight.size(0), "dim", self.weight.size(1), "key", 0, "padding", self.padding);
+  });
 
   nb::class_<nn::Dropout, nn::Module> dropout(m, "Dropout", "Elements are zero with probability p in training.");
   dropout.def(nb::init<double>(), "p"_a).def_ro("p", &nn::Dropout::p);
   call_with_key<nn::Dropout>(dropout, "The mask depends on `key` alone.");
+  made_from<nn::Dropout>(dropout, [](const nn::Dropout& self) { return arguments("p", self.p); });
 
   nb::class_<nn::DropPath, nn::Module> path(m, "DropPath", "Whole samples are dropped with probability p in training.");
   path.def(nb::init<double>(), "p"_a).def_ro("p", &nn::DropPath::p);
   call_with_key<nn::DropPath>(path, "Which samples: by `key` alone.");
+  made_from<nn::DropPath>(path, [](const nn::DropPath& self) { return arguments("p", self.p); });
 }
 
 Conv2dOptions conv_options(nb::handle stride, nb::handle padding, nb::handle dilation, std::int64_t groups) {
@@ -128,6 +159,13 @@ void bind_conv(nb::module_& m) {
   call_with_x<nn::Conv2d>(cls, "x [N, in, H, W] -> [N, out, rows, columns]");
   tensor_attribute(cls, "weight", &nn::Conv2d::weight);
   tensor_attribute(cls, "bias", &nn::Conv2d::bias);
+  made_from<nn::Conv2d>(cls, [](const nn::Conv2d& self) {
+    const auto pair = [](Size2 size) { return std::pair(size.rows, size.columns); };
+    const Conv2dOptions& o = self.options;
+    return arguments("in_channels", self.weight.size(1) * o.groups, "out_channels", self.weight.size(0), "kernel",
+                     std::pair(self.weight.size(2), self.weight.size(3)), "key", 0, "stride", pair(o.stride), "padding",
+                     pair(o.padding), "dilation", pair(o.dilation), "groups", o.groups, "bias", self.bias.defined());
+  });
 }
 
 void bind_mlp(nb::module_& m) {
@@ -146,6 +184,11 @@ void bind_mlp(nb::module_& m) {
           "x"_a, "addend"_a = nb::none(), "x [..., dim] -> [..., dim]")
       .def_ro("fc1", &nn::Mlp::fc1)
       .def_ro("fc2", &nn::Mlp::fc2);
+  made_from<nn::Mlp>(cls, [](const nn::Mlp& self) {
+    return arguments("dim", self.fc2.weight.size(0), "hidden", self.fc2.weight.size(1), "activation",
+                     std::string(nn::name_of(self.activation)), "key", 0, "bias", self.fc1.bias.defined(), "gated",
+                     self.gated);
+  });
 }
 
 } // namespace

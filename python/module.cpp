@@ -20,6 +20,7 @@ NB_MODULE(_core, m) {
   bind_functional(m);
   bind_checks(m);
   bind_modules(m);
+  bind_module_copies(m);
   bind_layers(m);
   bind_blocks(m);
   bind_vit(m);
@@ -32,4 +33,5 @@ NB_MODULE(_core, m) {
   bind_hub(m);
   bind_tokenizers(m);
   bind_system(m);
+  bind_pickles(m);
 }

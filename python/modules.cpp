@@ -16,6 +16,8 @@ Tensor& PyModule::slot(const std::string& name, const Tensor& value) {
 void PyModule::add_state(const std::string& name, const Tensor& value) {
   if (holds(name)) throw ValueError(fmt::format("module: '{}' is registered already", name));
   register_state(name, slot(name, value));
+  order_.push_back(name);
+  states_.insert(name);
 }
 
 namespace {
@@ -45,6 +47,7 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
   if (!is_part(value)) return false;
   if (nb::isinstance<PyParameter>(value)) {
     register_parameter(name, slot(name, nb::cast<PyParameter&>(value).value));
+    order_.push_back(name);
     return true;
   }
   std::vector<std::pair<std::string, nn::Module*>> added;
@@ -59,6 +62,7 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
     if (contains(child, this)) throw ValueError(fmt::format("module: '{}' would be a part of itself", full));
   children_[name] = nb::borrow(value);
   for (const auto& [full, child] : added) register_module(full, *child);
+  order_.push_back(name);
   return true;
 }
 
@@ -80,6 +84,19 @@ bool PyModule::contains(const nn::Module* whole, const nn::Module* part) {
 Tensor* PyModule::find(const std::string& name) {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : found->second;
+}
+
+nb::list PyModule::parts() const {
+  nb::list list;
+  for (const std::string& name : order_) {
+    if (const auto child = children_.find(name); child != children_.end()) {
+      list.append(nb::make_tuple(name, child->second));
+      continue;
+    }
+    const Tensor& tensor = *tensors_.at(name);
+    list.append(nb::make_tuple(name, states_.contains(name) ? to_python(tensor) : nb::cast(PyParameter{tensor})));
+  }
+  return list;
 }
 
 nb::object PyModule::run(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) const {
@@ -198,20 +215,13 @@ void bind_base(nb::module_& m) {
            nb::sig("def __setattr__(self, name: str, value: typing.Any, /) -> None"))
       .def("__delattr__", &delete_attribute, nb::sig("def __delattr__(self, name: str, /) -> None"))
       .def("__getattr__", &missing_attribute, nb::sig("def __getattr__(self, name: str, /) -> typing.Any"))
-      .def(
-          "__reduce_ex__",
-          [](nb::handle self, int) -> nb::object {
-            throw nb::type_error(fmt::format("{} cannot be pickled; save its state_dict (eg.data.save_safetensors)",
-                                             nb::type_name(self.type()).c_str())
-                                     .c_str());
-          },
-          nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
       .def("__repr__", [](nb::handle self) {
         return fmt::format("<{}: {} parameters>", nb::type_name(self.type()).c_str(),
                            module_of(self, "module: self").parameter_count());
       });
   nb::class_<PyParameter>(m, "Parameter", "Marks a tensor as trained, where it is assigned to a module's attribute.")
-      .def(nb::init<Tensor>(), "value"_a);
+      .def(nb::init<Tensor>(), "value"_a)
+      .def_ro("value", &PyParameter::value);
 }
 
 /// nn::ParameterScope as a `with` block.

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <map>
 #include <nanobind/typing.h>
+#include <set>
+#include <vector>
 
 namespace eg::python {
 
@@ -22,6 +24,8 @@ public:
   Tensor* find(const std::string& name);
   bool holds(const std::string& name) const { return tensors_.contains(name) || children_.contains(name); }
   void add_state(const std::string& name, const Tensor& value);
+  /// What was registered, in that order: (name, a module or a tuple of modules, or a Parameter or tensor).
+  nb::list parts() const;
   /// forward(*args, **kwargs), named in the errors of what runs inside.
   nb::object run(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) const;
   /// Calls visit(object) for every Python object that is held.
@@ -35,7 +39,9 @@ public:
 private:
   Tensor& slot(const std::string& name, const Tensor& value);
   static bool contains(const nn::Module* whole, const nn::Module* part);
+  std::vector<std::string> order_; // of registration
   std::map<std::string, Tensor*> tensors_;
+  std::set<std::string> states_;               // those of the tensors that are not trained
   std::deque<Tensor> slots_;                   // whose addresses stay
   std::map<std::string, nb::object> children_; // modules are registered by address, so they must not go before us
 };
@@ -44,6 +50,33 @@ private:
 struct PyParameter {
   Tensor value;
 };
+
+namespace detail {
+inline void add_arguments(nb::dict&) {}
+template <class V, class... Rest>
+void add_arguments(nb::dict& dict, const char* name, const V& value, const Rest&... rest) {
+  dict[name] = nb::cast(value);
+  add_arguments(dict, rest...);
+}
+} // namespace detail
+
+/// Arguments by name: arguments("dim", 3, "eps", 1e-5).
+template <class... NamesAndValues> nb::dict arguments(const NamesAndValues&... names_and_values) {
+  nb::dict dict;
+  detail::add_arguments(dict, names_and_values...);
+  return dict;
+}
+
+/// Says how modules of a class are copied and pickled: arguments_of(module) is what its constructor takes to make one
+/// of the same structure, whatever the key.
+template <class Layer, class Cls, class ArgumentsOf> void made_from(Cls& cls, ArgumentsOf arguments_of) {
+  cls.def("_arguments", [arguments_of](const Layer& self) { return arguments_of(self); });
+}
+
+/// The same for a module that is made from its public config and a key.
+template <class Layer, class Cls> void made_from_config(Cls& cls) {
+  made_from<Layer>(cls, [](const Layer& self) { return arguments("config", self.config, "key", 0); });
+}
 
 /// Adds a read-only attribute for a parameter or a running statistic: the tensor that the module holds now, None where
 /// it has none.

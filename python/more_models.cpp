@@ -26,8 +26,9 @@ void bind_difm(nb::module_& m) {
       .word("activation", &C::activation, nn::activation_named, activation_name, "of both parts")
       .field("dropout", &C::dropout, "behind each layer of the bit-wise part")
       .done();
-  nb::class_<nn::Difm, nn::Module>(m, "Difm", "Dual input-aware factorization machine for rows of a table.")
-      .def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
+  nb::class_<nn::Difm, nn::Module> difm(m, "Difm", "Dual input-aware factorization machine for rows of a table.");
+  made_from_config<nn::Difm>(difm);
+  difm.def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
       .def(
           "__call__",
           [](const nn::Difm& self, const MaybeTensor& ids, const MaybeTensor& values, RandomKey key) {
@@ -69,8 +70,9 @@ void bind_set_transformer(nb::module_& m) {
       .field("decoder_layers", &C::decoder_layers, "SABs among the pooled vectors")
       .field("block", &C::block, "the blocks")
       .done();
-  nb::class_<nn::SetTransformer, nn::Module>(m, "SetTransformer", "Invariant to the order of a set's elements.")
-      .def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
+  nb::class_<nn::SetTransformer, nn::Module> sets(m, "SetTransformer", "Invariant to the order of a set's elements.");
+  made_from_config<nn::SetTransformer>(sets);
+  sets.def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
       .def(
           "__call__",
           [](const nn::SetTransformer& self, const Tensor& x, const MaybeTensor& valid) {
@@ -93,6 +95,8 @@ void bind_set_transformer(nb::module_& m) {
           },
           "z"_a, "valid"_a = nb::none(), "Z [B, T, dim], valid [B, T] bool -> [B, k, dim].");
   tensor_attribute(pma, "seeds", &nn::Pma::seeds);
+  made_from<nn::Pma>(
+      pma, [](const nn::Pma& self) { return arguments("config", self.mab.config, "k", self.seeds.size(1), "key", 0); });
 }
 
 void bind_moe_output(nb::module_& m) {
@@ -136,8 +140,10 @@ void bind_moe(nb::module_& m) {
       .field("jitter", &C::jitter, "of the router's input in training")
       .done();
   bind_moe_output(m);
-  nb::class_<nn::MixtureOfExperts, nn::Module>(m, "MixtureOfExperts", "Mixture of experts in the place of an MLP.")
-      .def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
+  nb::class_<nn::MixtureOfExperts, nn::Module> experts(m, "MixtureOfExperts",
+                                                       "Mixture of experts in the place of an MLP.");
+  made_from_config<nn::MixtureOfExperts>(experts);
+  experts.def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
       .def(
           "__call__",
           [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, RandomKey key) {

@@ -45,7 +45,7 @@ void bind_optimizer(nb::module_& m) {
       .def(
           "__reduce_ex__",
           [](nb::handle, int) -> nb::object {
-            throw nb::type_error("an optimizer cannot be pickled; save state(i) of every parameter");
+            throw nb::type_error("an optimizer cannot be copied or pickled; save state(i) of every parameter");
           },
           nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
       .def("__repr__", [](const Optimizer& self) {

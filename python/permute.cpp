@@ -216,7 +216,11 @@ void bind_secret_key(nb::module_& m) {
           },
           "config"_a, "layers"_a, "form"_a, "model"_a = "", "A VitKey drawn from this key.")
       .def(
-          "__reduce_ex__", [](nb::handle, int) -> nb::object { throw nb::type_error("a SecretKey cannot be pickled"); },
+          "__reduce_ex__",
+          [](nb::handle, int) -> nb::object {
+            throw nb::type_error(
+                "a SecretKey cannot be copied or pickled; save(path) writes it to a file for its owner alone");
+          },
           nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
       .def("__repr__", [](const SecretKey& key) { return "<secret key " + key.fingerprint() + ">"; });
 }

@@ -99,6 +99,7 @@ def with_errors(text, core):
 CORRECTIONS = [
     (r"\b(key|dropout_key): ([\w.]*Key)(?=[,) ])(?! \|)", r"\1: \2 | int"),
     (r"(def __(?:eq|ne)__\(.*-> Tensor: \.\.\.)$", r"\1  # type: ignore[override]"),
+    (r"__hash__: None = None$", "__hash__: None  # type: ignore[assignment]"),
     (r"(class PatchEmbedding\(.*?def __call__\(.*?-> [\w.]+:)", r"\1  # type: ignore[override]"),
 ]
 

@@ -160,13 +160,7 @@ void bind_copies(nb::class_<Tensor>& cls) {
       .def("fill", &fill, "value"_a, "Writes one number everywhere.", nb::sig("def fill(self, value: float) -> None"))
       .def("__copy__", [](const Tensor& x) { return x; })
       .def(
-          "__deepcopy__", [](const Tensor& x, nb::handle) { return x.clone(); }, "memo"_a, "clone().")
-      .def("__reduce__", [](const Tensor& x) {
-        const nb::object rebuild = nb::module_::import_("equigrad._pickles").attr("tensor");
-        const Tensor packed = x.clone();
-        const nb::bytes bytes(reinterpret_cast<const char*>(packed.bytes()), packed.nbytes());
-        return nb::make_tuple(rebuild, nb::make_tuple(bytes, tuple_of(x.shape()), name_of(x.dtype())));
-      });
+          "__deepcopy__", [](const Tensor& x, nb::handle) { return x.clone(); }, "memo"_a, "clone().");
 }
 
 void bind_views(nb::class_<Tensor>& cls) {
@@ -311,12 +305,6 @@ void bind_makers(nb::module_& m) {
 void bind_comparisons(nb::module_& m) {
   m.def("same_bits", &same_bits, "a"_a, "b"_a, "True when dtype, shape and every bit are equal.");
   m.def("relative_error", &relative_error, "a"_a, "reference"_a, "max |a - reference| / max |reference|.");
-  m.def("_from_bytes", [](const nb::bytes& bytes, nb::handle shape, const std::string& dtype) {
-    Tensor tensor = Tensor::empty(shape_from(shape), dtype_named(dtype));
-    if (bytes.size() != tensor.nbytes()) throw ValueError("tensor: the bytes do not fill the shape");
-    std::copy_n(static_cast<const std::byte*>(bytes.data()), bytes.size(), tensor.mutable_bytes());
-    return tensor;
-  });
 }
 
 } // namespace

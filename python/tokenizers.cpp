@@ -179,7 +179,7 @@ void bind_tokenizer(nb::module_& m) {
       .def(
           "__reduce_ex__",
           [](nb::handle, int) -> nb::object {
-            throw nb::type_error("a Tokenizer cannot be pickled; open its files where it is needed");
+            throw nb::type_error("a Tokenizer cannot be copied or pickled; open its files where it is needed");
           },
           nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
       .def("__repr__",

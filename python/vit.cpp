@@ -21,6 +21,7 @@ void bind_config(nb::module_& m) {
       .field("classes", &C::classes, "number of classes; 0: no classifier")
       .field("layers", &C::layers, "number of blocks")
       .field("encoder", &C::encoder, "the blocks' sizes")
+      .field("embedding_dropout", &C::embedding_dropout, "of the tokens that enter the encoder")
       .word(
           "pooling", &C::pooling, nn::pooling_named, [](nn::Pooling p) { return nn::name_of(p); }, "cls or mean")
       .word(
@@ -57,12 +58,20 @@ void bind_parts(nb::class_<nn::Vit, nn::Module>& cls) {
 void bind_vit(nb::module_& parent) {
   nb::module_ m = nb::borrow<nb::module_>(parent.attr("nn"));
   bind_config(m);
-  nb::class_<nn::PatchEmbedding, nn::Linear>(m, "PatchEmbedding", "Images cut into patches, each projected.")
+  nb::class_<nn::PatchEmbedding, nn::Linear> patches(m, "PatchEmbedding", "Images cut into patches, each projected.");
+  patches
+      .def(nb::init<std::int64_t, std::int64_t, std::int64_t, RandomKey>(), "channels"_a, "patch"_a, "dim"_a, "key"_a)
       .def(
           "__call__",
           [](const nn::PatchEmbedding& self, const Tensor& images) { return released([&] { return self(images); }); },
-          "images"_a, "[B, C, H, W] -> [B, (H/p)(W/p), dim]");
+          "images"_a, "[B, C, H, W] -> [B, (H/p)(W/p), dim]")
+      .def_ro("patch", &nn::PatchEmbedding::patch);
+  made_from<nn::PatchEmbedding>(patches, [](const nn::PatchEmbedding& self) {
+    return arguments("channels", self.weight.size(1) / (self.patch * self.patch), "patch", self.patch, "dim",
+                     self.weight.size(0), "key", 0);
+  });
   nb::class_<nn::Vit, nn::Module> cls(m, "Vit", "Vision transformer: embed, encode, head.");
+  made_from_config<nn::Vit>(cls);
   cls.def(nb::init<const nn::VitConfig&, RandomKey>(), "config"_a, "key"_a)
       .def(
           "__call__",

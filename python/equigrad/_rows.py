@@ -48,8 +48,20 @@ def result_of(op):
     outputs = outputs_of(op)
     if len(outputs) == 1:
         return _core.Tensor
-    name = "".join(part.capitalize() for part in op.name.split("_")) + "Result"
-    return collections.namedtuple(name, outputs, module="equigrad.ops")
+    return collections.namedtuple(result_name(op.name), outputs, module="equigrad.ops")
+
+
+def result_name(name):
+    """The name of the type that holds an operation's results: TopkResult."""
+    return "".join(part.capitalize() for part in name.split("_")) + "Result"
+
+
+def operation_with_result(name):
+    """The operation whose results are of the type called `name`; None where there is none."""
+    for operation in _core.op_names():
+        if result_name(operation) == name and hasattr(result_of(_core.find_op(operation)), "_fields"):
+            return operation
+    return None
 
 
 def signature_of(op, result):

@@ -13,6 +13,11 @@ def __getattr__(name):
     if name in __all__:
         globals()[name] = _rows.function_of(name)
         return globals()[name]
+    operation = _rows.operation_with_result(name)  # "topk" for "TopkResult", by which pickle finds the type
+    if operation is not None:
+        function = globals().get(operation) or __getattr__(operation)
+        globals()[name] = function.__signature__.return_annotation
+        return globals()[name]
     raise AttributeError(_rows.unknown(name))
 
 
