@@ -4,6 +4,7 @@
 #include "core/utf8.h"
 #include "core/words.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
@@ -21,6 +22,11 @@ bool negative_number(std::string_view text) {
 }
 
 bool looks_like_option(std::string_view text) { return text.size() > 1 && text[0] == '-' && !negative_number(text); }
+
+/// An option that says how a verb runs and answers, not what it does.
+bool is_common(const std::string& name) {
+  return name == "--json" || name == "--threads" || name == "--seed" || name == "--quiet" || name == "--profile";
+}
 
 std::vector<std::string> option_names(const CLI::App& verb) {
   std::vector<std::string> names;
@@ -73,6 +79,7 @@ private:
     if (!seen_.insert(option).second && !a_list) throw UsageError(fmt::format("{} is given twice", name));
     if (equals != std::string::npos) {
       if (equals + 1 == argument.size()) throw UsageError(fmt::format("{} needs a value after '='", name));
+      if (!takes_value(*option)) see_flag_value(option, name, argument.substr(equals + 1));
       return;
     }
     if (!takes_value(*option)) return;
@@ -84,6 +91,13 @@ private:
           fmt::format("{} needs a value before '{}' (if that is the value: {}={})", name, value, name, value));
     if (!option->get_allow_extra_args()) return;
     while (!options_ended_ && !rest_.empty() && !looks_like_option(rest_.front())) take();
+  }
+
+  /// A flag alone is true. The parser itself would take any number, and a negative one for false.
+  void see_flag_value(const CLI::Option* option, const std::string& name, const std::string& value) const {
+    if (option == verb_.get_help_ptr()) throw UsageError(fmt::format("{} takes no value", name));
+    if (value != "true" && value != "false")
+      throw UsageError(fmt::format("{}: '{}' is neither true nor false", name, value));
   }
 
   void see_word(const std::string& word) {
@@ -102,10 +116,21 @@ private:
 
 } // namespace
 
-void check_arguments(const CLI::App& verb, std::span<const std::string> arguments) {
-  for (const std::string& argument : arguments)
-    if (argument == "--help" || argument == "-h") return;
-  Scan(verb, arguments).run();
+bool asks_for_help(std::span<const std::string> arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  return std::any_of(arguments.begin(), end, [](const std::string& a) { return a == "--help" || a == "-h"; });
+}
+
+void check_arguments(const CLI::App& verb, std::span<const std::string> arguments) { Scan(verb, arguments).run(); }
+
+void require_alone(const CLI::App& verb, const std::string& flag) {
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || name == flag || is_common(name)) continue;
+    if (option->get_positional())
+      throw UsageError(fmt::format("'{}' has no effect beside {}", option->as<std::string>(), flag));
+    throw UsageError(fmt::format("{} has no effect beside {}", name, flag));
+  }
 }
 
 namespace {

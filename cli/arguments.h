@@ -11,10 +11,17 @@
 
 namespace eg::cli {
 
+/// Whether --help or -h stands among what follows the verb.
+bool asks_for_help(std::span<const std::string> arguments);
+
 /// Looks at what follows the verb before it is parsed. Throws UsageError for an unknown option (with the nearest one
-/// there is), an option that is given twice or without a value, a word too many or too few, and bytes that are not
-/// UTF-8.
+/// there is), an option that is given twice or without a value, a flag with a value other than true and false, a word
+/// too many or too few, and bytes that are not UTF-8.
 void check_arguments(const CLI::App& verb, std::span<const std::string> arguments);
+
+/// Throws UsageError when a word, or an option that not every verb has, was given beside `flag` (--list), which would
+/// ignore it.
+void require_alone(const CLI::App& verb, const std::string& flag);
 
 /// A whole number from `least` to `most`.
 CLI::Validator whole_number(std::int64_t least, std::int64_t most);

@@ -115,12 +115,24 @@ void keep(std::vector<std::string>& paths, const std::string& path) {
 
 } // namespace
 
-bool CommandFiles::declared(const CLI::Option* option) const {
-  return std::any_of(options_.begin(), options_.end(), [&](const auto& known) { return known.first == option; });
+const char* name_of(FileRole role) {
+  switch (role) {
+  case FileRole::read:
+    return "read";
+  case FileRole::data_sets:
+    return "data sets";
+  case FileRole::result:
+    return "result";
+  case FileRole::new_folder:
+    return "new folder";
+  case FileRole::told_by_verb:
+    return "own";
+  }
+  return "?";
 }
 
-CLI::Option* CommandFiles::declare(CLI::Option* option, Role role) {
-  options_.emplace_back(option, role);
+CLI::Option* CommandFiles::declare(CLI::Option* option, FileRole role) {
+  roles_.emplace(option, role);
   return option;
 }
 
@@ -133,13 +145,20 @@ void CommandFiles::writes(const std::string& path) { keep(results_, path); }
 void CommandFiles::makes(const std::string& path) { keep(made_, path); }
 void CommandFiles::goes_on_in(const std::string& path) { keep(own_, path); }
 
+void CommandFiles::add(FileRole role, const std::string& path) {
+  if (role == FileRole::read) reads(path);
+  if (role == FileRole::data_sets) reads_sets_of(path);
+  if (role == FileRole::result) writes(path);
+  if (role == FileRole::new_folder) makes(path);
+}
+
 void CommandFiles::add_given(const CLI::App& verb) {
-  for (const CLI::Option* option : verb.get_options())
-    for (const auto& [known, role] : options_) {
-      if (known != option || role == nullptr) continue;
-      for (const std::string& path : option->results()) (this->*role)(path);
-      if (role == &CommandFiles::reads_sets_of && option->count() == 0) reads_sets_of(data::default_data_dir());
-    }
+  for (const CLI::Option* option : verb.get_options()) {
+    const auto known = roles_.find(option);
+    if (known == roles_.end()) continue;
+    for (const std::string& path : option->results()) add(known->second, path);
+    if (known->second == FileRole::data_sets && option->count() == 0) reads_sets_of(data::default_data_dir());
+  }
 }
 
 void CommandFiles::check() const {

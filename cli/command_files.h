@@ -3,11 +3,17 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace eg::cli {
+
+/// What a command does with the file or folder that an option names.
+enum class FileRole : std::uint8_t { read, data_sets, result, new_folder, told_by_verb };
+/// "read", "data sets", "result", "new folder" or "own", of which the verb itself says what becomes.
+const char* name_of(FileRole role);
 
 /// The account of one command's files. Options are declared with what the command does with the file or folder that
 /// they name; a verb adds the paths that no option names (defaults, what a config or a run says). Files are compared by
@@ -16,17 +22,19 @@ class CommandFiles {
 public:
   /// The option names a file that is read, or a folder that is read with everything in it. A word that names nothing
   /// there (a data set's name) is no path. Returns the option, as the others do.
-  CLI::Option* input(CLI::Option* option) { return declare(option, &CommandFiles::reads); }
+  CLI::Option* input(CLI::Option* option) { return declare(option, FileRole::read); }
   /// The option names the folder of the data sets (default: EQUIGRAD_DATA).
-  CLI::Option* data_folder(CLI::Option* option) { return declare(option, &CommandFiles::reads_sets_of); }
+  CLI::Option* data_folder(CLI::Option* option) { return declare(option, FileRole::data_sets); }
   /// The option names a file that is written: a result.
-  CLI::Option* result(CLI::Option* option) { return declare(option, &CommandFiles::writes); }
+  CLI::Option* result(CLI::Option* option) { return declare(option, FileRole::result); }
   /// The option names a folder that must be new, which the command fills.
-  CLI::Option* new_folder(CLI::Option* option) { return declare(option, &CommandFiles::makes); }
+  CLI::Option* new_folder(CLI::Option* option) { return declare(option, FileRole::new_folder); }
   /// The option names a path of which the verb itself says what becomes of it.
-  CLI::Option* told_by_verb(CLI::Option* option) { return declare(option, nullptr); }
+  CLI::Option* told_by_verb(CLI::Option* option) { return declare(option, FileRole::told_by_verb); }
   /// Whether one of the above was said of the option.
-  bool declared(const CLI::Option* option) const;
+  bool declared(const CLI::Option* option) const { return roles_.count(option) != 0; }
+  /// What was said of it.
+  FileRole role_of(const CLI::Option* option) const { return roles_.at(option); }
 
   /// A file that is read, or a folder with everything in it, where no result may lie. Nothing for "" and "-".
   void reads(const std::string& path);
@@ -46,10 +54,10 @@ public:
   void check() const;
 
 private:
-  using Role = void (CommandFiles::*)(const std::string&);
-  CLI::Option* declare(CLI::Option* option, Role role);
+  CLI::Option* declare(CLI::Option* option, FileRole role);
+  void add(FileRole role, const std::string& path);
 
-  std::vector<std::pair<const CLI::Option*, Role>> options_;
+  std::map<const CLI::Option*, FileRole> roles_;
   std::vector<std::string> inputs_, results_, made_, own_;
 };
 

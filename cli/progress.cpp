@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
+#include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -18,6 +20,11 @@ std::string bar(double fraction) {
 }
 
 } // namespace
+
+bool obeys_escapes(int descriptor) {
+  const char* const kind = std::getenv("TERM");
+  return isatty(descriptor) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
 
 std::size_t terminal_width(int descriptor, std::size_t otherwise) {
   winsize size{};
@@ -41,7 +48,7 @@ std::string fit(std::vector<ProgressField> fields, std::size_t width) {
   return text;
 }
 
-Progress::Progress(bool wanted) : drawing_(wanted && isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(bool wanted) : drawing_(wanted && obeys_escapes(STDERR_FILENO)) {}
 
 bool Progress::due(bool last) {
   const Clock::time_point now = Clock::now();

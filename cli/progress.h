@@ -1,5 +1,5 @@
 #pragma once
-// A line that is rewritten in place on a terminal, and nothing at all in a pipe.
+// A line that is rewritten in place on a terminal, and nothing at all in a pipe or on a terminal that cannot do that.
 
 #include <chrono>
 #include <optional>
@@ -19,7 +19,7 @@ std::string fit(std::vector<ProgressField> fields, std::size_t width);
 
 class Progress {
 public:
-  /// `wanted`: not quiet. Draws on stderr when that is a terminal.
+  /// `wanted`: not quiet. Draws on stderr when that is a terminal with escape sequences.
   explicit Progress(bool wanted);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
@@ -44,6 +44,9 @@ private:
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_{};
 };
+
+/// Whether a file descriptor leads to a terminal that obeys escape sequences: TERM names one, and not "dumb".
+bool obeys_escapes(int descriptor);
 
 /// Columns of the terminal behind a file descriptor; `otherwise` when it is none or does not say.
 std::size_t terminal_width(int descriptor, std::size_t otherwise);

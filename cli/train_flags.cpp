@@ -257,11 +257,7 @@ template <class T> T parse(const std::string& flag, const std::string& text, con
 }
 
 nlohmann::json typed(const std::string& flag, const std::string& text, const nlohmann::json& model) {
-  if (model.is_boolean()) {
-    if (text == "true" || text == "1") return true;
-    if (text == "false" || text == "0") return false;
-    throw UsageError(fmt::format("{}: '{}' is neither true nor false", flag, text));
-  }
+  if (model.is_boolean()) return text == "true"; // else "false": check_arguments has seen to that
   if (model.is_number_integer()) return parse<std::int64_t>(flag, text, "a whole number");
   if (model.is_number()) return parse<double>(flag, text, "a number");
   return text;
@@ -346,7 +342,12 @@ nlohmann::json TrainFlags::given() const {
 }
 
 void TrainFlags::refuse_foreign_keys(const nlohmann::json& config, const std::string& source) const {
-  if (!config.is_object() || config.contains("model")) return; // whose it is, it says
+  if (!config.is_object()) return;
+  for (const auto& [key, value] : config.items())
+    if (is_flag(key) && !values_.contains(key) && app_.get_option_no_throw(flag_of(key)) != nullptr)
+      throw ValueError(
+          fmt::format("{}: '{}' is not taken from a config; give {} on the command line", source, key, flag_of(key)));
+  if (config.contains("model")) return; // whose it is, it says
   for (const auto& [key, whose] : foreign_)
     if (config.contains(key))
       throw ValueError(fmt::format("{}: '{}' is an option of {}, not of `train {}`", source, key, whose, model_));

@@ -35,7 +35,8 @@ public:
   /// What was given on the command line, typed as the defaults are. Throws UsageError that names the flag, also for a
   /// flag of another model.
   nlohmann::json given() const;
-  /// Throws ValueError, beginning with `source`, for a key of a config that other models have and this one has not.
+  /// Throws ValueError, beginning with `source`, for a key of a config that other models have and this one has not, or
+  /// that is an option of the verb and not of the model.
   void refuse_foreign_keys(const nlohmann::json& config, const std::string& source) const;
   /// Overrides `options` with what was given, and checks them. Throws UsageError that names the flag.
   template <class Options> void apply(Options& options) const {

@@ -54,6 +54,8 @@ struct Verb {
   const char* about;
   Declare declare;
   bool computes = false; ///< what it does can be profiled
+  /// The words behind the verb that its options depend on; null: they depend on none.
+  const std::vector<std::string>& (*parts)() = nullptr;
 };
 
 /// Writes the result where --json says. Throws FileError when the file cannot be written.
@@ -78,6 +80,8 @@ Job declare_run(CLI::App& app, const CommonOptions& common);
 // Where the build has asio and OpenSSL (EQUIGRAD_NET):
 Job declare_cloud(CLI::App& app, const CommonOptions& common);
 Job declare_edge(CLI::App& app, const CommonOptions& common);
+/// Models that `edge` trains.
+const std::vector<std::string>& edge_models();
 Job declare_certs(CLI::App& app, const CommonOptions& common);
 Job declare_stip(CLI::App& app, const CommonOptions& common);
 

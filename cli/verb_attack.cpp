@@ -261,8 +261,11 @@ Job declare_attack(CLI::App& app, const CommonOptions& common) {
   common.files
       ->result(app.add_option("--markdown", o->markdown, "Write the table of main rates as Markdown to this file"))
       ->type_name("FILE");
-  return [o, &common]() -> int {
-    if (o->list) return list_attacks(common);
+  return [o, &common, &app]() -> int {
+    if (o->list) {
+      require_alone(app, "--list");
+      return list_attacks(common);
+    }
     if (o->name.empty()) throw UsageError("no attack was given; --list names them");
     return attack(*o, common);
   };

@@ -1,5 +1,6 @@
 // equigrad download: public data sets, for who has a network.
 
+#include "cli/arguments.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -71,8 +72,11 @@ Job declare_download(CLI::App& app, const CommonOptions& common) {
       ->type_name("FOLDER");
   app.add_option("--mirror", request->mirror, "Another place for the same files: what stands before their names")
       ->type_name("URL");
-  return [request, &common]() -> int {
-    if (request->list) return list_sets(common);
+  return [request, &common, &app]() -> int {
+    if (request->list) {
+      require_alone(app, "--list");
+      return list_sets(common);
+    }
     if (request->name.empty()) throw UsageError("no set was given; --list names them");
     return download_set(*request, common);
   };

@@ -147,8 +147,11 @@ Job declare_reproduce(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
   common.files->result(app.add_option("--markdown", request->markdown, "Write the tables as Markdown to this file"))
       ->type_name("FILE");
-  return [request, &common]() -> int {
-    if (request->list) return list_experiments(common);
+  return [request, &common, &app]() -> int {
+    if (request->list) {
+      require_alone(app, "--list");
+      return list_experiments(common);
+    }
     if (request->id.empty()) throw UsageError("no experiment was given; --list names them");
     if (request->config.empty() && request->scale != "small" && request->scale != "full")
       throw UsageError(fmt::format("--scale: '{}' is not one of full, small", request->scale));

@@ -23,10 +23,12 @@ std::function<void(const std::string&)> tell_trouble(Progress& progress) {
 }
 
 std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
-tell_waiting(const CommonOptions& common, const char* line_end) {
+tell_waiting(const CommonOptions& common, LineBefore before) {
   if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
-  return [line_end](const privacy::ConnectionError& why, std::chrono::milliseconds pause) {
-    std::fputs(fmt::format("{}equigrad: {}; again in {:.1f} s\n", line_end, printable(why.what()),
+  // Without escape sequences there is no line of progress.
+  const char* const over = before == LineBefore::text ? "\n" : obeys_escapes(STDERR_FILENO) ? "\r\x1b[K" : "";
+  return [over](const privacy::ConnectionError& why, std::chrono::milliseconds pause) {
+    std::fputs(fmt::format("{}equigrad: {}; again in {:.1f} s\n", over, printable(why.what()),
                            std::chrono::duration<double>(pause).count())
                    .c_str(),
                stderr);

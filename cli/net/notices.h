@@ -6,6 +6,8 @@
 
 #include "privacy/net/patience.h"
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -15,9 +17,11 @@ namespace eg::cli {
 /// before and must live as long as what is returned.
 std::function<void(const std::string&)> tell_trouble(Progress& progress);
 
-/// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is. `line_end`: what comes
-/// first, "\r\x1b[K" over a line of progress, "\n" behind text.
+/// What the line before a notice is: one of progress, which the notice takes the place of, or a text.
+enum class LineBefore : std::uint8_t { progress, text };
+
+/// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is.
 std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
-tell_waiting(const CommonOptions& common, const char* line_end);
+tell_waiting(const CommonOptions& common, LineBefore before);
 
 } // namespace eg::cli

@@ -21,11 +21,6 @@
 namespace eg::cli {
 namespace {
 
-const std::vector<std::string>& split_models() {
-  static const std::vector<std::string> names = {"vit", "deit", "bert"};
-  return names;
-}
-
 struct EdgeRequest {
   std::string model, config, finish = "decrypt", init = "edge";
   ConnectFlags place;
@@ -50,7 +45,7 @@ std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r, const C
   options.draw_there = r.init == "cloud";
   options.patience.attempts = static_cast<int>(r.attempts);
   options.patience.stop = &stop_flag();
-  options.patience.tell = tell_waiting(common, "\r\x1b[K");
+  options.patience.tell = tell_waiting(common, LineBefore::progress);
   return std::make_shared<privacy::RemoteEncoder>(privacy::connect_over_tcp(client), options);
 }
 
@@ -105,12 +100,17 @@ int train(const EdgeRequest& r, const TrainRequest& request) {
 
 } // namespace
 
+const std::vector<std::string>& edge_models() {
+  static const std::vector<std::string> names = {"vit", "deit", "bert"};
+  return names;
+}
+
 Job declare_edge(CLI::App& app, const CommonOptions& common) {
   auto r = std::make_shared<EdgeRequest>();
   const std::string named = model_in(common.words);
-  app.add_option("model", r->model, fmt::format("What to train: {}", fmt::join(split_models(), ", ")))
+  app.add_option("model", r->model, fmt::format("What to train: {}", fmt::join(edge_models(), ", ")))
       ->required()
-      ->check(one_of(split_models()))
+      ->check(one_of(edge_models()))
       ->type_name("MODEL");
   r->place.declare(app, common);
   common.files

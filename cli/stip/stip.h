@@ -13,6 +13,8 @@ Job declare_stip_serve(CLI::App& app, const CommonOptions& common);
 Job declare_stip_query(CLI::App& app, const CommonOptions& common);
 Job declare_stip_demonstrate(CLI::App& app, const CommonOptions& common);
 
+/// transform, serve, query, demonstrate.
+const std::vector<std::string>& stip_parts();
 /// What to ask --help with: "stip serve".
 std::string stip_topic(const std::vector<std::string>& words);
 

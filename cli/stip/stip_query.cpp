@@ -60,7 +60,8 @@ nlohmann::json as_json(const QueryRequest& r, const privacy::StipText& t) {
 DType dtype_of(const QueryRequest& r) { return r.dtype == "f64" ? DType::f64 : DType::f32; }
 
 privacy::Patience patience_of(const QueryRequest& r, const CommonOptions& common) {
-  return {.attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common, "\n")};
+  return {
+      .attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common, LineBefore::text)};
 }
 
 privacy::FrameLimits frames_of(const QueryRequest& r) {

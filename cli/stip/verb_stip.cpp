@@ -31,18 +31,25 @@ const Part* part_in(const std::vector<std::string>& words) {
 
 } // namespace
 
+const std::vector<std::string>& stip_parts() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    for (const Part& part : parts) found.emplace_back(part.name);
+    return found;
+  }();
+  return names;
+}
+
 std::string stip_topic(const std::vector<std::string>& words) {
   const Part* part = part_in(words);
   return fmt::format("stip {}", part != nullptr ? part->name : "PART");
 }
 
 Job declare_stip(CLI::App& app, const CommonOptions& common) {
-  std::vector<std::string> names;
-  for (const Part& part : parts) names.emplace_back(part.name);
   app.add_option("part",
                  "Which party: transform (the owner), serve (the cloud), query (the user); demonstrate (what fails)")
       ->required()
-      ->check(one_of(names))
+      ->check(one_of(stip_parts()))
       ->type_name("PART");
   app.footer("The options of each: equigrad stip PART --help");
   const Part* const part = part_in(common.words);
