@@ -3,6 +3,7 @@
 
 #include "cli/core_dumps.h"
 #include "cli/progress.h"
+#include "cli/train_config.h"
 #include "cli/train_flags.h"
 
 #include "core/function_ref.h"
@@ -59,7 +60,7 @@ template <class Options> Sources sources_of(const Options& o) {
 }
 
 /// Calls read(), which reads the sources. Where a run goes on and one of them is not where it was, the error says how
-/// to name its place.
+/// to name its place; where an option of the config is wrong for them, the error names the config.
 void reading(const TrainRequest& request, const Sources& sources, FunctionRef<void()> read);
 /// Makes a trainer, which reads its data; says so on a terminal while it does.
 std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
@@ -97,7 +98,7 @@ Options options_for(const TrainRequest& request, Options options, OfRun&& of_run
     request.flags.refuse_foreign_keys(config, request.config);
     apply_options(options, config, request.config);
   }
-  request.flags.apply(options);
+  naming_config(request.config, request.given, [&] { request.flags.apply(options); });
   if (request.seed_given) options.seed = request.common.seed;
   if constexpr (requires { options.key; })
     if (!options.key.empty()) leave_no_core_dump();

@@ -97,7 +97,7 @@ bool begins_with_path(std::string_view words, std::string_view path) {
 
 void reading(const TrainRequest& request, const Sources& sources, FunctionRef<void()> read) {
   try {
-    read();
+    naming_config(request.config, request.given, read);
   } catch (const FileError& e) {
     if (!request.given.contains("resume")) throw;
     for (const auto& [option, place] : sources)
