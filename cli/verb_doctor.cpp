@@ -4,6 +4,7 @@
 
 #include "core/allocator.h"
 #include "core/blas.h"
+#include "core/error.h"
 #include "core/gemm_bf16.h"
 #include "core/parallel.h"
 #include "core/registry.h"
@@ -37,12 +38,25 @@ std::string products_line() {
   return fmt::format("{}; bf16 {}", blas::engine(), refusal.empty() ? "on request" : "refused: " + refusal);
 }
 
+/// OpenBLAS, or why there is none; the products of our own kernel do without it. Throws where they would need it.
+std::string blas_line() {
+  try {
+    return blas::description();
+  } catch (const Error& error) {
+    if (blas::engine() == "OpenBLAS") throw;
+    std::string_view why = error.what();
+    constexpr std::string_view room = "blas: ";
+    if (why.starts_with(room)) why.remove_prefix(room.size());
+    return fmt::format("none, and none is needed: {}", why);
+  }
+}
+
 nlohmann::json findings() {
   return {{"version", EQUIGRAD_VERSION},
           {"threads", parallel::threads()},
           {"threads_reason", parallel::threads_reason()},
           {"pool", parallel::backend()},
-          {"blas", blas::description()},
+          {"blas", blas_line()},
           {"products", blas::engine()},
           {"bf16", gemm::bf16_refusal().empty()},
           {"simd", simd::target()},
@@ -59,7 +73,7 @@ nlohmann::json findings() {
 std::vector<std::pair<std::string, std::string>> doctor_lines() {
   return {{"equigrad", EQUIGRAD_VERSION},
           {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
-          {"BLAS", blas::description()},
+          {"BLAS", blas_line()},
           {"products", products_line()},
           {"SIMD", simd::target()},
           {"memory", fmt::format("at most {:.1f} GiB, the least of machine and cgroup; freed blocks are kept, {}-byte "

@@ -72,7 +72,7 @@ ThreadChoice choice_after_fork() { return {1, "child of a fork"}; }
 
 void check_thread_count(int count) {
   if (count < 0 || count > max_threads())
-    throw ValueError(fmt::format("threads: {} is not a number from 1 to {}", count, max_threads()));
+    throw ValueError(fmt::format("threads: {} is not a number from 0 to {}", count, max_threads()));
 }
 
 } // namespace eg::parallel

@@ -5,6 +5,10 @@
 
 namespace eg::parallel {
 
+/// How to be given more threads by the system.
+inline constexpr const char* more_threads =
+    "raise the limit on processes (ulimit -u) or, for the threads' stacks, on address space (ulimit -v)";
+
 /// Most threads that can be asked for: 256, or the machine's processors where it has more.
 int max_threads();
 

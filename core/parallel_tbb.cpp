@@ -40,9 +40,8 @@ void require_threads(int count) {
   all_asked.count_down();
   for (std::thread& thread : started) thread.join();
   if (!refusal.empty())
-    throw Error(
-        fmt::format("threads: the system gives {} of {} threads ({}); use fewer, or raise its limit (ulimit -u)",
-                    started.size() + 1, count + 1, refusal));
+    throw Error(fmt::format("threads: the system gives {} of {} threads ({}); use fewer, or {}", started.size() + 1,
+                            count + 1, refusal, more_threads));
 }
 
 /// The workers. Whoever runs a loop holds it, so set_threads never takes it away from under one.

@@ -1,5 +1,6 @@
 #include "data/loader.h"
 
+#include "core/parallel_common.h"
 #include "core/random.h"
 
 #include <algorithm>
@@ -155,9 +156,8 @@ struct Loader::State {
     } catch (const std::system_error& error) {
       const std::size_t started = workers.size();
       stop();
-      throw Error(
-          fmt::format("loader: the system gives {} of {} workers ({}); use fewer, or raise its limit (ulimit -u)",
-                      started, maker.options().workers, error.what()));
+      throw Error(fmt::format("loader: the system gives {} of {} workers ({}); use fewer, or {}", started,
+                              maker.options().workers, error.what(), parallel::more_threads));
     }
   }
   ~State() { stop(); }

@@ -15,18 +15,6 @@ using namespace eg::test;
 
 namespace {
 
-/// An environment variable of the programs that are started while it lives.
-class Variable {
-public:
-  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
-private:
-  const char* name_;
-};
-
 void check_refused(const std::vector<std::string>& args, const std::string& words) {
   const Outcome got = run_program(args);
   INFO(got.err);
@@ -61,25 +49,45 @@ std::string trained_weights(const std::string& threads) {
 } // namespace
 
 TEST_CASE("more threads than can be had are refused") {
-  check_refused({"doctor", "--threads", "100000"}, "threads");
+  // One range, whatever refuses: the option, the variable and a loop over the threads.
+  check_refused({"doctor", "--threads", "100000"}, "--threads: '100000' is not a whole number from 0 to ");
+  const Outcome refused = run_program({"doctor", "--threads", "100000"});
+  const std::size_t to = refused.err.find(" to ");
+  REQUIRE(to != std::string::npos);
+  const std::string most = refused.err.substr(to + 4, refused.err.find(' ', to + 4) - to - 4);
+  CHECK(run_program({"doctor", "--quiet", "--threads", most}).code == 0);
+  check_refused({"doctor", "--threads", std::to_string(std::stoi(most) + 1)}, "from 0 to " + most + " ");
   {
     const Variable many("EQUIGRAD_THREADS", "100000");
-    check_refused({"doctor"}, "EQUIGRAD_THREADS: '100000' is not a number from 1 to ");
+    check_refused({"doctor"}, "EQUIGRAD_THREADS: '100000' is not a number from 1 to " + most);
   }
   // Stacks of 8 MiB for 200 threads do not fit into 1 GiB of addresses. A limit on processes ends the same way, but
   // does not hold root.
   const Limit stack(RLIMIT_STACK, rlim_t{8} << 20);
   const Limit addresses(RLIMIT_AS, rlim_t{1} << 30);
   check_refused({"train", "vit", "--data", "shapes", "--steps", "1", "--threads", "200"}, " of 200 threads");
+  check_refused({"train", "vit", "--data", "shapes", "--steps", "1", "--threads", "200"},
+                "raise the limit on processes (ulimit -u) or, for the threads' stacks, on address space (ulimit -v)");
 }
 
-TEST_CASE("EQUIGRAD_OPENBLAS must name an OpenBLAS") {
+TEST_CASE("doctor reports an OpenBLAS that is missing, and refuses it only where products need it") {
+  const auto blas = [] {
+    const Outcome got = run_program({"doctor", "--json", "-"});
+    CHECK(got.code == 0);
+    CHECK(got.err.empty());
+    const auto json = nlohmann::json::parse(got.out);
+    CHECK(json["products"] == "own kernel");
+    return json["blas"].get<std::string>();
+  };
   {
     const Variable library("EQUIGRAD_OPENBLAS", "/no/such/libopenblas.so");
+    CHECK(blas().starts_with("none, and none is needed: OpenBLAS cannot be opened: /no/such/libopenblas.so"));
+    CHECK(run_program({"doctor"}).out.find("none, and none is needed: ") != std::string::npos);
+    const Variable engine("EQUIGRAD_GEMM", "openblas");
     check_refused({"doctor"}, "blas: OpenBLAS cannot be opened: /no/such/libopenblas.so");
   }
   const Variable library("EQUIGRAD_OPENBLAS", "libm.so.6");
-  check_refused({"doctor"}, "blas: libm.so.6 has no cblas_sgemm; it is not OpenBLAS");
+  CHECK(blas() == "none, and none is needed: libm.so.6 has no cblas_sgemm; it is not OpenBLAS");
 }
 
 TEST_CASE("EQUIGRAD_GEMM chooses who multiplies matrices") {

@@ -74,7 +74,21 @@ Outcome run_program_into(const std::string& device, const std::vector<std::strin
   return RunningProgram(args, ".", device).wait();
 }
 
-std::string run_program_on_terminal(const std::vector<std::string>& args, int columns, OnTerminal stream) {
+Variable::Variable(const char* name, const std::string& value) : name_(name) {
+  if (const char* before = std::getenv(name)) before_ = before;
+  setenv(name, value.c_str(), 1);
+}
+
+Variable::~Variable() {
+  if (before_)
+    setenv(name_, before_->c_str(), 1);
+  else
+    unsetenv(name_);
+}
+
+std::string run_program_on_terminal(const std::vector<std::string>& args, int columns, OnTerminal stream,
+                                    const std::string& term) {
+  const Variable kind("TERM", term);
   const bool err = stream == OnTerminal::err;
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   const winsize size{24, static_cast<unsigned short>(columns), 0, 0};

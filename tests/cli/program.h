@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,10 +24,23 @@ Outcome run_program(const std::vector<std::string>& args, const std::string& fol
 /// The same with stdout going to a device (/dev/full); Outcome::out is empty.
 Outcome run_program_into(const std::string& device, const std::vector<std::string>& args);
 
-/// The same with stderr, or stdout, on a terminal of `columns` columns; what was written there.
+/// An environment variable of the programs that are started while it lives.
+class Variable {
+public:
+  Variable(const char* name, const std::string& value);
+  ~Variable();
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+/// The same with stderr, or stdout, on a terminal of `columns` columns, of the kind `term`; what was written there.
 enum class OnTerminal : std::uint8_t { err, out };
 std::string run_program_on_terminal(const std::vector<std::string>& args, int columns,
-                                    OnTerminal stream = OnTerminal::err);
+                                    OnTerminal stream = OnTerminal::err, const std::string& term = "xterm");
 
 /// A program that runs while the test goes on.
 class RunningProgram {
