@@ -107,7 +107,8 @@ std::string connect_once(const RemoteFile& file, const std::string& part, const 
   const bool flushed = std::fflush(out.get()) == 0;
   if (transfer.done == 0) std::remove(part.c_str()); // nothing to go on with
   if (transfer.stopped())
-    throw Interrupted(fmt::format("download: interrupted; {} keeps {} bytes", part, transfer.done));
+    throw Interrupted(transfer.done > 0 ? fmt::format("download: interrupted; {} keeps {} bytes", part, transfer.done)
+                                        : std::string("download: interrupted"));
   if (transfer.disk_failed || !flushed) {
     if (transfer.disk_failed) errno = transfer.disk_error;
     fail_on(part);
@@ -153,8 +154,8 @@ void download(const RemoteFile& file, const std::string& path, const DownloadOpt
     if (!found.empty()) reason = found;
   }
   if (const std::int64_t came = size_of_file(part); came < file.bytes)
-    throw FileError(fmt::format("{}: {}; {} of {} bytes came in {} tries and are kept in {}", file.url, reason, came,
-                                file.bytes, options.tries, part));
+    throw FileError(fmt::format("{}: {}; {} of {} bytes came in {} tries{}", file.url, reason, came, file.bytes,
+                                options.tries, came > 0 ? " and are kept in " + part : ""));
   if (const std::string sum = sha256_of_file(part); sum != file.sha256) {
     fs::remove(part);
     throw FileError(fmt::format("{}: its SHA-256 is {}, not {}: it was changed on the way or at its place, and is "

@@ -19,6 +19,40 @@ TEST_CASE("download: the sets are listed, and what there is not is refused with 
   CHECK(run_program({"download"}).code == 2);
 }
 
+TEST_CASE("--list stands alone: what it would ignore is refused") {
+  const auto refused = [](const std::vector<std::string>& args, const std::string& words) {
+    const Outcome got = run_program(args);
+    CHECK(got.code == 2);
+    CHECK(got.out.empty());
+    CHECK_MESSAGE(got.err.find(words) != std::string::npos, got.err);
+  };
+  refused({"download", "mnist", "--list"}, "'mnist' has no effect beside --list");
+  refused({"download", "--list", "--data-dir", "."}, "--data-dir has no effect beside --list");
+  refused({"reproduce", "cvpr-F8", "--list"}, "'cvpr-F8' has no effect beside --list");
+  refused({"reproduce", "--list", "--scale", "full"}, "--scale has no effect beside --list");
+  refused({"attack", "weights", "--list"}, "'weights' has no effect beside --list");
+  for (const char* verb : {"download", "reproduce", "attack"}) {
+    const Outcome list = run_program({verb, "--list", "--threads", "1", "--seed", "1", "--json", "/dev/null"});
+    CHECK_MESSAGE(list.code == 0, list.err);
+  }
+}
+
+TEST_CASE("download: what failed names the file that keeps some bytes, and none where none came") {
+  const TemporaryFolder folder;
+  const auto failed = [&](const std::string& mirror) {
+    const Outcome got = run_program({"download", "tinyshakespeare", "--data-dir", folder.path(), "--mirror", mirror});
+    CHECK(got.code == 2);
+    return got.err;
+  };
+  const std::string none = failed("http://127.0.0.1:9/"); // nobody listens there
+  CHECK_MESSAGE(none.ends_with("; 0 of 1115394 bytes came in 3 tries\n"), none);
+  const HttpServer server("the beginning", {});
+  const std::string some = failed(server.url());
+  const std::string part = folder.path("tinyshakespeare/input.txt.part");
+  CHECK_MESSAGE(some.ends_with("; 13 of 1115394 bytes came in 3 tries and are kept in " + part + "\n"), some);
+  CHECK(read_text(part) == "the beginning");
+}
+
 TEST_CASE("download: bytes that are not the set's are refused, and nothing is left under its name") {
   const TemporaryFolder folder;
   const HttpServer server("no play of Shakespeare's", {});
