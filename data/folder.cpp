@@ -2,6 +2,7 @@
 
 #include "data/folder.h"
 #include "core/error.h"
+#include "core/out_of_memory.h"
 #include "core/words.h"
 #include "data/dataset.h"
 #include "data/decode.h"
@@ -208,12 +209,14 @@ ImageDataset load_pictures(PictureList list, const std::string& name, const Data
   if (list.pictures.size() > most / (3 * plane))
     throw FileError(fmt::format("{}: {} images of {}x{} pixels need more than {} bytes; give a smaller size", name,
                                 list.pictures.size(), width, height, most));
-  Bytes pixels(list.pictures.size() * 3 * plane);
+  Bytes pixels;
+  resize_for(fmt::format("{}: {} images of {}x{} pixels", name, list.pictures.size(), width, height), pixels,
+             list.pictures.size() * 3 * plane);
   std::vector<std::int32_t> labels(list.pictures.size());
   decode_each(list.pictures.size(), 8, options.stop, [&, h = height, w = width](std::size_t i) {
     const Picture& picture = list.pictures[i];
     Image image = required_image(picture);
-    if (options.size != 0) image = resize(image, h, w);
+    if (options.size != 0) image = naming_memory(picture.path, [&] { return resize(image, h, w); });
     if (image.height != h || image.width != w)
       throw FileError(fmt::format("{}: {}x{} pixels, the first image has {}x{}; give a size to resize them to",
                                   picture.path, image.width, image.height, w, h));

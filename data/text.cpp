@@ -28,10 +28,12 @@ std::string find_text(const std::string& name, const std::string& data_dir) {
 }
 
 std::string read_text(const std::string& path) {
-  std::string text = naming_memory(path, [&] {
+  std::string text;
+  {
     const Bytes bytes = read_unpacked(path);
-    return std::string(bytes.begin(), bytes.end());
-  });
+    resize_for(path, text, bytes.size());
+    std::copy(bytes.begin(), bytes.end(), text.begin());
+  }
   if (const std::size_t wrong = find_invalid_utf8(text); wrong != std::string_view::npos)
     throw FileError(fmt::format("{}: is not UTF-8 text: line {}, byte {} of the file (0x{:02x})", path,
                                 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(wrong), '\n'),

@@ -2,11 +2,15 @@
 
 #include "core/error.h"
 #include "data/bytes.h"
+#include "data/dataset.h"
 #include "data/image.h"
+#include "data/text.h"
 #include "data_samples.h"
+#include "support/temporary_folder.h"
 
 #include <csignal>
 #include <doctest/doctest.h>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <new>
@@ -28,8 +32,14 @@ constexpr bool sanitized = false;
 
 enum Ending : int { whole = 0, memory_error = 1, called_corrupt = 2, other = 3 };
 
+/// What is done, and what the message about memory has to begin with and to contain.
+struct Work {
+  std::string front, words;
+  std::function<void()> run;
+};
+
 /// How `work` ends in a process of its own that may have `more` bytes of addresses beyond what it has already.
-Ending with_memory(std::size_t more, const std::function<void()>& work) {
+Ending with_memory(std::size_t more, const Work& work) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -40,12 +50,13 @@ Ending with_memory(std::size_t more, const std::function<void()>& work) {
     Ending ending = other;
     try {
       if (::setrlimit(RLIMIT_AS, &limit) == 0) {
-        work();
+        work.run();
         ending = whole;
       }
     } catch (const MemoryError& e) {
       const std::string words = e.what();
-      ending = words.starts_with("it.") && words.find("ulimit -v") != std::string::npos ? memory_error : other;
+      const auto has = [&](const std::string& part) { return words.find(part) != std::string::npos; };
+      ending = words.starts_with(work.front) && has(work.words) && has("ulimit -v") ? memory_error : other;
     } catch (const FileError&) {
       ending = called_corrupt;
     } catch (...) {
@@ -58,7 +69,7 @@ Ending with_memory(std::size_t more, const std::function<void()>& work) {
 }
 
 /// Every amount from nothing to what is enough: some fail, none is called damage.
-void sweep(std::size_t most, const std::function<void()>& work) {
+void sweep(std::size_t most, const Work& work) {
   int failed = 0;
   int passed = 0;
   constexpr std::size_t steps = 60;
@@ -80,9 +91,24 @@ TEST_CASE("out of memory: a picture and packed files, at every amount of memory"
   Image image{1200, 1100, 3, std::vector<std::uint8_t>(std::size_t{1200} * 1100 * 3)};
   for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<std::uint8_t>(i / 977 * 31);
   const Bytes png = encode_png(image);
-  sweep(std::size_t{24} << 20, [&] { decode_image(png, "it.png", 3); });
-  sweep(std::size_t{24} << 20, [&] { unpack(test::xz_sample(), "it.xz"); });
+  sweep(std::size_t{24} << 20, {"it.png: ", "out of memory: ", [&] { decode_image(png, "it.png", 3); }});
+  sweep(std::size_t{24} << 20, {"it.xz: ", "out of memory: ", [&] { unpack(test::xz_sample(), "it.xz"); }});
   const Bytes content(std::size_t{4} << 20, 7);
   const Bytes packed = test::gzip(content);
-  sweep(std::size_t{40} << 20, [&] { unpack(packed, "it.gz"); });
+  sweep(std::size_t{40} << 20, {"it.gz: ", "out of memory: ", [&] { unpack(packed, "it.gz"); }});
+}
+
+TEST_CASE("out of memory: texts and image folders, with the size that was wanted" * doctest::skip(sanitized)) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("long.txt");
+  write_file(path, std::string(std::size_t{8} << 20, 'x'));
+  const std::string wanted = " more bytes could not be had; ";
+  sweep(std::size_t{24} << 20, {path + ": ", std::to_string(std::size_t{8} << 20) + wanted, [&] { read_text(path); }});
+  for (int i = 0; i < 4; ++i) {
+    std::filesystem::create_directories(folder.path("pets/cat"));
+    write_file(folder.path("pets/cat/" + std::to_string(i) + ".png"), encode_png({1, 1, 3, {1, 2, 3}}));
+  }
+  const std::string pets = folder.path("pets");
+  const auto read = [&] { read_image_folder(pets, pets, 1000); };
+  sweep(std::size_t{48} << 20, {pets, "out of memory: ", read});
 }
