@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <limits>
 #include <memory>
+#include <string>
+#include <string_view>
 
 namespace eg::data {
 namespace {
@@ -105,6 +107,15 @@ ByteView checked(ByteView bytes, const std::string& source, const ImageLimits& l
   return bytes;
 }
 
+/// Why stb_image has refused a file; its words for what passes the checks before it are made plain.
+std::string refusal_words() {
+  const std::string_view words = stbi_failure_reason();
+  if (words == "bad huffman code") return "its pixel data hold an unknown code";
+  if (words == "can't merge dc and ac") return "its pixel data hold an impossible DC coefficient";
+  if (words == "unknown marker") return "an unknown marker follows some of its pixel data";
+  return std::string(words);
+}
+
 Image decoded(ByteView file, const std::string& source, int channels, const ImageLimits& limits) {
   if (channels < 0 || channels > 4)
     throw ValueError(fmt::format("decode_image: channels is {}; 0 (the file's own) to 4 are possible", channels));
@@ -120,8 +131,8 @@ Image decoded(ByteView file, const std::string& source, int channels, const Imag
   if (!pixels && refused_bytes > 0)
     fail_out_of_memory(fmt::format("{}: {}x{} pixels", source, header.width, header.height), refused_bytes);
   if (!pixels)
-    throw FileError(fmt::format("{}: corrupt {} image: {}", source,
-                                image_format(file) == ImageFormat::png ? "PNG" : "JPEG", stbi_failure_reason()));
+    throw FileError(fmt::format("{}: corrupt {}: {}", source, image_format(file) == ImageFormat::png ? "PNG" : "JPEG",
+                                refusal_words()));
   if (width != header.width || height != header.height)
     throw FileError(fmt::format("{}: corrupt image: its size changes within the file", source));
   const int kept = channels != 0 ? channels : own;

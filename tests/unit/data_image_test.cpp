@@ -223,10 +223,10 @@ TEST_CASE("image: damage that only decoding finds has a reason") {
   CHECK(decode_image(good, "pic").channels == 1);
   Bytes bad = good;
   bad[156] ^= 1;
-  CHECK(refusal(bad) == "pic: corrupt JPEG image: bad huffman code");
+  CHECK(refusal(bad) == "pic: corrupt JPEG: its pixel data hold an unknown code");
   bad = good;
   bad[134] ^= 0x80;
-  CHECK(refusal(bad) == "pic: corrupt JPEG image: can't merge dc and ac");
+  CHECK(refusal(bad) == "pic: corrupt JPEG: its pixel data hold an impossible DC coefficient");
 }
 
 TEST_CASE("image: resizing takes areas when shrinking and lines when growing") {

@@ -1,4 +1,4 @@
-// Memory that runs out while a sound picture is decoded: an error that names the file, never a picture left out.
+// Pictures that cannot be decoded: damage is named and counted where it may be skipped, want of memory is an error.
 
 #include "cli/limit.h"
 #include "cli/program.h"
@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 using namespace eg;
 using namespace eg::test;
@@ -86,6 +87,22 @@ data::Bytes large_png() {
   return out;
 }
 
+/// Two classes of five small pictures.
+void write_pets(const TemporaryFolder& folder) {
+  for (const char* name : {"cat", "dog"}) {
+    std::filesystem::create_directories(folder.path(std::string("pets/") + name));
+    for (int i = 0; i < 5; ++i)
+      data::write_file(folder.path("pets/" + std::string(name) + "/" + std::to_string(i) + ".png"),
+                       data::encode_png({8, 8, 3, std::vector<std::uint8_t>(192, static_cast<std::uint8_t>(20 * i))}));
+  }
+}
+
+std::vector<std::string> train_on_pets(const char* bad_images) {
+  return {"train",    "vit", "--data",    "pets", "--bad-images", bad_images, "--size",  "8",
+          "--steps",  "1",   "--batch",   "2",    "--dim",        "8",        "--heads", "1",
+          "--layers", "1",   "--threads", "1",    "--quiet",      "--out",    "run"};
+}
+
 void check_memory_error(const Outcome& got, const std::string& file) {
   INFO(got.err);
   CHECK(got.code == 2);
@@ -98,14 +115,26 @@ void check_memory_error(const Outcome& got, const std::string& file) {
 
 } // namespace
 
+TEST_CASE("train: pictures that are left out are named and counted") {
+  const TemporaryFolder folder;
+  write_pets(folder);
+  std::filesystem::create_symlink("../annex/5.png", folder.path("pets/cat/5.png"));
+  write_text(folder.path("pets/dog/5.png"), "GIF89a");
+  const Outcome refused = run_program(train_on_pets("refuse"), folder.path());
+  CHECK(refused.code == 2);
+  CHECK(refused.err ==
+        "equigrad: pets/cat/5.png: a link to ../annex/5.png, which is not there; --bad-images skip leaves "
+        "such images out\n");
+  const Outcome skipped = run_program(train_on_pets("skip"), folder.path());
+  CHECK(skipped.code == 0);
+  CHECK(skipped.err == "equigrad: pets/cat/5.png: a link to ../annex/5.png, which is not there; the image is skipped\n"
+                       "equigrad: pets/dog/5.png: neither a PNG nor a JPEG image; the image is skipped\n"
+                       "equigrad: pets: 2 images skipped among those to train, 8 are left\n");
+}
+
 TEST_CASE("train: a sound picture that memory is too small for is not skipped" * doctest::skip(sanitized)) {
   const TemporaryFolder folder;
-  for (const char* name : {"cat", "dog"}) {
-    std::filesystem::create_directories(folder.path(std::string("pets/") + name));
-    for (int i = 0; i < 5; ++i)
-      data::write_file(folder.path("pets/" + std::string(name) + "/" + std::to_string(i) + ".png"),
-                       data::encode_png({8, 8, 3, std::vector<std::uint8_t>(192, static_cast<std::uint8_t>(20 * i))}));
-  }
+  write_pets(folder);
   data::write_file(folder.path("pets/cat/large.png"), large_png());
   for (const char* bad : {"skip", "refuse"}) {
     const Limit addresses(RLIMIT_AS, limit);
