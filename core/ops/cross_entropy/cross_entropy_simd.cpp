@@ -43,16 +43,20 @@ template <class T> HWY_INLINE T RowShiftedMean(const T* x, std::size_t n, T shif
   return static_cast<T>(wide / static_cast<long double>(n));
 }
 
-/// log sum_j exp(x_j - largest). The 1 of the largest would swallow the digits of the others in a row that is nearly
-/// certain: there they are added without it.
-template <class T> HWY_INLINE T RowLogTotal(const T* x, std::size_t n, T largest) {
+/// The same log of a row that is nearly certain: the 1 of the largest would swallow the digits of the others, which are
+/// added without it.
+template <class T> HWY_NOINLINE T RowLogOfOthers(const T* x, std::size_t n, T largest) {
   T* const none = nullptr;
-  const T total = RowExpSum<false>(x, none, n, largest);
-  constexpr T nearly_certain = T{1} + T{1} / T{64};
-  if (!(total <= nearly_certain)) return std::log(total);
   const auto at = static_cast<std::size_t>(std::find(x, x + n, largest) - x);
   const T before = RowExpSum<false>(x, none, at, largest);
   return std::log1p(before + RowExpSum<false>(x + at + 1, none, n - at - 1, largest));
+}
+
+/// log sum_j exp(x_j - largest).
+template <class T> HWY_INLINE T RowLogTotal(const T* x, std::size_t n, T largest) {
+  const T total = RowExpSum<false>(x, static_cast<T*>(nullptr), n, largest);
+  constexpr T nearly_certain = T{1} + T{1} / T{64};
+  return total <= nearly_certain ? RowLogOfOthers(x, n, largest) : std::log(total);
 }
 
 template <class T> RowLoss<T> Loss(const T* logits, std::int64_t classes, std::int64_t label, T smoothing) {
@@ -78,6 +82,18 @@ template <class T> HWY_INLINE void RowExpAffineStreamed(const T* x, T* y, std::s
   hwy::FlushStream();
 }
 
+/// d at the label, not read back: that would wait until the row is stored. p - 1 is one function where p is near 1: a
+/// difference would lose the digits of a row that is nearly certain.
+template <class T> HWY_INLINE T LabelGradient(T logit, const RowGradient<T>& row, const ExpAffine<T>& f) {
+  const T exponent = (logit - row.largest) - row.log_total;
+  if (exponent > T{-0.25}) {
+    const T rest = row.dlog == T{0} ? T{0} : row.dlog * std::exp(exponent);
+    return row.weight * (std::expm1(exponent) + row.smoothing) + f.addend + rest;
+  }
+  const hn::CappedTag<T, 1> one;
+  return hn::GetLane(ApplyExpAffine(one, hn::Set(one, logit), f)) - row.weight * (T{1} - row.smoothing);
+}
+
 template <class T>
 void Gradient(const T* logits, T* d, std::int64_t classes, std::int64_t label, const RowGradient<T>& row) {
   const T spread = row.weight * row.smoothing / static_cast<T>(classes);
@@ -88,9 +104,7 @@ void Gradient(const T* logits, T* d, std::int64_t classes, std::int64_t label, c
     RowExpAffineStreamed(logits, d, n, f);
   else
     RowExpAffine(logits, d, n, f);
-  // p - 1 as one function: a difference would lose the digits of a row that is nearly certain.
-  const T exponent = (logits[label] - row.largest) - row.log_total;
-  d[label] = row.weight * (std::expm1(exponent) + row.smoothing) - spread + row.dlog * std::exp(exponent);
+  d[label] = LabelGradient(logits[label], row, f);
 }
 
 RowLoss<float> LossF32(const float* x, std::int64_t n, std::int64_t label, float s) { return Loss(x, n, label, s); }
@@ -123,10 +137,12 @@ RowLoss<float> row_loss(const float* logits, std::int64_t classes, std::int64_t 
 RowLoss<double> row_loss(const double* logits, std::int64_t classes, std::int64_t label, double smoothing) {
   return HWY_DYNAMIC_DISPATCH(LossF64)(logits, classes, label, smoothing);
 }
-void row_gradient(const float* logits, float* d, std::int64_t classes, std::int64_t label, RowGradient<float> row) {
+void row_gradient(const float* logits, float* d, std::int64_t classes, std::int64_t label,
+                  const RowGradient<float>& row) {
   HWY_DYNAMIC_DISPATCH(GradientF32)(logits, d, classes, label, row);
 }
-void row_gradient(const double* logits, double* d, std::int64_t classes, std::int64_t label, RowGradient<double> row) {
+void row_gradient(const double* logits, double* d, std::int64_t classes, std::int64_t label,
+                  const RowGradient<double>& row) {
   HWY_DYNAMIC_DISPATCH(GradientF64)(logits, d, classes, label, row);
 }
 

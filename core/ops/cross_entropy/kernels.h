@@ -13,7 +13,9 @@ RowLoss<double> row_loss(const double* logits, std::int64_t classes, std::int64_
 
 /// d_j = weight (p_j - t_j) + dlog p_j with p_j = exp((logits_j - largest) - log_total).
 template <class T> struct RowGradient { T largest, log_total, weight, dlog, smoothing; };
-void row_gradient(const float* logits, float* d, std::int64_t classes, std::int64_t label, RowGradient<float> row);
-void row_gradient(const double* logits, double* d, std::int64_t classes, std::int64_t label, RowGradient<double> row);
+void row_gradient(const float* logits, float* d, std::int64_t classes, std::int64_t label,
+                  const RowGradient<float>& row);
+void row_gradient(const double* logits, double* d, std::int64_t classes, std::int64_t label,
+                  const RowGradient<double>& row);
 
 } // namespace eg::cross_entropy_kernels

@@ -62,7 +62,7 @@ template <class T> WideStatistics StatisticsOf(const T* x, std::int64_t n, T eps
 }
 
 /// A row whose squares lose their digits in T.
-template <class T> void ForwardWide(const Forward<T>& job, const T* x, T* y) {
+template <class T> HWY_NOINLINE void ForwardWide(const Forward<T>& job, const T* x, T* y) {
   const WideStatistics row = StatisticsOf(x, job.n, job.eps);
   for (std::int64_t i = 0; i < job.n; ++i) {
     const long double xh = (static_cast<long double>(x[i]) - row.mean) * row.rstd;
@@ -182,7 +182,7 @@ HWY_INLINE void RowBackward(const Backward<T>& job, const T* x, const T* g, T* d
 }
 
 /// A row whose sums lose their digits in T.
-template <class T> void BackwardWide(const Backward<T>& job, const T* x, const T* g, T* dx) {
+template <class T> HWY_NOINLINE void BackwardWide(const Backward<T>& job, const T* x, const T* g, T* dx) {
   const WideStatistics row = StatisticsOf(x, job.n, job.eps);
   const auto standardised = [&](std::int64_t i) { return (static_cast<long double>(x[i]) - row.mean) * row.rstd; };
   const auto weighted = [&](std::int64_t i) {
