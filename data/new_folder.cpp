@@ -3,35 +3,107 @@
 #include "core/error.h"
 #include "data/bytes.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-
-#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
 
 namespace eg::data {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view temporary_mark = ".tmp-";
+
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
 }
 
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+  throw FileError(fmt::format("{}: cannot be made: {}", path, why));
+}
+
 void make(const std::string& path, const std::string& name) {
   std::error_code error;
   fs::create_directories(fs::path(path), error);
-  if (error) throw FileError(fmt::format("{}: cannot be made: {}", name, error.message()));
+  if (error) fail(name, error.message());
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Whether a folder that lies beside `path` has a temporary name of it.
+bool is_temporary_of(const std::string& path, const std::string& name) {
+  const std::size_t mark = name.rfind(temporary_mark);
+  if (mark == std::string::npos) return false;
+  const std::string_view numbers = std::string_view(name).substr(mark + temporary_mark.size());
+  const std::size_t dash = numbers.find('-');
+  return dash != std::string_view::npos && is_number(numbers.substr(0, dash)) && is_number(numbers.substr(dash + 1)) &&
+         fs::path(beside(path, name.substr(mark))).filename() == name;
+}
+
+/// `lost`: another process has the lock, or the folder has gone from its name. `unknown`: the file system has no such
+/// locks, so that nobody can tell whether the folder is in use.
+enum class Lock : std::uint8_t { taken, lost, unknown };
+
+/// Takes the lock of an open folder.
+Lock lock_of(const FileDescriptor& folder, const std::string& path) {
+  int refused = 0;
+  while ((refused = ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno) == EINTR) {
+  }
+  if (refused != 0) return refused == EWOULDBLOCK ? Lock::lost : Lock::unknown;
+  struct stat open {};
+  struct stat named {};
+  const bool there = ::fstat(folder.get(), &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+                     open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+  return there ? Lock::taken : Lock::lost;
+}
+
+/// A descriptor of the folder, or -1.
+int opened(const std::string& path) { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
+
+/// Removes the temporary folders of `path` whose processes have ended.
+void remove_leftovers(const std::string& path) {
+  const fs::path parent = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored)) {
+    if (!is_temporary_of(path, entry.path().filename().string())) continue;
+    const FileDescriptor folder(opened(entry.path().string()));
+    if (folder.get() >= 0 && lock_of(folder, entry.path().string()) == Lock::taken) fs::remove_all(entry, ignored);
+  }
 }
 
 } // namespace
 
-NewFolder::NewFolder(std::string path)
-    : path_(without_slashes(std::move(path))), temporary_(fmt::format("{}.part.{}", path_, ::getpid())) {
+NewFolder::NewFolder(std::string path) : path_(without_slashes(std::move(path))) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(path_, error)))
     throw FileError(path_ + ": is there already; nothing is overwritten");
-  make(temporary_, path_);
+  if (const fs::path parent = fs::path(path_).parent_path(); !parent.empty()) make(parent.string(), path_);
+  remove_leftovers(path_);
+  constexpr int attempts = 1000;
+  for (int i = 0; i < attempts; ++i) {
+    temporary_ = beside(path_, fmt::format("{}{}-{}", temporary_mark, ::getpid(), i));
+    if (::mkdir(temporary_.c_str(), 0777) != 0) {
+      if (errno != EEXIST) fail(path_, std::strerror(errno));
+      continue;
+    }
+    lock_.emplace(opened(temporary_));
+    if (lock_->get() < 0) fail(path_, std::strerror(errno));
+    // Between the two calls another process may have taken it for one that was left.
+    if (lock_of(*lock_, temporary_) != Lock::lost) return;
+  }
+  fail(path_, "there is no name for a temporary folder beside it");
 }
 
 NewFolder::~NewFolder() {
@@ -49,7 +121,7 @@ std::string NewFolder::make_folder(const std::string& name) const {
 void NewFolder::keep() {
   std::error_code error;
   fs::rename(temporary_, path_, error);
-  if (error) throw FileError(fmt::format("{}: cannot be made: {}", path_, error.message()));
+  if (error) fail(path_, error.message());
   kept_ = true;
 }
 

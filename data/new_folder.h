@@ -1,12 +1,17 @@
 #pragma once
 // Folders that appear under their name complete or not at all.
 
+#include "core/file_descriptor.h"
+
+#include <optional>
 #include <string>
 
 namespace eg::data {
 
-/// A folder that is filled under a temporary name beside its final one and renamed by keep(). Without keep() it goes
-/// with all that it holds. Throws FileError when something has the final name already, or the system refuses.
+/// A folder that is filled under a temporary name beside its final one, NAME.tmp-PID-N, and renamed by keep(). Without
+/// keep() it goes with all that it holds. What processes that were killed have left of the same NAME goes first: the
+/// lock on a temporary folder, flock(2), ends with its process. Throws FileError when something has the final name
+/// already, or the system refuses.
 class NewFolder {
 public:
   explicit NewFolder(std::string path);
@@ -22,6 +27,7 @@ public:
 
 private:
   std::string path_, temporary_;
+  std::optional<FileDescriptor> lock_;
   bool kept_ = false;
 };
 

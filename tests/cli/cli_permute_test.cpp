@@ -112,6 +112,10 @@ TEST_CASE("a permuted folder on permuted inputs gives permuted outputs; undone, 
     ok({"keygen", "--model", "m", "--out", "a.key"}, here);
     ok({"keygen", "--model", "m", "--out", "b.key"}, here);
     ok({"permute", "--model", "m", "--key", "a.key", "--out", "p"}, here);
+    const std::string longest(255, 'p'); // as long as a name may be
+    ok({"permute", "--model", "m", "--key", "a.key", "--out", longest}, here);
+    CHECK(test::read_text(here + "/" + longest + "/model.safetensors") ==
+          test::read_text(here + "/p/model.safetensors"));
     ok({"permute", "--model", "m", "--key", "a.key", "--tensors", "in.safetensors", "--tensors-out", "pin.safetensors"},
        here);
     ok({"infer", "--model", "m", "--inputs", "in.safetensors", "--outputs", "y.safetensors", "--dtype", "f64"}, here);
@@ -211,7 +215,7 @@ TEST_CASE("keys and folders that do not fit are refused, and nothing is left beh
     CHECK(std::count(r.err.begin(), r.err.end(), '\n') <= 2);
     CHECK(!fs::exists(here + "/p"));
     for (const auto& entry : fs::directory_iterator(here))
-      CHECK(entry.path().string().find(".part") == std::string::npos);
+      CHECK(entry.path().string().find(".tmp-") == std::string::npos);
   };
   refused({"permute", "--model", "other", "--key", "a.key", "--out", "p"}, "was made for another model");
   refused({"permute", "--model", "m", "--key", "plain.key", "--out", "p"}, "was made for no model");

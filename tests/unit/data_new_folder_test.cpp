@@ -1,0 +1,102 @@
+// Folders that appear complete or not at all, and what is left of those that did not.
+
+#include "core/error.h"
+#include "data/bytes.h"
+#include "data/new_folder.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+
+#include <csignal>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace eg;
+using namespace eg::test;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+void fill(const data::NewFolder& folder) { data::write_file(folder.file("file"), std::string_view("whole")); }
+
+/// A process that fills a folder of that name, and is killed before it keeps it.
+void leave(const std::string& path) {
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    const data::NewFolder folder(path);
+    fill(folder);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFSIGNALED(status));
+}
+
+} // namespace
+
+TEST_CASE("new folder: whole under its name, or gone") {
+  const TemporaryFolder folder;
+  { const data::NewFolder given_up(folder.path("a")); }
+  CHECK(folder.names().empty());
+  data::NewFolder made(folder.path("deep/er/a/"));
+  fill(made);
+  data::write_file(data::join_path(made.make_folder("in"), "file"), std::string_view("too"));
+  CHECK_FALSE(std::filesystem::exists(folder.path("deep/er/a")));
+  made.keep();
+  CHECK(std::filesystem::exists(folder.path("deep/er/a/in/file")));
+  CHECK(message_of<FileError>([&] { const data::NewFolder again(folder.path("deep/er/a")); }) ==
+        folder.path("deep/er/a") + ": is there already; nothing is overwritten");
+}
+
+TEST_CASE("new folder: the longest name that a file system takes") {
+  const TemporaryFolder folder;
+  for (const std::size_t bytes : {std::size_t{250}, std::size_t{255}}) {
+    const std::string name(bytes, 'n');
+    leave(folder.path(name));
+    data::NewFolder made(folder.path(name));
+    fill(made);
+    made.keep();
+    CHECK(folder.names() == Names{name});
+    std::filesystem::remove_all(folder.path(name));
+  }
+}
+
+TEST_CASE("new folder: what a killed process left goes with the next of that name, and nothing else") {
+  const TemporaryFolder folder;
+  leave(folder.path("a"));
+  leave(folder.path("a"));
+  leave(folder.path("b"));
+  const Names left = folder.names();
+  REQUIRE(left.size() == 2); // the second of "a" has removed the first
+  for (const char* other : {"a.tmp-x", "a.tmp-1", "a.tmp-1-", "aa.tmp-1-0", "a.tmp-1-0.old"})
+    std::filesystem::create_directory(folder.path(other));
+  data::write_file(folder.path("a.tmp-2-0"), std::string_view("a file"));
+  std::filesystem::create_directory(folder.path("far"));
+  std::filesystem::create_directory_symlink("far", folder.path("a.tmp-3-0"));
+  data::NewFolder made(folder.path("a"));
+  fill(made);
+  made.keep();
+  Names expected = {"a",         "a.tmp-x",    "a.tmp-1",       "a.tmp-1-", "a.tmp-2-0",
+                    "a.tmp-3-0", "aa.tmp-1-0", "a.tmp-1-0.old", "far"};
+  for (const std::string& name : left)
+    if (name.starts_with("b.tmp-")) expected.push_back(name);
+  Names found = folder.names();
+  std::sort(found.begin(), found.end());
+  std::sort(expected.begin(), expected.end());
+  CHECK(found == expected);
+}
+
+TEST_CASE("new folder: one that is being filled stays, also beside another of that name") {
+  const TemporaryFolder folder;
+  data::NewFolder first(folder.path("a"));
+  fill(first);
+  data::NewFolder second(folder.path("a"));
+  fill(second);
+  CHECK(folder.names().size() == 2);
+  first.keep();
+  CHECK(message_of<FileError>([&] { second.keep(); }).starts_with(folder.path("a") + ": cannot be made: "));
+  CHECK(data::file_exists(folder.path("a/file")));
+}
