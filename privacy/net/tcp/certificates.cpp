@@ -3,8 +3,11 @@
 #include "core/error.h"
 #include "core/file_descriptor.h"
 #include "data/bytes.h"
-#include "training/checkpoint.h"
+#include "data/input_file.h"
+#include "data/new_folder.h"
+#include "data/write_all.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/ec.h>
@@ -17,7 +20,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <string_view>
 
@@ -104,17 +106,25 @@ template <class Owner, class Read> Owner read_pem(const std::string& path, Read&
   return found;
 }
 
-void write_new(const std::string& path, const std::string& text, mode_t mode) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  const auto fail = [&](const std::string& why) { throw FileError(fmt::format("{}: {}", path, why)); };
-  if (file.get() < 0 && errno == EEXIST) fail("exists already; keys and certificates are never overwritten");
-  if (file.get() < 0) fail(fmt::format("cannot be written: {}", std::strerror(errno)));
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(fmt::format("cannot be written: {}", std::strerror(errno)));
-    done += static_cast<std::size_t>(n);
+/// A file of the folder, with its mode.
+struct NewFile {
+  std::string name, text;
+  mode_t mode = 0;
+};
+
+[[noreturn]] void fail_exists(const std::string& path) {
+  throw FileError(path + ": exists already; keys and certificates are never overwritten");
+}
+
+void write_new(const std::string& path, const NewFile& made) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, made.mode));
+  if (file.get() < 0 && errno == EEXIST) fail_exists(path);
+  if (file.get() < 0) data::fail_errno(path, "cannot be written");
+  try {
+    data::write_all(file.get(), made.text, path);
+  } catch (const FileError&) {
+    ::unlink(path.c_str());
+    throw;
   }
 }
 
@@ -128,21 +138,29 @@ void check_name(const std::string& name, std::string_view what) {
         fmt::format("certs: '{}' is no name for {}: letters, digits, '-', '_' and '.', 60 at most", name, what));
 }
 
+/// Throws ValueError for what looks like an address and is not one.
+bool is_address(const std::string& host) {
+  in6_addr bits{};
+  const bool six = host.find(':') != std::string::npos;
+  if (!six && host.find_first_not_of("0123456789.") != std::string::npos) return false;
+  if (::inet_pton(six ? AF_INET6 : AF_INET, host.c_str(), &bits) != 1)
+    throw ValueError(fmt::format("certs: host '{}' is not an address of IPv{}, nor a name", host, six ? 6 : 4));
+  return true;
+}
+
 /// "DNS:localhost,IP:127.0.0.1"
 std::string alternative_names(const std::vector<std::string>& hosts) {
   std::string all;
   for (const std::string& host : hosts) {
     check_name(host, "a host");
-    const bool address =
-        host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;
+    const bool address = is_address(host);
     all += fmt::format("{}{}:{}", all.empty() ? "" : ",", address ? "IP" : "DNS", host);
   }
   return all;
 }
 
-} // namespace
-
-std::vector<std::string> make_certificates(const std::string& folder, const CertificateOptions& options) {
+/// What the certificates are for, the cloud's first. Throws ValueError for names that make none.
+std::vector<Purpose> purposes_of(const CertificateOptions& options) {
   if (options.days < 1 || options.days > 36'500)
     throw ValueError(fmt::format("certs: days must be from 1 to 36500, not {}", options.days));
   if (options.hosts.empty()) throw ValueError("certs: the cloud needs a host");
@@ -155,39 +173,78 @@ std::vector<std::string> make_certificates(const std::string& folder, const Cert
       throw ValueError(fmt::format("certs: an edge cannot be called '{}'", edge));
     purposes.push_back({.name = edge, .usage = "clientAuth"});
   }
-  training::make_folder(folder);
-  std::vector<std::string> written;
-  const auto write = [&](const std::string& name, X509* certificate, EVP_PKEY* key) {
-    const Memory pem(BIO_new(BIO_s_mem())), secret(BIO_new(BIO_s_secmem()));
-    need(PEM_write_bio_X509(pem.get(), certificate) == 1, "write a certificate");
-    need(PEM_write_bio_PKCS8PrivateKey(secret.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1, "write a key");
-    written.push_back(data::join_path(folder, name + ".pem"));
-    write_new(written.back(), text_of(pem.get()), 0644);
-    written.push_back(data::join_path(folder, name + ".key"));
-    write_new(written.back(), text_of(secret.get()), 0600);
-  };
+  return purposes;
+}
+
+NewFile file_of(const std::string& name, X509* certificate) {
+  const Memory pem(BIO_new(BIO_s_mem()));
+  need(PEM_write_bio_X509(pem.get(), certificate) == 1, "write a certificate");
+  return {name + ".pem", text_of(pem.get()), 0644};
+}
+
+NewFile file_of(const std::string& name, EVP_PKEY* key) {
+  const Memory secret(BIO_new(BIO_s_secmem()));
+  need(PEM_write_bio_PKCS8PrivateKey(secret.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1, "write a key");
+  return {name + ".key", text_of(secret.get()), 0600};
+}
+
+/// All that is written, made before anything is.
+std::vector<NewFile> made_files(const std::vector<Purpose>& purposes, const CertificateOptions& options) {
+  std::vector<NewFile> files;
   KeyPair authority_key;
   Certificate authority;
   if (options.authority.empty()) {
     authority_key = make_key();
     authority = make_certificate({.name = "equigrad test authority", .authority = true}, authority_key.get(), nullptr,
                                  nullptr, options);
-    write("ca", authority.get(), authority_key.get());
+    files = {file_of("ca", authority.get()), file_of("ca", authority_key.get())};
   } else {
     authority = read_pem<Certificate>(data::join_path(options.authority, "ca.pem"),
                                       [](BIO* in) { return PEM_read_bio_X509(in, nullptr, nullptr, nullptr); });
     authority_key = read_pem<KeyPair>(data::join_path(options.authority, "ca.key"),
                                       [](BIO* in) { return PEM_read_bio_PrivateKey(in, nullptr, nullptr, nullptr); });
-    const Memory pem(BIO_new(BIO_s_mem()));
-    need(PEM_write_bio_X509(pem.get(), authority.get()) == 1, "write a certificate");
-    written.push_back(data::join_path(folder, "ca.pem"));
-    write_new(written.back(), text_of(pem.get()), 0644);
+    files = {file_of("ca", authority.get())};
   }
   for (const Purpose& purpose : purposes) {
     const KeyPair key = make_key();
     const Certificate made = make_certificate(purpose, key.get(), authority.get(), authority_key.get(), options);
-    write(purpose.name, made.get(), key.get());
+    files.push_back(file_of(purpose.name, made.get()));
+    files.push_back(file_of(purpose.name, key.get()));
   }
+  return files;
+}
+
+/// Writes the files into a folder that is there. When one fails, those that were written go again.
+void write_into(const std::string& folder, const std::vector<NewFile>& files) {
+  std::vector<std::string> written;
+  try {
+    for (const NewFile& file : files) {
+      const std::string path = data::join_path(folder, file.name);
+      write_new(path, file);
+      written.push_back(path);
+    }
+  } catch (const FileError&) {
+    for (const std::string& path : written) ::unlink(path.c_str());
+    throw;
+  }
+}
+
+} // namespace
+
+std::vector<std::string> make_certificates(const std::string& folder, const CertificateOptions& options) {
+  const std::vector<Purpose> purposes = purposes_of(options);
+  const std::vector<NewFile> files = made_files(purposes, options);
+  std::vector<std::string> written;
+  for (const NewFile& file : files) written.push_back(data::join_path(folder, file.name));
+  if (data::path_exists(folder)) {
+    for (const std::string& path : written)
+      if (data::path_exists(path)) fail_exists(path);
+    write_into(folder, files);
+    return written;
+  }
+  data::NewFolder whole(folder);
+  for (const NewFile& file : files) write_new(whole.file(file.name), file);
+  whole.keep();
   return written;
 }
 

@@ -17,8 +17,10 @@ struct CertificateOptions {
 
 /// Makes ca.pem, ca.key, cloud.pem, cloud.key, and EDGE.pem, EDGE.key for each edge, in a folder that is made when it
 /// is missing: EC keys on P-256, keys of mode 0600. With an authority that exists only the edges' files and a copy of
-/// ca.pem. Returns the files' paths. Throws FileError when one exists (nothing is overwritten) or cannot be written,
-/// ValueError for names that make no file or no certificate.
+/// ca.pem. All of them are made before one is written: a folder that is missing appears with all its files or not at
+/// all, and in one that is there they go again when one cannot be written. Returns the files' paths. Throws FileError
+/// when one exists (nothing is overwritten) or cannot be written, ValueError for names that make no file or no
+/// certificate, and for addresses that are none.
 std::vector<std::string> make_certificates(const std::string& folder, const CertificateOptions& options = {});
 
 } // namespace eg::privacy
