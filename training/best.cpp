@@ -3,32 +3,76 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "data/json.h"
-#include "data/text.h"
 #include "training/checkpoint.h"
+#include "training/metrics.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace eg::training {
 
+namespace {
+
+bool is_measure(std::string_view name) { return name == name_of(BestBy::loss) || name == name_of(BestBy::accuracy); }
+
+} // namespace
+
 BestCheckpoint::BestCheckpoint(const RunOptions& options, std::int64_t through)
-    : path_(data::join_path(options.out, "checkpoints/best.json")), by_(options.best) {
+    : path_(data::join_path(options.out, "checkpoints/best.json")), out_(options.out), by_(options.best) {
   if (through < 0 || by_ == BestBy::off || options.out.empty() || !data::file_exists(path_)) return;
+  there_ = checkpoint_steps(options.out);
+  if (!read(through)) make_again(through);
+}
+
+/// Whether the mark is sound; it may be of another branch of the run, or by another measure.
+bool BestCheckpoint::read(std::int64_t through) {
   try {
-    const nlohmann::json mark = nlohmann::json::parse(data::read_text(path_));
+    const data::Bytes bytes = data::read_file(path_);
+    const auto mark = nlohmann::json::parse(reinterpret_cast<const char*>(bytes.data()),
+                                            reinterpret_cast<const char*>(bytes.data() + bytes.size()));
     const auto step = mark.at("step").get<std::int64_t>();
-    if (mark.at("by").get<std::string>() != name_of(by_) || step > through) return;
-    const std::vector<std::int64_t> there = checkpoint_steps(options.out);
-    if (!std::binary_search(there.begin(), there.end(), step)) return;
-    value_ = mark.at(std::string(name_of(by_))).get<double>();
+    const auto by = mark.at("by").get<std::string>();
+    const auto value = mark.at(by).get<double>();
+    if (!is_measure(by) || mark.at("checkpoint") != checkpoint_name(step)) return false;
+    if (by != name_of(by_) || step > through) return true;
     step_ = step;
+    value_ = value;
+    return std::binary_search(there_.begin(), there_.end(), step) && !contradicted(through);
   } catch (const nlohmann::json::exception&) {
-    throw FileError(path_ + ": does not say which checkpoint is the best one; without the file the run goes on, and "
-                            "forgets the best test so far");
+    return false;
   }
+}
+
+/// Whether the metrics have another value for the step of the mark.
+bool BestCheckpoint::contradicted(std::int64_t through) const {
+  bool differs = false;
+  each_metrics_line(data::join_path(out_, "metrics.jsonl"), through,
+                    [&](std::string_view, const nlohmann::ordered_json& record) {
+                      if (is_test_record(record) && record["step"] == *step_) differs = value_in(record) != value_;
+                    });
+  return differs;
+}
+
+void BestCheckpoint::make_again(std::int64_t through) {
+  step_.reset();
+  nlohmann::ordered_json best;
+  each_metrics_line(data::join_path(out_, "metrics.jsonl"), through,
+                    [&](std::string_view, const nlohmann::ordered_json& record) {
+                      const auto step = record["step"].get<std::int64_t>();
+                      if (!is_test_record(record) || !std::binary_search(there_.begin(), there_.end(), step)) return;
+                      if (!improves(record)) return;
+                      step_ = step;
+                      value_ = value_in(record);
+                      best = record;
+                    });
+  note_ = path_ + ": damaged; ";
+  if (step_) mark(best);
+  note_ += step_ ? fmt::format("by metrics.jsonl the best checkpoint is that of step {}", *step_)
+                 : "no test of a checkpoint that is there is known, so that the best one is found anew";
 }
 
 double BestCheckpoint::value_in(const nlohmann::ordered_json& record) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace eg::training {
 
@@ -15,8 +16,12 @@ namespace eg::training {
 class BestCheckpoint {
 public:
   /// Reads the mark that an earlier process left, where it is of a step up to `through` and by the same measure; -1:
-  /// none. Throws FileError for a file that is no such mark.
+  /// none. A damaged mark is made again from the tests in metrics.jsonl whose checkpoints are there. Throws FileError
+  /// when the system refuses.
   BestCheckpoint(const RunOptions& options, std::int64_t through);
+
+  /// What became of a damaged mark, one sentence; "" when there was none.
+  const std::string& note() const { return note_; }
 
   /// Whether a test is better than every one before. Throws ValueError when what counts was not measured.
   bool improves(const nlohmann::ordered_json& record) const;
@@ -27,9 +32,13 @@ public:
 
 private:
   double value_in(const nlohmann::ordered_json& record) const;
+  bool read(std::int64_t through);
+  bool contradicted(std::int64_t through) const;
+  void make_again(std::int64_t through);
 
-  std::string path_;
+  std::string path_, out_, note_;
   BestBy by_;
+  std::vector<std::int64_t> there_; ///< steps of the checkpoints that an earlier process left
   std::optional<std::int64_t> step_;
   double value_ = 0.0;
 };

@@ -34,6 +34,7 @@ void Run::begin(Task& task) {
   schedule_ = schedule_of(options_, total_);
   if (!options_.resume.empty()) resume();
   if (!options_.out.empty()) best_.emplace(options_, saved_at_);
+  if (best_ && !best_->note().empty()) notes_.push_back(best_->note());
   first_ = step_;
 }
 

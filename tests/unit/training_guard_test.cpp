@@ -272,14 +272,45 @@ TEST_CASE("checkpoints: a run that is cut keeps the same best one") {
     CHECK(language_trainer(o)->run().best == whole.best);
     CHECK(bytes_of(o.out + "/checkpoints/best.json") == bytes_of(folder.path("whole/checkpoints/best.json")));
   }
-  // From before it another branch begins, with a best one of its own.
-  o.resume = o.out + "/checkpoints/" + checkpoint_name(*whole.best);
-  for (const char* damage : {"{}", "[", ""}) {
-    data::write_file(o.out + "/checkpoints/best.json", std::string_view(damage));
-    CHECK(message_of<FileError>([&] {
-            language_trainer(o)->run();
-          }).starts_with(o.out + "/checkpoints/best.json: does not say which checkpoint is the best one; without"));
+}
+
+TEST_CASE("checkpoints: a damaged mark of the best one is made again from the metrics, with a warning") {
+  const TemporaryFolder folder;
+  LanguageOptions o = small(folder);
+  gets_worse(o, 8.0);
+  o.steps = 12;
+  o.evaluate_every = 2;
+  o.keep = 8;
+  o.out = folder.path("run");
+  const Result whole = language_trainer(o)->run();
+  REQUIRE(whole.best);
+  o.resume = o.out;
+  const std::string path = o.out + "/checkpoints/best.json", sound = bytes_of(path);
+  const auto resumed = [&](const std::string& damaged) {
+    data::write_file(path, std::string_view(damaged));
+    const auto trainer = language_trainer(o);
+    CHECK(trainer->run().best == whole.best);
+    return trainer->notes();
+  };
+  for (const auto& damage :
+       {std::string("{}"), std::string("["), std::string(), std::string("\xff\xfe"), std::string("null")}) {
+    const std::vector<std::string> notes = resumed(damage);
+    REQUIRE(notes.size() >= 1);
+    CHECK(notes.back().starts_with(path + ": damaged; by metrics.jsonl the best checkpoint is that of step "));
+    CHECK(bytes_of(path) == sound);
   }
+  // A byte in every place: what is left may say the same, but never another best one.
+  for (std::size_t i = 0; i < sound.size(); ++i) {
+    CAPTURE(i);
+    std::string flipped = sound;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    data::write_file(path, std::string_view(flipped));
+    CHECK(BestCheckpoint(o, o.steps).step() == whole.best);
+  }
+  // Without the metrics nobody knows.
+  std::filesystem::remove(o.out + "/metrics.jsonl");
+  data::write_file(path, std::string_view("{}"));
+  CHECK(language_trainer(o)->notes().back().find("the best one is found anew") != std::string::npos);
 }
 
 TEST_CASE("checkpoints: options about steps that are skipped and checkpoints that stay are checked") {
