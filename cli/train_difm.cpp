@@ -31,13 +31,14 @@ int train_difm(const TrainRequest& request) {
     const std::string reason = idle_difm_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  options.out = run_folder_for(request.model, options);
   std::vector<std::string> read = {options.data, options.table.validation, options.key};
   if (options.start.begins()) read.push_back(options.start.from);
-  add_files(request, read, options.out);
   std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
-    trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });
+    in_run_folder(request.model, options, [&] {
+      add_files(request, read, options.out);
+      trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });
+    });
   });
   return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model.safetensors"));
 }

@@ -78,6 +78,9 @@ void with_way_on(const TrainRequest& request, const SplitJob* split, const std::
 /// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
 /// and in which none is going on, so that training twice keeps both.
 std::string run_folder_for(const std::string& model, const training::RunOptions& options);
+/// Sets options.out to run_folder_for(model, options) and calls open(), which takes that folder's lock or throws. Where
+/// it throws and a run that began at the same time has the folder now, the next one is tried.
+void in_run_folder(const std::string& model, training::RunOptions& options, FunctionRef<void()> open);
 
 /// Adds to the account of files what a run reads, what lies in the folder of a run that goes on, and what the run
 /// writes to its folder `out`. Throws FileError as CommandFiles::check() does.

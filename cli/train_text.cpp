@@ -235,14 +235,15 @@ int train_language(const TrainRequest& request) {
     const std::string reason = idle_language_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  options.out = run_folder_for(request.model, options);
   std::unique_ptr<Trainer> trainer;
   reading(request, sources_of(options), [&] {
     const std::string text = data::find_text(options.data, options.data_dir);
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
-    add_files(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
-    trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
+    in_run_folder(request.model, options, [&] {
+      add_files(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
+      trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
+    });
   });
   return train_to_end(*trainer, request, options.out, data::join_path(options.out, "model"));
 }
@@ -269,7 +270,6 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     const std::string reason = idle_classify_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  options.out = run_folder_for(split != nullptr ? "edge-bert" : request.model, options);
   permute::BertRun run;
   reading(request, sources_of(options), [&] {
     const bool masked = options.task == training::BertTask::mlm;
@@ -279,10 +279,12 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     if (split != nullptr) read.push_back(split->training.next_key);
-    add_files(request, read, options.out);
-    run.trainer = opened(request, options.data, [&] {
-      run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
-      return std::move(run.trainer);
+    in_run_folder(split != nullptr ? "edge-bert" : request.model, options, [&] {
+      add_files(request, read, options.out);
+      run.trainer = opened(request, options.data, [&] {
+        run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
+        return std::move(run.trainer);
+      });
     });
   });
   return train_to_end(*run.trainer, request, options.out, data::join_path(options.out, "model"), split,

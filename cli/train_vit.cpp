@@ -125,15 +125,17 @@ std::vector<std::string> files_read(const TrainOptions& options, const SplitJob*
   return files;
 }
 
-int train(const TrainOptions& options, const TrainRequest& request, const SplitJob* split) {
+int train(TrainOptions& options, const TrainRequest& request, const SplitJob* split) {
   const CommonOptions& common = request.common;
   const std::atomic<bool>& stop = stop_flag();
   std::optional<permute::VitTrainer> made;
   reading(request, sources_of(options), [&] {
-    add_files(request, files_read(options, split), options.out);
     if (options.start.begins() && !options.from_permuted) warn_of_key(model_folder(options.start.from));
     if (!options.teacher.empty()) warn_of_key(model_folder(options.teacher));
-    made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
+    in_run_folder(split != nullptr ? "edge-" + request.model : request.model, options, [&] {
+      add_files(request, files_read(options, split), options.out);
+      made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
+    });
   });
   permute::VitTrainer& trainer = *made;
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
@@ -207,7 +209,6 @@ int train_vit(const TrainRequest& request, const SplitJob* split) {
     const std::string reason = idle_vit_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  options.out = run_folder_for(split != nullptr ? "edge-" + request.model : request.model, options);
   return train(options, request, split);
 }
 

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <memory>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,6 +47,28 @@ TEST_CASE("two trainings do not share a run folder") {
   first.signal(SIGKILL);
   first.wait();
   CHECK(run_program(tiny({"--steps", "3", "--quiet", "--out", run})).code == 0); // the lock died with its holder
+}
+
+TEST_CASE("trainings that begin at once without --out take a folder each") {
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<RunningProgram>> all;
+  const auto args = tiny({"--steps", "20", "--quiet", "--threads", "1"});
+  for (int i = 0; i < 8; ++i) all.push_back(std::make_unique<RunningProgram>(args, folder.path()));
+  for (const auto& one : all) {
+    const Outcome got = one->wait();
+    CHECK_MESSAGE(got.code == 0, got.err);
+  }
+  for (const char* name : {"vit", "vit-2", "vit-3", "vit-4", "vit-5", "vit-6", "vit-7", "vit-8"})
+    CHECK_MESSAGE(std::filesystem::exists(folder.path("out/" + std::string(name) + "/model.safetensors")), name);
+}
+
+TEST_CASE("a folder in the way of a training that was told it, and other trouble, are not tried again") {
+  const TemporaryFolder folder;
+  REQUIRE(run_program(tiny({"--steps", "1", "--quiet"}), folder.path()).code == 0);
+  check_refused(run_program(tiny({"--steps", "1", "--out", "out/vit"}), folder.path()), "out/vit already holds a run");
+  check_refused(run_program({"train", "gpt2", "--data", "no-such-text", "--steps", "1"}, folder.path()),
+                "no-such-text");
+  CHECK_FALSE(std::filesystem::exists(folder.path("out/gpt2")));
 }
 
 TEST_CASE("Ctrl-C at any moment is 130, also before the work has begun") {
