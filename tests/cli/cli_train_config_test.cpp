@@ -39,7 +39,8 @@ TEST_CASE("a flag that overrides a config is what is named") {
   const TemporaryFolder folder;
   check_refused(folder, R"({"optimizer": "x", "lr": 1})", {"--data", "shapes", "--steps", "1", "--optimizer", "y"},
                 "optimizer: 'y' is not one of ");
-  check_refused(folder, R"({"lr": 0.1})", {"--data", "shapes", "--steps", "1", "--lr", "-1"}, "train: lr must be positive, not -1 (see ");
+  check_refused(folder, R"({"lr": 0.1})", {"--data", "shapes", "--steps", "1", "--lr", "-1"},
+                "train: lr must be positive, not -1 (see ");
 }
 
 TEST_CASE("options of the command line alone are not taken from a config") {

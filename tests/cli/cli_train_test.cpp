@@ -153,6 +153,15 @@ TEST_CASE("the progress line drops whole fields on a narrow terminal") {
   }
 }
 
+TEST_CASE("a terminal that obeys no escape sequences gets no line of progress") {
+  const TemporaryFolder folder;
+  for (const char* term : {"dumb", ""}) {
+    const std::string shown = run_program_on_terminal(
+        small({"--steps", "4", "--out", folder.path(std::string("run-") + term)}), 80, OnTerminal::err, term);
+    CHECK_MESSAGE(shown.empty(), shown);
+  }
+}
+
 TEST_CASE("a run in bf16 says what it used, and goes on") {
   const TemporaryFolder folder;
   const std::string run = folder.path("run");
