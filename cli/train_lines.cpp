@@ -1,5 +1,7 @@
 #include "cli/train_lines.h"
 
+#include "cli/output.h"
+
 #include "data/bytes.h"
 #include "training/checkpoint.h"
 
@@ -32,6 +34,10 @@ ProgressField memory_field() {
 
 std::string skipped_line(std::int64_t step, const std::string& why) {
   return fmt::format("skip   step {:>6}  {}\n", step, why);
+}
+
+void say_note(const CommonOptions& common, const std::string& sentence) {
+  if (common.talks() && !sentence.empty()) say(fmt::format("note: {}\n", sentence));
 }
 
 void add_run_fields(nlohmann::json& json, std::int64_t skipped, std::optional<std::int64_t> best,

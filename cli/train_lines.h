@@ -2,6 +2,7 @@
 // What `train` prints of a run, whatever is trained.
 
 #include "cli/progress.h"
+#include "cli/verb.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,6 +17,9 @@ ProgressField memory_field();
 
 /// A line that says something happened to a step, in the columns of the lines of tests: "skip   step     12  why\n".
 std::string skipped_line(std::int64_t step, const std::string& why);
+
+/// Says "note: SENTENCE" unless there is none or the command is quiet.
+void say_note(const CommonOptions& common, const std::string& sentence);
 
 /// Adds "skipped_steps", and of the best checkpoint its step and folder as "best" (null without one).
 void add_run_fields(nlohmann::json& json, std::int64_t skipped, std::optional<std::int64_t> best,

@@ -12,6 +12,7 @@
 #include "data/labelled_texts.h"
 #include "data/text.h"
 #include "permute/bert_training.h"
+#include "permute/dropout_note.h"
 #include "training/checkpoint.h"
 #include "training/classify.h"
 #include "training/language.h"
@@ -287,6 +288,7 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
       });
     });
   });
+  say_note(request.common, permute::dropout_note(training::options_json(options)));
   return train_to_end(*run.trainer, request, options.out, data::join_path(options.out, "model"), split,
                       [&](nlohmann::json& json) {
                         if (split != nullptr) add_without_key(json, run, request.common.talks());

@@ -9,6 +9,7 @@
 
 #include "data/bytes.h"
 #include "data/json.h"
+#include "permute/dropout_note.h"
 #include "permute/training.h"
 
 #include <algorithm>
@@ -144,6 +145,7 @@ int train(TrainOptions& options, const TrainRequest& request, const SplitJob* sp
                     trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
                     request.model == "deit" ? "DeiT" : "ViT", trainer.model(0).parameter_count(), blocks_words(split),
                     trainer.total_steps(), trainer.options().batch));
+  say_note(common, permute::dropout_note(permute::options_json(trainer.options())));
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
   with_way_on(request, split, trainer.options().out, [&] {

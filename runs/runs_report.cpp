@@ -1,6 +1,7 @@
 #include "runs/runs_report.h"
 
 #include "core/error.h"
+#include "permute/dropout_note.h"
 #include "runs/curves.h"
 
 #include <fmt/format.h>
@@ -23,6 +24,13 @@ std::string title_of(const std::vector<RunFolder>& runs) {
   return fmt::format("equigrad: {} runs side by side", runs.size());
 }
 
+/// Why runs that are permuted do not follow those that are not.
+void add_dropout_notes(pages::Page& page, const std::vector<RunFolder>& runs) {
+  for (const RunFolder& run : runs)
+    if (const std::string note = permute::dropout_note(run.options); !note.empty())
+      page.paragraph(fmt::format("{}: {}.", run.name, note));
+}
+
 } // namespace
 
 RunsReport runs_report(const std::vector<RunFolder>& runs, const FigureOptions& o) {
@@ -31,6 +39,7 @@ RunsReport runs_report(const std::vector<RunFolder>& runs, const FigureOptions& 
   add_numbers(out.page, runs);
   out.page.heading("Curves");
   add_curves(out.page, runs);
+  add_dropout_notes(out.page, runs);
   out.page.heading("Options");
   add_options(out.page, runs);
   for (const RunFolder& run : runs) {

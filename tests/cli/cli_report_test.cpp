@@ -2,6 +2,7 @@
 
 #include "cli/program.h"
 
+#include <cmath>
 #include <doctest/doctest.h>
 #include <filesystem>
 
@@ -92,4 +93,34 @@ TEST_CASE("report says what is missing, and refuses what is no run") {
   write_text(folder.path("run/metrics.jsonl"), "what is this?\n" + metrics);
   check_refused(run_program({"report", folder.path("run"), "--out", page}),
                 "metrics.jsonl: line 1 is no record of training");
+}
+
+TEST_CASE("a permuted run with dropout says, at its start and in the report, that it does not follow the plain one") {
+  const TemporaryFolder folder;
+  std::string films = "label\ttext\n";
+  for (int i = 0; i < 40; ++i) films += i % 2 == 0 ? "bad\ta dull and long film\n" : "good\ta fine film\n";
+  write_text(folder.path("films.tsv"), films);
+  const std::string words = "are drawn by place";
+  const auto train = [&](const std::string& name, const std::vector<std::string>& more, bool said) {
+    std::vector<std::string> args = {"train",      "bert",    "--data", "films.tsv", "--dim",   "8",       "--layers",
+                                     "1",          "--heads", "2",      "--steps",   "4",       "--batch", "4",
+                                     "--held-out", "0.3",     "--out",  name,        "--dtype", "f64"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome got = run_program(args, folder.path());
+    REQUIRE_MESSAGE(got.code == 0, got.err);
+    CHECK_MESSAGE((got.out.find(words) != std::string::npos) == said, got.out);
+    const std::string metrics = read_text(folder.path(name + "/metrics.jsonl"));
+    return nlohmann::json::parse(metrics.substr(0, metrics.find('\n')))["loss"].get<double>(); // of the first step
+  };
+  const double plain = train("plain", {}, false), permuted = train("permuted", {"--permute", "columns"}, true);
+  CHECK(std::abs(plain - permuted) > 1e-8);
+  const double still = train("still", {"--dropout", "0"}, false);
+  CHECK(train("twin", {"--dropout", "0", "--permute", "columns"}, false) == doctest::Approx(still).epsilon(1e-12));
+  const Outcome got =
+      run_program({"report", "plain", "permuted", "still", "twin", "--out", "page.html"}, folder.path());
+  REQUIRE_MESSAGE(got.code == 0, got.err);
+  const std::string page = read_text(folder.path("page.html"));
+  const std::size_t at = page.find(words);
+  CHECK(page.find("permuted: masks of dropout 0.1 are drawn by place") != std::string::npos);
+  CHECK(page.find(words, at + 1) == std::string::npos); // of that run alone
 }
