@@ -13,4 +13,25 @@ void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) {
     throw Error(fmt::format("fork: its handlers cannot be registered: {}", std::generic_category().message(error)));
 }
 
+namespace {
+
+/// Calls hold it together, a fork alone. Who forks goes first, or threads that call without a pause would keep it out.
+#if defined(PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP)
+pthread_rwlock_t calls = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+#else
+pthread_rwlock_t calls = PTHREAD_RWLOCK_INITIALIZER;
+#endif
+const pthread_rwlock_t nobody_calls = calls;
+
+const bool watching = [] {
+  // The child's lock still counts those who wait in the parent.
+  at_fork([] { pthread_rwlock_wrlock(&calls); }, [] { pthread_rwlock_unlock(&calls); }, [] { calls = nobody_calls; });
+  return true;
+}();
+
+} // namespace
+
+ForkWaits::ForkWaits() { pthread_rwlock_rdlock(&calls); }
+ForkWaits::~ForkWaits() { pthread_rwlock_unlock(&calls); }
+
 } // namespace eg

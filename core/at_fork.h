@@ -7,4 +7,14 @@ namespace eg {
 /// comes last comes first before the fork, and last after it. Throws Error when the system has no memory for it.
 void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)());
 
+/// Has fork() wait while it lives: for calls into other libraries, whose locks the child could not use. They are short,
+/// and do not nest.
+class ForkWaits {
+public:
+  ForkWaits();
+  ~ForkWaits();
+  ForkWaits(const ForkWaits&) = delete;
+  ForkWaits& operator=(const ForkWaits&) = delete;
+};
+
 } // namespace eg

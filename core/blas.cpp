@@ -5,6 +5,7 @@
 
 #include "core/blas.h"
 
+#include "core/at_fork.h"
 #include "core/error.h"
 #include "core/few_rows.h"
 #include "core/gemm.h"
@@ -144,11 +145,15 @@ const OpenBlas& openblas() {
 
 void call_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, float alpha, const float* a, int lda,
                const float* b, int ldb, float beta, float* c, int ldc) {
-  openblas().sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  const OpenBlas& library = openblas();
+  const ForkWaits calling; // OpenBLAS takes locks for its work buffers
+  library.sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 void call_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha, const double* a, int lda,
                const double* b, int ldb, double beta, double* c, int ldc) {
-  openblas().dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  const OpenBlas& library = openblas();
+  const ForkWaits calling;
+  library.dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 int narrow(std::int64_t value) {
