@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/out_of_memory.h"
+#include "core/words.h"
 #include "data/inflate.h"
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ private:
     const std::uint64_t at = in_.taken();
     if (at == packed_.size()) return false;
     if (at > 0 && (packed_[at] != 0x1F || at + 1 == packed_.size() || packed_[at + 1] != 0x8B))
-      fail(fmt::format("corrupt gzip file: {} bytes follow that belong to no member of it", packed_.size() - at));
+      fail(fmt::format("corrupt gzip file: {} behind its last member", count_of(packed_.size() - at, "byte")));
     in_.restart();
     byte(), byte();
     if (byte() != 8) fail("corrupt gzip file: packed by a method other than deflate");

@@ -148,8 +148,8 @@ TEST_CASE("gzip: members one behind the other are one file") {
   bad = joined(one, two);
   bad.resize(one.size() + 12);
   CHECK(refusal(bad) == "a.gz: its packed data end early");
-  CHECK(refusal(joined(one, text("rest"))) == "a.gz: corrupt gzip file: 4 bytes follow that belong to no member of it");
-  CHECK(refusal(joined(one, {0x1F})) == "a.gz: corrupt gzip file: 1 bytes follow that belong to no member of it");
+  CHECK(refusal(joined(one, text("rest"))) == "a.gz: corrupt gzip file: 4 bytes behind its last member");
+  CHECK(refusal(joined(one, {0x1F})) == "a.gz: corrupt gzip file: 1 byte behind its last member");
 }
 
 TEST_CASE("gzip: a header with extra field, name, comment and checksum") {
@@ -173,8 +173,8 @@ TEST_CASE("deflate: any pieces and any steps give the same bytes") {
   Bytes front(32768);
   for (std::size_t i = 0; i < front.size(); ++i) front[i] = static_cast<std::uint8_t>(i * 7919 >> 5);
   const Bytes far = joined(front, Bytes(front.begin(), front.begin() + 258));
-  for (const std::size_t step : {1, 3, 100, 40000})
-    for (const std::size_t piece : {1, 2, 7, 9, 4096}) {
+  for (const std::size_t step : {1U, 3U, 100U, 40000U})
+    for (const std::size_t piece : {1U, 2U, 7U, 9U, 4096U}) {
       CAPTURE(step);
       CAPTURE(piece);
       CHECK(in_steps(bytes_of(long_codes), step, piece) == skewed());
