@@ -81,7 +81,10 @@ nn::VitConfig config_of(const Request& r) {
   const Fields args = f.object("model_args");
   args.allow({"img_size", "patch_size", "in_chans", "num_classes", "depth", "embed_dim", "num_heads", "mlp_ratio",
               "qkv_bias", "global_pool", "class_token", "no_embed_class", "reg_tokens", "pre_norm", "qk_norm",
-              "fc_norm", "dynamic_img_size"});
+              "fc_norm", "dynamic_img_size",
+              // of training alone
+              "drop_path_rate", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
+              "weight_init"});
   for (const char* off : {"no_embed_class", "pre_norm", "qk_norm", "fc_norm", "dynamic_img_size"})
     if (args.flag(off, false)) args.refuse(off, "is true, which is not supported");
   if (!args.flag("class_token", true)) args.refuse("class_token", "is false, which is not supported");
