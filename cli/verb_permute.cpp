@@ -76,7 +76,8 @@ void add_copies(permute::AxisMap& axes, const std::vector<std::string>& unused) 
       {"lm_head.weight", "wte.weight"},
       {"lm_head.weight", "embed_tokens.weight"},
       {"cls.predictions.decoder.weight", "word_embeddings.weight"},
-      {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+      {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+      {"cls.predictions.bias", "cls.predictions.decoder.bias"}};
   const std::size_t count = axes.size();
   for (const std::string& name : unused)
     for (const auto& [copy, original] : copies)

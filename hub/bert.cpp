@@ -46,9 +46,6 @@ constexpr std::array<NameRule, 4> bert_head_names{{
 
 nn::BertConfig config_of(const Request& r, const Architecture& a) {
   const Fields& f = r.fields;
-  if (f.text("position_embedding_type", "absolute") != "absolute")
-    f.refuse("position_embedding_type", "is not 'absolute', the only one supported");
-  if (f.flag("is_decoder", false)) f.refuse("is_decoder", "is true; BERT is supported as an encoder");
   nn::BertConfig c;
   c.vocabulary = f.integer("vocab_size", 30522);
   c.positions = f.integer("max_position_embeddings", 512);
@@ -62,8 +59,8 @@ nn::BertConfig config_of(const Request& r, const Architecture& a) {
   c.encoder.dropout = f.real("hidden_dropout_prob", 0.1);
   c.encoder.attention_dropout = f.real("attention_probs_dropout_prob", 0.1);
   c.head = a.head;
-  c.labels = f.labels();
-  c.padding = f.integer("pad_token_id", 0);
+  c.labels = labels_of(f, a);
+  c.padding = padding_row(f, c.vocabulary, 0);
   c.tied = f.flag("tie_word_embeddings", true);
   const bool of_texts =
       a.head == Head::sequence_classification || a.head == Head::next_sentence || a.head == Head::pretraining;
@@ -79,12 +76,13 @@ public:
   BertModel(const Request& request, const Architecture& a) : ModelOf(request, bert_family, a, config_of(request, a)) {
     const nn::BlockConfig& e = model_.config.encoder;
     name_tensors(bert_base_names, bert_head_names, a.classifier, {e.heads, e.heads, e.width_of_head()});
-    extras_ = {"*embeddings.position_ids", "*embeddings.token_type_ids", "*cls.predictions.decoder.bias",
-               "*cls.seq_relationship.weight", "*cls.seq_relationship.bias"};
-    if (model_.config.tied) extras_.emplace_back("*cls.predictions.decoder.weight");
-    if (!model_.lm_head)
-      for (const char* part : {"bias", "transform.dense.weight", "transform.dense.bias", "transform.LayerNorm.weight",
-                               "transform.LayerNorm.bias"})
+    extras_ = {"*embeddings.position_ids", "*embeddings.token_type_ids", "*cls.seq_relationship.weight",
+               "*cls.seq_relationship.bias"};
+    if (model_.lm_head)
+      name_decoder(request);
+    else
+      for (const char* part : {"bias", "decoder.weight", "decoder.bias", "transform.dense.weight",
+                               "transform.dense.bias", "transform.LayerNorm.weight", "transform.LayerNorm.bias"})
         extras_.push_back(fmt::format("*cls.predictions.{}", part));
     if (!model_.pooler) extras_.insert(extras_.end(), {"*pooler.dense.weight", "*pooler.dense.bias"});
   }
@@ -98,6 +96,25 @@ public:
   }
 
   std::int64_t positions() const override { return model_.config.positions; }
+
+private:
+  /// The decoder's bias has two names. Transformers 4 always ties them. Transformers 5 ties them when it ties the
+  /// embeddings; else it adds cls.predictions.decoder.bias, and nothing reads the other. So both are written then.
+  void name_decoder(const Request& request) {
+    constexpr const char *older = "cls.predictions.bias", *newer = "cls.predictions.decoder.bias";
+    for (Binding& b : bindings_) {
+      if (model_.config.tied && b.parameter == "word_embedding.weight") b.tied = {"cls.predictions.decoder.weight"};
+      if (b.parameter != "lm_head.bias") continue;
+      if (model_.config.tied) {
+        b.tied = {newer};
+        continue;
+      }
+      const bool has_newer = request.weights != nullptr && request.has(newer);
+      b.file = has_newer ? newer : older;
+      b.twin = has_newer ? older : newer;
+      extras_.push_back(fmt::format("*{}", b.twin));
+    }
+  }
 
 protected:
   Tensors run(const Tensors& in, RandomKey key, const Elsewhere& elsewhere) const override {

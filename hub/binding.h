@@ -31,6 +31,12 @@ struct Binding {
   bool transposed = false;
   Shape shape;       ///< in the file
   bool head = false; ///< not of the base model, or its pooler: what a checkpoint for another task lacks
+  /// Further names under which files hold the same numbers, because the config ties the two tensors. A file may have
+  /// either or both; where both are there and differ, it is refused. Any beginning may stand before such a name.
+  std::vector<std::string> tied = {};
+  /// The name under which the same numbers are written once more, for readers that look there; "": none. What a file
+  /// holds under it is not read.
+  std::string twin = {};
 };
 
 /// The rows of the fused projections: attention's qkv is (heads, kv_heads, kv_heads) head_dim.

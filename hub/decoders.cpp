@@ -56,12 +56,30 @@ constexpr std::array<NameRule, 11> llama_names{{
 
 constexpr std::array<NameRule, 1> decoder_head_names{{{"lm_head", "lm_head"}}};
 
+/// A size that has two names in GPT-2's configs. Throws FileError where they differ.
+std::int64_t either(const Fields& f, const char* name, const char* general, std::int64_t otherwise) {
+  if (!f.has(general)) return f.integer(name, otherwise);
+  const std::int64_t value = f.integer(general);
+  if (f.has(name) && f.integer(name) != value)
+    f.refuse(general, fmt::format("is {}, and '{}', which means the same, is {}", value, name, f.integer(name)));
+  return value;
+}
+
+/// The id that ends texts for sequence classification, -1 for none. One that is no id of the vocabulary (-1 too) is
+/// that of no token.
+std::int64_t padding_of_texts(const Fields& f, std::int64_t vocabulary) {
+  if (!f.has("pad_token_id")) return -1;
+  const std::int64_t id = f.integer("pad_token_id");
+  return id < 0 || id > vocabulary ? vocabulary : id;
+}
+
 nn::DecoderConfig gpt2_config_of(const Request& r, const Architecture& a) {
   const Fields& f = r.fields;
-  if (f.flag("add_cross_attention", false)) f.refuse("add_cross_attention", "is true; it is not supported");
-  nn::DecoderConfig c = nn::gpt2_config(f.integer("n_embd", 768), f.integer("n_head", 12), f.integer("n_layer", 12));
+  nn::DecoderConfig c =
+      nn::gpt2_config(either(f, "n_embd", "hidden_size", 768), either(f, "n_head", "num_attention_heads", 12),
+                      either(f, "n_layer", "num_hidden_layers", 12));
   c.vocabulary = f.integer("vocab_size", 50257);
-  c.positions = f.integer("n_positions", f.integer("n_ctx", 1024));
+  c.positions = either(f, "n_positions", "max_position_embeddings", f.integer("n_ctx", 1024));
   c.block.mlp = f.integer("n_inner", 4 * c.block.dim);
   c.block.activation = activation_of(f, "activation_function", "gelu_new");
   c.block.norm_eps = f.real("layer_norm_epsilon", 1e-5);
@@ -74,8 +92,8 @@ nn::DecoderConfig gpt2_config_of(const Request& r, const Architecture& a) {
   if (a.head == Head::token_classification)
     c.head_dropout = f.real("classifier_dropout", f.real("hidden_dropout", 0.1));
   c.head = a.head;
-  c.labels = f.labels();
-  c.padding = f.integer("pad_token_id", -1);
+  c.labels = labels_of(f, a);
+  c.padding = padding_of_texts(f, c.vocabulary);
   r.need_room(c.block, c.layers, sum_of({c.vocabulary, c.positions, c.labels}));
   return c;
 }
@@ -90,17 +108,6 @@ std::pair<double, double> ordered(const Fields& f, std::pair<const char*, double
   return {least, most};
 }
 
-/// The leading features of a head that turn.
-std::int64_t rotary_dims(const Fields& f, const Fields& s, std::int64_t head_dim) {
-  const double share = s.real("partial_rotary_factor", f.real("partial_rotary_factor", 1.0));
-  if (!(share > 0.0 && share <= 1.0)) f.refuse("partial_rotary_factor", fmt::format("is {}, not in (0, 1]", share));
-  const auto dims = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
-  if (dims < 2 || dims % 2 != 0)
-    f.refuse("partial_rotary_factor",
-             fmt::format("is {}: {} of {} features would turn, not a number of pairs", share, dims, head_dim));
-  return dims;
-}
-
 void read_yarn(const Fields& s, nn::RotaryConfig& rotary, std::int64_t dims, double factor, double trained) {
   const auto [slow, fast] = ordered(s, {"beta_slow", 1.0}, {"beta_fast", 32.0});
   rotary.frequencies = nn::yarn_scaled(
@@ -113,28 +120,62 @@ void read_yarn(const Fields& s, nn::RotaryConfig& rotary, std::int64_t dims, dou
 }
 
 /// rope_scaling, or in newer files rope_parameters, which hold theta too.
-void read_rotary(const Fields& f, nn::RotaryConfig& rotary, std::int64_t head_dim, std::int64_t positions) {
-  const Fields s = f.object(f.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  rotary.base = s.real("rope_theta", f.real("rope_theta", 10000.0));
-  const std::int64_t dims = rotary_dims(f, s, head_dim);
-  rotary.dims = dims == head_dim ? 0 : dims;
+Fields rope_of(const Fields& f) {
+  const Fields older = f.object("rope_scaling"), newer = f.object("rope_parameters");
+  if (older.json().empty()) return newer;
+  if (!newer.json().empty() && older.json() != newer.json())
+    f.refuse("rope_scaling", "is not what 'rope_parameters' beside it says; leave one of them out");
+  return older;
+}
+
+/// Refuses what would turn a part of each head, or differ from layer to layer: no Llama of transformers does.
+void refuse_other_ropes(const Fields& s) {
+  for (const auto& [name, value] : s.json().items())
+    if (value.is_object()) s.refuse(name.c_str(), "is an object; one rope for all layers is supported");
+  if (const double share = s.real("partial_rotary_factor", 1.0); share != 1.0)
+    s.refuse("partial_rotary_factor", fmt::format("is {}; supported for llama is 1", share));
+}
+
+/// A number of the rope that may stand beside it too. Throws FileError where both are there and differ.
+double beside(const Fields& f, const Fields& s, const char* name, double otherwise) {
+  if (f.has(name) && s.has(name) && f.real(name, 0) != s.real(name, 0))
+    f.refuse(name,
+             fmt::format("is {}, and that of the rope is {}; leave one of them out", f.real(name, 0), s.real(name, 0)));
+  return s.real(name, f.real(name, otherwise));
+}
+
+/// Tokens of the texts that a model was trained on, before its rope was stretched.
+double trained_positions(const Fields& f, const Fields& s, std::int64_t positions) {
+  constexpr const char* name = "original_max_position_embeddings";
+  const double trained = beside(f, s, name, static_cast<double>(positions));
+  if (!(trained >= 1.0 && std::isfinite(trained)))
+    (s.has(name) ? s : f).refuse(name, fmt::format("is {}, not at least 1", trained));
+  return trained;
+}
+
+double factor_of(const Fields& s) {
+  if (!s.has("factor")) s.refuse("factor", "is missing");
+  const double factor = s.real("factor", 1.0);
+  if (!(factor >= 1.0 && std::isfinite(factor))) s.refuse("factor", fmt::format("is {}, not at least 1", factor));
+  return factor;
+}
+
+void read_rotary(const Fields& f, nn::RotaryConfig& rotary, std::int64_t dims, std::int64_t positions) {
+  const Fields s = rope_of(f);
+  refuse_other_ropes(s);
+  rotary.base = beside(f, s, "rope_theta", 10000.0);
   const std::string type = s.text("rope_type", s.text("type", "default"));
   constexpr std::array types = {"default", "linear", "dynamic", "llama3", "yarn"};
   if (std::find(types.begin(), types.end(), type) == types.end())
     s.refuse("rope_type", fmt::format("is '{}'; supported are {}", type, fmt::join(types, ", ")));
   if (type == "default") return;
-  if (!s.has("factor")) s.refuse("factor", "is missing");
-  const double factor = s.real("factor", 1.0);
-  if (!(factor >= 1.0 && std::isfinite(factor))) s.refuse("factor", fmt::format("is {}, not at least 1", factor));
-  const double trained = s.real("original_max_position_embeddings", static_cast<double>(positions));
-  if (!(trained >= 1.0 && std::isfinite(trained)))
-    s.refuse("original_max_position_embeddings", fmt::format("is {}, not at least 1", trained));
+  const double factor = factor_of(s);
   if (type == "linear") {
     rotary.frequencies = nn::linear_scaled(nn::rotary_frequencies(rotary.base, dims), factor);
   } else if (type == "dynamic") {
     rotary.dynamic_factor = factor;
     rotary.trained_positions = positions;
-  } else if (type == "llama3") {
+  } else if (const double trained = trained_positions(f, s, positions); type == "llama3") {
     const auto [low, high] = ordered(s, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0});
     rotary.frequencies = nn::llama3_scaled(nn::rotary_frequencies(rotary.base, dims),
                                            {.factor = factor, .low = low, .high = high, .trained = trained});
@@ -160,13 +201,27 @@ nn::DecoderConfig llama_config_of(const Request& r, const Architecture& a) {
   if (a.head == Head::token_classification)
     c.head_dropout = f.real("classifier_dropout", f.real("hidden_dropout", 0.1));
   c.head = a.head;
-  c.labels = f.labels();
-  c.padding = f.integer("pad_token_id", -1);
-  c.constant_padding = true;
+  c.labels = labels_of(f, a);
+  c.padding = padding_of_texts(f, c.vocabulary);
+  c.constant_padding = c.padding >= 0 && c.padding < c.vocabulary;
   r.need_room(c.block, c.layers, sum_of({c.vocabulary, c.labels}));
   check(c.block);
   read_rotary(f, c.block.rotary, c.block.width_of_head(), c.positions);
   return c;
+}
+
+/// Throws ValueError for positions [.., T] that do not count on from token to token. Transformers takes such a text for
+/// several packed ones when there is no attention_mask, and for one when it keeps a cache.
+void refuse_restarts(const Tensor& positions) {
+  if (!positions.defined() || !positions.has_storage() || positions.rank() == 0) return;
+  const std::vector<std::int64_t> all = positions.to_vector<std::int64_t>();
+  const auto tokens = static_cast<std::size_t>(positions.size(-1));
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (i % tokens != 0 && all[i] != all[i - 1] + 1)
+      throw ValueError(fmt::format("position_ids: {} is followed by {} and there is no attention_mask: it is not said "
+                                   "whether these are several packed texts, which are not supported; an attention_mask "
+                                   "of ones makes them one text",
+                                   all[i - 1], all[i]));
 }
 
 class DecoderModel : public ModelOf<nn::Decoder> {
@@ -177,8 +232,14 @@ public:
     const nn::AttentionConfig c = model_.config.block.attention();
     name_tensors(names, decoder_head_names, a.classifier, {c.heads, c.key_heads(), c.head_dim});
     extras_ = {"*.attn.bias", "*.attn.masked_bias", "*.rotary_emb.inv_freq"};
-    if (!model_.lm_head) extras_.emplace_back("*lm_head.weight");
+    if (model_.config.head != Head::language_model) extras_.emplace_back("*lm_head.weight");
+    if (model_.config.head == Head::language_model && model_.config.tied)
+      for (Binding& b : bindings_)
+        if (b.parameter == "token_embedding.weight") b.tied = {"lm_head.weight"};
   }
+
+  /// No gradient flows to that row of the embedding as an input; -1: to all.
+  void keep_constant(std::int64_t row) { model_.token_embedding.padding = row; }
 
   nn::Decoder* decoder() override { return model_.config.head == Head::language_model ? &model_ : nullptr; }
 
@@ -211,6 +272,7 @@ protected:
                                  .token_types = integers(in, "token_type_ids"),
                                  .embeddings = find(in, "inputs_embeds")};
     if (!input.ids.defined() && !input.embeddings.defined()) required(in, "input_ids");
+    if (!input.attention_mask.defined()) refuse_restarts(input.positions);
     const Tensor hidden = elsewhere ? around(input, elsewhere) : model_(input, nullptr, key.fold(0));
     const RandomKey of_head = key.fold(1);
     switch (model_.config.head) {
@@ -233,7 +295,10 @@ std::unique_ptr<Model> make_gpt2(const Request& request, const Architecture& a) 
 }
 
 std::unique_ptr<Model> make_llama(const Request& request, const Architecture& a) {
-  return std::make_unique<DecoderModel>(request, llama_family, a, llama_config_of(request, a), llama_names);
+  const nn::DecoderConfig c = llama_config_of(request, a);
+  auto model = std::make_unique<DecoderModel>(request, llama_family, a, c, llama_names);
+  model->keep_constant(padding_row(request.fields, c.vocabulary, -1));
+  return model;
 }
 
 } // namespace

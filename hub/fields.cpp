@@ -9,7 +9,8 @@
 
 namespace eg::hub {
 
-Fields::Fields(const nlohmann::json& object, std::string source) : object_(object), source_(std::move(source)) {
+Fields::Fields(const nlohmann::json& object, std::string source)
+    : object_(object), source_(std::move(source)), asked_(std::make_shared<std::set<std::string>>()) {
   if (!object_.is_object()) throw FileError(fmt::format("{}: is not a JSON object", source_));
 }
 
@@ -18,6 +19,7 @@ void Fields::refuse(const char* name, const std::string& why) const {
 }
 
 const nlohmann::json* Fields::find(const char* name) const {
+  asked_->insert(name);
   const auto at = object_.find(name);
   return at == object_.end() || at->is_null() ? nullptr : &*at;
 }
@@ -29,6 +31,8 @@ void Fields::allow(std::initializer_list<std::string_view> known) const {
 }
 
 bool Fields::has(const char* name) const { return find(name) != nullptr; }
+
+bool Fields::is_null(const char* name) const { return !has(name) && object_.contains(name); }
 
 std::int64_t Fields::whole(const char* name, const nlohmann::json& value, const char* wanted) const {
   // Sizes are multiplied by small numbers before anybody knows what they are for.
@@ -60,6 +64,7 @@ double Fields::real(const char* name, double otherwise) const {
 
 bool Fields::flag(const char* name, bool otherwise) const {
   const nlohmann::json* value = find(name);
+  if (otherwise && is_null(name)) refuse(name, "is null, neither true nor false");
   if (value == nullptr) return otherwise;
   if (!value->is_boolean()) refuse(name, "must be true or false");
   return value->get<bool>();
@@ -99,10 +104,9 @@ std::vector<std::string> Fields::texts(const char* name) const {
 }
 
 std::int64_t Fields::labels() const {
-  if (has("num_labels")) return integer("num_labels");
   const nlohmann::json* names = find("id2label");
-  if (names == nullptr) return 2;
-  if (!names->is_object() || names->empty()) refuse("id2label", "must be an object of names by class number");
+  if (names == nullptr) return integer("num_labels", 2);
+  if (!names->is_object()) refuse("id2label", "must be an object of names by class number");
   return static_cast<std::int64_t>(names->size());
 }
 

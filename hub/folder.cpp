@@ -32,8 +32,9 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-/// What a file may call the tensor that this architecture calls `name`, likeliest first.
-std::vector<std::string> other_names(const std::string& name, const Model& model) {
+/// What a file may call a tensor of this architecture, likeliest first.
+std::vector<std::string> other_names(const Binding& binding, const Model& model) {
+  const std::string& name = binding.file;
   std::vector<std::string> all = {name};
   const std::string& prefix = model.prefix();
   if (!prefix.empty() && name.starts_with(prefix)) all.push_back(name.substr(prefix.size()));
@@ -43,6 +44,7 @@ std::vector<std::string> other_names(const std::string& name, const Model& model
     for (const auto& [now, then] :
          {std::pair{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}})
       if (all[i].ends_with(now)) all.push_back(all[i].substr(0, all[i].size() - std::string_view(now).size()) + then);
+  all.insert(all.end(), binding.tied.begin(), binding.tied.end());
   return all;
 }
 
@@ -122,7 +124,7 @@ private:
   void read(const Binding& b) {
     poll_interrupt();
     const data::TensorInfo* info = nullptr;
-    for (const std::string& name : other_names(b.file, model_))
+    for (const std::string& name : other_names(b, model_))
       if (info = reader_.find(name); info != nullptr) break;
     if (begins_anew(b)) {
       if (info != nullptr) taken_.insert(info->name);
@@ -159,7 +161,9 @@ private:
         "classifier.", "cls.", "qa_outputs.", "score.", "lm_head.", "cls_classifier.", "distillation_classifier."};
     const auto begins = [&](const char* head) { return name.starts_with(head); };
     const bool other_head = options_.fresh_head && std::any_of(heads.begin(), heads.end(), begins);
-    if (other_head || model_.is_known_extra(name)) {
+    const Binding* tied = model_.tied_to(name);
+    if (tied != nullptr) require_tied(name, *tied);
+    if (tied != nullptr || other_head || model_.is_known_extra(name)) {
       report_.unused.push_back(name);
       return;
     }
@@ -167,6 +171,17 @@ private:
     for (const Binding& b : model_.bindings())
       if (!taken_.contains(b.file)) known.push_back(b.file);
     report_.unexpected.push_back(name + did_you_mean(name, known));
+  }
+
+  /// Throws FileError when the file's tensor `name` holds other numbers than the one that the config ties it to.
+  void require_tied(const std::string& name, const Binding& tied) const {
+    if (!values_) return;
+    for (const auto& [own, in_file] : report_.found)
+      if (own == tied.file && !same_bits(reader_.read(name, {.widen = true}), reader_.read(in_file, {.widen = true})))
+        throw FileError(
+            fmt::format("{}: {} and {} differ, but the config's field 'tie_word_embeddings' makes them one: "
+                        "set it to false, or leave one of them out",
+                        reader_.path(), name, in_file));
   }
 
   const data::TensorReader& reader_;

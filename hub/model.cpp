@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "hub/family.h"
+#include "hub/field_rules.h"
 
 #include <fmt/format.h>
 
@@ -69,6 +70,13 @@ Tensors Model::forward_around(const Tensors& inputs, const Elsewhere& blocks) co
   return run(inputs, {}, blocks);
 }
 
+const Binding* Model::tied_to(const std::string& name) const {
+  for (const Binding& b : bindings_)
+    if (std::any_of(b.tied.begin(), b.tied.end(), [&](const std::string& tied) { return name.ends_with(tied); }))
+      return &b;
+  return nullptr;
+}
+
 bool Model::is_known_extra(const std::string& name) const {
   return std::any_of(extras_.begin(), extras_.end(), [&](const std::string& extra) {
     return extra.starts_with('*') ? name.ends_with(extra.substr(1)) : name == extra;
@@ -87,7 +95,12 @@ Tensors Model::by_file_names(const std::vector<Tensor>& gradients) const {
   return named;
 }
 
-Tensors Model::state() const { return by_file_names(module().parameters()); }
+Tensors Model::state() const {
+  Tensors named = by_file_names(module().parameters());
+  for (const Binding& b : bindings_)
+    if (!b.twin.empty()) named.emplace_back(b.twin, find(named, b.file).clone());
+  return named;
+}
 
 bool Request::has(std::string_view ending) const {
   return weights == nullptr || std::any_of(weights->tensors().begin(), weights->tensors().end(),
@@ -141,6 +154,24 @@ nn::Activation activation_of(const Fields& fields, const char* field, const char
   fields.refuse(field, fmt::format("is '{}'; supported are {}", given, known));
 }
 
+std::int64_t labels_of(const Fields& fields, const Architecture& a) {
+  const std::int64_t labels = fields.labels();
+  const bool classifies = a.head == nn::Head::sequence_classification || a.head == nn::Head::token_classification;
+  if (labels < 1 && classifies)
+    fields.refuse(fields.has("id2label") ? "id2label" : "num_labels",
+                  fmt::format("names no class; {} needs one or more", a.name));
+  return std::max<std::int64_t>(labels, 1);
+}
+
+std::int64_t padding_row(const Fields& fields, std::int64_t vocabulary, std::int64_t otherwise) {
+  if (fields.is_null("pad_token_id") || (otherwise < 0 && !fields.has("pad_token_id"))) return -1;
+  if (vocabulary < 1) return -1; // the module refuses that in its own words
+  const std::int64_t id = fields.integer("pad_token_id", otherwise), row = id < 0 ? id + vocabulary : id;
+  if (row < 0 || row >= vocabulary)
+    fields.refuse("pad_token_id", fmt::format("is {}, not one of {} ids", id, vocabulary));
+  return row;
+}
+
 Tensor integers(const Tensors& inputs, std::string_view name) {
   Tensor t = find(inputs, name);
   if (!t.defined() || t.dtype() == DType::i64) return t;
@@ -163,6 +194,7 @@ std::unique_ptr<Model> made_of_fields(const Fields& fields, const nlohmann::json
     return timm_family.make({config, fields, key, weights}, timm_family.architectures.front());
   if (!fields.has("model_type")) fields.refuse("model_type", "is missing");
   const Family& family = family_named(fields.text("model_type", ""), fields);
+  refuse_unread_fields(fields, family.name);
   return family.make({config, fields, key, weights}, architecture_of(family, fields));
 }
 

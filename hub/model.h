@@ -68,14 +68,16 @@ public:
   const nlohmann::json& config() const { return *config_; }         ///< config.json as it was read
   /// One for each tensor of a file with this architecture, in the order of the model's parameters.
   const std::vector<Binding>& bindings() const { return bindings_; }
-  /// Names that files may hold beside those: copies of tied tensors, constants, tensors of other heads.
+  /// The binding that the config ties the file's tensor of that name to; nullptr: none.
+  const Binding* tied_to(const std::string& name) const;
+  /// Names that files may hold beside those: constants, twins, tensors of other heads.
   bool is_known_extra(const std::string& name) const;
   /// What the names of the base model begin with in this architecture's files; "" for the base model itself.
   const std::string& prefix() const { return prefix_; }
 
   /// Gradients by parameter, in the order of module().parameters(), as tensors under the file's names.
   Tensors by_file_names(const std::vector<Tensor>& gradients) const;
-  /// The parameters under the file's names (copies).
+  /// The parameters under the file's names (copies), those with a twin under its name too.
   Tensors state() const;
 
 private:

@@ -67,7 +67,7 @@ nn::VitConfig config_of(const Request& r, const Architecture& a, bool deit) {
   c.encoder.attention_dropout = f.real("attention_probs_dropout_prob", 0.0);
   c.embedding_dropout = c.encoder.dropout;
   c.encoder.qkv_bias = f.flag("qkv_bias", true);
-  c.classes = a.head == Head::none ? 0 : f.labels();
+  c.classes = a.head == Head::none ? 0 : labels_of(f, a);
   c.distillation = deit;
   c.distillation_head = std::string_view(a.name).ends_with("WithTeacher");
   if (a.head == Head::none && r.has("pooler.dense.weight")) {

@@ -78,7 +78,7 @@ void check(const DecoderConfig& c) {
   field.count("layers", c.layers, limits::layers);
   field.share("embedding_dropout", c.embedding_dropout);
   field.share("head_dropout", c.head_dropout);
-  if (c.padding >= c.vocabulary)
+  if (c.constant_padding && c.padding >= c.vocabulary) // else it is compared with ids, and is that of no token
     throw ValueError(fmt::format("decoder: padding {} is not one of {} ids", c.padding, c.vocabulary));
   if (c.head == Head::next_sentence || c.head == Head::pretraining)
     throw ValueError(fmt::format("decoder: there is no head {}", name_of(c.head)));

@@ -181,7 +181,10 @@ TEST_CASE("a folder that is written again holds the same bytes under the same na
     write_folder(entry["config"], first.path(), 1 << 30);
     hub::save_model(*hub::load_model(first.path()).model, second.path(), 30000);
     const data::TensorReader a = data::open_tensors(first.path()), b = data::open_tensors(second.path());
-    REQUIRE(a.tensors().size() == b.tensors().size());
+    std::size_t written = 0; // an untied bias of BERT's decoder has two names
+    for (const hub::Binding& binding : hub::load_model(first.path()).model->bindings())
+      written += binding.twin.empty() ? 1 : 2;
+    REQUIRE(b.tensors().size() == written);
     for (const data::TensorInfo& info : a.tensors()) CHECK(same_bits(a.read(info.name), b.read(info.name)));
     const hub::LoadedModel again = hub::load_model(second.path());
     CHECK(again.report.complete());
