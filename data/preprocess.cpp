@@ -32,10 +32,17 @@ Image to_rgb(const Image& image) {
 /// Python's division rounds down; rounding half of an odd number up is the same with the sign turned.
 int half_down(int difference) { return (difference - (difference < 0 && difference % 2 != 0 ? 1 : 0)) / 2; }
 
+/// Half of it, rounded to even, as Python's round.
+int half_even(int difference) {
+  const int down = half_down(difference);
+  return down + (difference % 2 != 0 && down % 2 != 0 ? 1 : 0);
+}
+
 /// The middle of the image; where it is smaller it lies in the middle of zeros.
-Image crop(const Image& image, ImageSize size) {
-  const int top = half_down(image.height - size.height);
-  const int left = half_down(image.width - size.width);
+Image crop(const Image& image, ImageSize size, bool to_even) {
+  const auto half = to_even ? half_even : half_down;
+  const int top = half(image.height - size.height);
+  const int left = half(image.width - size.width);
   const auto channels = static_cast<std::size_t>(image.channels);
   Image out{size.height, size.width, image.channels, std::vector<std::uint8_t>(places(size) * channels)};
   const int first = std::max(0, -left);
@@ -101,7 +108,7 @@ Tensor preprocess(const Image& image, const Preprocessing& steps) {
   if (steps.center_crop) check_size("a crop", steps.crop_size);
   Image now = steps.convert_rgb ? to_rgb(image) : image;
   if (steps.resize) now = resize_pillow(now, resized.height, resized.width, steps.resample, steps.order);
-  if (steps.center_crop) now = crop(now, steps.crop_size);
+  if (steps.center_crop) now = crop(now, steps.crop_size, steps.crop_to_even);
   const auto channels = static_cast<std::size_t>(now.channels);
   const std::size_t pixels = places({now.height, now.width});
   Tensor out = Tensor::empty({now.channels, now.height, now.width});

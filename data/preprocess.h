@@ -32,6 +32,7 @@ struct Preprocessing {
 
   bool center_crop = false; ///< zeros around the image where it is smaller
   ImageSize crop_size{224, 224};
+  bool crop_to_even = false; ///< half pixels in front go to the even side, as torchvision's; else down
 
   bool rescale = true;
   double rescale_factor = 1.0 / 255.0;

@@ -68,7 +68,9 @@ public:
     p.normalize = flag("do_normalize", true);
     p.mean = numbers("image_mean", defaults.mean);
     p.deviation = numbers("image_std", defaults.std);
-    if (std::count(p.deviation.begin(), p.deviation.end(), 0.0) > 0) fail("image_std", "0 divides nothing");
+    for (const double value : p.deviation)
+      if (static_cast<float>(value) == 0.0F) fail("image_std", fmt::format("{} divides nothing in f32", value));
+    require_finite_pixels(p);
     check_fixed("data_format", "channels_first");
     refuse_others(p);
     p.processor = processor_;
@@ -76,6 +78,21 @@ public:
   }
 
 private:
+  /// The brightest and the darkest pixel stay numbers in f32.
+  void require_finite_pixels(const Preprocessing& p) const {
+    const auto brightest = static_cast<float>(p.rescale ? 255.0 * p.rescale_factor : 255.0);
+    if (!std::isfinite(brightest)) fail("rescale_factor", "makes pixels that are not finite in f32");
+    if (!p.normalize) return;
+    for (std::size_t c = 0; c < std::max(p.mean.size(), p.deviation.size()); ++c) {
+      const auto of = [c](const std::vector<double>& values) {
+        return static_cast<float>(values[std::min(c, values.size() - 1)]);
+      };
+      for (const float pixel : {0.0F, brightest})
+        if (!std::isfinite((pixel - of(p.mean)) / of(p.deviation)))
+          fail("image_std", "makes pixels that are not finite in f32");
+    }
+  }
+
   /// The value under a key; nullptr when it is missing or null.
   const json* find(std::string_view key) {
     seen_.push_back(key);
@@ -170,7 +187,8 @@ private:
   }
 
   double finite(const char* key, const json& value) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>())) fail(key, "is not a number");
+    if (!value.is_number()) fail(key, "is not a number");
+    if (!std::isfinite(value.get<float>())) fail(key, "is beyond what f32 holds");
     return value.get<double>();
   }
 

@@ -1,5 +1,6 @@
 #include "data/safetensors_header.h"
 
+#include "data/foreign_format.h"
 #include "data/json_walk.h"
 #include "data/tensor_place.h"
 
@@ -192,6 +193,10 @@ std::uint64_t safetensors_header_length(ByteView front, std::uint64_t file_bytes
     throw FileError(fmt::format("{}: not a safetensors file: {} bytes, at least 8 are needed", source, file_bytes));
   std::uint64_t length = 0;
   std::memcpy(&length, front.data(), safetensors_length_bytes);
+  // Only where no header can be: 640 bytes of one begin as a pickle does.
+  const bool impossible = length > safetensors_max_header || length > file_bytes - safetensors_length_bytes;
+  if (const std::string_view is = foreign_format(front); impossible && !is.empty())
+    throw FileError(fmt::format("{}: {}", source, is));
   if (length > safetensors_max_header)
     throw FileError(fmt::format("{}: not a safetensors file: header of {} bytes, at most {} are allowed", source,
                                 length, safetensors_max_header));

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "data/decode.h"
+#include "data/input_file.h"
 #include "data/tokenizer/parts.h"
 
 #include <algorithm>
@@ -105,7 +106,8 @@ Tokenizer Tokenizer::open(const std::string& path) {
   const std::string folder = is_folder ? path : slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const std::string name = is_folder ? "" : path.substr(slash == std::string::npos ? 0 : slash + 1);
   const auto wants = [&](const char* file) { return is_folder ? file_exists(join_path(folder, file)) : name == file; };
-  if (!is_folder && !file_exists(path)) throw FileError(path + ": no such file or folder");
+  if (!is_folder && !file_exists(path))
+    throw FileError(path + (path_exists(path) ? ": is not a regular file" : ": no such file or folder"));
   if (!is_folder && (name == "vocab.txt" || name == "vocab.json" || name == "merges.txt")) {
     return Tokenizer(name == "vocab.txt" ? tok::read_word_piece_folder(folder) : tok::read_byte_pair_folder(folder));
   }
