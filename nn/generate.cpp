@@ -64,6 +64,13 @@ void keep_top_p(std::vector<Candidate>& all, double p) {
   all.resize(count);
 }
 
+/// Drops those less than `least` times as likely as the likeliest.
+void keep_min_p(std::vector<Candidate>& all, double least) {
+  if (least == 0.0) return;
+  const double best = std::min_element(all.begin(), all.end(), likelier)->logit;
+  std::erase_if(all, [&](const Candidate& c) { return std::exp(c.logit - best) < least; });
+}
+
 void check_prompt(const Decoder& model, std::span<const std::int64_t> prompt, const GenerateOptions& o) {
   if (model.config.head != Head::language_model)
     throw ValueError(fmt::format("generate: the model's head is {}, not language_model", name_of(model.config.head)));
@@ -74,6 +81,7 @@ void check_prompt(const Decoder& model, std::span<const std::int64_t> prompt, co
   for (const std::int64_t id : prompt)
     if (id < 0 || id >= model.config.vocabulary)
       throw ValueError(fmt::format("generate: {} is not one of {} ids", id, model.config.vocabulary));
+  if (!model.config.learned_positions) return;
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (length > model.config.positions || o.max_new_tokens > model.config.positions - length)
     throw ValueError(
@@ -89,6 +97,8 @@ void check(const SamplingOptions& o) {
   if (o.top_k < 0) throw ValueError(fmt::format("sample: top_k must not be negative, it is {}", o.top_k));
   if (!(o.top_p > 0.0 && o.top_p <= 1.0))
     throw ValueError(fmt::format("sample: top_p must be in (0, 1], it is {}", o.top_p));
+  if (!(o.min_p >= 0.0 && o.min_p <= 1.0))
+    throw ValueError(fmt::format("sample: min_p must be in [0, 1], it is {}", o.min_p));
 }
 
 std::int64_t sample(const Tensor& logits, const SamplingOptions& o, double uniform) {
@@ -101,6 +111,7 @@ std::int64_t sample(const Tensor& logits, const SamplingOptions& o, double unifo
   for (Candidate& c : all) c.logit = (c.logit - best.logit) / o.temperature;
   keep_top_k(all, o.top_k);
   keep_top_p(all, o.top_p);
+  keep_min_p(all, o.min_p);
   const std::vector<double> p = probabilities(all, 0.0);
   double below = 0.0;
   for (std::size_t i = 0; i < p.size(); ++i) {
@@ -113,6 +124,7 @@ std::int64_t sample(const Tensor& logits, const SamplingOptions& o, double unifo
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt, const GenerateOptions& o,
                                    FunctionRef<bool(std::int64_t)> on_token) {
   check(o.sampling);
+  check(o.rules);
   check_prompt(model, prompt, o);
   DecoderCache cache(model.config, 1, static_cast<std::int64_t>(prompt.size()) + o.max_new_tokens,
                      model.token_embedding.weight.dtype());
@@ -122,20 +134,23 @@ std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::in
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt, const GenerateOptions& o,
                                    FunctionRef<bool(std::int64_t)> on_token, const HiddenStates& hidden_states) {
   check(o.sampling);
+  check(o.rules);
   check_prompt(model, prompt, o);
   const CompositeScope untaped; // a profile hears the operations, a tape does not
-  std::vector<std::int64_t> text;
+  const auto begin = static_cast<std::ptrdiff_t>(prompt.size());
+  std::vector<std::int64_t> text(prompt.begin(), prompt.end());
   Tensor ids = Tensor::from<std::int64_t>(prompt, {1, static_cast<std::int64_t>(prompt.size())});
   for (std::int64_t i = 0; i < o.max_new_tokens; ++i) {
     const Tensor hidden = hidden_states(ids);
-    const Tensor logits = model.language_model(hidden.select(1, hidden.size(1) - 1)).select(0, 0);
+    Tensor logits = model.language_model(hidden.select(1, hidden.size(1) - 1)).select(0, 0);
+    if (!o.rules.neutral()) logits = apply(o.rules, logits, text, begin, o.end_ids);
     const std::int64_t next = sample(logits, o.sampling, uniform_at(o.key, static_cast<std::uint64_t>(i)));
     text.push_back(next);
     const bool ended = std::find(o.end_ids.begin(), o.end_ids.end(), next) != o.end_ids.end();
     if (!on_token(next) || ended) break;
     ids = Tensor::full({1, 1}, static_cast<double>(next), DType::i64);
   }
-  return text;
+  return {text.begin() + begin, text.end()};
 }
 
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,

@@ -4,6 +4,7 @@
 #include "core/function_ref.h"
 #include "core/random.h"
 #include "nn/decoder.h"
+#include "nn/logit_rules.h"
 
 #include <cstdint>
 #include <functional>
@@ -12,11 +13,12 @@
 
 namespace eg::nn {
 
-/// How the next token is chosen from its logits l. Temperature first, then top_k, then top_p.
+/// How the next token is chosen from its logits l. Temperature first, then top_k, top_p and min_p.
 struct SamplingOptions {
   double temperature = 0.0; ///< p = softmax(l / temperature); 0: the likeliest token, the first of equals
   std::int64_t top_k = 0;   ///< only tokens at least as likely as the k-th; 0: all
   double top_p = 1.0;       ///< only the likeliest tokens whose probabilities together reach p, at least one
+  double min_p = 0.0;       ///< only tokens at least min_p times as likely as the likeliest
 };
 
 /// Throws ValueError that names the field when nothing can be chosen like this.
@@ -31,11 +33,14 @@ struct GenerateOptions {
   SamplingOptions sampling = {};
   std::vector<std::int64_t> end_ids = {}; ///< a text ends with one of these
   RandomKey key = {};                     ///< token i of the text is chosen by number i of this key
+  LogitRules rules = {};                  ///< what happens to the logits before
 };
 
 /// Continues `prompt` (at least one id): the new tokens, the ending one included. `on_token`, called with each, returns
 /// false to end. The model must be in evaluation. Throws ValueError when the model has no language-model head, is in
-/// training, an id is not in its vocabulary, or prompt and max_new_tokens are more than its positions.
+/// training, an id is not in its vocabulary, or prompt and max_new_tokens are more than its learned positions; rotary
+/// ones have no end. Dynamic rope: each token's query and key turn by the base of the text's length then, as
+/// transformers' generate does it with a cache.
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,
                                    const GenerateOptions& options, FunctionRef<bool(std::int64_t)> on_token);
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,

@@ -208,7 +208,12 @@ TEST_CASE("what cannot be generated is said") {
   };
   says({}, {}, "the prompt is empty");
   says({17}, {}, "17 is not one of 17 ids");
-  says({1, 2}, {.max_new_tokens = 39}, "a prompt of 2 tokens and 39 new ones are more than the model's 40 positions");
+  CHECK(generate(model, {{1, 2}}, {.max_new_tokens = 39}).size() == 39); // rotary positions have no end
+  Decoder learned(small_gpt2(), {});
+  learned.eval();
+  CHECK_THROWS_WITH_AS(generate(learned, {{1, 2}}, {.max_new_tokens = 39}),
+                       doctest::Contains("a prompt of 2 tokens and 39 new ones are more than the model's 40 positions"),
+                       ValueError);
   says({1}, {.max_new_tokens = -1}, "max_new_tokens must not be negative");
   says({1}, {.max_new_tokens = 1, .sampling = {.temperature = -1.0}}, "temperature must not be negative");
   says({1}, {.max_new_tokens = 1, .sampling = {.top_p = 0.0}}, "top_p must be in (0, 1]");
