@@ -3,12 +3,13 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/meta.h"
-#include "core/ops.h"
 #include "core/words.h"
 #include "data/bytes.h"
 #include "data/json.h"
 #include "data/safetensors.h"
 #include "hub/fields.h"
+#include "hub/regrid.h"
+#include "hub/timm.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -52,33 +53,6 @@ Shape shape_of(const data::TensorInfo& info) { return Shape(std::span<const std:
 
 bool is_transpose(const Shape& a, const Shape& b) {
   return a.rank() == 2 && b.rank() == 2 && a[0] == b[1] && a[1] == b[0];
-}
-
-/// Grids of patches of the file's position embeddings and of the model's.
-struct Regrid {
-  std::int64_t special = 0;
-  std::pair<std::int64_t, std::int64_t> from, to;
-};
-
-/// Sets the config's image size to the one asked for; what has to be resampled then, if anything.
-std::optional<Regrid> change_image_size(nlohmann::json& config, const LoadModelOptions& options,
-                                        const std::string& path) {
-  if (!options.image_size) return {};
-  const Fields fields(config, path);
-  const std::string family = fields.text("model_type", "");
-  if (family != "vit" && family != "deit")
-    throw ValueError(fmt::format("{}: image_size is for vit and deit, this is {}", path, family));
-  const auto [height, width] = fields.sizes("image_size", 224);
-  const std::int64_t patch = fields.sizes("patch_size", 16).first;
-  const auto [new_height, new_width] = *options.image_size;
-  if (patch <= 0 || new_height <= 0 || new_width <= 0 || new_height % patch != 0 || new_width % patch != 0)
-    throw ValueError(
-        fmt::format("{}: patches of {} do not divide images of {} x {}", path, patch, new_height, new_width));
-  if (height == new_height && width == new_width) return {};
-  config["image_size"] = {new_height, new_width};
-  return Regrid{.special = family == "deit" ? 2 : 1,
-                .from = {height / patch, width / patch},
-                .to = {new_height / patch, new_width / patch}};
 }
 
 /// Reads the tensors that a model's bindings ask for.
@@ -225,18 +199,19 @@ bool are_named(const nlohmann::json& names) {
 
 /// Whether a config's classes are called otherwise than `names`, where both have names.
 bool have_other_names(const nlohmann::json& names, const nlohmann::json& config) {
-  const nlohmann::json now = config.value("id2label", nlohmann::json());
+  const nlohmann::json now = class_names(config);
   return are_named(names) && are_named(now) && names != now;
 }
 
 /// The model of a folder, without its values where they are not `read`.
 LoadedModel opened(const std::string& folder, const LoadModelOptions& options, bool read) {
   const std::string path = data::join_path(folder, "config.json");
-  nlohmann::json config = data::read_json(path);
-  const nlohmann::json names = config.value("id2label", nlohmann::json());
+  nlohmann::json config = read_config(folder);
+  const nlohmann::json names = class_names(config);
   if (options.adapt) options.adapt(config);
   const bool other_classes = options.fresh_head && have_other_names(names, config);
-  const std::optional<Regrid> regrid = change_image_size(config, options, path);
+  const std::optional<Regrid> regrid =
+      options.image_size ? change_image_size(config, *options.image_size, path) : std::nullopt;
   const data::TensorReader reader = data::open_tensors(folder);
   LoadedModel loaded;
   {
@@ -251,6 +226,13 @@ LoadedModel opened(const std::string& folder, const LoadModelOptions& options, b
 }
 
 } // namespace
+
+nlohmann::json read_config(const std::string& folder) {
+  const std::string path = data::join_path(folder, "config.json");
+  nlohmann::json config = data::read_json(path);
+  if (!config.is_object()) throw FileError(path + ": is not a JSON object");
+  return config;
+}
 
 std::string model_folder_of_run(const std::string& path) {
   std::string trained = data::join_path(path, "model");
@@ -308,19 +290,6 @@ void save_model(const Model& model, const std::string& folder, std::uint64_t sha
   if (!state.empty()) config["torch_dtype"] = state.front().second.dtype() == DType::f64 ? "float64" : "float32";
   data::save_sharded(folder, state, {.max_bytes = shard_bytes, .metadata = {{"format", "pt"}}});
   data::write_json(data::join_path(folder, "config.json"), config);
-}
-
-Tensor resample_positions(const Tensor& positions, std::int64_t special, std::pair<std::int64_t, std::int64_t> from,
-                          std::pair<std::int64_t, std::int64_t> to) {
-  if (positions.rank() != 3 || positions.size(0) != 1 || positions.size(1) != special + from.first * from.second)
-    throw ShapeError(fmt::format("resample_positions: {} does not hold {} + {} x {} tokens", positions.shape().str(),
-                                 special, from.first, from.second));
-  const std::int64_t dim = positions.size(2);
-  const Tensor grid =
-      slice(positions, 1, special, positions.size(1)).reshape({1, from.first, from.second, dim}).permute({0, 3, 1, 2});
-  const Tensor resampled =
-      interpolate(grid, {to.first, to.second}, "bicubic").permute({0, 2, 3, 1}).reshape({1, to.first * to.second, dim});
-  return concat({slice(positions, 1, 0, special), resampled}, 1);
 }
 
 } // namespace eg::hub

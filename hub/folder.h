@@ -52,6 +52,9 @@ struct LoadedModel {
   LoadReport report;
 };
 
+/// A model folder's config.json. Throws FileError where it cannot be read or is not a JSON object.
+nlohmann::json read_config(const std::string& folder);
+
 /// Where the model of `path` lies: RUN/model for the folder of a run that trained one (training/run.h), else `path`.
 std::string model_folder_of_run(const std::string& path);
 

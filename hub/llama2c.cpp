@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/ops.h"
+#include "data/foreign_format.h"
 #include "data/input_file.h"
 #include "nn/init.h"
 
@@ -23,6 +24,16 @@ struct Header {
   std::int64_t head_dim() const { return dim / heads; }
 };
 
+/// Of a file of another format with a name, that name. Asked only once the header fails: 640 features begin as a
+/// pickle.
+[[noreturn]] void fail(const data::InputFile& file, const std::string& why) {
+  std::array<std::uint8_t, 8> front{};
+  if (file.size() >= front.size()) file.read(0, front.data(), front.size());
+  const std::string_view is = data::foreign_format(front);
+  throw FileError(
+      fmt::format("{}: {}", file.path(), is.empty() ? "is not a llama2.c checkpoint: " + why : std::string(is)));
+}
+
 Header read_header(const data::InputFile& file) {
   std::array<std::int32_t, 7> n{};
   if (file.size() < sizeof n) throw FileError(fmt::format("{}: is shorter than a llama2.c header", file.path()));
@@ -32,10 +43,9 @@ Header read_header(const data::InputFile& file) {
   const std::array values = {h.dim, h.hidden, h.layers, h.heads, h.kv_heads, h.vocabulary, h.positions};
   for (std::size_t i = 0; i < values.size(); ++i)
     if (values[i] <= 0 || values[i] > (i == 2 ? 1 << 12 : 1 << 20)) // products of them stay below 2^63
-      throw FileError(fmt::format("{}: is no llama2.c checkpoint: {} is {}", file.path(), names[i], values[i]));
+      fail(file, fmt::format("{} is {}", names[i], values[i]));
   if (h.dim % h.heads != 0 || h.head_dim() % 2 != 0 || h.heads % h.kv_heads != 0)
-    throw FileError(fmt::format("{}: is no llama2.c checkpoint: {} features do not make {} heads on {}", file.path(),
-                                h.dim, h.heads, h.kv_heads));
+    fail(file, fmt::format("{} features do not make {} heads on {}", h.dim, h.heads, h.kv_heads));
   return h;
 }
 
@@ -49,9 +59,7 @@ std::int64_t floats_of(const Header& h) {
 Header fitting_header(const data::InputFile& file) {
   const Header h = read_header(file);
   const std::uint64_t wanted = 28 + 4 * static_cast<std::uint64_t>(floats_of(h));
-  if (file.size() != wanted)
-    throw FileError(fmt::format("{}: is no llama2.c checkpoint: its header asks for {} bytes, it has {}", file.path(),
-                                wanted, file.size()));
+  if (file.size() != wanted) fail(file, fmt::format("its header asks for {} bytes, it has {}", wanted, file.size()));
   return h;
 }
 

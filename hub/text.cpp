@@ -1,13 +1,9 @@
 #include "hub/text.h"
 
 #include "core/error.h"
-#include "data/bytes.h"
-#include "data/json.h"
-#include "hub/fields.h"
 #include "nn/decoder.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -21,20 +17,6 @@ std::size_t overlap(const std::string& text, const std::string& stop) {
   for (std::size_t n = std::min(text.size(), stop.size() - 1); n > 0; --n)
     if (text.compare(text.size() - n, n, stop, 0, n) == 0) return n;
   return 0;
-}
-
-std::optional<std::vector<std::int64_t>> end_ids_in(const std::string& path) {
-  const nlohmann::json config = data::read_json(path);
-  const Fields fields(config, path);
-  if (!fields.has("eos_token_id")) return {};
-  const nlohmann::json& value = config["eos_token_id"];
-  if (!value.is_array()) return std::vector<std::int64_t>{fields.integer("eos_token_id")};
-  std::vector<std::int64_t> all;
-  for (const nlohmann::json& id : value) {
-    if (!id.is_number_integer()) fields.refuse("eos_token_id", "must be a whole number or a list of them");
-    all.push_back(id.get<std::int64_t>());
-  }
-  return all;
 }
 
 } // namespace
@@ -64,15 +46,6 @@ std::string StopFilter::push(std::string_view piece) {
 }
 
 std::string StopFilter::finish() { return std::exchange(held_, {}); }
-
-std::vector<std::int64_t> end_ids(const std::string& folder) {
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    const std::string path = data::join_path(folder, name);
-    if (!data::file_exists(path)) continue;
-    if (const auto ids = end_ids_in(path)) return *ids;
-  }
-  return {};
-}
 
 GeneratedText generate_text(const Model& model, const data::Tokenizer* tokenizer, std::span<const std::int64_t> prompt,
                             const nn::GenerateOptions& options, const std::vector<std::string>& stops,

@@ -3,6 +3,7 @@
 
 #include "core/function_ref.h"
 #include "data/tokenizer.h"
+#include "hub/generation.h"
 #include "hub/model.h"
 #include "nn/generate.h"
 
@@ -31,10 +32,6 @@ private:
   std::string held_;
   bool stopped_ = false;
 };
-
-/// Ids that end a text: eos_token_id (one or a list) of generation_config.json, if the folder has one that says, else
-/// of config.json. Throws FileError when it is neither a number nor a list of numbers.
-std::vector<std::int64_t> end_ids(const std::string& folder);
 
 struct GeneratedText {
   std::vector<std::int64_t> prompt_ids, ids;

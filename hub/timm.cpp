@@ -1,7 +1,9 @@
 // Vision transformers of timm: config.json with "architecture" instead of "model_type", names of their own.
 
+#include "hub/timm.h"
+
+#include "core/ops.h"
 #include "hub/family.h"
-#include "nn/vit.h"
 
 #include <fmt/format.h>
 
@@ -28,6 +30,8 @@ constexpr std::array<NameRule, 12> timm_names{{
     {"norm", "norm"},
     {"head_dist", "distillation_classifier"},
 }};
+/// The norm behind the mean.
+constexpr std::array<NameRule, 1> fc_norm_names{{{"fc_norm", "norm"}}};
 
 struct Size {
   std::string_view name;
@@ -75,23 +79,44 @@ Named parsed(const Fields& f, const std::string& architecture) {
   return named;
 }
 
-nn::VitConfig config_of(const Request& r) {
-  const Fields& f = r.fields;
-  const Named named = parsed(f, f.text("architecture", ""));
-  const Fields args = f.object("model_args");
+/// How tokens become what the classifier reads.
+struct Pooled {
+  bool mean = false;      ///< of all patches; else the class token
+  bool norm_last = false; ///< the norm acts on the mean
+};
+
+Pooled pooling_of(const Fields& f, const Fields& args) {
+  const std::string pool = args.text("global_pool", "token");
+  if (pool != "token" && pool != "avg")
+    args.refuse("global_pool", fmt::format("is '{}'; supported are token, avg", pool));
+  if (const std::string said = f.text("global_pool", pool); said != pool)
+    f.refuse("global_pool", fmt::format("is '{}', the model's arguments say '{}'", said, pool));
+  const bool mean = pool == "avg";
+  if (args.flag("class_token", true) == mean)
+    args.refuse("class_token", fmt::format("is {}, which is not supported where global_pool is {}", mean, pool));
+  const bool norm_last = args.has("fc_norm") ? args.flag("fc_norm", false) : mean;
+  if (norm_last && !mean) args.refuse("fc_norm", "is true, which is supported where global_pool is avg alone");
+  return {mean, norm_last};
+}
+
+Fields arguments_of(const Fields& f) {
+  Fields args = f.object("model_args");
   args.allow({"img_size", "patch_size", "in_chans", "num_classes", "depth", "embed_dim", "num_heads", "mlp_ratio",
               "qkv_bias", "global_pool", "class_token", "no_embed_class", "reg_tokens", "pre_norm", "qk_norm",
               "fc_norm", "dynamic_img_size",
               // of training alone
               "drop_path_rate", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
               "weight_init"});
-  for (const char* off : {"no_embed_class", "pre_norm", "qk_norm", "fc_norm", "dynamic_img_size"})
+  for (const char* off : {"no_embed_class", "pre_norm", "qk_norm", "dynamic_img_size"})
     if (args.flag(off, false)) args.refuse(off, "is true, which is not supported");
-  if (!args.flag("class_token", true)) args.refuse("class_token", "is false, which is not supported");
   if (args.integer("reg_tokens", 0) != 0) args.refuse("reg_tokens", "is not 0, the only number supported");
-  if (args.text("global_pool", "token") != "token")
-    args.refuse("global_pool", "is not 'token', the only one supported");
-  if (f.text("global_pool", "token") != "token") f.refuse("global_pool", "is not 'token', the only one supported");
+  return args;
+}
+
+nn::VitConfig config_of(const Request& r) {
+  const Fields& f = r.fields;
+  const Named named = parsed(f, f.text("architecture", ""));
+  const Fields args = arguments_of(f);
   nn::VitConfig c;
   const auto [height, width] = args.sizes("img_size", named.image);
   c.image = height;
@@ -109,15 +134,23 @@ nn::VitConfig config_of(const Request& r) {
   c.encoder.qkv_bias = args.flag("qkv_bias", true);
   c.encoder.norm_eps = 1e-6;
   c.distillation = named.distilled;
+  if (pooling_of(f, args).mean) c.pooling = nn::Pooling::mean;
   r.need_room(c.encoder, c.layers, rows_of(c));
   return c;
 }
 
 class TimmModel : public ModelOf<nn::Vit> {
 public:
-  TimmModel(const Request& request, const Architecture& a) : ModelOf(request, timm_family, a, config_of(request)) {
+  TimmModel(const Request& request, const Architecture& a)
+      : ModelOf(request, timm_family, a, config_of(request)),
+        norm_last_(pooling_of(request.fields, arguments_of(request.fields)).norm_last) {
     const nn::VitConfig& c = model_.config;
-    name_tensors(timm_names, {}, a.classifier, {c.encoder.heads, c.encoder.heads, c.encoder.width_of_head()});
+    std::vector<NameRule> names(timm_names.begin(), timm_names.end());
+    if (norm_last_) {
+      std::erase_if(names, [](const NameRule& rule) { return std::string_view(rule.file) == "norm"; });
+      names.push_back(fc_norm_names.front());
+    }
+    name_tensors(names, {}, a.classifier, {c.encoder.heads, c.encoder.heads, c.encoder.width_of_head()});
     for (Binding& b : bindings_)
       if (b.parameter == "patch_embedding.weight") b.shape = {c.encoder.dim, c.channels, c.patch, c.patch};
   }
@@ -134,9 +167,13 @@ protected:
   Tensors run(const Tensors& in, RandomKey key, const Elsewhere& elsewhere) const override {
     const Tensor embedded = model_.embed(required(in, "pixel_values"), key.fold(0));
     const Tensor z = elsewhere ? elsewhere(embedded, {}) : model_.encode(embedded, key.fold(1));
+    if (model_.classifier && norm_last_) return {{"logits", (*model_.classifier)(model_.norm(mean(z, {1})))}};
     if (model_.classifier) return {{"logits", model_.head(z)}};
-    return {{"last_hidden_state", model_.norm(z)}};
+    return {{"last_hidden_state", norm_last_ ? z : model_.norm(z)}};
   }
+
+private:
+  bool norm_last_;
 };
 
 std::unique_ptr<Model> make(const Request& request, const Architecture& a) {
@@ -144,6 +181,11 @@ std::unique_ptr<Model> make(const Request& request, const Architecture& a) {
 }
 
 } // namespace
+
+std::pair<std::int64_t, std::int64_t> timm_image_size(const nlohmann::json& config, const std::string& source) {
+  const Fields f(config, source);
+  return f.object("model_args").sizes("img_size", parsed(f, f.text("architecture", "")).image);
+}
 
 const Family timm_family{"timm", architectures, make};
 

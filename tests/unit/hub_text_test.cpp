@@ -114,20 +114,3 @@ TEST_CASE("a text is streamed in whole characters and ends at its token, at a st
   CHECK(some.text.empty());
   CHECK_THROWS_AS(hub::generate_text(*parrot.model, nullptr, {{1}}, {}, {"x"}, [](std::string_view) {}), ValueError);
 }
-
-TEST_CASE("ids that end texts: of generation_config.json, else of config.json") {
-  const TemporaryFolder folder;
-  const auto write = [&](const char* name, const char* text) {
-    data::write_file(folder.path(name), std::string_view(text));
-  };
-  CHECK(hub::end_ids(folder.path()).empty());
-  write("config.json", R"({"eos_token_id": 7})");
-  CHECK(hub::end_ids(folder.path()) == std::vector<std::int64_t>{7});
-  write("generation_config.json", R"({"eos_token_id": [3, 4]})");
-  CHECK(hub::end_ids(folder.path()) == std::vector<std::int64_t>{3, 4});
-  write("generation_config.json", R"({"temperature": 1})");
-  CHECK(hub::end_ids(folder.path()) == std::vector<std::int64_t>{7});
-  write("generation_config.json", R"({"eos_token_id": ["x"]})");
-  CHECK_THROWS_WITH_AS(hub::end_ids(folder.path()),
-                       doctest::Contains("field 'eos_token_id' must be a whole number or a list of them"), FileError);
-}
