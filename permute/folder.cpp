@@ -26,25 +26,66 @@ namespace fs = std::filesystem;
 constexpr const char* mark_name = "permutation.json";
 constexpr const char* mark_format = "equigrad-permuted-model";
 
-/// The regular files of a folder; the names of what else lies in it go to `others`.
-std::vector<std::string> files_in(const std::string& folder, std::vector<std::string>& others) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    (it->is_regular_file() ? names : others).push_back(name);
-  }
-  if (error) throw FileError(fmt::format("{}: cannot be listed: {}", folder, error.message()));
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// Files that go with a model's weights: configs, tokenizers, texts. Anything else may hold weights in another format,
 /// plain ones beside those that are permuted.
 bool holds_no_weights(const std::string& name) {
   constexpr std::string_view ends[] = {".json", ".txt", ".md", ".model",  ".jinja",
                                        ".yaml", ".yml", ".py", "LICENSE", ".gitattributes"};
   return std::any_of(std::begin(ends), std::end(ends), [&](std::string_view end) { return name.ends_with(end); });
+}
+
+bool is_of_tokenizer(const std::string& name) {
+  constexpr std::string_view names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "vocab.txt",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.model",
+                                        "added_tokens.json",
+                                        "special_tokens_map.json",
+                                        "sentencepiece.bpe.model",
+                                        "spiece.model",
+                                        "chat_template.jinja"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+/// What lies in a folder, sorted. Throws FileError.
+std::vector<fs::directory_entry> listed(const std::string& folder) {
+  std::vector<fs::directory_entry> all;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) all.push_back(*it);
+  if (error) throw FileError(fmt::format("{}: cannot be listed: {}", folder, error.message()));
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+/// The files of a folder inside another one, as FOLDER/NAME; none where it holds anything that may be weights.
+std::vector<std::string> harmless_files(const fs::directory_entry& folder) {
+  std::vector<std::string> names;
+  if (!folder.is_directory()) return names;
+  for (const fs::directory_entry& entry : listed(folder.path().string())) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || !holds_no_weights(name)) return {};
+    names.push_back(folder.path().filename().string() + "/" + name);
+  }
+  return names;
+}
+
+/// The files of a model folder and of the harmless folders in it, sorted; the names of what else lies in it go to
+/// `others`.
+std::vector<std::string> files_in(const std::string& folder, std::vector<std::string>& others) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : listed(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file()) {
+      names.push_back(name);
+      continue;
+    }
+    const std::vector<std::string> inside = harmless_files(entry);
+    names.insert(names.end(), inside.begin(), inside.end());
+    if (inside.empty()) others.push_back(name);
+  }
+  return names;
 }
 
 /// Copies rows of `element` bytes from one packed array to another, gathered along its axes.
@@ -113,8 +154,11 @@ public:
     for (const auto& [name, axes] : axes_)
       if (!found_.contains(name)) throw FileError(fmt::format("{}: holds no tensor {}", job_.from, name));
     if (job_.mark) {
-      const nlohmann::json mark{
-          {"format", mark_format}, {"version", 1}, {"key", job_.mark->key}, {"groups", job_.mark->groups}};
+      const nlohmann::json mark{{"format", mark_format},
+                                {"version", 1},
+                                {"key", job_.mark->key},
+                                {"groups", job_.mark->groups},
+                                {"renumbers_tokens", job_.mark->renumbers_tokens}};
       data::write_json(folder_.file(mark_name), mark);
     }
     folder_.keep();
@@ -143,20 +187,31 @@ private:
     }
   }
 
+  /// Where a file of the old folder goes in the new one.
+  std::string place_of(const std::string& name) const {
+    const std::string aside = std::string(plain_tokenizer_folder) + "/";
+    const std::string plain = name.starts_with(aside) ? name.substr(aside.size()) : name;
+    const bool moves = job_.mark && job_.mark->renumbers_tokens && is_of_tokenizer(plain);
+    return moves ? aside + plain : plain;
+  }
+
   void copied(const std::string& name) {
+    const std::string place = place_of(name);
+    if (const std::size_t slash = place.find('/'); slash != std::string::npos)
+      if (folders_.insert(place.substr(0, slash)).second) folder_.make_folder(place.substr(0, slash));
     const data::InputFile in(data::join_path(job_.from, name));
-    data::AtomicFile out(folder_.file(name));
+    data::AtomicFile out(folder_.file(place));
     copy_range(in, out, 0, in.size());
     out.commit();
-    keep_mode(name);
+    keep_mode(name, place);
   }
 
   /// Who may read the old file may read the new one, and nobody else.
-  void keep_mode(const std::string& name) {
+  void keep_mode(const std::string& name, const std::string& place) {
     std::error_code error;
     const fs::perms mode = fs::status(data::join_path(job_.from, name), error).permissions();
-    if (!error) fs::permissions(folder_.file(name), mode | fs::perms::owner_write, error);
-    if (error) throw FileError(fmt::format("{}: cannot get its mode: {}", folder_.file(name), error.message()));
+    if (!error) fs::permissions(folder_.file(place), mode | fs::perms::owner_write, error);
+    if (error) throw FileError(fmt::format("{}: cannot get its mode: {}", folder_.file(place), error.message()));
   }
 
   void permuted(const std::string& name) {
@@ -173,7 +228,7 @@ private:
         gathered(in, out, entry, begin, *axes->second);
     }
     out.commit();
-    keep_mode(name);
+    keep_mode(name, name);
   }
 
   void gathered(const data::InputFile& in, data::AtomicFile& out, const data::TensorEntry& entry, std::uint64_t begin,
@@ -206,7 +261,7 @@ private:
   const FolderJob& job_;
   data::NewFolder folder_;
   std::map<std::string, const ParameterAxes*> axes_;
-  std::set<std::string> found_;
+  std::set<std::string> found_, folders_;
   std::vector<std::string> left_out_;
   double done_ = 0.0, all_ = 0.0;
 };
@@ -220,7 +275,8 @@ std::optional<FolderMark> read_mark(const std::string& folder) {
   try {
     if (json.at("format") != mark_format || json.at("version") != 1)
       throw FileError(path + ": is no mark of a permuted model that this program knows");
-    return FolderMark{json.at("key").get<std::string>(), json.at("groups").get<std::set<std::string>>()};
+    return FolderMark{json.at("key").get<std::string>(), json.at("groups").get<std::set<std::string>>(),
+                      json.value("renumbers_tokens", false)};
   } catch (const nlohmann::json::exception&) {
     throw FileError(path + ": is no mark of a permuted model");
   }

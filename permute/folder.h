@@ -16,7 +16,11 @@ namespace eg::permute {
 struct FolderMark {
   std::string key; ///< fingerprint
   std::set<std::string> groups;
+  bool renumbers_tokens = false; ///< the vocabulary moves: the model's ids are not its tokenizer's
 };
+
+/// Where a folder with other ids keeps the files of its tokenizer.
+inline constexpr const char* plain_tokenizer_folder = "plain_tokenizer";
 
 /// The mark of a folder; nothing where there is none. Throws FileError for one that cannot be read.
 std::optional<FolderMark> read_mark(const std::string& folder);
@@ -30,9 +34,11 @@ struct FolderJob {
 };
 
 /// Writes `to`, a new folder: the safetensors file of `from`, or the shards of its index, with tensors gathered along
-/// their axes (headers as they are, whatever the element type), configs, tokenizers and texts as they are. Returns the
-/// names of other files and of folders, which are left out: they may hold plain weights. `to` appears complete or not
-/// at all.
+/// their axes (headers as they are, whatever the element type), configs, tokenizers and texts as they are, and folders
+/// that hold nothing but such files (1_Pooling). Where the mark says that tokens are renumbered, the tokenizer's files
+/// go into plain_tokenizer_folder, so that nobody takes their ids for the model's; else they come back from there.
+/// Returns the names of other files and folders, which are left out: they may hold plain weights. `to` appears complete
+/// or not at all.
 /// Throws FileError: `to` is there already, a file cannot be read or written, a tensor of the map is missing or has
 /// another shape, or its elements are no whole bytes.
 std::vector<std::string> permute_folder(const FolderJob& job);
