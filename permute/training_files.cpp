@@ -61,6 +61,11 @@ void VitTrainer::State::check_state(const nlohmann::json& state, const std::stri
   require_same_place(state, checkpoint, split.encoder != nullptr);
 }
 
+std::optional<nlohmann::json> VitTrainer::State::folder_config() const {
+  return start ? std::optional(start->model->config())
+               : vision_config(options.model, train_images.class_names(), pixels());
+}
+
 void VitTrainer::State::save_result(const std::string& folder) const {
   const std::unique_ptr<nn::Vit> whole = split.encoder ? whole_model(ending_moves()) : nullptr;
   for (std::size_t i = 0; i < variants.size(); ++i) {
@@ -72,8 +77,7 @@ void VitTrainer::State::save_result(const std::string& folder) const {
                              training::average_tensors(*v.average, nn::parameter_names(*v.model)));
   }
   const nn::Vit& main = whole ? *whole : *variants.back().model;
-  const std::optional<nlohmann::json> config =
-      start ? std::optional(start->model->config()) : vision_config(options.model, train_images.class_names());
+  const std::optional<nlohmann::json> config = folder_config();
   const bool permuted = permutes_columns(variants.back().mode);
   const std::optional<BlocksMark> mark =
       permuted ? mark_of(split, options.key_form, secret ? &*secret : nullptr) : std::nullopt;

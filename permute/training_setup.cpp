@@ -199,6 +199,9 @@ void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run>
   state_->make_loaders();
   state_->draw_key();
   state_->make_variants();
+  if (!state_->folder_config())
+    state_->run->note("the run will leave no model folder (model/): neither transformers nor timm has such a ViT; its "
+                      "weights will be in model.safetensors");
   state_->run->begin(*state_);
   if (split.encoder && options.resume.empty()) split.encoder->begin(state_->recipe(), state_->split_start);
   state_->split_start.clear();

@@ -107,6 +107,8 @@ struct VitTrainer::State : training::Task {
   /// Where split.ending moves the blocks that are elsewhere.
   PermutationSet ending_moves() const;
   data::Normalization pixels() const;
+  /// Of the model folder that the run leaves; none where the model has no such format.
+  std::optional<nlohmann::json> folder_config() const;
   void load_variant(Variant& variant, const std::string& folder, std::int64_t updates, bool main);
   Tensor rows(std::int64_t first_sample, std::int64_t samples, Draw draw) const;
   const VitKey* key_for(const Variant& v) const { return permutes_columns(v.mode) ? &*column_key : nullptr; }

@@ -6,6 +6,7 @@
 #include "data/json.h"
 #include "data/preprocess.h"
 #include "hub/folder.h"
+#include "hub/timm.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -29,17 +30,15 @@ void set_classes(nlohmann::json& config, const std::vector<std::string>& classes
 }
 
 void require_channels(const nlohmann::json& config, const std::string& folder, std::int64_t channels) {
-  const nlohmann::json found = config.value("num_channels", nlohmann::json(3));
-  if (found != channels)
-    throw ValueError(
-        fmt::format("train: {} takes images of {} channels, these have {}", folder, found.dump(), channels));
+  if (const std::int64_t found = hub::image_channels(config); found != channels)
+    throw ValueError(fmt::format("train: {} takes images of {} channels, these have {}", folder, found, channels));
 }
 
 /// (x f - mean) / deviation of pixels x as a Normalization; none where the folder does not say.
 std::optional<data::Normalization> pixels_of(const std::string& folder, std::int64_t channels) {
-  const std::string path = data::join_path(folder, "preprocessor_config.json");
+  const std::string path = hub::preprocessing_file(folder);
   if (!data::file_exists(path)) return {};
-  const data::Preprocessing steps = data::read_preprocessing(path);
+  const data::Preprocessing steps = hub::preprocessing_of(folder);
   const double factor = 255.0 * (steps.rescale ? steps.rescale_factor : 1.0);
   data::Normalization out;
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
@@ -67,11 +66,11 @@ std::string activation_name(nn::Activation activation) {
 
 /// Throws ValueError when a teacher's classes have names, and others than the student's or in another order.
 void require_names(const nlohmann::json& config, const std::string& teacher, const std::vector<std::string>& classes) {
-  const auto names = config.find("id2label");
-  if (names == config.end() || !names->is_object()) return;
+  const nlohmann::json names = hub::class_names(config);
+  if (!names.is_object()) return;
   for (std::size_t i = 0; i < classes.size(); ++i) {
-    const auto name = names->find(std::to_string(i));
-    if (name == names->end() || !name->is_string()) return;
+    const auto name = names.find(std::to_string(i));
+    if (name == names.end() || !name->is_string()) return;
     const auto& word = name->get_ref<const std::string&>();
     if (word == fmt::format("LABEL_{}", i) || word == classes[i]) continue; // LABEL_0: nobody named it
     throw ValueError(fmt::format("train: teacher {} calls class {} '{}', the data '{}'; it must have the same classes "
@@ -100,10 +99,12 @@ VisionStart open_vision_start(const training::FineTuning& options, const std::st
   return start;
 }
 
-std::optional<nlohmann::json> vision_config(const nn::VitConfig& c, const std::vector<std::string>& classes) {
+std::optional<nlohmann::json> vision_config(const nn::VitConfig& c, const std::vector<std::string>& classes,
+                                            const data::Normalization& pixels) {
   const nn::BlockConfig& e = c.encoder;
-  if (c.pooling != nn::Pooling::cls || c.position != nn::PositionEmbedding::learned || !e.pre_norm ||
-      e.heads * e.width_of_head() != e.dim || !e.proj_bias || !e.mlp_bias || (c.distillation && !c.distillation_head))
+  if (c.pooling == nn::Pooling::mean) return hub::timm_config(c, classes, pixels.mean, pixels.stddev);
+  if (c.position != nn::PositionEmbedding::learned || !e.pre_norm || e.heads * e.width_of_head() != e.dim ||
+      !e.proj_bias || !e.mlp_bias || (c.distillation && !c.distillation_head))
     return {};
   const std::string family = c.distillation ? "deit" : "vit";
   nlohmann::json config = {{"model_type", family},

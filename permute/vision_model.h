@@ -37,10 +37,11 @@ struct VisionStart {
 VisionStart open_vision_start(const training::FineTuning& options, const std::string& family, const ImageKind& images,
                               double dropout, DType dtype, RandomKey key);
 
-/// The config.json of a ViT, or with a distillation token of a DeiTForImageClassificationWithTeacher; none where
-/// transformers has no such model: mean pooling, positions that are not learned, post-norm blocks, heads that do not
-/// share dim evenly.
-std::optional<nlohmann::json> vision_config(const nn::VitConfig& config, const std::vector<std::string>& classes);
+/// The config.json of a ViT, or with a distillation token of a DeiTForImageClassificationWithTeacher, or with mean
+/// pooling of timm's ViT (hub::timm_config); none where neither library has such a model: positions that are not
+/// learned, post-norm blocks, heads that do not share dim evenly.
+std::optional<nlohmann::json> vision_config(const nn::VitConfig& config, const std::vector<std::string>& classes,
+                                            const data::Normalization& pixels);
 
 /// Writes such a folder with a preprocessor_config.json. `config`: of a model of the same sizes. Throws FileError.
 void save_vision_model(const nn::Vit& model, const nlohmann::json& config, const data::Normalization& pixels,
