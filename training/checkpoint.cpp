@@ -138,6 +138,7 @@ constexpr std::array model_files = {"config.json",
                                     "tokenizer_config.json",
                                     "special_tokens_map.json",
                                     "preprocessor_config.json",
+                                    "generation_config.json",
                                     "permuted_blocks.json"};
 
 std::array<std::string, 2> models_of(const std::string& run_folder) {

@@ -75,7 +75,7 @@ std::string start_folder(const FineTuning& o) {
 void require_family(const FineTuning& o, std::string_view family) {
   const std::string folder = start_folder(o);
   if (is_llama2c(folder)) return require_family({{"model_type", "llama"}}, folder, family);
-  require_family(data::read_json(data::join_path(folder, "config.json")), folder, family);
+  require_family(hub::read_config(folder), folder, family);
 }
 
 std::unique_ptr<hub::Model> open_start(const FineTuning& o, std::string_view family, hub::LoadModelOptions load) {
@@ -97,9 +97,9 @@ std::unique_ptr<hub::Model> open_start(const FineTuning& o, std::string_view fam
 std::int64_t positions_of_start(const FineTuning& o) {
   const std::string folder = start_folder(o);
   if (is_llama2c(folder)) return hub::llama2c_config(folder).value("max_position_embeddings", std::int64_t{0});
-  const nlohmann::json config = data::read_json(data::join_path(folder, "config.json"));
+  const nlohmann::json config = hub::read_config(folder);
   for (const char* key : {"max_position_embeddings", "n_positions"})
-    if (config.is_object() && config.contains(key) && config[key].is_number_integer()) return config[key];
+    if (config.contains(key) && config[key].is_number_integer()) return config[key];
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "training/language.h"
 
 #include "core/ops.h"
+#include "data/bytes.h"
 #include "data/tokenizer_building.h"
 #include "hub/folder.h"
 #include "nn/decoder.h"
@@ -27,12 +28,21 @@ Corpus corpus_of(const LanguageOptions& o, data::StopFlag stop) {
   return read_corpus({o.data, o.data_dir, o.validation, o.held_out}, tokenizer, stop);
 }
 
+/// The generation_config.json of the folder that training begins from; "" where there is none.
+std::string generation_of(const FineTuning& start) {
+  if (!start.begins()) return {};
+  const std::string path = data::join_path(start_folder(start), "generation_config.json");
+  if (!data::file_exists(path)) return {};
+  const data::Bytes bytes = data::read_file(path);
+  return {bytes.begin(), bytes.end()};
+}
+
 class LanguageTask final : public HubModelTask {
 public:
   /// `options` are kept as `own` before the base refers to them.
   LanguageTask(std::unique_ptr<const LanguageOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model)
       : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)), corpus_(std::move(corpus)),
-        source_print_(print_of(corpus_)) {}
+        generation_(generation_of(o_->start)), source_print_(print_of(corpus_)) {}
 
   nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
   nlohmann::ordered_json default_options() const override {
@@ -85,7 +95,9 @@ protected:
     if (const std::int64_t rest = predictions % o_->context; rest > 0) add_windows(sums, whole * o_->context, 1, rest);
     return predictions;
   }
-  void save_model(const std::string& folder) const override { save_text_model(model(), corpus_.tokenizer, folder); }
+  void save_model(const std::string& folder) const override {
+    save_text_model(model(), corpus_.tokenizer, folder, generation_);
+  }
   bool has_accuracy() const override { return false; }
 
 private:
@@ -105,6 +117,7 @@ private:
 
   std::unique_ptr<const LanguageOptions> o_;
   Corpus corpus_;
+  std::string generation_;          ///< generation_config.json of the start
   SourcePrint source_print_;        ///< what checkpoints remember of the data
   std::vector<std::size_t> starts_; ///< of the present batch
 };

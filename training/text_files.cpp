@@ -81,9 +81,11 @@ std::string fingerprint(std::span<const std::int32_t> ids) {
   return fmt::format("{} tokens, crc32 {:08x}", ids.size(), data::crc32({bytes, ids.size_bytes()}));
 }
 
-void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder) {
+void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder,
+                     std::string_view generation) {
   make_folder(folder);
   tokenizer.save(folder);
+  if (!generation.empty()) data::write_file(data::join_path(folder, "generation_config.json"), generation);
   hub::save_model(model, folder);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace eg::training {
@@ -47,8 +48,9 @@ private:
 /// 1a2b3c4d".
 std::string fingerprint(std::span<const std::int32_t> ids);
 
-/// Writes the model as a folder of Hugging Face's format, with its tokenizer. Its config.json is written last. Throws
-/// FileError.
-void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder);
+/// Writes the model as a folder of Hugging Face's format, with its tokenizer, and a generation_config.json of these
+/// bytes unless there are none. Its config.json is written last. Throws FileError.
+void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder,
+                     std::string_view generation = {});
 
 } // namespace eg::training
