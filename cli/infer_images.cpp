@@ -4,29 +4,28 @@
 #include "core/ops.h"
 #include "core/out_of_memory.h"
 #include "core/words.h"
-#include "data/bytes.h"
-#include "data/json.h"
 #include "data/preprocess.h"
+#include "hub/folder.h"
+#include "hub/timm.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace eg::cli {
 namespace {
 
-std::string label(const nlohmann::json& config, std::int64_t id) {
-  const auto names = config.find("id2label");
+std::string label(const nlohmann::json& names, std::int64_t id) {
   const std::string key = fmt::format("{}", id);
-  if (names != config.end() && names->is_object() && names->contains(key) && (*names)[key].is_string())
-    return (*names)[key].get<std::string>();
+  if (names.is_object() && names.contains(key) && names[key].is_string()) return names[key].get<std::string>();
   return fmt::format("class {}", id);
 }
 
 /// The five likeliest of one image's probabilities [classes].
-std::vector<Classified::Class> likeliest(const nlohmann::json& config, const Tensor& probabilities) {
+std::vector<Classified::Class> likeliest(const nlohmann::json& names, const Tensor& probabilities) {
   const std::vector<double> p = probabilities.to_vector<double>();
   std::vector<std::size_t> order(p.size());
   std::iota(order.begin(), order.end(), 0);
@@ -35,25 +34,35 @@ std::vector<Classified::Class> likeliest(const nlohmann::json& config, const Ten
   std::vector<Classified::Class> classes;
   for (const std::size_t i : order) {
     const auto id = static_cast<std::int64_t>(i);
-    classes.push_back({id, label(config, id), p[i]});
+    classes.push_back({id, label(names, id), p[i]});
   }
   return classes;
+}
+
+/// Throws FileError where the folder normalises another number of channels than its model has.
+void require_channels(const data::Preprocessing& steps, const std::string& folder, int channels) {
+  if (!steps.normalize) return;
+  const int made = steps.convert_rgb ? 3 : channels;
+  for (const auto* values : {&steps.mean, &steps.deviation})
+    if (std::ssize(*values) != 1 && std::ssize(*values) != made)
+      throw FileError(fmt::format("{}: {} has {} numbers, and an image {} channels", hub::preprocessing_file(folder),
+                                  values == &steps.mean ? "the mean" : "the standard deviation", values->size(), made));
 }
 
 } // namespace
 
 Tensor pixel_values(const std::string& folder, const std::vector<std::string>& files, DType dtype,
                     const std::optional<std::pair<std::int64_t, std::int64_t>>& size) {
-  data::Preprocessing steps = data::read_preprocessing(data::join_path(folder, "preprocessor_config.json"));
+  data::Preprocessing steps = hub::preprocessing_of(folder);
   if (size) {
     steps.resize = true;
     steps.size = {static_cast<int>(size->first), static_cast<int>(size->second)};
     steps.shortest_edge.reset();
     steps.center_crop = false;
   }
-  const nlohmann::json config = data::read_json(data::join_path(folder, "config.json"));
   // As training reads them: grey becomes colour, transparency is left out.
-  const int channels = config.value("num_channels", nlohmann::json(3)) == 1 ? 1 : 3;
+  const int channels = hub::image_channels(hub::read_config(folder)) == 1 ? 1 : 3;
+  require_channels(steps, folder, channels);
   std::vector<Tensor> all;
   for (const std::string& file : files) {
     Tensor pixels;
@@ -73,9 +82,14 @@ Tensor pixel_values(const std::string& folder, const std::vector<std::string>& f
 std::vector<Classified> classified(const hub::Model& model, const Tensor& logits,
                                    const std::vector<std::string>& files) {
   const Tensor p = softmax(logits.to(DType::f64), -1);
+  const nlohmann::json names = hub::class_names(model.config());
   std::vector<Classified> images;
-  for (const std::string& file : files)
-    images.push_back({file, likeliest(model.config(), p.select(0, static_cast<std::int64_t>(images.size())))});
+  for (const std::string& file : files) {
+    std::vector<Classified::Class> classes = likeliest(names, p.select(0, std::ssize(images)));
+    if (std::any_of(classes.begin(), classes.end(), [](const auto& c) { return std::isnan(c.p); }))
+      throw ValueError(fmt::format("{}: the model's logits hold NaN", file));
+    images.push_back({file, std::move(classes)});
+  }
   return images;
 }
 

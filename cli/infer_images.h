@@ -11,9 +11,9 @@
 
 namespace eg::cli {
 
-/// pixel_values [files, C, H, W] of image files, by the folder's preprocessor_config.json; with a `size` (height and
-/// width) resized to it and not cropped, whatever size is asked for there. Throws FileError that names the file, or the
-/// one whose result has another size than the first.
+/// pixel_values [files, C, H, W] of image files, by the folder's preprocessor_config.json, or timm's pretrained_cfg;
+/// with a `size` (height and width) resized to it and not cropped, whatever size is asked for there. Throws FileError
+/// that names the file, or the one whose result has another size than the first.
 Tensor pixel_values(const std::string& folder, const std::vector<std::string>& files, DType dtype,
                     const std::optional<std::pair<std::int64_t, std::int64_t>>& size);
 
@@ -27,7 +27,7 @@ struct Classified {
   std::string file;
   std::vector<Class> classes; ///< at most five, likeliest first
 };
-/// By softmax of logits [images, classes].
+/// By softmax of logits [images, classes]. Throws ValueError that names the image whose logits hold NaN.
 std::vector<Classified> classified(const hub::Model& model, const Tensor& logits,
                                    const std::vector<std::string>& files);
 

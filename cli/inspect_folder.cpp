@@ -9,6 +9,7 @@
 #include "data/preprocess.h"
 #include "data/tokenizer.h"
 #include "hub/folder.h"
+#include "hub/timm.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -94,18 +95,20 @@ std::string describe(const data::Preprocessing& p) {
 }
 
 /// A config that is well-formed but asks for what is not done is described, not refused.
-void inspect_preprocessor(const std::string& path, std::string& lines, json& out) {
-  const json config = data::read_json(path);
+void inspect_preprocessor(const std::string& folder, std::string& lines, json& out) {
+  const std::string path = hub::preprocessing_file(folder);
+  static_cast<void>(data::read_json(path)); // what is no JSON is refused
   std::string text;
   try {
-    text = describe(data::read_preprocessing(path));
+    text = describe(hub::preprocessing_of(folder));
     out["preprocessor"] = {{"supported", true}, {"steps", text}};
   } catch (const FileError& error) {
     const std::string reason = reason_of(error, path);
     text = fmt::format("not supported: {}", reason);
     out["preprocessor"] = {{"supported", false}, {"reason", reason}};
   }
-  lines += fmt::format("preprocessor_config.json  {}\n", text);
+  const std::string name = std::filesystem::path(path).filename().string();
+  lines += fmt::format("{}  {}\n", name == "config.json" ? "pretrained_cfg" : name, text);
 }
 
 /// What load_model would say of the folder, from names and shapes.
@@ -141,6 +144,10 @@ void inspect_tokenizer(const std::string& folder, std::string& lines, json& out)
 /// A file lies there. What is there and no file is not passed over in silence.
 bool there(const std::string& path) {
   if (!data::path_exists(path)) return false;
+  std::error_code error; // a folder that nobody may search, links that go in a circle
+  if (const auto status = std::filesystem::status(path, error);
+      error && status.type() == std::filesystem::file_type::none)
+    throw FileError(fmt::format("{}: cannot be looked at: {}", path, error.message()));
   if (!data::file_exists(path)) throw FileError(path + ": is there, but not a regular file");
   return true;
 }
@@ -182,9 +189,9 @@ void inspect_config(const json& config, const std::string& remark, std::string& 
       entry["sizes"][key] = *at;
       lines += fmt::format("  {} {}\n", key, plain(*at));
     }
-  if (const auto labels = config.find("id2label"); labels != config.end() && labels->is_object()) {
-    entry["labels"] = labels->size();
-    lines += fmt::format("  id2label with {} labels\n", labels->size());
+  if (const json labels = hub::class_names(config); labels.is_object()) {
+    entry["labels"] = labels.size();
+    lines += fmt::format("  {} with {} labels\n", hub::is_timm(config) ? "label_names" : "id2label", labels.size());
   }
   out["config"] = std::move(entry);
 }
@@ -195,11 +202,9 @@ bool holds_tensors(const std::string& folder) {
 }
 
 bool inspect_folder(const std::string& folder, std::string& lines, json& out) {
-  const std::string config_path = data::join_path(folder, "config.json");
-  const bool has_config = there(config_path);
+  const bool has_config = there(data::join_path(folder, "config.json"));
   if (has_config) {
-    const json config = data::read_json(config_path);
-    if (!config.is_object()) throw FileError(config_path + ": not a JSON object");
+    const json config = hub::read_config(folder);
     lines += "config.json";
     const std::string known = support(config);
     inspect_config(config, known + " to equigrad infer", lines, out);
@@ -209,9 +214,9 @@ bool inspect_folder(const std::string& folder, std::string& lines, json& out) {
   const bool has_tokenizer = list_files(folder, "tokenizer", tokenizer_files, lines, out);
   if (has_tokenizer) inspect_tokenizer(folder, lines, out);
   const bool has_others = list_files(folder, "other", others, lines, out);
-  const std::string preprocessor = data::join_path(folder, "preprocessor_config.json");
-  const bool has_preprocessor = there(preprocessor);
-  if (has_preprocessor) inspect_preprocessor(preprocessor, lines, out);
+  const bool own = there(data::join_path(folder, "preprocessor_config.json"));
+  const bool has_preprocessor = own || (has_config && hub::is_timm(hub::read_config(folder)));
+  if (has_preprocessor) inspect_preprocessor(folder, lines, out);
   return has_config || has_tokenizer || has_others || has_preprocessor;
 }
 

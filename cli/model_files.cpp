@@ -3,8 +3,10 @@
 #include "cli/verb.h"
 
 #include "data/bytes.h"
+#include "data/input_file.h"
 #include "hub/llama2c.h"
 #include "permute/blocks_mark.h"
+#include "permute/folder.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +27,7 @@ std::string folder_of(const std::string& file) {
 
 hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptions& options) {
   warn_of_key(path);
-  if (!data::file_exists(path)) return hub::load_model(path, options);
+  if (data::folder_exists(path) || !data::path_exists(path)) return hub::load_model(path, options);
   if (options.image_size) throw UsageError(path + ": takes no images, and --image-size is for models that do");
   hub::LoadedModel loaded{.model = hub::load_llama2c(path), .report = {}};
   loaded.model->module().to(options.dtype);
@@ -40,6 +42,14 @@ void warn_of_key(const std::string& folder) {
                            mark->key.empty() ? "" : "; permute --inverse --key KEY takes them back")
                    .c_str(),
                stderr);
+}
+
+void require_own_ids(const std::string& folder) {
+  if (const auto mark = permute::read_mark(folder); mark && mark->renumbers_tokens)
+    throw FileError(
+        fmt::format("{}: its token ids are moved by key {} (permutation.json), so that a tokenizer's are not "
+                    "its own: permute --tensors moves the ids of {}/{}, and --ids takes them",
+                    folder, mark->key, folder, permute::plain_tokenizer_folder));
 }
 
 std::string model_folder(const std::string& path) {

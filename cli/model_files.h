@@ -38,6 +38,9 @@ hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptio
 /// Says on stderr that the blocks of a model folder carry a key of training, where a run has left them so.
 void warn_of_key(const std::string& folder);
 
+/// Throws FileError for a permuted folder whose key moves the vocabulary: no tokenizer gives its ids.
+void require_own_ids(const std::string& folder);
+
 /// Says that a model or tokenizer is read: a folder with everything in it; of a file, itself and the files with these
 /// names beside it.
 void add_model(CommandFiles& files, const std::string& path);

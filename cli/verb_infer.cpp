@@ -13,6 +13,7 @@
 #include "core/words.h"
 #include "data/safetensors.h"
 #include "hub/folder.h"
+#include "hub/timm.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -104,6 +105,34 @@ Given given_by(const InferOptions& o, DType dtype, const std::optional<Size>& si
   return {.inputs = {{"pixel_values", pixel_values(o.model, o.images, dtype, size)}}, .cotangents = {}};
 }
 
+/// Throws FileError where the folder's steps make images of another size than its model takes.
+void require_size(const hub::Model& model, const Given& given, const InferOptions& o) {
+  const Tensor wanted = hub::find(model.input_shapes(1), "pixel_values"),
+               made = hub::find(given.inputs, "pixel_values");
+  if (o.images.empty() || !wanted.defined()) return;
+  if (made.size(2) == wanted.size(2) && made.size(3) == wanted.size(3)) return;
+  throw FileError(fmt::format("{}: makes images of {}x{} pixels, and the model takes {}x{}: --image-size {}x{} makes "
+                              "it take them",
+                              hub::preprocessing_file(o.model), made.size(2), made.size(3), wanted.size(2),
+                              wanted.size(3), made.size(2), made.size(3)));
+}
+
+/// What a pass refuses is to be sought in the file of inputs, or in the pictures' model.
+template <class F> auto naming(const InferOptions& o, F&& pass) {
+  const std::string& file = o.images.empty() ? o.inputs : o.model;
+  try {
+    return pass();
+  } catch (const ValueError& e) {
+    throw ValueError(fmt::format("{}: {}", file, e.what()));
+  } catch (const ShapeError& e) {
+    throw ShapeError(fmt::format("{}: {}", file, e.what()));
+  } catch (const IndexError& e) {
+    throw IndexError(fmt::format("{}: {}", file, e.what()));
+  } catch (const DTypeError& e) {
+    throw DTypeError(fmt::format("{}: {}", file, e.what()));
+  }
+}
+
 struct Computed {
   hub::Tensors outputs, gradients;
   std::vector<Classified> images; ///< of pictures that were given, where the model tells classes
@@ -114,10 +143,10 @@ Computed computed(const hub::Model& model, const Given& given, const InferOption
   Computed result;
   const auto start = std::chrono::steady_clock::now();
   if (o.gradients.empty()) {
-    result.outputs = model.forward(given.inputs);
+    result.outputs = naming(o, [&] { return model.forward(given.inputs); });
   } else {
     Tape tape;
-    result.outputs = model.forward(given.inputs);
+    result.outputs = naming(o, [&] { return model.forward(given.inputs); });
     check_cotangents(given, result.outputs, o);
     result.gradients = gradients_of(tape, model, given, result.outputs);
   }
@@ -172,6 +201,7 @@ int infer(const InferOptions& o, const CommonOptions& common) {
   if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
   const Given given = given_by(o, dtype, options.image_size);
   const hub::LoadedModel loaded = opened_model(o.model, options);
+  require_size(*loaded.model, given, o);
   const ProductsScope products(granted(o.precision, o.dtype));
   const Computed result = computed(*loaded.model, given, o);
   if (!o.outputs.empty()) data::save_safetensors(o.outputs, result.outputs);
@@ -201,9 +231,10 @@ Job declare_infer(CLI::App& app, const CommonOptions& common) {
       ->result(app.add_option("--outputs", o->outputs, "Receives last_hidden_state, pooler_output, logits, ..."))
       ->type_name("OUT.safetensors");
   common.files
-      ->input(app.add_option(
-          "--image", o->images,
-          "PNGs or JPEGs instead of --inputs, by the folder's preprocessor_config.json: one or more files"))
+      ->input(app.add_option("--image", o->images,
+                             "PNGs or JPEGs instead of --inputs, by the folder's preprocessor_config.json (of timm: "
+                             "pretrained_cfg): one or "
+                             "more files"))
       ->type_name("FILE");
   common.files
       ->result(app.add_option(

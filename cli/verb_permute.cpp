@@ -38,8 +38,20 @@ struct Move {
   std::optional<permute::FolderMark> mark;
 };
 
+/// Whether a group moves the rows of the table that token ids look up.
+bool renumbers_tokens(const permute::SymmetryGroup& group, const hub::Model& model) {
+  for (const hub::Binding& b : model.bindings())
+    if (b.parameter == "token_embedding.weight" || b.parameter == "word_embedding.weight")
+      return std::any_of(group.axes.begin(), group.axes.end(),
+                         [&](const permute::AxisUse& use) { return use.tensor == b.file && use.axis == 0; });
+  return false;
+}
+
 permute::FolderMark mark_of(const permute::SecretKey& key, const OutlinedModel& m) {
-  return {key.fingerprint(), permute::groups_of(key, m.symmetries, m.model->architecture())};
+  permute::FolderMark mark{key.fingerprint(), permute::groups_of(key, m.symmetries, m.model->architecture())};
+  for (const permute::SymmetryGroup& group : m.symmetries.groups())
+    if (mark.groups.contains(group.name) && renumbers_tokens(group, *m.model)) mark.renumbers_tokens = true;
+  return mark;
 }
 
 Move move_of(const PermuteOptions& o, const OutlinedModel& m) {
@@ -155,7 +167,7 @@ int undo_training(const PermuteOptions& o, const permute::BlocksMark& mark, cons
                                  "back, and nothing else can be done with them here",
                                  o.model));
   if (data::folder_exists(o.out) || data::file_exists(o.out)) throw FileError(o.out + ": is there already");
-  const nlohmann::json config = data::read_json(data::join_path(o.model, "config.json"));
+  const nlohmann::json config = hub::read_config(o.model);
   const bool doubles = config.value("torch_dtype", nlohmann::json()) == "float64";
   hub::LoadedModel loaded = hub::load_model(o.model, {.dtype = doubles ? DType::f64 : DType::f32});
   try {
@@ -166,7 +178,7 @@ int undo_training(const PermuteOptions& o, const permute::BlocksMark& mark, cons
   std::filesystem::create_directories(o.out);
   hub::save_model(*loaded.model, o.out);
   std::vector<std::string> companions(tokenizer_files.begin(), tokenizer_files.end());
-  companions.emplace_back("preprocessor_config.json");
+  for (const char* name : {"preprocessor_config.json", "generation_config.json"}) companions.emplace_back(name);
   for (const std::string& name : companions)
     if (const std::string from = data::join_path(o.model, name); data::file_exists(from))
       std::filesystem::copy_file(from, data::join_path(o.out, name));
@@ -228,6 +240,11 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
                            move.mark  ? fmt::format("permuted with key {}", move.mark->key)
                            : o->force ? std::string("moved back by the key, by force: nobody says that it is plain now")
                                       : std::string("plain again"));
+      if (move.mark && move.mark->renumbers_tokens)
+        lines +=
+            fmt::format("its token ids are moved too: a tokenizer that was there is in {}/{}, and permute --tensors "
+                        "moves the ids that it gives\n",
+                        o->out, permute::plain_tokenizer_folder);
       for (const std::string& name : moved.left_out)
         lines += fmt::format("not copied, it may hold plain weights or a key: {}\n", name);
       for (const std::string& name : moved.alone)

@@ -301,6 +301,7 @@ Job declare_tokenize(CLI::App& app, const CommonOptions& common) {
     check(app, common);
     add_model(*common.files, request->tokenizer);
     common.files->check();
+    require_own_ids(request->tokenizer);
     const data::Tokenizer tokenizer = data::Tokenizer::open(request->tokenizer);
     if (app.count("--decode") > 0) return run_decode(tokenizer, *request, common);
     if (request->lines) return run_lines(tokenizer, *request, common);

@@ -72,7 +72,7 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
   const privacy::UserModel user(r.model, dtype_of(r));
-  if (user.model().decoder() != nullptr) fit_positions(text, r.text, user.model().positions());
+  if (user.model().decoder() != nullptr) fit_positions(text, user.model().positions());
   const privacy::Connect connect = privacy::connect_over_tcp(r.place.options());
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
   const privacy::StipText result = privacy::stip_generate(

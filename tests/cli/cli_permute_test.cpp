@@ -261,7 +261,9 @@ TEST_CASE("what may hold plain weights or a key is not copied, and modes stay") 
     CHECK(!fs::exists(here + "/p/" + name));
     CHECK(r.out.find(name) != std::string::npos);
   }
-  CHECK(fs::exists(here + "/p/vocab.json"));
+  // The key moves the vocabulary: the tokenizer is kept, but not where anybody would take its ids for the model's.
+  CHECK(!fs::exists(here + "/p/vocab.json"));
+  CHECK(fs::exists(here + "/p/plain_tokenizer/vocab.json"));
   CHECK((fs::status(here + "/p/model.safetensors").permissions() & fs::perms::group_read) == fs::perms::none);
   // The model's own files are not written over.
   const std::string before = test::read_text(here + "/m/config.json");
