@@ -15,7 +15,7 @@ void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) {
 
 namespace {
 
-/// Calls hold it together, a fork alone. Who forks goes first, or threads that call without a pause would keep it out.
+/// Calls are its readers, a fork its writer. Writers go first: threads that call without a pause would keep one out.
 #if defined(PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP)
 pthread_rwlock_t calls = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 #else
@@ -24,7 +24,7 @@ pthread_rwlock_t calls = PTHREAD_RWLOCK_INITIALIZER;
 const pthread_rwlock_t nobody_calls = calls;
 
 const bool watching = [] {
-  // The child's lock still counts those who wait in the parent.
+  // Made anew in the child, because it still counts the parent's threads that wait for it.
   at_fork([] { pthread_rwlock_wrlock(&calls); }, [] { pthread_rwlock_unlock(&calls); }, [] { calls = nobody_calls; });
   return true;
 }();

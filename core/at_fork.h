@@ -3,8 +3,9 @@
 
 namespace eg {
 
-/// Has every fork() of this process call `before`, then `in_parent` and, in the child, `in_child`; null: nothing. Who
-/// comes last comes first before the fork, and last after it. Throws Error when the system has no memory for it.
+/// Has every fork() of this process call `before`, then `in_parent` and, in the child, `in_child`; null: nothing.
+/// Handlers that are registered later run earlier before the fork and later after it. Throws Error when the system has
+/// no memory for them.
 void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)());
 
 /// Has fork() wait while it lives: for calls into other libraries, whose locks the child could not use. They are short,

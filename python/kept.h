@@ -13,7 +13,7 @@
 
 namespace eg::python {
 
-/// Calls a function of an Owned. May be copied, called and dropped without the interpreter's lock, but for get().
+/// Refers to the object of an Owned without keeping it alive. May be copied and dropped without the interpreter's lock.
 class Lent {
 public:
   Lent() = default;
@@ -44,7 +44,7 @@ class Kept {
 public:
   /// Once each.
   void add(nb::handle object) { objects_.try_emplace(object.ptr(), nb::borrow(object)); }
-  /// A function that remove(number) takes away again.
+  /// Keeps a hook until remove_hook(number).
   std::pair<std::uint64_t, Lent> add_hook(nb::handle hook);
   void remove_hook(std::uint64_t number) { hooks_.erase(number); }
   /// Lets all go.
@@ -61,7 +61,7 @@ private:
 /// From here on what is recorded on this thread is kept there too.
 void start_keeping(const std::shared_ptr<Kept>& kept);
 void stop_keeping(const std::shared_ptr<Kept>& kept);
-/// Has all who record on this thread keep an object that their records will call. Nothing while no tape listens.
+/// Has every tape that records on this thread keep an object which its records will call. Nothing while none listens.
 void keep_for_tapes(nb::handle object);
 
 /// Keeps what the tapes that C++ opens while it lives need of Python. Made and destroyed with the interpreter's lock.

@@ -164,6 +164,15 @@ void bind_schedule(nb::module_& m) {
       .def_ro("base", &Schedule::base)
       .def_ro("warmup", &Schedule::warmup)
       .def_ro("total_steps", &Schedule::total_steps)
+      .def(
+          "__reduce__",
+          [](nb::handle self) {
+            const auto& s = nb::cast<const Schedule&>(self);
+            return nb::make_tuple(self.type(),
+                                  nb::make_tuple(std::string(optim::name_of(s.kind)), s.base, s.warmup, s.total_steps,
+                                                 s.final_fraction, s.drop_every, s.drop_factor));
+          },
+          nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
       .def_ro("final_fraction", &Schedule::final_fraction)
       .def_ro("drop_every", &Schedule::drop_every)
       .def_ro("drop_factor", &Schedule::drop_factor)

@@ -97,6 +97,15 @@ def test_configs_of_a_derived_class(again):
     assert copied == Noted("mine") and copied != eg.nn.BlockConfig(dim=48)
 
 
+@pytest.mark.parametrize("again", [*WAYS.values(), copy.copy], ids=[*WAYS, "copy"])
+def test_schedules(again):
+    schedule = eg.optim.Schedule("step", base=0.5, warmup=2, total_steps=30, final_fraction=0.1, drop_every=4, drop_factor=0.3)
+    copied = again(schedule)
+    assert copied.kind == "step" and [copied(i) for i in range(40)] == [schedule(i) for i in range(40)]
+    falling = again(eg.optim.Schedule("cosine", total_steps=10, final_fraction=0.25))
+    assert falling(10) == eg.optim.Schedule("cosine", total_steps=10, final_fraction=0.25)(10)
+
+
 # --- memory beside the stream ---
 
 
