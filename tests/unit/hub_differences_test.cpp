@@ -317,10 +317,14 @@ TEST_CASE("GPT-2's sizes have two names each") {
   CHECK(same_bits(logits_of(general), logits_of(gpt2_config())));
 }
 
-TEST_CASE("classes are counted by id2label before num_labels, and a classifier needs one") {
+TEST_CASE("id2label and num_labels have to agree, and a classifier needs a class") {
   json config = bert_config("BertForSequenceClassification", true);
   config["id2label"] = {{"0", "a"}, {"1", "b"}, {"2", "c"}};
   config["num_labels"] = 5;
+  CHECK(says(config_refusal(config), "field 'num_labels' is 5, and 'id2label' has 3 names"));
+  config["num_labels"] = 3;
+  CHECK(logits_of(config).size(-1) == 3);
+  config.erase("num_labels");
   CHECK(logits_of(config).size(-1) == 3);
   config["id2label"] = json::object();
   CHECK(says(config_refusal(config), "field 'id2label' names no class; BertForSequenceClassification needs one"));
