@@ -15,10 +15,10 @@ struct LogitRules {
   double repetition_penalty = 1.0;
   /// No sequence of so many tokens comes twice, the prompt included; 0: any may.
   std::int64_t no_repeat_ngram_size = 0;
-  std::int64_t min_length = 0;                     ///< no end before the text, prompt included, has so many tokens
-  std::int64_t min_new_tokens = 0;                 ///< no end before there are so many new tokens
-  std::vector<std::int64_t> suppress_tokens;       ///< never chosen
-  std::vector<std::int64_t> begin_suppress_tokens; ///< never chosen as the first new token
+  std::int64_t min_length = 0;                          ///< no end before the text, prompt included, has so many tokens
+  std::int64_t min_new_tokens = 0;                      ///< no end before there are so many new tokens
+  std::vector<std::int64_t> suppress_tokens = {};       ///< never chosen
+  std::vector<std::int64_t> begin_suppress_tokens = {}; ///< never chosen as the first new token
 
   /// Whether apply() leaves all logits as they are.
   bool neutral() const;
