@@ -125,6 +125,11 @@ StipText stip_generate(const UserModel& user, const Connect& connect, const data
                        const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
                        const Patience& patience, const FrameLimits& frames) {
   const nn::Decoder* decoder = user.model().decoder();
+  // The cloud takes no more, whatever its positions are.
+  if (const std::int64_t most = user.model().positions(); std::ssize(prompt) + options.max_new_tokens > most)
+    throw ValueError(
+        fmt::format("generate: a prompt of {} tokens and {} new ones are more than the model's {} positions",
+                    prompt.size(), options.max_new_tokens, most));
   std::optional<CloudText> session; // opened once the prompt was found right
   std::int64_t past = 0;
   StipText result;
