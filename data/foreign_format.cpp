@@ -12,7 +12,7 @@ std::string_view foreign_format(ByteView front) {
   constexpr std::string_view pickle =
       "is a pickle, which can run any program and is not read: save the tensors as safetensors";
   constexpr std::string_view archive =
-      "is a zip archive, as npz files and those of torch.save are: save the tensors as safetensors";
+      "is a zip archive, as npz files and PyTorch's pickles are: save the tensors as safetensors";
   constexpr std::array<Format, 10> formats{{{{"\x80\x02", 2}, pickle},
                                             {{"\x80\x03", 2}, pickle},
                                             {{"\x80\x04", 2}, pickle},
