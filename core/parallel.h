@@ -13,7 +13,7 @@ namespace eg::parallel {
 /// Threads in use: EQUIGRAD_THREADS, else the least of affinity and cgroup quota; at least 1.
 int threads();
 /// Sets the number of threads; 0 restores the default. Throws ValueError when negative or above 256 (or the machine's
-/// number of processors, where that is more). They are started by the first loop that has work for two.
+/// number of processors, where that is more), Error above 1 in a child of fork() whose parent had started workers.
 void set_threads(int count);
 /// Why threads() is what it is, for people: "2 (affinity 2, cgroup quota none)".
 std::string threads_reason();
