@@ -1,5 +1,6 @@
 // Rows that are wrong on purpose, and the law that must catch each. A law that accepts one of them tests nothing.
 
+#include "controls.h"
 #include "core/call.h"
 #include "core/ops.h"
 #include "core/parallel.h"
@@ -12,30 +13,13 @@
 #include <stdexcept>
 
 using namespace eg;
+using laws::axis_of;
+using laws::must_accept;
+using laws::must_catch;
+using laws::spoiled;
+using laws::sum_along;
 
 namespace {
-
-/// A copy of a row of the registry with one thing changed.
-template <class Change> OpDef spoiled(const char* name, Change change) {
-  OpDef op = find_op(name);
-  change(op);
-  return op;
-}
-
-void must_catch(laws::Law law, const char* what, const OpDef& wrong) {
-  const laws::Verdict verdict = law(wrong);
-  CHECK_MESSAGE(!verdict.pass(), "not caught: ", std::string(what));
-}
-
-void must_accept(laws::Law law, const char* name) {
-  const laws::Verdict verdict = law(find_op(name));
-  CHECK_MESSAGE(verdict.pass(), std::string(name), verdict.text());
-  CHECK(verdict.checked > 0);
-}
-
-std::int64_t axis_of(const OpArgs& a) { return a.attrs.integer("axis"); }
-
-Tensor sum_along(const Tensor& x, std::int64_t axis) { return sum(x, {axis}, true); }
 
 /// The right kernel of the row `name`, then `spoil` on its first output.
 template <class Spoil> void spoiled_kernel(const char* name, const OpArgs& a, std::span<Tensor> out, Spoil spoil) {
@@ -264,47 +248,6 @@ TEST_CASE("wrong kernels") {
                  if (x.numel() > 0) x.fill(0.5);
                };
              }));
-}
-
-TEST_CASE("digits that are lost far from ordinary numbers") {
-  must_accept(laws::offset_law, "softmax");
-  must_accept(laws::offset_law, "layer_norm");
-  must_accept(laws::large_law, "layer_norm");
-  must_catch(laws::offset_law, "log_softmax that subtracts a rounded log sum exp",
-             spoiled("log_softmax", [](OpDef& op) {
-               op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
-                 if (a.in[0].numel() > 0) out[0].copy_from(sub(a.in[0], logsumexp(a.in[0], {axis_of(a)}, true)));
-               };
-             }));
-  must_catch(laws::offset_law, "softmax whose gradient takes exp(x - log sum exp) again",
-             spoiled("softmax", [](OpDef& op) {
-               op.saves = saves::in(0);
-               op.vjp = [](const VjpArgs& v) -> Gradients {
-                 const Tensor y = exp(sub(v.in[0], logsumexp(v.in[0], {axis_of(v)}, true)));
-                 return {mul(y, sub(v.grad[0], sum_along(mul(y, v.grad[0]), axis_of(v))))};
-               };
-             }));
-  must_catch(laws::large_law, "layer_norm whose squares leave the type", spoiled("layer_norm", [](OpDef& op) {
-               op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
-                 const Tensor centred = center(a.in[0], {-1});
-                 Tensor y = centred * rsqrt(mean(centred * centred, {-1}, true) + a.attrs.real("eps"));
-                 if (a.given(1)) y = y * a.in[1];
-                 if (a.given(2)) y = y + a.in[2];
-                 if (y.numel() > 0) out[0].copy_from(y);
-               };
-             }));
-  must_catch(laws::large_law, "relu whose gradient has a square on the way", spoiled("relu", [](OpDef& op) {
-               op.vjp = [](const VjpArgs& v) -> Gradients {
-                 const Tensor square = mul(v.out[0], v.out[0]);
-                 return {mul(v.grad[0], div(square, affine(square, 1.0, 1e-30)))};
-               };
-             }));
-  // The reference law does not see it.
-  CHECK(laws::reference_law(spoiled("log_softmax", [](OpDef& op) {
-          op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
-            if (a.in[0].numel() > 0) out[0].copy_from(sub(a.in[0], logsumexp(a.in[0], {axis_of(a)}, true)));
-          };
-        })).pass());
 }
 
 TEST_CASE("incomplete rows") {

@@ -12,7 +12,6 @@
 #include <functional>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace eg;
@@ -25,10 +24,13 @@ template <class T> std::vector<double> large_sizes() {
   return {1e18, 1e153, 1e154, 1e200, 1e307};
 }
 
-using Norm = std::function<Tensor(const Tensor&)>;
+struct Norm {
+  std::string name;
+  std::function<Tensor(const Tensor&)> of;
+};
 
 /// Normalisations of x [3, 4, 5].
-std::vector<std::pair<std::string, Norm>> norms() {
+std::vector<Norm> norms() {
   return {{"layer_norm", [](const Tensor& x) { return layer_norm(x); }},
           {"group_norm", [](const Tensor& x) { return group_norm(x, 2); }},
           {"instance_norm", [](const Tensor& x) { return instance_norm(x); }},
@@ -40,7 +42,7 @@ Tensor drawn(const Shape& shape, std::uint64_t tag) { return random_normal(shape
 /// The gradient of sum(w norm(x)) by x.
 Tensor gradient_of(const Norm& norm, const Tensor& x, const Tensor& w) {
   Tape tape;
-  const Tensor y = norm(x);
+  const Tensor y = norm.of(x);
   return tape.gradient(y, {x}, w.to(x.dtype()))[0];
 }
 
@@ -49,13 +51,13 @@ Tensor at_moderate_size(const Tensor& x) { return x * 0x1p30; }
 
 template <class T> void check_norms(double bound) {
   const Tensor x = drawn({3, 4, 5}, 1), w = drawn({3, 4, 5}, 2).to(DType::f32).to(DType::f64);
-  for (const auto& [name, norm] : norms())
+  for (const Norm& norm : norms())
     for (const double wish : large_sizes<T>()) {
       const double size = std::ldexp(1.0, std::ilogb(wish));
-      CAPTURE(name);
+      CAPTURE(norm.name);
       CAPTURE(wish);
       const Tensor narrow = x.to(dtype_of<T>), moderate = at_moderate_size(narrow.to(DType::f64));
-      CHECK(relative_error(norm(narrow * size).to(DType::f64), norm(moderate)) < bound);
+      CHECK(relative_error(norm.of(narrow * size).to(DType::f64), norm.of(moderate)) < bound);
       const Tensor d = gradient_of(norm, narrow * size, w).to(DType::f64);
       const Tensor right = gradient_of(norm, moderate, w);
       CHECK(relative_error(d * (size * 0x1p-30), right) < 8 * bound); // sizes up to a subnormal gradient
@@ -95,21 +97,24 @@ TEST_CASE("layer_norm: parameters, their gradients, and cotangents whose sums le
     for (Tensor& t : all) t = t.to(DType::f64);
     return all;
   };
-  for (const auto& [size, cotangent] : {std::pair{0x1p100, 1.0}, std::pair{0x1p100, 0x1p90}, std::pair{1.0, 0x1p124}}) {
-    CAPTURE(size);
-    CAPTURE(cotangent);
-    const std::vector<Tensor> got = gradients(DType::f32, size, cotangent),
-                              right = gradients(DType::f64, size, cotangent);
+  struct Sizes {
+    double x, cotangent;
+  };
+  for (const Sizes& sizes : {Sizes{0x1p100, 1.0}, Sizes{0x1p100, 0x1p90}, Sizes{1.0, 0x1p124}}) {
+    CAPTURE(sizes.x);
+    CAPTURE(sizes.cotangent);
+    const std::vector<Tensor> got = gradients(DType::f32, sizes.x, sizes.cotangent),
+                              right = gradients(DType::f64, sizes.x, sizes.cotangent);
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(relative_error(got[i], right[i]) < 1e-5);
   }
 }
 
 TEST_CASE("normalisations: second derivatives of numbers whose squares leave f32 agree with f64") {
   const Tensor x = drawn({3, 4, 5}, 7), u = drawn({3, 4, 5}, 8), w = drawn({3, 4, 5}, 9);
-  for (const auto& [name, norm] : norms()) {
-    CAPTURE(name);
-    const auto product = [&, &f = norm](DType dtype) {
-      const auto loss = [&](const std::vector<Tensor>& in) { return sum(square(f(in[0])) * w.to(dtype)); };
+  for (const Norm& norm : norms()) {
+    CAPTURE(norm.name);
+    const auto product = [&](DType dtype) {
+      const auto loss = [&](const std::vector<Tensor>& in) { return sum(square(norm.of(in[0])) * w.to(dtype)); };
       return hvp(loss, {(x * 0x1p66).to(dtype)}, {(u * 0x1p66).to(dtype)}).products[0].to(DType::f64);
     };
     const Tensor right = product(DType::f64);

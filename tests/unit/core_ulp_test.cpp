@@ -83,6 +83,11 @@ the gradients. What is not asked: `_backward` rows (what a forward pass saved wo
 `attention_qkv` from 2^62 (f64: 2^520) on, whose scores are products of two scaled factors and leave the type; `fmod` and
 `remainder`, where the quotient has more digits than the type.
 
+Offsets: where the plain loops say that a number added to an input changes nothing (softmax, the losses, the normalisations,
+differences), the law asks that 2^10 and -2^18 (f64: up to 2^47) change no more than 5e-6 (5e-13) of the largest output or
+gradient. layer_norm, group_norm, instance_norm and attention round a mean or a product to the type, batch_norm, center, var
+and std a mean to f64: there 32 u times the offset is allowed as well.
+
 | row | unit | f32 | f64 | bound | NaN | +Inf | -Inf | large | subnormal | equal | masked |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 )";
