@@ -154,6 +154,20 @@ TEST_CASE("a permuted folder on permuted inputs gives permuted outputs; undone, 
   }
 }
 
+TEST_CASE("both names of the bias of an untied decoder move with the vocabulary") {
+  const TemporaryFolder place;
+  const std::string here = place.path("");
+  json config = bert();
+  config["tie_word_embeddings"] = false;
+  make_folder(here + "/m", config);
+  ok({"keygen", "--model", "m", "--out", "a.key"}, here);
+  ok({"permute", "--model", "m", "--key", "a.key", "--out", "p"}, here);
+  const data::TensorFile plain = data::load_safetensors(here + "/m/model.safetensors");
+  const data::TensorFile moved = data::load_safetensors(here + "/p/model.safetensors");
+  CHECK(!same_bits(*moved.find("cls.predictions.bias"), *plain.find("cls.predictions.bias")));
+  CHECK(same_bits(*moved.find("cls.predictions.bias"), *moved.find("cls.predictions.decoder.bias")));
+}
+
 TEST_CASE("the id of padding, which a classifier looks for, keeps its number") {
   const TemporaryFolder place;
   json config = gpt2();

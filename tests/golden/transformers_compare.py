@@ -454,23 +454,23 @@ def beside_default(**more):
 
 # name: class, config, inputs, what is changed in the folder, what the refusal says; None: equigrad computes what transformers 5 does.
 AMBIGUOUS = {
-    "S1: bert masked LM, untied, two biases": (tf.BertForMaskedLM, bert(tie_word_embeddings=False), PLAIN, {"tensors": lambda t: t.update({"cls.predictions.decoder.bias": weight("some.bias", (50,)).float()})}, None),
-    "S2: positions that restart, no mask": (tf.LlamaForCausalLM, llama(), PACKED, {}, "position_ids: 3 is followed by 0"),
-    "S2: the same, gpt2": (tf.GPT2LMHeadModel, gpt2(), PACKED, {}, "position_ids: 3 is followed by 0"),
-    "S3: is_causal false": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(is_causal=False)}, "field 'is_causal' is false"),
-    "S4: tied by the config, another lm_head": (tf.LlamaForCausalLM, llama(tie_word_embeddings=True), PLAIN, {"tensors": lambda t: t.update({"lm_head.weight": torch.randn(50, 48)})}, "field 'tie_word_embeddings'"),
-    "S4: tied by the config, the same lm_head": (tf.LlamaForCausalLM, llama(tie_word_embeddings=True), PLAIN, {"tensors": lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].clone()})}, None),
-    "S5: trained length beside the rope and in it": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_scaling=None, rope_theta=1e4, original_max_position_embeddings=8, rope_parameters={**LLAMA3, "original_max_position_embeddings": 16})}, "field 'original_max_position_embeddings' is 8"),
-    "S5: trained length beside the rope alone": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_scaling=None, rope_theta=1e4, original_max_position_embeddings=8, rope_parameters=LLAMA3)}, None),
-    "S6: rope_scaling beside rope_parameters": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_theta=1e4, rope_scaling={"rope_type": "linear", "factor": 4.0}, rope_parameters={"rope_type": "default", "rope_theta": 1e4})}, "field 'rope_scaling'"),
-    "S6: the same in both": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_theta=1e4, rope_scaling={"rope_type": "linear", "factor": 4.0}, rope_parameters={"rope_type": "linear", "factor": 4.0})}, None),
-    "S7: partial_rotary_factor": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside_default(partial_rotary_factor=0.5)}, "field 'partial_rotary_factor' is 0.5"),
-    "S8: bert, pad_token_id null": (tf.BertModel, bert(), {"input_ids": ids(2, 9, 3)}, {"config": beside(pad_token_id=None)}, None),
+    "bert masked LM, untied, two biases": (tf.BertForMaskedLM, bert(tie_word_embeddings=False), PLAIN, {"tensors": lambda t: t.update({"cls.predictions.decoder.bias": weight("some.bias", (50,)).float()})}, None),
+    "positions that restart, no mask": (tf.LlamaForCausalLM, llama(), PACKED, {}, "position_ids: 3 is followed by 0"),
+    "positions that restart, no mask, gpt2": (tf.GPT2LMHeadModel, gpt2(), PACKED, {}, "position_ids: 3 is followed by 0"),
+    "is_causal false": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(is_causal=False)}, "field 'is_causal' is false"),
+    "tied by the config, another lm_head": (tf.LlamaForCausalLM, llama(tie_word_embeddings=True), PLAIN, {"tensors": lambda t: t.update({"lm_head.weight": torch.randn(50, 48)})}, "field 'tie_word_embeddings'"),
+    "tied by the config, the same lm_head": (tf.LlamaForCausalLM, llama(tie_word_embeddings=True), PLAIN, {"tensors": lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].clone()})}, None),
+    "trained length beside the rope and in it": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_scaling=None, rope_theta=1e4, original_max_position_embeddings=8, rope_parameters={**LLAMA3, "original_max_position_embeddings": 16})}, "field 'original_max_position_embeddings' is 8"),
+    "trained length beside the rope alone": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_scaling=None, rope_theta=1e4, original_max_position_embeddings=8, rope_parameters=LLAMA3)}, None),
+    "rope_scaling beside rope_parameters": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_theta=1e4, rope_scaling={"rope_type": "linear", "factor": 4.0}, rope_parameters={"rope_type": "default", "rope_theta": 1e4})}, "field 'rope_scaling'"),
+    "rope_scaling and rope_parameters alike": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(rope_theta=1e4, rope_scaling={"rope_type": "linear", "factor": 4.0}, rope_parameters={"rope_type": "linear", "factor": 4.0})}, None),
+    "partial_rotary_factor": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside_default(partial_rotary_factor=0.5)}, "field 'partial_rotary_factor' is 0.5"),
+    "bert, pad_token_id null": (tf.BertModel, bert(), {"input_ids": ids(2, 9, 3)}, {"config": beside(pad_token_id=None)}, None),
     "quantization_config": (tf.LlamaForCausalLM, llama(), PLAIN, {"config": beside(quantization_config={"quant_method": "gptq", "bits": 4})}, "field 'quantization_config' is "),
     "gpt2's hidden_size": (tf.GPT2LMHeadModel, gpt2(), PLAIN, {"config": lambda c: c.update(hidden_size=c.pop("n_embd"))}, None),
     "num_labels beside id2label": (tf.BertForSequenceClassification, bert(num_labels=3), PLAIN, {"config": beside(num_labels=5)}, "field 'num_labels' is 5"),
 }
-OF_VERSION_5 = ("S1: bert masked LM, untied, two biases", "S5: trained length beside the rope alone")  # 4 reads them otherwise, or not at all
+OF_VERSION_5 = ("bert masked LM, untied, two biases", "trained length beside the rope alone")  # 4 reads them otherwise, or not at all
 
 
 def judge(program, kind, config, inputs, change, words):
