@@ -69,7 +69,8 @@ public:
     p.mean = numbers("image_mean", defaults.mean);
     p.deviation = numbers("image_std", defaults.std);
     for (const double value : p.deviation)
-      if (static_cast<float>(value) == 0.0F) fail("image_std", fmt::format("{} divides nothing in f32", value));
+      if (static_cast<float>(value) == 0.0F)
+        fail("image_std", fmt::format("{} divides nothing{}", value, value == 0.0 ? "" : " in f32"));
     require_finite_pixels(p);
     check_fixed("data_format", "channels_first");
     refuse_others(p);
