@@ -320,7 +320,7 @@ TEST_CASE("a config that makes no model is refused by field") {
   CHECK(config_refusal(tiny, "model_args", {{"qk_norm", false}, {"reg_tokens", 0}, {"num_classes", 7}}).empty());
   CHECK(timm("vit_huge_patch14_224").find("supported of timm are vit_SIZE_patchN_M") != std::string::npos);
   CHECK(config_refusal({{"architecture", "vit_tiny_patch16_224"}}, "global_pool", "avg")
-            .find("'global_pool' is not 'token'") != std::string::npos);
+            .find("'global_pool' is 'avg', the model's arguments say 'token'") != std::string::npos);
   const json llama = {{"model_type", "llama"}, {"hidden_size", 8},       {"num_attention_heads", 2},
                       {"vocab_size", 9},       {"intermediate_size", 4}, {"num_hidden_layers", 1}};
   const auto rope = [&](const json& scaling) { return config_refusal(llama, "rope_scaling", scaling); };

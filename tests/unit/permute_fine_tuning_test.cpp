@@ -72,8 +72,21 @@ TEST_CASE("vision fine-tuning: a run leaves a folder that computes what it compu
   }
   TrainOptions mean = usual(folder.path("mean"));
   mean.model.pooling = nn::Pooling::mean;
-  VitTrainer(mean).run();
-  CHECK_FALSE(data::folder_exists(mean.out + "/model")); // transformers has no such model
+  VitTrainer trainer(mean);
+  CHECK(trainer.notes().empty());
+  trainer.run();
+  const hub::LoadedModel loaded = hub::load_model(mean.out + "/model"); // timm's
+  CHECK(loaded.model->family() == "timm");
+  const Tensor images = random_normal({3, 3, 16, 16}, {1, 1});
+  CHECK(relative_error(hub::find(loaded.model->forward({{"pixel_values", images}}), "logits"),
+                       trainer.model(0)(images)) < 1e-6);
+  TrainOptions none = usual(folder.path("none"));
+  none.model.position = nn::PositionEmbedding::none;
+  VitTrainer without(none);
+  REQUIRE(without.notes().size() == 1);
+  CHECK(without.notes().front().find("will leave no model folder") != std::string::npos);
+  without.run();
+  CHECK_FALSE(data::folder_exists(none.out + "/model"));
 }
 
 TEST_CASE("vision fine-tuning: a run begins from another one, exactly resumed, with frozen parts") {
