@@ -50,7 +50,7 @@ std::string table() {
       "comparisons and, in brackets, the largest\nrelative error: f64, but for the column that compares f32 "
       "with f64. Gradients are compared with central differences, whose own error is\nabout 1e-9. \"exact\", "
       "\"placement\", \"layout\" and \"threads\" demand the same bits. Empty: the law does not concern the "
-      "row.\n\n| row |";
+      "row. \"offset\" and \"large\" compare values far from ordinary numbers (ulp.md).\n\n| row |";
   for (const Column& column : columns) text += fmt::format(" {} |", column.title);
   text += "\n|---|";
   for (std::size_t i = 0; i < columns.size(); ++i) text += "---|";
