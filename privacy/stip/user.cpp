@@ -126,7 +126,8 @@ StipText stip_generate(const UserModel& user, const Connect& connect, const data
                        const Patience& patience, const FrameLimits& frames) {
   const nn::Decoder* decoder = user.model().decoder();
   // The cloud takes no more, whatever its positions are.
-  if (const std::int64_t most = user.model().positions(); std::ssize(prompt) + options.max_new_tokens > most)
+  if (const std::int64_t most = user.model().positions();
+      decoder != nullptr && std::ssize(prompt) + options.max_new_tokens > most)
     throw ValueError(
         fmt::format("generate: a prompt of {} tokens and {} new ones are more than the model's {} positions",
                     prompt.size(), options.max_new_tokens, most));
