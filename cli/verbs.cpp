@@ -95,7 +95,7 @@ constexpr std::array<std::string_view, 9> path_types = {"FILE", "DIR",    "FOLDE
 }
 
 /// What --help says of an option, and what becomes of a file that it names.
-nlohmann::ordered_json described(const CLI::Option& option, const CommandFiles& files) {
+nlohmann::ordered_json option_json(const CLI::Option& option, const CommandFiles& files) {
   const bool word = option.get_positional(), flag = !word && option.get_items_expected_min() == 0;
   nlohmann::ordered_json json = {{"name", word ? option.get_name(true) : "--" + option.get_lnames().front()},
                                  {"kind", word   ? "word"
@@ -110,12 +110,12 @@ nlohmann::ordered_json described(const CLI::Option& option, const CommandFiles& 
 }
 
 /// One command: a verb, or a verb and the word that its options depend on. Options that it only refuses are left out.
-nlohmann::ordered_json described(const std::vector<std::string>& words) {
+nlohmann::ordered_json command_json(const std::vector<std::string>& words) {
   const Program program(words);
   const CLI::App& app = *program.apps[verb_named(words.front())];
   nlohmann::ordered_json options = nlohmann::ordered_json::array();
   for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty()) options.push_back(described(*option, *program.common.files));
+    if (!option->get_group().empty()) options.push_back(option_json(*option, *program.common.files));
   return {{"command", fmt::format("{}", fmt::join(words, " "))},
           {"about", app.get_description()},
           {"options", std::move(options)}};
@@ -163,9 +163,9 @@ nlohmann::ordered_json commands_json() {
   nlohmann::ordered_json commands = nlohmann::ordered_json::array();
   for (const Verb& verb : table) {
     if (verb.parts == nullptr)
-      commands.push_back(described({verb.name}));
+      commands.push_back(command_json({verb.name}));
     else
-      for (const std::string& part : verb.parts()) commands.push_back(described({verb.name, part}));
+      for (const std::string& part : verb.parts()) commands.push_back(command_json({verb.name, part}));
   }
   return {{"version", EQUIGRAD_VERSION}, {"commands", std::move(commands)}};
 }

@@ -28,14 +28,14 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
+[[noreturn]] void fail_making(const std::string& path, const std::string& why) {
   throw FileError(fmt::format("{}: cannot be made: {}", path, why));
 }
 
 void make(const std::string& path, const std::string& name) {
   std::error_code error;
   fs::create_directories(fs::path(path), error);
-  if (error) fail(name, error.message());
+  if (error) fail_making(name, error.message());
 }
 
 bool is_number(std::string_view text) {
@@ -95,15 +95,15 @@ NewFolder::NewFolder(std::string path) : path_(without_slashes(std::move(path)))
   for (int i = 0; i < attempts; ++i) {
     temporary_ = beside(path_, fmt::format("{}{}-{}", temporary_mark, ::getpid(), i));
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
-      if (errno != EEXIST) fail(path_, std::strerror(errno));
+      if (errno != EEXIST) fail_making(path_, std::strerror(errno));
       continue;
     }
     lock_.emplace(opened(temporary_));
-    if (lock_->get() < 0) fail(path_, std::strerror(errno));
+    if (lock_->get() < 0) fail_making(path_, std::strerror(errno));
     // Between the two calls another process may have taken it for one that was left.
     if (lock_of(*lock_, temporary_) != Lock::lost) return;
   }
-  fail(path_, "there is no name for a temporary folder beside it");
+  fail_making(path_, "there is no name for a temporary folder beside it");
 }
 
 NewFolder::~NewFolder() {
@@ -121,7 +121,7 @@ std::string NewFolder::make_folder(const std::string& name) const {
 void NewFolder::keep() {
   std::error_code error;
   fs::rename(temporary_, path_, error);
-  if (error) fail(path_, error.message());
+  if (error) fail_making(path_, error.message());
   kept_ = true;
 }
 

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "data/json.h"
+#include "data/weights_files.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,8 +14,6 @@ namespace eg::data {
 namespace {
 
 constexpr std::uint64_t alignment = 8;
-constexpr const char* single_name = "model.safetensors";
-constexpr const char* index_name = "model.safetensors.index.json";
 
 std::string_view file_type(DType dtype) {
   switch (dtype) {

@@ -4,6 +4,7 @@
 #include "data/bytes.h"
 #include "data/npy_checks.h"
 #include "data/safetensors_header.h"
+#include "data/weights_files.h"
 
 #include <algorithm>
 #include <array>
@@ -14,9 +15,6 @@
 
 namespace eg::data {
 namespace {
-
-constexpr const char* single_name = "model.safetensors";
-constexpr const char* index_name = "model.safetensors.index.json";
 
 /// The file of a model folder that holds or lists its tensors. One file goes before an index, as in transformers.
 std::string file_of_folder(const std::string& folder) {

@@ -40,6 +40,15 @@ bool same_weights(const VitTrainer& a, const VitTrainer& b) {
   return true;
 }
 
+/// What is said of a run of small(), beside that no other library has such a model.
+std::vector<std::string> notes_of(const VitTrainer& trainer) {
+  std::vector<std::string> notes = trainer.notes();
+  CHECK(std::erase_if(notes, [](const std::string& note) {
+          return note.starts_with("the run will leave no model folder");
+        }) == 1);
+  return notes;
+}
+
 } // namespace
 
 TEST_CASE("training: permuted twins follow the plain model, whatever the optimiser") {
@@ -270,10 +279,11 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
     if (what == std::string("pointer")) std::filesystem::rename(root + "step-00000008", root + ".step-00000008.tmp-1");
     VitTrainer again(options_of_run(o.out));
     CHECK(again.step() == 6);
-    REQUIRE(again.notes().size() == (what == std::string("pointer") ? 0 : 1));
-    if (!again.notes().empty()) {
-      CHECK(again.notes()[0].starts_with("damaged: " + root + "step-00000008/"));
-      CHECK(again.notes()[0].ends_with("; going on from " + root + "step-00000006 (step 6)"));
+    const std::vector<std::string> notes = notes_of(again);
+    REQUIRE(notes.size() == (what == std::string("pointer") ? 0 : 1));
+    if (!notes.empty()) {
+      CHECK(notes[0].starts_with("damaged: " + root + "step-00000008/"));
+      CHECK(notes[0].ends_with("; going on from " + root + "step-00000006 (step 6)"));
     }
     while (again.step() < 8) again.train_step();
     CHECK(same_weights(whole, again));
@@ -320,8 +330,9 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   o.overwrite = true;
   auto overwriting = std::make_unique<VitTrainer>(o);
   VitTrainer& trainer = *overwriting;
-  REQUIRE(trainer.notes().size() == 1);
-  CHECK(trainer.notes()[0] == folder.path() + " already holds a run (step 8), which is overwritten");
+  const std::vector<std::string> notes = notes_of(trainer);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0] == folder.path() + " already holds a run (step 8), which is overwritten");
   CHECK(data::read_file(folder.path("model.safetensors")) == before); // until the first step
   std::atomic<bool> stop = true;
   CHECK_THROWS_AS(trainer.run({}, &stop), Interrupted);
