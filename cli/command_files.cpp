@@ -55,9 +55,9 @@ struct Place {
   fs::path target;
 };
 
-/// Finds which of `wanted` lie below `folder`, and under which name. A folder behind a link is looked at, links to
-/// folders below it are not: they could lead anywhere.
-void find_names(const fs::path& folder, const std::set<FileId>& wanted, bool enter_links,
+/// Finds which of `wanted` lie below `folder`, and under which name. Links to folders are followed as often as readers
+/// of pictures do (16 deep); no folder is looked at twice.
+void find_names(const fs::path& folder, const std::set<FileId>& wanted, int links, std::set<FileId>& seen,
                 std::map<FileId, std::string>& found) {
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, code)) {
@@ -66,8 +66,8 @@ void find_names(const fs::path& folder, const std::set<FileId>& wanted, bool ent
     const FileId id{info.st_dev, info.st_ino};
     if (wanted.count(id) != 0) found.emplace(id, entry.path().string());
     if (!S_ISDIR(info.st_mode)) continue;
-    const bool link = entry.is_symlink(code);
-    if (!link || enter_links) find_names(entry.path(), wanted, enter_links && !link, found);
+    const int left = entry.is_symlink(code) ? links - 1 : links;
+    if (left >= 0 && seen.insert(id).second) find_names(entry.path(), wanted, left, seen, found);
   }
 }
 
@@ -89,7 +89,9 @@ void require_not_in(const std::vector<Place>& outputs, const Place& input) {
   }
   if (!input.is_folder || files.empty()) return;
   std::map<FileId, std::string> names;
-  find_names(input.path, files, true, names);
+  std::set<FileId> seen;
+  constexpr int links = 16;
+  find_names(input.path, files, links, seen, names);
   for (const Place& output : outputs)
     if (const auto name = output.id ? names.find(*output.id) : names.end(); name != names.end())
       is_read(output, name->second);

@@ -26,8 +26,10 @@ bool mention(std::string_view words, std::string_view word) {
 /// Messages about options name them as a config does; those about a flag begin with the flag.
 bool is_about(const nlohmann::json& options, const nlohmann::json& given, std::string_view words) {
   if (!options.is_object() || words.starts_with("--")) return false;
+  for (const auto& [key, value] : given.items())
+    if (mention(words, key)) return false;
   for (const auto& [key, value] : options.items())
-    if (!given.contains(key) && mention(words, key)) return true;
+    if (mention(words, key)) return true;
   return false;
 }
 

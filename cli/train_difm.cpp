@@ -1,5 +1,6 @@
 // equigrad train difm: factorization machines on tables.
 
+#include "cli/available_data.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/train_job.h"
@@ -31,12 +32,12 @@ int train_difm(const TrainRequest& request) {
     const std::string reason = idle_difm_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  std::vector<std::string> read = {options.data, options.table.validation, options.key};
+  std::vector<std::string> read = {data_path(request.model, options.data), options.table.validation, options.key};
   if (options.start.begins()) read.push_back(options.start.from);
   std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
     in_run_folder(request.model, options, [&] {
-      add_files(request, read, options.out);
+      add_files(request, read, options);
       trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });
     });
   });

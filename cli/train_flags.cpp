@@ -239,10 +239,10 @@ std::string meaning_of(const TrainModel& model, const std::string& key) {
 
 /// Says what a run does with the path that an option names, where it names one.
 void declare_path(CommandFiles& files, const std::string& key, CLI::Option* option) {
-  static const std::set<std::string> inputs = {"data", "validation", "tokenizer", "from", "teacher", "key"};
+  static const std::set<std::string> inputs = {"validation", "tokenizer", "from", "teacher", "key"};
   if (inputs.count(key) != 0) files.input(option);
   if (key == "data_dir") files.data_folder(option);
-  if (key == "out" || key == "resume") files.told_by_verb(option);
+  if (key == "out" || key == "resume" || key == "data") files.told_by_verb(option);
 }
 
 /// Options that are no flags of their own: --seed belongs to every verb, the model is a word.
@@ -343,6 +343,9 @@ nlohmann::json TrainFlags::given() const {
 
 void TrainFlags::refuse_foreign_keys(const nlohmann::json& config, const std::string& source) const {
   if (!config.is_object()) return;
+  // What a run says of how it was begun itself is no wish.
+  if (const auto resume = config.find("resume"); resume != config.end() && *resume != "")
+    throw ValueError(fmt::format("{}: 'resume' is not taken from a config; give --resume on the command line", source));
   for (const auto& [key, value] : config.items())
     if (is_flag(key) && !values_.contains(key) && app_.get_option_no_throw(flag_of(key)) != nullptr)
       throw ValueError(

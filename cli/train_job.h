@@ -83,8 +83,8 @@ std::string run_folder_for(const std::string& model, const training::RunOptions&
 void in_run_folder(const std::string& model, training::RunOptions& options, FunctionRef<void()> open);
 
 /// Adds to the account of files what a run reads, what lies in the folder of a run that goes on, and what the run
-/// writes to its folder `out`. Throws FileError as CommandFiles::check() does.
-void add_files(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out);
+/// writes to its folder options.out. Throws FileError as CommandFiles::check() does.
+void add_files(const TrainRequest& request, const std::vector<std::string>& read, const training::RunOptions& options);
 
 /// Throws UsageError for the first flag that was given and for which reason(key) says why it would change nothing.
 void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason);

@@ -1,5 +1,6 @@
 // equigrad train bert, train gpt2 and train llama: models of text; and what training one model looks like.
 
+#include "cli/available_data.h"
 #include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
@@ -242,7 +243,7 @@ int train_language(const TrainRequest& request) {
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     in_run_folder(request.model, options, [&] {
-      add_files(request, files_read(text, options.validation, options.tokenizer, options.start), options.out);
+      add_files(request, files_read(text, options.validation, options.tokenizer, options.start), options);
       trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
     });
   });
@@ -274,14 +275,15 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
   permute::BertRun run;
   reading(request, sources_of(options), [&] {
     const bool masked = options.task == training::BertTask::mlm;
-    const std::string data = masked ? data::find_text(options.data, options.data_dir) : options.data;
+    const std::string data =
+        masked ? data::find_text(options.data, options.data_dir) : data_path(request.model, options.data);
     std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
     read.push_back(options.key);
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     if (split != nullptr) read.push_back(split->training.next_key);
     in_run_folder(split != nullptr ? "edge-bert" : request.model, options, [&] {
-      add_files(request, read, options.out);
+      add_files(request, read, options);
       run.trainer = opened(request, options.data, [&] {
         run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
         return std::move(run.trainer);

@@ -1,5 +1,6 @@
 // equigrad train vit and train deit: vision transformers, plain and permuted.
 
+#include "cli/available_data.h"
 #include "cli/interrupt.h"
 #include "cli/model_files.h"
 #include "cli/output.h"
@@ -120,8 +121,8 @@ void add_without_key(nlohmann::json& json, const permute::VitTrainer& trainer, b
 }
 
 /// Files that a run reads, and that its results must spare.
-std::vector<std::string> files_read(const TrainOptions& options, const SplitJob* split) {
-  std::vector<std::string> files = {options.data, options.key, options.start.from, options.teacher};
+std::vector<std::string> files_read(const TrainOptions& options, const std::string& model, const SplitJob* split) {
+  std::vector<std::string> files = {data_path(model, options.data), options.key, options.start.from, options.teacher};
   if (split != nullptr) files.push_back(split->training.next_key);
   return files;
 }
@@ -134,7 +135,7 @@ int train(TrainOptions& options, const TrainRequest& request, const SplitJob* sp
     if (options.start.begins() && !options.from_permuted) warn_of_key(model_folder(options.start.from));
     if (!options.teacher.empty()) warn_of_key(model_folder(options.teacher));
     in_run_folder(split != nullptr ? "edge-" + request.model : request.model, options, [&] {
-      add_files(request, files_read(options, split), options.out);
+      add_files(request, files_read(options, request.model, split), options);
       made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
     });
   });

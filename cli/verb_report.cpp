@@ -1,6 +1,7 @@
 // equigrad report: runs side by side, on one page.
 
 #include "cli/arguments.h"
+#include "cli/available_data.h"
 #include "cli/core_dumps.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -36,6 +37,8 @@ void add_sources(CommandFiles& files, const std::vector<runs::RunFolder>& folder
       if (const auto source = run.options.find(name); source != run.options.end() && source->is_string()) {
         if (name == std::string_view("data_dir"))
           files.reads_sets_of(source->get<std::string>());
+        else if (name == std::string_view("data"))
+          files.reads(data_path(run.model, source->get<std::string>()));
         else
           files.reads(source->get<std::string>());
       }

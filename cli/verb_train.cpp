@@ -45,13 +45,14 @@ void in_run_folder(const std::string& model, training::RunOptions& options, Func
   }
 }
 
-void add_files(const TrainRequest& request, const std::vector<std::string>& read, const std::string& out) {
+void add_files(const TrainRequest& request, const std::vector<std::string>& read, const training::RunOptions& options) {
   CommandFiles& files = *request.common.files;
+  files.reads_sets_of(options.data_dir);
   for (const std::string& path : read) files.reads(path);
   const std::string resumed = request.given.value("resume", "");
   if (resumed.empty() || request.given.contains("out")) files.reads(resumed);
-  if (!resumed.empty()) files.goes_on_in(out);
-  for (const std::string& own : training::files_of_run(out)) files.makes(own);
+  if (!resumed.empty()) files.goes_on_in(options.out);
+  for (const std::string& own : training::files_of_run(options.out)) files.makes(own);
   files.check();
 }
 

@@ -198,8 +198,9 @@ TEST_CASE("every option that names an output, beside every option that names an 
   CHECK(contents_of(folder.path()) == before);
   CHECK(tried > 300);
   // What these become, the verbs say; the cases below try them. One that is added here needs a case there.
-  CHECK(own == std::set<std::string>{"certs --out", "cloud --out", "edge --out", "edge --resume", "report --out",
-                                     "reproduce --out", "run --out", "train --out", "train --resume"});
+  CHECK(own == std::set<std::string>{"certs --out", "cloud --out", "edge --data", "edge --out", "edge --resume",
+                                     "report --out", "reproduce --out", "run --out", "train --data", "train --out",
+                                     "train --resume"});
 }
 
 TEST_CASE("no result goes into the folder that a command fills or goes on in") {
@@ -245,7 +246,7 @@ TEST_CASE("no output goes over a file that no option names: of a run, of its dat
       {{"attack", "weights", "--model", "M"}, {"M"}},
       {{"stip", "transform", "--model", "M"}, {"M"}},
       {{"stip", "demonstrate", "--model", "M"}, {"M"}},
-      {{"reproduce", "fig4", "--config", "config.json"}, {"config.json"}},
+      {{"reproduce", "cvpr-F8", "--config", "config.json"}, {"config.json"}},
   };
   const auto before = contents_of(folder.path());
   std::size_t tried = 0;
@@ -287,4 +288,68 @@ TEST_CASE("a file that is read is known by its inode: links, hard links, links t
           "M/P: cannot be written: it lies in M, which is read");
   CHECK(contents_of(folder.path()) == before);
   CHECK(run_program({"inspect", "M", "--json", "blobs/2"}, folder.path()).code == 0); // beside a file that is read
+}
+
+TEST_CASE("what a config says is read counts as what an option says, and the name of a data set is no path") {
+  const TemporaryFolder folder;
+  write_text(folder.path("dd/mnist/file"), "kept");
+  write_text(folder.path("dd/criteo/file"), "kept");
+  write_text(folder.path("shapes/old/file"), "kept");
+  write_text(folder.path("config.json"), R"({"data": "mnist", "data_dir": "dd"})");
+  write_text(folder.path("table.json"), R"({"data": "criteo", "data_dir": "dd"})");
+  write_text(folder.path("resume.json"), R"({"resume": "shapes/old"})");
+  write_text(folder.path("pictures/1.png"), "kept");
+  std::filesystem::create_directories(folder.path("other"));
+  std::filesystem::create_directories(folder.path("data/class"));
+  std::filesystem::create_symlink("../../other", folder.path("data/class/first"));
+  std::filesystem::create_symlink("../pictures", folder.path("other/second"));
+  std::filesystem::create_symlink("..", folder.path("other/round"));
+  const auto before = contents_of(folder.path());
+  for (const char* to : {"dd/mnist/file", "dd/mnist/new"})
+    check_not_written({"train", "vit", "--config", "config.json", "--steps", "1", "--out", "S", "--json", to},
+                      folder.path());
+  check_not_written(
+      {"train", "difm", "--config", "table.json", "--steps", "1", "--out", "S", "--json", "dd/criteo/file"},
+      folder.path());
+  check_not_written({"train", "vit", "--data", "data", "--steps", "1", "--out", "S", "--json", "pictures/1.png"},
+                    folder.path());
+  const Outcome resumed = run_program({"train", "vit", "--config", "resume.json", "--out", "S"}, folder.path());
+  CHECK(resumed.code == 2);
+  CHECK(resumed.err ==
+        "equigrad: resume.json: 'resume' is not taken from a config; give --resume on the command line\n");
+  CHECK(contents_of(folder.path()) == before);
+
+  const Outcome made = run_program({"train",
+                                    "vit",
+                                    "--data",
+                                    "shapes",
+                                    "--size",
+                                    "16",
+                                    "--train-limit",
+                                    "20",
+                                    "--test-limit",
+                                    "20",
+                                    "--patch",
+                                    "8",
+                                    "--dim",
+                                    "8",
+                                    "--heads",
+                                    "1",
+                                    "--layers",
+                                    "1",
+                                    "--mlp",
+                                    "8",
+                                    "--steps",
+                                    "1",
+                                    "--batch",
+                                    "4",
+                                    "--quiet",
+                                    "--out",
+                                    "shapes/run",
+                                    "--json",
+                                    "shapes/result.json"},
+                                   folder.path());
+  INFO(made.err);
+  CHECK(made.code == 0);
+  CHECK(std::filesystem::exists(folder.path("shapes/result.json")));
 }
