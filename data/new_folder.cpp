@@ -22,6 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view temporary_mark = ".tmp-";
+/// The one thing inside a temporary folder: the folder that gets the final name. It is the mark by which a leftover is
+/// known, since a folder of the user may be called NAME.tmp-2024-01.
+constexpr std::string_view content_name = "equigrad-unfinished";
+
+std::string content_of(const std::string& temporary) { return join_path(temporary, content_name); }
 
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -42,7 +47,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Whether a folder that lies beside `path` has a temporary name of it.
+/// Whether a name beside `path` is one that a temporary folder of it may have.
 bool is_temporary_of(const std::string& path, const std::string& name) {
   const std::size_t mark = name.rfind(temporary_mark);
   if (mark == std::string::npos) return false;
@@ -72,14 +77,29 @@ Lock lock_of(const FileDescriptor& folder, const std::string& path) {
 /// A descriptor of the folder, or -1.
 int opened(const std::string& path) { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
 
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
+}
+
+/// Removes what was put into a temporary folder, and the folder itself unless something else lies in it.
+void remove_temporary(const std::string& temporary) {
+  std::error_code ignored;
+  fs::remove_all(content_of(temporary), ignored);
+  ::rmdir(temporary.c_str());
+}
+
 /// Removes the temporary folders of `path` whose processes have ended.
 void remove_leftovers(const std::string& path) {
   const fs::path parent = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored)) {
+    const std::string temporary = entry.path().string();
     if (!is_temporary_of(path, entry.path().filename().string())) continue;
-    const FileDescriptor folder(opened(entry.path().string()));
-    if (folder.get() >= 0 && lock_of(folder, entry.path().string()) == Lock::taken) fs::remove_all(entry, ignored);
+    const FileDescriptor folder(opened(temporary));
+    // The mark appears once its process has the lock.
+    if (folder.get() >= 0 && is_folder(content_of(temporary)) && lock_of(folder, temporary) == Lock::taken)
+      remove_temporary(temporary);
   }
 }
 
@@ -99,19 +119,20 @@ NewFolder::NewFolder(std::string path) : path_(without_slashes(std::move(path)))
       continue;
     }
     lock_.emplace(opened(temporary_));
-    if (lock_->get() < 0) fail_making(path_, std::strerror(errno));
-    // Between the two calls another process may have taken it for one that was left.
-    if (lock_of(*lock_, temporary_) != Lock::lost) return;
+    if (lock_->get() >= 0 && lock_of(*lock_, temporary_) == Lock::lost) continue; // somebody else is at work in it
+    if (lock_->get() >= 0 && ::mkdir(content_of(temporary_).c_str(), 0777) == 0) return;
+    const int why = errno;
+    ::rmdir(temporary_.c_str());
+    fail_making(path_, std::strerror(why));
   }
   fail_making(path_, "there is no name for a temporary folder beside it");
 }
 
 NewFolder::~NewFolder() {
-  std::error_code ignored;
-  if (!kept_) fs::remove_all(temporary_, ignored);
+  if (!kept_) remove_temporary(temporary_);
 }
 
-std::string NewFolder::file(const std::string& name) const { return join_path(temporary_, name); }
+std::string NewFolder::file(const std::string& name) const { return join_path(content_of(temporary_), name); }
 
 std::string NewFolder::make_folder(const std::string& name) const {
   make(file(name), join_path(path_, name));
@@ -120,9 +141,10 @@ std::string NewFolder::make_folder(const std::string& name) const {
 
 void NewFolder::keep() {
   std::error_code error;
-  fs::rename(temporary_, path_, error);
+  fs::rename(content_of(temporary_), path_, error);
   if (error) fail_making(path_, error.message());
   kept_ = true;
+  ::rmdir(temporary_.c_str());
 }
 
 } // namespace eg::data

@@ -8,10 +8,10 @@
 
 namespace eg::data {
 
-/// A folder that is filled under a temporary name beside its final one, NAME.tmp-PID-N, and renamed by keep(). Without
+/// A folder that is filled as NAME.tmp-PID-N/equigrad-unfinished beside its final place, and renamed by keep(). Without
 /// keep() it goes with all that it holds. What processes that were killed have left of the same NAME goes first: the
-/// lock on a temporary folder, flock(2), ends with its process. Throws FileError when something has the final name
-/// already, or the system refuses.
+/// lock on a temporary folder, flock(2), ends with its process. A folder of such a name without the one of the inner
+/// name stays as it is. Throws FileError when something has the final name already, or the system refuses.
 class NewFolder {
 public:
   explicit NewFolder(std::string path);

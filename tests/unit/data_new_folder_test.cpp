@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "data/new_folder.h"
+#include "data_samples.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 
@@ -71,7 +72,7 @@ TEST_CASE("new folder: what a killed process left goes with the next of that nam
   leave(folder.path("b"));
   const Names left = folder.names();
   REQUIRE(left.size() == 2); // the second of "a" has removed the first
-  for (const char* other : {"a.tmp-x", "a.tmp-1", "a.tmp-1-", "aa.tmp-1-0", "a.tmp-1-0.old"})
+  for (const char* other : {"a.tmp-x", "a.tmp-1", "a.tmp-1-", "aa.tmp-1-0", "a.tmp-1-0.old", "a.tmp-2024-02"})
     std::filesystem::create_directory(folder.path(other));
   data::write_file(folder.path("a.tmp-2-0"), std::string_view("a file"));
   std::filesystem::create_directory(folder.path("far"));
@@ -79,14 +80,32 @@ TEST_CASE("new folder: what a killed process left goes with the next of that nam
   data::NewFolder made(folder.path("a"));
   fill(made);
   made.keep();
-  Names expected = {"a",         "a.tmp-x",    "a.tmp-1",       "a.tmp-1-", "a.tmp-2-0",
-                    "a.tmp-3-0", "aa.tmp-1-0", "a.tmp-1-0.old", "far"};
+  Names expected = {"a",         "a.tmp-x",    "a.tmp-1",       "a.tmp-1-",      "a.tmp-2-0",
+                    "a.tmp-3-0", "aa.tmp-1-0", "a.tmp-1-0.old", "a.tmp-2024-02", "far"};
   for (const std::string& name : left)
     if (name.starts_with("b.tmp-")) expected.push_back(name);
   Names found = folder.names();
   std::sort(found.begin(), found.end());
   std::sort(expected.begin(), expected.end());
   CHECK(found == expected);
+}
+
+TEST_CASE("new folder: a user's folder whose name is that of a leftover stays with its files") {
+  const TemporaryFolder folder;
+  const std::string thesis = folder.path("a.tmp-2024-01/thesis.txt", true);
+  data::write_file(thesis, std::string_view("a thesis"));
+  leave(folder.path("a"));
+  for (const std::string& name : folder.names()) // put beside what was left, as by somebody who looked into it
+    if (name != "a.tmp-2024-01") data::write_file(folder.path(name + "/notes.txt"), std::string_view("notes"));
+  data::NewFolder made(folder.path("a"));
+  fill(made);
+  made.keep();
+  CHECK(data::read_file(thesis) == text("a thesis"));
+  REQUIRE(folder.names().size() == 3);
+  for (const std::string& name : folder.names()) {
+    CHECK_FALSE(std::filesystem::exists(folder.path(name + "/equigrad-unfinished")));
+    if (name != "a" && name != "a.tmp-2024-01") CHECK(data::file_exists(folder.path(name + "/notes.txt")));
+  }
 }
 
 TEST_CASE("new folder: one that is being filled stays, also beside another of that name") {
