@@ -6,6 +6,8 @@
 #include "data/inflate.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace eg::data {
@@ -42,10 +44,16 @@ private:
     }
   }
 
+  /// Whether nothing but zero bytes follows: writers to tapes and blocks pad files so, and gzip(1) takes them.
+  bool only_padding(std::uint64_t at) const {
+    const ByteView rest = packed_.subspan(at);
+    return at > 0 && std::all_of(rest.begin(), rest.end(), [](std::uint8_t value) { return value == 0; });
+  }
+
   /// Reads a member's header. False at the end of the file.
   bool begin_member() {
     const std::uint64_t at = in_.taken();
-    if (at == packed_.size()) return false;
+    if (at == packed_.size() || only_padding(at)) return false;
     if (at > 0 && (packed_[at] != 0x1F || at + 1 == packed_.size() || packed_[at + 1] != 0x8B))
       fail(fmt::format("corrupt gzip file: {} behind its last member", count_of(packed_.size() - at, "byte")));
     in_.restart();

@@ -1,5 +1,6 @@
 #pragma once
-// Unpacks deflate data (RFC 1951) piece by piece, and gzip files. Used by archive.cpp and zip_member.cpp only.
+// Unpacks deflate data (RFC 1951) piece by piece, and gzip files. Used by archive.cpp, gzip.cpp and zip_member.cpp
+// only.
 
 #include "data/bytes.h"
 
@@ -48,8 +49,8 @@ private:
 };
 
 /// Unpacks a gzip file (RFC 1952), all its members one behind the other. Throws FileError, beginning with `source`,
-/// where one is malformed, ends early, has another checksum or length than it says, or is followed by something else,
-/// and as soon as they unpack to more than `limit` bytes.
+/// where one is malformed, ends early, has another checksum or length than it says, or is followed by anything but
+/// zero bytes, and as soon as they unpack to more than `limit` bytes.
 Bytes unpack_gzip(ByteView packed, const std::string& source, std::uint64_t limit);
 
 } // namespace eg::data

@@ -152,6 +152,19 @@ TEST_CASE("gzip: members one behind the other are one file") {
   CHECK(refusal(joined(one, {0x1F})) == "a.gz: corrupt gzip file: 1 byte behind its last member");
 }
 
+TEST_CASE("gzip: zero bytes behind the last member are padding, anything else is not") {
+  const Bytes one = gzip_of(bytes_of(copies), verse());
+  for (const std::size_t zeros : {1U, 10U, 512U}) {
+    CAPTURE(zeros);
+    const Bytes padded = joined(one, Bytes(zeros));
+    CHECK(unpack(padded, "a.gz") == verse());
+    const std::string behind = " behind its last member";
+    CHECK(refusal(joined(padded, {1})) == "a.gz: corrupt gzip file: " + std::to_string(zeros + 1) + " bytes" + behind);
+    CHECK(refusal(joined(padded, one)).ends_with(behind)); // a member may not follow padding
+  }
+  CHECK(unpack(joined(joined(one, one), Bytes(3)), "a.gz") == joined(verse(), verse()));
+}
+
 TEST_CASE("gzip: a header with extra field, name, comment and checksum") {
   Bytes front{0x1F, 0x8B, 8, 2 | 4 | 8 | 16, 1, 2, 3, 4, 0, 3, 3, 0, 'x', 'y', 'z'};
   front = joined(front, text(std::string("name\0comment\0", 13)));
