@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "data/bytes.h"
 #include "data/json.h"
+#include "training/best.h"
 #include "training/metrics.h"
 
 #include <fmt/format.h>
@@ -95,11 +96,7 @@ RunFolder read_run(const std::string& path) {
                                 add_record(run, record);
                               });
   require_all_read(metrics, size, read, lines);
-  const std::string best = data::join_path(path, "checkpoints/best.json");
-  if (data::file_exists(best)) {
-    const nlohmann::json mark = data::read_json(best);
-    if (mark.is_object() && mark.contains("step") && mark["step"].is_number_integer()) run.best_step = mark["step"];
-  }
+  if (const auto best = training::read_best_mark(path, run.note)) run.best_step = best->step;
   return run;
 }
 

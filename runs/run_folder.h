@@ -29,6 +29,7 @@ struct RunFolder {
   std::int64_t skipped = 0;   ///< steps whose update was left out
   double seconds = 0.0;       ///< of the last record; 0 where records do not say
   std::int64_t best_step = 0; ///< of the checkpoint that is marked as the best one; 0: none
+  std::string note;           ///< one sentence on a mark of the best one that was passed over as damaged; "": none was
 
   /// The curve, or an empty one.
   const Curve& curve(data::Split split, const std::string& metric) const;

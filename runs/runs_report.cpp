@@ -37,6 +37,11 @@ RunsReport runs_report(const std::vector<RunFolder>& runs, const FigureOptions& 
   RunsReport out{.page = pages::Page(title_of(runs)), .notes = {}};
   out.page.heading("Numbers");
   add_numbers(out.page, runs);
+  for (const RunFolder& run : runs) {
+    if (run.note.empty()) continue;
+    out.notes.push_back(run.note);
+    out.page.paragraph(run.note);
+  }
   out.page.heading("Curves");
   add_curves(out.page, runs);
   add_dropout_notes(out.page, runs);

@@ -12,7 +12,7 @@ namespace eg::runs {
 
 struct RunsReport {
   pages::Page page;
-  /// Whose model could not be shown, and why; one sentence each. The page says it too.
+  /// Whose model could not be shown, and why, and what of a run was damaged; one sentence each. The page says it too.
   std::vector<std::string> notes;
 };
 

@@ -17,12 +17,62 @@ namespace eg::training {
 
 namespace {
 
-bool is_measure(std::string_view name) { return name == name_of(BestBy::loss) || name == name_of(BestBy::accuracy); }
+std::string mark_path(const std::string& run_folder) { return data::join_path(run_folder, "checkpoints/best.json"); }
+
+/// NaN where the test did not measure it.
+double value_of(const nlohmann::ordered_json& record, BestBy by) {
+  const auto found = record.find(std::string(name_of(by)));
+  return found != record.end() && found->is_number() ? found->get<double>() : std::nan("");
+}
+
+/// Nothing where it is malformed.
+std::optional<BestMark> parsed(data::ByteView bytes) {
+  try {
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    const auto json = nlohmann::json::parse(text, text + bytes.size());
+    const auto step = json.at("step").get<std::int64_t>();
+    if (json.at("checkpoint") != checkpoint_name(step)) return std::nullopt;
+    const auto measure = json.at("by").get<std::string>();
+    for (const BestBy by : {BestBy::loss, BestBy::accuracy})
+      if (measure == name_of(by)) return BestMark{.by = by, .step = step, .value = json.at(measure).get<double>()};
+  } catch (const nlohmann::json::exception&) { // of another form
+  }
+  return std::nullopt;
+}
+
+/// Whether its checkpoint is one of those that are there, and the metrics have no other value for its step.
+bool agrees(const BestMark& mark, const std::string& run_folder, const std::vector<std::int64_t>& there,
+            std::int64_t through) {
+  bool same = true;
+  each_metrics_line(data::join_path(run_folder, "metrics.jsonl"), through,
+                    [&](std::string_view, const nlohmann::ordered_json& record) {
+                      if (is_test_record(record) && record["step"] == mark.step)
+                        same = value_of(record, mark.by) == mark.value;
+                    });
+  return same && std::binary_search(there.begin(), there.end(), mark.step);
+}
 
 } // namespace
 
+std::optional<BestMark> read_best_mark(const std::string& run_folder, std::string& note) {
+  const std::string path = mark_path(run_folder);
+  std::optional<data::Bytes> before;
+  while (data::file_exists(path)) {
+    const data::Bytes bytes = data::read_file(path);
+    const std::optional<BestMark> mark = parsed(bytes);
+    if (mark && agrees(*mark, run_folder, checkpoint_steps(run_folder), mark->step)) return mark;
+    if (before == bytes) {
+      note =
+          path + ": damaged, or its checkpoint is gone; which one is the best is found again when the run is resumed";
+      break;
+    }
+    before = bytes; // a run that goes on moves the mark, then removes the checkpoint that had it: look again
+  }
+  return std::nullopt;
+}
+
 BestCheckpoint::BestCheckpoint(const RunOptions& options, std::int64_t through)
-    : path_(data::join_path(options.out, "checkpoints/best.json")), out_(options.out), by_(options.best) {
+    : path_(mark_path(options.out)), out_(options.out), by_(options.best) {
   if (through < 0 || by_ == BestBy::off || options.out.empty() || !data::file_exists(path_)) return;
   there_ = checkpoint_steps(options.out);
   if (!read(through)) make_again(through);
@@ -30,31 +80,11 @@ BestCheckpoint::BestCheckpoint(const RunOptions& options, std::int64_t through)
 
 /// Whether the mark is sound; it may be of another branch of the run, or by another measure.
 bool BestCheckpoint::read(std::int64_t through) {
-  try {
-    const data::Bytes bytes = data::read_file(path_);
-    const auto mark = nlohmann::json::parse(reinterpret_cast<const char*>(bytes.data()),
-                                            reinterpret_cast<const char*>(bytes.data() + bytes.size()));
-    const auto step = mark.at("step").get<std::int64_t>();
-    const auto by = mark.at("by").get<std::string>();
-    const auto value = mark.at(by).get<double>();
-    if (!is_measure(by) || mark.at("checkpoint") != checkpoint_name(step)) return false;
-    if (by != name_of(by_) || step > through) return true;
-    step_ = step;
-    value_ = value;
-    return std::binary_search(there_.begin(), there_.end(), step) && !contradicted(through);
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
-/// Whether the metrics have another value for the step of the mark.
-bool BestCheckpoint::contradicted(std::int64_t through) const {
-  bool differs = false;
-  each_metrics_line(data::join_path(out_, "metrics.jsonl"), through,
-                    [&](std::string_view, const nlohmann::ordered_json& record) {
-                      if (is_test_record(record) && record["step"] == *step_) differs = value_in(record) != value_;
-                    });
-  return differs;
+  const std::optional<BestMark> mark = parsed(data::read_file(path_));
+  if (!mark || mark->by != by_ || mark->step > through) return mark.has_value();
+  step_ = mark->step;
+  value_ = mark->value;
+  return agrees(*mark, out_, there_, through);
 }
 
 void BestCheckpoint::make_again(std::int64_t through) {
@@ -79,7 +109,7 @@ double BestCheckpoint::value_in(const nlohmann::ordered_json& record) const {
   const std::string name(name_of(by_));
   if (!record.contains(name))
     throw ValueError(fmt::format("train: best {}: tests of this model do not measure it", name));
-  return record[name].is_number() ? record[name].get<double>() : std::nan("");
+  return value_of(record, by_);
 }
 
 bool BestCheckpoint::improves(const nlohmann::ordered_json& record) const {

@@ -12,6 +12,18 @@
 
 namespace eg::training {
 
+/// What best.json says: the measure, the step of the checkpoint, and its value.
+struct BestMark {
+  BestBy by = BestBy::loss;
+  std::int64_t step = 0;
+  double value = 0.0;
+};
+
+/// The mark of a run, also of one that goes on meanwhile; nothing where there is none, or where it is damaged:
+/// malformed, of a checkpoint that is not there, or contradicted by the metrics. Then `note` becomes one sentence that
+/// says so. Throws FileError when the system refuses.
+std::optional<BestMark> read_best_mark(const std::string& run_folder, std::string& note);
+
 /// The best test of a run so far. Its checkpoint is kept whatever comes after.
 class BestCheckpoint {
 public:
@@ -33,7 +45,6 @@ public:
 private:
   double value_in(const nlohmann::ordered_json& record) const;
   bool read(std::int64_t through);
-  bool contradicted(std::int64_t through) const;
   void make_again(std::int64_t through);
 
   std::string path_, out_, note_;

@@ -80,6 +80,12 @@ TEST_CASE("report says what is missing, and refuses what is no run") {
                 "page.html: cannot be written");
   CHECK_FALSE(std::filesystem::exists(page));
 
+  write_text(folder.path("run/checkpoints/best.json"), "{");
+  const Outcome unmarked = run_program({"report", folder.path("run"), "--out", page});
+  CHECK_MESSAGE(unmarked.code == 0, unmarked.err);
+  CHECK(unmarked.err.find("checkpoints/best.json: damaged, or its checkpoint is gone; ") != std::string::npos);
+  CHECK(read_text(page).find("best.json: damaged") != std::string::npos);
+
   // A run without its checkpoints still has curves.
   std::filesystem::remove_all(folder.path("run/checkpoints"));
   const Outcome bare = run_program({"report", folder.path("run"), "--out", page});

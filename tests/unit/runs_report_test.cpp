@@ -90,6 +90,33 @@ TEST_CASE("runs: what is no run is refused by name") {
         }) == folder.path("link") + ": is given twice");
 }
 
+TEST_CASE("runs: a mark of the best checkpoint counts when it is sound, and is passed over with a note otherwise") {
+  const TemporaryFolder folder;
+  write(folder, "run/config.json", "{}");
+  write(folder, "run/metrics.jsonl", three_lines);
+  for (const char* name : {"step-00000001", "step-00000002"})
+    write(folder, fmt::format("run/checkpoints/{}/state.json", name), "{}");
+  const auto read = [&](const std::string& mark) {
+    write(folder, "run/checkpoints/best.json", mark);
+    return read_run(folder.path("run"));
+  };
+  const std::string sound = R"({"by":"loss","checkpoint":"step-00000002","step":2,"loss":2.5,"accuracy":0.5})";
+  CHECK(read(sound).best_step == 2);
+  CHECK(read(sound).note.empty());
+  CHECK(read(R"({"by":"accuracy","checkpoint":"step-00000002","step":2,"accuracy":0.5})").best_step == 2);
+  for (const char* damaged :
+       {"{", "", "[]", R"({"step":2})", R"({"by":"loss","checkpoint":"step-00000002","step":2,"loss":2.25})",
+        R"({"by":"loss","checkpoint":"step-00000002","step":1,"loss":2.5})",
+        R"({"by":"loss","checkpoint":"step-00000003","step":3,"loss":2.5})",
+        R"({"by":"auc","checkpoint":"step-00000002","step":2,"auc":0.5})"}) {
+    CAPTURE(damaged);
+    const RunFolder run = read(damaged);
+    CHECK(run.best_step == 0);
+    CHECK(run.note.starts_with(folder.path("run/checkpoints/best.json") + ": damaged, or its checkpoint is gone; "));
+    CHECK(runs_report({run}, {}).notes.front() == run.note);
+  }
+}
+
 TEST_CASE("runs: one that goes on can be read at any time") {
   const TemporaryFolder folder;
   write(folder, "run/config.json", "{}");
