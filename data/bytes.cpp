@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -27,6 +28,20 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// A descriptor of stdout or stderr where the file of `info` is what that stream writes to; -1 where neither does.
+int standard_stream_of(const std::string& path, const struct stat& info) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat open {};
+    if (::fstat(stream, &open) != 0 || open.st_dev != info.st_dev || open.st_ino != info.st_ino) continue;
+    if ((::fcntl(stream, F_GETFL) & O_ACCMODE) == O_RDONLY) continue;
+    static_cast<void>(std::fflush(stdout)); // what was printed before comes first
+    const int descriptor = ::fcntl(stream, F_DUPFD_CLOEXEC, 0);
+    if (descriptor < 0) fail_errno(path, "cannot open");
+    return descriptor;
+  }
+  return -1;
+}
+
 /// A pipe or device for writing, whose writes do not block. A pipe is opened once somebody reads it.
 int open_stream(const std::string& path) {
   while (true) {
@@ -36,6 +51,26 @@ int open_stream(const std::string& path) {
     if (errno == ENXIO && ::poll(nullptr, 0, poll_ms) < 0 && errno != EINTR) fail_errno(path, "cannot wait");
     poll_interrupt();
   }
+}
+
+/// A descriptor of what is written to directly; -1 for a file that another takes the place of. A file that stdout
+/// writes to stays (/dev/stdout with stdout going to a file): replaced, it would take what else is printed with it.
+int open_directly(const std::string& path, const struct stat& info) {
+  if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)) return open_stream(path);
+  if (!S_ISREG(info.st_mode))
+    throw FileError(path + (S_ISDIR(info.st_mode) ? ": is a folder" : ": is not a regular file"));
+  return standard_stream_of(path, info);
+}
+
+/// Gives a new file the mode of the one whose place it is about to take, if there is one.
+void take_mode(int descriptor, const std::string& path) {
+  constexpr mode_t bits = S_IRWXU | S_IRWXG | S_IRWXO;
+  struct stat old {};
+  struct stat made {};
+  if (::stat(path.c_str(), &old) != 0) return;
+  if (::fstat(descriptor, &made) != 0) fail_errno(path, "cannot write");
+  if ((old.st_mode & bits) != (made.st_mode & bits) && ::fchmod(descriptor, old.st_mode & bits) != 0)
+    fail_errno(path, "cannot keep its mode");
 }
 
 } // namespace
@@ -109,17 +144,15 @@ Bytes read_file(const std::string& path, std::uint64_t limit) {
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   struct stat info {};
-  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    if (!S_ISFIFO(info.st_mode) && !S_ISCHR(info.st_mode))
-      throw FileError(path_ + (S_ISDIR(info.st_mode) ? ": is a folder" : ": is not a regular file"));
-    descriptor_ = open_stream(path_);
-    return;
-  }
+  const bool there = ::stat(path_.c_str(), &info) == 0;
+  if (there && (descriptor_ = open_directly(path_, info)) >= 0) return;
   path_ = link_target(path_);
+  // What others may not read in the old file they may not read before it is whole either.
+  const mode_t mode = there ? info.st_mode & (S_IRUSR | S_IWUSR) : 0666;
   constexpr int attempts = 1000;
   for (int i = 0; i < attempts && descriptor_ < 0; ++i) {
     temporary_ = beside(path_, fmt::format(".tmp-{}-{}", ::getpid(), i));
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor_ < 0 && errno != EEXIST) fail_errno(path_, "cannot create");
   }
   if (descriptor_ < 0) fail_errno(path_, "cannot create a temporary file beside it");
@@ -140,6 +173,7 @@ void AtomicFile::commit() {
     if (::close(std::exchange(descriptor_, -1)) != 0) fail_errno(path_, "cannot write");
     return;
   }
+  take_mode(descriptor_, path_);
   if (::fsync(descriptor_) != 0) fail_errno(path_, "cannot flush");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "cannot rename into place");
   ::close(descriptor_);

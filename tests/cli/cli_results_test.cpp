@@ -145,6 +145,16 @@ TEST_CASE("a result goes into a pipe or a device, and Ctrl-C ends the wait for a
   CHECK(scene.files() == 4);
 }
 
+TEST_CASE("a result goes to /dev/stdout also where stdout goes to a file, behind what was printed") {
+  const Outcome got = run_program({"doctor", "--json", "/dev/stdout"});
+  CHECK_MESSAGE(got.code == 0, got.err);
+  const std::string printed = run_program({"doctor"}).out;
+  CHECK(got.out.starts_with(printed.substr(0, printed.find('\n') + 1)));
+  const std::size_t json = got.out.find("\n{");
+  REQUIRE(json != std::string::npos);
+  CHECK(nlohmann::json::parse(got.out.substr(json)).is_object());
+}
+
 TEST_CASE("a disk that takes no more leaves an earlier result as it was, and says why") {
   const Scene scene;
   for (const std::string& option : result_options) {

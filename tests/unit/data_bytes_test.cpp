@@ -1,11 +1,16 @@
 #include "core/error.h"
+#include "core/file_descriptor.h"
 #include "data/bytes.h"
 #include "data_fixtures.h"
 #include "data_samples.h"
 
+#include <cstdio>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <filesystem>
 #include <map>
 #include <sys/stat.h>
+#include <unistd.h>
 
 using namespace eg;
 using namespace eg::data;
@@ -22,6 +27,32 @@ std::map<std::string, Bytes> members_of(ByteView bytes) {
 std::string unpack_refusal(const Bytes& bytes, std::uint64_t limit = default_byte_limit) {
   return message_of<FileError>([&] { unpack(bytes, "a.gz", limit); });
 }
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  return info.st_mode & 0777U;
+}
+
+/// A standard stream of this process that appends to a file while it lives.
+class Redirected {
+public:
+  Redirected(FILE* stream, const std::string& path) : stream_(stream), before_(::dup(::fileno(stream))) {
+    std::fflush(stream_);
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    ::dup2(file.get(), ::fileno(stream_));
+  }
+  ~Redirected() {
+    std::fflush(stream_);
+    ::dup2(before_.get(), ::fileno(stream_));
+  }
+  Redirected(const Redirected&) = delete;
+  Redirected& operator=(const Redirected&) = delete;
+
+private:
+  FILE* stream_;
+  FileDescriptor before_;
+};
 
 } // namespace
 
@@ -61,6 +92,46 @@ TEST_CASE("bytes: an atomic file appears complete or not at all") {
   }
   CHECK(read_file(path) == text("one"));
   CHECK(folder.names() == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("bytes: a new file has the mode of the one whose place it takes, also while it is written") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("a");
+  const mode_t before = ::umask(022);
+  write_file(path, std::string_view("new"));
+  CHECK(mode_of(path) == 0644);
+  for (const mode_t mode : {0600U, 0640U, 0755U, 0666U, 0400U}) {
+    CAPTURE(mode);
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+    AtomicFile file(path);
+    file.write("again");
+    for (const std::string& name : folder.names()) CHECK((mode_of(folder.path(name)) & ~mode) == 0);
+    file.commit();
+    CHECK(mode_of(path) == mode);
+  }
+  ::umask(before);
+  CHECK(folder.names() == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("bytes: a file that stdout or stderr goes to is written to, not replaced") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("a");
+  for (FILE* stream : {stdout, stderr})
+    for (const std::string& name : {std::string(stream == stdout ? "/dev/stdout" : "/dev/stderr"), path}) {
+      CAPTURE(name);
+      std::filesystem::remove(path);
+      write_file(path, std::string_view("old\n"));
+      {
+        const Redirected redirected(stream, path);
+        std::fputs("before\n", stream);
+        write_file(name, std::string_view("it\n"));
+        std::fputs("behind\n", stream);
+      }
+      CHECK(read_file(path) == text("old\nbefore\nit\nbehind\n"));
+      CHECK(folder.names() == std::vector<std::string>{"a"});
+    }
+  write_file(path, std::string_view("replaced"));
+  CHECK(read_file(path) == text("replaced"));
 }
 
 TEST_CASE("bytes: CRC-32 of known texts") {
