@@ -55,10 +55,10 @@ void read_tar(const std::string& path, FunctionRef<void(const ArchiveMember&)> v
 void read_tar_bytes(ByteView tar, const std::string& source, FunctionRef<void(const ArchiveMember&)> visit);
 
 /// A file that is written under a temporary name beside its final one, then flushed to the disk and renamed by
-/// commit(). Without commit() it vanishes and the old file stays. Links are followed. A pipe or a character device that
-/// stands at the path is written to directly: opening a pipe waits for its reader, writing waits for room, and both
-/// stop when poll_interrupt() throws. Every member throws FileError, with the path and the reason, when the system
-/// refuses or when something else stands there.
+/// commit(); it gets the old one's mode. Without commit() it vanishes and the old file stays. Links are followed.
+/// Pipes, character devices and the file that is this process's stdout or stderr are written to directly: opening a
+/// pipe waits for its reader, writing waits for room, and both stop when poll_interrupt() throws. Every member throws
+/// FileError, with the path and the reason, when the system refuses or when something else stands there.
 class AtomicFile {
 public:
   explicit AtomicFile(std::string path);
@@ -72,7 +72,7 @@ public:
 
 private:
   std::string path_;
-  std::string temporary_; ///< "" for a pipe or device
+  std::string temporary_; ///< "" where it is written to directly
   int descriptor_ = -1;
 };
 
