@@ -1,3 +1,4 @@
+#include "core/reduction.h"
 #include "core/registry.h"
 #include "support/laws.h"
 
@@ -21,6 +22,12 @@ void pass_everywhere(laws::Law law) {
 TEST_CASE("an offset that counts for nothing costs no digits") { pass_everywhere(laws::offset_law); }
 
 TEST_CASE("large inputs give what moderate ones foretell") { pass_everywhere(laws::large_law); }
+
+TEST_CASE("the same of exact reductions") {
+  const ReductionScope exact(Reduction::exact);
+  pass_everywhere(laws::offset_law);
+  pass_everywhere(laws::large_law);
+}
 
 TEST_CASE("the rows that promise to take no notice of an offset are asked") {
   for (const char* name : {"softmax", "log_softmax", "masked_softmax", "cross_entropy", "soft_cross_entropy",

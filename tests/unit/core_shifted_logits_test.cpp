@@ -4,11 +4,13 @@
 #include "autograd/functional.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
+#include "core/reduction.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <doctest/doctest.h>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -48,7 +50,10 @@ TEST_CASE_TEMPLATE("cross_entropy: an offset that all logits share leaves loss a
       const Tensor d = gradient_of(moved, labels, smoothing);
       CHECK(largest_difference(d, right) < 8 * rounding<T>);
       CHECK(max(abs(sum(d, {1})), 0).item() < 16 * rounding<T>);
-      CHECK(cross_entropy(moved, labels, smoothing).item() == doctest::Approx(right_loss).epsilon(8 * rounding<T>));
+      for (const Reduction mode : {Reduction::fast, Reduction::exact}) {
+        const ReductionScope scope(mode);
+        CHECK(cross_entropy(moved, labels, smoothing).item() == doctest::Approx(right_loss).epsilon(8 * rounding<T>));
+      }
     }
   }
 }
@@ -97,4 +102,35 @@ TEST_CASE("cross_entropy: smoothed losses whose sums of logits leave f32 are num
   const Tensor right = cross_entropy(x.to(DType::f32).to(DType::f64), labels, 0.2, no_row_ignored, "none");
   const Tensor y = cross_entropy(x.to(DType::f32), labels, 0.2, no_row_ignored, "none");
   CHECK(relative_error(y.to(DType::f64), right) < 1e-6);
+}
+
+TEST_CASE("cross_entropy: smoothed losses of f64 logits near the end of their range") {
+  constexpr double large = std::numeric_limits<double>::max() / 1.05;
+  const Tensor label = Tensor::from<std::int64_t>({0}, {1});
+  const Tensor close = Tensor::from<double>({1.7e308, 1.6e308, 1.7e308}, {1, 3});
+  Tensor apart = Tensor::full({1, 8}, large, DType::f64); // one difference leaves the range, their mean does not
+  apart.mutable_data<double>()[5] = -large;
+  for (const Reduction mode : {Reduction::fast, Reduction::exact}) {
+    const ReductionScope scope(mode);
+    CHECK(cross_entropy(close, label, 0.1).item() / 1e305 == doctest::Approx(10.0 / 3.0).epsilon(1e-14));
+    CHECK(cross_entropy(apart, label, 0.1).item() / large == doctest::Approx(0.025).epsilon(1e-14));
+  }
+}
+
+TEST_CASE_TEMPLATE("cross_entropy and nll_loss: means of rows whose sum leaves the type", T, float, double) {
+  const double most = static_cast<double>(std::numeric_limits<T>::max());
+  const Tensor x = Tensor::from<double>({0.0, most * 0.875}, {1, 2}).to(dtype_of<T>).expand({5, 2});
+  const Tensor labels = Tensor::from<std::int64_t>({0, 0, -100, 0, 0}, {5});
+  for (const Reduction mode : {Reduction::fast, Reduction::exact}) {
+    const ReductionScope scope(mode);
+    CHECK(cross_entropy(x, labels).item() / most == doctest::Approx(0.875).epsilon(4 * rounding<T>));
+    CHECK(cross_entropy(x, labels, 0.0, no_row_ignored, "sum").item() == INFINITY); // control
+    const Tensor weight = Tensor::from<double>({0.5, 1.0}, {2}).to(dtype_of<T>);
+    Tape tape;
+    const Tensor picked = Tensor::full({5, 2}, -most * 0.875, dtype_of<T>);
+    const Tensor losses = nll_loss(picked, labels, weight);
+    CHECK(losses.item() / most == doctest::Approx(0.875).epsilon(4 * rounding<T>));
+    CHECK(tape.gradient(losses, {picked})[0].template to_vector<T>()[0] == doctest::Approx(-0.25));
+    CHECK(nll_loss(picked, labels).item() / most == doctest::Approx(0.875).epsilon(4 * rounding<T>));
+  }
 }

@@ -88,6 +88,8 @@ differences), the law asks that 2^10 and -2^18 (f64: up to 2^47) change no more 
 gradient. layer_norm, group_norm, instance_norm and attention round a mean or a product to the type, batch_norm, center, var
 and std a mean to f64: there 32 u times the offset is allowed as well.
 
+The law asks both, large inputs and offsets, of the kernels of exact reductions too.
+
 | row | unit | f32 | f64 | bound | NaN | +Inf | -Inf | large | subnormal | equal | masked |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 )";

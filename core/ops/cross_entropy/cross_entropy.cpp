@@ -4,8 +4,8 @@
 // gradient where all logits of a row are far from 0.
 
 #include "core/call.h"
-#include "core/exact.h"
 #include "core/ops.h"
+#include "core/ops/cross_entropy/exact.h"
 #include "core/ops/cross_entropy/kernels.h"
 #include "core/ops/cross_entropy/parts.h"
 #include "core/ops/list.h"
@@ -15,6 +15,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <numeric>
 
 namespace eg {
 namespace {
@@ -25,61 +26,6 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   const Settings s = settings(args);
   const DType dtype = args.in[0].dtype();
   return {{loss_shape(args, s), dtype}, {args.in[1].shape(), dtype}, {args.in[1].shape(), dtype}};
-}
-
-/// log of the sum of these exp(x_j - largest), an exact sum; where one of them is all but everything, the others are
-/// added without it.
-double exact_log_total(std::vector<double>& terms) {
-  const double total = exact::sum(terms);
-  if (!(total <= 1.0 + 1.0 / 64)) return std::log(total);
-  *std::find(terms.begin(), terms.end(), 1.0) = 0.0;
-  return std::log1p(exact::sum(terms));
-}
-
-/// Loss and log sum exp of one row in double, with exact sums; terms is scratch.
-template <class T> struct ExactRow {
-  std::vector<double> terms;
-
-  cross_entropy_kernels::RowLoss<double> operator()(const T* x, std::int64_t classes, std::int64_t label, double s) {
-    const double largest = static_cast<double>(*std::max_element(x, x + classes));
-    terms.assign(x, x + classes);
-    const double mean = exact::sum(terms) / static_cast<double>(classes);
-    for (double& t : terms) t = std::exp(t - largest);
-    const double log_total = exact_log_total(terms);
-    const double smooth = s > 0.0 ? s * (log_total - (mean - largest)) : 0.0;
-    return {(1.0 - s) * (log_total - (static_cast<double>(x[label]) - largest)) + smooth, largest, log_total};
-  }
-};
-
-template <class T> void exact_forward_as(const OpArgs& args, std::span<Tensor> out) {
-  const Settings s = settings(args);
-  const std::vector<std::int64_t> labels = checked_labels(args, s);
-  const Tensor logits = packed(args.in[0]);
-  const T* const x = logits.data<T>();
-  T* const largest = out[1].mutable_data<T>("cross_entropy");
-  T* const log_total = out[2].mutable_data<T>("cross_entropy");
-  std::vector<double> losses(labels.size());
-  const std::int64_t grain = parallel::grain_for_bytes(s.classes * 32);
-  parallel::for_each(s.rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    ExactRow<T> row;
-    for (std::int64_t r = begin; r < end; ++r) {
-      const std::int64_t label = labels[static_cast<std::size_t>(r)];
-      cross_entropy_kernels::RowLoss<double> found{0, 0, 0};
-      if (label != s.ignore) found = row(x + r * s.classes, s.classes, label, s.smoothing);
-      losses[static_cast<std::size_t>(r)] = found.loss;
-      largest[r] = static_cast<T>(found.largest);
-      log_total[r] = static_cast<T>(found.log_total);
-    }
-  });
-  T* const loss = out[0].mutable_data<T>("cross_entropy");
-  if (s.joined == Joined::none)
-    std::transform(losses.begin(), losses.end(), loss, [](double l) { return static_cast<T>(l); });
-  else
-    *loss = static_cast<T>(exact::sum(losses) * row_factor(labels, s));
-}
-
-void exact_forward(const OpArgs& args, std::span<Tensor> out) {
-  visit_floating(out[0].dtype(), [&]<class T>() { exact_forward_as<T>(args, out); });
 }
 
 template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
@@ -107,9 +53,9 @@ template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out) {
     std::copy(losses.begin(), losses.end(), loss);
     return;
   }
-  double total = 0;
-  for (const T row : losses) total += static_cast<double>(row);
-  *loss = static_cast<T>(total * row_factor(labels, s));
+  *loss = static_cast<T>(joined_losses(losses, row_factor(labels, s), [](const std::vector<T>& rows) {
+    return std::accumulate(rows.begin(), rows.end(), 0.0);
+  }));
 }
 
 void forward(const OpArgs& args, std::span<Tensor> out) {
@@ -242,7 +188,7 @@ constinit const OpDef cross_entropy_op = row({
     .attributes = cross_entropy_parts::attributes,
     .infer = infer,
     .cpu = forward,
-    .exact = exact_forward,
+    .exact = cross_entropy_exact::forward,
     .saves = saves::in(0) | saves::in(1) | saves::out(1) | saves::out(2),
     .vjp = rule,
     .reference = reference,

@@ -3,6 +3,7 @@
 
 #include "core/ops/row_tools.h"
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -33,6 +34,16 @@ Tensor ignored_rows(const OpArgs& args);
 
 /// Factor of each row's loss in the output: 1 over the number of rows that count for "mean" (0 if none), else 1.
 double row_factor(const std::vector<std::int64_t>& labels, const Settings& s);
+
+/// What the mean or the sum is: factor times what `add` says of the losses. A sum that leaves the range of double is
+/// taken again of losses divided by a power of two above their number.
+template <class T, class Add> double joined_losses(std::vector<T>& losses, double factor, Add add) {
+  const double joined = add(losses) * factor;
+  if (std::isfinite(joined) || losses.empty()) return joined;
+  const int exponent = std::ilogb(static_cast<double>(losses.size())) + 1;
+  for (T& loss : losses) loss = std::ldexp(loss, -exponent);
+  return std::ldexp(add(losses) * factor, exponent);
+}
 
 /// Attributes of both ops.
 inline constexpr FixedList<AttrSpec, 8> attributes = {

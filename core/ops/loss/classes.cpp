@@ -247,7 +247,10 @@ std::vector<Tensor> nll_body(const OpArgs& args) {
     const PauseRecording pause;
     counted = sum(labels.counted.to(DType::f64)).item();
   }
-  return {counted > 0 ? total / sum(weight) : total};
+  if (!(counted > 0)) return {total};
+  if (!left_the_type(total)) return {total / sum(weight)};
+  const double power = std::ldexp(1.0, std::ilogb(static_cast<double>(losses.numel())) + 1); // above their number
+  return {sum(losses / power) / sum(weight) * power};
 }
 
 std::vector<Tensor> nll_reference(const OpArgs& args) {
