@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <utility>
 
 namespace eg::norm_tools {
@@ -25,9 +26,9 @@ void check_rows(const OpArgs& args, std::initializer_list<std::size_t> parameter
 
 namespace {
 
-/// A power of two near the largest |c| of each group whose squares would leave the type, 1 for the others: a constant,
-/// no tape sees it. Undefined where there is no such group.
-Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes) {
+/// A power of two near the largest |c| of each group, or near sqrt(eps) where that is larger, if its square would leave
+/// the type or lose digits; 1 for the others. A constant, no tape sees it. Undefined where there is no such group.
+Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes, double eps) {
   const PauseRecording pause;
   if (c.numel() == 0) return {};
   Tensor units = amax(abs(c), axes, true).contiguous();
@@ -35,11 +36,14 @@ Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes) {
   bool any = false;
   visit_floating(units.dtype(), [&]<class T>() {
     constexpr T most = sizeof(T) == 4 ? T{0x1p50} : static_cast<T>(0x1p400);
+    constexpr int least_exponent = std::numeric_limits<T>::min_exponent; // whose reciprocal is in range
+    const T root = std::sqrt(static_cast<T>(eps));
     T* const unit = units.mutable_data<T>("norm");
     for (std::int64_t i = 0; i < units.numel(); ++i) {
-      const bool extreme = std::isfinite(unit[i]) && unit[i] > most;
+      const T size = std::isnan(unit[i]) ? unit[i] : std::max(unit[i], root);
+      const bool extreme = std::isfinite(size) && size > T{0} && (size > most || size < T{1} / most);
       any = any || extreme;
-      unit[i] = extreme ? std::ldexp(T{1}, std::ilogb(unit[i])) : T{1};
+      unit[i] = extreme ? std::ldexp(T{1}, std::max(std::ilogb(size), least_exponent)) : T{1};
     }
   });
   return any ? units : Tensor{};
@@ -48,10 +52,11 @@ Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes) {
 } // namespace
 
 Tensor reciprocal_deviation(const Tensor& c, const std::vector<std::int64_t>& axes, double eps) {
-  const Tensor unit = extreme_units(c, axes);
+  const Tensor unit = extreme_units(c, axes, eps);
   if (!unit.defined()) return rsqrt(mean(c * c, axes, true) + eps);
   const Tensor scaled = c / unit;
-  return rsqrt(mean(scaled * scaled, axes, true) + reciprocal(unit * unit) * eps) / unit;
+  const Tensor per_unit = reciprocal(unit);
+  return rsqrt(mean(scaled * scaled, axes, true) + per_unit * eps * per_unit) / unit; // in this order: no overflow
 }
 
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes) {

@@ -18,7 +18,8 @@ void check_eps(const OpArgs& args);
 void check_rows(const OpArgs& args, std::initializer_list<std::size_t> parameters);
 
 /// 1 / sqrt(mean(c^2) + eps) over the axes of c, which stay as 1: made of operations, so that it can be differentiated.
-/// Groups whose squares would leave the type are divided by a power of two near their largest element first.
+/// Groups whose squares would leave the type, upwards or downwards, are divided by a power of two near their largest
+/// element first.
 Tensor reciprocal_deviation(const Tensor& c, const std::vector<std::int64_t>& axes, double eps);
 
 /// Rows of one chunk of a backward kernel. At most 64 chunks, so that the partial sums of parameters stay small beside

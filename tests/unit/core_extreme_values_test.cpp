@@ -123,6 +123,55 @@ TEST_CASE("normalisations: second derivatives of numbers whose squares leave f32
   }
 }
 
+TEST_CASE_TEMPLATE("normalisations without eps of numbers whose squares vanish in the type", T, float, double) {
+  const Tensor x = drawn({3, 4, 5}, 10).to(dtype_of<T>), w = drawn({3, 4, 5}, 11).to(DType::f32).to(DType::f64);
+  const std::vector<Norm> without_eps = {{"layer_norm", [](const Tensor& t) { return layer_norm(t, {}, {}, 0.0); }},
+                                         {"group_norm", [](const Tensor& t) { return group_norm(t, 2, {}, {}, 0.0); }},
+                                         {"rms_norm", [](const Tensor& t) { return rms_norm(t, {}, 0.0); }}};
+  for (const int power : sizeof(T) == 4 ? std::vector<int>{-60, -70, -100} : std::vector<int>{-510, -548, -900})
+    for (const Reduction mode : {Reduction::fast, Reduction::exact})
+      for (const Norm& norm : without_eps) {
+        CAPTURE(norm.name);
+        CAPTURE(power);
+        CAPTURE(static_cast<int>(mode));
+        const ReductionScope scope(mode);
+        const Tensor wide = x.to(DType::f64), small = x * std::ldexp(1.0, power);
+        CHECK(relative_error(norm.of(small).to(DType::f64), norm.of(wide)) < 64 * rounding<T>);
+        const Tensor d = gradient_of(norm, small, w * std::ldexp(1.0, power)).to(DType::f64);
+        CHECK(relative_error(d, gradient_of(norm, wide, w)) < 512 * rounding<T>);
+      }
+}
+
+TEST_CASE("layer_norm in exact mode: rows of any size beside each other do not change each other's bits") {
+  const ReductionScope exact(Reduction::exact);
+  const Tensor x = drawn({9}, 12).to(DType::f32);
+  for (const double eps : {0.0, 1e-5, 1e-30}) {
+    const Tensor alone = layer_norm(x, {}, {}, eps);
+    const Tensor beside = layer_norm(stack({x, x * 0x1p-100, x * 0x1p100}, 0), {}, {}, eps);
+    CHECK(beside.select(0, 0).to_vector<float>() == alone.to_vector<float>());
+  }
+}
+
+TEST_CASE("rms_norm without eps: second derivatives of rows far from 1") {
+  const Tensor x = Tensor::from<double>({1, 2, 4}, {1, 3}), u = Tensor::from<double>({0.5, -1, 0.25}, {1, 3});
+  const Tensor w = Tensor::from<double>({1, -2, 0.5}, {1, 3});
+  const auto product = [&](DType dtype, int power) {
+    const double size = std::ldexp(1.0, power);
+    const auto loss = [&](const std::vector<Tensor>& in) { return sum(rms_norm(in[0], {}, 0.0) * w.to(dtype)); };
+    const Tensor h = hvp(loss, {(x * size).to(dtype)}, {(u * size).to(dtype)}).products[0].to(DType::f64);
+    return h * size;
+  };
+  const Tensor right = product(DType::f64, 0);
+  CHECK(amax(abs(right)).item() > 0.01);
+  for (const Reduction mode : {Reduction::fast, Reduction::exact})
+    for (const int power : {83, 100, -73, -100}) {
+      CAPTURE(power);
+      const ReductionScope scope(mode);
+      CHECK(relative_error(product(DType::f32, power), right) < 1e-5);
+    }
+  for (const int power : {600, -600}) CHECK(relative_error(product(DType::f64, power), right) < 1e-13);
+}
+
 TEST_CASE_TEMPLATE("mean and mse_loss whose sums leave the type", T, float, double) {
   const double large = static_cast<double>(std::numeric_limits<T>::max()) / 2;
   const Tensor x = Tensor::full({7, 33}, large, dtype_of<T>);

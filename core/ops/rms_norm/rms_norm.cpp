@@ -193,21 +193,10 @@ void exact_backward(const OpArgs& args, std::span<Tensor> out) {
   if (args.attrs.flag("parameters")) assign(out[1], sum_to(g * xh, {x.shape()[-1]}).to(dtype));
 }
 
-/// r = (mean(x^2) + eps)^(-1/2) of every row, made of operations. Rows that exceed 1 are divided by their largest
-/// element first, a constant: their squares could leave the type.
-Tensor reciprocal_rms_row(const Tensor& x, double eps) {
-  Tensor unit = Tensor::ones({}, x.dtype());
-  if (x.numel() > 0) {
-    const PauseRecording pause;
-    unit = clamp(amax(abs(x), {-1}, true), 1.0, std::numeric_limits<double>::infinity());
-  }
-  const Tensor scaled = x / unit;
-  return rsqrt(mean(scaled * scaled, {-1}, true) + reciprocal(unit * unit) * eps) / unit;
-}
-
 // With J u = r (u - xh mean(u xh)), the symmetric Jacobian of x r, and cotangents a of dx, b of dgamma:
 //   gbar = gamma J a + b xh,   gammabar = sum over rows of g J a,
-//   xbar = J (b g) - r^2 (xh (mean(a gh) - 3 p q) + a q + gh p)   with   p = mean(a xh), q = mean(gh xh)
+//   xbar = J (b g) - (xh (mean(ra rgh) - 3 p q) + ra q + rgh p)   with   p = mean(ra xh), q = mean(rgh xh),
+// ra = r a, rgh = r gh: r^2 alone would leave the type of large and of small rows.
 Gradients backward_rule(const VjpArgs& args) {
   const Tensor &x = args.in[0], &g = args.in[2], &a = args.grad[0];
   const Tensor gamma = args.given(1) ? args.in[1] : Tensor{};
@@ -221,10 +210,10 @@ Gradients backward_rule(const VjpArgs& args) {
   if (args.wants(0)) {
     if (b.defined()) gradients[0] = jacobian(b * g);
     if (a.defined()) {
-      const Tensor gh = gamma.defined() ? g * gamma : g;
-      const Tensor r = reciprocal_rms_row(x, eps);
-      const Tensor p = row_mean(a * xh), q = row_mean(gh * xh);
-      add_term(gradients[0], -(r * r * (xh * (row_mean(a * gh) - 3.0 * p * q) + a * q + gh * p)));
+      const Tensor r = norm_tools::reciprocal_deviation(x, {-1}, eps);
+      const Tensor ra = r * a, rgh = r * (gamma.defined() ? g * gamma : g);
+      const Tensor p = row_mean(ra * xh), q = row_mean(rgh * xh);
+      add_term(gradients[0], -(xh * (row_mean(ra * rgh) - 3.0 * p * q) + ra * q + rgh * p));
     }
   }
   if (args.wants(1) && ja.defined()) gradients[1] = sum_to(g * ja, {x.shape()[-1]});
