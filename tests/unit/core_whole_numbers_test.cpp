@@ -1,4 +1,4 @@
-// Whole numbers beside tensors of whole numbers: exact to the ends of 64 bits, and compared with what their type lacks.
+// Numbers beside tensors whose type lacks them; whole numbers are exact to the ends of 64 bits.
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -58,6 +58,30 @@ TEST_CASE("comparisons of whole numbers with what lies beyond their type, and wi
     CHECK(truth(le(x, NAN)) == none);
     CHECK(truth(gt(x, NAN)) == none);
     CHECK(truth(ge(x, NAN)) == none);
+  }
+}
+
+TEST_CASE("comparisons with a finite number beyond the largest element of the type") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor x = Tensor::from<double>({-INFINITY, -3e38, 0, 3e38, INFINITY, NAN}, {6}).to(dtype);
+    const Truth none(6, false), all(6, true);
+    const Truth all_but_infinity{true, true, true, true, false, false};
+    const Truth infinity{false, false, false, false, true, false}, minus{true, false, false, false, false, false};
+    const Truth all_but_minus{false, true, true, true, true, false};
+    for (const double b : {1e300, -1e300}) {
+      CHECK(truth(eq(x, b)) == none);
+      CHECK(truth(ne(x, b)) == all);
+    }
+    CHECK(truth(lt(x, 1e300)) == all_but_infinity);
+    CHECK(truth(le(x, 1e300)) == all_but_infinity);
+    CHECK(truth(gt(x, 1e300)) == infinity);
+    CHECK(truth(ge(x, 1e300)) == infinity);
+    CHECK(truth(lt(x, -1e300)) == minus);
+    CHECK(truth(le(x, -1e300)) == minus);
+    CHECK(truth(gt(x, -1e300)) == all_but_minus);
+    CHECK(truth(ge(x, -1e300)) == all_but_minus);
+    CHECK(truth(eq(x, INFINITY)) == infinity); // control
+    CHECK(truth(le(x, -INFINITY)) == minus);
   }
 }
 

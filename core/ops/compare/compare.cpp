@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <type_traits>
 
 namespace eg {
 namespace {
@@ -159,14 +160,29 @@ struct Verdict {
   bool above;
 };
 
-bool holds_element(DType dtype, double value) {
+/// True when a number and the element of `dtype` that it is rounded to lie on the same side of every other element:
+/// a finite number that becomes infinite does not.
+bool holds_number(DType dtype, double value) {
   bool held = false;
-  visit_dtype(dtype, [&]<class T>() { held = holds<T>(value); });
+  visit_dtype(dtype, [&]<class T>() {
+    held = holds<T>(value);
+    if constexpr (!std::is_integral_v<T> && !std::is_same_v<T, double>)
+      held = held && std::isinf(static_cast<float>(static_cast<T>(value))) == std::isinf(value);
+  });
   return held;
 }
 
-/// A comparison of whole numbers with one that their type does not hold: on which side an element lies, `<=` with the
-/// number's floor says.
+/// A comparison of floating elements with a finite number beyond the largest of them: infinities alone lie past it.
+Tensor beside_finite(const Tensor& a, double b, Verdict verdict) {
+  const auto scalar = [&](double value) { return pointwise::number_like("compare", a, value); };
+  if (verdict.below == verdict.above) return verdict.below ? ne(a, scalar(NAN)) : eq(a, scalar(NAN));
+  const Tensor end = scalar(std::copysign(INFINITY, b));
+  if (b > 0.0) return verdict.below ? lt(a, end) : ge(a, end);
+  return verdict.below ? le(a, end) : gt(a, end);
+}
+
+/// A comparison with a number that the type does not hold. On which side of it a whole number lies, `<=` with its floor
+/// says.
 Tensor beside(const Tensor& a, double b, Verdict verdict) {
   Tensor result;
   visit_dtype(a.dtype(), [&]<class T>() {
@@ -184,6 +200,8 @@ Tensor beside(const Tensor& a, double b, Verdict verdict) {
         const Tensor last = scalar(beyond ? Limits::max() : static_cast<T>(std::floor(b)));
         result = verdict.below ? le(a, last) : gt(a, last);
       }
+    } else {
+      result = beside_finite(a, b, verdict);
     }
   });
   return result;
@@ -234,7 +252,7 @@ Tensor beside(const Tensor& a, double b, Verdict verdict) {
 #define EG_COMPARISON_ROW(NAME, MATH, VALUE, VERDICT)                                                                  \
   EG_BOTH_ROW(NAME, MATH, VALUE, infer_comparison, compare, comparison_samples, comparison_refusals)                   \
   Tensor NAME(const Tensor& a, double b) {                                                                             \
-    return holds_element(a.dtype(), b) ? NAME(a, pointwise::number_like(#NAME, a, b)) : beside(a, b, VERDICT);         \
+    return holds_number(a.dtype(), b) ? NAME(a, pointwise::number_like(#NAME, a, b)) : beside(a, b, VERDICT);          \
   }
 #define EG_LOGIC_ROW(NAME, MATH, VALUE)                                                                                \
   EG_BOTH_ROW(NAME, MATH, VALUE, infer_logic, run_both<bool>, logic_samples, logic_refusals)
