@@ -2,19 +2,17 @@
 
 #include "core/ops.h"
 #include "core/parallel.h"
+#include "support/in_child.h"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <chrono>
-#include <csignal>
 #include <functional>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 using namespace eg;
+using eg::test::in_child;
 
 namespace {
 
@@ -29,30 +27,6 @@ public:
 private:
   int before_;
 };
-
-/// Runs `child` in a child of fork(). Its result; -1: it did not end within twenty seconds.
-int in_child(const std::function<int()>& child) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    int result = 99;
-    try {
-      result = child();
-    } catch (...) {
-    }
-    ::_exit(result);
-  }
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  int status = 0;
-  while (::waitpid(pid, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > end) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, &status, 0);
-      return -1;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-}
 
 /// A thread that computes until it goes.
 class Busy {
