@@ -117,3 +117,46 @@ def test_a_child_may_have_threads_where_its_parent_had_started_none():
         """,
         timeout=60,
     ) == [1, 2, 300]
+
+
+LOADER = """
+    import gc, json, os, signal, sys, time
+    import equigrad as eg
+    dataset = eg.data.open_dataset("shapes", "train", count=50, size=8)
+    make = lambda workers: eg.data.Loader(dataset, batch_size=10, seed=1, workers=workers)
+    alone = make(0)
+    def right(batches, epoch, begin, end=5):
+        expected = [alone.batch(epoch, i) for i in range(begin, end)]
+        return len(batches) == len(expected) and all(
+            eg.same_bits(a.images, b.images) and eg.same_bits(a.labels, b.labels) and (a.epoch, a.batch) == (b.epoch, b.batch)
+            for a, b in zip(batches, expected))
+    loader = make(2)
+    next(loader)
+    child = os.fork()
+    if child == 0:
+        good = False
+        {child}
+        sys.exit(0 if good else 1)  # not os._exit: what is left goes
+    end = time.time() + 20
+    while not (found := os.waitpid(child, os.WNOHANG))[0] and time.time() < end:
+        time.sleep(0.001)
+    if not found[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    print(json.dumps([os.waitstatus_to_exitcode(found[1]) if found[0] else "hangs", right(list(loader), 0, 1)]))
+"""
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        "good = right([next(loader)], 0, 1, 2)",
+        "good = right(list(loader), 0, 1) and right(list(loader), 1, 0)",
+        "loader.seek(3, 2); good = right(list(loader), 3, 2)",
+        "loader = None; gc.collect(); good = True",
+        "good = True",
+    ],
+    ids=["next", "for", "seek", "dropped", "exit"],
+)
+def test_a_child_reads_and_ends_a_loader_of_its_parent(child):
+    assert run(LOADER.format(child=child), timeout=60) == [0, True]
