@@ -112,8 +112,8 @@ std::vector<std::string> left_alone(const permute::AxisMap& axes, const std::vec
 }
 
 struct Moved {
-  std::vector<std::string> alone;    ///< tensors that were left as they are
-  std::vector<std::string> left_out; ///< files that were not copied
+  std::vector<std::string> alone; ///< tensors that were left as they are
+  std::vector<permute::LeftOut> left_out;
 };
 
 Moved move_folder(const PermuteOptions& o, const OutlinedModel& m, const Move& move, bool show_progress) {
@@ -245,13 +245,15 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
             fmt::format("its token ids are moved too: a tokenizer that was there is in {}/{}, and permute --tensors "
                         "moves the ids that it gives\n",
                         o->out, permute::plain_tokenizer_folder);
-      for (const std::string& name : moved.left_out)
-        lines += fmt::format("not copied, it may hold plain weights or a key: {}\n", name);
+      json["left_out"] = nlohmann::json::array();
+      for (const auto& [name, why] : moved.left_out) {
+        lines += fmt::format("not copied, {}: {}\n", why, name);
+        json["left_out"].push_back(name);
+      }
       for (const std::string& name : moved.alone)
         lines += fmt::format("left as it is, the model does not use it: {}\n", name);
       json["out"] = o->out;
       json["left_alone"] = moved.alone;
-      json["left_out"] = moved.left_out;
       if (move.mark) json["key"] = move.mark->key;
     }
     if (common.talks()) say(lines);

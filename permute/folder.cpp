@@ -8,6 +8,7 @@
 #include "data/new_folder.h"
 #include "data/safetensors.h"
 #include "data/tensor_reader.h"
+#include "permute/folder_files.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
-#include <string_view>
+#include <utility>
 
 namespace eg::permute {
 namespace {
@@ -25,68 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* mark_name = "permutation.json";
 constexpr const char* mark_format = "equigrad-permuted-model";
-
-/// Files that go with a model's weights: configs, tokenizers, texts. Anything else may hold weights in another format,
-/// plain ones beside those that are permuted.
-bool holds_no_weights(const std::string& name) {
-  constexpr std::string_view ends[] = {".json", ".txt", ".md", ".model",  ".jinja",
-                                       ".yaml", ".yml", ".py", "LICENSE", ".gitattributes"};
-  return std::any_of(std::begin(ends), std::end(ends), [&](std::string_view end) { return name.ends_with(end); });
-}
-
-bool is_of_tokenizer(const std::string& name) {
-  constexpr std::string_view names[] = {"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "vocab.txt",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "tokenizer.model",
-                                        "added_tokens.json",
-                                        "special_tokens_map.json",
-                                        "sentencepiece.bpe.model",
-                                        "spiece.model",
-                                        "chat_template.jinja"};
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-/// What lies in a folder, sorted. Throws FileError.
-std::vector<fs::directory_entry> listed(const std::string& folder) {
-  std::vector<fs::directory_entry> all;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) all.push_back(*it);
-  if (error) throw FileError(fmt::format("{}: cannot be listed: {}", folder, error.message()));
-  std::sort(all.begin(), all.end());
-  return all;
-}
-
-/// The files of a folder inside another one, as FOLDER/NAME; none where it holds anything that may be weights.
-std::vector<std::string> harmless_files(const fs::directory_entry& folder) {
-  std::vector<std::string> names;
-  if (!folder.is_directory()) return names;
-  for (const fs::directory_entry& entry : listed(folder.path().string())) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file() || !holds_no_weights(name)) return {};
-    names.push_back(folder.path().filename().string() + "/" + name);
-  }
-  return names;
-}
-
-/// The files of a model folder and of the harmless folders in it, sorted; the names of what else lies in it go to
-/// `others`.
-std::vector<std::string> files_in(const std::string& folder, std::vector<std::string>& others) {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : listed(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file()) {
-      names.push_back(name);
-      continue;
-    }
-    const std::vector<std::string> inside = harmless_files(entry);
-    names.insert(names.end(), inside.begin(), inside.end());
-    if (inside.empty()) others.push_back(name);
-  }
-  return names;
-}
 
 /// Copies rows of `element` bytes from one packed array to another, gathered along its axes.
 class ByteGather {
@@ -135,21 +74,19 @@ public:
     for (const ParameterAxes& axes : job.axes) axes_[axes.parameter] = &axes;
   }
 
-  std::vector<std::string> run() {
-    const std::vector<std::string> names = files_in(job_.from, left_out_);
+  std::vector<LeftOut> run() {
     std::set<std::string> weights;
     const data::TensorReader reader = data::open_tensors(job_.from);
     for (const std::string& path : reader.files()) weights.insert(fs::path(path).filename().string());
-    for (const std::string& name : names)
+    FolderFiles files = files_of(job_.from, weights, job_.mark && job_.mark->renumbers_tokens);
+    for (const std::string& name : files.kept)
       all_ += static_cast<double>(data::InputFile(data::join_path(job_.from, name)).size());
-    for (const std::string& name : names) {
+    for (const std::string& name : files.kept) {
       if (name == mark_name) continue;
       if (weights.contains(name))
         permuted(name);
-      else if (holds_no_weights(name))
-        copied(name);
       else
-        left_out_.push_back(name);
+        copied(name);
     }
     for (const auto& [name, axes] : axes_)
       if (!found_.contains(name)) throw FileError(fmt::format("{}: holds no tensor {}", job_.from, name));
@@ -162,7 +99,7 @@ public:
       data::write_json(folder_.file(mark_name), mark);
     }
     folder_.keep();
-    return left_out_;
+    return std::move(files.left_out);
   }
 
 private:
@@ -198,7 +135,10 @@ private:
   void copied(const std::string& name) {
     const std::string place = place_of(name);
     if (const std::size_t slash = place.find('/'); slash != std::string::npos)
-      if (folders_.insert(place.substr(0, slash)).second) folder_.make_folder(place.substr(0, slash));
+      if (const std::string inner = place.substr(0, slash); folders_.insert(inner).second) {
+        folder_.make_folder(inner);
+        keep_mode(fs::path(name).parent_path().string(), inner, fs::perms::owner_all);
+      }
     const data::InputFile in(data::join_path(job_.from, name));
     data::AtomicFile out(folder_.file(place));
     copy_range(in, out, 0, in.size());
@@ -206,11 +146,12 @@ private:
     keep_mode(name, place);
   }
 
-  /// Who may read the old file may read the new one, and nobody else.
-  void keep_mode(const std::string& name, const std::string& place) {
+  /// Who may read the old file or folder may read the new one, and nobody else but the owner, who may also do what
+  /// `besides` says.
+  void keep_mode(const std::string& name, const std::string& place, fs::perms besides = fs::perms::owner_write) {
     std::error_code error;
     const fs::perms mode = fs::status(data::join_path(job_.from, name), error).permissions();
-    if (!error) fs::permissions(folder_.file(place), mode | fs::perms::owner_write, error);
+    if (!error) fs::permissions(folder_.file(place), mode | besides, error);
     if (error) throw FileError(fmt::format("{}: cannot get its mode: {}", folder_.file(place), error.message()));
   }
 
@@ -262,7 +203,6 @@ private:
   data::NewFolder folder_;
   std::map<std::string, const ParameterAxes*> axes_;
   std::set<std::string> found_, folders_;
-  std::vector<std::string> left_out_;
   double done_ = 0.0, all_ = 0.0;
 };
 
@@ -282,6 +222,6 @@ std::optional<FolderMark> read_mark(const std::string& folder) {
   }
 }
 
-std::vector<std::string> permute_folder(const FolderJob& job) { return FolderWriter(job).run(); }
+std::vector<LeftOut> permute_folder(const FolderJob& job) { return FolderWriter(job).run(); }
 
 } // namespace eg::permute

@@ -33,14 +33,19 @@ struct FolderJob {
   std::function<void(double done, double all)> progress = {}; ///< bytes; may be empty
 };
 
+/// A file or a folder that was not copied.
+struct LeftOut {
+  std::string name, why; ///< why: "it is a key"
+};
+
 /// Writes `to`, a new folder: the safetensors file of `from`, or the shards of its index, with tensors gathered along
 /// their axes (headers as they are, whatever the element type), configs, tokenizers and texts as they are, and folders
 /// that hold nothing but such files (1_Pooling). Where the mark says that tokens are renumbered, the tokenizer's files
 /// go into plain_tokenizer_folder, so that nobody takes their ids for the model's; else they come back from there.
-/// Returns the names of other files and folders, which are left out: they may hold plain weights. `to` appears complete
-/// or not at all.
+/// Returns the other files and folders, which are left out: keys, what may hold plain weights, and other folders with
+/// tokenizers beside renumbered tokens. Files and folders keep their modes. `to` appears complete or not at all.
 /// Throws FileError: `to` is there already, a file cannot be read or written, a tensor of the map is missing or has
 /// another shape, or its elements are no whole bytes.
-std::vector<std::string> permute_folder(const FolderJob& job);
+std::vector<LeftOut> permute_folder(const FolderJob& job);
 
 } // namespace eg::permute

@@ -1,7 +1,9 @@
 #include "permute/key.h"
 
 #include "core/file_descriptor.h"
+#include "data/input_file.h"
 #include "permute/file_errors.h"
+#include "permute/key_file.h"
 
 #include <algorithm>
 #include <array>
@@ -265,6 +267,14 @@ Tensor SecretKey::row_permutations(std::int64_t samples, std::int64_t tokens, st
     to = std::copy(p.gather().begin(), p.gather().end(), to);
   }
   return rows;
+}
+
+bool is_key_file(const std::string& path) {
+  const data::InputFile file(path);
+  std::array<unsigned char, version_at> begin{};
+  if (file.size() < begin.size()) return false;
+  file.read(0, begin.data(), begin.size());
+  return std::equal(begin.begin(), begin.end(), header.begin());
 }
 
 } // namespace eg::permute

@@ -286,6 +286,68 @@ TEST_CASE("what may hold plain weights or a key is not copied, and modes stay") 
   CHECK(test::read_text(here + "/m/config.json") == before);
 }
 
+TEST_CASE("a key is not copied whatever its name, and is named") {
+  const TemporaryFolder place;
+  const std::string here = place.path();
+  make_folder(here + "/m", gpt2());
+  ok({"keygen", "--model", "m", "--out", "a.key"}, here);
+  for (const char* folder : {"keys", "1_Pooling"}) fs::create_directory(here + "/m/" + folder);
+  test::write_text(here + "/m/1_Pooling/config.json", "{}");
+  const std::vector<std::string> copies = {"mine.json", "notes.txt", "README.md", "keys/key.json"};
+  for (const std::string& copy : copies) fs::copy_file(here + "/a.key", here + "/m/" + copy);
+  const Outcome r = run_program({"permute", "--model", "m", "--key", "a.key", "--out", "p", "--json", "r.json"}, here);
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const std::string key = test::read_text(here + "/a.key");
+  for (const auto& entry : fs::recursive_directory_iterator(here + "/p"))
+    if (entry.is_regular_file()) CHECK_MESSAGE(test::read_text(entry.path()) != key, entry.path().string());
+  CHECK(fs::exists(here + "/p/1_Pooling/config.json"));
+  const json left_out = json::parse(test::read_text(here + "/r.json"))["left_out"];
+  for (const std::string& copy : copies) {
+    CHECK_MESSAGE(r.out.find("not copied, it is a key: " + copy + "\n") != std::string::npos, r.out);
+    CHECK(std::count(left_out.begin(), left_out.end(), json(copy)) == 1);
+  }
+}
+
+TEST_CASE("a copied folder keeps its mode") {
+  const TemporaryFolder place;
+  const std::string here = place.path();
+  make_folder(here + "/m", gpt2());
+  ok({"keygen", "--model", "m", "--out", "a.key"}, here);
+  for (const auto& [name, mode] : {std::pair{"closed", 0700U}, {"open", 0755U}, {"read_only", 0550U}}) {
+    const std::string folder = here + "/m/" + name;
+    fs::create_directory(folder);
+    test::write_text(folder + "/config.json", "{}");
+    fs::permissions(folder, fs::perms(mode));
+  }
+  ok({"permute", "--model", "m", "--key", "a.key", "--out", "p"}, here);
+  const auto mode = [&](const char* name) { return fs::status(here + "/p/" + name).permissions(); };
+  CHECK(mode("closed") == fs::perms(0700));
+  CHECK(mode("open") == fs::perms(0755));
+  CHECK(mode("read_only") == fs::perms(0750)); // its owner may write
+}
+
+TEST_CASE("a tokenizer in a folder of the model's does not lie beside other ids") {
+  const TemporaryFolder place;
+  const std::string here = place.path();
+  make_folder(here + "/m", gpt2());
+  test::write_text(here + "/m/vocab.json", "{}");
+  fs::create_directory(here + "/m/0_Words");
+  test::write_text(here + "/m/0_Words/vocab.txt", "a");
+  ok({"keygen", "--model", "m", "--out", "a.key"}, here);
+  ok({"keygen", "--model", "m", "--out", "b.key"}, here);
+  ok({"keygen", "--model", "m", "--out", "inner.key", "--groups", "inner"}, here);
+  const Outcome r = run_program({"permute", "--model", "m", "--key", "a.key", "--out", "p"}, here);
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(!fs::exists(here + "/p/0_Words"));
+  CHECK_MESSAGE(
+      r.out.find("not copied, its tokenizer gives other ids than the model's: 0_Words\n") != std::string::npos, r.out);
+  // The files that were set aside stay so under another key.
+  ok({"permute", "--model", "p", "--from-key", "a.key", "--key", "b.key", "--out", "q"}, here);
+  CHECK(fs::exists(here + "/q/plain_tokenizer/vocab.json"));
+  ok({"permute", "--model", "m", "--key", "inner.key", "--out", "i"}, here);
+  CHECK(fs::exists(here + "/i/0_Words/vocab.txt"));
+}
+
 TEST_CASE("no byte of a key comes out anywhere") {
   const TemporaryFolder place;
   const std::string here = place.path("");
