@@ -190,6 +190,66 @@ TEST_CASE("the id of padding, which a classifier looks for, keeps its number") {
   CHECK(found);
 }
 
+TEST_CASE("the row of padding, which gets no gradient, keeps its number") {
+  json encoder = bert(), llama_body = llama(), unpadded = bert();
+  encoder["architectures"] = {"BertModel"}; // its padding is 0 where the config is silent
+  llama_body["architectures"] = {"LlamaModel"};
+  llama_body["pad_token_id"] = 3;
+  unpadded["pad_token_id"] = nullptr;
+  for (const auto& [config, padding] : {std::pair{encoder, 0}, {llama_body, 3}, {bert(), 0}, {unpadded, -1}}) {
+    CAPTURE(config.dump());
+    const TemporaryFolder place;
+    test::write_text(place.path("c.json"), config.dump());
+    const Outcome r = run_program({"symmetries", "--config", "c.json", "--json", "-"}, place.path());
+    REQUIRE_MESSAGE(r.code == 0, r.err);
+    int found = 0;
+    const json result = json::parse(r.out);
+    for (const json& g : result["groups"]) {
+      if (g["name"] != "vocabulary") continue;
+      ++found;
+      CHECK(g["size"] == (padding < 0 ? 20 : 19));
+      for (const json& axis : g["axes"])
+        if (axis.contains("places"))
+          for (const json& id : axis["places"]) CHECK(id != padding);
+    }
+    CHECK(found == 1);
+  }
+}
+
+TEST_CASE("a folder whose vocabulary moved has the plain folder's gradients, moved") {
+  json encoder = bert(), llama_body = llama();
+  encoder["architectures"] = {"BertModel"};
+  llama_body["architectures"] = {"LlamaModel"};
+  llama_body["pad_token_id"] = 3;
+  for (const auto& [config, table] :
+       {std::pair{encoder, "embeddings.word_embeddings.weight"}, std::pair{llama_body, "embed_tokens.weight"}}) {
+    CAPTURE(table);
+    const TemporaryFolder place;
+    const std::string here = place.path("");
+    make_folder(here + "/m", config);
+    const Tensor ids = Tensor::arange(20).reshape({2, 10}); // every word
+    save(here + "/ids.safetensors", "input_ids", ids);
+    ok({"keygen", "--model", "m", "--groups", "vocabulary", "--out", "a.key"}, here);
+    ok({"permute", "--model", "m", "--key", "a.key", "--out", "p"}, here);
+    ok({"permute", "--model", "m", "--key", "a.key", "--tensors", "ids.safetensors", "--tensors-out",
+        "moved.safetensors"},
+       here);
+    const Tensor moved = *data::load_safetensors(here + "/moved.safetensors").find("input_ids");
+    const auto gradient = [&](const std::string& model, const Tensor& of) {
+      const std::int64_t dim = config["hidden_size"];
+      data::save_safetensors(here + "/in.safetensors", {{"input_ids", of},
+                                                        {"cotangent.last_hidden_state",
+                                                         random_normal({2, 10, dim}, {8, 0}, 0.0, 1.0, DType::f64)}});
+      ok({"infer", "--model", model, "--inputs", "in.safetensors", "--outputs", "y.safetensors", "--gradients",
+          "g.safetensors", "--dtype", "f64"},
+         here);
+      return *data::load_safetensors(here + "/g.safetensors").find(table);
+    };
+    const Tensor plain = gradient("m", ids), permuted = gradient("p", moved);
+    CHECK(relative_error(embedding(permuted, moved), embedding(plain, ids)) < 1e-12);
+  }
+}
+
 TEST_CASE("symmetries --json says what interfaces rely on") {
   const TemporaryFolder place;
   test::write_text(place.path() + "/c.json", llama().dump());
