@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops.h"
+#include "core/out_of_memory.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +10,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <string>
 
 namespace eg::nn {
 namespace {
@@ -89,6 +92,48 @@ void check_prompt(const Decoder& model, std::span<const std::int64_t> prompt, co
                     o.max_new_tokens, model.config.positions));
 }
 
+/// A text's passes with a cache, whose room doubles as the text grows: it may end far before it must.
+class GrowingText {
+public:
+  GrowingText(const Decoder& model, std::int64_t prompt, std::int64_t new_tokens)
+      : model_(model), prompt_(prompt), new_tokens_(new_tokens) {}
+
+  Tensor hidden_states(const Tensor& ids) {
+    const std::int64_t length = ids.size(1) + (cache_ ? cache_->length() : 0);
+    return naming_memory(fmt::format("generate: {} tokens (a prompt of {} and up to {} new ones; --max-new-tokens "
+                                     "asks for fewer)",
+                                     length, prompt_, new_tokens_),
+                         [&] {
+                           make_room(length);
+                           return model_({.ids = ids}, &*cache_);
+                         });
+  }
+
+private:
+  void make_room(std::int64_t length) {
+    constexpr std::int64_t first = 256;
+    const std::int64_t room = cache_ ? cache_->layers().front().capacity() : 0;
+    if (length <= room) return;
+    const std::int64_t doubled = std::max({length, 2 * room, first});
+    const std::int64_t more = doubled - prompt_ <= new_tokens_ ? doubled : prompt_ + new_tokens_;
+    if (!cache_)
+      cache_.emplace(model_.config, 1, more, model_.token_embedding.weight.dtype());
+    else
+      for (KvCache& layer : cache_->layers()) layer = moved(layer, more); // one by one: never twice the whole
+  }
+
+  static KvCache moved(const KvCache& from, std::int64_t room) {
+    const Tensor keys = from.keys(), values = from.values();
+    KvCache to({keys.size(0), keys.size(1)}, room, keys.size(3), values.size(3), keys.dtype());
+    to.append(keys, values);
+    return to;
+  }
+
+  const Decoder& model_;
+  std::int64_t prompt_, new_tokens_;
+  std::optional<DecoderCache> cache_;
+};
+
 } // namespace
 
 void check(const SamplingOptions& o) {
@@ -126,9 +171,8 @@ std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::in
   check(o.sampling);
   check(o.rules);
   check_prompt(model, prompt, o);
-  DecoderCache cache(model.config, 1, static_cast<std::int64_t>(prompt.size()) + o.max_new_tokens,
-                     model.token_embedding.weight.dtype());
-  return generate(model, prompt, o, on_token, [&](const Tensor& ids) { return model({.ids = ids}, &cache); });
+  GrowingText passes(model, static_cast<std::int64_t>(prompt.size()), o.max_new_tokens);
+  return generate(model, prompt, o, on_token, [&](const Tensor& ids) { return passes.hidden_states(ids); });
 }
 
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt, const GenerateOptions& o,

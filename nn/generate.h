@@ -39,7 +39,8 @@ struct GenerateOptions {
 /// Continues `prompt` (at least one id): the new tokens, the ending one included. `on_token`, called with each, returns
 /// false to end. The model must be in evaluation. Throws ValueError when the model has no language-model head, is in
 /// training, an id is not in its vocabulary, or prompt and max_new_tokens are more than its learned positions; rotary
-/// ones have no end. Dynamic rope: each token's query and key turn by the base of the text's length then, as
+/// ones have no end. MemoryError names the length that did not fit: memory grows with the text, whatever
+/// max_new_tokens. Dynamic rope: each token's query and key turn by the base of the text's length then, as
 /// transformers' generate does it with a cache.
 std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::int64_t> prompt,
                                    const GenerateOptions& options, FunctionRef<bool(std::int64_t)> on_token);

@@ -2,6 +2,7 @@
 
 #include "autograd/check.h"
 #include "autograd/tape.h"
+#include "core/allocator.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/ops.h"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 using namespace eg;
@@ -225,6 +227,59 @@ TEST_CASE("what cannot be generated is said") {
   Decoder body(headless, {});
   body.eval();
   CHECK_THROWS_WITH_AS(generate(body, {{1}}, {}), doctest::Contains("head is none"), ValueError);
+}
+
+namespace {
+
+/// Leaves room for so many more bytes while it lives.
+class MemoryFor {
+public:
+  explicit MemoryFor(std::size_t bytes) : limit_(allocator::limit()) {
+    allocator::set_limit(allocator::stats().live_bytes + bytes);
+  }
+  ~MemoryFor() { allocator::set_limit(limit_); }
+  MemoryFor(const MemoryFor&) = delete;
+  MemoryFor& operator=(const MemoryFor&) = delete;
+
+private:
+  std::size_t limit_;
+};
+
+} // namespace
+
+TEST_CASE("generating takes memory for the tokens that there are, not for all that there may be") {
+  Decoder model(small_llama(), {1, 0});
+  model.eval();
+  const auto first_three = [&](std::int64_t most) {
+    int left = 3;
+    return generate(model, {{1, 2}}, {.max_new_tokens = most}, [&](std::int64_t) { return --left > 0; });
+  };
+  const std::vector<std::int64_t> few = first_three(3);
+  for (const std::int64_t most : {std::int64_t{1'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
+    const MemoryFor a_little(std::size_t{8} << 20);
+    CHECK(first_three(most) == few);
+  }
+  const MemoryFor too_little(std::size_t{256} << 10);
+  CHECK_THROWS_WITH_AS(
+      generate(model, {{1, 2}}, {.max_new_tokens = 1'000'000}),
+      doctest::Contains("a prompt of 2 and up to 1000000 new ones; --max-new-tokens asks for fewer): out of memory"),
+      MemoryError);
+}
+
+TEST_CASE("a cache that grows gives the bits of one that does not") {
+  for (const std::int64_t prompt : {1, 300}) {
+    Decoder model(small_llama(), {1, 0});
+    roughen(model, {2, 0});
+    model.eval();
+    const Tensor given = text(1, prompt);
+    const std::vector<std::int64_t> ids = given.to_vector<std::int64_t>();
+    const GenerateOptions options{.max_new_tokens = 700, .sampling = {.temperature = 1.0}, .key = {4, 0}};
+    DecoderCache cache(model.config, 1, prompt + 700);
+    const auto all = [](std::int64_t) { return true; };
+    const std::vector<std::int64_t> wanted =
+        generate(model, ids, options, all, [&](const Tensor& next) { return model({.ids = next}, &cache); });
+    CHECK(generate(model, ids, options) == wanted);
+  }
 }
 
 TEST_CASE("a pass that is stopped leaves the cache as it was") {
