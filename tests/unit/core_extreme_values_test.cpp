@@ -125,9 +125,12 @@ TEST_CASE("normalisations: second derivatives of numbers whose squares leave f32
 
 TEST_CASE_TEMPLATE("normalisations without eps of numbers whose squares vanish in the type", T, float, double) {
   const Tensor x = drawn({3, 4, 5}, 10).to(dtype_of<T>), w = drawn({3, 4, 5}, 11).to(DType::f32).to(DType::f64);
-  const std::vector<Norm> without_eps = {{"layer_norm", [](const Tensor& t) { return layer_norm(t, {}, {}, 0.0); }},
-                                         {"group_norm", [](const Tensor& t) { return group_norm(t, 2, {}, {}, 0.0); }},
-                                         {"rms_norm", [](const Tensor& t) { return rms_norm(t, {}, 0.0); }}};
+  const std::vector<Norm> without_eps = {
+      {"layer_norm", [](const Tensor& t) { return layer_norm(t, {}, {}, 0.0); }},
+      {"group_norm", [](const Tensor& t) { return group_norm(t, 2, {}, {}, 0.0); }},
+      {"instance_norm", [](const Tensor& t) { return instance_norm(t, {}, {}, 0.0); }},
+      {"batch_norm", [](const Tensor& t) { return batch_norm(t, {}, {}, 0.0).y; }},
+      {"rms_norm", [](const Tensor& t) { return rms_norm(t, {}, 0.0); }}};
   for (const int power : sizeof(T) == 4 ? std::vector<int>{-60, -70, -100} : std::vector<int>{-510, -548, -900})
     for (const Reduction mode : {Reduction::fast, Reduction::exact})
       for (const Norm& norm : without_eps) {
