@@ -6,6 +6,7 @@
 #include "permute/training.h"
 #include "privacy/net/tcp/certificates.h"
 #include "split/split_channels.h"
+#include "support/in_child.h"
 #include "support/message.h"
 #include "support/raw_socket.h"
 #include "support/server_thread.h"
@@ -80,6 +81,20 @@ std::string why_not(const ClientOptions& client) {
 }
 
 } // namespace
+
+TEST_CASE("split net: a connection goes in a child of fork(), which has none of its parent's threads") {
+  ServerOptions options = quick();
+  options.insecure_loopback = true;
+  const Cloud cloud(options);
+  std::unique_ptr<Channel> channel = connect_over_tcp(cloud.client({}, "localhost"))();
+  std::this_thread::sleep_for(50ms); // by then all threads wait
+  CHECK(in_child([&] {
+          channel.reset();
+          return 0;
+        }) == 0);
+  channel->send(frame_of({.kind = MessageKind::open, .text = "{}"})); // the parent's is as it was
+  CHECK(!channel->receive().empty());
+}
 
 TEST_CASE("split net: over TLS the weights are those of one process; another edge beside it changes nothing") {
   const TemporaryFolder folder;

@@ -36,7 +36,7 @@ public:
   ~TcpChannel() override {
     asio::error_code ignored;
     socket_of(stream_).close(ignored);
-    drain();
+    drain(io_);
   }
 
   void send(data::ByteView frame) override {
@@ -65,9 +65,11 @@ private:
   }
 
   void connect() {
-    Tcp::resolver resolver(io_);
+    // The resolver's thread goes with `finding`. A channel keeps none: its end would wait for it in a child of fork().
+    asio::io_context finding;
+    Tcp::resolver resolver(finding);
     Tcp::resolver::results_type found;
-    wait_for("finding", [&](auto done) {
+    wait_for(finding, "finding", [&](auto done) {
       resolver.async_resolve(o_.host, std::to_string(o_.port),
                              [&found, done](const asio::error_code& e, Tcp::resolver::results_type results) {
                                found = std::move(results);
@@ -112,13 +114,17 @@ private:
 
   std::string place() const { return fmt::format("{}:{}", o_.host, o_.port); }
 
-  void drain() {
-    io_.restart();
-    io_.run();
+  static void drain(asio::io_context& io) {
+    io.restart();
+    io.run();
   }
 
-  /// Starts an operation and waits for its end, until the deadline.
   template <class Start> void wait_for(const char* doing, Start&& start) {
+    wait_for(io_, doing, std::forward<Start>(start));
+  }
+
+  /// Starts an operation that `io` runs and waits for its end, until the deadline.
+  template <class Start> void wait_for(asio::io_context& io, const char* doing, Start&& start) {
     bool over = false;
     asio::error_code result;
     start([&over, &result](const asio::error_code& e, std::size_t) {
@@ -127,8 +133,8 @@ private:
     });
     Clock::time_point stopped{};
     while (!over) {
-      io_.restart();
-      io_.run_one_for(std::chrono::milliseconds(100));
+      io.restart();
+      io.run_one_for(std::chrono::milliseconds(100));
       const Clock::time_point now = Clock::now();
       if (over) break;
       const bool late = now > deadline_;
@@ -137,7 +143,7 @@ private:
       if (!late && !leave) continue;
       asio::error_code ignored;
       socket_of(stream_).close(ignored);
-      drain(); // the handlers refer to this frame
+      drain(io); // the handlers refer to this frame
       if (leave) throw Interrupted(fmt::format("net: interrupted {} {}", doing, place()));
       throw TimeoutError(fmt::format("net: {} {} took too long", doing, place()));
     }
