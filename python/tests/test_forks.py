@@ -128,7 +128,8 @@ LOADER = """
     def right(batches, epoch, begin, end=5):
         expected = [alone.batch(epoch, i) for i in range(begin, end)]
         return len(batches) == len(expected) and all(
-            eg.same_bits(a.images, b.images) and eg.same_bits(a.labels, b.labels) and (a.epoch, a.batch) == (b.epoch, b.batch)
+            eg.same_bits(a.images, b.images) and eg.same_bits(a.labels, b.labels)
+            and (a.epoch, a.batch) == (b.epoch, b.batch)
             for a, b in zip(batches, expected))
     loader = make(2)
     next(loader)
