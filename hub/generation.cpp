@@ -185,11 +185,27 @@ private:
 
 void read_sampling(const Numbers& numbers, GenerationSettings& s) {
   s.do_sample = numbers.flag("do_sample", false);
-  // Without sampling nobody asks for these, and files hold temperature 0 there.
-  s.temperature = numbers.real("temperature", 0.0, !s.do_sample, HUGE_VAL);
-  s.top_p = numbers.real("top_p", 0.0, !s.do_sample, 1.0);
+  // Files that do not sample hold 0 here for "not used": flags that ask for sampling find nothing said.
+  const auto share = [&](const char* name, double most) {
+    const std::optional<double> value = numbers.real(name, 0.0, !s.do_sample, most);
+    return value == 0.0 ? std::nullopt : value;
+  };
+  s.temperature = share("temperature", HUGE_VAL);
+  s.top_p = share("top_p", 1.0);
   s.min_p = numbers.real("min_p", 0.0, true, 1.0);
   s.top_k = numbers.count("top_k", 0);
+}
+
+nn::LogitRules rules_of(const Source& source, const Numbers& numbers) {
+  const std::optional<std::int64_t> min_length = numbers.count("min_length", 0),
+                                    min_new_tokens = numbers.count("min_new_tokens", 0);
+  return {.repetition_penalty = numbers.real("repetition_penalty", 0.0, false, HUGE_VAL).value_or(1.0),
+          .no_repeat_ngram_size = numbers.count("no_repeat_ngram_size", 0).value_or(0),
+          // transformers puts one in the other's place
+          .min_length = min_new_tokens ? 0 : min_length.value_or(0),
+          .min_new_tokens = min_new_tokens.value_or(0),
+          .suppress_tokens = ids_of(source, "suppress_tokens"),
+          .begin_suppress_tokens = ids_of(source, "begin_suppress_tokens")};
 }
 
 } // namespace
@@ -217,12 +233,7 @@ GenerationSettings read_generation_settings(const std::string& folder) {
   s.max_new_tokens = numbers.count("max_new_tokens", 0);
   s.max_length = numbers.count("max_length", 0);
   s.use_cache = numbers.flag("use_cache", true);
-  s.rules = {.repetition_penalty = numbers.real("repetition_penalty", 0.0, false, HUGE_VAL).value_or(1.0),
-             .no_repeat_ngram_size = numbers.count("no_repeat_ngram_size", 0).value_or(0),
-             .min_length = numbers.count("min_length", 0).value_or(0),
-             .min_new_tokens = numbers.count("min_new_tokens", 0).value_or(0),
-             .suppress_tokens = ids_of(*source, "suppress_tokens"),
-             .begin_suppress_tokens = ids_of(*source, "begin_suppress_tokens")};
+  s.rules = rules_of(*source, numbers);
   s.end_ids = end_ids_of(*source);
   return s;
 }

@@ -136,6 +136,22 @@ TEST_CASE("generate does what generation_config.json says; flags go before it") 
           "m/generation_config.json: field 'num_beams' is 4, which is not supported and may change the text");
 }
 
+TEST_CASE("flags sample where the folder does not, whatever zeros it holds") {
+  const Writer w;
+  const std::vector<std::string> flags = {"--top-k", "200", "--seed", "3", "--max-new-tokens", "12", "--ignore-end"};
+  const json wanted = w.told(flags);
+  CHECK(wanted["settings"]["temperature"] == 1.0);
+  for (const json& zeros : {json{{"do_sample", false}, {"temperature", 0.0}},
+                            json{{"do_sample", false}, {"temperature", 0.0}, {"top_p", 0.0}}}) {
+    w.says(zeros);
+    const json told = w.told(flags);
+    CHECK(told["settings"] == wanted["settings"]);
+    CHECK(told["ids"] == wanted["ids"]);
+  }
+  CHECK(w.told({"--max-new-tokens", "12", "--ignore-end"})["ids"] != wanted["ids"]);
+  CHECK(w.told({"--temperature", "0.7", "--max-new-tokens", "2"})["settings"]["top_p"] == 1.0);
+}
+
 TEST_CASE("dynamic rope is read beyond the model's positions by generate too") {
   const TemporaryFolder folder;
   json config = test::small_config("llama");

@@ -154,7 +154,14 @@ TEST_CASE("generation_config.json: what is honoured is read, and checked") {
   CHECK(!settings(json::object()).most_new_tokens(8));
   CHECK_THROWS_WITH_AS(settings({{"max_length", 8}}).most_new_tokens(8),
                        doctest::Contains("'max_length' is 8, and the prompt has 8 tokens"), FileError);
-  CHECK(refusal({{"temperature", 0.0}}).empty()); // nobody samples
+  // Where the file does not sample, 0 stands for nothing, and flags that sample are not held to it.
+  for (const json& idle :
+       {json{{"temperature", 0.0}, {"top_p", 0}}, json{{"do_sample", false}, {"temperature", 0}, {"top_p", 0.0}}}) {
+    CHECK(!settings(idle).temperature);
+    CHECK(!settings(idle).top_p);
+  }
+  CHECK(settings({{"temperature", 0.6}, {"top_p", 0.9}}).temperature == 0.6);
+  CHECK(settings({{"temperature", 0.6}, {"top_p", 0.9}}).top_p == 0.9);
   for (const auto& [field, value] : std::initializer_list<std::pair<const char*, json>>{{"temperature", 0.0},
                                                                                         {"top_p", 1.5},
                                                                                         {"top_p", 0},
@@ -168,6 +175,19 @@ TEST_CASE("generation_config.json: what is honoured is read, and checked") {
         refusal({{"do_sample", true}, {field, value}}).find(fmt::format("generation_config.json: field '{}'", field)) !=
             std::string::npos,
         field, ": ", refusal({{"do_sample", true}, {field, value}}));
+}
+
+TEST_CASE("min_new_tokens takes the place of min_length, as in transformers") {
+  for (const std::int64_t least : {0, 1}) {
+    const hub::GenerationSettings s = settings({{"min_length", 10}, {"min_new_tokens", least}});
+    CHECK(s.rules.min_length == 0);
+    CHECK(s.rules.min_new_tokens == least);
+  }
+  CHECK(settings({{"min_length", 10}, {"min_new_tokens", nullptr}}).rules.min_length == 10);
+  CHECK(refusal({{"min_length", "x"}, {"min_new_tokens", 1}}).find("field 'min_length'") != std::string::npos);
+  const hub::GenerationSettings s =
+      settings({{"max_new_tokens", 12}, {"eos_token_id", 20}, {"min_length", 10}, {"min_new_tokens", 0}});
+  CHECK(continued(*small_llama(), {.max_new_tokens = 12, .end_ids = s.end_ids, .rules = s.rules}) == Ids{20});
 }
 
 TEST_CASE("generation_config.json: what could change the text and is not supported is refused by name") {
