@@ -48,7 +48,8 @@ extern const Family timm_family; ///< configs without model_type
 
 /// Rows for the settings that transformers calls hidden_act and the like. Throws FileError for an unknown one.
 nn::Activation activation_of(const Fields& fields, const char* field, const char* otherwise);
-/// How many classes a head has (Fields::labels), 1 or more. Throws FileError for a classifier of none.
+/// How many classes a head has (Fields::labels), 1 or more. Throws FileError for a classifier of none, and for one
+/// whose id2label and num_labels differ: versions of transformers differ in which they believe.
 std::int64_t labels_of(const Fields& fields, const Architecture& architecture);
 /// The row of a vocabulary that pad_token_id means where embeddings count from the end too (-1: the last), as torch's
 /// padding_idx does; -1 where there is no padding: the field is null, or absent and `otherwise` is -1.

@@ -107,10 +107,7 @@ std::int64_t Fields::labels() const {
   const nlohmann::json* names = find("id2label");
   if (names == nullptr) return integer("num_labels", 2);
   if (!names->is_object()) refuse("id2label", "must be an object of names by class number");
-  const auto named = static_cast<std::int64_t>(names->size());
-  if (has("num_labels") && integer("num_labels") != named)
-    refuse("num_labels", fmt::format("is {}, and 'id2label' has {} names", integer("num_labels"), named));
-  return named;
+  return static_cast<std::int64_t>(names->size());
 }
 
 } // namespace eg::hub

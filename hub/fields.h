@@ -40,8 +40,7 @@ public:
   /// An object within; empty where it is absent.
   Fields object(const char* name) const;
   std::vector<std::string> texts(const char* name) const;
-  /// The number of entries of id2label, or num_labels, or 2. Refuses the two where they differ: versions of
-  /// transformers differ in which they believe.
+  /// The number of entries of id2label, or num_labels, or 2.
   std::int64_t labels() const;
 
   [[noreturn]] void refuse(const char* name, const std::string& why) const;

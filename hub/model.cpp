@@ -160,6 +160,9 @@ std::int64_t labels_of(const Fields& fields, const Architecture& a) {
   if (labels < 1 && classifies)
     fields.refuse(fields.has("id2label") ? "id2label" : "num_labels",
                   fmt::format("names no class; {} needs one or more", a.name));
+  if (classifies && fields.has("num_labels") && fields.integer("num_labels") != labels)
+    fields.refuse("num_labels",
+                  fmt::format("is {}, and 'id2label' has {} names", fields.integer("num_labels"), labels));
   return std::max<std::int64_t>(labels, 1);
 }
 

@@ -335,6 +335,17 @@ TEST_CASE("id2label and num_labels have to agree, and a classifier needs a class
   CHECK(config_refusal(config).empty());
 }
 
+TEST_CASE("id2label and num_labels may differ where no head has classes") {
+  const json differ = {{"id2label", {{"0", "a"}, {"1", "b"}, {"2", "c"}}}, {"num_labels", 5}};
+  for (json config : {bert_config("BertForMaskedLM", true), gpt2_config(), llama_config()}) {
+    const json plain = config;
+    config.update(differ);
+    CAPTURE(config.dump());
+    REQUIRE(config_refusal(config).empty());
+    CHECK(same_bits(logits_of(config), logits_of(plain)));
+  }
+}
+
 TEST_CASE("weights that are said to be quantized are refused by the field's name") {
   const json quantized = {{"quant_method", "gptq"}, {"bits", 4}};
   CHECK(says(config_refusal(llama_config({{"quantization_config", quantized}})),
