@@ -73,7 +73,6 @@ constexpr std::array about_generating = {"bad_words_ids",
                                          "typical_p"};
 constexpr std::array off_everywhere = {"add_cross_attention",
                                        "attention_chunk_size",
-                                       "auto_map",
                                        "cross_attention_hidden_size",
                                        "decoder",
                                        "fusion_config",
@@ -93,6 +92,7 @@ constexpr std::array off_everywhere = {"add_cross_attention",
                                        "vision_aspect_ratio",
                                        "vision_feature_layer",
                                        "vision_feature_select_strategy"};
+constexpr std::array about_own_code = {"auto_map"};
 constexpr std::array of_rotary = {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"};
 
 constexpr FieldRule two_ways{"is_causal", FieldUse::fixed, "false or null", is_false};
@@ -211,6 +211,7 @@ void add_common(Rules& rules) {
   add_harmless(rules, about_computing, "how the same is computed");
   add_harmless(rules, about_special_ids, "where texts begin and end");
   add_harmless(rules, about_generating, "generation, whose settings are those of generation_config.json");
+  add_harmless(rules, about_own_code, "classes that come with the folder; model_type and architectures decide here");
   add_off(rules, off_everywhere);
   rules.push_back({"num_kv_shared_layers", FieldUse::fixed, "0", is_zero});
   rules.push_back({"layer_types", FieldUse::fixed, "null, or full_attention for every layer", is_full_attention});

@@ -183,6 +183,11 @@ TEST_CASE("the fields that are said to be looked at are those that the makers as
   }
 }
 
+TEST_CASE("auto_map is allowed: transformers has classes of its own for these families") {
+  for (const auto& [family, maker] : families())
+    CHECK(refusal(small_config(family), "auto_map", {{"AutoModel", "modeling_own.OwnModel"}}).empty());
+}
+
 TEST_CASE("a field that no class of transformers knows is allowed: it is ignored there too") {
   for (const auto& [family, maker] : families())
     CHECK(refusal(small_config(family), "transformers.js_config", {{"dtype", "fp16"}}).empty());
