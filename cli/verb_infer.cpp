@@ -11,8 +11,10 @@
 
 #include "autograd/tape.h"
 #include "core/words.h"
+#include "data/bytes.h"
 #include "data/safetensors.h"
 #include "hub/folder.h"
+#include "hub/regrid.h"
 #include "hub/timm.h"
 
 #include <fmt/format.h>
@@ -105,16 +107,23 @@ Given given_by(const InferOptions& o, DType dtype, const std::optional<Size>& si
   return {.inputs = {{"pixel_values", pixel_values(o.model, o.images, dtype, size)}}, .cotangents = {}};
 }
 
+/// The way out where the model can be made to take images of that size; else nothing.
+std::string advice(const std::string& folder, const Size& size) {
+  const std::string config = data::join_path(folder, "config.json");
+  if (!hub::can_change_image_size(hub::read_config(folder), size, config)) return {};
+  return fmt::format(": --image-size {}x{} makes it take them", size.first, size.second);
+}
+
 /// Throws FileError where the folder's steps make images of another size than its model takes.
 void require_size(const hub::Model& model, const Given& given, const InferOptions& o) {
   const Tensor wanted = hub::find(model.input_shapes(1), "pixel_values"),
                made = hub::find(given.inputs, "pixel_values");
   if (o.images.empty() || !wanted.defined()) return;
-  if (made.size(2) == wanted.size(2) && made.size(3) == wanted.size(3)) return;
-  throw FileError(fmt::format("{}: makes images of {}x{} pixels, and the model takes {}x{}: --image-size {}x{} makes "
-                              "it take them",
-                              hub::preprocessing_file(o.model), made.size(2), made.size(3), wanted.size(2),
-                              wanted.size(3), made.size(2), made.size(3)));
+  const Size size = {made.size(2), made.size(3)};
+  if (size == Size(wanted.size(2), wanted.size(3))) return;
+  throw FileError(fmt::format("{}: makes images of {}x{} pixels, and the model takes {}x{}{}",
+                              hub::preprocessing_file(o.model), size.first, size.second, wanted.size(2), wanted.size(3),
+                              advice(o.model, size)));
 }
 
 /// What a pass refuses is to be sought in the file of inputs, or in the pictures' model.

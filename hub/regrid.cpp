@@ -10,18 +10,28 @@
 #include <nlohmann/json.hpp>
 
 namespace eg::hub {
+namespace {
+
+bool is_resizable(const std::string& family) { return family == "vit" || family == "deit"; }
+
+bool are_whole_patches(std::int64_t patch, std::pair<std::int64_t, std::int64_t> size) {
+  const auto [height, width] = size;
+  return patch > 0 && height > 0 && width > 0 && height % patch == 0 && width % patch == 0;
+}
+
+} // namespace
 
 std::optional<Regrid> change_image_size(nlohmann::json& config, std::pair<std::int64_t, std::int64_t> size,
                                         const std::string& path) {
   if (is_timm(config) && timm_image_size(config, path) == size) return {};
   const Fields fields(config, path);
   const std::string family = is_timm(config) ? "timm" : fields.text("model_type", "");
-  if (family != "vit" && family != "deit")
+  if (!is_resizable(family))
     throw ValueError(fmt::format("{}: image_size is for vit and deit, this is {}", path, family));
   const auto [height, width] = fields.sizes("image_size", 224);
   const std::int64_t patch = fields.sizes("patch_size", 16).first;
   const auto [new_height, new_width] = size;
-  if (patch <= 0 || new_height <= 0 || new_width <= 0 || new_height % patch != 0 || new_width % patch != 0)
+  if (!are_whole_patches(patch, size))
     throw ValueError(
         fmt::format("{}: patches of {} do not divide images of {} x {}", path, patch, new_height, new_width));
   if (height == new_height && width == new_width) return {};
@@ -29,6 +39,13 @@ std::optional<Regrid> change_image_size(nlohmann::json& config, std::pair<std::i
   return Regrid{.special = family == "deit" ? 2 : 1,
                 .from = {height / patch, width / patch},
                 .to = {new_height / patch, new_width / patch}};
+}
+
+bool can_change_image_size(const nlohmann::json& config, std::pair<std::int64_t, std::int64_t> size,
+                           const std::string& path) {
+  const Fields fields(config, path);
+  return !is_timm(config) && is_resizable(fields.text("model_type", "")) &&
+         are_whole_patches(fields.sizes("patch_size", 16).first, size);
 }
 
 Tensor resample_positions(const Tensor& positions, std::int64_t special, std::pair<std::int64_t, std::int64_t> from,

@@ -22,4 +22,8 @@ struct Regrid {
 std::optional<Regrid> change_image_size(nlohmann::json& config, std::pair<std::int64_t, std::int64_t> size,
                                         const std::string& path);
 
+/// Whether change_image_size can set that size. Throws FileError.
+bool can_change_image_size(const nlohmann::json& config, std::pair<std::int64_t, std::int64_t> size,
+                           const std::string& path);
+
 } // namespace eg::hub

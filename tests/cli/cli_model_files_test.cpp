@@ -220,8 +220,12 @@ TEST_CASE("a preprocessor that does not fit is refused, and named") {
   v.steps({{"size", 8}, {"image_mean", {.5, .5}}});
   refused(v.infer(), "m/preprocessor_config.json: the mean has 2 numbers, and an image 3 channels");
   v.steps({{"size", 16}});
-  refused(v.infer(), "m/preprocessor_config.json: makes images of 16x16 pixels, and the model takes 8x8");
+  refused(v.infer(), "m/preprocessor_config.json: makes images of 16x16 pixels, and the model takes 8x8: --image-size "
+                     "16x16 makes it take them\n");
   CHECK(v.infer({"--image-size", "16x16"}).code == 0);
+  v.steps({{"size", 15}}); // not whole patches
+  refused(v.infer(), "m/preprocessor_config.json: makes images of 15x15 pixels, and the model takes 8x8\n");
+  CHECK(v.infer({"--image-size", "15x15"}).code == 2);
   v.steps({{"size", 8}});
   const auto loaded = hub::load_model(v.folder.path("m"));
   for (nn::Parameter& p : loaded.model->module().named_parameters())
@@ -330,6 +334,10 @@ TEST_CASE("a ViT trained with mean pooling leaves a folder of timm's, which infe
   CHECK(seen.out.find(config["label_names"][0].get<std::string>()) != std::string::npos);
   CHECK(relative_error(logits("by_config"), logits("by_file")) < 1e-5);
   CHECK(ok({"inspect", "r/model"}).out.find("pretrained_cfg  timm, resized to 16x16 (bilinear)") != std::string::npos);
+  // Its positions are not resampled, and --image-size is no advice.
+  data::write_json(folder.path("r/model/preprocessor_config.json"), json{{"size", 24}});
+  refused(run_program({"infer", "--model", "r", "--image", "a.png"}, folder.path()), "and the model takes 16x16\n");
+  fs::remove(folder.path("r/model/preprocessor_config.json"));
 
   ok({"keygen", "--model", "r", "--out", "k"});
   ok({"permute", "--model", "r", "--key", "k", "--out", "p"});
