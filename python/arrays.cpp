@@ -236,11 +236,24 @@ Tensor from_dlpack(nb::handle object, std::optional<bool> copy) {
   return from_buffer(std::move(view), dtype, dtype ? "" : name_of(type), copy);
 }
 
-/// A list with a tensor somewhere in it, which NumPy would read as numbers.
-bool holds_tensors(nb::handle object) {
-  if (!nb::isinstance<nb::list>(object) && !nb::isinstance<nb::tuple>(object)) return false;
-  for (const nb::handle item : object)
-    if (nb::isinstance<Tensor>(item) || holds_tensors(item)) return true;
+/// What NumPy goes through item by item, where the items can be tensors: a list, a deque, a UserList.
+bool is_nested(nb::handle object) {
+  return PySequence_Check(object.ptr()) != 0 && !nb::isinstance<Tensor>(object) && !nb::isinstance<nb::str>(object) &&
+         PyObject_CheckBuffer(object.ptr()) == 0 && PyRange_Check(object.ptr()) == 0 &&
+         !nb::hasattr(object, "__array__") && !nb::hasattr(object, "__dlpack__");
+}
+
+/// A sequence with a tensor somewhere in it, which NumPy would read as numbers. Deeper than a tensor has axes nobody
+/// looks: there a list may hold itself.
+bool holds_tensors(nb::handle object, int depth = 0) {
+  if (nb::isinstance<Tensor>(object)) return true;
+  if (depth > max_rank || !is_nested(object)) return false;
+  for (Py_ssize_t i = 0, size = PySequence_Size(object.ptr()); i < size; ++i) {
+    const nb::object item = nb::steal(PySequence_GetItem(object.ptr(), i));
+    if (!item.is_valid()) break; // what only looks like a sequence is refused by NumPy
+    if (holds_tensors(item, depth + 1)) return true;
+  }
+  PyErr_Clear();
   return false;
 }
 

@@ -1,5 +1,6 @@
 """Tapes and derivatives as functions."""
 
+import collections
 import copy
 import gc
 import pickle
@@ -78,11 +79,39 @@ def test_what_would_cut_a_gradient_is_refused():
             eg.full((2,), x.sum(), "f64")
         with pytest.raises(eg.AutogradError, match="fill: .* expand"):
             z.fill(x.sum())
+        with pytest.raises(eg.AutogradError, match="linspace: .* given as start .* linspace\\(0, 1, steps\\)"):
+            eg.linspace(x[0], 3.0, 3, "f64")
+        with pytest.raises(eg.AutogradError, match="linspace: .* given as stop"):
+            eg.linspace(0.0, x[1] * 2.0, 3, "f64")
         with eg.pause():
             z.copy_from(x)
             assert eg.tensor([x[0], x[1]]).shape == (2,) and eg.full((1,), x.sum(), "f64").tolist() == [3]
         assert eg.full((2,), 3, "i64").tolist() == [3, 3]
     assert z.tolist() == [1, 2] and eg.tensor([x[0], x[1]]).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "container",
+    [list, tuple, collections.deque, collections.UserList, lambda t: [collections.deque(t)], lambda t: collections.deque([t])],
+    ids=["list", "tuple", "deque", "UserList", "deque in a list", "list in a deque"],
+)
+def test_tensors_in_sequences_are_no_constants_of_a_tape(container):
+    x = eg.tensor(np.array([1.0, 2.0]))
+    with eg.Tape():
+        with pytest.raises(eg.AutogradError, match="tensor: .* ops.stack"):
+            eg.tensor(container([x[0], x[1]]))
+        with eg.pause():
+            assert eg.tensor(container([x[0], x[1]])).size == 2
+        assert eg.tensor(container([1.0, 2.0])).size == 2
+
+
+def test_sequences_that_cannot_be_tensors_are_refused_while_a_tape_records():
+    endless = []
+    endless.append(endless)
+    with eg.Tape():
+        for bad in (endless, ["text"], collections.deque(["text"]), collections.ChainMap({"a": 1.0})):
+            with pytest.raises((TypeError, ValueError)):
+                eg.tensor(bad)
 
 
 def test_the_tape_advises_a_copy_that_helps():
