@@ -58,6 +58,9 @@ void bind_module_copies(nb::module_& parent) {
           "__reduce__", [](nb::handle self) { return pickles("reduce_module")(self); },
           nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
       .def(
+          "__deepcopy__", [](nb::handle self, nb::handle memo) { return pickles("copied_module")(self, memo); },
+          "memo"_a, nb::sig("def __deepcopy__(self, memo: dict[int, typing.Any]) -> Module"))
+      .def(
           "__getstate__", [](nb::handle self) { return pickles("module_state")(self); },
           "What copies and pickles take over: tensors, training flags, attributes.",
           nb::sig("def __getstate__(self) -> dict[str, typing.Any]"))

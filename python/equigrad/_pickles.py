@@ -1,12 +1,13 @@
 """What copies and pickled values are taken apart and rebuilt with."""
 
+import copy
 import weakref
 
 from . import _core
 
 
 def tensor(data, shape, dtype):
-    """A tensor of packed bytes: on their memory where it can be written to."""
+    """A tensor of packed bytes, which are copied."""
     return _core._from_bytes(data, shape, dtype)
 
 
@@ -58,6 +59,16 @@ def module(cls, arguments):
 
 def reduce_module(value):
     return module, (type(value), value._arguments()), value.__getstate__()
+
+
+def copied_module(value, memo):
+    """What copy.deepcopy makes of a module, unrecorded: its attributes may hold tensors, whose copies are recorded."""
+    with _core.pause():
+        rebuild, arguments, *state = value.__reduce_ex__(4)
+        made = memo[id(value)] = rebuild(*copy.deepcopy(arguments, memo))
+        if state:
+            made.__setstate__(copy.deepcopy(state[0], memo))
+    return made
 
 
 def _part(value):

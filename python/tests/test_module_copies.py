@@ -223,10 +223,13 @@ class Cached(Tied):
 
 def test_copies_are_not_recorded():
     net, ids = Tied(1), eg.tensor([0, 3, 4])
+    net.scale = eg.ones(2)  # no part of it: an attribute
+    net.more = {"shifts": [eg.zeros(2)]}
     with eg.Tape() as tape:
         before = len(tape)
         copied = copy.deepcopy(net)
-        assert len(tape) == before
+        assert len(tape) == before and len(copy.deepcopy([net, {"net": net}])) == 2 and len(tape) == before
+        assert eg.recording() and copied.scale.data_ptr != net.scale.data_ptr and copied.itself["me"] is copied
         y = copied(ids, 5).sum()
     assert tape.gradient(y, net.gain).tolist() == [0] * 4  # it is another model
 
