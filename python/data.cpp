@@ -82,16 +82,26 @@ std::unique_ptr<Loader> make_loader(const ImageDataset& dataset, std::int64_t ba
   return std::make_unique<Loader>(dataset, options);
 }
 
-/// The rest of the epoch in which a loader stands when the first batch is asked for.
+/// The rest of the epoch in which a loader stands when the first batch is asked for. It ends when the loader has left
+/// the epoch, whoever took its last batch.
 struct RestOfEpoch {
   nb::object loader; // keeps it alive
+  std::optional<std::int64_t> epoch;
   bool ended = false;
 
   Batch next() {
     if (ended) throw nb::stop_iteration();
     auto& from = nb::cast<Loader&>(loader);
-    const nb::gil_scoped_release unlocked;
-    Batch batch = from.next();
+    Batch batch = [&] {
+      const nb::gil_scoped_release unlocked;
+      return from.next();
+    }();
+    if (epoch.value_or(batch.epoch) != batch.epoch) {
+      ended = true;
+      from.seek(batch.epoch, batch.batch); // it is the next one of the loader again
+      throw nb::stop_iteration();
+    }
+    epoch = batch.epoch;
     ended = batch.batch + 1 == from.batches_per_epoch();
     return batch;
   }
@@ -118,7 +128,10 @@ void bind_loader(nb::module_& m) {
       .def_prop_ro("batches_per_epoch", &Loader::batches_per_epoch)
       .def("__len__", &Loader::batches_per_epoch, "Batches of an epoch.")
       .def(
-          "__iter__", [](nb::handle self) { return RestOfEpoch{nb::borrow(self)}; },
+          "__iter__",
+          [](nb::handle self) {
+            return RestOfEpoch{nb::borrow(self), {}};
+          },
           nb::sig("def __iter__(self) -> LoaderEpoch"))
       .def("__next__", &Loader::next, nb::call_guard<nb::gil_scoped_release>())
       .def("next", &Loader::next, nb::call_guard<nb::gil_scoped_release>(), "The next batch; epochs follow each other.")

@@ -117,6 +117,23 @@ def test_generated_shapes_and_loader():
     assert len(list(epoch)) == 4 and next(epoch, None) is None
     loader.seek(7, 2)
     assert [(b.epoch, b.batch) for b in loader] == [(7, 2), (7, 3)] and next(loader).epoch == 8
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_a_loop_over_a_loader_ends_with_the_epoch_that_something_else_ended(workers):
+    shapes = eg.data.open_dataset("shapes", "train", count=50, size=16)
+    loader = eg.data.Loader(shapes, batch_size=16, seed=1, workers=workers)  # 4 batches an epoch
+    places = []
+    for batch in loader:
+        places += [(b.epoch, b.batch) for b in (batch, next(loader))]
+    assert places == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    after = next(loader)
+    assert (after.epoch, after.batch) == (1, 0) and eg.same_bits(after.images, loader.batch(1, 0).images)
+    epoch = iter(loader)
+    assert next(epoch).batch == 1
+    loader.seek(5, 2)
+    assert next(epoch, None) is None and next(epoch, None) is None
+    assert [(b.epoch, b.batch) for b in loader] == [(5, 2), (5, 3)]
     with pytest.raises(eg.ValueError, match="neither 'train' nor 'test'"):
         eg.data.open_dataset("shapes", "valid")
     with pytest.raises(eg.FileError):
