@@ -144,6 +144,10 @@ def test_arrays_and_numbers_as_inputs():
         eg.ops.add(1.0, 2.0)
 
 
+class Derived(eg.nn.Linear):
+    """A class of the user's own."""
+
+
 def test_arguments_that_do_not_fit_are_refused_in_one_line():
     x = eg.ones(2)
     for bad, words in [
@@ -156,6 +160,12 @@ def test_arguments_that_do_not_fit_are_refused_in_one_line():
         (lambda: eg.nn.Linear(2, 3, key=1)("x"), "Linear.__call__: it takes (x: Tensor, "),
         (lambda: eg.data.Loader(3), "Loader: it takes (dataset: data.ImageDataset, "),
         (lambda: eg.Tape().gradient(), ", and was given ()"),
+        (lambda: eg.Tensor.clone(3), "clone: it takes (self), and was given (int)"),
+        (lambda: eg.Tensor.copy_from("a", x), "copy_from: it takes (self, source: Tensor), and was given (str, Tensor)"),
+        (lambda: eg.Tensor.clone(np.ones(2)), "clone: it takes (self), and was given (ndarray)"),
+        (lambda: eg.nn.Linear.train(x), "train: it takes (self, on: bool = True), and was given (Tensor)"),
+        (lambda: Derived(2, 3, key=1)("x"), "Derived.__call__: it takes (x: Tensor, "),
+        (lambda: Derived(2, 3, key=1).train("x"), "Derived.train: it takes (on: bool = True), and was given (str)"),
     ]:
         with pytest.raises(TypeError) as refusal:
             bad()
