@@ -5,13 +5,17 @@ import numpy as np
 _EQUAL_TO = {"float32": "f32", "float64": "f64", "int64": "i64", "uint8": "u8", "bool": "bool", "bfloat16": "bf16"}
 
 
+def _is_type(dtype):
+    return isinstance(dtype, (type, np.dtype)) or type(dtype).__module__ == "torch"
+
+
 def name_of(dtype):
     """The library's name of a type that another library names or has; None for one that the library lacks."""
     if isinstance(dtype, str):
         return _EQUAL_TO.get(dtype, dtype)
     if type(dtype).__module__ == "torch":
         return _EQUAL_TO.get(str(dtype).removeprefix("torch."))
-    if not isinstance(dtype, (type, np.dtype)):
+    if not _is_type(dtype):
         return None
     try:
         known = np.dtype(dtype)
@@ -30,7 +34,11 @@ class DType(str):
 
     def __eq__(self, other):
         name = name_of(other)
-        return NotImplemented if name is None else str.__eq__(self, name)
+        if name is not None:
+            return str.__eq__(self, name)
+        # A type without a counterpart is another one. Asked in its turn, NumPy would read the name as its own: "u8" has
+        # 8 bytes there.
+        return False if _is_type(other) else NotImplemented
 
     def __ne__(self, other):
         equal = self.__eq__(other)
@@ -39,7 +47,7 @@ class DType(str):
     __hash__ = str.__hash__
 
     def __reduce__(self):
-        return str, (str(self),)
+        return DType, (str(self),)
 
 
 NAMES = {name: DType(name) for name in _EQUAL_TO.values()}
