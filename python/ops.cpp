@@ -63,6 +63,19 @@ bool is_list_of_integers(nb::handle value) {
   return nb::len(value) > 0;
 }
 
+/// An input that shares its element type with others, as those of where and add do; others hold positions or masks.
+bool is_operand(const InputSpec& input) { return input.name == "a" || input.name == "b"; }
+
+/// True or False, as Python's or NumPy's.
+bool is_truth(nb::handle value) { return attribute_from(value, AttrKind::boolean).has_value(); }
+
+/// np.int64(3), np.float32(1), np.bool_(True): numbers, though they have a type and a buffer.
+bool is_number_of_numpy(nb::handle value) {
+  if (nb::isinstance<Tensor>(value)) return false;
+  const nb::module_ numpy = nb::module_::import_("numpy");
+  return nb::isinstance(value, nb::make_tuple(numpy.attr("integer"), numpy.attr("floating"), numpy.attr("bool_")));
+}
+
 /// The arguments of one Python call, as a row's inputs and attributes. Inputs come first, then attributes, in the row's
 /// order; each can also be given by name.
 class Arguments {
@@ -137,21 +150,36 @@ private:
   }
 
   void set_input(std::size_t slot, nb::handle value) {
-    if (!PyBool_Check(value.ptr()) && (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())))
+    const bool number = !PyBool_Check(value.ptr()) && (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()));
+    if (number || (is_operand(op_.inputs[slot]) && (PyBool_Check(value.ptr()) || is_number_of_numpy(value))))
       numbers_.emplace_back(slot, nb::borrow(value));
     else if (is_list_of_integers(value))
       in_[slot] = import_array(value, DType::i64, std::nullopt);
     else if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value))
-      refuse_type(fmt::format("{}: input '{}'", op_.name, name_of_slot(slot)),
-                  "a Tensor, an array or a list of integers", value);
+      refuse_type(input_words(slot), "a Tensor, an array or a list of integers", value);
     else
-      in_[slot] = tensor_from(value, fmt::format("{}: input '{}'", op_.name, name_of_slot(slot)).c_str());
+      in_[slot] = tensor_from(value, input_words(slot).c_str());
+  }
+
+  std::string input_words(std::size_t slot) const {
+    return fmt::format("{}: input '{}'", op_.name, name_of_slot(slot));
   }
 
   void fill_numbers() {
+    if (std::none_of(in_.begin(), in_.end(), [](const Tensor& x) { return x.defined(); })) keep_types_of_numpy();
     if (numbers_.empty()) return;
     const DType dtype = type_of_numbers();
-    for (const auto& [slot, number] : numbers_) in_[slot] = element(number, dtype);
+    for (const auto& [slot, number] : numbers_) in_[slot] = element(slot, number, dtype);
+  }
+
+  /// Where there is no tensor, NumPy's numbers are tensors of the type that they have.
+  void keep_types_of_numpy() {
+    std::erase_if(numbers_, [&](const auto& given) {
+      const auto& [slot, number] = given;
+      if (PyFloat_Check(number.ptr()) || !is_number_of_numpy(number)) return false;
+      in_[slot] = tensor_from(number, input_words(slot).c_str());
+      return true;
+    });
   }
 
   /// A number in the place of a tensor has the element type of the first tensor that is no condition. Beside a
@@ -163,15 +191,21 @@ private:
       if (op_.inputs[i].name != "cond") return in_[i].dtype();
       condition = true;
     }
-    if (!condition)
-      refuse(fmt::format("{}: input '{}' must be a Tensor or an array: there are only numbers", op_.name,
-                         name_of_slot(numbers_[0].first)));
-    const bool real = std::any_of(numbers_.begin(), numbers_.end(),
-                                  [](const auto& given) { return PyFloat_Check(given.second.ptr()) != 0; });
-    return real ? DType::f32 : DType::i64;
+    if (!condition) refuse(input_words(numbers_[0].first) + " must be a Tensor or an array: there are only numbers");
+    const auto all = [&](auto is) {
+      return std::all_of(numbers_.begin(), numbers_.end(), [&](const auto& given) { return is(given.second); });
+    };
+    if (all(is_truth)) return DType::boolean;
+    return all([](nb::handle value) { return is_truth(value) || PyIndex_Check(value.ptr()) != 0; }) ? DType::i64
+                                                                                                    : DType::f32;
   }
 
-  Tensor element(nb::handle number, DType dtype) const {
+  Tensor element(std::size_t slot, nb::handle number, DType dtype) const {
+    if (const auto truth = attribute_from(number, AttrKind::boolean)) {
+      if (dtype != DType::boolean)
+        refuse(input_words(slot) + " must be a number, not bool: the other value is no bool");
+      return Tensor::full({}, std::get<bool>(*truth) ? 1.0 : 0.0, dtype);
+    }
     try {
       if (auto whole = whole_element(number, dtype)) return *whole;
     } catch (const ValueError& error) {

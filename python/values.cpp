@@ -167,8 +167,7 @@ std::optional<AttrValue> attribute_from(nb::handle value, AttrKind kind) {
   switch (kind) {
   case AttrKind::boolean:
     if (PyBool_Check(value.ptr())) return AttrValue(value.ptr() == Py_True);
-    if (nb::type_name(value.type()).equal(nb::str("numpy.bool")) ||
-        nb::type_name(value.type()).equal(nb::str("numpy.bool_")))
+    if (nb::isinstance(value, nb::module_::import_("numpy").attr("bool_")))
       return AttrValue(nb::cast<bool>(nb::bool_(nb::borrow(value))));
     return std::nullopt;
   case AttrKind::integer:

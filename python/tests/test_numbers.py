@@ -25,6 +25,33 @@ def test_numbers_in_where_take_the_type_of_the_other_value():
         O.where(x > 0, eg.arange(2), 1.5)
 
 
+def test_numpy_numbers_in_where_take_the_type_of_the_other_value():
+    cond = eg.tensor([True, False])
+    for dtype in ("f32", "f64", "u8", "i64", "bf16"):
+        for number in (np.int64(3), np.uint8(3), np.int32(3), np.float32(3), np.float16(3), np.float64(3)):
+            x = eg.zeros(2, dtype)
+            y = O.where(cond, number, x)
+            assert y.dtype == dtype and y.tolist() == [3, 0] and O.where(cond, x, number).tolist() == [0, 3]
+            assert O.eq(y, number).tolist() == [True, False]
+    assert O.where(cond, np.int64(BIG), np.int64(0)).tolist() == [BIG, 0]
+    assert O.where(cond, np.float32(1.5), 0).dtype == "f32"
+    with pytest.raises(eg.ValueError, match="where: 256 is not a value of u8"):
+        O.where(cond, eg.zeros(2, "u8"), np.int64(256))
+    # Where there is no tensor they have a type of their own, and as positions they are whole numbers.
+    assert O.add(np.float32(1), 2.0).dtype == "f32" and O.embedding(eg.ones((3, 2)), np.int64(1)).tolist() == [1, 1]
+
+
+def test_true_and_false_in_where():
+    cond = eg.tensor([True, False])
+    for yes, no in [(True, False), (np.bool_(True), np.bool_(False)), (cond, False), (True, cond), (True, np.bool_(False))]:
+        y = O.where(cond, yes, no)
+        assert y.dtype == "bool" and y.tolist() == [True, False]
+    assert O.logical_or(cond, True).tolist() == [True, True] and O.sum(eg.ones(2), keepdim=np.bool_(True)).shape == (1,)
+    for other in (eg.ones(2), eg.arange(2), 1.0, 0):
+        with pytest.raises(TypeError, match="where: input 'b' must be a number, not bool: the other value is no bool"):
+            O.where(cond, other, True)
+
+
 def test_whole_numbers_are_compared_exactly():
     i = eg.tensor([BIG, BIG - 1])
     assert (i == BIG).tolist() == [True, False] and (i != BIG).tolist() == [False, True]
@@ -113,10 +140,6 @@ def test_dtypes_are_equal_to_those_of_numpy():
         eg.zeros(1, np.complex64)
 
 
-def test_dtypes_are_equal_to_those_of_pytorch():
-    torch = pytest.importorskip("torch")
-    assert eg.ones(1).dtype == torch.float32 and eg.ones(1, "bf16").dtype == torch.bfloat16
-    assert eg.ones(1).dtype != torch.float64 and eg.zeros(1, torch.uint8).dtype == "u8"
 def test_dtypes_are_not_read_as_numpy_reads_their_names():
     x = eg.zeros(1, "u8").dtype  # NumPy's "u8" has 8 bytes
     for other in (np.dtype("uint64"), np.uint64, object, np.dtype("S3")):
@@ -130,3 +153,7 @@ def test_copies_of_dtypes_are_equal_to_those_of_numpy(again):
     assert copied == np.float32 and copied == np.dtype("float32") and copied == "f32" and copied != np.float64
 
 
+def test_dtypes_are_equal_to_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    assert eg.ones(1).dtype == torch.float32 and eg.ones(1, "bf16").dtype == torch.bfloat16
+    assert eg.ones(1).dtype != torch.float64 and eg.zeros(1, torch.uint8).dtype == "u8"
