@@ -6,17 +6,17 @@ _EQUAL_TO = {"float32": "f32", "float64": "f64", "int64": "i64", "uint8": "u8", 
 
 
 def _is_type(dtype):
-    return isinstance(dtype, (type, np.dtype)) or type(dtype).__module__ == "torch"
+    return isinstance(dtype, (type, np.dtype)) or (type(dtype).__module__, type(dtype).__name__) == ("torch", "dtype")
 
 
 def name_of(dtype):
     """The library's name of a type that another library names or has; None for one that the library lacks."""
     if isinstance(dtype, str):
         return _EQUAL_TO.get(dtype, dtype)
-    if type(dtype).__module__ == "torch":
-        return _EQUAL_TO.get(str(dtype).removeprefix("torch."))
     if not _is_type(dtype):
         return None
+    if type(dtype).__module__ == "torch":
+        return _EQUAL_TO.get(str(dtype).removeprefix("torch."))
     try:
         known = np.dtype(dtype)
     except TypeError:

@@ -64,10 +64,10 @@ def reduce_module(value):
 def copied_module(value, memo):
     """What copy.deepcopy makes of a module, unrecorded: its attributes may hold tensors, whose copies are recorded."""
     with _core.pause():
-        rebuild, arguments, *state = value.__reduce_ex__(4)
+        rebuild, arguments, state = (*value.__reduce_ex__(4), None)[:3]  # a class may give no state
         made = memo[id(value)] = rebuild(*copy.deepcopy(arguments, memo))
-        if state:
-            made.__setstate__(copy.deepcopy(state[0], memo))
+        if state is not None:
+            made.__setstate__(copy.deepcopy(state, memo))
     return made
 
 

@@ -234,6 +234,23 @@ def test_copies_are_not_recorded():
     assert tape.gradient(y, net.gain).tolist() == [0] * 4  # it is another model
 
 
+class Rebuilt(eg.nn.Module):
+    """A class that says itself how it is made again."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def __reduce__(self):
+        return Rebuilt, (self.size,)
+
+
+@each_way
+def test_classes_with_a_reduce_of_their_own(again):
+    copied = again(Rebuilt([3]))
+    assert type(copied) is Rebuilt and copied.size == [3]
+
+
 def test_a_state_that_does_not_fit_is_refused():
     linear = eg.nn.Linear(3, 2, key=1)
     state = linear.__getstate__()
