@@ -3,6 +3,7 @@
 #include "core/random.h"
 
 #include "bindings.h"
+#include "constants.h"
 
 #include <fmt/format.h>
 
@@ -52,16 +53,20 @@ void bind_random(nb::module_& parent) {
   bind_key(m);
   m.def(
       "uniform",
-      [](nb::handle shape, RandomKey key, double low, double high, nb::handle dtype) {
-        return random_uniform(shape_from(shape), key, low, high, floating(dtype));
+      [](nb::handle shape, RandomKey key, nb::handle low, nb::handle high, nb::handle dtype) {
+        const char* const way_out = "low + (high - low) * uniform(shape, key)";
+        return random_uniform(shape_from(shape), key, constant_from(low, "uniform", "low", way_out),
+                              constant_from(high, "uniform", "high", way_out), floating(dtype));
       },
       "shape"_a, "key"_a, "low"_a = 0.0, "high"_a = 1.0, "dtype"_a = "f32", "Uniform in [low, high).",
       nb::sig("def uniform(shape: int | collections.abc.Sequence[int], key: Key | int, low: float = 0.0, "
               "high: float = 1.0, dtype: str = 'f32') -> equigrad._core.Tensor"));
   m.def(
       "normal",
-      [](nb::handle shape, RandomKey key, double mean, double stddev, nb::handle dtype) {
-        return random_normal(shape_from(shape), key, mean, stddev, floating(dtype));
+      [](nb::handle shape, RandomKey key, nb::handle mean, nb::handle stddev, nb::handle dtype) {
+        const char* const way_out = "mean + stddev * normal(shape, key)";
+        return random_normal(shape_from(shape), key, constant_from(mean, "normal", "mean", way_out),
+                             constant_from(stddev, "normal", "stddev", way_out), floating(dtype));
       },
       "shape"_a, "key"_a, "mean"_a = 0.0, "stddev"_a = 1.0, "dtype"_a = "f32", "Normal(mean, stddev).",
       nb::sig("def normal(shape: int | collections.abc.Sequence[int], key: Key | int, mean: float = 0.0, "

@@ -5,6 +5,7 @@
 #include "core/ops/rearrange/constructors.h"
 
 #include "bindings.h"
+#include "constants.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -120,24 +121,12 @@ void bind_values(nb::class_<Tensor>& cls) {
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
 }
 
-/// Throws TypeError for what is no number, AutogradError for a tensor where a gradient would be cut. `way_out` says
-/// what keeps the gradient.
-double number_from(nb::handle value, const char* what, const char* argument, const char* way_out) {
-  if (graph_recording() && nb::isinstance<Tensor>(value))
-    throw AutogradError(fmt::format("{}: a tape is recording, and the tensor given as {} would become a constant; use "
-                                    "{}, or item() for a constant",
-                                    what, argument, way_out));
-  double number = 0.0;
-  if (!nb::try_cast(value, number)) refuse_type(fmt::format("{}: {}", what, argument), "a number", value);
-  return number;
-}
-
 void fill(Tensor& x, nb::handle value) {
   if (const auto whole = whole_element(value, x.dtype())) {
     const PauseRecording pause; // one number is a constant
     return x.copy_from(whole->expand(x.shape()));
   }
-  x.fill(number_from(value, "fill", "value", "expand()"));
+  x.fill(constant_from(value, "fill", "value", "expand()"));
 }
 
 void bind_copies(nb::class_<Tensor>& cls) {
@@ -272,7 +261,7 @@ void bind_makers(nb::module_& m) {
           const PauseRecording pause; // numbers are constants
           return whole->expand(extents).clone();
         }
-        return Tensor::full(extents, number_from(value, "full", "value", "expand()"), type);
+        return Tensor::full(extents, constant_from(value, "full", "value", "expand()"), type);
       },
       "shape"_a, "value"_a, "dtype"_a = "f32", "One number everywhere.",
       nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32') -> Tensor"));
@@ -290,7 +279,7 @@ void bind_makers(nb::module_& m) {
       "linspace",
       [](nb::handle start, nb::handle stop, std::int64_t steps, nb::handle dtype) {
         const auto end = [](nb::handle value, const char* argument) {
-          return number_from(value, "linspace", argument, "start + (stop - start) * linspace(0, 1, steps)");
+          return constant_from(value, "linspace", argument, "start + (stop - start) * linspace(0, 1, steps)");
         };
         return linspace(end(start, "start"), end(stop, "stop"), steps, dtype_or(dtype, DType::f32));
       },

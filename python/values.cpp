@@ -1,6 +1,9 @@
 // Values across the border: shapes, dtypes, tensors, lists of them, attributes.
 
+#include "core/call.h"
+
 #include "bindings.h"
+#include "constants.h"
 
 #include <fmt/format.h>
 
@@ -212,6 +215,16 @@ std::optional<Tensor> whole_element(nb::handle value, DType dtype) {
 
 nb::object to_python(const AttrValue& value) {
   return std::visit([](const auto& held) -> nb::object { return nb::cast(held); }, value);
+}
+
+double constant_from(nb::handle value, const char* what, const char* argument, const char* way_out) {
+  if (graph_recording() && nb::isinstance<Tensor>(value))
+    throw AutogradError(fmt::format("{}: a tape is recording, and the tensor given as {} would become a constant; use "
+                                    "{}, or item() for a constant",
+                                    what, argument, way_out));
+  double number = 0.0;
+  if (!nb::try_cast(value, number)) refuse_type(fmt::format("{}: {}", what, argument), "a number", value);
+  return number;
 }
 
 Held::Held(nb::handle object)

@@ -83,6 +83,9 @@ def test_what_would_cut_a_gradient_is_refused():
             eg.linspace(x[0], 3.0, 3, "f64")
         with pytest.raises(eg.AutogradError, match="linspace: .* given as stop"):
             eg.linspace(0.0, x[1] * 2.0, 3, "f64")
+        for draw, argument in [("uniform", "low"), ("uniform", "high"), ("normal", "mean"), ("normal", "stddev")]:
+            with pytest.raises(eg.AutogradError, match=f"{draw}: .* given as {argument} .* \\* {draw}\\(shape, key\\)"):
+                getattr(eg.random, draw)(3, key=1, **{argument: x[0]})
         with eg.pause():
             z.copy_from(x)
             assert eg.tensor([x[0], x[1]]).shape == (2,) and eg.full((1,), x.sum(), "f64").tolist() == [3]
