@@ -11,6 +11,14 @@
 
 namespace eg::test {
 
+/// True under AddressSanitizer, whose allocator stays locked in a child of fork() where a thread of the parent was in
+/// it.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool children_may_hang = true;
+#else
+inline constexpr bool children_may_hang = false;
+#endif
+
 /// Runs `child` in a child of fork(). Its result; -1: it did not end within twenty seconds.
 inline int in_child(const std::function<int()>& child) {
   const pid_t pid = ::fork();
