@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
-for needed in ("transformers", "timm", "safetensors"):
-    pytest.importorskip(needed)
+NEEDED = ("torch", "transformers", "timm", "safetensors")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+if not MISSING:
+    import torch
 
 
 @pytest.fixture(scope="module")

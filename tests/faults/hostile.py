@@ -230,8 +230,9 @@ def trouble(material, words, scene, environment):
     resumes = "--resume" in words
     # What a word names may be made; a run that is resumed is the program's own.
     outputs = {"o", "o2", "out", "core"} | ({"m"} if resumes else set())
-    for option, value in zip(words, words[1:]):  # a file that the command does not read may be replaced
-        if option in OUTPUT_OPTIONS and words.count(value) == 1:
+    pairs = list(zip(words, words[1:])) + [tuple(word.split("=", 1)) for word in words if "=" in word]
+    for option, value in pairs:  # a file that the command does not read may be replaced
+        if option in OUTPUT_OPTIONS and words.count(value) <= 1:
             outputs.add(value)
     named = {re.sub(r"^--[a-z-]+=", "", word).split("/")[0] for word in words}
     outputs |= {name for name in named if len(name) < 250 and not os.path.lexists(scene / name)}
