@@ -144,7 +144,7 @@ void inspect_tokenizer(const std::string& folder, std::string& lines, json& out)
 /// A file lies there. What is there and no file is not passed over in silence.
 bool there(const std::string& path) {
   if (!data::path_exists(path)) return false;
-  std::error_code error; // a folder that nobody may search, links that go in a circle
+  std::error_code error; // a folder without search permission, a loop of links
   if (const auto status = std::filesystem::status(path, error);
       error && status.type() == std::filesystem::file_type::none)
     throw FileError(fmt::format("{}: cannot be looked at: {}", path, error.message()));

@@ -4,6 +4,7 @@
 #include "cli/command_files.h"
 
 #include "hub/folder.h"
+#include "permute/folder_files.h"
 
 #include <array>
 #include <string>
@@ -11,16 +12,7 @@
 
 namespace eg::cli {
 
-/// Names of files that hold or configure a tokenizer.
-inline constexpr std::array tokenizer_files{"tokenizer.json",
-                                            "tokenizer_config.json",
-                                            "vocab.txt",
-                                            "vocab.json",
-                                            "merges.txt",
-                                            "tokenizer.model",
-                                            "added_tokens.json",
-                                            "special_tokens_map.json",
-                                            "sentencepiece.bpe.model"};
+using permute::tokenizer_files;
 /// Names of the other files in JSON.
 inline constexpr std::array config_files{"config.json", "preprocessor_config.json", "generation_config.json",
                                          "processor_config.json"};

@@ -37,7 +37,7 @@ double cgroup_quota() {
 
 std::atomic<bool> forked = false;
 
-/// From the start of the program: nobody need have asked for threads before a fork.
+/// Registered at program start: a fork may come before the first use of threads.
 const bool watching = [] {
   at_fork(nullptr, nullptr, [] { forked = true; });
   return true;

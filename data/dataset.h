@@ -167,8 +167,8 @@ ImageDataset read_idx(const std::string& images, const std::string& labels, cons
 
 /// Class folders of PNG and JPEG files, in folders inside them too; classes in name order, files in the order of their
 /// paths. Images are converted to RGB; `size` and `limit` as in DatasetOptions. Throws FileError for a folder without
-/// classes, a class without images, an image that does not decode (of another kind too), leads nowhere as a link, or
-/// lies beside the classes, or images of different sizes when `size` is 0.
+/// classes, a class without images, an image that does not decode (of another kind too), a dangling link, an image
+/// outside the class folders, or images of different sizes when `size` is 0.
 ImageDataset read_image_folder(const std::string& folder, const std::string& name, std::int64_t size = 0,
                                std::int64_t limit = 0, StopFlag stop = nullptr);
 /// The same, with what is to be done with images that do not decode; of the options those of folders count.

@@ -58,7 +58,7 @@ bool is_temporary_of(const std::string& path, const std::string& name) {
 }
 
 /// `lost`: another process has the lock, or the folder has gone from its name. `unknown`: the file system has no such
-/// locks, so that nobody can tell whether the folder is in use.
+/// locks, so that it is unknown whether the folder is in use.
 enum class Lock : std::uint8_t { taken, lost, unknown };
 
 /// Takes the lock of an open folder.

@@ -75,18 +75,7 @@ void add_folder(FolderFiles& files, const fs::directory_entry& folder, bool renu
 } // namespace
 
 bool is_of_tokenizer(const std::string& name) {
-  constexpr std::string_view names[] = {"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "vocab.txt",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "tokenizer.model",
-                                        "added_tokens.json",
-                                        "special_tokens_map.json",
-                                        "sentencepiece.bpe.model",
-                                        "spiece.model",
-                                        "chat_template.jinja"};
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  return std::find(tokenizer_files.begin(), tokenizer_files.end(), name) != tokenizer_files.end();
 }
 
 FolderFiles files_of(const std::string& folder, const std::set<std::string>& weights, bool renumbers_tokens) {

@@ -3,6 +3,7 @@
 
 #include "permute/folder.h"
 
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,7 +21,19 @@ struct FolderFiles {
 /// tokenizer. Throws FileError.
 FolderFiles files_of(const std::string& folder, const std::set<std::string>& weights, bool renumbers_tokens);
 
-/// Whether a tokenizer reads a file of that name.
+/// Names of files that hold or configure a tokenizer.
+inline constexpr std::array tokenizer_files = {"tokenizer.json",
+                                               "tokenizer_config.json",
+                                               "vocab.txt",
+                                               "vocab.json",
+                                               "merges.txt",
+                                               "tokenizer.model",
+                                               "added_tokens.json",
+                                               "special_tokens_map.json",
+                                               "sentencepiece.bpe.model",
+                                               "spiece.model",
+                                               "chat_template.jinja"};
+/// Whether `name` is one of tokenizer_files.
 bool is_of_tokenizer(const std::string& name);
 
 } // namespace eg::permute

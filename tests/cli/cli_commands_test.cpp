@@ -1,5 +1,6 @@
 // What the program says of its own commands (help --json), and what holds for every flag of every one of them.
 
+#include "cli/commands.h"
 #include "cli/program.h"
 
 #include <doctest/doctest.h>
@@ -8,25 +9,6 @@
 using namespace eg::test;
 
 namespace {
-
-using Json = nlohmann::json;
-using Words = std::vector<std::string>;
-
-const Json& commands() {
-  static const Json all = Json::parse(run_program({"help", "--json"}).out)["commands"];
-  return all;
-}
-
-Words words_of(const Json& command) {
-  const auto text = command["command"].get<std::string>();
-  const std::size_t space = text.find(' ');
-  return space == std::string::npos ? Words{text} : Words{text.substr(0, space), text.substr(space + 1)};
-}
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 /// The options that a help text lists: words behind the margin that begin with two dashes.
 std::set<std::string> options_in(const std::string& help) {

@@ -1,6 +1,7 @@
 // No option of any command that names a result goes over a file that the command reads. Commands and options are those
 // that the program itself lists, so that one that is added is in.
 
+#include "cli/commands.h"
 #include "cli/program.h"
 #include "core/ops.h"
 #include "data/safetensors.h"
@@ -16,26 +17,6 @@ using namespace eg;
 using namespace eg::test;
 
 namespace {
-
-using Json = nlohmann::json;
-using Words = std::vector<std::string>;
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-/// What the program says of its commands and their options.
-const Json& commands() {
-  static const Json all = Json::parse(run_program({"help", "--json"}).out)["commands"];
-  return all;
-}
-
-/// "train gpt2" -> train, gpt2
-Words words_of(const Json& command) {
-  const auto text = command["command"].get<std::string>();
-  const std::size_t space = text.find(' ');
-  return space == std::string::npos ? Words{text} : Words{text.substr(0, space), text.substr(space + 1)};
-}
 
 /// The options of the command that `words` begin with.
 const Json& options_of(const Words& words) {
