@@ -4,6 +4,7 @@
 #include "data/bytes.h"
 
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sodium.h>
 
@@ -13,7 +14,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 
 namespace eg::fetch {
 namespace {
@@ -25,8 +25,41 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
+/// libcurl, opened at the first download, not linked: it brings thirty libraries, which every start would load.
+struct Curl {
+  decltype(&curl_easy_init) init;
+  decltype(&curl_easy_cleanup) cleanup;
+  CURLcode (*set)(CURL*, CURLoption, ...);
+  decltype(&curl_easy_perform) perform;
+  CURLcode (*get)(CURL*, CURLINFO, ...);
+  decltype(&curl_easy_strerror) reason;
+
+  Curl() {
+    void* library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) throw Error(fmt::format("download: libcurl cannot be opened: {}", dlerror()));
+    const auto find = [&]<class F>(F& function, const char* name) {
+      function = reinterpret_cast<F>(dlsym(library, name));
+      if (function == nullptr) throw Error(fmt::format("download: libcurl.so.4 has no {}", name));
+    };
+    find(init, "curl_easy_init");
+    find(cleanup, "curl_easy_cleanup");
+    find(set, "curl_easy_setopt");
+    find(perform, "curl_easy_perform");
+    find(get, "curl_easy_getinfo");
+    find(reason, "curl_easy_strerror");
+    decltype(&curl_global_init) start;
+    find(start, "curl_global_init");
+    start(CURL_GLOBAL_DEFAULT);
+  }
+};
+
+const Curl& curl() {
+  static const Curl library;
+  return library;
+}
+
 struct CloseCurl {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+  void operator()(CURL* handle) const { curl().cleanup(handle); }
 };
 
 [[noreturn]] void fail_on(const std::string& path) {
@@ -72,38 +105,36 @@ int look_up(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 }
 
 void set_up(CURL* handle, Transfer& t, char* reason) {
-  curl_easy_setopt(handle, CURLOPT_URL, t.file.url.c_str());
-  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, reason);
-  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(handle, CURLOPT_MAXREDIRS, 5L);
-  curl_easy_setopt(handle, CURLOPT_FAILONERROR, 1L);
-  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 30L);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(t.options.silence_seconds));
-  curl_easy_setopt(handle, CURLOPT_USERAGENT, "equigrad");
-  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, write_part);
-  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &t);
-  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, look_up);
-  curl_easy_setopt(handle, CURLOPT_XFERINFODATA, &t);
-  if (t.done > 0) curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(t.done));
+  curl().set(handle, CURLOPT_URL, t.file.url.c_str());
+  curl().set(handle, CURLOPT_ERRORBUFFER, reason);
+  curl().set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl().set(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  curl().set(handle, CURLOPT_FOLLOWLOCATION, 1L);
+  curl().set(handle, CURLOPT_MAXREDIRS, 5L);
+  curl().set(handle, CURLOPT_FAILONERROR, 1L);
+  curl().set(handle, CURLOPT_NOSIGNAL, 1L);
+  curl().set(handle, CURLOPT_CONNECTTIMEOUT, 30L);
+  curl().set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl().set(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(t.options.silence_seconds));
+  curl().set(handle, CURLOPT_USERAGENT, "equigrad");
+  curl().set(handle, CURLOPT_WRITEFUNCTION, write_part);
+  curl().set(handle, CURLOPT_WRITEDATA, &t);
+  curl().set(handle, CURLOPT_NOPROGRESS, 0L);
+  curl().set(handle, CURLOPT_XFERINFOFUNCTION, look_up);
+  curl().set(handle, CURLOPT_XFERINFODATA, &t);
+  if (t.done > 0) curl().set(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(t.done));
 }
 
 /// One connection, from the end of what is there. Returns "" when the server has sent all it wanted to, else why not.
 std::string connect_once(const RemoteFile& file, const std::string& part, const DownloadOptions& options) {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  const std::unique_ptr<CURL, CloseCurl> handle(curl_easy_init());
+  const std::unique_ptr<CURL, CloseCurl> handle(curl().init());
   if (!handle) throw FileError(file.url + ": libcurl cannot be started");
   const File out(std::fopen(part.c_str(), "ab"));
   if (!out) fail_on(part);
   Transfer transfer{.file = file, .options = options, .out = out.get(), .done = size_of_file(part)};
   std::array<char, CURL_ERROR_SIZE> reason{};
   set_up(handle.get(), transfer, reason.data());
-  const CURLcode code = curl_easy_perform(handle.get());
+  const CURLcode code = curl().perform(handle.get());
   const bool flushed = std::fflush(out.get()) == 0;
   if (transfer.done == 0) std::remove(part.c_str()); // nothing to go on with
   if (transfer.stopped())
@@ -119,11 +150,11 @@ std::string connect_once(const RemoteFile& file, const std::string& part, const 
   }
   if (code == CURLE_OK) return {};
   long status = 0;
-  curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
+  curl().get(handle.get(), CURLINFO_RESPONSE_CODE, &status);
   if (transfer.done > 0 && (code == CURLE_RANGE_ERROR || status == 416)) fs::resize_file(part, 0); // begin anew
   if (code == CURLE_HTTP_RETURNED_ERROR && status >= 400 && status < 500 && status != 416)
     throw FileError(fmt::format("{}: {}", file.url, reason.data()));
-  return reason[0] != '\0' ? reason.data() : curl_easy_strerror(code);
+  return reason[0] != '\0' ? reason.data() : curl().reason(code);
 }
 
 } // namespace
