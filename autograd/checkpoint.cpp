@@ -2,7 +2,7 @@
 
 #include "autograd/tape.h"
 #include "autograd/tensor_list.h"
-#include "core/products.h"
+#include "core/gemm/products.h"
 #include "core/reduction.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #pragma once
 // The tape: a list of what was done while it was open, walked newest first to give gradients.
 
+#include "core/base/function_ref.h"
 #include "core/call.h"
-#include "core/function_ref.h"
 
 #include <functional>
 #include <memory>

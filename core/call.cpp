@@ -1,6 +1,6 @@
 #include "core/call.h"
 
-#include "core/interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/meta.h"
 #include "core/reduction.h"
 

@@ -1,6 +1,6 @@
 #include "core/dtype.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "core/random.h"
 
-#include "core/interrupt.h"
-#include "core/parallel.h"
+#include "core/base/interrupt.h"
 #include "core/strided.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "core/shape.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 #pragma once
 // The one type that people meet: a value-semantic handle on shared storage, with strides.
 
+#include "core/base/error.h"
 #include "core/dtype.h"
-#include "core/error.h"
+#include "core/memory/storage.h"
 #include "core/shape.h"
-#include "core/storage.h"
 
 #include <cstdint>
 #include <memory>

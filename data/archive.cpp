@@ -1,10 +1,11 @@
 // xz and tar through libarchive, which sees bytes in memory only and is offered no other format or filter.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/inflate.h"
+#include "data/unpack.h"
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,9 +1,10 @@
 // CelebA's lists and images.
 
-#include "core/error.h"
-#include "core/words.h"
+#include "core/base/error.h"
+#include "core/base/words.h"
 #include "data/dataset.h"
 #include "data/decode.h"
+#include "data/unpack.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,9 +1,10 @@
 // CIFAR-10 and CIFAR-100 as binary records, CIFAR-10 as a tar of JPEG copies.
 
-#include "core/error.h"
-#include "core/words.h"
+#include "core/base/error.h"
+#include "core/base/words.h"
 #include "data/dataset.h"
 #include "data/decode.h"
+#include "data/unpack.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "data/dataset.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/decode.h"
 
 #include <algorithm>

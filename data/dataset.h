@@ -1,7 +1,8 @@
 #pragma once
 // Labelled image sets, decoded and held in memory.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/interrupt.h"
 #include "data/image.h"
 
 #include <array>
@@ -13,9 +14,6 @@
 #include <vector>
 
 namespace eg::data {
-
-/// Becomes true (in a signal handler, say) when reading is to end with Interrupted; null: never.
-using StopFlag = const std::atomic<bool>*;
 
 /// Images of one size with labels. Copies share the pixels; nothing changes after construction, so threads may read.
 class ImageDataset {

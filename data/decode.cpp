@@ -1,7 +1,7 @@
 #include "data/decode.h"
 
-#include "core/error.h"
-#include "core/parallel.h"
+#include "core/base/error.h"
+#include "core/threads/parallel.h"
 
 #include <atomic>
 #include <exception>

@@ -1,8 +1,9 @@
 #pragma once
 // What readers of many images share; used by the files of this folder only.
 
-#include "core/function_ref.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/function_ref.h"
+#include "core/base/interrupt.h"
 #include "data/dataset.h"
 
 #include <cstddef>

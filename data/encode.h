@@ -1,7 +1,7 @@
 #pragma once
 // Bytes as text, for reports that carry their images inside.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/image.h"
 
 #include <string>

@@ -1,6 +1,7 @@
 #pragma once
 // Generated faces, for where CelebA is not.
 
+#include "core/base/interrupt.h"
 #include "data/dataset.h"
 
 namespace eg::data {

@@ -1,9 +1,9 @@
 // Image folders: one folder a class.
 
 #include "data/folder.h"
-#include "core/error.h"
-#include "core/out_of_memory.h"
-#include "core/words.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
+#include "core/base/words.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Names the format of a tensor file that is not safetensors, by its first bytes.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <string_view>
 

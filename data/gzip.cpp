@@ -1,8 +1,8 @@
 // The members of a gzip file (RFC 1952): header, deflate data, checksum and length.
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
-#include "core/words.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
+#include "core/base/words.h"
 #include "data/inflate.h"
 
 #include <fmt/format.h>

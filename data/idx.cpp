@@ -1,7 +1,8 @@
 // IDX files: MNIST and its kin.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/dataset.h"
+#include "data/unpack.h"
 
 #include <fmt/format.h>
 #include <limits>

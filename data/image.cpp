@@ -1,6 +1,6 @@
 #include "data/image.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/image_checks.h"
 
 #include <algorithm>

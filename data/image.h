@@ -2,7 +2,7 @@
 // Pictures in memory, from and to PNG and JPEG. Decoding is locked down: only these two formats, structure and
 // checksums verified before the decoder sees the file, sizes capped before anything is allocated.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #include "data/inflate.h"
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 // Unpacks deflate data (RFC 1951) piece by piece, and gzip files. Used by archive.cpp, gzip.cpp and zip_member.cpp
 // only.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <cstddef>
 #include <cstdint>

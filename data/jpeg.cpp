@@ -1,6 +1,6 @@
 // The structure of a JPEG file (ITU-T T.81), verified before decoding: markers, tables, the frame.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/jpeg_parser.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 // Huffman codes and the bits of entropy-coded data (ITU-T T.81), for the verification of JPEG files.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <algorithm>
 #include <array>

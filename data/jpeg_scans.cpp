@@ -1,6 +1,6 @@
 // The scans of a JPEG file: their headers, their order, and their data as far as no decoder is needed.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/jpeg_parser.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Labelled texts of one file: TSV, CSV, JSON lines.
 
-#include "core/error.h"
-#include "core/words.h"
-#include "data/json.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/words.h"
 #include "data/labelled_texts.h"
 #include "data/table.h"
 #include "data/text.h"

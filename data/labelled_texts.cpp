@@ -1,9 +1,9 @@
 #include "data/labelled_texts.h"
 
-#include "core/error.h"
-#include "core/function_ref.h"
-#include "core/out_of_memory.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/function_ref.h"
+#include "core/base/out_of_memory.h"
 #include "data/table.h"
 #include "data/text.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 // Labelled texts, and pairs of texts, to learn classes from.
 
+#include "core/base/interrupt.h"
 #include "data/dataset.h"
 
 #include <cstdint>

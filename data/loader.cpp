@@ -1,7 +1,7 @@
 #include "data/loader.h"
 
-#include "core/at_fork.h"
-#include "core/parallel_common.h"
+#include "core/threads/at_fork.h"
+#include "core/threads/parallel_common.h"
 #include "data/batch_maker.h"
 
 #include <condition_variable>

@@ -1,6 +1,6 @@
 #include "data/mix.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops.h"
 #include "core/ops/views/strided_copy.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 // NumPy's files: npy (one array, NEP 1) and npz (a zip of npy files).
 
+#include "core/base/bytes.h"
 #include "core/tensor.h"
-#include "data/bytes.h"
 #include "data/tensor_reader.h"
 
 #include <cstdint>

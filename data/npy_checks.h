@@ -1,7 +1,7 @@
 #pragma once
 // What the readers and writers of npy and npz share; used by the files of this folder only.
 
-#include "data/input_file.h"
+#include "core/base/input_file.h"
 #include "data/npy.h"
 #include "data/tensor_place.h"
 

@@ -1,6 +1,6 @@
 #include "data/npy.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/npy_checks.h"
 
 #include <array>

@@ -1,9 +1,9 @@
 #include "data/npy_checks.h"
 #include "data/zip.h"
 
-#include "core/error.h"
-#include "core/utf8.h"
-#include "core/words.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/base/words.h"
 
 #include <algorithm>
 #include <array>

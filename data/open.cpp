@@ -1,7 +1,7 @@
 // Datasets by name: which files they are in, and what to say when those are not there.
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 #include "data/faces.h"
 #include "data/folder.h"
 

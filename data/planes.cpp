@@ -1,6 +1,6 @@
 #include "data/planes.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/image.h"
 
 #include <fmt/format.h>

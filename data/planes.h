@@ -2,7 +2,7 @@
 // One picture, channel after channel, and the changes that AutoAugment and RandAugment are made of: to the very bytes
 // of Pillow's functions, but for translations, which are of whole pixels. What comes from outside is black.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 // The structure of a PNG file (ISO/IEC 15948), verified before decoding.
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 #include "data/image_checks.h"
 
 #include <algorithm>

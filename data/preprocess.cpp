@@ -1,6 +1,6 @@
 #include "data/preprocess.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // preprocessor_config.json.
 
-#include "core/error.h"
-#include "core/words.h"
-#include "data/json.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/words.h"
 #include "data/preprocess.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Pillow's 8-bit resampling: the same weights as core's, rounded to fixed point, and the same order of operations.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops/interpolate/resample.h"
 #include "data/image.h"
 

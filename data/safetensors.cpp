@@ -1,6 +1,6 @@
 #include "data/safetensors.h"
 
-#include "core/interrupt.h"
+#include "core/base/interrupt.h"
 #include "data/safetensors_header.h"
 #include "data/tensor_place.h"
 

@@ -2,8 +2,8 @@
 // The safetensors file format (huggingface/safetensors): an 8-byte little-endian header length, a JSON header that
 // gives each tensor's dtype, shape and byte range, then the packed little-endian data.
 
+#include "core/base/bytes.h"
 #include "core/tensor.h"
-#include "data/bytes.h"
 #include "data/tensor_reader.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "data/safetensors_header.h"
 
+#include "core/base/json_walk.h"
 #include "data/foreign_format.h"
-#include "data/json_walk.h"
 #include "data/tensor_place.h"
 
 #include <algorithm>

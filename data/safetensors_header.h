@@ -1,7 +1,7 @@
 #pragma once
 // Headers of safetensors files; used by the files of this folder only.
 
-#include "data/input_file.h"
+#include "core/base/input_file.h"
 #include "data/safetensors.h"
 
 #include <memory>

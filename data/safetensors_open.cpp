@@ -1,7 +1,7 @@
 // Safetensors files behind a TensorReader: one, or the shards of an index.
 
-#include "core/words.h"
-#include "data/json_walk.h"
+#include "core/base/json_walk.h"
+#include "core/base/words.h"
 #include "data/safetensors_header.h"
 #include "data/tensor_place.h"
 

@@ -1,8 +1,8 @@
 #include "data/safetensors_header.h"
 
-#include "core/error.h"
-#include "core/interrupt.h"
-#include "data/json.h"
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/base/json.h"
 #include "data/weights_files.h"
 
 #include <algorithm>

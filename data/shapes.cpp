@@ -1,6 +1,6 @@
 // The generated image set: ten classes of shapes, each given by a test whether a point lies inside.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/random.h"
 #include "data/dataset.h"
 #include "data/decode.h"

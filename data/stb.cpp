@@ -2,8 +2,8 @@
 // exported. The allocator hands out zeroed memory, so that what a damaged file leaves undecoded is black and not old
 // heap content.
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 #include "data/image.h"
 #include "data/image_checks.h"
 

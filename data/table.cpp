@@ -1,8 +1,8 @@
 #include "data/table.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/words.h"
 #include "core/random.h"
-#include "core/words.h"
 
 #include <algorithm>
 #include <fmt/format.h>

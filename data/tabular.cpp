@@ -2,11 +2,11 @@
 
 #include "data/tabular.h"
 
-#include "core/error.h"
-#include "core/function_ref.h"
-#include "core/out_of_memory.h"
-#include "core/words.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/function_ref.h"
+#include "core/base/out_of_memory.h"
+#include "core/base/words.h"
 #include "data/table.h"
 #include "data/text.h"
 

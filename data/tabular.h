@@ -1,6 +1,7 @@
 #pragma once
 // Tables of numbers and categories with a label of two kinds, to learn from.
 
+#include "core/base/interrupt.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
 

@@ -1,6 +1,6 @@
 // How columns become numbers and ids, and batches of them.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/tabular.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "data/tensor_place.h"
 
-#include "core/words.h"
+#include "core/base/words.h"
 
 #include <algorithm>
 #include <fmt/format.h>

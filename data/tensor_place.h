@@ -1,11 +1,11 @@
 #pragma once
 // What the readers of tensor files share; used by the files of this folder only.
 
-#include "core/error.h"
-#include "core/function_ref.h"
+#include "core/base/error.h"
+#include "core/base/function_ref.h"
+#include "core/base/input_file.h"
 #include "core/tensor.h"
 #include "data/element_type.h"
-#include "data/input_file.h"
 #include "data/tensor_reader.h"
 
 #include <cstdint>

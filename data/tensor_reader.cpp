@@ -1,7 +1,7 @@
 #include "data/tensor_reader.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "data/npy_checks.h"
 #include "data/safetensors_header.h"
 #include "data/weights_files.h"

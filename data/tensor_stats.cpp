@@ -1,7 +1,7 @@
 #include "data/tensor_stats.h"
 
-#include "core/parallel.h"
 #include "core/strided.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

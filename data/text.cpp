@@ -1,9 +1,10 @@
 #include "data/text.h"
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 #include "data/tokenizer/normalizer.h"
+#include "data/unpack.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #pragma once
 // Plain text to learn from.
 
+#include "core/base/interrupt.h"
 #include "data/dataset.h"
 #include "data/tokenizer.h"
 

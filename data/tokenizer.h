@@ -2,7 +2,7 @@
 // Text to token ids and back, as Hugging Face's `tokenizers` does it: WordPiece and byte-level BPE
 // (docs/tokenizers.md).
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 #include <cstddef>
 #include <cstdint>

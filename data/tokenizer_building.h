@@ -2,7 +2,7 @@
 // Tokenizers made from a text, as the content of a tokenizer.json: this library and Hugging Face's tokenizers read
 // them.
 
-#include "core/function_ref.h"
+#include "core/base/function_ref.h"
 
 #include <cstddef>
 #include <string>

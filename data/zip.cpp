@@ -2,8 +2,8 @@
 
 #include "data/zip.h"
 
-#include "core/error.h"
-#include "core/words.h"
+#include "core/base/error.h"
+#include "core/base/words.h"
 #include "data/zip_format.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #pragma once
 // Zip archives, as far as npz files use them: stored and deflated members, zip64. (PKWARE's APPNOTE.TXT.)
 
-#include "data/bytes.h"
-#include "data/input_file.h"
+#include "core/base/bytes.h"
+#include "core/base/input_file.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // What the configs of modules are checked for. Limits lie far beyond what fits in a machine, and are small enough that
 // no product of sizes overflows 64 bits. Not for users: they call check(config).
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "nn/decoder.h"
 
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "nn/config_checks.h"
 #include "nn/init.h"
 

@@ -1,8 +1,8 @@
 #include "nn/generate.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 #include "core/ops.h"
-#include "core/out_of_memory.h"
 
 #include <fmt/format.h>
 

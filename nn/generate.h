@@ -1,7 +1,7 @@
 #pragma once
 // Text from a language model, token by token, with a key-value cache.
 
-#include "core/function_ref.h"
+#include "core/base/function_ref.h"
 #include "core/random.h"
 #include "nn/decoder.h"
 #include "nn/logit_rules.h"

@@ -1,7 +1,7 @@
 #include "nn/init.h"
 
 #include "core/call.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "nn/kv_cache.h"
 
+#include "core/base/error.h"
 #include "core/call.h"
-#include "core/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

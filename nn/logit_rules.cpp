@@ -1,6 +1,6 @@
 #include "nn/logit_rules.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "nn/narrow_weight.h"
 
+#include "core/base/error.h"
 #include "core/call.h"
-#include "core/error.h"
 
 #include <fmt/format.h>
 

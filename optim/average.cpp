@@ -1,8 +1,8 @@
 #include "optim/average.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops/views/strided_copy.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include "core/call.h"
 #include "core/ops.h"
-#include "core/parallel.h"
 #include "core/reduction.h"
+#include "core/threads/parallel.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 // What the update rules share: checks of their options. Not for users.
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "optim/schedule.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "permute/automorphisms.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "permute/relation.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #pragma once
 // How files of keys and permutations are refused. Not for users.
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "permute/finder.h"
 
 #include "autograd/check.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops.h"
 
 #include <fmt/format.h>

@@ -1,11 +1,11 @@
 #include "permute/folder.h"
 
-#include "core/error.h"
-#include "core/interrupt.h"
-#include "data/bytes.h"
-#include "data/input_file.h"
-#include "data/json.h"
-#include "data/new_folder.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/input_file.h"
+#include "core/base/interrupt.h"
+#include "core/base/json.h"
+#include "core/base/new_folder.h"
 #include "data/safetensors.h"
 #include "data/tensor_reader.h"
 #include "permute/folder_files.h"
@@ -80,7 +80,7 @@ public:
     for (const std::string& path : reader.files()) weights.insert(fs::path(path).filename().string());
     FolderFiles files = files_of(job_.from, weights, job_.mark && job_.mark->renumbers_tokens);
     for (const std::string& name : files.kept)
-      all_ += static_cast<double>(data::InputFile(data::join_path(job_.from, name)).size());
+      all_ += static_cast<double>(InputFile(join_path(job_.from, name)).size());
     for (const std::string& name : files.kept) {
       if (name == mark_name) continue;
       if (weights.contains(name))
@@ -96,7 +96,7 @@ public:
                                 {"key", job_.mark->key},
                                 {"groups", job_.mark->groups},
                                 {"renumbers_tokens", job_.mark->renumbers_tokens}};
-      data::write_json(folder_.file(mark_name), mark);
+      write_json(folder_.file(mark_name), mark);
     }
     folder_.keep();
     return std::move(files.left_out);
@@ -112,7 +112,7 @@ private:
   }
 
   /// Bytes [begin, end) as they are.
-  void copy_range(const data::InputFile& in, data::AtomicFile& out, std::uint64_t begin, std::uint64_t end) {
+  void copy_range(const InputFile& in, AtomicFile& out, std::uint64_t begin, std::uint64_t end) {
     std::vector<std::byte> buffer;
     while (begin < end) {
       const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece, end - begin));
@@ -139,8 +139,8 @@ private:
         folder_.make_folder(inner);
         keep_mode(fs::path(name).parent_path().string(), inner, fs::perms::owner_all);
       }
-    const data::InputFile in(data::join_path(job_.from, name));
-    data::AtomicFile out(folder_.file(place));
+    const InputFile in(join_path(job_.from, name));
+    AtomicFile out(folder_.file(place));
     copy_range(in, out, 0, in.size());
     out.commit();
     keep_mode(name, place);
@@ -150,15 +150,15 @@ private:
   /// `besides` says.
   void keep_mode(const std::string& name, const std::string& place, fs::perms besides = fs::perms::owner_write) {
     std::error_code error;
-    const fs::perms mode = fs::status(data::join_path(job_.from, name), error).permissions();
+    const fs::perms mode = fs::status(join_path(job_.from, name), error).permissions();
     if (!error) fs::permissions(folder_.file(place), mode | besides, error);
     if (error) throw FileError(fmt::format("{}: cannot get its mode: {}", folder_.file(place), error.message()));
   }
 
   void permuted(const std::string& name) {
-    const data::InputFile in(data::join_path(job_.from, name));
+    const InputFile in(join_path(job_.from, name));
     const data::TensorFileHeader header = data::read_safetensors_header(in.path());
-    data::AtomicFile out(folder_.file(name));
+    AtomicFile out(folder_.file(name));
     copy_range(in, out, 0, header.data_begin);
     for (const data::TensorEntry& entry : header.entries) {
       const auto axes = axes_.find(entry.name);
@@ -172,7 +172,7 @@ private:
     keep_mode(name, name);
   }
 
-  void gathered(const data::InputFile& in, data::AtomicFile& out, const data::TensorEntry& entry, std::uint64_t begin,
+  void gathered(const InputFile& in, AtomicFile& out, const data::TensorEntry& entry, std::uint64_t begin,
                 const ParameterAxes& axes) {
     found_.insert(entry.name);
     const unsigned bits = data::bits_of(entry.type);
@@ -200,7 +200,7 @@ private:
   }
 
   const FolderJob& job_;
-  data::NewFolder folder_;
+  NewFolder folder_;
   std::map<std::string, const ParameterAxes*> axes_;
   std::set<std::string> found_, folders_;
   double done_ = 0.0, all_ = 0.0;
@@ -209,9 +209,9 @@ private:
 } // namespace
 
 std::optional<FolderMark> read_mark(const std::string& folder) {
-  const std::string path = data::join_path(folder, mark_name);
-  if (!data::path_exists(path)) return {};
-  const nlohmann::json json = data::read_json(path);
+  const std::string path = join_path(folder, mark_name);
+  if (!path_exists(path)) return {};
+  const nlohmann::json json = read_json(path);
   try {
     if (json.at("format") != mark_format || json.at("version") != 1)
       throw FileError(path + ": is no mark of a permuted model that this program knows");

@@ -1,7 +1,7 @@
 #include "permute/folder_files.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "permute/key_file.h"
 
 #include <algorithm>

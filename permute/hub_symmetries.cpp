@@ -1,7 +1,7 @@
 #include "permute/hub_symmetries.h"
 
 #include "core/meta.h"
-#include "hub/binding.h"
+#include "nn/hub/binding.h"
 
 namespace eg::permute {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The symmetries of models of Hugging Face's families.
 
-#include "hub/model.h"
+#include "nn/hub/model.h"
 #include "permute/symmetries.h"
 
 namespace eg::permute {

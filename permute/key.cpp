@@ -1,7 +1,7 @@
 #include "permute/key.h"
 
-#include "core/file_descriptor.h"
-#include "data/input_file.h"
+#include "core/base/file_descriptor.h"
+#include "core/base/input_file.h"
 #include "permute/file_errors.h"
 #include "permute/key_file.h"
 
@@ -270,7 +270,7 @@ Tensor SecretKey::row_permutations(std::int64_t samples, std::int64_t tokens, st
 }
 
 bool is_key_file(const std::string& path) {
-  const data::InputFile file(path);
+  const InputFile file(path);
   std::array<unsigned char, version_at> begin{};
   if (file.size() < begin.size()) return false;
   file.read(0, begin.data(), begin.size());

@@ -1,7 +1,7 @@
 #include "permute/model_key.h"
 
-#include "core/error.h"
-#include "core/words.h"
+#include "core/base/error.h"
+#include "core/base/words.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #include "permute/relation.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // conversions at the border, and the interpreter's lock around what may take long.
 
 #include "core/attributes.h"
-#include "core/interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/random.h"
 #include "core/tensor.h"
 #include "signals.h"

@@ -1,7 +1,7 @@
 #pragma once
 // Config structs in Python: every field an attribute and a keyword of the constructor, from one list.
 
-#include "core/words.h"
+#include "core/base/words.h"
 
 #include "bindings.h"
 

@@ -26,7 +26,7 @@ Split split_named(const std::string& name) {
 }
 
 Tensor pixels_of(const ImageDataset& dataset, std::int64_t i) {
-  const data::ByteView pixels = dataset.pixels(i);
+  const ByteView pixels = dataset.pixels(i);
   return Tensor::from<std::uint8_t>(std::span<const std::uint8_t>(pixels.data(), pixels.size()),
                                     {dataset.channels(), dataset.height(), dataset.width()});
 }
@@ -50,7 +50,7 @@ void bind_dataset(nb::module_& m) {
       "open_dataset",
       [](const std::string& name, const std::string& split, const Path& data_dir, std::int64_t limit, std::int64_t size,
          std::int64_t count, std::uint64_t seed) {
-        return stoppable([&, folder = data_dir.str()](data::StopFlag stop) {
+        return stoppable([&, folder = data_dir.str()](StopFlag stop) {
           return data::open_dataset(name, folder, split_named(split),
                                     {.limit = limit, .size = size, .count = count, .seed = seed, .stop = stop});
         });

@@ -1,7 +1,7 @@
 // The library's errors as Python exceptions with the same words. Each is also the built-in exception that Python
 // programs expect, so `except ValueError` works.
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include "bindings.h"
 

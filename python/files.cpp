@@ -1,7 +1,7 @@
 // Files of tensors, and pictures as models want them.
 
-#include "core/words.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/words.h"
 #include "data/preprocess.h"
 #include "data/safetensors.h"
 
@@ -79,7 +79,7 @@ void bind_reader(nb::module_& m) {
 }
 
 Tensor pixel_values(const std::string& image, const std::string& config) {
-  const std::string file = data::folder_exists(config) ? data::join_path(config, "preprocessor_config.json") : config;
+  const std::string file = folder_exists(config) ? join_path(config, "preprocessor_config.json") : config;
   const data::Preprocessing steps = data::read_preprocessing(file);
   try {
     return data::preprocess(data::read_image(image), steps).unsqueeze(0);

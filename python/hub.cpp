@@ -1,8 +1,8 @@
 // Model folders of Hugging Face's format.
 
-#include "hub/folder.h"
-#include "hub/llama2c.h"
 #include "nn/decoder.h"
+#include "nn/hub/folder.h"
+#include "nn/hub/llama2c.h"
 
 #include "modules.h"
 #include "path.h"

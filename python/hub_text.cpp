@@ -1,6 +1,6 @@
 // Texts that language models continue.
 
-#include "hub/text.h"
+#include "nn/hub/text.h"
 
 #include "path.h"
 

@@ -2,7 +2,7 @@
 // Lets Python's garbage collector see the functions that recorded operations call. Each has one owner among Python's
 // objects, which the collector asks; C++ calls it through a handle that does not keep it.
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include "bindings.h"
 

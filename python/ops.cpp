@@ -1,11 +1,11 @@
 // Every row of the registry through one entry: what an op takes and how it is described comes from its row.
 
+#include "core/base/words.h"
 #include "core/call.h"
 #include "core/element.h"
-#include "core/op_reference.h"
+#include "core/measure/op_reference.h"
 #include "core/registry.h"
 #include "core/strided.h"
-#include "core/words.h"
 
 #include "bindings.h"
 

@@ -1,10 +1,10 @@
 // What the module runs on: threads, memory, libraries.
 
-#include "core/allocator.h"
-#include "core/blas.h"
-#include "core/metrics.h"
-#include "core/parallel.h"
-#include "core/simd.h"
+#include "core/gemm/blas.h"
+#include "core/memory/allocator.h"
+#include "core/simd/simd.h"
+#include "core/threads/parallel.h"
+#include "nn/metrics.h"
 
 #include "bindings.h"
 

@@ -1,6 +1,6 @@
 #include "training/bert_model.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "nn/bert.h"
 #include "training/model_task.h"
 

@@ -2,7 +2,7 @@
 // The BERT that a run's options ask for, and what its tokenizer must have. For the tasks of this folder.
 
 #include "data/tokenizer.h"
-#include "hub/model.h"
+#include "nn/hub/model.h"
 #include "training/classify.h"
 #include "training/text_files.h"
 

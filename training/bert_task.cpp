@@ -1,6 +1,6 @@
 #include "training/bert_task.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "training/elsewhere.h"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ void BertModelTask::save_result(const std::string& folder) const {
   HubModelTask::save_result(folder);
   if (!passage_) return;
   for (const char* model : {"model", "model-ema"})
-    if (const std::string place = data::join_path(folder, model); data::folder_exists(place)) passage_->mark(place);
+    if (const std::string place = join_path(folder, model); folder_exists(place)) passage_->mark(place);
 }
 
 Tensor BertModelTask::encode(const Tensor& z, const Tensor& mask, const Passing& passing) const {

@@ -1,8 +1,8 @@
 #include "training/best.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "training/checkpoint.h"
 #include "training/metrics.h"
 
@@ -17,7 +17,7 @@ namespace eg::training {
 
 namespace {
 
-std::string mark_path(const std::string& run_folder) { return data::join_path(run_folder, "checkpoints/best.json"); }
+std::string mark_path(const std::string& run_folder) { return join_path(run_folder, "checkpoints/best.json"); }
 
 /// NaN where the test did not measure it.
 double value_of(const nlohmann::ordered_json& record, BestBy by) {
@@ -26,7 +26,7 @@ double value_of(const nlohmann::ordered_json& record, BestBy by) {
 }
 
 /// Nothing where it is malformed.
-std::optional<BestMark> parsed(data::ByteView bytes) {
+std::optional<BestMark> parsed(ByteView bytes) {
   try {
     const auto* text = reinterpret_cast<const char*>(bytes.data());
     const auto json = nlohmann::json::parse(text, text + bytes.size());
@@ -44,7 +44,7 @@ std::optional<BestMark> parsed(data::ByteView bytes) {
 bool agrees(const BestMark& mark, const std::string& run_folder, const std::vector<std::int64_t>& there,
             std::int64_t through) {
   bool same = true;
-  each_metrics_line(data::join_path(run_folder, "metrics.jsonl"), through,
+  each_metrics_line(join_path(run_folder, "metrics.jsonl"), through,
                     [&](std::string_view, const nlohmann::ordered_json& record) {
                       if (is_test_record(record) && record["step"] == mark.step)
                         same = value_of(record, mark.by) == mark.value;
@@ -56,9 +56,9 @@ bool agrees(const BestMark& mark, const std::string& run_folder, const std::vect
 
 std::optional<BestMark> read_best_mark(const std::string& run_folder, std::string& note) {
   const std::string path = mark_path(run_folder);
-  std::optional<data::Bytes> before;
-  while (data::file_exists(path)) {
-    const data::Bytes bytes = data::read_file(path);
+  std::optional<Bytes> before;
+  while (file_exists(path)) {
+    const Bytes bytes = read_file(path);
     const std::optional<BestMark> mark = parsed(bytes);
     if (mark && agrees(*mark, run_folder, checkpoint_steps(run_folder), mark->step)) return mark;
     if (before == bytes) {
@@ -73,14 +73,14 @@ std::optional<BestMark> read_best_mark(const std::string& run_folder, std::strin
 
 BestCheckpoint::BestCheckpoint(const RunOptions& options, std::int64_t through)
     : path_(mark_path(options.out)), out_(options.out), by_(options.best) {
-  if (through < 0 || by_ == BestBy::off || options.out.empty() || !data::file_exists(path_)) return;
+  if (through < 0 || by_ == BestBy::off || options.out.empty() || !file_exists(path_)) return;
   there_ = checkpoint_steps(options.out);
   if (!read(through)) make_again(through);
 }
 
 /// Whether the mark is sound; it may be of another branch of the run, or by another measure.
 bool BestCheckpoint::read(std::int64_t through) {
-  const std::optional<BestMark> mark = parsed(data::read_file(path_));
+  const std::optional<BestMark> mark = parsed(read_file(path_));
   if (!mark || mark->by != by_ || mark->step > through) return mark.has_value();
   step_ = mark->step;
   value_ = mark->value;
@@ -90,7 +90,7 @@ bool BestCheckpoint::read(std::int64_t through) {
 void BestCheckpoint::make_again(std::int64_t through) {
   step_.reset();
   nlohmann::ordered_json best;
-  each_metrics_line(data::join_path(out_, "metrics.jsonl"), through,
+  each_metrics_line(join_path(out_, "metrics.jsonl"), through,
                     [&](std::string_view, const nlohmann::ordered_json& record) {
                       const auto step = record["step"].get<std::int64_t>();
                       if (!is_test_record(record) || !std::binary_search(there_.begin(), there_.end(), step)) return;
@@ -124,7 +124,7 @@ void BestCheckpoint::mark(const nlohmann::ordered_json& record) {
   nlohmann::ordered_json mark{{"by", name_of(by_)}, {"checkpoint", checkpoint_name(record.at("step"))}};
   for (const char* field : {"step", "epoch", "loss", "accuracy"})
     if (record.contains(field)) mark[field] = record[field];
-  data::write_json(path_, mark);
+  write_json(path_, mark);
   step_ = record.at("step").get<std::int64_t>();
   value_ = value_in(record);
 }

@@ -1,7 +1,7 @@
 #include "training/checkpoint.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "training/checkpoint_state.h"
 #include "training/event_files.h"
 
@@ -55,7 +55,7 @@ void flush_folder(const std::string& path) {
   if (failed) fail(path, "cannot flush", code);
 }
 
-std::string checkpoints_of(const std::string& run_folder) { return data::join_path(run_folder, "checkpoints"); }
+std::string checkpoints_of(const std::string& run_folder) { return join_path(run_folder, "checkpoints"); }
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -75,7 +75,7 @@ bool is_there(const std::string& path) {
   return false;
 }
 
-bool is_complete(const std::string& checkpoint) { return is_there(data::join_path(checkpoint, "state.json")); }
+bool is_complete(const std::string& checkpoint) { return is_there(join_path(checkpoint, "state.json")); }
 
 /// The number that all of `text` spells, or -1.
 std::int64_t number_of(std::string_view text) {
@@ -142,7 +142,7 @@ constexpr std::array model_files = {"config.json",
                                     "permuted_blocks.json"};
 
 std::array<std::string, 2> models_of(const std::string& run_folder) {
-  return {data::join_path(run_folder, "model"), data::join_path(run_folder, "model-ema")};
+  return {join_path(run_folder, "model"), join_path(run_folder, "model-ema")};
 }
 
 /// Whether `name` is a leftover of one of these files.
@@ -169,7 +169,7 @@ std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:08}"
 
 CheckpointWriter::CheckpointWriter(const std::string& run_folder, std::int64_t step, std::optional<std::int64_t> best)
     : root_(checkpoints_of(run_folder)), name_(checkpoint_name(step)),
-      temporary_(data::join_path(root_, fmt::format(".{}.tmp-{}", name_, ::getpid()))), best_(best) {
+      temporary_(join_path(root_, fmt::format(".{}.tmp-{}", name_, ::getpid()))), best_(best) {
   make_folder(root_);
   remove_tree(temporary_);
   make_folder(temporary_);
@@ -183,23 +183,23 @@ CheckpointWriter::~CheckpointWriter() {
 
 nlohmann::ordered_json CheckpointWriter::files() const { return file_records(temporary_); }
 
-std::string CheckpointWriter::path(const std::string& file) const { return data::join_path(temporary_, file); }
+std::string CheckpointWriter::path(const std::string& file) const { return join_path(temporary_, file); }
 
 std::string CheckpointWriter::commit() {
-  const std::string final_path = data::join_path(root_, name_);
+  const std::string final_path = join_path(root_, name_);
   flush_folder(temporary_);
   // A folder cannot replace one that has files in it: an older checkpoint of this step changes places with the new one,
   // or, on file systems that cannot do that, steps aside first.
   const std::string aside = temporary_ + ".old";
   remove_tree(aside);
-  const bool again = data::folder_exists(final_path);
+  const bool again = folder_exists(final_path);
   if (!again || !swap_folders(temporary_, final_path)) {
     if (again) rename_folder(final_path, aside);
     rename_folder(temporary_, final_path);
   }
   committed_ = true;
   flush_folder(root_);
-  data::write_file(data::join_path(root_, "latest"), std::string_view(name_ + "\n"));
+  write_file(join_path(root_, "latest"), std::string_view(name_ + "\n"));
   remove_tree(temporary_);
   remove_tree(aside);
   return final_path;
@@ -208,7 +208,7 @@ std::string CheckpointWriter::commit() {
 std::vector<std::int64_t> checkpoint_steps(const std::string& run_folder) {
   const std::string root = checkpoints_of(run_folder);
   std::vector<std::int64_t> steps = named_steps(root);
-  std::erase_if(steps, [&](std::int64_t step) { return !is_complete(data::join_path(root, checkpoint_name(step))); });
+  std::erase_if(steps, [&](std::int64_t step) { return !is_complete(join_path(root, checkpoint_name(step))); });
   return steps;
 }
 
@@ -218,8 +218,8 @@ std::string why_no_checkpoint(const std::string& folder) {
   const fs::path path = fs::path(folder).lexically_normal();
   const fs::path above = (path.has_filename() ? path : path.parent_path()).parent_path();
   if (!above.empty() && holds_run(above.string()))
-    return fmt::format("lies in a run and is no checkpoint: give the run, {}", data::shell_word(above.string()));
-  if (is_there(data::join_path(folder, "metrics.jsonl")))
+    return fmt::format("lies in a run and is no checkpoint: give the run, {}", shell_word(above.string()));
+  if (is_there(join_path(folder, "metrics.jsonl")))
     return "a run without a checkpoint, which it has not yet made, or ended before; its command can be given again";
   return "neither a checkpoint (state.json) nor a run with one (checkpoints/step-*)";
 }
@@ -229,12 +229,12 @@ std::string why_no_checkpoint(const std::string& folder) {
 std::vector<std::string> find_checkpoints(const std::string& folder) {
   if (!is_there(folder)) throw FileError(folder + ": no such folder");
   if (is_complete(folder)) return {folder};
-  if (!data::folder_exists(folder) || checkpoint_steps(folder).empty())
+  if (!folder_exists(folder) || checkpoint_steps(folder).empty())
     throw FileError(fmt::format("{}: {}", folder, why_no_checkpoint(folder)));
   // One without its state.json, which is written before the folder gets its name, has been damaged since.
   const std::string root = checkpoints_of(folder);
   std::vector<std::string> found;
-  for (const std::int64_t step : named_steps(root)) found.push_back(data::join_path(root, checkpoint_name(step)));
+  for (const std::int64_t step : named_steps(root)) found.push_back(join_path(root, checkpoint_name(step)));
   std::reverse(found.begin(), found.end());
   return found;
 }
@@ -262,7 +262,7 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
   const std::vector<std::int64_t> steps = named_steps(root);
   std::size_t kept = 0;
   for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
-    const std::string folder = data::join_path(root, checkpoint_name(*at));
+    const std::string folder = join_path(root, checkpoint_name(*at));
     if (*at == best) {
       if (kept < keep && condition_of(folder) == Condition::good) ++kept;
       continue;
@@ -279,27 +279,26 @@ namespace {
 bool holds_checkpoint(const std::string& folder) {
   const std::string root = checkpoints_of(folder);
   const std::vector<std::string> names = names_in(root);
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return !is_leftover(name) && is_complete(data::join_path(root, name));
-  });
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return !is_leftover(name) && is_complete(join_path(root, name)); });
 }
 
 } // namespace
 
 bool holds_results(const std::string& folder) {
-  return holds_checkpoint(folder) || is_there(data::join_path(models_of(folder)[0], "config.json")) ||
+  return holds_checkpoint(folder) || is_there(join_path(models_of(folder)[0], "config.json")) ||
          std::any_of(run_files.begin(), run_files.end(), [&](std::string_view name) {
-           return name.starts_with("model") && is_there(data::join_path(folder, name));
+           return name.starts_with("model") && is_there(join_path(folder, name));
          });
 }
 
 bool holds_run(const std::string& folder) {
-  return is_there(data::join_path(folder, "metrics.jsonl")) || holds_results(folder);
+  return is_there(join_path(folder, "metrics.jsonl")) || holds_results(folder);
 }
 
 std::vector<std::string> files_of_run(const std::string& folder) {
   std::vector<std::string> files;
-  for (const char* name : run_files) files.push_back(data::join_path(folder, name));
+  for (const char* name : run_files) files.push_back(join_path(folder, name));
   for (const std::string& model : models_of(folder)) files.push_back(model);
   files.push_back(checkpoints_of(folder));
   return files;
@@ -308,7 +307,7 @@ std::vector<std::string> files_of_run(const std::string& folder) {
 std::string foreign_file(const std::string& folder) {
   if (holds_run(folder)) return {};
   for (const char* name : run_files) {
-    const std::string path = data::join_path(folder, name);
+    const std::string path = join_path(folder, name);
     if (!is_there(path)) continue;
     if (name != std::string_view("config.json")) return path;
     // A run that was killed before its first step leaves its options.
@@ -321,11 +320,11 @@ std::string foreign_file(const std::string& folder) {
 void clear_run(const std::string& folder) {
   remove_tree(checkpoints_of(folder));
   for (const char* name : run_files)
-    if (name != std::string_view("config.json")) remove_tree(data::join_path(folder, name));
+    if (name != std::string_view("config.json")) remove_tree(join_path(folder, name));
   for (const std::string& name : names_in(folder))
-    if (is_event_file(name)) remove_tree(data::join_path(folder, name));
+    if (is_event_file(name)) remove_tree(join_path(folder, name));
   for (const std::string& model : models_of(folder)) {
-    for (const char* name : model_files) remove_tree(data::join_path(model, name));
+    for (const char* name : model_files) remove_tree(join_path(model, name));
     std::error_code not_empty; // what a person has put there stays
     fs::remove(model, not_empty);
   }
@@ -335,19 +334,18 @@ void remove_leftovers_of(const std::string& path) {
   const fs::path file = path;
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   for (const std::string& name : names_in(folder))
-    if (is_leftover(name) && name.starts_with(file.filename().string() + ".tmp-"))
-      remove_tree(data::join_path(folder, name));
+    if (is_leftover(name) && name.starts_with(file.filename().string() + ".tmp-")) remove_tree(join_path(folder, name));
 }
 
 void remove_leftovers(const std::string& folder) {
   for (const std::string& name : names_in(folder))
-    if (is_leftover_of(run_files, name)) remove_tree(data::join_path(folder, name));
+    if (is_leftover_of(run_files, name)) remove_tree(join_path(folder, name));
   for (const std::string& model : models_of(folder))
     for (const std::string& name : names_in(model))
-      if (is_leftover_of(model_files, name)) remove_tree(data::join_path(model, name));
+      if (is_leftover_of(model_files, name)) remove_tree(join_path(model, name));
   const std::string root = checkpoints_of(folder);
   for (const std::string& name : names_in(root))
-    if (is_leftover(name)) remove_tree(data::join_path(root, name));
+    if (is_leftover(name)) remove_tree(join_path(root, name));
 }
 
 data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const std::vector<std::string>& names) {

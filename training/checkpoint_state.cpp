@@ -1,7 +1,7 @@
 #include "training/checkpoint_state.h"
 
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
 #include "training/checkpoint.h"
 
 #include <fcntl.h>
@@ -144,18 +144,18 @@ nlohmann::ordered_json file_records(const std::string& folder) {
   std::sort(names.begin(), names.end());
   nlohmann::ordered_json records = nlohmann::ordered_json::object();
   for (const std::string& name : names) {
-    const CheckpointFile file(data::join_path(folder, name));
+    const CheckpointFile file(join_path(folder, name));
     records[name] = {{"bytes", file.size()}, {"blake2b", checksum(file)}};
   }
   return records;
 }
 
 nlohmann::json read_checkpoint_state(const std::string& checkpoint) {
-  const std::string path = data::join_path(checkpoint, "state.json");
+  const std::string path = join_path(checkpoint, "state.json");
   static_cast<void>(CheckpointFile(path).size()); // tells what the system refuses from what is damaged
   nlohmann::json state;
   try {
-    state = data::read_json(path);
+    state = read_json(path);
   } catch (const FileError& e) {
     throw DamagedCheckpoint(e.what());
   }
@@ -184,9 +184,9 @@ void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json
                              const std::vector<std::string>& needed) {
   for (const std::string& name : needed)
     if (!state.at("files").contains(name))
-      throw DamagedCheckpoint(fmt::format("{}: does not record '{}'", data::join_path(checkpoint, "state.json"), name));
+      throw DamagedCheckpoint(fmt::format("{}: does not record '{}'", join_path(checkpoint, "state.json"), name));
   for (const auto& [name, record] : state.at("files").items()) {
-    const std::string path = data::join_path(checkpoint, name);
+    const std::string path = join_path(checkpoint, name);
     const CheckpointFile file(path);
     const auto bytes = record.at("bytes").get<std::uint64_t>();
     if (file.size() != bytes)

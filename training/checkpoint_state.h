@@ -1,7 +1,7 @@
 #pragma once
 // What state.json says of a checkpoint, and whether its files are still those that were written.
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,11 +1,11 @@
 #include "training/classify.h"
 
-#include "core/metrics.h"
+#include "core/base/bytes.h"
 #include "core/ops.h"
-#include "data/bytes.h"
 #include "data/labelled_texts.h"
 #include "data/tokenizer_building.h"
-#include "hub/model.h"
+#include "nn/hub/model.h"
+#include "nn/metrics.h"
 #include "training/bert_model.h"
 #include "training/bert_task.h"
 #include "training/checkpoint_state.h"
@@ -42,7 +42,7 @@ KeptTokenizer tokenizer_for(const ClassifyOptions& o, const data::LabelledTexts&
                              "the words of " + texts.name);
 }
 
-Material read_material(const ClassifyOptions& o, data::StopFlag stop) {
+Material read_material(const ClassifyOptions& o, StopFlag stop) {
   const auto [train, test] = data::open_labelled_texts(o.data, o.data_dir,
                                                        {.validation = o.validation,
                                                         .held_out = o.held_out,
@@ -115,7 +115,7 @@ protected:
             .correct = static_cast<double>(count_in_top(logits, texts.labels))};
   }
 
-  std::int64_t measure(Sums& sums, data::StopFlag stop) override {
+  std::int64_t measure(Sums& sums, StopFlag stop) override {
     const auto batch = static_cast<std::size_t>(options().batch);
     for (std::size_t at = 0; at < by_length_.size() && (stop == nullptr || !stop->load()); at += batch) {
       const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
@@ -145,7 +145,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, data::StopFlag stop,
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, StopFlag stop,
                                           const std::shared_ptr<Passage>& passage) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);

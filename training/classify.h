@@ -1,6 +1,7 @@
 #pragma once
 // Training BERT: to classify texts, and pairs of texts, or to guess masked words.
 
+#include "core/base/interrupt.h"
 #include "data/tokenizer.h"
 #include "training/fine_tuning.h"
 #include "training/passage.h"
@@ -59,7 +60,7 @@ ClassifyOptions classify_options_of_run(const std::string& folder);
 
 /// The trainer that options.task asks for: classify_trainer or masked_trainer. `passage`: the way through the blocks;
 /// null: as they are, and ValueError where options.permute asks for another (permute::bert_run makes it).
-std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr,
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
                                       const std::shared_ptr<Passage>& passage = {});
 
 /// Opens text and tokenizer (without one: the words of the training text), makes the model (BertForMaskedLM), resumes.
@@ -68,7 +69,7 @@ std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::Stop
 /// vocabulary, one stays (Devlin et al., NAACL 2019). The loss is the cross-entropy of those. A test cuts the held-out
 /// text into such windows side by side, whose masks their number alone draws, and counts what was guessed right.
 /// Throws ValueError, FileError, MemoryError; Interrupted.
-std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr,
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
                                         const std::shared_ptr<Passage>& passage = {});
 
 /// Opens texts and tokenizer, makes the model (BertForSequenceClassification), resumes. The texts of an epoch come in
@@ -76,7 +77,7 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, data::St
 /// accuracy on the test texts. RUN/model receives the final model as a folder of Hugging Face's format, with its
 /// tokenizer and the classes' names. Throws ValueError, FileError, MemoryError; Interrupted when `stop` becomes true
 /// while texts are read.
-std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, data::StopFlag stop = nullptr,
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
                                           const std::shared_ptr<Passage>& passage = {});
 
 } // namespace eg::training

@@ -1,7 +1,7 @@
 #include "training/corpus.h"
 
-#include "core/error.h"
-#include "core/out_of_memory.h"
+#include "core/base/error.h"
+#include "core/base/out_of_memory.h"
 #include "data/text.h"
 
 #include <fmt/format.h>
@@ -11,8 +11,7 @@ namespace {
 
 /// The corpus whose text lies at `path`.
 Corpus read_corpus_of(const std::string& path, const CorpusSource& source,
-                      FunctionRef<KeptTokenizer(std::string_view, const std::string&)> tokenizer_for,
-                      data::StopFlag stop) {
+                      FunctionRef<KeptTokenizer(std::string_view, const std::string&)> tokenizer_for, StopFlag stop) {
   const auto full_text = [](const std::string& file) {
     std::string text = data::read_text(file);
     if (text.empty()) throw ValueError(fmt::format("train: {} is empty", file));
@@ -35,8 +34,7 @@ Corpus read_corpus_of(const std::string& path, const CorpusSource& source,
 } // namespace
 
 Corpus read_corpus(const CorpusSource& source,
-                   FunctionRef<KeptTokenizer(std::string_view, const std::string&)> tokenizer_for,
-                   data::StopFlag stop) {
+                   FunctionRef<KeptTokenizer(std::string_view, const std::string&)> tokenizer_for, StopFlag stop) {
   const std::string path = data::find_text(source.data, source.data_dir);
   return naming_memory(path, [&] { return read_corpus_of(path, source, tokenizer_for, stop); });
 }

@@ -1,7 +1,8 @@
 #pragma once
 // A running text as tokens: a part to learn from and a part to test on, and windows of it.
 
-#include "core/function_ref.h"
+#include "core/base/function_ref.h"
+#include "core/base/interrupt.h"
 #include "core/random.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -33,7 +34,7 @@ struct CorpusSource {
 /// ValueError for an empty text, FileError, Interrupted.
 Corpus read_corpus(const CorpusSource& source,
                    FunctionRef<KeptTokenizer(std::string_view train, const std::string& name)> tokenizer_for,
-                   data::StopFlag stop);
+                   StopFlag stop);
 
 /// What checkpoints remember of it.
 SourcePrint print_of(const Corpus& corpus);

@@ -24,7 +24,7 @@ struct EncoderRecipe {
 RandomKey dropout_key(std::uint64_t seed, std::int64_t step);
 
 /// One stack of blocks in training, from the side of the party with the data. What passes is permuted already, if it is
-/// permuted at all. Members throw ConnectionError and ProtocolError (privacy/net/errors.h) when the other party
+/// permuted at all. Members throw ConnectionError and ProtocolError (apps/net/errors.h) when the other party
 /// cannot be reached or refuses.
 class EncoderElsewhere {
 public:

@@ -1,13 +1,13 @@
 #include "training/encoded_texts.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 
 namespace eg::training {
 
 EncodedTexts::EncodedTexts(const data::LabelledTexts& texts, const data::Tokenizer& tokenizer, std::int64_t context,
-                           data::StopFlag stop)
+                           StopFlag stop)
     : labels_(texts.labels) {
   constexpr std::size_t some = 512; // encodings are large: ids alone are kept
   data::EncodeOptions options;

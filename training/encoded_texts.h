@@ -1,6 +1,7 @@
 #pragma once
 // Labelled texts as token ids, packed, and batches of them.
 
+#include "core/base/interrupt.h"
 #include "core/tensor.h"
 #include "data/labelled_texts.h"
 #include "data/tokenizer.h"
@@ -20,8 +21,7 @@ struct TextBatch {
 class EncodedTexts {
 public:
   /// Throws ValueError for a text that cannot be encoded (which one), Interrupted.
-  EncodedTexts(const data::LabelledTexts& texts, const data::Tokenizer& tokenizer, std::int64_t context,
-               data::StopFlag stop);
+  EncodedTexts(const data::LabelledTexts& texts, const data::Tokenizer& tokenizer, std::int64_t context, StopFlag stop);
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
   std::int64_t length(std::int64_t i) const;

@@ -1,7 +1,7 @@
 #include "training/event_files.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "training/event_record.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ std::vector<std::string> event_files_in(const std::string& folder) {
 
 /// Keeps the beginning of a file, up to the first event that `kept` does not keep; whether a value is left.
 bool trim(const std::string& path, const KeptMetrics& kept) {
-  const data::Bytes bytes = data::read_file(path);
+  const Bytes bytes = read_file(path);
   std::size_t end = 0;
   bool whole = true, holds_values = false;
   each_event(bytes, [&](const EventRead& event) {
@@ -80,7 +80,7 @@ std::string next_name(const std::string& folder) {
 
 std::string trimmed(const std::string& folder, const KeptMetrics& kept) {
   trim_event_files(folder, kept);
-  return data::join_path(folder, next_name(folder));
+  return join_path(folder, next_name(folder));
 }
 
 } // namespace
@@ -93,7 +93,7 @@ bool is_event_file(std::string_view name) {
 }
 
 void trim_event_files(const std::string& folder, const KeptMetrics& kept) {
-  for (const std::string& name : event_files_in(folder)) trim(data::join_path(folder, name), kept);
+  for (const std::string& name : event_files_in(folder)) trim(join_path(folder, name), kept);
 }
 
 EventFile::EventFile(const std::string& folder, const KeptMetrics& kept) : file_(trimmed(folder, kept)) {

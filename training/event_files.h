@@ -1,7 +1,7 @@
 #pragma once
 // Event files that TensorBoard reads, beside the other metrics of a run: `tensorboard --logdir RUN`.
 
-#include "data/append_file.h"
+#include "core/base/append_file.h"
 #include "training/metrics.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -29,7 +29,7 @@ public:
   void write(const nlohmann::ordered_json& record);
 
 private:
-  data::AppendFile file_;
+  AppendFile file_;
 };
 
 } // namespace eg::training

@@ -1,6 +1,6 @@
 #include "training/event_record.h"
 
-#include "data/crc32c.h"
+#include "core/base/crc32c.h"
 
 #include <bit>
 #include <cstring>
@@ -19,20 +19,18 @@ template <class T> void put_little(std::string& out, T value) {
     out += static_cast<char>(static_cast<std::uint8_t>(static_cast<Bits>(value) >> (8 * i)));
 }
 
-template <class T> T little_at(data::ByteView bytes, std::size_t at) {
+template <class T> T little_at(ByteView bytes, std::size_t at) {
   T value = 0;
   for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(bytes[at + i]) << (8 * i));
   return value;
 }
 
-std::uint32_t masked_crc(data::ByteView bytes) {
-  const std::uint32_t crc = data::crc32c(bytes);
+std::uint32_t masked_crc(ByteView bytes) {
+  const std::uint32_t crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }
 
-data::ByteView bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
+ByteView bytes_of(std::string_view text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
 
 // --- protocol buffers (protobuf.dev/programming-guides/encoding) ---
 
@@ -56,13 +54,13 @@ void put_number(std::string& out, unsigned field, std::uint64_t value) {
 /// The fields of a message one after another.
 class Fields {
 public:
-  explicit Fields(data::ByteView message) : rest_(message) {}
+  explicit Fields(ByteView message) : rest_(message) {}
 
   struct Field {
     unsigned number = 0;
     Wire wire = Wire::varint;
     std::uint64_t value = 0; ///< of a number, its bits
-    data::ByteView bytes = {};
+    ByteView bytes = {};
   };
   /// The next one; nothing at the end, and after what is no message.
   std::optional<Field> next() {
@@ -102,14 +100,14 @@ private:
     }
     return sound_ = false;
   }
-  bool take(std::uint64_t size, data::ByteView& bytes) {
+  bool take(std::uint64_t size, ByteView& bytes) {
     if (size > rest_.size()) return sound_ = false;
     bytes = rest_.first(static_cast<std::size_t>(size));
     rest_ = rest_.subspan(static_cast<std::size_t>(size));
     return true;
   }
 
-  data::ByteView rest_;
+  ByteView rest_;
   bool sound_ = true;
 };
 
@@ -120,7 +118,7 @@ std::string begin_event(double wall_time) {
   return event;
 }
 
-bool read_value(data::ByteView message, EventRead& event) {
+bool read_value(ByteView message, EventRead& event) {
   std::pair<std::string, float> value{"", std::numeric_limits<float>::quiet_NaN()};
   Fields fields(message);
   while (const auto field = fields.next()) {
@@ -132,14 +130,14 @@ bool read_value(data::ByteView message, EventRead& event) {
   return fields.sound();
 }
 
-bool read_summary(data::ByteView message, EventRead& event) {
+bool read_summary(ByteView message, EventRead& event) {
   Fields fields(message);
   while (const auto field = fields.next())
     if (field->number == 1 && field->wire == Wire::bytes && !read_value(field->bytes, event)) return false;
   return fields.sound();
 }
 
-bool read_event(data::ByteView message, EventRead& event) {
+bool read_event(ByteView message, EventRead& event) {
   Fields fields(message);
   while (const auto field = fields.next()) {
     if (field->number == 1 && field->wire == Wire::eight_bytes) event.wall_time = std::bit_cast<double>(field->value);
@@ -150,13 +148,13 @@ bool read_event(data::ByteView message, EventRead& event) {
 }
 
 /// The data of the frame at `at`; nothing when it is torn or damaged.
-std::optional<data::ByteView> frame_at(data::ByteView file, std::size_t at) {
+std::optional<ByteView> frame_at(ByteView file, std::size_t at) {
   if (file.size() - at < frame_head + frame_tail) return {};
-  const data::ByteView length = file.subspan(at, 8);
+  const ByteView length = file.subspan(at, 8);
   const auto size = little_at<std::uint64_t>(length, 0);
   if (little_at<std::uint32_t>(file, at + 8) != masked_crc(length)) return {};
   if (size > file.size() - at - frame_head - frame_tail) return {};
-  const data::ByteView message = file.subspan(at + frame_head, static_cast<std::size_t>(size));
+  const ByteView message = file.subspan(at + frame_head, static_cast<std::size_t>(size));
   if (little_at<std::uint32_t>(file, at + frame_head + message.size()) != masked_crc(message)) return {};
   return message;
 }
@@ -203,7 +201,7 @@ std::string scalars_event(double wall_time, std::int64_t step,
   return event_frame(event);
 }
 
-void each_event(data::ByteView file, FunctionRef<void(const EventRead&)> visit) {
+void each_event(ByteView file, FunctionRef<void(const EventRead&)> visit) {
   for (std::size_t at = 0; at < file.size();) {
     const auto message = frame_at(file, at);
     EventRead event;

@@ -9,8 +9,8 @@
 //   SessionLog status = 1: START = 1
 // (tensorflow/core/lib/io/record_writer.h, tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto).
 
-#include "core/function_ref.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/function_ref.h"
 
 #include <cstdint>
 #include <string>
@@ -41,6 +41,6 @@ struct EventRead {
 
 /// Calls visit for the events of a file's bytes, ending at the first that is torn, damaged (by its checksums) or no
 /// Event.
-void each_event(data::ByteView file, FunctionRef<void(const EventRead&)> visit);
+void each_event(ByteView file, FunctionRef<void(const EventRead&)> visit);
 
 } // namespace eg::training

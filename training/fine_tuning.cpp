@@ -1,10 +1,10 @@
 #include "training/fine_tuning.h"
 
-#include "core/error.h"
-#include "core/words.h"
-#include "data/bytes.h"
-#include "data/json.h"
-#include "hub/llama2c.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/words.h"
+#include "nn/hub/llama2c.h"
 #include "training/option_fields.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace eg::training {
 namespace {
 
-bool is_llama2c(const std::string& path) { return path.ends_with(".bin") && data::file_exists(path); }
+bool is_llama2c(const std::string& path) { return path.ends_with(".bin") && file_exists(path); }
 
 /// Whether a path is a folder or lies below it, links followed.
 bool lies_in(const std::string& path, const std::string& folder) {
@@ -67,7 +67,7 @@ void check(const FineTuning& o, const std::string& out) {
 
 std::string start_folder(const FineTuning& o) {
   std::string folder = hub::model_folder_of_run(o.from);
-  if (!data::folder_exists(folder) && !is_llama2c(folder))
+  if (!folder_exists(folder) && !is_llama2c(folder))
     throw FileError(folder + ": no such model folder, run or llama2.c checkpoint (.bin)");
   return folder;
 }

@@ -2,7 +2,7 @@
 // Beginning from a model that exists: which one, what of it is fresh, what stands still.
 
 #include "data/tokenizer.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "training/options.h"
 
 #include <nlohmann/json_fwd.hpp>

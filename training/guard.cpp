@@ -1,6 +1,6 @@
 #include "training/guard.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "optim/optimizer.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
@@ -25,7 +25,7 @@ std::string after_divergence(const std::string& out) {
   if (out.empty()) return {};
   const std::vector<std::int64_t> steps = checkpoint_steps(out);
   if (steps.empty())
-    return fmt::format("; {} holds no checkpoint, so that --out {} can be used again", out, data::shell_word(out));
+    return fmt::format("; {} holds no checkpoint, so that --out {} can be used again", out, shell_word(out));
   return fmt::format("; {} keeps its checkpoint of step {}: give another --out, or --overwrite", out, steps.back());
 }
 

@@ -1,10 +1,10 @@
 #include "training/language.h"
 
+#include "core/base/bytes.h"
 #include "core/ops.h"
-#include "data/bytes.h"
 #include "data/tokenizer_building.h"
-#include "hub/folder.h"
 #include "nn/decoder.h"
+#include "nn/hub/folder.h"
 #include "training/checkpoint_state.h"
 #include "training/corpus.h"
 
@@ -19,7 +19,7 @@ namespace {
 /// What transformers' AutoTokenizer wants beside a tokenizer.json.
 constexpr const char* tokenizer_config = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
 
-Corpus corpus_of(const LanguageOptions& o, data::StopFlag stop) {
+Corpus corpus_of(const LanguageOptions& o, StopFlag stop) {
   const auto tokenizer = [&](std::string_view train, const std::string& path) {
     if (!o.tokenizer.empty()) return KeptTokenizer::open(o.tokenizer);
     if (o.start.begins()) return KeptTokenizer::of_model(start_folder(o.start));
@@ -31,9 +31,9 @@ Corpus corpus_of(const LanguageOptions& o, data::StopFlag stop) {
 /// The generation_config.json of the folder that training begins from; "" where there is none.
 std::string generation_of(const FineTuning& start) {
   if (!start.begins()) return {};
-  const std::string path = data::join_path(start_folder(start), "generation_config.json");
-  if (!data::file_exists(path)) return {};
-  const data::Bytes bytes = data::read_file(path);
+  const std::string path = join_path(start_folder(start), "generation_config.json");
+  if (!file_exists(path)) return {};
+  const Bytes bytes = read_file(path);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -85,7 +85,7 @@ protected:
             .weight = static_cast<double>((last - first) * o_->context)};
   }
 
-  std::int64_t measure(Sums& sums, data::StopFlag stop) override {
+  std::int64_t measure(Sums& sums, StopFlag stop) override {
     const auto predictions = static_cast<std::int64_t>(corpus_.test.size()) - 1;
     const std::int64_t whole = predictions / o_->context;
     for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += o_->batch) {
@@ -145,7 +145,7 @@ std::unique_ptr<hub::Model> make_model(LanguageOptions& o, const data::Tokenizer
 
 } // namespace
 
-std::unique_ptr<Trainer> language_trainer(const LanguageOptions& given, data::StopFlag stop) {
+std::unique_ptr<Trainer> language_trainer(const LanguageOptions& given, StopFlag stop) {
   auto options = std::make_unique<LanguageOptions>(given);
   check(*options);
   auto run = std::make_unique<Run>(*options);

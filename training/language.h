@@ -1,6 +1,7 @@
 #pragma once
 // Training causal language models, GPT-2 and Llama, on plain text.
 
+#include "core/base/interrupt.h"
 #include "data/tokenizer.h"
 #include "training/fine_tuning.h"
 #include "training/trainer.h"
@@ -62,6 +63,6 @@ void set_dropout(nlohmann::json& config, const LanguageOptions& options);
 /// into windows of context tokens side by side and predicts every token but the first. RUN/model receives the final
 /// model as a folder of Hugging Face's format, with its tokenizer. Throws ValueError, FileError, MemoryError;
 /// Interrupted when `stop` becomes true while the text is read.
-std::unique_ptr<Trainer> language_trainer(const LanguageOptions& options, data::StopFlag stop = nullptr);
+std::unique_ptr<Trainer> language_trainer(const LanguageOptions& options, StopFlag stop = nullptr);
 
 } // namespace eg::training

@@ -1,8 +1,8 @@
 // Masked language modelling.
 
-#include "core/metrics.h"
 #include "core/ops.h"
 #include "data/tokenizer_building.h"
+#include "nn/metrics.h"
 #include "training/bert_model.h"
 #include "training/bert_task.h"
 #include "training/checkpoint_state.h"
@@ -17,7 +17,7 @@
 namespace eg::training {
 namespace {
 
-Corpus corpus_of(const ClassifyOptions& o, data::StopFlag stop) {
+Corpus corpus_of(const ClassifyOptions& o, StopFlag stop) {
   const auto tokenizer = [&](std::string_view train, const std::string& path) {
     if (!o.tokenizer.empty()) return KeptTokenizer::open(o.tokenizer);
     if (o.start.begins()) return start_tokenizer(o);
@@ -69,7 +69,7 @@ protected:
             .correct = static_cast<double>(count_in_top(logits, batch.wanted))};
   }
 
-  std::int64_t measure(Sums& sums, data::StopFlag stop) override {
+  std::int64_t measure(Sums& sums, StopFlag stop) override {
     const auto tokens = static_cast<std::int64_t>(corpus_.test.size());
     const std::int64_t length = std::min(inner(), tokens), whole = tokens / length;
     for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += options().batch) {
@@ -109,7 +109,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, data::StopFlag stop,
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag stop,
                                         const std::shared_ptr<Passage>& passage) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
@@ -125,7 +125,7 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, data::Stop
   return BertModelTask::trainer(std::move(run), std::move(task));
 }
 
-std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, data::StopFlag stop,
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop,
                                       const std::shared_ptr<Passage>& passage) {
   return options.task == BertTask::mlm ? masked_trainer(options, stop, passage)
                                        : classify_trainer(options, stop, passage);

@@ -1,6 +1,6 @@
 #include "training/masker.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "training/bert_model.h"
 
 #include <numeric>

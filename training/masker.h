@@ -1,7 +1,7 @@
 #pragma once
 // Which tokens of a text a masked language model is to guess.
 
-#include "core/function_ref.h"
+#include "core/base/function_ref.h"
 #include "core/random.h"
 #include "core/tensor.h"
 #include "data/tokenizer.h"

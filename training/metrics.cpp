@@ -1,7 +1,7 @@
 #include "training/metrics.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 
 namespace eg::training {
 
@@ -9,8 +9,8 @@ using Json = nlohmann::ordered_json; // fields keep their order
 
 void each_metrics_line(const std::string& path, std::int64_t last,
                        FunctionRef<void(std::string_view, const Json&)> visit) {
-  if (last < 0 || !data::file_exists(path)) return;
-  const data::Bytes bytes = data::read_file(path);
+  if (last < 0 || !file_exists(path)) return;
+  const Bytes bytes = read_file(path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
@@ -47,7 +47,7 @@ std::string MetricsFile::keep(const std::string& path, const KeptMetrics& kept) 
     if (record.contains("seconds") && record["seconds"].is_number()) kept_seconds_ = record["seconds"].get<double>();
     lines += line;
   });
-  data::write_file(path, std::string_view(lines));
+  write_file(path, std::string_view(lines));
   return path;
 }
 

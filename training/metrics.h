@@ -1,8 +1,8 @@
 #pragma once
 // metrics.jsonl: one JSON object a line, written line by line so that a run can be watched.
 
-#include "core/function_ref.h"
-#include "data/append_file.h"
+#include "core/base/append_file.h"
+#include "core/base/function_ref.h"
 
 #include <nlohmann/json.hpp>
 
@@ -52,7 +52,7 @@ private:
 
   std::optional<nlohmann::ordered_json> kept_test_;
   double kept_seconds_ = 0.0;
-  data::AppendFile file_;
+  AppendFile file_;
 };
 
 } // namespace eg::training

@@ -1,6 +1,6 @@
 #include "training/metrics_log.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <cmath>
 #include <filesystem>
@@ -11,10 +11,10 @@ namespace eg::training {
 using Clock = std::chrono::steady_clock;
 
 MetricsLog::MetricsLog(const RunOptions& options, const KeptMetrics& kept)
-    : lines_(data::join_path(options.out, "metrics.jsonl"), kept), begin_(Clock::now()) {
-  const std::string table = data::join_path(options.out, "metrics.csv");
+    : lines_(join_path(options.out, "metrics.jsonl"), kept), begin_(Clock::now()) {
+  const std::string table = join_path(options.out, "metrics.csv");
   if (options.csv) {
-    table_.emplace(table, data::join_path(options.out, "metrics.jsonl"));
+    table_.emplace(table, join_path(options.out, "metrics.jsonl"));
   } else { // one of an earlier process would end where that did
     std::error_code missing;
     std::filesystem::remove(table, missing);

@@ -1,6 +1,6 @@
 #include "training/metrics_table.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "training/metrics.h"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ void MetricsTable::rebuild() {
   std::string text = columns_.empty() ? std::string() : header(columns_);
   each_metrics_line(lines_, all, [&](std::string_view, const Json& record) { text += row(record, columns_); });
   file_.reset();
-  data::write_file(path_, std::string_view(text));
+  write_file(path_, std::string_view(text));
   file_.emplace(path_);
 }
 

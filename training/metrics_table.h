@@ -1,7 +1,7 @@
 #pragma once
 // metrics.csv: the records of metrics.jsonl as a table.
 
-#include "data/append_file.h"
+#include "core/base/append_file.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -25,7 +25,7 @@ private:
 
   std::string path_, lines_;
   std::vector<std::string> columns_;
-  std::optional<data::AppendFile> file_; ///< none until there is a column
+  std::optional<AppendFile> file_; ///< none until there is a column
 };
 
 } // namespace eg::training

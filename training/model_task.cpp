@@ -1,7 +1,7 @@
 #include "training/model_task.h"
 
 #include "autograd/tape.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/safetensors.h"
 #include "nn/mode_scope.h"
 #include "training/parameter_groups.h"
@@ -54,7 +54,7 @@ std::int64_t ModelTask::train(const Place& place) {
   return units;
 }
 
-std::int64_t ModelTask::test(data::StopFlag stop) {
+std::int64_t ModelTask::test(StopFlag stop) {
   const PauseRecording pause;
   sums_ = average_sums_ = {.counts = has_accuracy()};
   std::int64_t units = measure(sums_, stop);
@@ -104,10 +104,10 @@ void ModelTask::save(const CheckpointWriter& writer) const {
 }
 
 void ModelTask::load(const std::string& checkpoint, std::int64_t updates) {
-  load_model_and_optimizer(*module_, data::join_path(checkpoint, model_file), *optimizer_, names_,
-                           data::join_path(checkpoint, optimizer_file));
+  load_model_and_optimizer(*module_, join_path(checkpoint, model_file), *optimizer_, names_,
+                           join_path(checkpoint, optimizer_file));
   optimizer_->set_steps(updates);
-  if (average_) load_average(*average_, nn::parameter_names(*module_), data::join_path(checkpoint, average_file));
+  if (average_) load_average(*average_, nn::parameter_names(*module_), join_path(checkpoint, average_file));
 }
 
 void ModelTask::with_average(FunctionRef<void()> save) const {
@@ -117,8 +117,8 @@ void ModelTask::with_average(FunctionRef<void()> save) const {
 }
 
 void ModelTask::save_result(const std::string& folder) const {
-  save_model(data::join_path(folder, "model"));
-  with_average([&] { save_model(data::join_path(folder, "model-ema")); });
+  save_model(join_path(folder, "model"));
+  with_average([&] { save_model(join_path(folder, "model-ema")); });
 }
 
 HubModelTask::HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model,

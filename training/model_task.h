@@ -2,8 +2,9 @@
 // A task with one model: batches in parts, gradients, clipping, the optimiser, what is saved. What a batch is and what
 // is lost on it is for the task to say.
 
-#include "core/function_ref.h"
-#include "hub/model.h"
+#include "core/base/function_ref.h"
+#include "core/base/interrupt.h"
+#include "nn/hub/model.h"
 #include "optim/optimizer.h"
 #include "training/fine_tuning.h"
 #include "training/task.h"
@@ -41,7 +42,7 @@ public:
   static RandomKey key_of(const RunOptions& options, Draw draw) { return RandomKey{options.seed, 0}.fold(draw); }
 
   std::int64_t train(const Place& place) final;
-  std::int64_t test(data::StopFlag stop) final;
+  std::int64_t test(StopFlag stop) final;
   nlohmann::ordered_json record(const Occasion& occasion) final;
   std::vector<std::string> checkpoint_files() const final;
   void save(const CheckpointWriter& writer) const override;
@@ -84,7 +85,7 @@ protected:
   };
   virtual PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) = 0;
   /// Measures the model, which is in evaluation, on the test data. Returns units.
-  virtual std::int64_t measure(Sums& sums, data::StopFlag stop) = 0;
+  virtual std::int64_t measure(Sums& sums, StopFlag stop) = 0;
   /// For measure(): so much of it is done.
   void tell_tested(std::int64_t done, std::int64_t total) const {
     if (testing_) testing_(static_cast<double>(done) / static_cast<double>(total));

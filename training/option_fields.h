@@ -2,7 +2,7 @@
 // Options to and from one flat JSON object: a list of fields that reading and writing share. Not for users: they call
 // options_json() and apply_options() of what they train.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "training/options.h"
 
 #include <fmt/format.h>

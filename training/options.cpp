@@ -1,6 +1,6 @@
 #include "training/options.h"
 
-#include "core/words.h"
+#include "core/base/words.h"
 #include "optim/optimizer.h"
 #include "training/option_fields.h"
 

@@ -2,7 +2,7 @@
 // What every training run is told, whatever is trained.
 
 #include "core/dtype.h"
-#include "core/products.h"
+#include "core/gemm/products.h"
 #include "optim/schedule.h"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// How hidden states pass a BERT's blocks in training: as they are, or as another room has it (permute/bert_training.h:
+// How hidden states pass a BERT's blocks in training: as they are, or as another room has it (training/bert_run.h:
 // permuted, or through blocks that another party holds).
 
 #include "core/random.h"
@@ -26,7 +26,7 @@ struct Passing {
   RandomKey dropout = {};      ///< of the blocks
 };
 
-/// Members throw what the other party's do (privacy/net/errors.h) where there is one.
+/// Members throw what the other party's do (apps/net/errors.h) where there is one.
 class Passage {
 public:
   Passage() = default;

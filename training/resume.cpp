@@ -1,8 +1,8 @@
 // The run folder: who may use it, checkpoints, and going on from them.
 
-#include "core/gemm_bf16.h"
-#include "core/words.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/words.h"
+#include "core/gemm/gemm_bf16.h"
 #include "training/checkpoint_state.h"
 #include "training/run.h"
 
@@ -43,7 +43,7 @@ std::string run_of(const std::string& checkpoint) {
 bool goes_on_in_place(const RunOptions& o) {
   namespace fs = std::filesystem;
   if (o.resume.empty()) return false;
-  const bool checkpoint = data::file_exists(data::join_path(o.resume, "state.json"));
+  const bool checkpoint = file_exists(join_path(o.resume, "state.json"));
   const std::string run = checkpoint ? run_of(o.resume) : o.resume;
   std::error_code missing;
   return !run.empty() && fs::equivalent(run, o.out, missing);
@@ -68,9 +68,8 @@ std::string require_free_folder(const RunOptions& o) {
   const std::string what =
       fmt::format("{} already holds a run{}", o.out, steps.empty() ? "" : fmt::format(" (step {})", steps.back()));
   if (!o.overwrite)
-    throw ValueError(
-        fmt::format("train: {}: give another --out{}, or --overwrite", what,
-                    steps.empty() ? "" : fmt::format(", or --resume {} to go on", data::shell_word(o.out))));
+    throw ValueError(fmt::format("train: {}: give another --out{}, or --overwrite", what,
+                                 steps.empty() ? "" : fmt::format(", or --resume {} to go on", shell_word(o.out))));
   return what + ", which is overwritten";
 }
 
@@ -154,7 +153,7 @@ std::string Run::save_checkpoint() {
   if (!unwritten_.empty()) state["unwritten"] = unwritten_;
   guard_.add_state(state);
   task_->add_state(state);
-  data::write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
+  write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
   std::string folder = writer.commit();
   saved_at_ = step_;
   gives_up_later_ = false;
@@ -192,7 +191,7 @@ void Run::resume_from(const std::string& checkpoint) {
   if (at > total_)
     throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, at, total_));
   verify_checkpoint_files(checkpoint, state, task_->checkpoint_files());
-  guard_.read_state(state, data::join_path(checkpoint, "state.json"));
+  guard_.read_state(state, join_path(checkpoint, "state.json"));
   if (guard_.refused() > at)
     throw DamagedCheckpoint(fmt::format("{}: {} steps of {} were refused", checkpoint, guard_.refused(), at));
   step_ = at;
@@ -213,7 +212,7 @@ std::string read_options_of_run(const std::string& folder, const std::string& mo
       if (of != model)
         throw ValueError(fmt::format("train: {} is a run of `train {}`, not of `train {}`", folder, of, model));
       try {
-        read(options, data::join_path(checkpoint, "state.json"));
+        read(options, join_path(checkpoint, "state.json"));
       } catch (const ValueError& e) {
         throw DamagedCheckpoint(e.what());
       }

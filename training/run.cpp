@@ -1,7 +1,7 @@
 #include "training/run.h"
 
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
 #include "training/metrics_log.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ nlohmann::ordered_json Run::train_step() {
   return record;
 }
 
-nlohmann::ordered_json Run::test(data::StopFlag stop) {
+nlohmann::ordered_json Run::test(StopFlag stop) {
   const ProductsScope products(options_.precision);
   const Clock::time_point begin = Clock::now();
   const std::int64_t units = task_->test(stop);
@@ -73,14 +73,14 @@ bool Run::wants_test() const {
 /// The steps of a run with what is written and told between them.
 class Run::Loop {
 public:
-  Loop(Run& run, const RunCallbacks& callbacks, data::StopFlag stop)
+  Loop(Run& run, const RunCallbacks& callbacks, StopFlag stop)
       : run_(run), options_(run.options_), callbacks_(callbacks), stop_(stop) {
     if (options_.out.empty()) return;
     run_.claim_folder();
     nlohmann::ordered_json config = run_.task_->options_json();
     config["resume"] = "";       // given as --config, it describes a run from its beginning
     config["overwrite"] = false; // a permission for one run
-    data::write_json(data::join_path(options_.out, "config.json"), config);
+    write_json(join_path(options_.out, "config.json"), config);
     const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);
     metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : known,
                                            .test_again = run_.step_ == run_.total_ && known == run_.step_,
@@ -144,7 +144,7 @@ private:
   std::string checkpoint() {
     if (options_.out.empty()) return {};
     if (run_.saved_at_ == run_.step_ && !run_.gives_up_later_)
-      return data::join_path(options_.out, "checkpoints/" + checkpoint_name(run_.step_));
+      return join_path(options_.out, "checkpoints/" + checkpoint_name(run_.step_));
     std::string path = run_.save_checkpoint();
     if (callbacks_.checkpoint) callbacks_.checkpoint(path);
     return path;
@@ -159,11 +159,11 @@ private:
   Run& run_;
   const RunOptions& options_;
   const RunCallbacks& callbacks_;
-  data::StopFlag stop_;
+  StopFlag stop_;
   std::optional<MetricsLog> metrics_;
 };
 
-void Run::run(const RunCallbacks& callbacks, data::StopFlag stop) {
+void Run::run(const RunCallbacks& callbacks, StopFlag stop) {
   first_ = step_;
   Loop(*this, callbacks, stop).train();
   if (!options_.out.empty()) task_->save_result(options_.out);

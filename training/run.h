@@ -2,7 +2,8 @@
 // What all training has in common: steps, schedule, tests, metrics, checkpoints, going on from them, the run folder,
 // interruption. What is trained is a Task.
 
-#include "core/function_ref.h"
+#include "core/base/function_ref.h"
+#include "core/base/interrupt.h"
 #include "training/best.h"
 #include "training/guard.h"
 #include "training/run_lock.h"
@@ -39,10 +40,10 @@ public:
   /// Takes one step. Returns its line of metrics.
   nlohmann::ordered_json train_step();
   /// Tests. Returns its line of metrics.
-  nlohmann::ordered_json test(data::StopFlag stop);
+  nlohmann::ordered_json test(StopFlag stop);
   /// Trains to the last step, tests, and writes metrics, checkpoints and results into the run folder. When `stop`
   /// becomes true, writes a checkpoint after the present step and throws Interrupted.
-  void run(const RunCallbacks& callbacks, data::StopFlag stop);
+  void run(const RunCallbacks& callbacks, StopFlag stop);
   /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
   std::string save_checkpoint();
 

@@ -1,7 +1,7 @@
 #include "training/run_lock.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "training/checkpoint.h"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ bool is_at(int descriptor, const std::string& path) {
 
 /// Refuses a folder in which writing or reading a file could wait for another process, or never end.
 void refuse_pipes(const std::string& folder) {
-  for (const std::string& at : {folder, data::join_path(folder, "checkpoints")}) {
+  for (const std::string& at : {folder, join_path(folder, "checkpoints")}) {
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(at, none)) {
       if (std::filesystem::is_other(entry.status(none)))
@@ -73,8 +73,7 @@ int lock_now(int descriptor) {
 
 } // namespace
 
-RunLock::RunLock(const std::string& folder)
-    : path_(data::join_path(folder, lock_name)), made_(missing_folders(folder)) {
+RunLock::RunLock(const std::string& folder) : path_(join_path(folder, lock_name)), made_(missing_folders(folder)) {
   refuse_pipes(folder);
   make_folder(folder);
   take(folder);
@@ -109,7 +108,7 @@ RunLock::~RunLock() {
 }
 
 bool run_is_locked(const std::string& folder) {
-  const int descriptor = ::open(data::join_path(folder, lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = ::open(join_path(folder, lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return false;
   const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(descriptor);

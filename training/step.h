@@ -1,7 +1,7 @@
 #pragma once
 // One step of an optimiser on a batch that is cut into parts.
 
-#include "core/function_ref.h"
+#include "core/base/function_ref.h"
 #include "core/tensor.h"
 #include "optim/optimizer.h"
 #include "training/task.h"

@@ -1,6 +1,7 @@
 #pragma once
 // What a training run asks of the thing that is trained.
 
+#include "core/base/interrupt.h"
 #include "data/dataset.h"
 #include "training/checkpoint.h"
 #include "training/guard.h"
@@ -53,7 +54,7 @@ public:
   /// learnt from.
   virtual std::int64_t train(const Place& place) = 0;
   /// Measures every model on the test data; ends early when `stop` becomes true. Returns how many units it looked at.
-  virtual std::int64_t test(data::StopFlag stop) = 0;
+  virtual std::int64_t test(StopFlag stop) = 0;
   /// What the last train() or test() gave, as a line of metrics.jsonl.
   virtual nlohmann::ordered_json record(const Occasion& occasion) = 0;
 

@@ -1,9 +1,9 @@
 #include "training/text_files.h"
 
-#include "core/error.h"
-#include "core/words.h"
-#include "data/bytes.h"
-#include "hub/folder.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/words.h"
+#include "nn/hub/folder.h"
 #include "training/checkpoint.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ constexpr std::array roles = {"added_tokens.json", "tokenizer_config.json", "spe
 
 /// Whether opening `path` reads the vocabulary called `name` that lies there or beside it.
 bool reads_vocabulary(const std::string& path, std::string_view name) {
-  if (data::folder_exists(path)) return true;
+  if (folder_exists(path)) return true;
   const std::string file = std::filesystem::path(path).filename().string();
   const bool pairs = file == "vocab.json" || file == "merges.txt";
   return name == file || (pairs && (name == "vocab.json" || name == "merges.txt"));
@@ -34,22 +34,22 @@ std::string KeptTokenizer::print_of(std::span<const File> files) {
   for (const File& file : files)
     for (const std::string* part : {&file.name, &file.content})
       // With the 0 at its end, so that no name runs on into what the file holds.
-      crc = data::crc32({reinterpret_cast<const std::uint8_t*>(part->c_str()), part->size() + 1}, crc);
+      crc = crc32({reinterpret_cast<const std::uint8_t*>(part->c_str()), part->size() + 1}, crc);
   return fmt::format("{}, crc32 {:08x}", count_of(files.size(), "file"), crc);
 }
 
 KeptTokenizer KeptTokenizer::open(const std::string& path) {
   data::Tokenizer tokenizer = data::Tokenizer::open(path);
-  const bool folder = data::folder_exists(path);
+  const bool folder = folder_exists(path);
   const std::filesystem::path file = path;
   const std::string place = folder ? path : file.parent_path().string();
   std::vector<File> files;
   const auto keep = [&](const std::string& from, const std::string& name) {
-    const data::Bytes bytes = data::read_file(from);
+    const Bytes bytes = read_file(from);
     files.push_back({name, std::string(bytes.begin(), bytes.end())});
   };
   const auto keep_there = [&](const char* name) {
-    if (const std::string from = data::join_path(place, name); data::file_exists(from)) keep(from, name);
+    if (const std::string from = join_path(place, name); file_exists(from)) keep(from, name);
   };
   for (const char* name : vocabularies)
     if (reads_vocabulary(path, name)) keep_there(name);
@@ -61,7 +61,7 @@ KeptTokenizer KeptTokenizer::open(const std::string& path) {
 }
 
 KeptTokenizer KeptTokenizer::of_model(const std::string& folder) {
-  const auto has = [&](const char* name) { return data::file_exists(data::join_path(folder, name)); };
+  const auto has = [&](const char* name) { return file_exists(join_path(folder, name)); };
   if (!has("tokenizer.json") && !has("vocab.txt") && !has("vocab.json"))
     throw ValueError(fmt::format("train: {} has no tokenizer: name one (tokenizer)", folder));
   return open(folder);
@@ -73,19 +73,19 @@ KeptTokenizer KeptTokenizer::made(std::string json, std::string config, const st
 }
 
 void KeptTokenizer::save(const std::string& folder) const {
-  for (const File& file : files_) data::write_file(data::join_path(folder, file.name), std::string_view(file.content));
+  for (const File& file : files_) write_file(join_path(folder, file.name), std::string_view(file.content));
 }
 
 std::string fingerprint(std::span<const std::int32_t> ids) {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(ids.data());
-  return fmt::format("{} tokens, crc32 {:08x}", ids.size(), data::crc32({bytes, ids.size_bytes()}));
+  return fmt::format("{} tokens, crc32 {:08x}", ids.size(), crc32({bytes, ids.size_bytes()}));
 }
 
 void save_text_model(const hub::Model& model, const KeptTokenizer& tokenizer, const std::string& folder,
                      std::string_view generation) {
   make_folder(folder);
   tokenizer.save(folder);
-  if (!generation.empty()) data::write_file(data::join_path(folder, "generation_config.json"), generation);
+  if (!generation.empty()) write_file(join_path(folder, "generation_config.json"), generation);
   hub::save_model(model, folder);
 }
 

@@ -2,7 +2,7 @@
 // Tokenizers that go with a model.
 
 #include "data/tokenizer.h"
-#include "hub/model.h"
+#include "nn/hub/model.h"
 
 #include <nlohmann/json_fwd.hpp>
 

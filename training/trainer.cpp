@@ -14,12 +14,12 @@ Record Trainer::train_step() {
   return task_->last();
 }
 
-Record Trainer::test(data::StopFlag stop) {
+Record Trainer::test(StopFlag stop) {
   run_->test(stop);
   return task_->last();
 }
 
-Result Trainer::run(const Callbacks& callbacks, data::StopFlag stop) {
+Result Trainer::run(const Callbacks& callbacks, StopFlag stop) {
   Result result;
   double units = 0.0;
   double before = run_->seconds();

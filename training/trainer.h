@@ -1,6 +1,7 @@
 #pragma once
 // Training one model to the end: a run and its task together.
 
+#include "core/base/interrupt.h"
 #include "training/model_task.h"
 #include "training/run.h"
 
@@ -42,11 +43,11 @@ public:
   /// Trains to the last step, tests, and writes metrics, checkpoints and the final model into the run folder. When
   /// `stop` becomes true, writes a checkpoint after the present step and throws Interrupted. Throws ValueError when the
   /// loss stops being a finite number.
-  Result run(const Callbacks& callbacks = {}, data::StopFlag stop = nullptr);
+  Result run(const Callbacks& callbacks = {}, StopFlag stop = nullptr);
   /// One training step.
   Record train_step();
   /// Mean loss over the test data.
-  Record test(data::StopFlag stop = nullptr);
+  Record test(StopFlag stop = nullptr);
   /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
   std::string save_checkpoint() { return run_->save_checkpoint(); }
 

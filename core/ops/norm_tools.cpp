@@ -1,7 +1,7 @@
 #include "core/ops/norm_tools.h"
 
 #include "core/ops.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

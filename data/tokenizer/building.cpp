@@ -1,6 +1,6 @@
 #include "data/tokenizer_building.h"
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include "data/tokenizer/byte_words.h"
 #include "data/tokenizer/normalizer.h"
 

@@ -1,6 +1,6 @@
 #include "data/tokenizer/byte_pairs.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 #include <array>

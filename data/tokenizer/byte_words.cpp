@@ -1,6 +1,6 @@
 #include "data/tokenizer/byte_words.h"
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include "data/tokenizer/unicode.h"
 
 namespace eg::data::tok {

@@ -2,7 +2,7 @@
 
 #include "data/tokenizer/parts.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 #include <limits>

@@ -1,6 +1,6 @@
 #include "data/tokenizer/fields.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "data/tokenizer/normalizer.h"
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "data/tokenizer/post_process.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/tokenizer/unicode.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // The files from before tokenizer.json: vocab.txt, or vocab.json and merges.txt, and the configuration beside them.
 
-#include "core/error.h"
-#include "core/utf8.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/utf8.h"
 #include "data/tokenizer/byte_pairs.h"
 #include "data/tokenizer/read_fields.h"
 #include "data/tokenizer/word_piece.h"

@@ -1,6 +1,6 @@
 // tokenizer.json, the file of Hugging Face's tokenizers.
 
-#include "data/json.h"
+#include "core/base/json.h"
 #include "data/tokenizer/byte_pairs.h"
 #include "data/tokenizer/parts.h"
 #include "data/tokenizer/read_fields.h"

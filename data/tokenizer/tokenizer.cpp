@@ -1,9 +1,9 @@
 #include "data/tokenizer.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/input_file.h"
 #include "data/decode.h"
-#include "data/input_file.h"
 #include "data/tokenizer/parts.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // What tokenizers know about characters. The tables are those of Hugging Face's `tokenizers`, whose parts follow
 // different versions of Unicode (docs/tokenizers.md); scripts/make_unicode_tables.py makes them.
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 #include <cstdint>
 #include <span>

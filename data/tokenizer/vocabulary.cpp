@@ -1,7 +1,7 @@
 #include "data/tokenizer/vocabulary.h"
 
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "data/tokenizer/word_piece.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <fmt/format.h>
 

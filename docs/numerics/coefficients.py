@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The polynomial coefficients of core/simd-inl.h, by Chebyshev interpolation in 50 digits (near-minimax).
+"""The polynomial coefficients of core/simd/simd-inl.h, by Chebyshev interpolation in 50 digits (near-minimax).
 
 Needs mpmath. Prints each list, lowest power first, with the largest error of the exact polynomial on its interval.
 """

@@ -1,7 +1,7 @@
 #include "permute/catalogue/catalogue.h"
 
+#include "core/base/words.h"
 #include "core/reduction.h"
-#include "core/words.h"
 #include "permute/catalogue/case.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "permute/catalogue/given_blocks.h"
 
 #include "autograd/tape.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "nn/init.h"
 #include "permute/catalogue/stack.h"
 

@@ -1,7 +1,7 @@
 #include "permute/inference/points.h"
 
-#include "core/error.h"
-#include "core/interrupt.h"
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "permute/inference/at.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "permute/inference/structure.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "permute/inference/at.h"
 
 #include <algorithm>

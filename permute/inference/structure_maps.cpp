@@ -1,6 +1,6 @@
 // Elements of the group, and maps that are to be tried whether they are.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "permute/inference/at.h"
 #include "permute/inference/structure.h"
 

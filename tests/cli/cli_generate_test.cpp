@@ -2,11 +2,11 @@
 
 #include "program.h"
 
-#include "data/json.h"
+#include "core/base/json.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
 #include "nn/decoder.h"
 #include "nn/generate.h"
+#include "nn/hub/folder.h"
 #include "support/byte_tokenizer.h"
 
 #include <doctest/doctest.h>

@@ -3,13 +3,13 @@
 #include "program.h"
 
 #include "autograd/tape.h"
+#include "core/base/json.h"
 #include "core/ops.h"
 #include "data/encode.h"
 #include "data/image.h"
-#include "data/json.h"
 #include "data/preprocess.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 
 #include <doctest/doctest.h>
 
@@ -90,7 +90,7 @@ TEST_CASE("infer writes outputs and the gradients of every parameter and of the 
     const hub::Tensors named = loaded.model->by_file_names(g);
     CHECK(grads.tensors.size() == named.size() + 1);
     for (const auto& entry : named) CHECK_MESSAGE(same_bits(*grads.find(entry.first), entry.second), entry.first);
-    const json result = data::read_json(scene.folder.path("result.json"));
+    const json result = read_json(scene.folder.path("result.json"));
     CHECK(result["outputs"]["last_hidden_state"] == json::array({2, 7, 12}));
     CHECK(result["parameters"] == loaded.model->module().parameter_count());
   }
@@ -119,11 +119,11 @@ TEST_CASE("pictures instead of tensors: by the folder's preprocessor, and what i
                  {"patch_size", 4},
                  {"id2label", {{"0", "cat"}, {"1", "dog"}, {"2", "newt"}}}};
   hub::save_model(*hub::make_model(config, {1, 0}), folder.path("model"));
-  data::write_json(folder.path("model/preprocessor_config.json"),
-                   json{{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", 8}, {"width", 8}}}});
+  write_json(folder.path("model/preprocessor_config.json"),
+             json{{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", 8}, {"width", 8}}}});
   data::Image image{.height = 6, .width = 5, .channels = 3, .pixels = {}};
   for (int i = 0; i < 90; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * 37));
-  data::write_file(folder.path("a.png"), data::encode_png(image));
+  write_file(folder.path("a.png"), data::encode_png(image));
   const Outcome outcome =
       run_program({"infer", "--model", "model", "--image", "a.png", "--image", "a.png", "--outputs", "o.safetensors"},
                   folder.path());
@@ -164,11 +164,11 @@ TEST_CASE("--image-size goes before the preprocessor's size and crop") {
       {"model_type", "deit"},     {"architectures", {"DeiTModel"}}, {"hidden_size", 12}, {"num_hidden_layers", 1},
       {"num_attention_heads", 3}, {"intermediate_size", 10},        {"image_size", 8},   {"patch_size", 4}};
   hub::save_model(*hub::make_model(config, {1, 0}), folder.path("model"));
-  data::write_json(folder.path("model/preprocessor_config.json"),
-                   json{{"image_processor_type", "DeiTImageProcessor"}, {"size", 10}, {"crop_size", 8}});
+  write_json(folder.path("model/preprocessor_config.json"),
+             json{{"image_processor_type", "DeiTImageProcessor"}, {"size", 10}, {"crop_size", 8}});
   data::Image image{.height = 20, .width = 30, .channels = 3, .pixels = std::vector<std::uint8_t>(1800)};
   for (std::size_t i = 0; i < 1800; ++i) image.pixels[i] = static_cast<std::uint8_t>(i * 37);
-  data::write_file(folder.path("a.png"), data::encode_png(image));
+  write_file(folder.path("a.png"), data::encode_png(image));
   const Outcome outcome = run_program(
       {"infer", "--model", "model", "--image", "a.png", "--image-size", "16x12", "--outputs", "o.safetensors"},
       folder.path());

@@ -3,7 +3,7 @@
 #include "cli/program.h"
 #include "data/npy.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 
 #include <algorithm>
 #include <cmath>

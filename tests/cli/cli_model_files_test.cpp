@@ -3,15 +3,15 @@
 
 #include "program.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/ops.h"
 #include "data/image.h"
-#include "data/json.h"
 #include "data/preprocess.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
 #include "nn/decoder.h"
 #include "nn/generate.h"
+#include "nn/hub/folder.h"
 #include "nn/vit.h"
 #include "support/byte_tokenizer.h"
 #include "support/small_models.h"
@@ -53,7 +53,7 @@ public:
     REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
     return json::parse(outcome.out);
   }
-  void says(const json& settings) const { data::write_json(folder.path("m/generation_config.json"), settings); }
+  void says(const json& settings) const { write_json(folder.path("m/generation_config.json"), settings); }
 
   TemporaryFolder folder;
 };
@@ -70,9 +70,9 @@ public:
     steps({{"size", 8}});
     data::Image image{.height = 9, .width = 10, .channels = 3, .pixels = {}};
     for (int i = 0; i < 270; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * 37));
-    data::write_file(folder.path("a.png"), data::encode_png(image));
+    write_file(folder.path("a.png"), data::encode_png(image));
   }
-  void steps(const json& what) const { data::write_json(folder.path("m/preprocessor_config.json"), what); }
+  void steps(const json& what) const { write_json(folder.path("m/preprocessor_config.json"), what); }
   Outcome infer(std::vector<std::string> more = {}) const {
     more.insert(more.begin(), {"infer", "--model", "m", "--image", "a.png"});
     return run_program(more, folder.path());
@@ -168,7 +168,7 @@ TEST_CASE("dynamic rope is read beyond the model's positions by generate too") {
   };
   CHECK(ids({}) == 100);
   CHECK(ids({"--max-new-tokens", "20"}) == 20);
-  data::write_json(folder.path("m/generation_config.json"), json{{"use_cache", false}});
+  write_json(folder.path("m/generation_config.json"), json{{"use_cache", false}});
   refused(run_program({"generate", "--model", "m", "--ids", "1"}, folder.path()), "use_cache false");
 }
 
@@ -301,7 +301,7 @@ TEST_CASE("a ViT trained with mean pooling leaves a folder of timm's, which infe
     return more;
   };
   CHECK(ok(with({"--out", "r"})).err.find("no model folder") == std::string::npos);
-  const json config = data::read_json(folder.path("r/model/config.json"));
+  const json config = read_json(folder.path("r/model/config.json"));
   CHECK(config["model_args"]["global_pool"] == "avg");
   CHECK(config["model_args"]["class_token"] == false);
   CHECK(config["model_args"]["fc_norm"] == false);
@@ -327,7 +327,7 @@ TEST_CASE("a ViT trained with mean pooling leaves a folder of timm's, which infe
   // The class names, and the pixels by pretrained_cfg as by the preprocessor beside it.
   data::Image image{.height = 20, .width = 31, .channels = 3, .pixels = {}};
   for (int i = 0; i < 1860; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * 37));
-  data::write_file(folder.path("a.png"), data::encode_png(image));
+  write_file(folder.path("a.png"), data::encode_png(image));
   ok({"infer", "--model", "r", "--image", "a.png", "--outputs", "by_file"});
   fs::remove(folder.path("r/model/preprocessor_config.json"));
   const Outcome seen = ok({"infer", "--model", "r", "--image", "a.png", "--outputs", "by_config"});
@@ -335,7 +335,7 @@ TEST_CASE("a ViT trained with mean pooling leaves a folder of timm's, which infe
   CHECK(relative_error(logits("by_config"), logits("by_file")) < 1e-5);
   CHECK(ok({"inspect", "r/model"}).out.find("pretrained_cfg  timm, resized to 16x16 (bilinear)") != std::string::npos);
   // Its positions are not resampled, and --image-size is no advice.
-  data::write_json(folder.path("r/model/preprocessor_config.json"), json{{"size", 24}});
+  write_json(folder.path("r/model/preprocessor_config.json"), json{{"size", 24}});
   refused(run_program({"infer", "--model", "r", "--image", "a.png"}, folder.path()), "and the model takes 16x16\n");
   fs::remove(folder.path("r/model/preprocessor_config.json"));
 

@@ -2,9 +2,9 @@
 
 #include "program.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -96,7 +96,7 @@ void same_folders(const std::string& a, const std::string& b) {
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(b)) ++there;
   CHECK(there == names.size());
   for (const std::string& name : names)
-    CHECK_MESSAGE(test::read_text(data::join_path(a, name)) == test::read_text(data::join_path(b, name)), name);
+    CHECK_MESSAGE(test::read_text(join_path(a, name)) == test::read_text(join_path(b, name)), name);
 }
 
 } // namespace

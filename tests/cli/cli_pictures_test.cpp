@@ -2,11 +2,11 @@
 
 #include "cli/limit.h"
 #include "cli/program.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
 #include "data/image.h"
-#include "data/json.h"
-#include "hub/folder.h"
-#include "hub/model.h"
+#include "nn/hub/folder.h"
+#include "nn/hub/model.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -41,14 +41,14 @@ public:
       ++used_;
     }
   }
-  data::Bytes bytes;
+  Bytes bytes;
 
 private:
   std::size_t used_ = 0;
 };
 
 /// A zlib stream of `count` zeros: a literal, copies of 258 bytes from one byte back, more literals.
-data::Bytes packed_zeros(std::uint64_t count) {
+Bytes packed_zeros(std::uint64_t count) {
   Bits bits;
   bits.bytes = {0x78, 0x01};
   bits.add("110"); // the last block, of fixed codes
@@ -61,26 +61,26 @@ data::Bytes packed_zeros(std::uint64_t count) {
   return bits.bytes;
 }
 
-void add_number(data::Bytes& out, std::uint32_t value) {
+void add_number(Bytes& out, std::uint32_t value) {
   for (const int shift : {24, 16, 8, 0}) out.push_back(static_cast<std::uint8_t>(value >> shift));
 }
 
-void add_chunk(data::Bytes& out, std::string_view type, const data::Bytes& content) {
+void add_chunk(Bytes& out, std::string_view type, const Bytes& content) {
   add_number(out, static_cast<std::uint32_t>(content.size()));
   const std::size_t begin = out.size();
   out.insert(out.end(), type.begin(), type.end());
   out.insert(out.end(), content.begin(), content.end());
-  add_number(out, data::crc32(data::ByteView(out).subspan(begin)));
+  add_number(out, crc32(ByteView(out).subspan(begin)));
 }
 
 /// A black PNG of 8000 x 8000 pixels, four channels of 16 bits each: half a gigabyte that packs to three megabytes.
-data::Bytes large_png() {
+Bytes large_png() {
   constexpr std::uint32_t side = 8000;
-  data::Bytes header;
+  Bytes header;
   add_number(header, side);
   add_number(header, side);
   header.insert(header.end(), {16, 6, 0, 0, 0});
-  data::Bytes out{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  Bytes out{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
   add_chunk(out, "IHDR", header);
   add_chunk(out, "IDAT", packed_zeros(std::uint64_t{side} * (1 + side * 8)));
   add_chunk(out, "IEND", {});
@@ -92,8 +92,8 @@ void write_pets(const TemporaryFolder& folder) {
   for (const char* name : {"cat", "dog"}) {
     std::filesystem::create_directories(folder.path(std::string("pets/") + name));
     for (int i = 0; i < 5; ++i)
-      data::write_file(folder.path("pets/" + std::string(name) + "/" + std::to_string(i) + ".png"),
-                       data::encode_png({8, 8, 3, std::vector<std::uint8_t>(192, static_cast<std::uint8_t>(20 * i))}));
+      write_file(folder.path("pets/" + std::string(name) + "/" + std::to_string(i) + ".png"),
+                 data::encode_png({8, 8, 3, std::vector<std::uint8_t>(192, static_cast<std::uint8_t>(20 * i))}));
   }
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("train: pictures that are left out are named and counted") {
 TEST_CASE("train: a sound picture that memory is too small for is not skipped" * doctest::skip(sanitized)) {
   const TemporaryFolder folder;
   write_pets(folder);
-  data::write_file(folder.path("pets/cat/large.png"), large_png());
+  write_file(folder.path("pets/cat/large.png"), large_png());
   for (const char* bad : {"skip", "refuse"}) {
     const Limit addresses(RLIMIT_AS, limit);
     check_memory_error(run_program({"train",    "vit", "--data",    "pets", "--bad-images", bad,     "--size",  "8",
@@ -153,9 +153,9 @@ TEST_CASE("infer: a picture that memory is too small for is not called corrupt" 
       {"model_type", "vit"},      {"architectures", {"ViTModel"}}, {"hidden_size", 12}, {"num_hidden_layers", 1},
       {"num_attention_heads", 3}, {"intermediate_size", 10},       {"image_size", 8},   {"patch_size", 4}};
   hub::save_model(*hub::make_model(config, {1, 0}), folder.path("model"));
-  data::write_json(folder.path("model/preprocessor_config.json"),
-                   json{{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", 8}, {"width", 8}}}});
-  data::write_file(folder.path("large.png"), large_png());
+  write_json(folder.path("model/preprocessor_config.json"),
+             json{{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", 8}, {"width", 8}}}});
+  write_file(folder.path("large.png"), large_png());
   const std::vector<std::string> command = {"infer",     "--model", "model",     "--image",      "large.png",
                                             "--threads", "1",       "--outputs", "o.safetensors"};
   {

@@ -2,8 +2,8 @@
 
 #include "program.h"
 
-#include "data/json.h"
-#include "hub/folder.h"
+#include "core/base/json.h"
+#include "nn/hub/folder.h"
 #include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -58,7 +58,7 @@ TEST_CASE("verify --model: the theorems hold on a folder's own weights, in exact
     CAPTURE(path);
     const Outcome got = run_program({"verify", "--model", path, "--exact", "--json", folder.path("r.json")});
     CHECK_MESSAGE(got.code == 0, got.out, got.err);
-    const json result = data::read_json(folder.path("r.json"));
+    const json result = read_json(folder.path("r.json"));
     std::set<std::string> ids;
     for (const json& row : result["results"]) {
       ids.insert(row["id"]);

@@ -2,7 +2,7 @@
 
 #include "cli/program.h"
 
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/markup.h"
 
 #include <csignal>

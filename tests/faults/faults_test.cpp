@@ -1,6 +1,6 @@
 // A write that is interrupted at any point leaves the old file, or the new one, never anything else.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/safetensors.h"
 #include "faults/faulty_process.h"
 #include "support/message.h"

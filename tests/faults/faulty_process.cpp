@@ -1,6 +1,6 @@
 #include "faults/faulty_process.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -38,7 +38,7 @@ int FaultyProcess::wait() const {
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> all(1);
-  for (const std::uint8_t byte : data::read_file(path))
+  for (const std::uint8_t byte : read_file(path))
     if (byte == '\n')
       all.emplace_back();
     else

@@ -1,7 +1,7 @@
 // Training while the system fails: every call that writes, flushes or renames, one after another. What was whole stays
 // whole, the error names the file, and the run that is started again ends in the bytes of one that was left alone.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "faults/faulty_process.h"
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"
@@ -31,7 +31,7 @@ public:
   explicit SmallRun(const TemporaryFolder& folder) : run(folder.path("run")), err(folder.path("err")) {
     std::string text;
     for (int i = 0; i < 20; ++i) text += fmt::format("{} sheep, {} goats.\n", i * i, i);
-    data::write_file(folder.path("story.txt"), std::string_view(text));
+    write_file(folder.path("story.txt"), std::string_view(text));
     command_ = {EQUIGRAD_PROGRAM,
                 "train",
                 "gpt2",
@@ -71,7 +71,7 @@ public:
                          {.err = err})
         .wait();
   }
-  data::Bytes weights() const { return data::read_file(run + "/model/model.safetensors"); }
+  Bytes weights() const { return read_file(run + "/model/model.safetensors"); }
   /// The last step that metrics.jsonl holds.
   std::int64_t last_step() const {
     std::int64_t step = 0;
@@ -117,7 +117,7 @@ std::vector<std::string> temporaries(const std::string& run) {
 }
 
 /// One run with a fault in it and what becomes of it; whether there was such a call.
-bool check_fault(const SmallRun& small, const std::string& fault, bool survives, const data::Bytes& whole,
+bool check_fault(const SmallRun& small, const std::string& fault, bool survives, const Bytes& whole,
                  std::ptrdiff_t records) {
   CAPTURE(fault);
   small.clear();
@@ -147,7 +147,7 @@ TEST_CASE("training faults: every write, flush and renaming fails, stops half-wa
   const TemporaryFolder folder;
   const SmallRun small(folder);
   REQUIRE(small.start("", folder.path("calls")) == finished);
-  const data::Bytes whole = small.weights();
+  const Bytes whole = small.weights();
   const std::ptrdiff_t records = small.records();
   REQUIRE(records == 6 + 2);
   const std::vector<std::string> calls = lines_of(folder.path("calls"));
@@ -190,7 +190,7 @@ TEST_CASE("training faults: writes that do less than asked change nothing") {
   const TemporaryFolder folder;
   const SmallRun small(folder);
   REQUIRE(small.start() == finished);
-  const data::Bytes whole = small.weights();
+  const Bytes whole = small.weights();
   const std::ptrdiff_t records = small.records();
   CHECK(check_fault(small, "write 1 short lasting", true, whole, records));
 }
@@ -199,7 +199,7 @@ TEST_CASE("training faults: a disk that is full stays full") {
   const TemporaryFolder folder;
   const SmallRun small(folder);
   REQUIRE(small.start("", folder.path("calls")) == finished);
-  const data::Bytes whole = small.weights();
+  const Bytes whole = small.weights();
   const std::ptrdiff_t records = small.records();
   const std::vector<std::string> calls = lines_of(folder.path("calls"));
   const auto writes = std::count(calls.begin(), calls.end(), "write");

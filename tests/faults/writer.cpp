@@ -1,7 +1,7 @@
 // fault_writer KIND PATH VERSION: writes tensors whose values are VERSION. Exit code 2 and a line for an error.
 
-#include "core/error.h"
-#include "data/json.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "data/npy.h"
 #include "data/safetensors.h"
 
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     if (kind == "sharded") data::save_sharded(path, tensors, {.max_bytes = 500});
     if (kind == "npy") data::save_npy(path, tensors[0].second);
     if (kind == "npz") data::save_npz(path, tensors);
-    if (kind == "json") data::write_json(path, nlohmann::json{{"version", version}});
+    if (kind == "json") write_json(path, nlohmann::json{{"version", version}});
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

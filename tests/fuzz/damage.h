@@ -1,8 +1,8 @@
 #pragma once
 // Frames damaged at random, and rows of them as the services' targets read them.
 
+#include "apps/net/wire.h"
 #include "core/random.h"
-#include "privacy/net/wire.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace eg::fuzz {
 
 /// Up to four changes: a byte set, a bit turned, bytes cut off or put in.
-inline data::Bytes damaged(data::Bytes bytes, RandomStream& random) {
+inline Bytes damaged(Bytes bytes, RandomStream& random) {
   for (std::uint64_t changes = random.below(5); changes > 0 && !bytes.empty(); --changes) {
     const auto at = static_cast<std::ptrdiff_t>(random.below(bytes.size()));
     const auto value = static_cast<std::uint8_t>(random.below(256));
@@ -33,10 +33,10 @@ inline data::Bytes damaged(data::Bytes bytes, RandomStream& random) {
 }
 
 /// Up to six damaged samples, each behind its length of two bytes, which is even: whole frames.
-inline data::Bytes damaged_row(const std::vector<data::Bytes>& samples, RandomStream& random) {
-  data::Bytes row;
+inline Bytes damaged_row(const std::vector<Bytes>& samples, RandomStream& random) {
+  Bytes row;
   for (std::uint64_t count = 1 + random.below(6); count > 0; --count) {
-    data::Bytes frame = damaged(samples[static_cast<std::size_t>(random.below(samples.size()))], random);
+    Bytes frame = damaged(samples[static_cast<std::size_t>(random.below(samples.size()))], random);
     if (frame.size() % 2 == 1) frame.push_back(0);
     row.push_back(static_cast<std::uint8_t>(frame.size()));
     row.push_back(static_cast<std::uint8_t>(frame.size() >> 8U));
@@ -46,8 +46,8 @@ inline data::Bytes damaged_row(const std::vector<data::Bytes>& samples, RandomSt
 }
 
 /// A frame of a kind and a body, right in everything else.
-inline data::Bytes headed(data::ByteView kind_and_body) {
-  data::Bytes frame = privacy::frame_of({.kind = privacy::MessageKind::done});
+inline Bytes headed(ByteView kind_and_body) {
+  Bytes frame = privacy::frame_of({.kind = privacy::MessageKind::done});
   frame.resize(privacy::header_bytes);
   frame[6] = static_cast<std::uint8_t>(kind_and_body[0] % 16);
   const std::uint64_t body = kind_and_body.size() - 1;
@@ -57,12 +57,12 @@ inline data::Bytes headed(data::ByteView kind_and_body) {
 }
 
 /// Calls handle(frame) for each frame of such a row. Behind an odd length there are kind and body alone.
-template <class Handle> void each_frame(data::ByteView bytes, Handle&& handle) {
+template <class Handle> void each_frame(ByteView bytes, Handle&& handle) {
   while (bytes.size() >= 3) {
     const std::size_t length = bytes[0] + 256U * bytes[1];
-    const data::ByteView part = bytes.subspan(2, std::min(length, bytes.size() - 2));
+    const ByteView part = bytes.subspan(2, std::min(length, bytes.size() - 2));
     bytes = bytes.subspan(2 + part.size());
-    handle(length % 2 == 1 && !part.empty() ? headed(part) : data::Bytes(part.begin(), part.end()));
+    handle(length % 2 == 1 && !part.empty() ? headed(part) : Bytes(part.begin(), part.end()));
   }
 }
 

@@ -1,9 +1,9 @@
 #include "fuzz/model_folder.h"
 
-#include "core/error.h"
-#include "data/json.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "fuzz/scratch.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/temporary_folder.h"
 
 #include <filesystem>
@@ -22,7 +22,7 @@ class Samples {
 public:
   Samples() {
     std::set<std::string> fields;
-    const json golden = data::read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/transformers.json");
+    const json golden = read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/transformers.json");
     for (const json& sample : golden["cases"]) {
       const json& config = configs_.emplace_back(sample["config"]);
       const json flat = config.flatten(); // "/rope_scaling/factor"
@@ -92,7 +92,7 @@ void run(const hub::Model& model) {
 
 } // namespace
 
-void model_folder(data::ByteView bytes) {
+void model_folder(ByteView bytes) {
   static const Samples samples;
   if (bytes.empty()) return;
   const std::size_t chosen = bytes[0] % samples.count();

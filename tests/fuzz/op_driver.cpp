@@ -3,7 +3,7 @@
 //   op_calls SEED round ROUND     one round again
 // A crash or a round of more than 20 seconds of own processor time ends the program with the number of the round.
 
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "fuzz/op_calls.h"
 
 #include <chrono>

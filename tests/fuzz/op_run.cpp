@@ -1,11 +1,11 @@
 // One call and what must hold of it.
 
 #include "autograd/tape.h"
-#include "core/allocator.h"
 #include "core/call.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
-#include "core/parallel.h"
 #include "core/reduction.h"
+#include "core/threads/parallel.h"
 #include "fuzz/op_calls.h"
 
 #include <algorithm>

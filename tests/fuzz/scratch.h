@@ -1,7 +1,7 @@
 #pragma once
 // Files for readers that take a path: in memory, so that a fuzzer is not slowed down by the disk.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/safetensors.h"
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ public:
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
 
-  void write(data::ByteView bytes) const {
+  void write(ByteView bytes) const {
     if (::ftruncate(descriptor_, 0) != 0 ||
         ::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
       std::abort();
@@ -51,7 +51,7 @@ public:
   ScratchShards(const ScratchShards&) = delete;
   ScratchShards& operator=(const ScratchShards&) = delete;
 
-  void write_index(data::ByteView bytes) const { index_.write(bytes); }
+  void write_index(ByteView bytes) const { index_.write(bytes); }
   std::string index() const { return folder_ + "/model.safetensors.index.json"; }
 
 private:

@@ -10,9 +10,9 @@ namespace eg::fuzz {
 
 /// One row of damaged requests to a cloud, each through the parser too. Throws for a finding.
 inline void one_damaged_round(RandomStream& random) {
-  static const std::vector<data::Bytes> samples = split_samples();
-  const data::Bytes row = damaged_row(samples, random);
-  each_frame(row, [](const data::Bytes& frame) { split_message(frame); });
+  static const std::vector<Bytes> samples = split_samples();
+  const Bytes row = damaged_row(samples, random);
+  each_frame(row, [](const Bytes& frame) { split_message(frame); });
   split_service(row);
 }
 

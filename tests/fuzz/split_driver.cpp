@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   unsigned long long rounds = 0;
-  const std::vector<eg::data::Bytes> samples = eg::fuzz::stip_samples();
+  const std::vector<eg::Bytes> samples = eg::fuzz::stip_samples();
   for (; Clock::now() < end; ++rounds) {
     eg::fuzz::one_damaged_round(random);
     eg::fuzz::stip_service(eg::fuzz::damaged_row(samples, random));

@@ -1,10 +1,10 @@
 #include "fuzz/split_targets.h"
 
+#include "apps/split/recipe.h"
+#include "apps/split/service.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "fuzz/damage.h"
-#include "privacy/split/recipe.h"
-#include "privacy/split/service.h"
 
 #include <nlohmann/json.hpp>
 
@@ -59,10 +59,10 @@ struct Begun {
 
 } // namespace
 
-void split_message(data::ByteView bytes) {
+void split_message(ByteView bytes) {
   try {
     const Message m = parse_frame(bytes, limits);
-    const data::Bytes again = frame_of(m);
+    const Bytes again = frame_of(m);
     require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()),
             "a message is written otherwise than it was read");
   } catch (const ProtocolError&) {
@@ -70,9 +70,9 @@ void split_message(data::ByteView bytes) {
   }
 }
 
-void split_service(data::ByteView bytes) {
+void split_service(ByteView bytes) {
   Begun cloud;
-  each_frame(bytes, [&](const data::Bytes& frame) {
+  each_frame(bytes, [&](const Bytes& frame) {
     const Message answer = parse_frame(cloud.service.handle(cloud.peer, frame), {});
     require(!is_request(answer.kind), "the cloud asks instead of answering");
   });
@@ -80,7 +80,7 @@ void split_service(data::ByteView bytes) {
     require(all(isfinite(run->weight("blocks.0.mlp.fc1.weight"))).item() != 0.0, "a weight is not finite");
 }
 
-std::vector<data::Bytes> split_samples() {
+std::vector<Bytes> split_samples() {
   const Tensor z = random_normal({1, 2, 4}, {1, 0});
   return {
       frame_of({.kind = MessageKind::open, .text = opening("continue", 2)}),

@@ -1,9 +1,9 @@
 #include "fuzz/stip_targets.h"
 
+#include "apps/stip/service.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "fuzz/damage.h"
-#include "privacy/stip/service.h"
 
 #include <nlohmann/json.hpp>
 
@@ -44,7 +44,7 @@ std::string opening(std::uint64_t tokens) { return nlohmann::json{{"model", id},
 
 Tensor features(std::int64_t tokens, std::uint64_t seed) { return random_normal({1, tokens, 4}, {seed, 0}); }
 
-data::Bytes advance(std::uint64_t serial, std::uint64_t step, const Tensor& z) {
+Bytes advance(std::uint64_t serial, std::uint64_t step, const Tensor& z) {
   return frame_of({.kind = MessageKind::advance, .serial = serial, .step = step, .tensors = {{"z", z}}});
 }
 
@@ -60,12 +60,12 @@ void begin(StipService& service, Peer& peer) {
 
 } // namespace
 
-void stip_service(data::ByteView bytes) {
+void stip_service(ByteView bytes) {
   StipService service(tiny(), limits());
   Peer honest{.name = "honest", .number = 1}, other{.name = "other", .number = 2};
   begin(service, honest);
   begin(service, other);
-  each_frame(bytes, [&](const data::Bytes& frame) {
+  each_frame(bytes, [&](const Bytes& frame) {
     const Message answer = parse_frame(service.handle(other, frame), {});
     require(!is_request(answer.kind), "the cloud asks instead of answering");
     require(service.cache_bytes() <= limits().cache_bytes && service.sessions() <= 2, "a limit does not hold");
@@ -80,7 +80,7 @@ void stip_service(data::ByteView bytes) {
   require(found.defined() && same_bits(found, expected), "an honest user gets something else");
 }
 
-std::vector<data::Bytes> stip_samples() {
+std::vector<Bytes> stip_samples() {
   return {
       frame_of({.kind = MessageKind::open, .text = opening(8)}),
       frame_of({.kind = MessageKind::open, .text = opening(0)}),

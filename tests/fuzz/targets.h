@@ -2,14 +2,15 @@
 // What the fuzzers feed: every reader of files that nobody vouches for. A target returns when the bytes were read or
 // refused with a FileError; anything else (another exception, a crash, a sanitizer report) is a finding.
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "data/dataset.h"
 #include "data/image.h"
-#include "data/json.h"
 #include "data/npy.h"
 #include "data/preprocess.h"
 #include "data/safetensors.h"
+#include "data/unpack.h"
 #include "fuzz/model_folder.h"
 #include "fuzz/scratch.h"
 #include "fuzz/tokenizer_targets.h"
@@ -32,17 +33,17 @@ template <class F> void refused_or_read(F&& read) {
   }
 }
 
-inline void image(data::ByteView bytes) {
+inline void image(ByteView bytes) {
   refused_or_read([&] { data::decode_image(bytes, "fuzz", 0, image_limits); });
 }
-inline void idx(data::ByteView bytes) {
+inline void idx(ByteView bytes) {
   refused_or_read([&] { data::parse_idx(bytes, "fuzz"); });
 }
-inline void safetensors(data::ByteView bytes) {
+inline void safetensors(ByteView bytes) {
   refused_or_read([&] { data::parse_safetensors(bytes, "fuzz"); });
   refused_or_read([&] { data::parse_safetensors(bytes, "fuzz", {.widen = true}); });
 }
-inline void npy(data::ByteView bytes) {
+inline void npy(ByteView bytes) {
   refused_or_read([&] { data::parse_npy(bytes, "fuzz"); });
 }
 /// Every tensor of a file, mapped and copied, whatever its format.
@@ -55,22 +56,22 @@ inline void read_every_tensor(const std::string& path) {
   });
 }
 /// safetensors, npy and npz by their first bytes.
-inline void tensor_file(data::ByteView bytes) {
+inline void tensor_file(ByteView bytes) {
   static ScratchFile file;
   file.write(bytes);
   read_every_tensor(file.path());
 }
 /// An index beside two shards that are well-formed.
-inline void tensor_index(data::ByteView bytes) {
+inline void tensor_index(ByteView bytes) {
   static const ScratchShards shards;
   shards.write_index(bytes);
   read_every_tensor(shards.index());
 }
-inline void preprocess(data::ByteView bytes) {
+inline void preprocess(ByteView bytes) {
   refused_or_read([&] {
     const data::Preprocessing steps =
         data::parse_preprocessing({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "fuzz");
-    const data::Image image{5, 4, 3, data::Bytes(60, 77)};
+    const data::Image image{5, 4, 3, Bytes(60, 77)};
     const data::ImageSize between = steps.resized({5, 4}), end = steps.result({5, 4});
     if (std::max({between.height, between.width, end.height, end.width}) > 64) return;
     try {
@@ -80,15 +81,15 @@ inline void preprocess(data::ByteView bytes) {
     }
   });
 }
-inline void json(data::ByteView bytes) {
-  refused_or_read([&] { data::parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "fuzz"); });
+inline void json(ByteView bytes) {
+  refused_or_read([&] { parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "fuzz"); });
 }
-inline void cifar_records(data::ByteView bytes) {
+inline void cifar_records(ByteView bytes) {
   refused_or_read([&] { data::parse_cifar10_records(bytes, "fuzz", "fuzz"); });
 }
-inline void archive(data::ByteView bytes) {
+inline void archive(ByteView bytes) {
   refused_or_read([&] {
-    const data::Bytes tar = data::unpack({bytes.begin(), bytes.end()}, "fuzz", unpacked_limit);
+    const Bytes tar = data::unpack({bytes.begin(), bytes.end()}, "fuzz", unpacked_limit);
     data::read_tar_bytes(tar, "fuzz", [](const data::ArchiveMember&) {});
   });
 }

@@ -3,8 +3,8 @@
 //   tokenizer_calls SEED round ROUND    one round again
 // A finding, a crash or a round of more than 20 seconds of own processor time ends the program with the round's number.
 
+#include "core/base/utf8.h"
 #include "core/random.h"
-#include "core/utf8.h"
 #include "fuzz/tokenizer_samples.h"
 #include "fuzz/tokenizer_targets.h"
 
@@ -96,7 +96,7 @@ void one_round(std::uint64_t seed, std::uint64_t round, bool loud) {
   const bool file = random.below(4) == 0;
   std::string bytes = file ? damaged_json(random) : static_cast<char>(random.below(256)) + drawn_text(random);
   if (loud) fmt::print("{}\n", bytes);
-  const eg::data::ByteView view(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  const eg::ByteView view(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (file)
     eg::fuzz::tokenizer(view);
   else

@@ -1,6 +1,6 @@
 #include "fuzz/tokenizer_targets.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/tokenizer.h"
 #include "fuzz/tokenizer_samples.h"
 
@@ -78,7 +78,7 @@ const std::vector<Tokenizer>& samples() {
 
 } // namespace
 
-void tokenizer(data::ByteView bytes) {
+void tokenizer(ByteView bytes) {
   const std::string_view json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   try {
     const Tokenizer read = Tokenizer::parse_json(json, "fuzz");
@@ -97,7 +97,7 @@ void tokenizer(data::ByteView bytes) {
   }
 }
 
-void tokenizer_text(data::ByteView bytes) {
+void tokenizer_text(ByteView bytes) {
   if (bytes.empty()) return;
   const Tokenizer& chosen = samples()[bytes[0] % samples().size()];
   EncodeOptions options;

@@ -1,9 +1,10 @@
 // What the golden tests must catch.
 
+#include "core/base/error.h"
 #include "core/call.h"
-#include "core/error.h"
 #include "core/ops.h"
 #include "core/registry.h"
+#include "data/unpack.h"
 #include "golden/run.h"
 #include "support/message.h"
 
@@ -70,18 +71,18 @@ TEST_CASE("wrong rows are caught") {
 namespace {
 
 /// A file with this text and these numbers, and a checksum that is right.
-data::Bytes file_of(const std::string& text, const data::Bytes& numbers) {
+Bytes file_of(const std::string& text, const Bytes& numbers) {
   const auto little = [](std::uint32_t n) {
-    data::Bytes bytes;
+    Bytes bytes;
     for (unsigned shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::uint8_t>(n >> shift));
     return bytes;
   };
-  data::Bytes body = little(static_cast<std::uint32_t>(text.size()));
+  Bytes body = little(static_cast<std::uint32_t>(text.size()));
   body.insert(body.end(), text.begin(), text.end());
   body.insert(body.end(), numbers.begin(), numbers.end());
-  data::Bytes file;
+  Bytes file;
   for (const char c : std::string("EGGOLD1\n")) file.push_back(static_cast<std::uint8_t>(c));
-  const data::Bytes sum = little(data::crc32(body));
+  const Bytes sum = little(crc32(body));
   file.insert(file.end(), sum.begin(), sum.end());
   file.insert(file.end(), body.begin(), body.end());
   return file;
@@ -89,7 +90,7 @@ data::Bytes file_of(const std::string& text, const data::Bytes& numbers) {
 
 struct BadFile {
   const char* text;
-  data::Bytes numbers;
+  Bytes numbers;
   const char* says;
 };
 
@@ -114,8 +115,7 @@ TEST_CASE("files with a right checksum and wrong contents are refused before roo
       {"op exp\ncase 2 1 | f:2:c:n | f:2\n", {0, 0}, "too early"},
       {"op exp\ncase v 1 | f:2:c:n | f:2\n", {0, 0}, "more numbers than the cases need"},
       {"op exp\ncase v 1 | f:2:c:n | f:2\n", {5}, "an unknown kind of numbers"},
-      {"op exp\ncase v 1 | f:2:c:n | i:1\n", data::Bytes{3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
-       "64 bits"},
+      {"op exp\ncase v 1 | f:2:c:n | i:1\n", Bytes{3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, "64 bits"},
       {"case v 1 | f:2:c:n | f:2\n", {0}, "before any operation"},
       {"op exp\ncase v 1 | f:2:c: | f:2\n", {0}, "not an input"},
       {"op exp\ncase v 1 | f:2:c:n\n", {0}, "not a case"},
@@ -144,27 +144,27 @@ TEST_CASE("calls with unknown draws or layouts fail") {
 }
 
 TEST_CASE("damaged files are refused") {
-  const data::Bytes packed = data::read_file(path);
-  const data::Bytes plain = data::unpack(packed, path);
+  const Bytes packed = read_file(path);
+  const Bytes plain = data::unpack(packed, path);
   CHECK(golden::parse(plain, "sound").size() == all_cases().size());
 
   // Every byte of the frame, and places all over the rest.
   const std::size_t stride = plain.size() / 97;
   for (std::size_t at = 0; at < plain.size(); at += at < 32 ? 1 : stride) {
-    data::Bytes damaged = plain;
+    Bytes damaged = plain;
     damaged[at] ^= 0x10U;
     const std::string message = test::message_of<FileError>([&] { golden::parse(damaged, "damaged.golden"); });
     CHECK_MESSAGE(message.starts_with("damaged.golden: "), "byte ", at, ": ", message);
     if (at >= 8) CHECK_MESSAGE(message.find("checksum") != std::string::npos, "byte ", at, ": ", message);
   }
   for (const std::size_t kept : {std::size_t{0}, std::size_t{7}, std::size_t{15}, std::size_t{16}, plain.size() - 1}) {
-    const data::ByteView part(plain.data(), kept);
+    const ByteView part(plain.data(), kept);
     CHECK_MESSAGE(!test::message_of<FileError>([&] { golden::parse(part, "short.golden"); }).empty(), kept);
   }
 
   // As it lies on the disk, packed.
   for (std::size_t at = 40; at + 40 < packed.size(); at += packed.size() / 7) {
-    data::Bytes damaged = packed;
+    Bytes damaged = packed;
     damaged[at] ^= 0x10U;
     const std::string message =
         test::message_of<FileError>([&] { golden::parse(data::unpack(damaged, "packed.golden"), "packed.golden"); });

@@ -1,7 +1,7 @@
 #include "golden/draw.h"
 
+#include "core/base/error.h"
 #include "core/call.h"
-#include "core/error.h"
 #include "core/registry.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "golden/fixture.h"
+#include "data/unpack.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 #include <array>
@@ -34,7 +35,7 @@ Words split(std::string_view text, char separator) {
 /// The bytes one after the other; asking for more than there are is an error.
 class Reader {
 public:
-  Reader(data::ByteView bytes, const std::string& source) : bytes_(bytes), source_(source) {}
+  Reader(ByteView bytes, const std::string& source) : bytes_(bytes), source_(source) {}
 
   template <std::size_t N> std::uint64_t word() {
     if (bytes_.size() - at_ < N) fail("the numbers end too early");
@@ -56,7 +57,7 @@ public:
   [[noreturn]] void fail(const std::string& what) const { throw FileError(fmt::format("{}: {}", source_, what)); }
 
 private:
-  data::ByteView bytes_;
+  ByteView bytes_;
   const std::string& source_;
   std::size_t at_ = 0;
   std::size_t numbers_ = 0;
@@ -259,15 +260,15 @@ std::string Case::name() const {
   return text + ")";
 }
 
-std::vector<Case> parse(data::ByteView bytes, const std::string& source) {
+std::vector<Case> parse(ByteView bytes, const std::string& source) {
   Reader head(bytes, source);
   if (bytes.size() < header) head.fail("too short for a golden file");
   if (!std::equal(magic.begin(), magic.end(), bytes.begin())) head.fail("not a golden file of format 1");
   head.word<magic.size()>();
   const auto crc = static_cast<std::uint32_t>(head.word<4>());
   const std::uint64_t length = head.word<4>();
-  const data::ByteView body = bytes.subspan(header);
-  if (data::crc32(bytes.subspan(header - 4)) != crc)
+  const ByteView body = bytes.subspan(header);
+  if (crc32(bytes.subspan(header - 4)) != crc)
     head.fail("the checksum does not match: the file is damaged; write it again by make.py");
   if (length > body.size()) head.fail("the text is longer than the file");
 

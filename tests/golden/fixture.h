@@ -3,8 +3,8 @@
 // writes it.
 
 #include "core/attributes.h"
+#include "core/base/bytes.h"
 #include "core/tensor.h"
-#include "data/bytes.h"
 
 #include <cstdint>
 #include <string>
@@ -59,7 +59,7 @@ struct Case {
 
 /// Checksums, markers and lengths are verified. Throws FileError that begins with `source` for bytes that are damaged,
 /// cut short or of another format.
-std::vector<Case> parse(data::ByteView bytes, const std::string& source);
+std::vector<Case> parse(ByteView bytes, const std::string& source);
 /// The same for a packed file (xz). Throws FileError.
 std::vector<Case> read(const std::string& path);
 

@@ -2,10 +2,10 @@
 // weights of tests/golden/transformers_compare.py (which says how numbers are drawn) and read by hub::load_model.
 
 #include "autograd/tape.h"
+#include "core/base/json.h"
 #include "core/ops.h"
-#include "data/json.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -128,14 +128,14 @@ double worst_error(const json& entry, const char* kind, const hub::Tensors& ours
 
 /// A model folder as transformers would have saved it.
 void write_folder(const json& config, const std::string& folder, std::uint64_t shard_bytes) {
-  data::write_json(folder + "/config.json", config);
+  write_json(folder + "/config.json", config);
   hub::Tensors weights;
   const auto model = hub::make_model(config, {});
   for (const hub::Binding& b : model->bindings()) weights.emplace_back(b.file, weight(b.file, b.shape));
   data::save_sharded(folder, weights, {.max_bytes = shard_bytes});
 }
 
-json fixture() { return data::read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/transformers.json"); }
+json fixture() { return read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/transformers.json"); }
 
 } // namespace
 

@@ -3,8 +3,8 @@
 #include "controls.h"
 #include "core/call.h"
 #include "core/ops.h"
-#include "core/parallel.h"
 #include "core/registry.h"
+#include "core/threads/parallel.h"
 #include "support/laws.h"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 #pragma once
 // An edge without a network.
 
-#include "privacy/split/remote.h"
-#include "privacy/split/service.h"
+#include "apps/split/remote.h"
+#include "apps/split/service.h"
 #include "support/local_channel.h"
 
 namespace eg::test {

@@ -2,15 +2,15 @@
 
 #ifdef EQUIGRAD_NET
 
-#include "data/bytes.h"
-#include "permute/training.h"
-#include "privacy/net/tcp/certificates.h"
+#include "apps/net/tcp/certificates.h"
+#include "core/base/bytes.h"
 #include "split/split_channels.h"
 #include "support/in_child.h"
 #include "support/message.h"
 #include "support/raw_socket.h"
 #include "support/server_thread.h"
 #include "support/temporary_folder.h"
+#include "training/vit_trainer.h"
 #include "unit/permute_small_run.h"
 
 #include <arpa/inet.h>
@@ -206,16 +206,16 @@ TEST_CASE("split net: garbage, cut and oversized frames, slow senders and half-o
   const Cloud cloud(options);
   VitTrainer expected(few_steps());
   expected.run();
-  const auto answer_to = [&](const data::Bytes& bytes) {
+  const auto answer_to = [&](const Bytes& bytes) {
     const RawSocket socket(cloud.port());
     REQUIRE(socket.connected());
     socket.send(bytes);
     bool closed = false;
-    const data::Bytes answer = socket.until_closed(closed);
+    const Bytes answer = socket.until_closed(closed);
     CHECK(closed);
     return parse_frame(answer, {});
   };
-  data::Bytes garbage(1000);
+  Bytes garbage(1000);
   for (std::size_t i = 0; i < garbage.size(); ++i) garbage[i] = static_cast<std::uint8_t>(i * 37 + 11);
   CHECK(answer_to(garbage).code == RefusalCode::malformed);
   CHECK(answer_to(header_of(std::uint64_t{1} << 60)).code == RefusalCode::too_large);

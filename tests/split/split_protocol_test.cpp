@@ -1,10 +1,10 @@
 // Peers that are wrong, broken or hostile, without a network: typed refusals, and runs that stay as they were.
 
+#include "apps/split/last_answer.h"
+#include "apps/split/recipe.h"
+#include "core/base/bytes.h"
 #include "core/random.h"
-#include "data/bytes.h"
 #include "nlohmann/json.hpp"
-#include "privacy/split/last_answer.h"
-#include "privacy/split/recipe.h"
 #include "split/split_channels.h"
 #include "support/message.h"
 #include "support/refused.h"
@@ -149,10 +149,10 @@ TEST_CASE("split protocol: repeated requests are done once; altered, replayed an
   RawEdge edge{service, {.name = "edge", .number = 1}};
   edge.begin();
   const Message forward{.kind = MessageKind::forward, .serial = 2, .tensors = {{"z", features()}}};
-  const data::Bytes answer = service.handle(edge.peer, frame_of(forward));
+  const Bytes answer = service.handle(edge.peer, frame_of(forward));
   CHECK(answer == service.handle(edge.peer, frame_of(forward)));
   const Message backward{.kind = MessageKind::backward, .serial = 3, .tensors = {{"dy", features(2)}}};
-  const data::Bytes gradients = service.handle(edge.peer, frame_of(backward));
+  const Bytes gradients = service.handle(edge.peer, frame_of(backward));
   const nn::StateDict after = weights_of(service);
   for (int i = 0; i < 3; ++i) CHECK(gradients == service.handle(edge.peer, frame_of(backward)));
   CHECK(same(after, weights_of(service)));
@@ -220,7 +220,7 @@ TEST_CASE("split protocol: a run stays its edge's and its recipe's when the clou
   elsewhere.out = folder.path("copy");
   EncoderService third(elsewhere);
   std::filesystem::copy(folder.path("runs"), folder.path("copy"), std::filesystem::copy_options::recursive);
-  data::write_file(folder.path("copy/" + run_name + "/checkpoints/step-00000000/state.json"), std::string_view("{}"));
+  write_file(folder.path("copy/" + run_name + "/checkpoints/step-00000000/state.json"), std::string_view("{}"));
   RawEdge late{third, {.name = "edge", .number = 1}};
   CHECK_REFUSED(late.open(opening(run_name, "resume", 1)), RefusalCode::no_checkpoint);
 }
@@ -268,8 +268,7 @@ TEST_CASE("split protocol: a refused resumption leaves the run in memory as it i
   training::EncoderRecipe faster = tiny();
   faster.run.lr = 0.5;
   CHECK_REFUSED(edge.open(opening(run_name, "resume", next, faster)), RefusalCode::other_recipe);
-  data::write_file(folder.path("runs/" + run_name + "/checkpoints/step-00000000/model.safetensors"),
-                   std::string_view("{}"));
+  write_file(folder.path("runs/" + run_name + "/checkpoints/step-00000000/model.safetensors"), std::string_view("{}"));
   CHECK_REFUSED(edge.open(opening(run_name, "resume", next)), RefusalCode::no_checkpoint);
   REQUIRE(service.run(run_name) != nullptr);
   CHECK(service.run(run_name)->step() == 1);
@@ -312,13 +311,13 @@ TEST_CASE("split protocol: a last answer comes back whole or not at all") {
   CHECK(back->serial == 31);
   CHECK(back->digest == last.digest);
   CHECK(back->answer == last.answer);
-  const data::Bytes good = data::read_file(path);
+  const Bytes good = read_file(path);
   for (std::size_t i = 0; i < good.size(); ++i) {
-    data::Bytes damaged = good;
+    Bytes damaged = good;
     damaged[i] ^= 0x40U;
-    data::write_file(path, data::ByteView(damaged));
+    write_file(path, ByteView(damaged));
     CHECK(!read_last_answer(where));
-    data::write_file(path, data::ByteView(good).first(i));
+    write_file(path, ByteView(good).first(i));
     CHECK(!read_last_answer(where));
   }
 }
@@ -326,26 +325,26 @@ TEST_CASE("split protocol: a last answer comes back whole or not at all") {
 TEST_CASE("split protocol: bytes that are no message") {
   EncoderService service{ServiceOptions{}};
   Peer peer{.name = "edge", .number = 1};
-  const auto answer = [&](const data::Bytes& bytes) { return parse_frame(service.handle(peer, bytes), {}); };
-  const data::Bytes good = frame_of({.kind = MessageKind::open, .text = opening(run_name, "new", 1)});
+  const auto answer = [&](const Bytes& bytes) { return parse_frame(service.handle(peer, bytes), {}); };
+  const Bytes good = frame_of({.kind = MessageKind::open, .text = opening(run_name, "new", 1)});
   CHECK_REFUSED(answer({}), RefusalCode::malformed);
   for (std::size_t cut = 0; cut < good.size(); ++cut)
     CHECK(answer({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(cut)}).kind == MessageKind::refused);
-  data::Bytes longer = good;
+  Bytes longer = good;
   longer.push_back(0);
   CHECK_REFUSED(answer(longer), RefusalCode::malformed);
-  data::Bytes version = good;
+  Bytes version = good;
   version[4] = 9;
   CHECK_REFUSED(answer(version), RefusalCode::version);
-  data::Bytes huge = good;
+  Bytes huge = good;
   std::memset(huge.data() + 8, 0x7f, 8);
   CHECK_REFUSED(answer(huge), RefusalCode::too_large);
-  data::Bytes kind = good;
+  Bytes kind = good;
   kind[6] = 200;
   CHECK_REFUSED(answer(kind), RefusalCode::malformed);
   CHECK(service.runs() == 0);
   // A tensor that says it has 2^60 elements in a frame of a few bytes.
-  data::Bytes tensor = frame_of({.kind = MessageKind::weight, .serial = 1, .tensors = {{"w", Tensor::ones({4, 2})}}});
+  Bytes tensor = frame_of({.kind = MessageKind::weight, .serial = 1, .tensors = {{"w", Tensor::ones({4, 2})}}});
   const std::size_t extent = header_bytes + 8 + 8 + 2 + 4 + 2 + 2 + 1 + 1 + 1;
   std::uint64_t many = std::uint64_t{1} << 60;
   std::memcpy(tensor.data() + extent, &many, sizeof many);

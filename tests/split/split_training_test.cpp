@@ -1,15 +1,15 @@
 // Split learning: the same weights as in one process, whatever is lost on the way; what the cloud sees.
 
-#include "core/allocator.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/memory/allocator.h"
 #include "data/loader.h"
 #include "data/safetensors.h"
 #include "permute/key.h"
-#include "permute/training.h"
 #include "split/split_channels.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"
+#include "training/vit_trainer.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
@@ -49,7 +49,7 @@ SplitTraining split_with(std::shared_ptr<RemoteEncoder> encoder, Ending ending =
   return {.encoder = std::move(encoder), .ending = ending, .next_key = {}};
 }
 
-std::shared_ptr<RemoteEncoder> edge_of(EncoderService& cloud, std::function<Fate(data::ByteView)> fate = {},
+std::shared_ptr<RemoteEncoder> edge_of(EncoderService& cloud, std::function<Fate(ByteView)> fate = {},
                                        Traffic* traffic = nullptr) {
   return std::make_shared<RemoteEncoder>(connect_to(cloud, "edge", std::move(fate), traffic), at_once());
 }
@@ -90,7 +90,7 @@ struct BothWays {
 struct EveryBoundary {
   std::uint64_t cuts = 0;
   std::map<std::size_t, int> times; ///< by the frame's hash
-  Fate operator()(data::ByteView frame) {
+  Fate operator()(ByteView frame) {
     const int time =
         ++times[std::hash<std::string_view>()({reinterpret_cast<const char*>(frame.data()), frame.size()})];
     if (time > 2) return Fate::arrives;
@@ -104,11 +104,11 @@ class ShortOfMemory : public Service {
 public:
   explicit ShortOfMemory(EncoderService& cloud) : cloud_(cloud) {}
   FrameLimits limits(const Peer& peer) const override { return cloud_.limits(peer); }
-  data::Bytes handle(Peer& peer, data::ByteView frame) override {
+  Bytes handle(Peer& peer, ByteView frame) override {
     if (++requests_ % 3 != 0) return cloud_.handle(peer, frame);
     const std::size_t whole = allocator::limit();
     allocator::set_limit(allocator::stats().live_bytes + requests_ * 1024 % (1 << 18));
-    data::Bytes answer = cloud_.handle(peer, frame);
+    Bytes answer = cloud_.handle(peer, frame);
     allocator::set_limit(whole);
     if (parse_frame(answer, {}).code == RefusalCode::no_room) ++refused;
     return answer;
@@ -122,7 +122,7 @@ private:
   std::size_t requests_ = 0;
 };
 
-bool contains(const data::Bytes& where, const void* what, std::size_t size) {
+bool contains(const Bytes& where, const void* what, std::size_t size) {
   const auto* first = static_cast<const std::uint8_t*>(what);
   return std::search(where.begin(), where.end(), first, first + size) != where.end();
 }
@@ -201,7 +201,7 @@ TEST_CASE("split: with another key the weights are others (negative control)") {
   const auto trained_with = [&](const char* key) {
     TrainOptions keyed = o;
     keyed.key = folder.path(key);
-    if (!data::file_exists(keyed.key)) SecretKey::generate().save(keyed.key);
+    if (!file_exists(keyed.key)) SecretKey::generate().save(keyed.key);
     VitTrainer trainer(keyed, nullptr, split_with(edge_of(cloud)));
     trainer.run();
     return trainer.weights(0);
@@ -217,7 +217,7 @@ TEST_CASE("split: a connection that breaks at every message changes nothing") {
   here.run();
   EncoderService cloud = cloud_of(o.seed);
   const auto fate = std::make_shared<EveryBoundary>();
-  const auto edge = edge_of(cloud, [fate](data::ByteView frame) { return (*fate)(frame); });
+  const auto edge = edge_of(cloud, [fate](ByteView frame) { return (*fate)(frame); });
   VitTrainer there(o, nullptr, split_with(edge));
   there.run();
   CHECK(same_weights(here.weights(0), there.weights(0)));
@@ -285,11 +285,11 @@ TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from 
     struct Breaking : Channel {
       std::unique_ptr<Channel> inner;
       bool* restart;
-      void send(data::ByteView frame) override {
+      void send(ByteView frame) override {
         if (*restart && parse_frame(frame, {}).kind == MessageKind::backward) throw ConnectionError("test: cut");
         inner->send(frame);
       }
-      data::Bytes receive() override { return inner->receive(); }
+      Bytes receive() override { return inner->receive(); }
     };
     if (restart) { // between a forward pass and its gradients
       cloud->save_all();
@@ -319,7 +319,7 @@ class RestartedCloud : public Service {
 public:
   explicit RestartedCloud(ServiceOptions options) : options_(std::move(options)) { cloud_.emplace(options_); }
   FrameLimits limits(const Peer& peer) const override { return cloud_->limits(peer); }
-  data::Bytes handle(Peer& peer, data::ByteView frame) override { return cloud_->handle(peer, frame); }
+  Bytes handle(Peer& peer, ByteView frame) override { return cloud_->handle(peer, frame); }
   void leave(const Peer& peer) override { cloud_->leave(peer); }
   void restart() {
     cloud_->save_all();
@@ -347,7 +347,7 @@ TEST_CASE("split: a cloud that is ended and started again at any message goes on
       RestartedCloud cloud(service_options(o.seed, folder.path("cloud")));
       int count = 0;
       const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
-                                                                   [&](data::ByteView) {
+                                                                   [&](ByteView) {
                                                                      ++count;
                                                                      if (count == at + 1) cloud.restart();
                                                                      return count == at ? fate : Fate::arrives;
@@ -374,7 +374,7 @@ TEST_CASE("split: a step that is left out is left out by the next cloud too") {
   std::uint64_t count = 0;
   bool ended = false;
   const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
-                                                               [&](data::ByteView) {
+                                                               [&](ByteView) {
                                                                  if (std::exchange(ended, false)) {
                                                                    cloud.restart();
                                                                    ++restarts;
@@ -400,7 +400,7 @@ TEST_CASE("split: what a cloud writes when it is ended takes the place of no che
   RestartedCloud cloud(options);
   bool end = false;
   const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
-                                                               [&](data::ByteView) {
+                                                               [&](ByteView) {
                                                                  if (!std::exchange(end, false)) return Fate::arrives;
                                                                  cloud.restart();
                                                                  return Fate::lost;
@@ -442,10 +442,10 @@ TEST_CASE("split: the endings keep the plain weights, the trained ones, or anoth
     split.next_key = folder.path("next");
     VitTrainer trainer(mine, nullptr, split);
     trainer.run();
-    return data::read_file(folder.path(out + "/model.safetensors"));
+    return read_file(folder.path(out + "/model.safetensors"));
   };
-  const data::Bytes plain = ended(Ending::decrypted, "a"), trained = ended(Ending::encrypted, "b"),
-                    next = ended(Ending::rekeyed, "c");
+  const Bytes plain = ended(Ending::decrypted, "a"), trained = ended(Ending::encrypted, "b"),
+              next = ended(Ending::rekeyed, "c");
   CHECK(plain != trained);
   CHECK(next != trained);
   CHECK(next != plain);
@@ -453,7 +453,7 @@ TEST_CASE("split: the endings keep the plain weights, the trained ones, or anoth
   one.out = folder.path("one");
   VitTrainer here(one);
   here.run();
-  CHECK(data::read_file(folder.path("one/model.safetensors")) == trained);
+  CHECK(read_file(folder.path("one/model.safetensors")) == trained);
   // Moved to the next key by hand.
   const VitKey key =
       VitKey::draw(o.model.encoder, o.model.layers, o.key_form, SecretKey::load(folder.path("next")).source("vit"));
@@ -477,10 +477,10 @@ TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
   VitTrainer trainer(o, nullptr, split_with(edge_of(cloud, {}, &traffic)));
   const Tensor first_weight = trainer.weights(0).at(0).second; // not of the encoder
   trainer.run();
-  data::Bytes all = traffic.sent;
+  Bytes all = traffic.sent;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path("cloud")))
     if (entry.is_regular_file()) {
-      const data::Bytes bytes = data::read_file(entry.path().string());
+      const Bytes bytes = read_file(entry.path().string());
       all.insert(all.end(), bytes.begin(), bytes.end());
     }
   // What it does get is found (positive control).
@@ -492,7 +492,7 @@ TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
     if (!name.starts_with("blocks.") && value.nbytes() > 64) CHECK(!contains(all, value.bytes(), value.nbytes()));
   }
   CHECK(!contains(all, first_weight.bytes(), first_weight.nbytes()));
-  const data::Bytes key_file = data::read_file(o.key);
+  const Bytes key_file = read_file(o.key);
   for (std::size_t at = 16; at < 48; at += 8) CHECK(!contains(all, key_file.data() + at, 8));
   const Permutation& residual = trainer.column_key()->residual;
   for (const Permutation& p : {residual, residual.inverse()}) {

@@ -9,6 +9,6 @@ using namespace eg;
 
 TEST_CASE("stip fuzz: damaged messages are answered, and harm nobody's text") {
   RandomStream random({8, 0});
-  const std::vector<data::Bytes> samples = fuzz::stip_samples();
+  const std::vector<Bytes> samples = fuzz::stip_samples();
   for (int i = 0; i < 600; ++i) CHECK_NOTHROW(fuzz::stip_service(fuzz::damaged_row(samples, random)));
 }

@@ -1,10 +1,10 @@
 #pragma once
 // A small model, and what STIP makes of it.
 
+#include "apps/stip/service.h"
+#include "apps/stip/transform.h"
+#include "apps/stip/user.h"
 #include "nn/decoder.h"
-#include "privacy/stip/service.h"
-#include "privacy/stip/transform.h"
-#include "privacy/stip/user.h"
 #include "support/local_channel.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"

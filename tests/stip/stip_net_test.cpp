@@ -2,7 +2,7 @@
 
 #ifdef EQUIGRAD_NET
 
-#include "privacy/net/tcp/certificates.h"
+#include "apps/net/tcp/certificates.h"
 #include "stip/stip_models.h"
 #include "support/message.h"
 #include "support/raw_socket.h"
@@ -131,16 +131,16 @@ TEST_CASE("stip net: garbage, cut and oversized frames, slow senders, half-open 
       ++rounds;
     } while (!over);
   });
-  const auto answer_to = [&](const data::Bytes& bytes) {
+  const auto answer_to = [&](const Bytes& bytes) {
     const RawSocket socket(cloud.port());
     REQUIRE(socket.connected());
     socket.send(bytes);
     bool closed = false;
-    const data::Bytes answer = socket.until_closed(closed);
+    const Bytes answer = socket.until_closed(closed);
     CHECK(closed);
     return parse_frame(answer, {});
   };
-  data::Bytes garbage(1000);
+  Bytes garbage(1000);
   for (std::size_t i = 0; i < garbage.size(); ++i) garbage[i] = static_cast<std::uint8_t>(i * 37 + 11);
   CHECK(answer_to(garbage).code == RefusalCode::malformed);
   CHECK(answer_to(header_of(std::uint64_t{1} << 60)).code == RefusalCode::too_large);
@@ -151,7 +151,7 @@ TEST_CASE("stip net: garbage, cut and oversized frames, slow senders, half-open 
     slow.send(header_of(1000)); // and never the body
     CHECK(slow.closed_by_peer());
   }
-  for (const data::Bytes& cut : {data::Bytes{'E', 'Q', 'S'}, header_of(1000)}) {
+  for (const Bytes& cut : {Bytes{'E', 'Q', 'S'}, header_of(1000)}) {
     const RawSocket gone(cloud.port());
     gone.send(cut);
   }

@@ -1,8 +1,8 @@
 // STIP end to end in one thread: what the user gets is what the plain model gives.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/safetensors.h"
-#include "hub/llama2c.h"
+#include "nn/hub/llama2c.h"
 #include "permute/key.h"
 #include "stip/stip_models.h"
 #include "support/message.h"
@@ -38,16 +38,16 @@ std::vector<std::int64_t> queried(const UserModel& user, StipService& cloud, con
   return text.text.ids;
 }
 
-bool contains(const data::Bytes& all, const void* part, std::size_t size) {
+bool contains(const Bytes& all, const void* part, std::size_t size) {
   const auto* first = static_cast<const std::uint8_t*>(part);
   return std::search(all.begin(), all.end(), first, first + size) != all.end();
 }
 
 /// All bytes of a folder's files.
-data::Bytes bytes_of(const std::string& folder) {
-  data::Bytes all;
+Bytes bytes_of(const std::string& folder) {
+  Bytes all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    const data::Bytes bytes = data::read_file(entry.path().string());
+    const Bytes bytes = read_file(entry.path().string());
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
   return all;
@@ -95,7 +95,7 @@ TEST_CASE("stip: a connection that is lost at every message costs time and not a
   StipService cloud = parties.service();
   const UserModel user = parties.user();
   const Patience at_once{.attempts = 4, .pause = {}, .longest_pause = {}};
-  const auto said = [&](std::function<Fate(data::ByteView)> fate, std::int64_t count) {
+  const auto said = [&](std::function<Fate(ByteView)> fate, std::int64_t count) {
     const StipText text = stip_generate(
         user, connect_to(cloud, "user", std::move(fate)), nullptr, prompt, tokens(count, 0.8), {},
         [](std::string_view) {}, at_once);
@@ -109,7 +109,7 @@ TEST_CASE("stip: a connection that is lost at every message costs time and not a
     for (int lost = 1; lost <= count; ++lost) {
       CAPTURE(lost);
       int sent = 0;
-      const auto found = said([&](data::ByteView) { return sent++ == lost ? fate : Fate::arrives; }, count);
+      const auto found = said([&](ByteView) { return sent++ == lost ? fate : Fate::arrives; }, count);
       CHECK(found.first == whole.first);
       CHECK(found.second == 1);
     }
@@ -117,12 +117,12 @@ TEST_CASE("stip: a connection that is lost at every message costs time and not a
   // A cloud that is gone for good; one that was never there is not waited for.
   int sent = 0;
   CHECK(message_of<ConnectionError>([&] {
-          said([&](data::ByteView) { return ++sent > 5 ? Fate::lost : Fate::arrives; }, count);
+          said([&](ByteView) { return ++sent > 5 ? Fate::lost : Fate::arrives; }, count);
         }).find("(after 4 attempts)") != std::string::npos);
   CHECK(sent == 5 + 4);
   sent = 0;
   CHECK_THROWS_AS(said(
-                      [&](data::ByteView) {
+                      [&](ByteView) {
                         ++sent;
                         return Fate::lost;
                       },
@@ -198,7 +198,7 @@ TEST_CASE("stip: outputs of a pass come as well when connections are lost on the
   for (const int losses : {1, 3, 4}) {
     int sent = 0;
     const auto passed = [&] {
-      const auto fate = [&](data::ByteView) { return sent++ < losses ? Fate::lost : Fate::arrives; };
+      const auto fate = [&](ByteView) { return sent++ < losses ? Fate::lost : Fate::arrives; };
       return stip_forward(user, connect_to(cloud, "user", fate), inputs, at_once).outputs;
     };
     if (losses < 4)
@@ -227,7 +227,7 @@ TEST_CASE("stip: the cloud's folder holds blocks alone, the user's everything el
     CAPTURE(family);
     const StipParties parties(family);
     const auto plain = hub::load_model(parties.path("model")).model;
-    const data::Bytes cloud = bytes_of(parties.path("out/cloud"));
+    const Bytes cloud = bytes_of(parties.path("out/cloud"));
     const data::TensorReader weights = data::open_tensors(parties.path("out/cloud/model.safetensors"));
     for (const data::TensorInfo& info : weights.tensors()) CHECK(info.name.starts_with("blocks."));
     const nn::StateDict state = plain->module().state_dict();
@@ -270,8 +270,8 @@ TEST_CASE("stip: neither key nor permutation, embedding, prompt or text is in th
     Traffic traffic;
     StipText text;
     queried(user, cloud, tokens(20), &traffic, &text);
-    const data::Bytes folder = bytes_of(parties.path("out/cloud"));
-    data::Bytes all = traffic.sent;
+    const Bytes folder = bytes_of(parties.path("out/cloud"));
+    Bytes all = traffic.sent;
     all.insert(all.end(), traffic.received.begin(), traffic.received.end());
     all.insert(all.end(), folder.begin(), folder.end());
     // What it does get is found (positive control).
@@ -283,7 +283,7 @@ TEST_CASE("stip: neither key nor permutation, embedding, prompt or text is in th
       CHECK(!contains(all, row.bytes(), row.nbytes()));
     }
     const std::string key_path = parties.path("out/user/residual.key");
-    const data::Bytes key = data::read_file(key_path);
+    const Bytes key = read_file(key_path);
     for (std::size_t at = 16; at < 48; at += 8) CHECK(!contains(all, key.data() + at, 8));
     const permute::SecretKey secret = permute::SecretKey::load(key_path);
     const permute::Permutation pi = secret.source(user.id())(user.dim(), "residual");
@@ -326,9 +326,9 @@ TEST_CASE("stip: what cannot be transformed or opened is said") {
   // A config that asks for more than the file holds.
   const std::string config = parties.path("out/cloud/stip.json");
   const auto with = [&](const char* field, const nlohmann::json& value) {
-    nlohmann::json json = nlohmann::json::parse(data::read_file(config));
+    nlohmann::json json = nlohmann::json::parse(read_file(config));
     json[field] = value;
-    data::write_file(parties.path("out/cloud/stip.json"), std::string_view(json.dump()));
+    write_file(parties.path("out/cloud/stip.json"), std::string_view(json.dump()));
     const std::string message = message_of([&] { open_cloud(parties.path("out/cloud")); });
     return message;
   };
@@ -337,9 +337,9 @@ TEST_CASE("stip: what cannot be transformed or opened is said") {
   CHECK(with("heads", 0).find("heads") != std::string::npos);
   // A config that leaves out what the file holds.
   parties.transform(Scheme::stip2, "bare");
-  nlohmann::json bare = nlohmann::json::parse(data::read_file(parties.path("bare/cloud/stip.json")));
+  nlohmann::json bare = nlohmann::json::parse(read_file(parties.path("bare/cloud/stip.json")));
   bare["qkv_bias"] = false;
-  data::write_file(parties.path("bare/cloud/stip.json"), std::string_view(bare.dump()));
+  write_file(parties.path("bare/cloud/stip.json"), std::string_view(bare.dump()));
   CHECK(message_of([&] { open_cloud(parties.path("bare/cloud")); }).find("tensors, where") != std::string::npos);
   CHECK(with("surprise", 1).find("not supported") != std::string::npos);
   const StipParties decoder("llama");

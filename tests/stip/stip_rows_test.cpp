@@ -1,6 +1,6 @@
 // What fails: tokens in another order through a masked decoder.
 
-#include "privacy/stip/failed_rows.h"
+#include "apps/attacks/failed_rows.h"
 #include "stip/stip_models.h"
 #include "support/message.h"
 

@@ -52,12 +52,12 @@ Tensor features(std::int64_t texts, std::int64_t tokens, std::int64_t dim, std::
 
 /// Asks for all users at once.
 std::vector<Message> together(StipService& cloud, std::vector<RawUser>& users, const std::vector<Message>& messages) {
-  std::vector<data::Bytes> frames;
+  std::vector<Bytes> frames;
   std::vector<Request> requests;
   for (const Message& m : messages) frames.push_back(frame_of(m));
   for (std::size_t i = 0; i < users.size(); ++i) requests.push_back({&users[i].peer, frames[i]});
   std::vector<Message> answers(users.size());
-  cloud.handle_all(requests, [&](std::size_t i, data::Bytes frame) { answers[i] = parse_frame(frame, {}); });
+  cloud.handle_all(requests, [&](std::size_t i, Bytes frame) { answers[i] = parse_frame(frame, {}); });
   return answers;
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("stip user: a cloud that answers something else is refused") {
   public:
     explicit Liar(Message answer) : answer_(std::move(answer)) {}
     FrameLimits limits(const Peer&) const override { return {}; }
-    data::Bytes handle(Peer&, data::ByteView frame) override {
+    Bytes handle(Peer&, ByteView frame) override {
       const Message m = parse_frame(frame, {});
       return frame_of(m.kind == MessageKind::open ? Message{.kind = MessageKind::opened} : answer_);
     }

@@ -1,4 +1,4 @@
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "support/law_tools.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 #pragma once
 // A cloud in the same thread, and connections to it that break where a test says.
 
-#include "privacy/net/channel.h"
-#include "privacy/net/errors.h"
-#include "privacy/net/service.h"
+#include "apps/net/channel.h"
+#include "apps/net/errors.h"
+#include "apps/net/service.h"
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,7 @@ namespace eg::test {
 
 /// All that crossed between a user and the cloud.
 struct Traffic {
-  data::Bytes sent, received;
+  Bytes sent, received;
 };
 
 /// What happens to a frame that is sent.
@@ -25,19 +25,18 @@ enum class Fate : std::uint8_t { arrives, lost, answer_lost };
 /// A connection to a service. Each frame's fate is asked for.
 class LocalChannel : public privacy::Channel {
 public:
-  LocalChannel(privacy::Service& service, privacy::Peer peer, std::function<Fate(data::ByteView)> fate,
-               Traffic* traffic)
+  LocalChannel(privacy::Service& service, privacy::Peer peer, std::function<Fate(ByteView)> fate, Traffic* traffic)
       : service_(service), peer_(std::move(peer)), fate_(std::move(fate)), traffic_(traffic) {}
   ~LocalChannel() override { service_.leave(peer_); }
 
-  void send(data::ByteView frame) override {
+  void send(ByteView frame) override {
     const Fate fate = fate_ ? fate_(frame) : Fate::arrives;
     if (fate == Fate::lost) throw privacy::ConnectionError("test: lost on the way there");
     if (traffic_ != nullptr) traffic_->sent.insert(traffic_->sent.end(), frame.begin(), frame.end());
     answer_ = service_.handle(peer_, frame);
     if (fate == Fate::answer_lost) answer_.clear();
   }
-  data::Bytes receive() override {
+  Bytes receive() override {
     if (answer_.empty()) throw privacy::ConnectionError("test: lost on the way back");
     if (traffic_ != nullptr) traffic_->received.insert(traffic_->received.end(), answer_.begin(), answer_.end());
     return std::exchange(answer_, {});
@@ -46,14 +45,14 @@ public:
 private:
   privacy::Service& service_;
   privacy::Peer peer_;
-  std::function<Fate(data::ByteView)> fate_;
+  std::function<Fate(ByteView)> fate_;
   Traffic* traffic_;
-  data::Bytes answer_;
+  Bytes answer_;
 };
 
 /// Connections of a peer called `name`.
 inline privacy::Connect connect_to(privacy::Service& service, const std::string& name,
-                                   std::function<Fate(data::ByteView)> fate = {}, Traffic* traffic = nullptr) {
+                                   std::function<Fate(ByteView)> fate = {}, Traffic* traffic = nullptr) {
   return [&service, name, fate = std::move(fate), traffic, number = std::uint64_t{0}]() mutable {
     static std::uint64_t connections = 0;
     number = ++connections;

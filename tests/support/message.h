@@ -1,7 +1,7 @@
 #pragma once
 // What errors say.
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <string>
 

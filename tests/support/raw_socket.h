@@ -1,7 +1,7 @@
 #pragma once
 // Peers that keep to no protocol.
 
-#include "privacy/net/wire.h"
+#include "apps/net/wire.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -33,12 +33,10 @@ public:
   RawSocket(const RawSocket&) = delete;
   RawSocket& operator=(const RawSocket&) = delete;
   bool connected() const { return connected_; }
-  void send(const data::Bytes& bytes) const {
-    static_cast<void>(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL));
-  }
+  void send(const Bytes& bytes) const { static_cast<void>(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL)); }
   /// All that comes until the other side closes; "timeout" is no close.
-  data::Bytes until_closed(bool& closed) const {
-    data::Bytes all;
+  Bytes until_closed(bool& closed) const {
+    Bytes all;
     for (;;) {
       std::uint8_t block[4096];
       const ssize_t n = ::recv(socket_, block, sizeof block, 0);
@@ -58,8 +56,8 @@ private:
   bool connected_ = false;
 };
 
-inline data::Bytes header_of(std::uint64_t body, std::uint16_t version = privacy::protocol_version) {
-  data::Bytes frame = privacy::frame_of({.kind = privacy::MessageKind::open, .text = "{}"});
+inline Bytes header_of(std::uint64_t body, std::uint16_t version = privacy::protocol_version) {
+  Bytes frame = privacy::frame_of({.kind = privacy::MessageKind::open, .text = "{}"});
   frame.resize(privacy::header_bytes);
   std::memcpy(frame.data() + 4, &version, sizeof version);
   std::memcpy(frame.data() + 8, &body, sizeof body);

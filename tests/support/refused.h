@@ -1,7 +1,7 @@
 #pragma once
 // Answers of a cloud that refuses.
 
-#include "privacy/net/message.h"
+#include "apps/net/message.h"
 
 #include <doctest/doctest.h>
 

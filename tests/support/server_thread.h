@@ -1,8 +1,8 @@
 #pragma once
 // Servers beside the test that connects to them.
 
-#include "privacy/net/tcp/client.h"
-#include "privacy/net/tcp/server.h"
+#include "apps/net/tcp/client.h"
+#include "apps/net/tcp/server.h"
 
 #include <atomic>
 #include <chrono>

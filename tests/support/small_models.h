@@ -3,7 +3,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 #pragma once
 // Runs of training/ in tests: what they leave, and runs that are interrupted.
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "training/trainer.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@
 namespace eg::test {
 
 inline std::string bytes_of(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
+  const Bytes bytes = read_file(path);
   return {bytes.begin(), bytes.end()};
 }
 

@@ -1,7 +1,7 @@
 // Every row of the catalogue, in both precisions, for several seeds and sizes; and the catalogue itself: its gates must
 // catch what is wrong.
 
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "permute/catalogue/case.h"
 
 #include <algorithm>

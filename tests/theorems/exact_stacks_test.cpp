@@ -3,8 +3,8 @@
 
 #include "autograd/check.h"
 #include "core/ops.h"
-#include "core/parallel.h"
 #include "core/reduction.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <doctest/doctest.h>

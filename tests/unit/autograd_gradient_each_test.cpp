@@ -1,8 +1,8 @@
 // Gradients handed over one by one, and optimisers that step on the way back.
 
 #include "autograd/tape.h"
-#include "core/allocator.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 #include "nn/decoder.h"
 #include "nn/vit.h"

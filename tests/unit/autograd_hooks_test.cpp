@@ -1,6 +1,6 @@
 #include "autograd/functional.h"
 #include "autograd/tape.h"
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "nn/vit.h"

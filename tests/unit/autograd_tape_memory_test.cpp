@@ -1,7 +1,7 @@
 // What the tape keeps, and for how long.
 
 #include "autograd/tape.h"
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 #include "unit/autograd_vectors.h"
 

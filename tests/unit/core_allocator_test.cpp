@@ -1,4 +1,4 @@
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "core/tensor.h"
 
 #include <doctest/doctest.h>

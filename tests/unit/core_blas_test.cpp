@@ -1,6 +1,6 @@
-#include "core/blas.h"
+#include "core/gemm/blas.h"
 #include "core/ops.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <atomic>
 #include <cmath>

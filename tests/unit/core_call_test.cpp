@@ -1,6 +1,6 @@
 #include "autograd/tape.h"
-#include "core/allocator.h"
 #include "core/call.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Exact sums: the same bits for every order, right to a rounding, and what IEEE says where terms are not finite.
 
-#include "core/exact.h"
+#include "core/exact/exact.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "core/reduction.h"

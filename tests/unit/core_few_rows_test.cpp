@@ -1,10 +1,10 @@
 // Products with few rows: against plain loops, and what their bits depend on.
 
-#include "core/few_rows.h"
+#include "core/gemm/few_rows.h"
 
-#include "core/blas.h"
+#include "core/gemm/blas.h"
 #include "core/ops.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Children of fork() compute, whatever the parent's other threads were doing.
 
 #include "core/ops.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "support/in_child.h"
 
 #include <doctest/doctest.h>

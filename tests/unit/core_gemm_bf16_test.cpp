@@ -3,13 +3,13 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/tape.h"
+#include "core/base/error.h"
 #include "core/bf16.h"
-#include "core/error.h"
-#include "core/gemm_bf16.h"
+#include "core/gemm/gemm_bf16.h"
+#include "core/gemm/products.h"
 #include "core/ops.h"
-#include "core/parallel.h"
-#include "core/products.h"
 #include "core/reduction.h"
+#include "core/threads/parallel.h"
 #include "unit/gemm_case.h"
 
 #include <cmath>

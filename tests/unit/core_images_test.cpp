@@ -1,9 +1,9 @@
 // What the laws of rows cannot know: numbers that others computed, and how the rows of images fit together.
 
+#include "core/measure/work_meter.h"
 #include "core/ops.h"
-#include "core/parallel.h"
 #include "core/random.h"
-#include "core/work_meter.h"
+#include "core/threads/parallel.h"
 
 #include <doctest/doctest.h>
 

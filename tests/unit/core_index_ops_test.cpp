@@ -1,8 +1,8 @@
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
-#include "core/parallel.h"
 #include "core/random.h"
+#include "core/threads/parallel.h"
 
 #include <doctest/doctest.h>
 

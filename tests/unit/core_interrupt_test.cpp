@@ -1,8 +1,8 @@
-#include "core/interrupt.h"
+#include "core/base/interrupt.h"
 
 #include "autograd/tape.h"
 #include "core/ops.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <atomic>
 #include <chrono>

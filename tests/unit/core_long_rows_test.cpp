@@ -2,7 +2,7 @@
 // side; NaN, infinities, both zeros and equals among the elements.
 
 #include "core/ops.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

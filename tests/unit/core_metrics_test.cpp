@@ -1,9 +1,9 @@
 // Metrics and assignments against their definitions by brute force.
 
-#include "core/assignment.h"
-#include "core/metrics.h"
+#include "apps/attacks/assignment.h"
 #include "core/ops.h"
 #include "core/random.h"
+#include "nn/metrics.h"
 
 #include <cmath>
 #include <doctest/doctest.h>

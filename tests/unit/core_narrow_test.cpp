@@ -1,9 +1,9 @@
 // Weights in 8 bits and in bf16: what a number loses, products against plain loops, and what their bits depend on.
 
-#include "core/narrow.h"
+#include "core/gemm/narrow.h"
 
 #include "core/ops.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <doctest/doctest.h>
 

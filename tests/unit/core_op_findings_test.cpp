@@ -1,8 +1,8 @@
 // Calls that tests/fuzz and the table of accuracy found to go wrong, kept.
 
 #include "autograd/tape.h"
+#include "core/base/error.h"
 #include "core/call.h"
-#include "core/error.h"
 #include "core/ops.h"
 #include "core/registry.h"
 

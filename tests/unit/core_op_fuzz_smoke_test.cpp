@@ -1,7 +1,7 @@
 // A moment of the op fuzzer in every build; tests/fuzz has the programs that run it for longer.
 
-#include "core/allocator.h"
-#include "core/parallel.h"
+#include "core/memory/allocator.h"
+#include "core/threads/parallel.h"
 #include "fuzz/op_calls.h"
 
 #include <algorithm>

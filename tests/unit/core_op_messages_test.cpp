@@ -2,8 +2,8 @@
 // arithmetic, with bounds in the wrong order.
 
 #include "autograd/tape.h"
+#include "core/base/error.h"
 #include "core/call.h"
-#include "core/error.h"
 #include "core/ops.h"
 #include "core/reduction.h"
 

@@ -1,4 +1,4 @@
-#include "core/op_reference.h"
+#include "core/measure/op_reference.h"
 #include "core/registry.h"
 
 #include <cstdlib>

@@ -4,7 +4,7 @@
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
-#include "core/simd.h"
+#include "core/simd/simd.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/pointwise/pointwise.h"
-#include "core/parallel.h"
-#include "core/simd.h"
+#include "core/simd/simd.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Text from files on one line that a terminal does not obey.
 
-#include "core/words.h"
+#include "core/base/words.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
-#include "core/profile.h"
+#include "core/measure/profile.h"
 
 #include "autograd/checkpoint.h"
 #include "autograd/tape.h"
+#include "core/measure/work_meter.h"
 #include "core/ops.h"
-#include "core/work_meter.h"
 #include "optim/optimizer.h"
 
 #include <doctest/doctest.h>

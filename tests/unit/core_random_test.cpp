@@ -1,5 +1,5 @@
-#include "core/parallel.h"
 #include "core/random.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

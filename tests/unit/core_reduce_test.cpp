@@ -3,7 +3,7 @@
 #include "core/call.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <doctest/doctest.h>

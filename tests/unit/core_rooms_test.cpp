@@ -1,6 +1,6 @@
-#include "core/allocator.h"
-#include "core/parallel.h"
-#include "core/rooms.h"
+#include "core/memory/allocator.h"
+#include "core/memory/rooms.h"
+#include "core/threads/parallel.h"
 
 #include <atomic>
 #include <cstring>

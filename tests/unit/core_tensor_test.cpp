@@ -1,5 +1,5 @@
-#include "core/allocator.h"
 #include "core/call.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 #include "core/registry.h"
 #include "core/tensor.h"

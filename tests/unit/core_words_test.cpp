@@ -1,6 +1,6 @@
 // Patterns and lists of words.
 
-#include "core/words.h"
+#include "core/base/words.h"
 
 #include <doctest/doctest.h>
 

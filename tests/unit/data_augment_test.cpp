@@ -1,8 +1,8 @@
 // Changes to pictures: Pillow's bytes, and what is drawn.
 
+#include "core/base/json.h"
 #include "core/ops.h"
 #include "data/augment.h"
-#include "data/json.h"
 #include "data/loader.h"
 #include "data/mix.h"
 #include "support/message.h"

@@ -1,6 +1,7 @@
-#include "core/error.h"
-#include "core/file_descriptor.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/file_descriptor.h"
+#include "data/unpack.h"
 #include "data_fixtures.h"
 #include "data_samples.h"
 

@@ -3,7 +3,7 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data_fixtures.h"
-#include "permute/training.h"
+#include "training/vit_trainer.h"
 
 #include <array>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-#include "core/error.h"
-#include "core/parallel.h"
+#include "core/base/error.h"
+#include "core/threads/parallel.h"
 #include "data/dataset.h"
 #include "data/faces.h"
 #include "data/loader.h"

@@ -1,7 +1,7 @@
 // Files that NumPy, safetensors and huggingface_hub wrote (tests/golden/files/make.py), and files for them.
 
-#include "core/words.h"
-#include "data/json.h"
+#include "core/base/json.h"
+#include "core/base/words.h"
 #include "data/npy.h"
 #include "data/safetensors.h"
 #include "data_fixtures.h"

@@ -1,8 +1,9 @@
 // gzip files: deflate blocks of every kind, members one behind the other, headers with all their parts, damage.
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "data/inflate.h"
+#include "data/unpack.h"
 #include "data_fixtures.h"
 #include "data_jpegs.h"
 #include "data_samples.h"

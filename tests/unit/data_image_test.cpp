@@ -1,4 +1,4 @@
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/encode.h"
 #include "data/image.h"
 #include "data_fixtures.h"

@@ -1,7 +1,7 @@
 #pragma once
 // Small JPEG files that Pillow 13 has made, as hexadecimal digits.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace eg::test {
 
-inline data::Bytes bytes_of(std::string_view digits) {
-  data::Bytes bytes;
+inline Bytes bytes_of(std::string_view digits) {
+  Bytes bytes;
   for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
     bytes.push_back(static_cast<std::uint8_t>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16)));
   return bytes;

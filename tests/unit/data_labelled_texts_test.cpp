@@ -1,7 +1,7 @@
 // Labelled texts: tables, JSON lines, class folders, named sets, and what is refused.
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "data/labelled_texts.h"
 #include "data/table.h"
 #include "data/tokenizer.h"

@@ -1,8 +1,8 @@
 // Folders that appear complete or not at all, and what is left of those that did not.
 
-#include "core/error.h"
-#include "data/bytes.h"
-#include "data/new_folder.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/new_folder.h"
 #include "data_samples.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -20,14 +20,14 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-void fill(const data::NewFolder& folder) { data::write_file(folder.file("file"), std::string_view("whole")); }
+void fill(const NewFolder& folder) { write_file(folder.file("file"), std::string_view("whole")); }
 
 /// A process that fills a folder of that name, and is killed before it keeps it.
 void leave(const std::string& path) {
   const pid_t pid = ::fork();
   REQUIRE(pid >= 0);
   if (pid == 0) {
-    const data::NewFolder folder(path);
+    const NewFolder folder(path);
     fill(folder);
     ::kill(::getpid(), SIGKILL);
   }
@@ -40,15 +40,15 @@ void leave(const std::string& path) {
 
 TEST_CASE("new folder: whole under its name, or gone") {
   const TemporaryFolder folder;
-  { const data::NewFolder given_up(folder.path("a")); }
+  { const NewFolder given_up(folder.path("a")); }
   CHECK(folder.names().empty());
-  data::NewFolder made(folder.path("deep/er/a/"));
+  NewFolder made(folder.path("deep/er/a/"));
   fill(made);
-  data::write_file(data::join_path(made.make_folder("in"), "file"), std::string_view("too"));
+  write_file(join_path(made.make_folder("in"), "file"), std::string_view("too"));
   CHECK_FALSE(std::filesystem::exists(folder.path("deep/er/a")));
   made.keep();
   CHECK(std::filesystem::exists(folder.path("deep/er/a/in/file")));
-  CHECK(message_of<FileError>([&] { const data::NewFolder again(folder.path("deep/er/a")); }) ==
+  CHECK(message_of<FileError>([&] { const NewFolder again(folder.path("deep/er/a")); }) ==
         folder.path("deep/er/a") + ": is there already; nothing is overwritten");
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("new folder: the longest name that a file system takes") {
   for (const std::size_t bytes : {std::size_t{250}, std::size_t{255}}) {
     const std::string name(bytes, 'n');
     leave(folder.path(name));
-    data::NewFolder made(folder.path(name));
+    NewFolder made(folder.path(name));
     fill(made);
     made.keep();
     CHECK(folder.names() == Names{name});
@@ -74,10 +74,10 @@ TEST_CASE("new folder: what a killed process left goes with the next of that nam
   REQUIRE(left.size() == 2); // the second of "a" has removed the first
   for (const char* other : {"a.tmp-x", "a.tmp-1", "a.tmp-1-", "aa.tmp-1-0", "a.tmp-1-0.old", "a.tmp-2024-02"})
     std::filesystem::create_directory(folder.path(other));
-  data::write_file(folder.path("a.tmp-2-0"), std::string_view("a file"));
+  write_file(folder.path("a.tmp-2-0"), std::string_view("a file"));
   std::filesystem::create_directory(folder.path("far"));
   std::filesystem::create_directory_symlink("far", folder.path("a.tmp-3-0"));
-  data::NewFolder made(folder.path("a"));
+  NewFolder made(folder.path("a"));
   fill(made);
   made.keep();
   Names expected = {"a",         "a.tmp-x",    "a.tmp-1",       "a.tmp-1-",      "a.tmp-2-0",
@@ -93,29 +93,29 @@ TEST_CASE("new folder: what a killed process left goes with the next of that nam
 TEST_CASE("new folder: a user's folder whose name is that of a leftover stays with its files") {
   const TemporaryFolder folder;
   const std::string thesis = folder.path("a.tmp-2024-01/thesis.txt", true);
-  data::write_file(thesis, std::string_view("a thesis"));
+  write_file(thesis, std::string_view("a thesis"));
   leave(folder.path("a"));
   for (const std::string& name : folder.names()) // put beside what was left, as by somebody who looked into it
-    if (name != "a.tmp-2024-01") data::write_file(folder.path(name + "/notes.txt"), std::string_view("notes"));
-  data::NewFolder made(folder.path("a"));
+    if (name != "a.tmp-2024-01") write_file(folder.path(name + "/notes.txt"), std::string_view("notes"));
+  NewFolder made(folder.path("a"));
   fill(made);
   made.keep();
-  CHECK(data::read_file(thesis) == text("a thesis"));
+  CHECK(read_file(thesis) == text("a thesis"));
   REQUIRE(folder.names().size() == 3);
   for (const std::string& name : folder.names()) {
     CHECK_FALSE(std::filesystem::exists(folder.path(name + "/equigrad-unfinished")));
-    if (name != "a" && name != "a.tmp-2024-01") CHECK(data::file_exists(folder.path(name + "/notes.txt")));
+    if (name != "a" && name != "a.tmp-2024-01") CHECK(file_exists(folder.path(name + "/notes.txt")));
   }
 }
 
 TEST_CASE("new folder: one that is being filled stays, also beside another of that name") {
   const TemporaryFolder folder;
-  data::NewFolder first(folder.path("a"));
+  NewFolder first(folder.path("a"));
   fill(first);
-  data::NewFolder second(folder.path("a"));
+  NewFolder second(folder.path("a"));
   fill(second);
   CHECK(folder.names().size() == 2);
   first.keep();
   CHECK(message_of<FileError>([&] { second.keep(); }).starts_with(folder.path("a") + ": cannot be made: "));
-  CHECK(data::file_exists(folder.path("a/file")));
+  CHECK(file_exists(folder.path("a/file")));
 }

@@ -2,9 +2,9 @@
 
 #include "data/npy.h"
 
-#include "core/allocator.h"
+#include "core/base/json.h"
+#include "core/memory/allocator.h"
 #include "core/random.h"
-#include "data/json.h"
 #include "data_fixtures.h"
 #include "data_samples.h"
 

@@ -1,10 +1,11 @@
 // Memory that runs out while a file is decoded is told apart from a damaged file, whatever allocation fails.
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "data/dataset.h"
 #include "data/image.h"
 #include "data/text.h"
+#include "data/unpack.h"
 #include "data_samples.h"
 #include "support/skip.h"
 #include "support/temporary_folder.h"

@@ -3,7 +3,7 @@
 
 #include "data/image.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 
@@ -44,12 +44,10 @@ TEST_CASE("resize_pillow gives Pillow's bytes") {
     CAPTURE(c.height);
     CAPTURE(c.to_height);
     const Image image = picture(c.height, c.width, c.channels, c.harsh);
-    CHECK(
-        data::crc32(data::resize_pillow(image, c.to_height, c.to_width, PillowFilter::bilinear, PillowOrder::rows_first)
-                        .pixels) == c.bilinear);
-    CHECK(
-        data::crc32(data::resize_pillow(image, c.to_height, c.to_width, PillowFilter::bicubic, PillowOrder::rows_first)
-                        .pixels) == c.bicubic);
+    CHECK(crc32(data::resize_pillow(image, c.to_height, c.to_width, PillowFilter::bilinear, PillowOrder::rows_first)
+                    .pixels) == c.bilinear);
+    CHECK(crc32(data::resize_pillow(image, c.to_height, c.to_width, PillowFilter::bicubic, PillowOrder::rows_first)
+                    .pixels) == c.bicubic);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include "data/preprocess.h"
 
-#include "data/json.h"
+#include "core/base/json.h"
 #include "data_fixtures.h"
 
 #include <bit>

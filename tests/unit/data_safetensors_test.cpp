@@ -1,5 +1,5 @@
-#include "core/interrupt.h"
-#include "data/json.h"
+#include "core/base/interrupt.h"
+#include "core/base/json.h"
 #include "data/safetensors.h"
 #include "data_fixtures.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Small packed files made in memory.
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,9 +13,6 @@
 #include <vector>
 
 namespace eg::test {
-
-using data::Bytes;
-using data::crc32;
 
 inline Bytes text(std::string_view words) { return {words.begin(), words.end()}; }
 

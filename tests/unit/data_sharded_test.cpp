@@ -1,7 +1,7 @@
 // Sharded safetensors: an index and the files that it names.
 
+#include "core/base/json.h"
 #include "core/random.h"
-#include "data/json.h"
 #include "data/safetensors.h"
 #include "data_fixtures.h"
 

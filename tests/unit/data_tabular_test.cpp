@@ -1,7 +1,7 @@
 // Tables with two labels: which columns, how they are coded, what is refused with file and line.
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "data/table.h"
 #include "data/tabular.h"
 #include "support/message.h"

@@ -2,9 +2,9 @@
 
 #include "data/tensor_reader.h"
 
-#include "core/allocator.h"
+#include "core/base/input_file.h"
+#include "core/memory/allocator.h"
 #include "core/random.h"
-#include "data/input_file.h"
 #include "data/safetensors.h"
 #include "data_fixtures.h"
 

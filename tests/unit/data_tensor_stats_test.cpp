@@ -1,7 +1,7 @@
 #include "data/tensor_stats.h"
 
-#include "core/parallel.h"
 #include "core/random.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <doctest/doctest.h>

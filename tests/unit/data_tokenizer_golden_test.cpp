@@ -1,8 +1,9 @@
 // What Hugging Face's tokenizers made of texts (tests/golden/tokenizer_fixture.py), and on the vocabularies of BERT and
 // GPT-2 where they are there.
 
-#include "data/json.h"
+#include "core/base/json.h"
 #include "data/tokenizer.h"
+#include "data/unpack.h"
 
 #include "data_fixtures.h"
 

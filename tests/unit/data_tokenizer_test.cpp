@@ -2,7 +2,7 @@
 
 #include "data/tokenizer.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "fuzz/tokenizer_samples.h"
 #include "support/message.h"
 

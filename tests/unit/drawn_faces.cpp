@@ -1,6 +1,6 @@
 #include "drawn_faces.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 #include "data/image.h"
 
 #include <fmt/format.h>
@@ -43,13 +43,13 @@ void write_faces(const std::string& folder, int count) {
       for (int x = 0; x < width; ++x)
         for (const int value : color_at(x, y, look)) image.pixels.push_back(static_cast<std::uint8_t>(value));
     const std::string name = fmt::format("{:06}.jpg", i + 1);
-    data::write_file((root / "img_align_celeba" / name).string(), data::encode_png(image));
+    write_file((root / "img_align_celeba" / name).string(), data::encode_png(image));
     const auto mark = [](bool yes) { return yes ? 1 : -1; };
     list += fmt::format("{} {} {} {}\n", name, mark(look.blond), mark(look.glasses), mark(look.smiles));
     parts += fmt::format("{} {}\n", name, i % 8 == 7 ? 1 : i % 4 == 3 ? 2 : 0);
   }
-  data::write_file((root / "list_attr_celeba.txt").string(), std::string_view(list));
-  data::write_file((root / "list_eval_partition.txt").string(), std::string_view(parts));
+  write_file((root / "list_attr_celeba.txt").string(), std::string_view(list));
+  write_file((root / "list_eval_partition.txt").string(), std::string_view(parts));
 }
 
 } // namespace eg::test

@@ -1,12 +1,12 @@
 // Downloads from a server on loopback: gone on with, checked, and refused when they are wrong.
 
-#include "fetch/download.h"
-#include "fetch/sets.h"
+#include "apps/fetch/download.h"
+#include "apps/fetch/sets.h"
 #include "support/http_server.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <doctest/doctest.h>
 
@@ -28,12 +28,12 @@ std::string body() {
 
 RemoteFile file_of(const HttpServer& server, const std::string& text) {
   const TemporaryFolder folder;
-  data::write_file(folder.path("sum"), std::string_view(text));
+  write_file(folder.path("sum"), std::string_view(text));
   return {server.url() + "file.bin", sha256_of_file(folder.path("sum")), static_cast<std::int64_t>(text.size())};
 }
 
 std::string read(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
+  const Bytes bytes = read_file(path);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -41,7 +41,7 @@ std::string read(const std::string& path) {
 
 TEST_CASE("download: the checksum is that of FIPS 180-4") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("abc"), std::string_view("abc"));
+  write_file(folder.path("abc"), std::string_view("abc"));
   CHECK(sha256_of_file(folder.path("abc")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK_THROWS_AS(sha256_of_file(folder.path("none")), FileError);
 }
@@ -86,7 +86,7 @@ TEST_CASE("download: what came stays when the tries are used up, and the next ca
 
 TEST_CASE("download: a server without ranges sends all again") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("file.part"), std::string_view("beginning"));
+  write_file(folder.path("file.part"), std::string_view("beginning"));
   const HttpServer server(body(), {.ranges = false});
   download(file_of(server, body()), folder.path("file"));
   CHECK(read(folder.path("file")) == body());

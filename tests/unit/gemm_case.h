@@ -1,7 +1,7 @@
 #pragma once
 // What our two matrix products (gemm.h, gemm_bf16.h) are asked alike.
 
-#include "core/gemm.h"
+#include "core/gemm/gemm.h"
 #include "core/ops.h"
 
 #include <cmath>

@@ -1,11 +1,11 @@
 // Folders on which transformers computes something else than a plain reading of their config.json suggests.
 
 #include "autograd/tape.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/ops.h"
-#include "data/json.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -64,7 +64,7 @@ void take(hub::Tensors& state, const std::string& name) {
 }
 
 void write(const TemporaryFolder& folder, const json& config, const hub::Tensors& state) {
-  data::write_json(folder.path("config.json"), config);
+  write_json(folder.path("config.json"), config);
   data::save_safetensors(folder.path("model.safetensors"), state);
 }
 

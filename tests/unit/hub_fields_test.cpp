@@ -1,9 +1,9 @@
 // Every field of config.json that transformers looks at is read, known to change nothing, or refused by name.
 
-#include "core/error.h"
-#include "data/json.h"
-#include "hub/family.h"
-#include "hub/field_rules.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "nn/hub/family.h"
+#include "nn/hub/field_rules.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ json small_config(const std::string& family) {
 
 /// Fields that transformers looks at, of all versions that tests/golden/config_fields.py has run under.
 std::set<std::string> fields_of_transformers(const std::string& family) {
-  static const json all = data::read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/config_fields.json");
+  static const json all = read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/config_fields.json");
   std::set<std::string> names;
   for (const auto& [version, of] : all.items())
     for (const json& name : of.at(family)) names.insert(name.get<std::string>());

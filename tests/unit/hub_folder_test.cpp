@@ -1,9 +1,9 @@
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 
-#include "core/error.h"
-#include "core/interrupt.h"
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/base/json.h"
 #include "core/ops.h"
-#include "data/json.h"
 #include "data/safetensors.h"
 #include "nn/decoder.h"
 #include "support/temporary_folder.h"
@@ -37,7 +37,7 @@ std::unique_ptr<hub::Model> written(const TemporaryFolder& folder, const json& c
   auto model = hub::make_model(config, {7, 0});
   hub::Tensors state = model->state();
   change(state);
-  data::write_json(folder.path("config.json"), config);
+  write_json(folder.path("config.json"), config);
   data::save_safetensors(folder.path("model.safetensors"), state);
   return model;
 }
@@ -148,18 +148,18 @@ TEST_CASE("a config that asks for more than the files hold takes no memory") {
     config["num_hidden_layers"] = 20;
     config[field] = 1 << 20;
     config["hidden_size"] = 96;
-    data::write_json(folder.path("config.json"), config);
+    write_json(folder.path("config.json"), config);
     CHECK(refusal(folder).find("the config asks for at least") != std::string::npos);
   }
   for (const char* field : {"vocab_size", "max_position_embeddings", "type_vocab_size", "num_labels"}) {
     json config = bert_config();
     config[field] = 1 << 24;
-    data::write_json(folder.path("config.json"), config);
+    write_json(folder.path("config.json"), config);
     CHECK_MESSAGE(refusal(folder).find("the config asks for at least") != std::string::npos, field);
   }
   json deep = bert_config();
   deep["num_hidden_layers"] = 65536;
-  data::write_json(folder.path("config.json"), deep);
+  write_json(folder.path("config.json"), deep);
   CHECK(refusal(folder).find("tensors, the config asks for 65536 blocks") != std::string::npos);
   const TemporaryFolder images;
   written(images, vit_config(), [](hub::Tensors&) {});
@@ -167,7 +167,7 @@ TEST_CASE("a config that asks for more than the files hold takes no memory") {
                              json{{"num_channels", 1 << 16}, {"patch_size", 64}, {"image_size", 64}}}) {
     json config = vit_config();
     config.update(change);
-    data::write_json(images.path("config.json"), config);
+    write_json(images.path("config.json"), config);
     CHECK_MESSAGE(refusal(images).find("the config asks for at least") != std::string::npos, change.dump());
   }
 }
@@ -204,7 +204,7 @@ TEST_CASE("a fresh head begins at random, the body does not") {
 TEST_CASE("a checkpoint for masked words gets a head for texts, whose pooler is fresh too") {
   const TemporaryFolder folder;
   written(folder, bert_config(), [](hub::Tensors&) {});
-  data::write_json(folder.path("config.json"), bert_config("BertForSequenceClassification"));
+  write_json(folder.path("config.json"), bert_config("BertForSequenceClassification"));
   CHECK(refusal(folder).find("tensors are missing: bert.pooler.dense.weight") != std::string::npos);
   const hub::LoadedModel fresh = hub::load_model(folder.path(), {.fresh_head = true});
   CHECK(fresh.report.fresh == std::vector<std::string>{"bert.pooler.dense.weight", "bert.pooler.dense.bias",
@@ -216,7 +216,7 @@ TEST_CASE("what lacks a prefix has no more that may begin at random") {
   const TemporaryFolder bert, timm;
   written(bert, config, [](hub::Tensors&) {});
   config["num_hidden_layers"] = 2;
-  data::write_json(bert.path("config.json"), config);
+  write_json(bert.path("config.json"), config);
   CHECK(refusal(bert, {.fresh_head = true}).find("encoder.layer.1.") != std::string::npos);
   const json vit = {{"architecture", "vit_tiny_patch4_8"},
                     {"num_classes", 3},
@@ -250,7 +250,7 @@ TEST_CASE("a folder that is written says its own dtype, whatever the one that wa
   config["dtype"] = "bfloat16";
   written(folder, config, [](hub::Tensors&) {});
   hub::save_model(*hub::load_model(folder.path(), {.dtype = DType::f64}).model, again.path());
-  const json saved = data::read_json(again.path("config.json"));
+  const json saved = read_json(again.path("config.json"));
   CHECK(!saved.contains("dtype"));
   CHECK(saved["torch_dtype"] == "float64");
 }

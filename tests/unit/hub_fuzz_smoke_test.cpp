@@ -8,10 +8,10 @@
 using namespace eg;
 
 TEST_CASE("fuzz: model folders with a changed config are read or refused") {
-  fuzz::model_folder(data::Bytes{0});
+  fuzz::model_folder(Bytes{0});
   RandomStream random({.seed = 20261121, .stream = 0});
   for (int round = 0; round < 400; ++round) {
-    data::Bytes bytes(static_cast<std::size_t>(3 + 2 * random.below(3)));
+    Bytes bytes(static_cast<std::size_t>(3 + 2 * random.below(3)));
     for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
     CAPTURE(round);
     CHECK_NOTHROW(fuzz::model_folder(bytes));

@@ -1,12 +1,12 @@
 // Texts continued as transformers' generate continues them. Values: tests/golden/generation.py (4.57.6 and 5.23.0).
 
-#include "hub/generation.h"
+#include "nn/hub/generation.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
-#include "hub/model.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "nn/decoder.h"
 #include "nn/generate.h"
+#include "nn/hub/model.h"
 #include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -65,7 +65,7 @@ Ids continued(const hub::Model& model, const nn::GenerateOptions& options) {
 /// A folder whose generation_config.json says this.
 hub::GenerationSettings settings(const json& content) {
   const TemporaryFolder folder;
-  data::write_file(folder.path("generation_config.json"), std::string_view(content.dump()));
+  write_file(folder.path("generation_config.json"), std::string_view(content.dump()));
   return hub::read_generation_settings(folder.path());
 }
 
@@ -232,9 +232,7 @@ TEST_CASE("every field of transformers' GenerationConfig is known") {
 
 TEST_CASE("ids that end texts: of generation_config.json alone where there is one, else of config.json") {
   const TemporaryFolder folder;
-  const auto write = [&](const char* name, const char* text) {
-    data::write_file(folder.path(name), std::string_view(text));
-  };
+  const auto write = [&](const char* name, const char* text) { write_file(folder.path(name), std::string_view(text)); };
   CHECK(hub::end_ids(folder.path()).empty());
   write("config.json", R"({"model_type": "gpt2"})");
   CHECK(hub::end_ids(folder.path()) == Ids{50256}); // the class's own

@@ -1,11 +1,11 @@
 // What is particular to timm: pooling by the mean, pretrained_cfg, names of classes.
 
-#include "hub/timm.h"
+#include "nn/hub/timm.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/ops.h"
-#include "data/json.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "nn/vit.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"

@@ -1,17 +1,17 @@
 // Trained weights that others made: they load, and do what they were trained for.
 
-#include "core/error.h"
-#include "core/metrics.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/ops.h"
-#include "data/bytes.h"
 #include "data/dataset.h"
-#include "data/json.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
-#include "hub/llama2c.h"
 #include "nn/bert.h"
 #include "nn/decoder.h"
 #include "nn/generate.h"
+#include "nn/hub/folder.h"
+#include "nn/hub/llama2c.h"
+#include "nn/metrics.h"
 #include "permute/permutation.h"
 #include "support/skip.h"
 #include "support/temporary_folder.h"
@@ -145,7 +145,7 @@ TEST_CASE("a llama2.c checkpoint generates its reference program's tokens, and i
   if (folder.empty()) return;
   const auto model = hub::load_llama2c(folder / "aidreams260K.bin");
   std::istringstream text([&] {
-    const data::Bytes bytes = data::read_file(folder / "greedy_token_ids_96.txt");
+    const Bytes bytes = read_file(folder / "greedy_token_ids_96.txt");
     return std::string(bytes.begin(), bytes.end());
   }());
   std::vector<std::int64_t> ids;
@@ -173,7 +173,7 @@ TEST_CASE("the encoder of a trained BERT commutes with permutations of its token
   // Its embeddings are not in the file, so it cannot be a whole model.
   CHECK_THROWS_WITH_AS(hub::load_model(folder), doctest::Contains("5 tensors are missing: bert.embeddings.word"),
                        FileError);
-  const auto model = hub::make_model(data::read_json(folder / "config.json"), {});
+  const auto model = hub::make_model(read_json(folder / "config.json"), {});
   const data::TensorReader file = data::open_tensors(folder);
   model->module().to(DType::f64);
   nn::StateDict slots = model->module().state_dict();
@@ -206,7 +206,7 @@ TEST_CASE("files that are no llama2.c checkpoints are refused") {
   const auto says = [&](std::vector<std::int32_t> header, std::size_t more, const char* words) {
     std::string bytes(reinterpret_cast<const char*>(header.data()), 4 * header.size());
     bytes.resize(bytes.size() + more);
-    data::write_file(folder.path("model.bin"), bytes);
+    write_file(folder.path("model.bin"), bytes);
     CHECK_THROWS_WITH_AS(hub::load_llama2c(folder.path("model.bin")), doctest::Contains(words), FileError);
   };
   says({1, 2}, 0, "shorter than a llama2.c header");
@@ -236,14 +236,14 @@ TEST_CASE("llama2.c: a checkpoint with and without a head of its own, with share
     model->module().eval();
     const std::string path = folder.path("a.bin");
     const std::string bytes = llama2c_bytes(*model, {24, 10, 2, 6, 2, tied ? 13 : -13, 16});
-    data::write_file(path, std::string_view(bytes));
+    write_file(path, std::string_view(bytes));
     const auto loaded = hub::load_llama2c(path);
     const hub::Tensors ours = model->state(), theirs = loaded->state();
     REQUIRE(ours.size() == theirs.size());
     for (const auto& entry : ours) CHECK_MESSAGE(same_bits(entry.second, hub::find(theirs, entry.first)), entry.first);
     const hub::Tensors ids = {{"input_ids", Tensor::from<std::int64_t>({1, 7, 12, 3}, {1, 4})}};
     CHECK(same_bits(model->forward(ids)[0].second, loaded->forward(ids)[0].second));
-    data::write_file(path, std::string_view(bytes).substr(0, bytes.size() - 4));
+    write_file(path, std::string_view(bytes).substr(0, bytes.size() - 4));
     CHECK_THROWS_WITH_AS(hub::load_llama2c(path), doctest::Contains("its header asks for"), FileError);
   }
 }

@@ -2,9 +2,9 @@
 
 #include "autograd/check.h"
 #include "autograd/tape.h"
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/interrupt.h"
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 #include "nn/bert.h"
 #include "nn/generate.h"

@@ -1,8 +1,8 @@
 // DIFM: its formula in plain loops, gradients, what permuted fields do to its two parts, refusals, learning.
 
 #include "autograd/tape.h"
-#include "core/metrics.h"
 #include "nn/difm.h"
+#include "nn/metrics.h"
 #include "optim/optimizer.h"
 #include "support/criteo.h"
 #include "support/message.h"

@@ -1,5 +1,5 @@
 #include "autograd/check.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "nn/block.h"

@@ -1,7 +1,7 @@
 // Layers against their formulas; the encoder block and the ViT in all their forms; training.
 
 #include "autograd/tape.h"
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "nn/vit.h"
 #include "optim/optimizer.h"
 

@@ -1,7 +1,7 @@
 // Mixture of experts: its formula, routing with and without a capacity, losses, gradients, order of tokens, threads.
 
 #include "autograd/tape.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "nn/moe.h"
 #include "optim/optimizer.h"
 #include "support/message.h"

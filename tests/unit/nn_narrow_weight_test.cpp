@@ -1,8 +1,8 @@
 // Decoders whose weights lie in 8 bits or bf16: what they compute, what memory they leave, what they refuse.
 
 #include "autograd/tape.h"
-#include "core/allocator.h"
-#include "core/parallel.h"
+#include "core/memory/allocator.h"
+#include "core/threads/parallel.h"
 #include "nn/generate.h"
 
 #include <doctest/doctest.h>

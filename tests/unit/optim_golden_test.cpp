@@ -1,7 +1,7 @@
 // Update rules and schedules against PyTorch's: tests/golden/optimizers.json, written by tests/golden/optimizers.py.
 
+#include "core/base/json.h"
 #include "core/tensor.h"
-#include "data/json.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json golden() { return data::read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/optimizers.json"); }
+Json golden() { return read_json(EQUIGRAD_SOURCE_DIR "/tests/golden/optimizers.json"); }
 
 Tensor tensor_of(const Json& values, const Json& shape) {
   return Tensor::from<double>(values.get<std::vector<double>>(), Shape(shape.get<std::vector<std::int64_t>>()));

@@ -1,7 +1,7 @@
 // Optimisers against plain double loops written from the formulas, ten steps each.
 
-#include "core/parallel.h"
 #include "core/random.h"
+#include "core/threads/parallel.h"
 #include "optim/optimizer.h"
 
 #include <doctest/doctest.h>

@@ -1,10 +1,10 @@
 // Schedules and clipping.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops.h"
-#include "core/parallel.h"
 #include "core/random.h"
 #include "core/reduction.h"
+#include "core/threads/parallel.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 

@@ -1,6 +1,6 @@
 // Parameters that are treated otherwise than the rest: their learning rates, their weight decay, Muon's matrices.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/random.h"
 #include "nn/vit.h"
 #include "optim/optimizer.h"

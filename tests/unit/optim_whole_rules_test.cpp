@@ -1,9 +1,9 @@
 // Adafactor and Muon, which look at whole parameters, against plain loops in f64.
 
 #include "core/ops.h"
-#include "core/parallel.h"
 #include "core/random.h"
 #include "core/reduction.h"
+#include "core/threads/parallel.h"
 #include "optim/optimizer.h"
 
 #include <doctest/doctest.h>

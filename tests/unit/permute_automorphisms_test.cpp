@@ -1,7 +1,7 @@
 #include "permute/automorphisms.h"
 
 #include "autograd/tape.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops.h"
 #include "core/random.h"
 

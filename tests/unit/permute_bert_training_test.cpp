@@ -1,12 +1,12 @@
 // BERTs trained plain and permuted: the same model, with its key and without.
 
-#include "permute/bert_training.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
+#include "training/bert_run.h"
 
-#include "core/error.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
 #include "data/safetensors.h"
 #include "nn/bert.h"
 #include "permute/key.h"
@@ -26,7 +26,7 @@ std::string reviews(const TemporaryFolder& folder) {
   for (int i = 0; i < 80; ++i)
     rows += fmt::format("{}\tthe {} number {} of them {}\n", i % 2 == 0 ? "bad" : "good",
                         i % 2 == 0 ? "dull" : "lovely", i, std::string(static_cast<std::size_t>(i % 5), 'x'));
-  data::write_file(folder.path("reviews.tsv"), std::string_view(rows));
+  write_file(folder.path("reviews.tsv"), std::string_view(rows));
   return folder.path("reviews.tsv");
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("permuted BERT: a run that is cut and resumed ends with the same bits;
   again.key = folder.path("a.key");
   bert_run(again).trainer->run();
   const std::string file = "/model/model.safetensors";
-  CHECK(data::read_file(folder.path("whole") + file) == data::read_file(folder.path("cut") + file));
+  CHECK(read_file(folder.path("whole") + file) == read_file(folder.path("cut") + file));
 }
 
 TEST_CASE("permuted BERT: words that are none, and a trainer that cannot permute") {

@@ -1,17 +1,17 @@
 // Run folders under adverse conditions: locks, files that are not what was written, rotation, what killed processes
 // leave, runs that diverge.
 
-#include "core/error.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
 #include "data/text.h"
-#include "permute/metrics.h"
-#include "permute/training.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
 #include "training/run_lock.h"
+#include "training/vit_metrics.h"
+#include "training/vit_trainer.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ TrainOptions finished(const std::string& out) {
   return o;
 }
 
-nlohmann::json state_of(const std::string& checkpoint) { return data::read_json(checkpoint + "/state.json"); }
+nlohmann::json state_of(const std::string& checkpoint) { return read_json(checkpoint + "/state.json"); }
 
 /// For as long as it lives the process has no more rights than anybody; root may read every file.
 class Nobody {
@@ -81,7 +81,7 @@ TEST_CASE("run lock: a folder with a pipe or device in it is refused, where a re
   const TemporaryFolder folder;
   for (const char* name : {"metrics.csv", "checkpoints/best.json"}) {
     const std::string run = folder.path("run");
-    const std::string path = data::join_path(run, name);
+    const std::string path = join_path(run, name);
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
     CHECK(message_of<FileError>([&] { RunLock{run}; }) ==
@@ -108,8 +108,8 @@ TEST_CASE("run lock: one at a time, and gone with its holder") {
     CHECK(message_of<FileError>([&] { VitTrainer{small(run)}; }).starts_with(run + ": another training is using"));
   }
   CHECK_FALSE(run_is_locked(run));
-  CHECK_FALSE(data::folder_exists(folder.path("a"))); // nothing was put in
-  CHECK(data::folder_exists(folder.path()));
+  CHECK_FALSE(folder_exists(folder.path("a"))); // nothing was put in
+  CHECK(folder_exists(folder.path()));
 
   // A process that is killed leaves the file but not the lock.
   const pid_t child = ::fork();
@@ -124,7 +124,7 @@ TEST_CASE("run lock: one at a time, and gone with its holder") {
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(WIFSIGNALED(status));
-  CHECK(data::file_exists(run + "/run.lock"));
+  CHECK(file_exists(run + "/run.lock"));
   CHECK_FALSE(run_is_locked(run));
   VitTrainer trainer(small(run));
   CHECK(run_is_locked(run));
@@ -141,23 +141,23 @@ TEST_CASE("checkpoint: files of another run of equal shapes are not taken for it
     CAPTURE(name);
     const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
     const std::string file = checkpoint + "/" + name;
-    const data::Bytes own = data::read_file(file);
-    const data::Bytes foreign = data::read_file(folder.path("other/checkpoints/step-00000008/") + name);
+    const Bytes own = read_file(file);
+    const Bytes foreign = read_file(folder.path("other/checkpoints/step-00000008/") + name);
     REQUIRE(own.size() == foreign.size());
-    data::write_file(file, data::ByteView(foreign));
+    write_file(file, ByteView(foreign));
     TrainOptions again = options_of_run(checkpoint);
     CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
           file + ": not the file that was written: its checksum is another one");
-    data::write_file(file, data::ByteView(foreign).subspan(1));
+    write_file(file, ByteView(foreign).subspan(1));
     CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
           fmt::format("{}: {} bytes, but {} were written", file, own.size() - 1, own.size()));
-    data::write_file(file, data::ByteView(own));
+    write_file(file, ByteView(own));
     CHECK(VitTrainer(again).step() == 8);
   }
   const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
   nlohmann::json state = state_of(checkpoint);
   state["files"].erase("optimizer.safetensors");
-  data::write_json(checkpoint + "/state.json", state);
+  write_json(checkpoint + "/state.json", state);
   TrainOptions again = options_of_run(checkpoint);
   CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
         checkpoint + "/state.json: does not record 'optimizer.safetensors'");
@@ -183,10 +183,10 @@ TEST_CASE("checkpoint: a run that goes on behind a line that could not be writte
   for (const std::int64_t step : {8, 6}) {
     CAPTURE(step);
     const std::string checkpoint = folder.path("run/checkpoints/step-0000000" + std::to_string(step));
-    REQUIRE(data::folder_exists(checkpoint));
+    REQUIRE(folder_exists(checkpoint));
     nlohmann::json state = state_of(checkpoint);
     state["unwritten"] = nlohmann::json{{"split", "train"}, {"step", step}, {"loss", 1.0}}.dump();
-    data::write_json(checkpoint + "/state.json", state);
+    write_json(checkpoint + "/state.json", state);
     VitTrainer again(options_of_run(checkpoint));
     CHECK(again.step() == step);
     again.run();
@@ -231,16 +231,16 @@ TEST_CASE("checkpoint: one that a person has renamed is not removed unasked") {
   for (const char* result : {"model", "model.safetensors"}) std::filesystem::remove_all(folder.path("run/") + result);
   CHECK(message_of<ValueError>([&] { VitTrainer{small(folder.path("run"))}; }).find("already holds a run") !=
         std::string::npos);
-  CHECK(data::folder_exists(root + "mine"));
+  CHECK(folder_exists(root + "mine"));
 }
 
 TEST_CASE("checkpoint: a damaged one takes no place of a good one") {
   const TemporaryFolder folder;
   TrainOptions o = finished(folder.path("run"));
   const std::string root = folder.path("run/checkpoints/");
-  data::Bytes bytes = data::read_file(root + "step-00000008/model.safetensors");
+  Bytes bytes = read_file(root + "step-00000008/model.safetensors");
   bytes.back() ^= 1; // of equal size, and still a safetensors file
-  data::write_file(root + "step-00000008/model.safetensors", data::ByteView(bytes));
+  write_file(root + "step-00000008/model.safetensors", ByteView(bytes));
   prune_checkpoints(o.out, 8, 1, 8);
   CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{6, 8}); // the best one stays, and counts for none
   prune_checkpoints(o.out, 8, 1);
@@ -257,7 +257,7 @@ TEST_CASE("checkpoint: a line of metrics or a description of data that is none i
   const auto resumes_at = [&](const char* key, const nlohmann::json& value) {
     nlohmann::json state = sound;
     state[key] = value;
-    data::write_json(checkpoint + "/state.json", state);
+    write_json(checkpoint + "/state.json", state);
     return VitTrainer(options_of_run(o.out)).step();
   };
   for (const char* text :
@@ -288,7 +288,7 @@ TEST_CASE("checkpoint: one of a newer equigrad or without permission is an error
   nlohmann::json state = state_of(checkpoint);
   state["version"] = 2;
   state["files"] = "told in another way";
-  data::write_json(path, state);
+  write_json(path, state);
   CHECK(message_of<FileError>([&] { options_of_run(o.out); }) ==
         path + ": written by a newer equigrad: checkpoint version 2, this program reads version 1");
   prune_checkpoints(o.out, 8, 1);
@@ -316,8 +316,8 @@ TEST_CASE("training: what a killed process left goes when the run folder is open
                                          root + "latest.tmp-12-0", root + ".step-00000002.tmp-12",
                                          root + ".step-00000002.tmp-12.old"};
   const std::vector<std::string> others = {run + "notes.tmp-12-0", run + "model.safetensors.tmp-", run + "a.tmp"};
-  for (const std::string& path : left) data::write_file(path, std::string_view("half"));
-  for (const std::string& path : others) data::write_file(path, std::string_view("mine"));
+  for (const std::string& path : left) write_file(path, std::string_view("half"));
+  for (const std::string& path : others) write_file(path, std::string_view("mine"));
   const VitTrainer trainer(options_of_run(o.out));
   for (const std::string& path : left) CHECK_MESSAGE(!std::filesystem::exists(path), path);
   for (const std::string& path : others) CHECK_MESSAGE(std::filesystem::exists(path), path);
@@ -332,7 +332,7 @@ TEST_CASE("training: a run that diverged says how to go on and does not block th
             .ends_with(fmt::format("use a smaller lr or clip; {0} holds no checkpoint, so that --out {0} can be used "
                                    "again",
                                    o.out)));
-  CHECK(data::file_exists(o.out + "/metrics.jsonl"));
+  CHECK(file_exists(o.out + "/metrics.jsonl"));
   TrainOptions again = o;
   again.lr = 1e-3;
   {
@@ -354,7 +354,7 @@ TEST_CASE("training: a run that diverged says how to go on and does not block th
 TEST_CASE("training: resuming a finished run says so and tests it once more") {
   const TemporaryFolder folder;
   const TrainOptions o = finished(folder.path("run"));
-  const data::Bytes weights = data::read_file(o.out + "/model.safetensors");
+  const Bytes weights = read_file(o.out + "/model.safetensors");
   for (int i = 0; i < 2; ++i) {
     VitTrainer again(options_of_run(o.out));
     REQUIRE(again.notes().size() == 1);
@@ -362,7 +362,7 @@ TEST_CASE("training: resuming a finished run says so and tests it once more") {
           o.out + ": training is already complete (step 8 of 8); to train further, give more steps or epochs");
     CHECK(again.run().steps == 8);
   }
-  CHECK(data::read_file(o.out + "/model.safetensors") == weights);
+  CHECK(read_file(o.out + "/model.safetensors") == weights);
   CHECK(read_metrics(o.out + "/metrics.jsonl", 8, TrainMode::none).size() == 9); // one test, not three
 }
 
@@ -379,7 +379,7 @@ TEST_CASE("training: going back to an earlier checkpoint says what is given up")
     trainer.run();
   }
   // What is kept beside the run describes one from its beginning.
-  const nlohmann::json config = data::read_json(back.out + "/config.json");
+  const nlohmann::json config = read_json(back.out + "/config.json");
   CHECK(config["resume"] == "");
   CHECK(config["out"] == back.out);
   back.out = folder.path("elsewhere"); // nothing is given up
@@ -433,10 +433,10 @@ TEST_CASE("training: reading the data can be interrupted") {
   const std::atomic<bool> stop = true;
   CHECK(message_of<Interrupted>([&] { VitTrainer(small(folder.path("run")), &stop); }) ==
         "interrupted while reading the data");
-  CHECK_FALSE(data::folder_exists(folder.path("run")));
+  CHECK_FALSE(folder_exists(folder.path("run")));
   const data::Image image{8, 8, 3, std::vector<std::uint8_t>(192, 7)};
-  data::write_file(folder.path("cat/1.png", true), data::encode_png(image));
+  write_file(folder.path("cat/1.png", true), data::encode_png(image));
   CHECK_THROWS_AS(data::read_image_folder(folder.path(), "cats", 0, 0, &stop), Interrupted);
-  data::write_file(folder.path("records"), data::ByteView(data::Bytes(3073)));
+  write_file(folder.path("records"), ByteView(Bytes(3073)));
   CHECK_THROWS_AS(data::read_cifar10_records({folder.path("records")}, "records", &stop), Interrupted);
 }

@@ -1,17 +1,17 @@
 // DIFM in training: exact resume, threads, permuted fields that change nothing, what comes out, what is refused.
 
+#include "core/base/bytes.h"
+#include "core/base/json.h"
 #include "core/ops.h"
-#include "core/parallel.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/threads/parallel.h"
 #include "data/safetensors.h"
-#include "permute/difm_training.h"
 #include "permute/key.h"
-#include "permute/metrics.h"
 #include "permute/vit_key.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
+#include "training/difm_task.h"
+#include "training/vit_metrics.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ double difference(const std::string& a, const std::string& b) {
 
 TEST_CASE("difm: runs that are cut and resumed end in the same bytes, whatever the threads") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("pairs.csv"), std::string_view(pairs(80)));
+  write_file(folder.path("pairs.csv"), std::string_view(pairs(80)));
   for (const TrainMode mode : {TrainMode::none, TrainMode::rows}) {
     DifmOptions o = small(folder.path("pairs.csv"));
     o.permute = mode;
@@ -94,7 +94,7 @@ TEST_CASE("difm: runs that are cut and resumed end in the same bytes, whatever t
 
 TEST_CASE("difm: fields that are permuted and come back change nothing but rounding") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("pairs.csv"), std::string_view(pairs(200)));
+  write_file(folder.path("pairs.csv"), std::string_view(pairs(200)));
   for (const DType dtype : {DType::f64, DType::f32}) {
     DifmOptions o = small(folder.path("pairs.csv"));
     o.dtype = dtype;
@@ -132,7 +132,7 @@ TEST_CASE("difm: permuting without coming back is not the same") {
 
 TEST_CASE("difm: it learns what no field alone tells, from numbers and hashed categories too") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("pairs.csv"), std::string_view(pairs(600)));
+  write_file(folder.path("pairs.csv"), std::string_view(pairs(600)));
   for (const std::int64_t buckets : {0, 64}) {
     DifmOptions o = small(folder.path("pairs.csv"));
     o.steps = 300;
@@ -142,17 +142,17 @@ TEST_CASE("difm: it learns what no field alone tells, from numbers and hashed ca
     const training::Result result = difm_trainer(o)->run();
     CHECK(result.test.auc > 0.97);
     CHECK(result.test.accuracy > 0.9);
-    const nlohmann::json table = data::read_json(o.out + "/table.json");
+    const nlohmann::json table = read_json(o.out + "/table.json");
     CHECK(table["dense"][0]["column"] == "x");
     CHECK(table["categorical"][0]["values"].size() == (buckets == 0 ? 3 : 0));
-    CHECK(data::read_json(o.out + "/config.json")["categorical"] == "a,b,c"); // what was guessed
+    CHECK(read_json(o.out + "/config.json")["categorical"] == "a,b,c"); // what was guessed
   }
 }
 
 TEST_CASE("difm: options, keys and data that are wrong are named") {
   const TemporaryFolder folder;
   const std::string path = folder.path("pairs.csv");
-  data::write_file(path, std::string_view(pairs(80)));
+  write_file(path, std::string_view(pairs(80)));
   DifmOptions o = small(path);
   const auto refused = [&](const DifmOptions& wrong) { return message_of<ValueError>([&] { difm_trainer(wrong); }); };
   o.permute = TrainMode::columns;
@@ -185,7 +185,7 @@ TEST_CASE("difm: options, keys and data that are wrong are named") {
   more.key = folder.path("other");
   CHECK(refused(more).find("was made with another secret key") != std::string::npos);
   more.key = o.key;
-  data::write_file(path, std::string_view(pairs(90)));
+  write_file(path, std::string_view(pairs(90)));
   CHECK(refused(more).find("was made from other data") != std::string::npos);
   CHECK(message_of<ValueError>([&] { options_of_run(o.out); }).find("is a run of `train difm`, not of `train vit`") !=
         std::string::npos);
@@ -193,10 +193,10 @@ TEST_CASE("difm: options, keys and data that are wrong are named") {
 
 TEST_CASE("difm: a run that begins from another one has its columns, its coding and its weights") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("old.csv"), std::string_view(pairs(200)));
+  write_file(folder.path("old.csv"), std::string_view(pairs(200)));
   std::string more = pairs(120);
   more += "a9,b9,1,c9,0.5,2\n"; // categories that the first run has not seen
-  data::write_file(folder.path("new.csv"), std::string_view(more));
+  write_file(folder.path("new.csv"), std::string_view(more));
   DifmOptions old = small(folder.path("old.csv"));
   old.out = folder.path("old");
   difm_trainer(old)->run();
@@ -239,7 +239,7 @@ TEST_CASE("difm: a run that begins from another one has its columns, its coding 
 
 TEST_CASE("difm: beginnings that are none are refused by name") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("t.csv"), std::string_view(pairs(100)));
+  write_file(folder.path("t.csv"), std::string_view(pairs(100)));
   DifmOptions o = small(folder.path("t.csv"));
   o.out = folder.path("run");
   difm_trainer(o)->run();
@@ -257,9 +257,9 @@ TEST_CASE("difm: beginnings that are none are refused by name") {
         std::string::npos);
   std::string other = pairs(100);
   other.replace(0, 1, "q"); // its first column has another name
-  data::write_file(folder.path("other.csv"), std::string_view(other));
+  write_file(folder.path("other.csv"), std::string_view(other));
   CHECK(refused({.from = o.out, .fresh = "", .freeze = ""}, folder.path("other.csv")).find("'a'") != std::string::npos);
-  data::write_file(o.out + "/table.json", std::string_view("{\"label\": 3}"));
+  write_file(o.out + "/table.json", std::string_view("{\"label\": 3}"));
   CHECK(refused({.from = o.out, .fresh = "", .freeze = ""}, o.data).find("table.json: is no description") !=
         std::string::npos);
 }

@@ -1,7 +1,7 @@
 #include "permute/finder.h"
 
+#include "core/base/error.h"
 #include "core/call.h"
-#include "core/error.h"
 #include "core/ops.h"
 #include "core/registry.h"
 

@@ -1,12 +1,12 @@
 // Vision transformers that begin from a model: what is read and left, permuted or not, and teachers.
 
-#include "data/bytes.h"
-#include "data/json.h"
-#include "hub/folder.h"
-#include "permute/training.h"
-#include "permute/vision_model.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
+#include "nn/hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "training/vision_model.h"
+#include "training/vit_trainer.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ TrainOptions tuned(const std::string& from, const std::string& out) {
 }
 
 std::string bytes_of(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
+  const Bytes bytes = read_file(path);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("vision fine-tuning: a run leaves a folder that computes what it compu
     CHECK(loaded.model->architecture() ==
           (deit ? "DeiTForImageClassificationWithTeacher" : "ViTForImageClassification"));
     CHECK(loaded.model->config()["id2label"]["0"] == trainer.test_data().class_names()[0]);
-    CHECK(data::read_json(o.out + "/model/preprocessor_config.json")["image_mean"][0] == 0.5);
+    CHECK(read_json(o.out + "/model/preprocessor_config.json")["image_mean"][0] == 0.5);
     const Tensor images = random_normal({3, 3, 16, 16}, {1, 1});
     const Tensor logits = hub::find(loaded.model->forward({{"pixel_values", images}}), "logits");
     CHECK(relative_error(logits, trainer.model(0)(images)) < 1e-6);
@@ -86,7 +86,7 @@ TEST_CASE("vision fine-tuning: a run leaves a folder that computes what it compu
   REQUIRE(without.notes().size() == 1);
   CHECK(without.notes().front().find("will leave no model folder") != std::string::npos);
   without.run();
-  CHECK_FALSE(data::folder_exists(none.out + "/model"));
+  CHECK_FALSE(folder_exists(none.out + "/model"));
 }
 
 TEST_CASE("vision fine-tuning: a run begins from another one, exactly resumed, with frozen parts") {
@@ -105,7 +105,7 @@ TEST_CASE("vision fine-tuning: a run begins from another one, exactly resumed, w
     CHECK(relative_error(parameter(second, "blocks.1.mlp.fc1.weight"), parameter(first, "blocks.1.mlp.fc1.weight")) >
           0.0);
   }
-  CHECK(data::read_json(o.out + "/config.json")["heads"] == 3);
+  CHECK(read_json(o.out + "/config.json")["heads"] == 3);
   const std::string whole = bytes_of(o.out + "/model.safetensors");
   o.out = folder.path("cut");
   std::atomic<bool> stop = false;
@@ -122,7 +122,7 @@ TEST_CASE("vision fine-tuning: other classes get a fresh head, larger images oth
   first.run();
   // The same folder with two classes.
   const std::string two = folder.path("first/model");
-  nlohmann::json config = data::read_json(two + "/config.json");
+  nlohmann::json config = read_json(two + "/config.json");
   TrainOptions o = tuned(two, folder.path("larger"));
   o.size = 24;
   VitTrainer larger(o);
@@ -136,7 +136,7 @@ TEST_CASE("vision fine-tuning: other classes get a fresh head, larger images oth
   o.size = 18; // patches of 4 do not divide it
   CHECK(message_of([&] { VitTrainer{o}; }).find("do not divide images of 18 x 18") != std::string::npos);
   config["num_channels"] = 1;
-  data::write_json(two + "/config.json", config);
+  write_json(two + "/config.json", config);
   CHECK(message_of([&] { VitTrainer{tuned(two, "")}; }).find("takes images of 1 channels, these have 3") !=
         std::string::npos);
   CHECK(message_of<ValueError>([&] {
@@ -264,12 +264,12 @@ TEST_CASE("distillation: model and teacher of a run may move before it goes on, 
   std::filesystem::rename(folder.path("teacher1"), folder.path("moved-teacher"));
   again.teacher = folder.path("moved-teacher");
   const std::string pixels = folder.path("moved/model/preprocessor_config.json"), kept = bytes_of(pixels);
-  nlohmann::json other = data::read_json(pixels);
+  nlohmann::json other = read_json(pixels);
   other["image_std"][0] = 0.25;
-  data::write_json(pixels, other);
+  write_json(pixels, other);
   CHECK(message_of<ValueError>([&] { VitTrainer{again}; }).find("was made with images normalised in another way: ") !=
         std::string::npos);
-  data::write_file(pixels, std::string_view(kept));
+  write_file(pixels, std::string_view(kept));
   VitTrainer(again).run();
   CHECK(bytes_of(o.out + "/model.safetensors") == bytes_of(folder.path("whole/model.safetensors")));
 }

@@ -1,7 +1,7 @@
 #pragma once
 // A training run that takes a moment, for the tests of the trainer.
 
-#include "permute/training.h"
+#include "training/vit_trainer.h"
 
 namespace eg::test {
 

@@ -1,8 +1,8 @@
 // TeX formulas as MathML.
 
-#include "permute/report/tex.h"
+#include "apps/report/tex.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/random.h"
 #include "permute/catalogue/catalogue.h"
 #include "support/markup.h"

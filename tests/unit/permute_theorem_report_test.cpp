@@ -1,14 +1,14 @@
 // The page of `equigrad verify --report`: its parts, and that it shows what was measured.
 
-#include "permute/report/theorem_report.h"
+#include "apps/report/theorem_report.h"
 
+#include "apps/report/axis_diagram.h"
+#include "apps/report/log_strip.h"
+#include "apps/report/parts.h"
+#include "apps/report/shuffle.h"
+#include "apps/report/theorem_cards.h"
 #include "core/ops.h"
 #include "nn/block.h"
-#include "permute/report/axis_diagram.h"
-#include "permute/report/log_strip.h"
-#include "permute/report/parts.h"
-#include "permute/report/shuffle.h"
-#include "permute/report/theorem_cards.h"
 #include "support/markup.h"
 #include "support/message.h"
 

@@ -1,8 +1,8 @@
 // The memory of training: its estimate, checkpointed blocks, and batches in parts.
 
-#include "core/allocator.h"
-#include "permute/training.h"
+#include "core/memory/allocator.h"
 #include "support/message.h"
+#include "training/vit_trainer.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // Options of the trainer: to JSON and back, and what is refused.
 
-#include "data/bytes.h"
-#include "permute/training.h"
+#include "core/base/bytes.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "training/vit_trainer.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
@@ -86,13 +86,13 @@ TEST_CASE("training: a folder whose splits have different classes is refused wit
   const TemporaryFolder folder;
   const data::Image image{8, 8, 3, std::vector<std::uint8_t>(192, 7)};
   for (const char* name : {"train/a/1.png", "train/b/1.png", "train/c/1.png", "test/a/1.png", "test/b/1.png"})
-    data::write_file(folder.path(name, true), data::encode_png(image));
+    write_file(folder.path(name, true), data::encode_png(image));
   TrainOptions o = small();
   o.data = folder.path();
   o.batch = 1;
   o.size = 0;
   const std::string begin = "train: training and test images of '" + folder.path() + "' have different classes: ";
   CHECK(message_of([&] { VitTrainer{o}; }) == begin + "class 2 is 'c' for training and missing for testing");
-  data::write_file(folder.path("test/d/1.png", true), data::encode_png(image));
+  write_file(folder.path("test/d/1.png", true), data::encode_png(image));
   CHECK(message_of([&] { VitTrainer{o}; }) == begin + "class 2 is 'c' for training and 'd' for testing");
 }

@@ -1,15 +1,15 @@
 // The trainer: twins stay together, runs resume bit for bit, folders hold what they should.
 
-#include "core/allocator.h"
-#include "core/parallel.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
+#include "core/memory/allocator.h"
+#include "core/threads/parallel.h"
 #include "data/safetensors.h"
 #include "permute/key.h"
-#include "permute/training.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
+#include "training/vit_trainer.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
@@ -140,7 +140,7 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
                   data::load_safetensors(whole.path("model.safetensors")).tensors[3].second));
 
   // One line a step and one for the test, as if nothing had happened.
-  const data::Bytes bytes = data::read_file(parts.path("metrics.jsonl"));
+  const Bytes bytes = read_file(parts.path("metrics.jsonl"));
   const std::string lines(bytes.begin(), bytes.end());
   std::int64_t expected = 1;
   std::size_t begin = 0;
@@ -154,8 +154,8 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
   const nlohmann::json last = nlohmann::json::parse(lines.substr(begin));
   CHECK(last.at("split") == "test");
   CHECK(last.at("drift") < 1e-3);
-  CHECK(data::read_json(parts.path("config.json")).at("permute") == "both");
-  CHECK(data::file_exists(parts.path("model_none.safetensors")));
+  CHECK(read_json(parts.path("config.json")).at("permute") == "both");
+  CHECK(file_exists(parts.path("model_none.safetensors")));
 }
 
 TEST_CASE("training: checkpoints are kept newest two, and what does not fit is refused") {
@@ -165,9 +165,9 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
   o.checkpoint_every = 2;
   VitTrainer(o).run();
   const std::string root = folder.path("checkpoints/");
-  CHECK(data::folder_exists(root + "step-00000008"));
-  CHECK(data::folder_exists(root + "step-00000006"));
-  CHECK_FALSE(data::folder_exists(root + "step-00000004"));
+  CHECK(folder_exists(root + "step-00000008"));
+  CHECK(folder_exists(root + "step-00000006"));
+  CHECK_FALSE(folder_exists(root + "step-00000004"));
 
   TrainOptions other = options_of_run(folder.path());
   other.batch = 4;
@@ -184,9 +184,9 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
         "train: " + root + "step-00000008 is at step 8, beyond the 7 steps asked for");
 
   const std::string model = root + "step-00000008/model.safetensors";
-  data::Bytes bytes = data::read_file(model);
+  Bytes bytes = read_file(model);
   bytes.resize(bytes.size() - 5);
-  data::write_file(model, data::ByteView(bytes));
+  write_file(model, ByteView(bytes));
   other = options_of_run(folder.path());
   other.resume = root + "step-00000008"; // this one and no other
   CHECK(message_of<FileError>([&] { VitTrainer{other}; }).starts_with(model));
@@ -199,7 +199,7 @@ TEST_CASE("training: a run does not go on with other images or other names of cl
   const TemporaryFolder folder;
   const auto images = [](std::uint8_t first, const char* name) {
     std::mt19937 random(3);
-    data::Bytes pixels(40 * 3 * 16 * 16);
+    Bytes pixels(40 * 3 * 16 * 16);
     for (std::uint8_t& p : pixels) p = static_cast<std::uint8_t>(random());
     pixels[0] = first;
     std::vector<std::int32_t> labels(40);
@@ -230,7 +230,7 @@ TEST_CASE("training: a checkpoint that was taken out of its run is none of the f
   o.out = folder.path("run");
   VitTrainer(o).run();
   std::filesystem::create_directories(folder.path("home/models"));
-  data::write_file(folder.path("home/config.json"), std::string_view("{\"mine\": 1}"));
+  write_file(folder.path("home/config.json"), std::string_view("{\"mine\": 1}"));
   const std::string copy = folder.path("home/models/best");
   std::filesystem::copy(folder.path("run/checkpoints/step-00000008"), copy, std::filesystem::copy_options::recursive);
   TrainOptions again = options_of_run(copy);
@@ -242,7 +242,7 @@ TEST_CASE("training: a checkpoint that was taken out of its run is none of the f
             " is no run's, and a run would write over it: give another --out");
   again.out = folder.path("further");
   VitTrainer(again).run();
-  CHECK(data::file_exists(folder.path("further/model.safetensors")));
+  CHECK(file_exists(folder.path("further/model.safetensors")));
   CHECK(bytes_of(folder.path("home/config.json")) == "{\"mine\": 1}");
 }
 
@@ -251,11 +251,11 @@ TEST_CASE("training: a file that is no run's is not written over") {
   TrainOptions o = small();
   o.out = folder.path();
   for (const char* name : {"metrics.csv", "table.json", "config.json"}) {
-    data::write_file(folder.path(name), std::string_view("text,label\n"));
+    write_file(folder.path(name), std::string_view("text,label\n"));
     CHECK(message_of<ValueError>([&] { VitTrainer{o}; }).find(std::string(name) + " is no run's") != std::string::npos);
     std::filesystem::remove(folder.path(name));
   }
-  const data::ImageDataset one("one", 3, 16, 16, {"cat"}, data::Bytes(4 * 3 * 256), std::vector<std::int32_t>(4));
+  const data::ImageDataset one("one", 3, 16, 16, {"cat"}, Bytes(4 * 3 * 256), std::vector<std::int32_t>(4));
   CHECK(message_of<ValueError>([&] { VitTrainer(o, one, one); }).find("there must be two classes") !=
         std::string::npos);
 }
@@ -270,11 +270,11 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
   o.checkpoint_every = 3; // leaves steps 6 and 8
   VitTrainer(o).run();
   const std::string root = folder.path("cut/checkpoints/");
-  data::write_file(root + "step-00000008/model.safetensors", std::string_view("no"));
+  write_file(root + "step-00000008/model.safetensors", std::string_view("no"));
   for (const char* what : {"weights", "gone", "state", "pointer"}) {
     CAPTURE(what);
     if (what == std::string("gone")) std::filesystem::remove(root + "step-00000008/state.json");
-    if (what == std::string("state")) data::write_file(root + "step-00000008/state.json", std::string_view("{"));
+    if (what == std::string("state")) write_file(root + "step-00000008/state.json", std::string_view("{"));
     // As a process leaves it that was killed while it exchanged two checkpoints of one step.
     if (what == std::string("pointer")) std::filesystem::rename(root + "step-00000008", root + ".step-00000008.tmp-1");
     VitTrainer again(options_of_run(o.out));
@@ -290,7 +290,7 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
   }
   for (const std::string name : {"step-00000006", "step-00000008"}) {
     std::filesystem::create_directories(root + name);
-    data::write_file(root + name + "/state.json", std::string_view("{"));
+    write_file(root + name + "/state.json", std::string_view("{"));
   }
   const std::string all = message_of<FileError>([&] { options_of_run(o.out); });
   CHECK(all.starts_with(root + "step-00000008/state.json: "));
@@ -306,14 +306,14 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   TrainOptions o = small();
   o.out = folder.path();
   VitTrainer(o).run();
-  const data::Bytes before = data::read_file(folder.path("model.safetensors"));
+  const Bytes before = read_file(folder.path("model.safetensors"));
   o.seed = 6;
   o.steps = 4;
   const std::string refusal = "train: " + folder.path() +
                               " already holds a run (step 8): give another --out, or --resume " + folder.path() +
                               " to go on, or --overwrite";
   CHECK(message_of<ValueError>([&] { VitTrainer{o}; }) == refusal);
-  CHECK(data::read_file(folder.path("model.safetensors")) == before);
+  CHECK(read_file(folder.path("model.safetensors")) == before);
   TrainOptions elsewhere = options_of_run(folder.path());
   elsewhere.out = folder.path("second");
   VitTrainer(elsewhere).run();
@@ -322,22 +322,22 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   elsewhere.resume = folder.path("second/checkpoints/step-00000008");
   CHECK(message_of<ValueError>([&] { VitTrainer{elsewhere}; }) == refusal);
 
-  data::write_file(folder.path("third/model.safetensors", true), data::ByteView(before)); // somebody's model
+  write_file(folder.path("third/model.safetensors", true), ByteView(before)); // somebody's model
   elsewhere.out = folder.path("third");
   CHECK_THROWS_AS(VitTrainer{elsewhere}, ValueError);
 
-  data::write_file(folder.path("notes.txt"), std::string_view("mine"));
+  write_file(folder.path("notes.txt"), std::string_view("mine"));
   o.overwrite = true;
   auto overwriting = std::make_unique<VitTrainer>(o);
   VitTrainer& trainer = *overwriting;
   const std::vector<std::string> notes = notes_of(trainer);
   REQUIRE(notes.size() == 1);
   CHECK(notes[0] == folder.path() + " already holds a run (step 8), which is overwritten");
-  CHECK(data::read_file(folder.path("model.safetensors")) == before); // until the first step
+  CHECK(read_file(folder.path("model.safetensors")) == before); // until the first step
   std::atomic<bool> stop = true;
   CHECK_THROWS_AS(trainer.run({}, &stop), Interrupted);
-  CHECK_FALSE(data::folder_exists(folder.path("checkpoints/step-00000008")));
-  CHECK(data::file_exists(folder.path("notes.txt")));
+  CHECK_FALSE(folder_exists(folder.path("checkpoints/step-00000008")));
+  CHECK(file_exists(folder.path("notes.txt")));
   overwriting.reset();
   const TrainOptions again = options_of_run(folder.path());
   CHECK(again.seed == 6);
@@ -396,7 +396,7 @@ TEST_CASE("training: permutations from a secret key; a checkpoint asks for the s
   CHECK(message_of([&] { VitTrainer{again}; }).find("another secret key") != std::string::npos);
   again.key.clear();
   CHECK(message_of([&] { VitTrainer{again}; }).find("another secret key") != std::string::npos);
-  const nlohmann::json state = data::read_json(o.out + "/checkpoints/step-00000008/state.json");
+  const nlohmann::json state = read_json(o.out + "/checkpoints/step-00000008/state.json");
   CHECK(state.at("key_fingerprint") == SecretKey::load(key).fingerprint());
 }
 

@@ -1,16 +1,16 @@
 // The exact attacks on drawn numbers: each recovers the whole secret, and a control in which it must not.
 
+#include "apps/attacks/alignment.h"
+#include "apps/attacks/fingerprints.h"
+#include "apps/attacks/gradients.h"
+#include "apps/attacks/images.h"
+#include "apps/attacks/key_recovery.h"
+#include "apps/attacks/matching.h"
+#include "apps/attacks/metrics.h"
+#include "apps/attacks/vocabulary.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
-#include "privacy/alignment.h"
-#include "privacy/fingerprints.h"
-#include "privacy/gradients.h"
-#include "privacy/images.h"
-#include "privacy/key_recovery.h"
-#include "privacy/least_squares.h"
-#include "privacy/matching.h"
-#include "privacy/metrics.h"
-#include "privacy/vocabulary.h"
+#include "permute/least_squares.h"
 #include "support/message.h"
 
 #include <cmath>

@@ -1,11 +1,11 @@
 // Defences: each against plain loops or what it must keep; the accountant against published values.
 
+#include "apps/attacks/accountant.h"
+#include "apps/attacks/defences.h"
 #include "autograd/check.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "permute/vit_key.h"
-#include "privacy/accountant.h"
-#include "privacy/defences.h"
 #include "support/message.h"
 
 #include <algorithm>

@@ -1,15 +1,15 @@
 // Attacks that learn, small: each gets back what it must, and a control where it cannot.
 
+#include "apps/attacks/attack.h"
+#include "apps/attacks/inversion.h"
+#include "apps/attacks/judge.h"
+#include "apps/attacks/learnt_columns.h"
+#include "apps/attacks/matching.h"
+#include "apps/attacks/metrics.h"
+#include "apps/attacks/pixel_search.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "data/faces.h"
-#include "privacy/attack.h"
-#include "privacy/inversion.h"
-#include "privacy/judge.h"
-#include "privacy/learnt_columns.h"
-#include "privacy/matching.h"
-#include "privacy/metrics.h"
-#include "privacy/pixel_search.h"
 #include "support/message.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // SSIM against its formula in plain loops and against numbers of scikit-image 0.25.2; PSNR; rates.
 
+#include "apps/attacks/metrics.h"
 #include "core/ops.h"
-#include "privacy/metrics.h"
 #include "support/message.h"
 
 #include <cmath>

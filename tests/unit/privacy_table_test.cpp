@@ -1,9 +1,9 @@
 // Attacks on whole models under every scheme: drawn ones, and trained ones where their files are.
 
+#include "apps/attacks/attack_views.h"
+#include "apps/attacks/metrics.h"
+#include "apps/attacks/table.h"
 #include "core/ops.h"
-#include "privacy/attack_views.h"
-#include "privacy/metrics.h"
-#include "privacy/table.h"
 #include "support/message.h"
 #include "support/skip.h"
 

@@ -1,4 +1,4 @@
-#include "pages/page.h"
+#include "apps/report/page.h"
 
 #include <doctest/doctest.h>
 

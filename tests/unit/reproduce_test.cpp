@@ -1,15 +1,15 @@
 // Experiments of the papers, small: what must be equal is, what must fail does, and plans that are wrong are refused.
 
+#include "apps/attacks/jigsaw.h"
+#include "apps/reproduce/experiment.h"
+#include "apps/reproduce/learnt_key.h"
+#include "apps/reproduce/page.h"
+#include "apps/reproduce/vision.h"
 #include "drawn_faces.h"
-#include "privacy/jigsaw.h"
-#include "reproduce/experiment.h"
-#include "reproduce/learnt_key.h"
-#include "reproduce/page.h"
-#include "reproduce/vision.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 
-#include "data/bytes.h"
+#include "core/base/bytes.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ namespace {
 std::string text_file(const char* name, const std::string& text) {
   static const TemporaryFolder folder;
   const std::string path = folder.path(name);
-  if (!data::file_exists(path)) data::write_file(path, std::string_view(text));
+  if (!file_exists(path)) write_file(path, std::string_view(text));
   return path;
 }
 
@@ -212,15 +212,15 @@ TEST_CASE("reproduce: columns on CelebA are run where it is there, and named whe
 }
 
 TEST_CASE("reproduce: the accuracy of who does not look") {
-  const data::ImageDataset faces = data::ImageDataset::with_attributes("x", 1, 1, 1, {"a", "b"}, data::Bytes(4),
-                                                                       data::Bytes{1, 0, 1, 0, 1, 0, 0, 1});
+  const data::ImageDataset faces =
+      data::ImageDataset::with_attributes("x", 1, 1, 1, {"a", "b"}, Bytes(4), Bytes{1, 0, 1, 0, 1, 0, 0, 1});
   CHECK(blind_accuracy(faces) == 75.0); // "a" is true of three in four, "b" of one
-  CHECK(blind_accuracy(data::ImageDataset("y", 1, 1, 1, {"a", "b", "c", "d"}, data::Bytes(1), {0})) == 25.0);
+  CHECK(blind_accuracy(data::ImageDataset("y", 1, 1, 1, {"a", "b", "c", "d"}, Bytes(1), {0})) == 25.0);
 }
 
 TEST_CASE("reproduce: jigsaws of a smooth picture are solved, those of noise are not") {
   constexpr std::int64_t side = 32;
-  data::Bytes smooth, noise;
+  Bytes smooth, noise;
   RandomStream random({1, 2});
   for (std::int64_t y = 0; y < side; ++y)
     for (std::int64_t x = 0; x < side; ++x) {
@@ -228,7 +228,7 @@ TEST_CASE("reproduce: jigsaws of a smooth picture are solved, those of noise are
       smooth.push_back(static_cast<std::uint8_t>(120 + 50 * bump + static_cast<double>(x)));
       noise.push_back(static_cast<std::uint8_t>(random.below(256)));
     }
-  const auto solved = [&](const data::Bytes& pixels, std::int64_t patch) {
+  const auto solved = [&](const Bytes& pixels, std::int64_t patch) {
     return privacy::jigsaw_accuracy({"x", 1, side, side, {"a"}, pixels, {0}}, patch, 1, {3, 4}, nullptr);
   };
   CHECK(solved(smooth, 16) == 100.0);

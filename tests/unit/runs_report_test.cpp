@@ -1,21 +1,21 @@
 // Runs on one page: folders read, curves, what models say, attention rollout.
 
-#include "runs/runs_report.h"
+#include "apps/report/runs_report.h"
 
-#include "core/metrics.h"
+#include "apps/report/attention_maps.h"
+#include "apps/report/curves.h"
+#include "apps/report/predictions.h"
+#include "apps/report/scores.h"
+#include "core/base/bytes.h"
 #include "core/ops.h"
-#include "data/bytes.h"
 #include "drawn_faces.h"
-#include "permute/difm_training.h"
+#include "nn/metrics.h"
 #include "permute_small_run.h"
-#include "runs/attention_maps.h"
-#include "runs/curves.h"
-#include "runs/predictions.h"
-#include "runs/scores.h"
 #include "support/markup.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/classify.h"
+#include "training/difm_task.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ using namespace eg::test;
 namespace {
 
 void write(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
-  data::write_file(folder.path(name, true), std::string_view(text));
+  write_file(folder.path(name, true), std::string_view(text));
 }
 
 std::size_t count(const std::string& text, const std::string& part) {

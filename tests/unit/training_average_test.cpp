@@ -1,16 +1,16 @@
 // Averages of weights: the formula, training with them, and going on from checkpoints that have them or lack options.
 
-#include "core/parallel.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
 #include "core/random.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/threads/parallel.h"
 #include "data/safetensors.h"
 #include "optim/average.h"
-#include "permute/training.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"
 #include "training/language.h"
+#include "training/vit_trainer.h"
 #include "unit/permute_small_run.h"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,7 @@ TrainOptions busy(const std::string& out) {
 }
 
 std::string bytes_of(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
+  const Bytes bytes = read_file(path);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -140,14 +140,14 @@ TEST_CASE("training: a checkpoint without its average is damaged; one made witho
   const TemporaryFolder folder;
   TrainOptions o = busy(folder.path());
   VitTrainer(o).run();
-  data::write_file(folder.path("checkpoints/step-00000012/ema.safetensors"), std::string_view("torn"));
+  write_file(folder.path("checkpoints/step-00000012/ema.safetensors"), std::string_view("torn"));
   CHECK(message_of<FileError>([&] { VitTrainer{options_of_run(folder.path())}; }).find("ema.safetensors") !=
         std::string::npos);
   const TemporaryFolder plain;
   o = busy(plain.path());
   o.ema = 0.0;
   VitTrainer(o).run();
-  CHECK_FALSE(data::file_exists(plain.path("model_ema.safetensors")));
+  CHECK_FALSE(file_exists(plain.path("model_ema.safetensors")));
   TrainOptions again = options_of_run(plain.path());
   again.ema = 0.5;
   CHECK(message_of<ValueError>([&] { VitTrainer{again}; }).ends_with("was made with other options: ema 0.0 (now 0.5)"));
@@ -159,9 +159,9 @@ TEST_CASE("training: a checkpoint that lacks an option is one of a run that did 
   o.out = folder.path();
   VitTrainer(o).run();
   const std::string path = folder.path("checkpoints/step-00000008/state.json");
-  nlohmann::json state = data::read_json(path);
+  nlohmann::json state = read_json(path);
   for (const char* key : {"ema", "decay_on", "mixup", "drop_factor"}) state["options"].erase(key);
-  data::write_json(path, state);
+  write_json(path, state);
   CHECK(VitTrainer(options_of_run(folder.path())).step() == 8);
   TrainOptions other = options_of_run(folder.path());
   other.mixup = 0.5;
@@ -173,7 +173,7 @@ TEST_CASE("language models: the average becomes a folder of its own, and runs wi
   const TemporaryFolder folder;
   std::string text;
   while (text.size() < 900) text += "Though yet of Hamlet our dear brother's death the memory be green. ";
-  data::write_file(folder.path("text.txt"), std::string_view(text));
+  write_file(folder.path("text.txt"), std::string_view(text));
   training::LanguageOptions o = training::language_defaults(training::LanguageModel::gpt2);
   o.data = folder.path("text.txt");
   o.context = 8, o.dim = 8, o.layers = 1, o.heads = 2, o.batch = 2, o.warmup = 2, o.steps = 8;
@@ -195,5 +195,5 @@ TEST_CASE("language models: the average becomes a folder of its own, and runs wi
   for (const char* file : {"/model/model.safetensors", "/model-ema/model.safetensors", "/model-ema/tokenizer.json"})
     CHECK(bytes_of(folder.path("cut") + file) == bytes_of(folder.path("whole") + file));
   training::clear_run(folder.path("cut"));
-  CHECK_FALSE(data::folder_exists(folder.path("cut/model-ema")));
+  CHECK_FALSE(folder_exists(folder.path("cut/model-ema")));
 }

@@ -1,10 +1,10 @@
 // Text classifiers in training: exact resume, threads, what comes out, what is refused.
 
-#include "core/parallel.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
+#include "core/threads/parallel.h"
 #include "data/tokenizer.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
@@ -58,7 +58,7 @@ TEST_CASE("classifiers: runs that are cut and resumed end in the same bytes, wha
   const TemporaryFolder folder;
   for (const bool pairs : {false, true}) {
     const std::string path = folder.path(fmt::format("reviews{}.csv", pairs ? 2 : 1));
-    data::write_file(path, std::string_view(reviews(pairs)));
+    write_file(path, std::string_view(reviews(pairs)));
     ClassifyOptions o = small(path);
     o.attention_dropout = pairs ? 0.1 : 0.0;
     o.accumulate = 2;
@@ -79,7 +79,7 @@ TEST_CASE("classifiers: runs that are cut and resumed end in the same bytes, wha
 TEST_CASE("classifiers: they learn, and the folder that comes out gives the accuracy that was told") {
   const TemporaryFolder folder;
   const std::string path = folder.path("reviews.csv");
-  data::write_file(path, std::string_view(reviews(false)));
+  write_file(path, std::string_view(reviews(false)));
   ClassifyOptions o = small(path);
   o.dim = 16;
   o.dropout = 0.0;
@@ -106,7 +106,7 @@ TEST_CASE("classifiers: they learn, and the folder that comes out gives the accu
 TEST_CASE("classifiers: options and data that are wrong are named") {
   const TemporaryFolder folder;
   const std::string path = folder.path("reviews.csv");
-  data::write_file(path, std::string_view(reviews(false)));
+  write_file(path, std::string_view(reviews(false)));
   ClassifyOptions o = small(path);
   o.batch = 64;
   CHECK(message_of<ValueError>([&] { classify_trainer(o); }) ==
@@ -127,9 +127,9 @@ TEST_CASE("classifiers: options and data that are wrong are named") {
   ClassifyOptions moved = classify_options_of_run(o.out);
   moved.data = folder.path("moved.csv");
   moved.steps = 13;
-  data::write_file(moved.data, std::string_view(reviews(false)));
+  write_file(moved.data, std::string_view(reviews(false)));
   CHECK(classify_trainer(moved)->step() == 12);
-  data::write_file(path, std::string_view(reviews(false) + "fine,more\n"));
+  write_file(path, std::string_view(reviews(false) + "fine,more\n"));
   ClassifyOptions more = classify_options_of_run(o.out);
   more.steps = 13;
   CHECK(message_of<ValueError>([&] { classify_trainer(more); }).find("was made from other data") != std::string::npos);

@@ -1,11 +1,11 @@
 // Runs that begin from a model: what is read, what stands still, what is refused by name.
 
+#include "core/base/bytes.h"
+#include "core/base/json.h"
 #include "core/ops.h"
-#include "data/bytes.h"
-#include "data/json.h"
 #include "data/safetensors.h"
-#include "hub/folder.h"
 #include "nn/bert.h"
+#include "nn/hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
@@ -79,9 +79,9 @@ struct Fixture {
   std::string masked; ///< a BertForMaskedLM
 
   Fixture() {
-    data::write_file(folder.path("story.txt"), std::string_view(story(200)));
+    write_file(folder.path("story.txt"), std::string_view(story(200)));
     for (const int classes : {2, 3})
-      data::write_file(folder.path(fmt::format("reviews{}.csv", classes)), std::string_view(reviews(classes)));
+      write_file(folder.path(fmt::format("reviews{}.csv", classes)), std::string_view(reviews(classes)));
     ClassifyOptions o = small(folder.path("story.txt"));
     o.task = BertTask::mlm;
     o.out = folder.path("masked");
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: a run begins from another one, with a f
   const hub::LoadedModel loaded = hub::load_model(result);
   CHECK(loaded.model->architecture() == "BertForSequenceClassification");
   CHECK(loaded.model->config()["id2label"]["2"] == "class2");
-  CHECK(data::read_json(o.out + "/config.json")["dim"] == 12);
+  CHECK(read_json(o.out + "/config.json")["dim"] == 12);
   CHECK(bytes_of(result + "/tokenizer.json") == bytes_of(masked + "/tokenizer.json"));
   // Two steps in the same direction: with lr 0 nothing of the body would have moved.
   CHECK_FALSE(same(state_of(masked), state_of(result), "bert.encoder.layer.1.output.dense.weight"));
@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: a run begins from another one, with a f
     std::string rows = reviews(3);
     for (std::size_t at = rows.find(from); at != std::string::npos; at = rows.find(from, at))
       rows.replace(at, std::string_view(from).size(), to);
-    data::write_file(folder.path(run + ".csv"), std::string_view(rows));
+    write_file(folder.path(run + ".csv"), std::string_view(rows));
     ClassifyOptions o3 = tuned(3, result, run);
     o3.data = folder.path(run + ".csv");
     o3.lr = 1e-30;
@@ -199,7 +199,7 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: what does not fit is refused by name") 
   // A tokenizer with more ids than the model has rows.
   std::string words;
   for (int i = 0; i < 50; ++i) words += fmt::format("w{0} w{0}\n", i);
-  data::write_file(folder.path("words.txt"), std::string_view(words + words));
+  write_file(folder.path("words.txt"), std::string_view(words + words));
   ClassifyOptions large = small(folder.path("words.txt"));
   large.task = BertTask::mlm;
   large.out = folder.path("large");
@@ -229,9 +229,9 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: what does not fit is refused by name") 
 TEST_CASE_FIXTURE(Fixture, "fine-tuning: a checkpoint of another model is refused") {
   ClassifyOptions o = tuned(2, folder.path("masked"), "run");
   run_until(bert_trainer(o), 3);
-  nlohmann::json config = data::read_json(masked + "/config.json");
+  nlohmann::json config = read_json(masked + "/config.json");
   config["layer_norm_eps"] = 1e-3;
-  data::write_json(masked + "/config.json", config);
+  write_json(masked + "/config.json", config);
   CHECK(message_of<ValueError>([&] {
           bert_trainer(classify_options_of_run(o.out));
         }).ends_with("was made with another model: layer_norm_eps differ"));
@@ -254,10 +254,10 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: the model and the tokenizer of a run ma
   again.tokenizer = folder.path("moved-words");
 
   const std::string config = folder.path("moved-words/tokenizer_config.json"), kept = bytes_of(config);
-  data::write_file(config, std::string_view("{}")); // the same ids
+  write_file(config, std::string_view("{}")); // the same ids
   CHECK(message_of<ValueError>([&] { bert_trainer(again); }).find("was made with another tokenizer: 2 files, crc32 ") !=
         std::string::npos);
-  data::write_file(config, std::string_view(kept));
+  write_file(config, std::string_view(kept));
   ClassifyOptions without = again;
   without.tokenizer.clear();
   CHECK(message_of<ValueError>([&] { bert_trainer(without); }).find("was made with other options: tokenizer") !=
@@ -269,8 +269,8 @@ TEST_CASE_FIXTURE(Fixture, "fine-tuning: the model and the tokenizer of a run ma
 
 TEST_CASE("fine-tuning: a GPT-2 and a Llama go on from a run on another text") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("story.txt"), std::string_view(story(60)));
-  data::write_file(folder.path("other.txt"), std::string_view(story(30) + "what?\n"));
+  write_file(folder.path("story.txt"), std::string_view(story(60)));
+  write_file(folder.path("other.txt"), std::string_view(story(30) + "what?\n"));
   for (const LanguageModel model : {LanguageModel::gpt2, LanguageModel::llama}) {
     LanguageOptions o = language_defaults(model);
     o.data = folder.path("story.txt");
@@ -294,6 +294,6 @@ TEST_CASE("fine-tuning: a GPT-2 and a Llama go on from a run on another text") {
     next.out = folder.path(fmt::format("{}-2", name_of(model)));
     const Result result = language_trainer(next)->run();
     CHECK(result.test.loss < first + 0.7); // a fresh model begins at log 256
-    CHECK(data::read_json(next.out + "/config.json")["layers"] == 1);
+    CHECK(read_json(next.out + "/config.json")["layers"] == 1);
   }
 }

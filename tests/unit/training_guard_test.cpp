@@ -1,7 +1,7 @@
 // Which steps a run skips, which checkpoints it keeps, and that going on changes neither.
 
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
@@ -44,10 +44,10 @@ StepGuard trained(const RunOptions& o, int losses = 20) {
 }
 
 LanguageOptions small(const TemporaryFolder& folder) {
-  if (!data::file_exists(folder.path("story.txt"))) {
+  if (!file_exists(folder.path("story.txt"))) {
     std::string text;
     for (int i = 0; i < 60; ++i) text += fmt::format("{} sheep, {} goats.\n", i * i, i);
-    data::write_file(folder.path("story.txt"), std::string_view(text));
+    write_file(folder.path("story.txt"), std::string_view(text));
   }
   LanguageOptions o = language_defaults(LanguageModel::gpt2);
   o.data = folder.path("story.txt");
@@ -234,7 +234,7 @@ TEST_CASE("checkpoints: so many stay as are asked for, and the best one besides"
   REQUIRE(best > 0);
   CHECK(result.best == best);
   CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{best, 32, 36, 40});
-  const nlohmann::json mark = data::read_json(o.out + "/checkpoints/best.json");
+  const nlohmann::json mark = read_json(o.out + "/checkpoints/best.json");
   CHECK(mark["step"] == best);
   CHECK(mark["checkpoint"] == checkpoint_name(best));
   CHECK(mark["loss"] == least);
@@ -250,7 +250,7 @@ TEST_CASE("checkpoints: so many stay as are asked for, and the best one besides"
   o.out = folder.path("none");
   language_trainer(o)->run();
   CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{40});
-  CHECK_FALSE(data::file_exists(o.out + "/checkpoints/best.json"));
+  CHECK_FALSE(file_exists(o.out + "/checkpoints/best.json"));
 }
 
 TEST_CASE("checkpoints: a run that is cut keeps the same best one") {
@@ -287,7 +287,7 @@ TEST_CASE("checkpoints: a damaged mark of the best one is made again from the me
   o.resume = o.out;
   const std::string path = o.out + "/checkpoints/best.json", sound = bytes_of(path);
   const auto resumed = [&](const std::string& damaged) {
-    data::write_file(path, std::string_view(damaged));
+    write_file(path, std::string_view(damaged));
     const auto trainer = language_trainer(o);
     CHECK(trainer->run().best == whole.best);
     return trainer->notes();
@@ -304,12 +304,12 @@ TEST_CASE("checkpoints: a damaged mark of the best one is made again from the me
     CAPTURE(i);
     std::string flipped = sound;
     flipped[i] = static_cast<char>(flipped[i] ^ 1);
-    data::write_file(path, std::string_view(flipped));
+    write_file(path, std::string_view(flipped));
     CHECK(BestCheckpoint(o, o.steps).step() == whole.best);
   }
   // Without the metrics nobody knows.
   std::filesystem::remove(o.out + "/metrics.jsonl");
-  data::write_file(path, std::string_view("{}"));
+  write_file(path, std::string_view("{}"));
   CHECK(language_trainer(o)->notes().back().find("the best one is found anew") != std::string::npos);
 }
 

@@ -1,11 +1,11 @@
 // Language models in training: what is read, exact resume, threads, what is refused, the folder that comes out.
 
-#include "core/parallel.h"
-#include "data/bytes.h"
-#include "data/json.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
+#include "core/threads/parallel.h"
 #include "data/text.h"
 #include "data/tokenizer_building.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
@@ -59,10 +59,10 @@ TEST_CASE("language models: the tokenizer that a run keeps is the one that it re
   const TemporaryFolder folder;
   const std::string small = data::character_tokenizer("abc"),
                     large = data::character_tokenizer("\u00e9\u00e8 and more");
-  data::write_file(folder.path("tokenizer.json"), std::string_view(small));
-  data::write_file(folder.path("tokenizer_config.json"), std::string_view("{}"));
-  data::write_file(folder.path("mine.json"), std::string_view(large));
-  data::write_file(folder.path("vocab.txt"), std::string_view("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n"));
+  write_file(folder.path("tokenizer.json"), std::string_view(small));
+  write_file(folder.path("tokenizer_config.json"), std::string_view("{}"));
+  write_file(folder.path("mine.json"), std::string_view(large));
+  write_file(folder.path("vocab.txt"), std::string_view("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n"));
   for (const char* name : {"mine.json", "tokenizer.json", "vocab.txt"}) {
     CAPTURE(name);
     const KeptTokenizer kept = KeptTokenizer::open(folder.path(name));
@@ -70,7 +70,7 @@ TEST_CASE("language models: the tokenizer that a run keeps is the one that it re
     std::filesystem::create_directory(copy);
     kept.save(copy);
     CHECK(data::Tokenizer::open(copy).size() == data::Tokenizer::open(folder.path(name)).size());
-    CHECK(data::file_exists(copy + "/tokenizer_config.json"));
+    CHECK(file_exists(copy + "/tokenizer_config.json"));
   }
   REQUIRE(data::Tokenizer::open(folder.path("mine.json")).size() != data::Tokenizer::open(folder.path()).size());
 }
@@ -104,12 +104,12 @@ TEST_CASE("text: the end is held out, never half a character") {
   CHECK(first == "abcdefgh\u20ac");
   CHECK(last == "j");
   const TemporaryFolder folder;
-  data::write_file(folder.path("latin1.txt"), std::string_view("na\xefve"));
+  write_file(folder.path("latin1.txt"), std::string_view("na\xefve"));
   CHECK(message_of<FileError>([&] {
           data::read_text(folder.path("latin1.txt"));
         }).ends_with("latin1.txt: is not UTF-8 text: line 1, byte 2 of the file (0xef)"));
-  data::write_file(folder.path("bom.txt"), std::string_view("\xef\xbb\xbf"
-                                                            "abc"));
+  write_file(folder.path("bom.txt"), std::string_view("\xef\xbb\xbf"
+                                                      "abc"));
   CHECK(data::read_text(folder.path("bom.txt")) == "abc");
   CHECK(message_of<FileError>([&] { data::find_text(folder.path("none.txt"), ""); }).find("no such text") !=
         std::string::npos);
@@ -117,7 +117,7 @@ TEST_CASE("text: the end is held out, never half a character") {
 
 TEST_CASE("language models: runs that are cut and resumed end in the same bytes") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("story.txt"), std::string_view(story()));
+  write_file(folder.path("story.txt"), std::string_view(story()));
   for (const LanguageModel model : {LanguageModel::gpt2, LanguageModel::llama}) {
     CAPTURE(name_of(model));
     const auto out = [&](const std::string& run) { return folder.path(fmt::format("{}-{}", name_of(model), run)); };
@@ -144,7 +144,7 @@ TEST_CASE("language models: runs that are cut and resumed end in the same bytes"
 
 TEST_CASE("language models: the same bits for 1, 2 and 3 threads") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("story.txt"), std::string_view(story()));
+  write_file(folder.path("story.txt"), std::string_view(story()));
   LanguageOptions o = small(LanguageModel::gpt2, folder.path("story.txt"));
   for (const int threads : {1, 2, 3}) {
     parallel::set_threads(threads);
@@ -158,7 +158,7 @@ TEST_CASE("language models: the same bits for 1, 2 and 3 threads") {
 
 TEST_CASE("language models: they learn, and the folder that comes out computes the loss that was told") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("story.txt"), std::string_view(story()));
+  write_file(folder.path("story.txt"), std::string_view(story()));
   LanguageOptions o = small(LanguageModel::llama, folder.path("story.txt"));
   o.dtype = DType::f64;
   o.kv_heads = 1;
@@ -226,18 +226,18 @@ TEST_CASE("language models: options go through JSON, and what is wrong is named"
 TEST_CASE("language models: texts that are too short, and other ones than before, are refused") {
   const TemporaryFolder folder;
   const std::string path = folder.path("story.txt");
-  data::write_file(path, std::string_view(""));
+  write_file(path, std::string_view(""));
   LanguageOptions o = small(LanguageModel::gpt2, path);
   CHECK(message_of<ValueError>([&] { language_trainer(o); }) == "train: " + path + " is empty");
-  data::write_file(path, std::string_view("a short text"));
+  write_file(path, std::string_view("a short text"));
   CHECK(message_of<ValueError>([&] { language_trainer(o); }) ==
         "train: " + path +
             " has 11 training tokens; a window of context 12 and the token after it are 13: use a smaller context or "
             "more text");
-  data::write_file(path, std::string_view(story()));
+  write_file(path, std::string_view(story()));
   o.out = folder.path("run");
   run_until(language_trainer(o), 2);
-  data::write_file(path, std::string_view(story() + "and more"));
+  write_file(path, std::string_view(story() + "and more"));
   CHECK(message_of<ValueError>([&] {
           language_trainer(language_options_of_run(o.out, o.model));
         }).find("was made from other data") != std::string::npos);
@@ -250,24 +250,24 @@ TEST_CASE("language models: texts that are too short, and other ones than before
 
 TEST_CASE("language models: a run is not overwritten unasked, and overwriting removes its model") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("story.txt"), std::string_view(story()));
+  write_file(folder.path("story.txt"), std::string_view(story()));
   LanguageOptions o = small(LanguageModel::gpt2, folder.path("story.txt"));
   o.steps = 2;
   o.out = folder.path("run");
   language_trainer(o)->run();
-  data::write_file(folder.path("run/model/notes.txt"), std::string_view("mine"));
+  write_file(folder.path("run/model/notes.txt"), std::string_view("mine"));
   CHECK(message_of<ValueError>([&] { language_trainer(o); }).find("already holds a run (step 2)") != std::string::npos);
   o.overwrite = true;
   o.steps = 5;
   run_until(language_trainer(o), 3);
-  CHECK_FALSE(data::file_exists(folder.path("run/model/config.json")));
-  CHECK_FALSE(data::file_exists(folder.path("run/model/model.safetensors")));
-  CHECK(data::file_exists(folder.path("run/model/notes.txt")));
+  CHECK_FALSE(file_exists(folder.path("run/model/config.json")));
+  CHECK_FALSE(file_exists(folder.path("run/model/model.safetensors")));
+  CHECK(file_exists(folder.path("run/model/notes.txt")));
 }
 
 TEST_CASE("language models: a loss that is no number ends the run") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("story.txt"), std::string_view(story()));
+  write_file(folder.path("story.txt"), std::string_view(story()));
   LanguageOptions o = small(LanguageModel::gpt2, folder.path("story.txt"));
   o.optimizer = "sgd";
   o.clip = 0.0;

@@ -1,9 +1,9 @@
 // Masked language modelling: exact resume, threads, how much is masked, learning, what is refused.
 
-#include "core/parallel.h"
-#include "data/bytes.h"
+#include "core/base/bytes.h"
+#include "core/threads/parallel.h"
 #include "data/tokenizer.h"
-#include "hub/folder.h"
+#include "nn/hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
@@ -50,7 +50,7 @@ ClassifyOptions small(const std::string& path) {
 
 TEST_CASE("masked words: runs that are cut and resumed end in the same bytes, whatever the threads and parts") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("text.txt"), std::string_view(counting(120)));
+  write_file(folder.path("text.txt"), std::string_view(counting(120)));
   ClassifyOptions o = small(folder.path("text.txt"));
   o.accumulate = 2;
   o.out = folder.path("whole");
@@ -69,7 +69,7 @@ TEST_CASE("masked words: runs that are cut and resumed end in the same bytes, wh
 
 TEST_CASE("masked words: what is masked does not depend on the parts that a batch is cut into") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("text.txt"), std::string_view(counting(120)));
+  write_file(folder.path("text.txt"), std::string_view(counting(120)));
   std::vector<double> losses;
   for (const std::int64_t parts : {1, 3}) {
     ClassifyOptions o = small(folder.path("text.txt"));
@@ -83,7 +83,7 @@ TEST_CASE("masked words: what is masked does not depend on the parts that a batc
 
 TEST_CASE("masked words: they are learnt, and the folder guesses them") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("text.txt"), std::string_view(counting(400)));
+  write_file(folder.path("text.txt"), std::string_view(counting(400)));
   ClassifyOptions o = small(folder.path("text.txt"));
   o.dim = 32;
   o.layers = 2;
@@ -109,7 +109,7 @@ TEST_CASE("masked words: they are learnt, and the folder guesses them") {
 
 TEST_CASE("masked words: options that are wrong are named") {
   const TemporaryFolder folder;
-  data::write_file(folder.path("text.txt"), std::string_view(counting(20)));
+  write_file(folder.path("text.txt"), std::string_view(counting(20)));
   ClassifyOptions o = small(folder.path("text.txt"));
   o.mask_share = 1.0;
   CHECK(message_of<ValueError>([&] { bert_trainer(o); }) == "train: mask_share must be in (0, 1), not 1");

@@ -1,8 +1,8 @@
 // What a run writes of its steps: metrics.jsonl, metrics.csv and TensorBoard's event files, each step once.
 
-#include "data/append_file.h"
-#include "data/bytes.h"
-#include "data/crc32c.h"
+#include "core/base/append_file.h"
+#include "core/base/bytes.h"
+#include "core/base/crc32c.h"
 #include "permute_small_run.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 std::string text_of(const std::string& path) {
-  const data::Bytes bytes = data::read_file(path);
+  const Bytes bytes = read_file(path);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -40,7 +40,7 @@ std::vector<std::string> lines_of(const std::string& path) {
 }
 
 /// CRC-32C a bit at a time.
-std::uint32_t slow_crc32c(data::ByteView bytes) {
+std::uint32_t slow_crc32c(ByteView bytes) {
   std::uint32_t crc = ~0U;
   for (const std::uint8_t byte : bytes) {
     crc ^= byte;
@@ -49,7 +49,7 @@ std::uint32_t slow_crc32c(data::ByteView bytes) {
   return ~crc;
 }
 
-std::uint64_t little(data::ByteView bytes) {
+std::uint64_t little(ByteView bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8 | bytes[i];
   return value;
@@ -58,8 +58,8 @@ std::uint64_t little(data::ByteView bytes) {
 std::uint32_t mask(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8U; }
 
 /// The data of every frame, lengths and checksums checked by code of this test alone.
-std::vector<data::ByteView> frames_of(data::ByteView file) {
-  std::vector<data::ByteView> frames;
+std::vector<ByteView> frames_of(ByteView file) {
+  std::vector<ByteView> frames;
   for (std::size_t at = 0; at < file.size();) {
     const std::size_t size = little(file.subspan(at, 8));
     CHECK(little(file.subspan(at + 8, 4)) == mask(slow_crc32c(file.subspan(at, 8))));
@@ -82,7 +82,7 @@ std::vector<std::string> event_files(const std::string& run) {
 std::map<std::string, std::map<std::int64_t, float>> scalars_of(const std::string& run) {
   std::map<std::string, std::map<std::int64_t, float>> found;
   for (const std::string& file : event_files(run)) {
-    const data::Bytes bytes = data::read_file(file);
+    const Bytes bytes = read_file(file);
     std::size_t count = 0, end = 0;
     each_event(bytes, [&](const EventRead& event) {
       ++count;
@@ -107,17 +107,17 @@ void run_until(const permute::TrainOptions& o, std::int64_t stop_at) {
 
 TEST_CASE("metrics: CRC-32C of the published vectors, and in parts") {
   const auto view = [](std::string_view text) {
-    return data::ByteView(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+    return ByteView(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   };
-  CHECK(data::crc32c(view("123456789")) == 0xE3069283U); // RFC 3720's check value
-  const data::Bytes zeros(32, 0), ones(32, 0xff);
-  CHECK(data::crc32c(zeros) == 0x8A9136AAU); // RFC 3720, B.4
-  CHECK(data::crc32c(ones) == 0x62A8AB43U);
-  CHECK(data::crc32c(view("56789"), data::crc32c(view("1234"))) == 0xE3069283U);
-  CHECK(data::crc32(view("123456789")) == 0xCBF43926U);
-  data::Bytes odd(1003);
+  CHECK(crc32c(view("123456789")) == 0xE3069283U); // RFC 3720's check value
+  const Bytes zeros(32, 0), ones(32, 0xff);
+  CHECK(crc32c(zeros) == 0x8A9136AAU); // RFC 3720, B.4
+  CHECK(crc32c(ones) == 0x62A8AB43U);
+  CHECK(crc32c(view("56789"), crc32c(view("1234"))) == 0xE3069283U);
+  CHECK(crc32(view("123456789")) == 0xCBF43926U);
+  Bytes odd(1003);
   for (std::size_t i = 0; i < odd.size(); ++i) odd[i] = static_cast<std::uint8_t>(i * 37);
-  CHECK(data::crc32c(odd) == slow_crc32c(odd));
+  CHECK(crc32c(odd) == slow_crc32c(odd));
 }
 
 TEST_CASE("metrics: events are the bytes that TensorBoard's own library writes") {
@@ -190,8 +190,8 @@ TEST_CASE("metrics: a run that is cut and resumed holds each step once in every 
     MetricsLog log(o, kept);
     for (int step = 6; step < 8; ++step)
       log.write(Json{{"split", "train"}, {"step", step}, {"epoch", 0}, {"loss", -1.0}, {"accuracy", 0.0}, {"lr", 0.0}});
-    data::AppendFile(event_files(o.out).back()).append("torn");
-    data::AppendFile(o.out + "/metrics.jsonl").append("{\"split\": \"tr");
+    AppendFile(event_files(o.out).back()).append("torn");
+    AppendFile(o.out + "/metrics.jsonl").append("{\"split\": \"tr");
   }
   o.resume = o.out;
   run_until(o, 7);
@@ -230,11 +230,11 @@ TEST_CASE("metrics: table and events can be left out, and then none of an earlie
   permute::TrainOptions o = small();
   o.out = folder.path("run");
   run_until(o, 3);
-  CHECK(data::file_exists(o.out + "/metrics.csv"));
+  CHECK(file_exists(o.out + "/metrics.csv"));
   o.resume = o.out;
   o.csv = o.tensorboard = false; // may differ from what the checkpoint says
   permute::VitTrainer(o).run();
-  CHECK_FALSE(data::file_exists(o.out + "/metrics.csv"));
+  CHECK_FALSE(file_exists(o.out + "/metrics.csv"));
   CHECK(scalars_of(o.out)["train/loss"].size() == 3);
   o.resume.clear();
   o.overwrite = true;
@@ -250,9 +250,9 @@ TEST_CASE("metrics: names of event files, and a file that is none of ours") {
   const TemporaryFolder folder;
   RunOptions o;
   o.out = folder.path();
-  data::write_file(folder.path("events.out.tfevents.1700000000.host.123.0"), std::string_view("mine"));
-  data::write_file(folder.path("events.out.tfevents.99999999999.equigrad.007"),
-                   version_event(1.0) + scalars_event(1.0, 1, {{"a", 1.0F}}));
+  write_file(folder.path("events.out.tfevents.1700000000.host.123.0"), std::string_view("mine"));
+  write_file(folder.path("events.out.tfevents.99999999999.equigrad.007"),
+             version_event(1.0) + scalars_event(1.0, 1, {{"a", 1.0F}}));
   MetricsLog(o, {.through = 1}).write(Json{{"split", "train"}, {"step", 2}, {"loss", 1.0}});
   CHECK(text_of(folder.path("events.out.tfevents.1700000000.host.123.0")) == "mine");
   // A clock that goes back does not put the new file before the old one.

@@ -1,9 +1,9 @@
 #include "core/ops/attention/kernels.h"
 
-#include "core/allocator.h"
-#include "core/blas.h"
-#include "core/parallel.h"
-#include "core/rooms.h"
+#include "core/gemm/blas.h"
+#include "core/memory/allocator.h"
+#include "core/memory/rooms.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 // The attention kernels: one strided core under scaled_dot_product_attention and attention_qkv.
 
-#include "core/function_ref.h"
+#include "core/base/function_ref.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,10 +1,10 @@
 #pragma once
 // Loops over the channels (axis 1) of [N, C, ...], for batch_norm and its backward op.
 
-#include "core/exact.h"
+#include "core/exact/exact.h"
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,7 @@ template <class F> void for_each_run(const Channels& x, std::int64_t first, std:
 }
 
 /// Sums over the elements of each of the channels [first, last); if exact, so that their order cannot matter
-/// (core/exact.h).
+/// (core/exact/exact.h).
 class ChannelSums {
 public:
   ChannelSums(const Channels& x, std::int64_t first, std::int64_t last, bool exact)

@@ -1,8 +1,8 @@
 // conv2d and its two adjoints. With T(x, w, g) = <g, x * w>, y = dT/dg, dx = dT/dx and dw = dT/dw: each row's rule is
 // made of the other two, so derivatives of every order are these three rows.
 
+#include "core/base/function_ref.h"
 #include "core/call.h"
-#include "core/function_ref.h"
 #include "core/ops.h"
 #include "core/ops/conv/cases.h"
 #include "core/ops/conv/exact.h"

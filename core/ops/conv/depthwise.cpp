@@ -1,7 +1,7 @@
 // Convolutions whose groups have one input channel: each weight moves a plane, scaled, onto another.
 
 #include "core/ops/conv/kernels.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 namespace eg::conv {
 namespace {

@@ -3,10 +3,10 @@
 
 #include "core/ops/conv/kernels.h"
 
-#include "core/allocator.h"
-#include "core/blas.h"
-#include "core/parallel.h"
-#include "core/rooms.h"
+#include "core/gemm/blas.h"
+#include "core/memory/allocator.h"
+#include "core/memory/rooms.h"
+#include "core/threads/parallel.h"
 
 namespace eg::conv {
 namespace {

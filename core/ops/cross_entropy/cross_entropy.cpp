@@ -9,7 +9,7 @@
 #include "core/ops/cross_entropy/kernels.h"
 #include "core/ops/cross_entropy/parts.h"
 #include "core/ops/list.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 #include "core/ops/cross_entropy/exact.h"
 
-#include "core/exact.h"
+#include "core/exact/exact.h"
 #include "core/ops/cross_entropy/kernels.h"
 #include "core/ops/cross_entropy/parts.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

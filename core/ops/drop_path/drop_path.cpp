@@ -5,7 +5,7 @@
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <bit>

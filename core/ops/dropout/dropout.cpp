@@ -4,7 +4,7 @@
 #include "core/ops/dropout/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <bit>
 #include <cmath>

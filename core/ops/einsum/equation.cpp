@@ -1,6 +1,6 @@
 #include "core/ops/einsum/equation.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 #include <bit>

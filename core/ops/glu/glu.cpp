@@ -9,7 +9,7 @@
 #include "core/ops/pointwise/pointwise.h"
 #include "core/ops/pointwise/reference.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <fmt/format.h>
 

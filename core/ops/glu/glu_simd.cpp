@@ -5,7 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/glu/glu_simd.cpp"
-#include "core/simd-inl.h" // ahead of what uses it, once per target
+#include "core/simd/simd-inl.h" // ahead of what uses it, once per target
 
 #include "core/ops/pointwise/functions-inl.h"
 

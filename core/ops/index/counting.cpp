@@ -1,10 +1,10 @@
 // Rows of bincount and one_hot: numbers counted, numbers as unit vectors.
 
-#include "core/exact.h"
+#include "core/exact/exact.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
 #include "core/ops/views/strided_copy.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <fmt/format.h>

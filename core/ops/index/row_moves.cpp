@@ -1,9 +1,9 @@
 #include "core/ops/index/row_moves.h"
 
-#include "core/exact.h"
-#include "core/function_ref.h"
-#include "core/parallel.h"
+#include "core/base/function_ref.h"
+#include "core/exact/exact.h"
 #include "core/strided.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/norm_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 

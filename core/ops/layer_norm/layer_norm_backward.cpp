@@ -4,13 +4,13 @@
 // With xh = (x - mean) rstd, gh = g gamma, means taken over the row:
 //   dx = rstd (gh - mean(gh) - xh mean(gh xh)),   dgamma = sum over rows of g xh,   dbeta = sum over rows of g.
 
-#include "core/allocator.h"
 #include "core/call.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/norm_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,7 @@
 // y = x W^T + b (+ addend) of weights in 8 bits or in bf16, which are read as they lie.
 
 #include "core/call.h"
-#include "core/narrow.h"
+#include "core/gemm/narrow.h"
 #include "core/ops.h"
 #include "core/ops/linear/parts.h"
 #include "core/ops/list.h"

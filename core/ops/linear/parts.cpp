@@ -1,6 +1,6 @@
 #include "core/ops/linear/parts.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/ops.h"
 #include "core/ops/row_tools.h"
 

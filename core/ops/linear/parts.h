@@ -1,7 +1,7 @@
 #pragma once
 // What the rows of x W^T + b share.
 
-#include "core/blas.h"
+#include "core/gemm/blas.h"
 #include "core/op.h"
 
 #include <cstddef>

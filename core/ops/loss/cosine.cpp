@@ -5,7 +5,7 @@
 #include "core/ops/list.h"
 #include "core/ops/loss/parts.h"
 #include "core/ops/reduce/rows.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

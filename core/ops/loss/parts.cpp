@@ -1,7 +1,7 @@
 #include "core/ops/loss/parts.h"
 
 #include "core/ops/list.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

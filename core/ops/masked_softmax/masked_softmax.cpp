@@ -7,7 +7,7 @@
 #include "core/ops/attention/parts.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #include "core/ops/matmul/exact.h"
 
-#include "core/parallel.h"
 #include "core/tensor.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

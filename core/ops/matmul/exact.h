@@ -1,7 +1,7 @@
 #pragma once
 // Matrix products whose sums are the same for every order of the inner axis.
 
-#include "core/blas.h"
+#include "core/gemm/blas.h"
 
 #include <cstdint>
 

@@ -6,7 +6,7 @@
 #include "core/ops/matmul/exact.h"
 #include "core/ops/matmul/operands.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <fmt/format.h>

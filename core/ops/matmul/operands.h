@@ -1,7 +1,7 @@
 #pragma once
 // Matrices inside tensors: the last two axes as BLAS operands, without copies where the strides allow.
 
-#include "core/blas.h"
+#include "core/gemm/blas.h"
 #include "core/op.h"
 
 namespace eg {

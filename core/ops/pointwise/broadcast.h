@@ -3,7 +3,7 @@
 
 #include "core/ops/pointwise/kernels.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Vector forms of the activation functions and their derivatives, for float and double vectors. Included by kernel
-// files after core/simd-inl.h, once per target.
+// files after core/simd/simd-inl.h, once per target.
 
 #if defined(EQUIGRAD_POINTWISE_FUNCTIONS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EQUIGRAD_POINTWISE_FUNCTIONS_INL_H
@@ -8,7 +8,7 @@
 #define EQUIGRAD_POINTWISE_FUNCTIONS_INL_H
 #endif
 
-#include "core/simd-inl.h"
+#include "core/simd/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {

@@ -1,4 +1,4 @@
-// From the tables to vector kernels. Included by kernel files after core/simd-inl.h, once per target:
+// From the tables to vector kernels. Included by kernel files after core/simd/simd-inl.h, once per target:
 // EG_UNARY_OPS(EG_UNARY_FUNCTOR) makes the functors, EG_UNARY_OPS(EG_UNARY_ENTRY) a list of kernels for element type T.
 
 #if defined(EQUIGRAD_POINTWISE_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -8,7 +8,7 @@
 #define EQUIGRAD_POINTWISE_KERNELS_INL_H
 #endif
 
-#include "core/simd-inl.h"
+#include "core/simd/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {

@@ -1,6 +1,6 @@
 // Vector forms of elementary functions and of activations built on them. Included by kernel files after
-// core/simd-inl.h, once per target. The functors work on double vectors to about 2 ULP; InDouble runs them for float
-// vectors too, whose results are then the nearest floats in all but the closest of cases.
+// core/simd/simd-inl.h, once per target. The functors work on double vectors to about 2 ULP; InDouble runs them for
+// float vectors too, whose results are then the nearest floats in all but the closest of cases.
 
 #if defined(EQUIGRAD_POINTWISE_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EQUIGRAD_POINTWISE_MATH_INL_H
@@ -9,7 +9,7 @@
 #define EQUIGRAD_POINTWISE_MATH_INL_H
 #endif
 
-#include "core/simd-inl.h"
+#include "core/simd/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {

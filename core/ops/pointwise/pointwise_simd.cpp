@@ -7,7 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/pointwise/pointwise_simd.cpp"
-#include "core/simd-inl.h"
+#include "core/simd/simd-inl.h"
 
 #include "core/ops/pointwise/functions-inl.h"
 #include "core/ops/pointwise/kernels-inl.h"

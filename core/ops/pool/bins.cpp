@@ -1,9 +1,9 @@
 #include "core/ops/pool/bins.h"
 
-#include "core/error.h"
-#include "core/exact.h"
+#include "core/base/error.h"
+#include "core/exact/exact.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // max_pool2d and adaptive_max_pool2d. The gradient goes to the place of the largest element.
 
+#include "core/base/function_ref.h"
 #include "core/call.h"
-#include "core/function_ref.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/pool/bins.h"

@@ -1,7 +1,7 @@
 // avg_pool2d, adaptive_avg_pool2d and their adjoints. They are linear: each row's rule is the other.
 
+#include "core/base/function_ref.h"
 #include "core/call.h"
-#include "core/function_ref.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/pool/bins.h"

@@ -1,11 +1,11 @@
 // quantize_int8: a matrix in 8 bits with a scale for each row; dequantize_int8: the matrix that they stand for.
 
 #include "core/call.h"
-#include "core/narrow.h"
+#include "core/gemm/narrow.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <bit>

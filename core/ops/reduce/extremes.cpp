@@ -4,7 +4,7 @@
 #include "core/ops/reduce/axes.h"
 #include "core/ops/reduce/rows.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

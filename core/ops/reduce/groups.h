@@ -1,10 +1,10 @@
 #pragma once
 // Reductions over any axes, a group of elements at a time: what their kernels and rows share.
 
-#include "core/exact.h"
+#include "core/exact/exact.h"
 #include "core/ops/reduce/axes.h"
 #include "core/ops/row_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 #include "core/ops/reduce/kernels.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Rows of sum, mean and sum_to.
 
-#include "core/exact.h"
+#include "core/exact/exact.h"
 #include "core/ops/list.h"
 #include "core/ops/reduce/axes.h"
 #include "core/ops/reduce/kernels.h"

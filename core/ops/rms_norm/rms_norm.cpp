@@ -1,14 +1,14 @@
 // y = x r gamma over the last axis, r = 1 / sqrt(mean(x^2) + eps) (Zhang, Sennrich, "Root mean square layer
 // normalization", 2019), and its backward op, which computes r again for each row.
 
-#include "core/allocator.h"
 #include "core/call.h"
-#include "core/exact.h"
+#include "core/exact/exact.h"
+#include "core/memory/allocator.h"
 #include "core/ops.h"
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/norm_tools.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
+#include "core/memory/rooms.h"
 #include "core/ops/softmax/kernels.h"
-#include "core/parallel.h"
-#include "core/rooms.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 

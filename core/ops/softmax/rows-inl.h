@@ -3,7 +3,7 @@
 // The tail of a row runs the same vector arithmetic as its body, on a padded copy or under a mask, and every reduction
 // has a fixed number of accumulators: a result depends on the row alone, not on where it lies or on who computes it.
 
-#include "core/simd-inl.h" // ahead of the guard: it includes the kernel file, and so this one, once per target
+#include "core/simd/simd-inl.h" // ahead of the guard: it includes the kernel file, and so this one, once per target
 
 #include <cstddef>
 #include <limits>

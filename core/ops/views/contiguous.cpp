@@ -4,8 +4,8 @@
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
 #include "core/ops/views/strided_copy.h"
-#include "core/parallel.h"
 #include "core/strided.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <fmt/format.h>

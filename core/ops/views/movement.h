@@ -1,8 +1,8 @@
 #pragma once
 // Helpers shared by the rows that move elements without computing on them.
 
+#include "core/base/function_ref.h"
 #include "core/call.h"
-#include "core/function_ref.h"
 #include "core/op.h"
 #include "core/ops/row_tools.h"
 #include "core/random.h"

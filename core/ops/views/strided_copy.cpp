@@ -1,6 +1,6 @@
 #include "core/ops/views/strided_copy.h"
 
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,0 +1,158 @@
+#include "apps/attacks/attack.h"
+
+#include "apps/attacks/judge.h"
+#include "apps/attacks/picture_thief.h"
+
+#include "core/base/words.h"
+#include "core/call.h"
+#include "core/ops.h"
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace eg::privacy {
+namespace {
+
+constexpr std::array bases{Base::published, Base::tuned, Base::secret};
+
+const std::array<Attack, 18>& list() {
+  static const std::array<Attack, 18> all{
+      weights_attack, gains_attack,     linear_map_attack, vocabulary_attack, cache_attack,
+      mask_attack,    attention_attack, alignment_attack,  linear_attack,     positions_attack,
+      labels_attack,  gradients_attack, decoder_attack,    white_box_attack,  gradient_inversion_attack,
+      jigsaw_attack,  columns_attack,   rounds_attack};
+  return all;
+}
+
+Victim known_victim(const Setting& s) {
+  if (s.base == Base::published) return s.victim;
+  return s.base == Base::tuned ? before_tuning(s.victim, s.delta, s.key.fold(1)) : stranger_to(s.victim, s.key.fold(2));
+}
+
+void check_album(const Album& album, const Victim& v) {
+  const PictureInput& p = *v.pictures;
+  if (album.own.channels() != p.channels || album.own.height() != p.side || album.own.width() != p.side)
+    throw ValueError(fmt::format("{}: the model is for pictures of {} channels and {} x {} pixels, those of {} have {} "
+                                 "and {} x {}",
+                                 v.name, p.channels, p.side, p.side, album.own.name(), album.own.channels(),
+                                 album.own.height(), album.own.width()));
+}
+
+} // namespace
+
+Base base_named(const std::string& name) {
+  for (const Base base : bases)
+    if (name == name_of(base)) return base;
+  throw ValueError(fmt::format("there is no base '{}'; there are published, tuned, secret", name));
+}
+
+const char* name_of(Base base) {
+  return base == Base::published ? "published" : base == Base::tuned ? "tuned" : "secret";
+}
+
+bool Findings::holds() const {
+  return std::all_of(list.begin(), list.end(), [](const Finding& f) { return f.holds(); });
+}
+
+std::span<const Attack> attacks() { return list(); }
+
+const Attack& attack_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Attack& attack : attacks()) {
+    if (name == attack.name) return attack;
+    names.emplace_back(attack.name);
+  }
+  throw ValueError(fmt::format("there is no attack '{}'{}", name, did_you_mean(name, names)));
+}
+
+bool fits(const Attack& attack, const Victim& victim) {
+  return (attack.texts && victim.text) || (attack.pictures && victim.pictures) || (attack.texts && attack.pictures);
+}
+
+Album::Album(data::ImageDataset own_pictures, data::ImageDataset attacked, JudgeTraining training, RandomKey key)
+    : own(std::move(own_pictures)), targets(std::move(attacked)), training_(std::move(training)), key_(key) {
+  if (own.size() < 2 || targets.size() < 2 || own.channels() != targets.channels() ||
+      own.height() != targets.height() || own.width() != targets.width())
+    throw ValueError("album: the attacker's pictures and those that are attacked are of one size, two of each or more");
+}
+
+Album::~Album() = default;
+
+const PictureJudge& Album::judge() const {
+  if (!judge_) {
+    const PauseRecording pause;
+    auto judge = std::make_unique<PictureJudge>(own.channels(), own.classes(), key_.fold(1));
+    train_judge(*judge, own, training_, key_.fold(2));
+    judge_ = std::move(judge);
+  }
+  return *judge_;
+}
+
+Findings run_attack(const Attack& attack, const Setting& s) {
+  if (!fits(attack, s.victim))
+    throw ValueError(fmt::format("{}: the attack is for models of {}, {} is none", attack.name,
+                                 attack.texts ? "texts" : "pictures", s.victim.name));
+  if (s.tokens < 2 || !(s.noise >= 0.0) || !(s.delta >= 0.0))
+    throw ValueError(fmt::format("{}: texts need two tokens or more, noise and delta are at least 0", attack.name));
+  if (attack.learns && s.album == nullptr)
+    throw ValueError(fmt::format("{}: the attack learns from pictures, and none were given", attack.name));
+  if (s.album != nullptr && s.victim.pictures) check_album(*s.album, s.victim);
+  if (s.protection.defence != Defence::none && !attack.heeds_defences)
+    return nothing("what the attack looks at is not what the defence changes");
+  if (const std::string why = cannot(s.victim, s.scheme.columns); !why.empty()) return nothing(why);
+  return attack.run(s);
+}
+
+Scene::Scene(const Setting& setting)
+    : s(setting), known(known_victim(setting)),
+      cloud(hide(setting.victim, setting.scheme.columns, setting.source, setting.key.fold(3))) {}
+
+permute::Permutation Scene::order(std::int64_t tokens, std::uint64_t query) const {
+  return rows() ? s.source(tokens, fmt::format("rows.{}", query)) : permute::Permutation::identity(tokens);
+}
+
+permute::Permutation Scene::columns(std::uint64_t query) const {
+  if (s.fresh && moves_features()) return s.source(s.victim.block.dim, fmt::format("columns.{}", query));
+  const auto at = cloud.key.find("residual");
+  return at == cloud.key.end() ? permute::Permutation::identity(s.victim.block.dim) : at->second;
+}
+
+Tensor Scene::noisy(const Tensor& z, std::uint64_t query) const {
+  if (!s.scheme.noise) return z;
+  const double spread = std_deviation(z).item();
+  return z + random_normal(z.shape(), s.key.fold(4).fold(query), 0.0, s.noise * spread, DType::f64);
+}
+
+Tensor Scene::enter(const Tensor& z, std::uint64_t query) const {
+  const PauseRecording pause;
+  return cloud.map.defined() ? cloud.enter(noisy(z, query)) : columns(query).apply(noisy(z, query), -1);
+}
+
+Tensor Scene::texts(std::int64_t count) const {
+  return random_integers({count, s.tokens}, s.key.fold(5), 0, s.victim.text->vocabulary);
+}
+
+Tensor through(const nn::Blocks& blocks, std::int64_t count, const Tensor& z) {
+  Tensor y = z;
+  for (std::int64_t i = 0; i < count; ++i) y = (*blocks[static_cast<std::size_t>(i)])(y);
+  return y;
+}
+
+Tensor random_patches(const PictureInput& input, std::int64_t count, RandomKey key) {
+  const std::int64_t grid = input.side / input.patch;
+  return random_uniform({count, grid * grid, input.patch_elements()}, key, -1.0, 1.0, DType::f64);
+}
+
+Tensor shape_pictures(const PictureInput& input, std::int64_t count, std::uint64_t seed) {
+  const Tensor rgb = signed_pictures(data::generate_shapes(count, data::Split::test, seed, input.side), 0, count);
+  const PauseRecording pause;
+  return input.channels == 3 ? rgb : expand(mean(rgb, {1}, true), {count, input.channels, input.side, input.side});
+}
+
+Findings nothing(std::string because) {
+  return {.list = {}, .because = std::move(because), .remarks = {}, .pictures = {}};
+}
+
+} // namespace eg::privacy

@@ -1,0 +1,115 @@
+#pragma once
+// The attacks as a list: what each sees, what it recovers, at what cost, and a run of it on a model under a scheme.
+
+#include "apps/attacks/defences.h"
+#include "apps/attacks/judge.h"
+#include "data/dataset.h"
+#include "data/image.h"
+#include "permute/scheme.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::privacy {
+
+/// What the attacker knows of the weights before they were moved.
+enum class Base : std::uint8_t {
+  published, ///< all of them
+  tuned,     ///< those that they were tuned from (Setting::delta)
+  secret,    ///< nothing but the shape of the model
+};
+/// "published", "tuned", "secret". Throws ValueError that lists them.
+Base base_named(const std::string& name);
+const char* name_of(Base base);
+
+/// Pictures that an attacker owns and pictures that he attacks, and the network behind F-SIM, which is trained on the
+/// attacker's when it is first asked for.
+class Album {
+public:
+  /// Throws ValueError unless both are of one size and two or more.
+  Album(data::ImageDataset own, data::ImageDataset targets, JudgeTraining training, RandomKey key);
+  ~Album();
+  const PictureJudge& judge() const;
+  const data::ImageDataset own, targets;
+
+private:
+  JudgeTraining training_;
+  RandomKey key_;
+  mutable std::unique_ptr<PictureJudge> judge_;
+};
+
+/// How much is spent on attacks that learn.
+struct Effort {
+  std::int64_t steps = 400;                                            ///< of a decoder, of P_C; iterations over pixels
+  std::int64_t pretraining = 0;                                        ///< steps of a decoder before it sees a pair
+  std::int64_t rounds = 4;                                             ///< of training that are looked at
+  std::function<void(double done, const std::string& what)> told = {}; ///< share of one attack; throws to stop
+};
+
+struct Setting {
+  const Victim& victim;
+  const SchemeInfo& scheme;
+  Base base = Base::published;
+  bool fresh = false;       ///< features get another P_C with every query; else the model's key
+  double noise = 0.3;       ///< of schemes with noise: in standard deviations of the features
+  double delta = 0.05;      ///< base tuned: times each tensor's standard deviation
+  std::int64_t tokens = 16; ///< of a text
+  std::int64_t layer = -1; ///< blocks that texts have passed when they are seen; -1: all, or none where that takes long
+  RandomKey key;           ///< of everything that is drawn and is no secret
+  permute::PermutationSource source; ///< of the keys
+  Protection protection = {};        ///< what the edge does beside the scheme
+  const Album* album = nullptr;      ///< pictures; attacks that learn need them
+  Effort effort = {};
+};
+
+/// One number that an attack ends with.
+struct Finding {
+  std::string what = {};
+  double value = 0.0;
+  bool is_rate = true; ///< a share from 0 to 1; else in `unit`
+  std::string unit = {};
+  std::optional<double> theory = {}; ///< the rate that theory says, at least; a run with less has failed
+
+  bool holds() const { return !theory || value >= *theory; }
+};
+
+struct Findings {
+  std::vector<Finding> list = {}; ///< the main one first; empty where the attack has nothing to attack
+  std::string because = {};       ///< why it is empty
+  std::vector<std::string> remarks = {};
+  std::vector<std::pair<data::Image, std::string>> pictures = {};
+
+  bool holds() const;
+};
+
+/// One attack. Use run_attack().
+struct Attack {
+  const char* name = "";
+  const char* id = ""; ///< of docs/theory.md
+  const char* sees = "";
+  const char* recovers = "";
+  const char* cost = "";
+  const char* source = "";
+  bool texts = false, pictures = false; ///< what models it is for
+  Findings (*run)(const Setting& setting) = nullptr;
+  bool heeds_defences = false; ///< what it looks at passes Setting::protection
+  bool learns = false;         ///< needs an album and minutes
+};
+
+std::span<const Attack> attacks();
+/// Throws ValueError with the nearest name.
+const Attack& attack_named(const std::string& name);
+/// Whether the attack is for models like this one.
+bool fits(const Attack& attack, const Victim& victim);
+/// Runs it; empty Findings with the reason where the model has no such scheme, or the scheme leaves nothing to attack.
+/// Throws ValueError for an attack that does not fit the model and for settings outside their ranges, and what the
+/// library functions throw.
+Findings run_attack(const Attack& attack, const Setting& setting);
+
+} // namespace eg::privacy

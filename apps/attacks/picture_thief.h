@@ -1,0 +1,41 @@
+#pragma once
+// What the attacks on pictures share: how pictures are seen behind the edge, and how well they came back.
+
+#include "apps/attacks/attack_views.h"
+
+namespace eg::privacy {
+
+/// What the cloud sees of pictures, the class token taken out, and the order in which their patches came.
+struct Seen {
+  Tensor features; ///< [N, T', d]
+  std::vector<permute::Permutation> orders;
+};
+
+/// The black-box attacker: own pictures and others' through the same edge.
+class PictureThief {
+public:
+  explicit PictureThief(const Scene& scene);
+  /// Patches [N, T', p] as they are seen behind the setting's protection, query numbers from `query` on. Fresh keys are
+  /// aligned by the class token.
+  Seen look(const Tensor& patches, std::uint64_t query) const;
+
+private:
+  Tensor protect(const Tensor& patches, std::uint64_t query) const;
+  Tensor without_token(const Tensor& z, const permute::Permutation& order, Seen& seen) const;
+
+  const Scene& scene_;
+  const PictureInput& input_;
+  Tensor token_;
+};
+
+/// Patches [N, T', p] -> [N, C, side, side].
+Tensor as_pictures(const PictureInput& input, const Tensor& patches);
+/// The first `count` pictures of a set from number `first` on, in [-1, 1], f64 [N, C, H, W]; fewer where there are
+/// fewer.
+Tensor signed_pictures(const data::ImageDataset& images, std::int64_t first, std::int64_t count);
+/// Both lists of pictures in turn, at most six of each.
+void add_pictures(Findings& f, const Tensor& truth, const Tensor& found, const std::string& how = "recovered");
+/// Means of SSIM, PSNR with both peaks and, where there is an album, F-SIM.
+void add_quality(Findings& f, const Setting& s, const Tensor& truth, const Tensor& found, const std::string& what = "");
+
+} // namespace eg::privacy

@@ -1,0 +1,60 @@
+#pragma once
+// Schemes against attacks: many runs, as text, JSON and a page.
+
+#include "apps/attacks/attack.h"
+#include "apps/report/page.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace eg::privacy {
+
+/// One run.
+struct Cell {
+  const Attack* attack = nullptr;
+  const SchemeInfo* scheme = nullptr;
+  Base base = Base::published;
+  bool fresh = false;
+  Protection protection = {};
+  std::string model;
+  Findings findings = {};
+};
+
+/// What is to be run: every attack under every scheme and protection for every base, with fixed or fresh keys. Attacks
+/// that learn take minutes each and are run for the first base and the first kind of keys alone.
+struct TableRequest {
+  std::vector<Victim> victims; ///< an attack takes the first that it fits and that has the scheme
+  std::vector<const Attack*> attacks;
+  std::vector<const SchemeInfo*> schemes;
+  std::vector<Base> bases{Base::published};
+  std::vector<bool> fresh{false};
+  std::vector<Protection> protections{Protection{}};
+  const Album* album = nullptr;
+  Effort effort = {}; ///< its `told` is not looked at
+  double noise = 0.3, delta = 0.05;
+  std::int64_t tokens = 16, layer = -1;
+  RandomKey key;
+  permute::PermutationSource source;
+  std::function<void(double done, const std::string& what)> tell = {}; ///< share of the whole; may be empty
+};
+
+/// Runs all of it. Throws ValueError for an attack that fits no victim, and what run_attack throws.
+std::vector<Cell> run_table(const TableRequest& request);
+
+/// What every text and page ends with.
+extern const char* const not_encryption;
+
+/// A line of text for each finding of a cell, and what the attack sees and costs.
+std::string described(const Attack& attack);
+std::string text_of(const Cell& cell);
+/// Main rates: a row for each scheme, base and keys, a column for each attack; "-" where there is nothing to attack.
+std::string matrix_of(const std::vector<Cell>& cells);
+/// The same in Markdown.
+std::string markdown_of(const std::vector<Cell>& cells);
+nlohmann::ordered_json to_json(const Cell& cell);
+pages::Page page_of(const std::vector<Cell>& cells);
+
+} // namespace eg::privacy

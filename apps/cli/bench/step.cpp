@@ -1,0 +1,110 @@
+// bench step: whole steps of models: training, inference, decoding.
+
+#include "apps/cli/bench/bench.h"
+#include "apps/cli/bench/step_cases.h"
+#include "apps/cli/verb.h"
+
+#include "core/gemm/blas.h"
+#include "core/measure/work_meter.h"
+#include "core/memory/allocator.h"
+#include "core/reduction.h"
+#include "core/simd/roofline.h"
+#include "core/strided.h"
+
+#include <fmt/format.h>
+
+namespace eg::cli::bench {
+namespace {
+
+/// An estimate of the least that a step needs: the flops at the speed of large matrix products, and each byte once:
+/// what is resident (a decoder's weights again for each token) and what the step adds to it, at the speed of memory.
+struct Floor {
+  double gflops = 0;
+  Roofline roofline;
+
+  explicit Floor(DType dtype) : roofline(measure_roofline()) {
+    visit_floating(dtype, [&]<class T>() {
+      constexpr std::int64_t n = 1536;
+      const Tensor a = Tensor::ones({n, n}, dtype), b = Tensor::ones({n, n}, dtype);
+      Tensor c = Tensor::empty({n, n}, dtype);
+      const auto product = [&] {
+        blas::gemm_tiled<T>(n, n, n, T(1), {a.data<T>(), n, false}, {b.data<T>(), n, false}, T(0), c.mutable_data<T>(),
+                            n);
+      };
+      gflops = 2.0 * n * n * n / measure(product, 0.3).best_ms / 1e6;
+    });
+  }
+  double ms(double flops, double bytes) const { return flops / gflops / 1e6 + bytes / roofline.gb_per_s / 1e6; }
+};
+
+/// Bytes that one run must move.
+double unavoidable_bytes(Workload& work) {
+  const auto resident = static_cast<double>(allocator::stats().live_bytes);
+  allocator::reset_peak();
+  work.run();
+  const double added = static_cast<double>(allocator::stats().peak_bytes) - resident;
+  return (work.trains() ? 2.0 : work.parts()) * resident + 2.0 * added;
+}
+
+void run(const StepCase& c, const Options& options, Output& output) {
+  const std::int64_t batch = options.batch > 0 ? options.batch : c.batch;
+  const std::unique_ptr<Workload> work =
+      c.make({batch, {options.seed, 0}, options.dtype, options.checkpoint, options.weights});
+  if (options.checkpoint && !work->trains()) {
+    if (options.name.empty()) return;
+    throw UsageError(fmt::format("--checkpoint has no effect on {}, which does not train", c.name));
+  }
+  const double parts = work->parts();
+  Timing timing = measure([&] { work->run(); }, options.seconds, 2, 5);
+  timing.median_ms /= parts;
+  timing.best_ms /= parts;
+  timing.cpu_ms /= parts;
+  const double rss_mb = peak_rss_mb(); // before the floor's own arrays
+  const double live_mb = static_cast<double>(allocator::stats().live_bytes) / 1e6;
+  double flops = 0;
+  {
+    const WorkMeter meter;
+    work->run();
+    flops = meter.total().flops;
+  }
+  const double bytes = unavoidable_bytes(*work);
+  const Floor floor(options.dtype);
+  const double floor_ms = floor.ms(flops, bytes) / parts;
+  output.write(
+      {.bench = "step",
+       .engine = options.exact ? "equigrad exact" : options.engine(),
+       .name = std::string(c.name),
+       .batch = batch,
+       .timing = timing,
+       .items = static_cast<double>(batch),
+       .work_flops = flops / parts,
+       .rss_mb = rss_mb,
+       .extra = fmt::format(
+           R"(, "dtype": "{}", "checkpoint": {}, "weights": "{}", "live_mb": {:.1f}, "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
+           R"("peak_gb_per_s": {:.6g})",
+           options.dtype_name(), options.checkpoint, name_of(options.weights), live_mb, floor_ms,
+           timing.median_ms / floor_ms, floor.gflops, floor.roofline.gb_per_s)});
+}
+
+} // namespace
+
+void step(const Options& options, Output& output) {
+  const ReductionScope reduction(options.exact ? Reduction::exact : Reduction::fast);
+  const ProductsScope products(options.products);
+  std::vector<StepCase> cases = vit_cases();
+  for (const StepCase& c : text_cases()) cases.push_back(c);
+  bool found = false;
+  for (const StepCase& c : cases)
+    if (options.matches(c.name)) {
+      if (options.weights != nn::WeightStorage::full && !c.decodes)
+        throw ValueError(
+            fmt::format("bench step: --weights {} is for a model that decodes (--case gpt2-decode), not for {}",
+                        name_of(options.weights), c.name));
+      found = true;
+      run(c, options, output);
+      allocator::release_cache();
+    }
+  if (!found) throw no_such_case("step", options.name, cases);
+}
+
+} // namespace eg::cli::bench

@@ -1,0 +1,26 @@
+#pragma once
+// Ctrl-C: the first one asks the work to stop at its next step, the second one ends the program at once.
+
+#include "core/base/interrupt.h"
+
+#include <atomic>
+
+namespace eg::cli {
+
+/// Installs handlers for SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP. The first thing that main does, so
+/// that no work can be cut off that knows how to stop.
+void catch_interrupts();
+
+/// The flag that the handlers raise.
+const std::atomic<bool>& stop_flag();
+
+/// Throws Interrupted when the flag is up.
+void throw_if_stopped();
+
+/// While it lives, the library's operations on this thread end with Interrupted when the flag is up.
+class StopScope {
+  static constexpr auto check = [] { throw_if_stopped(); };
+  const InterruptScope scope_{check};
+};
+
+} // namespace eg::cli

@@ -1,0 +1,27 @@
+#pragma once
+// Lines about the other side, and about this one, while a program serves or waits.
+
+#include "apps/cli/progress.h"
+#include "apps/cli/verb.h"
+
+#include "apps/net/patience.h"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace eg::cli {
+
+/// For Service::on_trouble: "equigrad: WORDS" on stderr, the same words at most once a minute. `progress` is cleared
+/// before and must live as long as what is returned.
+std::function<void(const std::string&)> tell_trouble(Progress& progress);
+
+/// What the line before a notice is: one of progress, which the notice takes the place of, or a text.
+enum class LineBefore : std::uint8_t { progress, text };
+
+/// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is.
+std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
+tell_waiting(const CommonOptions& common, LineBefore before);
+
+} // namespace eg::cli

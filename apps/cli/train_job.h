@@ -1,0 +1,111 @@
+#pragma once
+// What `train MODEL` does, model by model. The flags are parsed; what they leave is a job.
+
+#include "apps/cli/core_dumps.h"
+#include "apps/cli/progress.h"
+#include "apps/cli/train_config.h"
+#include "apps/cli/train_flags.h"
+
+#include "core/base/function_ref.h"
+#include "core/base/json.h"
+#include "training/options.h"
+#include "training/trainer.h"
+#include "training/vit_trainer.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::cli {
+
+/// What a person typed after `train MODEL`.
+struct TrainRequest {
+  std::string model;
+  std::string config; ///< file, "" for none
+  nlohmann::json given;
+  const TrainFlags& flags;
+  const CommonOptions& common;
+  bool seed_given = false;
+};
+
+/// A run whose encoder is elsewhere, and what is said of the way there.
+struct SplitJob {
+  permute::SplitTraining training;
+  std::string command;                              ///< that trains so, up to --resume
+  std::function<ProgressField()> progress;          ///< after each step
+  std::function<void(nlohmann::json& json)> result; ///< adds to the result
+};
+
+/// Where the encoder's blocks are, after what is said of the model; "" when they are here.
+std::string blocks_words(const SplitJob* split);
+
+/// `split`: null when everything is here.
+int train_vit(const TrainRequest& request, const SplitJob* split = nullptr);
+int train_language(const TrainRequest& request);
+int train_bert(const TrainRequest& request, const SplitJob* split = nullptr);
+int train_difm(const TrainRequest& request);
+
+/// The files and folders that a run reads, each with the option that names it.
+using Sources = std::vector<std::pair<const char*, std::string>>;
+template <class Options> Sources sources_of(const Options& o) {
+  Sources sources = {{"data", o.data}, {"from", o.start.from}};
+  if constexpr (requires { o.validation; }) sources.emplace_back("validation", o.validation);
+  if constexpr (requires { o.table.validation; }) sources.emplace_back("validation", o.table.validation);
+  if constexpr (requires { o.tokenizer; }) sources.emplace_back("tokenizer", o.tokenizer);
+  if constexpr (requires { o.teacher; }) sources.emplace_back("teacher", o.teacher);
+  if constexpr (requires { o.key; }) sources.emplace_back("key", o.key);
+  return sources;
+}
+
+/// Calls read(), which reads the sources. Where a run goes on and one of them is not where it was, the error says how
+/// to name its place; where an option of the config is wrong for them, the error names the config.
+void reading(const TrainRequest& request, const Sources& sources, FunctionRef<void()> read);
+/// Makes a trainer, which reads its data; says so on a terminal while it does.
+std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
+                                          FunctionRef<std::unique_ptr<training::Trainer>()> make);
+/// Trains to the end and says how it goes. `out`: the run folder; `model`: where the model will lie; `split`: null when
+/// everything is here; `result`: adds to the result, may be empty.
+int train_to_end(training::Trainer& trainer, const TrainRequest& request, const std::string& out,
+                 const std::string& model, const SplitJob* split = nullptr,
+                 const std::function<void(nlohmann::json& json)>& result = {});
+
+/// Runs `train`, whose run folder is `out`. What ends it early says how to go on from the last checkpoint: an
+/// interruption always; a disk, or a cloud of `split`, that failed, when there is a checkpoint.
+void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out, FunctionRef<void()> train);
+
+/// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
+/// and in which none is going on, so that training twice keeps both.
+std::string run_folder_for(const std::string& model, const training::RunOptions& options);
+/// Sets options.out to run_folder_for(model, options) and calls open(), which takes that folder's lock or throws. Where
+/// it throws and a run that began at the same time has the folder now, the next one is tried.
+void in_run_folder(const std::string& model, training::RunOptions& options, FunctionRef<void()> open);
+
+/// Adds to the account of files what a run reads, what lies in the folder of a run that goes on, and what the run
+/// writes to its folder options.out. Throws FileError as CommandFiles::check() does.
+void add_files(const TrainRequest& request, const std::vector<std::string>& read, const training::RunOptions& options);
+
+/// Throws UsageError for the first flag that was given and for which reason(key) says why it would change nothing.
+void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason);
+/// Why a flag that all models have would change nothing; "" when it does its work.
+std::string idle_reason(const TrainRequest& request, const std::string& key, const training::RunOptions& options);
+
+/// The options of a request: those of the run that goes on (read by `of_run`), or the defaults; the config's; the
+/// flags'. Throws UsageError, ValueError, FileError.
+template <class Options, class OfRun>
+Options options_for(const TrainRequest& request, Options options, OfRun&& of_run) {
+  if (request.given.contains("resume")) options = of_run(request.given["resume"].get<std::string>());
+  if (!request.config.empty()) {
+    const nlohmann::json config = read_json(request.config);
+    request.flags.refuse_foreign_keys(config, request.config);
+    apply_options(options, config, request.config);
+  }
+  naming_config(request.config, request.given, [&] { request.flags.apply(options); });
+  if (request.seed_given) options.seed = request.common.seed;
+  if constexpr (requires { options.key; })
+    if (!options.key.empty()) leave_no_core_dump();
+  return options;
+}
+
+} // namespace eg::cli

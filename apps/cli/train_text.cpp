@@ -1,0 +1,299 @@
+// equigrad train bert, train gpt2 and train llama: models of text; and what training one model looks like.
+
+#include "apps/cli/available_data.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/model_files.h"
+#include "apps/cli/output.h"
+#include "apps/cli/progress.h"
+#include "apps/cli/train_job.h"
+#include "apps/cli/train_lines.h"
+
+#include "core/base/bytes.h"
+#include "core/base/json.h"
+#include "data/labelled_texts.h"
+#include "data/text.h"
+#include "training/bert_run.h"
+#include "training/checkpoint.h"
+#include "training/classify.h"
+#include "training/dropout_note.h"
+#include "training/language.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg::cli {
+namespace {
+
+using training::Record;
+using training::Trainer;
+
+std::string values_text(double loss, double accuracy, double auc = training::no_accuracy) {
+  std::string text = fmt::format("loss {:.4f}", loss);
+  if (!std::isnan(accuracy)) text += fmt::format(" accuracy {:.2f} %", 100 * accuracy);
+  if (!std::isnan(auc)) text += fmt::format(" AUC {:.4f}", auc);
+  return text;
+}
+
+std::string test_text(const Record& r) {
+  return values_text(r.loss, r.accuracy, r.auc) +
+         (std::isnan(r.ema_loss) ? std::string() : "  average: " + values_text(r.ema_loss, r.ema_accuracy));
+}
+
+training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool talks, const SplitJob* split) {
+  training::Callbacks told;
+  told.step = [&progress, &trainer, split](const Record& r) {
+    std::vector<ProgressField> fields = {{fmt::format("step {}/{}", r.step, trainer.total_steps()), 1},
+                                         {fmt::format("loss {:.4f}", r.loss), 3}};
+    if (!std::isnan(r.accuracy)) fields.push_back({fmt::format("accuracy {:.1f} %", 100 * r.accuracy), 7});
+    fields.push_back({fmt::format("{:.0f} {}/s", r.per_s, trainer.unit()), 8});
+    fields.push_back(memory_field());
+    if (split != nullptr) fields.push_back(split->progress());
+    progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()), fields);
+  };
+  told.test = [&progress, talks](const Record& r) {
+    progress.clear();
+    if (talks) say(fmt::format("test   step {:>6}  {}\n", r.step, test_text(r)));
+  };
+  told.skipped = [&progress, &trainer, talks](const std::string& why) {
+    progress.clear();
+    if (talks) say(skipped_line(trainer.step(), why));
+  };
+  told.testing = [&progress, &trainer](double share) {
+    progress.show(static_cast<double>(trainer.step()), static_cast<double>(trainer.total_steps()),
+                  {{fmt::format("step {}/{}", trainer.step(), trainer.total_steps()), 1},
+                   {fmt::format("testing {:.0f} %", 100 * share), 2}});
+  };
+  told.checkpoint = [&progress, talks](const std::string& folder) {
+    progress.clear();
+    if (talks) say(fmt::format("saved  {}\n", folder));
+  };
+  return told;
+}
+
+nlohmann::json result_json(const training::Result& result, const Trainer& trainer, const std::string& out) {
+  nlohmann::json json = {{"steps", result.steps},
+                         {"loss", result.test.loss},
+                         {"train_loss", result.train.step > 0 ? nlohmann::json(result.train.loss) : nlohmann::json()},
+                         {"seconds", result.seconds},
+                         {fmt::format("{}_per_s", trainer.unit()), result.per_s}};
+  for (const auto& [key, value] : {std::pair{"accuracy", result.test.accuracy},
+                                   {"auc", result.test.auc},
+                                   {"ema_loss", result.test.ema_loss},
+                                   {"ema_accuracy", result.test.ema_accuracy}})
+    if (!std::isnan(value)) json[key] = value;
+  add_run_fields(json, result.skipped, result.best, out);
+  return json;
+}
+
+bool is_there(const std::string& path) { return file_exists(path) || folder_exists(path); }
+
+/// Whether an error's words begin with a path, or with one below it.
+bool begins_with_path(std::string_view words, std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return !path.empty() && words.starts_with(path) && words.size() > path.size() &&
+         (words[path.size()] == ':' || words[path.size()] == '/');
+}
+
+} // namespace
+
+void reading(const TrainRequest& request, const Sources& sources, FunctionRef<void()> read) {
+  try {
+    naming_config(request.config, request.given, read);
+  } catch (const FileError& e) {
+    if (!request.given.contains("resume")) throw;
+    for (const auto& [option, place] : sources)
+      if (begins_with_path(e.what(), place) && !is_there(place) && !request.given.contains(option))
+        throw FileError(
+            fmt::format("{}; if it has moved since the run began, name its place with --{}", e.what(), option));
+    throw;
+  }
+}
+
+std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& data,
+                                FunctionRef<std::unique_ptr<Trainer>()> make) {
+  Progress progress(!request.common.quiet);
+  progress.show(0.0, 1.0, {{"reading " + data, 1}});
+  return make();
+}
+
+namespace {
+
+/// False also where a disk that fails does not let us look: what failed first is what is told.
+bool has_checkpoint(const std::string& run) {
+  try {
+    return !training::checkpoint_steps(run).empty();
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
+} // namespace
+
+std::string blocks_words(const SplitJob* split) { return split == nullptr ? "" : "; the blocks are in the cloud"; }
+
+void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out,
+                 FunctionRef<void()> train) {
+  const std::string way =
+      fmt::format("go on with: {} --resume {}", split != nullptr ? split->command : "equigrad train " + request.model,
+                  shell_word(out));
+  try {
+    train();
+  } catch (const Interrupted& e) {
+    throw Interrupted(fmt::format("{}; {}", e.what(), way));
+  } catch (const Error& e) {
+    const bool may_mend = split != nullptr || dynamic_cast<const FileError*>(&e) != nullptr;
+    if (!may_mend || !has_checkpoint(out)) throw;
+    throw Error(fmt::format("{}; the last checkpoint is kept, {}", e.what(), way));
+  }
+  if (output_is_lost())
+    throw FileError(fmt::format("standard output: cannot be written; the run is complete, in {}", out));
+}
+
+int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
+                 const SplitJob* split, const std::function<void(nlohmann::json& json)>& result_of) {
+  const CommonOptions& common = request.common;
+  for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
+  if (common.talks())
+    say(fmt::format("{}{}; {} steps\n", trainer.summary(), blocks_words(split), trainer.total_steps()));
+  const bool complete = trainer.step() == trainer.total_steps();
+  Progress progress(!common.quiet);
+  with_way_on(request, split, out, [&] {
+    const training::Result result = trainer.run(callbacks(progress, trainer, common.talks(), split), &stop_flag());
+    progress.clear();
+    const std::string how =
+        complete ? "tested; training was already complete"
+                 : fmt::format("done in {}: {:.0f} {}/s", clock_time(result.seconds), result.per_s, trainer.unit());
+    if (common.talks())
+      say(fmt::format("{}, run folder {}, model {}{}\n", how, out, model, best_words(result.best, result.steps, out)));
+    nlohmann::json json = result_json(result, trainer, out);
+    if (result_of) result_of(json);
+    if (split != nullptr) split->result(json);
+    write_json(common, json);
+  });
+  return done;
+}
+
+namespace {
+
+/// Files that a run on text reads, and that its results must spare. `text`: what --data stands for.
+std::vector<std::string> files_read(const std::string& text, const std::string& validation,
+                                    const std::string& tokenizer, const training::FineTuning& start) {
+  return {text, validation, tokenizer, start.begins() ? training::start_folder(start) : std::string()};
+}
+
+/// The longest text that nobody asked for is not longer than what the model takes that the run begins from.
+template <class Options> void fit_context(const TrainRequest& request, Options& o) {
+  const bool asked = request.given.contains("context") || request.given.contains("resume") || !request.config.empty();
+  if (asked || !o.start.begins()) return;
+  if (const std::int64_t most = training::positions_of_start(o.start); most > 0) o.context = std::min(o.context, most);
+}
+
+/// Why a flag would change nothing in a run that begins from a model; "" when it does its work.
+std::string idle_with_start(const std::string& key, const training::FineTuning& start) {
+  for (const char* size : {"dim", "layers", "heads", "kv_heads", "mlp", "tied"})
+    if (key == size && start.begins()) return fmt::format("the model of {} has sizes of its own", start.from);
+  return {};
+}
+
+/// Why a flag of language models would change nothing; "" when it does its work.
+std::string idle_language_flag(const std::string& key, const training::LanguageOptions& o) {
+  if (key == "held_out" && !o.validation.empty()) return "--validation names the text to test on";
+  if (key == "data_dir" && o.data != "tinyshakespeare") return fmt::format("--data names the file {}", o.data);
+  return idle_with_start(key, o.start);
+}
+
+/// The same for classifiers of texts.
+std::string idle_classify_flag(const std::string& key, const training::ClassifyOptions& o) {
+  const bool masked = o.task == training::BertTask::mlm;
+  const bool named = masked ? o.data == "tinyshakespeare" : data::is_text_set(o.data);
+  const bool own_file = !named && file_exists(o.data), own = own_file || (!named && folder_exists(o.data));
+  if (masked && (key == "train_limit" || key == "test_limit")) return "--task mlm learns from all of a text";
+  if (!masked && key == "mask_share") return "--task classify masks nothing";
+  if (key == "held_out" && !o.validation.empty()) return "--validation names the texts to test on";
+  const bool class_folders = !named && folder_exists(o.data) && !folder_exists(join_path(o.data, "train"));
+  if (!masked && class_folders && key == "validation")
+    return fmt::format("{} is a folder; --validation is for data of one file", o.data);
+  const bool known = named || folder_exists(o.data); // else it is not there, which is for its reader to say
+  if (!masked && known && !class_folders && (key == "held_out" || key == "validation"))
+    return fmt::format("{} has a test part of its own; it is for single files", o.data);
+  if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
+  if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";
+  if (key == "vocabulary" && o.start.begins()) return "the model's tokenizer has a vocabulary of its own";
+  if (key == "key_form" && o.permute != "columns" && o.permute != "both")
+    return "no columns are permuted (--permute columns or both)";
+  return idle_with_start(key, o.start);
+}
+
+} // namespace
+
+int train_language(const TrainRequest& request) {
+  const auto model = request.model == "gpt2" ? training::LanguageModel::gpt2 : training::LanguageModel::llama;
+  training::LanguageOptions options =
+      options_for(request, training::language_defaults(model),
+                  [&](const std::string& folder) { return training::language_options_of_run(folder, model); });
+  refuse_idle_flags(request.given, [&](const std::string& key) {
+    const std::string reason = idle_language_flag(key, options);
+    return reason.empty() ? idle_reason(request, key, options) : reason;
+  });
+  std::unique_ptr<Trainer> trainer;
+  reading(request, sources_of(options), [&] {
+    const std::string text = data::find_text(options.data, options.data_dir);
+    fit_context(request, options);
+    if (options.start.begins()) warn_of_key(training::start_folder(options.start));
+    in_run_folder(request.model, options, [&] {
+      add_files(request, files_read(text, options.validation, options.tokenizer, options.start), options);
+      trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
+    });
+  });
+  return train_to_end(*trainer, request, options.out, join_path(options.out, "model"));
+}
+
+namespace {
+
+/// What the encoder gives to who holds it and not the key.
+void add_without_key(nlohmann::json& json, const permute::BertRun& run, bool talks) {
+  json["without_key"] = nullptr;
+  if (!run.test_without_key) return;
+  const Record r = run.test_without_key(&stop_flag());
+  json["without_key"] = {{"loss", r.loss}};
+  if (!std::isnan(r.accuracy)) json["without_key"]["accuracy"] = r.accuracy;
+  if (talks) say(fmt::format("without the key: {}\n", values_text(r.loss, r.accuracy)));
+}
+
+} // namespace
+
+int train_bert(const TrainRequest& request, const SplitJob* split) {
+  training::ClassifyOptions options =
+      options_for(request, split != nullptr ? permute::split_bert_defaults() : training::ClassifyOptions(),
+                  training::classify_options_of_run);
+  refuse_idle_flags(request.given, [&](const std::string& key) {
+    const std::string reason = idle_classify_flag(key, options);
+    return reason.empty() ? idle_reason(request, key, options) : reason;
+  });
+  permute::BertRun run;
+  reading(request, sources_of(options), [&] {
+    const bool masked = options.task == training::BertTask::mlm;
+    const std::string data =
+        masked ? data::find_text(options.data, options.data_dir) : data_path(request.model, options.data);
+    std::vector<std::string> read = files_read(data, options.validation, options.tokenizer, options.start);
+    read.push_back(options.key);
+    fit_context(request, options);
+    if (options.start.begins()) warn_of_key(training::start_folder(options.start));
+    if (split != nullptr) read.push_back(split->training.next_key);
+    in_run_folder(split != nullptr ? "edge-bert" : request.model, options, [&] {
+      add_files(request, read, options);
+      run.trainer = opened(request, options.data, [&] {
+        run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
+        return std::move(run.trainer);
+      });
+    });
+  });
+  say_note(request.common, permute::dropout_note(training::options_json(options)));
+  return train_to_end(*run.trainer, request, options.out, join_path(options.out, "model"), split,
+                      [&](nlohmann::json& json) {
+                        if (split != nullptr) add_without_key(json, run, request.common.talks());
+                      });
+}
+
+} // namespace eg::cli

@@ -1,0 +1,78 @@
+#include "apps/cli/arguments.h"
+#include "apps/cli/bench/bench.h"
+#include "apps/cli/precision.h"
+#include "apps/cli/verb.h"
+
+#include <memory>
+
+namespace eg::cli {
+
+Job declare_bench(CLI::App& app, const CommonOptions& common) {
+  struct Request {
+    bench::Options options;
+    std::string what;
+    std::string dtype = "f32";
+    std::string weights = "f32";
+  };
+  auto request = std::make_shared<Request>();
+  app.add_option("what", request->what,
+                 "step: training steps of models; gemm: matrix products; ops: every operation; scaling: the cost of a "
+                 "step against tokens, width, depth, batch, threads")
+      ->required()
+      ->type_name("WHAT")
+      ->check(one_of({"step", "gemm", "ops", "scaling"}));
+  app.add_option("--case", request->options.name, "One case only (default: all)")->type_name("NAME");
+  app.add_option("--batch", request->options.batch, "bench step: images a step (default: the case's own)")
+      ->check(whole_number(1, std::int64_t{1} << 20))
+      ->type_name("N");
+  app.add_option("--dtype", request->dtype,
+                 "f32, f64, or bf16 (step, gemm): f32 whose matrix products round their operands to bf16")
+      ->check(one_of({"f32", "f64", "bf16"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  app.add_option("--seconds", request->options.seconds, "Time for each case, after warm-up")
+      ->check(number(0.01, 3600.0))
+      ->type_name("X")
+      ->capture_default_str();
+  app.add_flag("--checkpoint", request->options.checkpoint,
+               "bench step: blocks keep their input alone and compute the rest again on the way back");
+  app.add_flag("--exact", request->options.exact,
+               "bench step, ops: with exact reductions; ops: the rows that have an exact kernel, and how much slower");
+  add_weights(app, request->weights, "bench step --case gpt2-decode: ");
+  return [request, &common] {
+    if (request->what == "gemm" && request->options.exact)
+      throw UsageError(
+          "--exact has no effect on bench gemm, which compares our product with OpenBLAS's; bench ops --case matmul "
+          "times the exact product");
+    if (request->what == "scaling" && request->options.exact)
+      throw UsageError("--exact has no effect on bench scaling; bench step and bench ops time exact reductions");
+    if (request->what != "step" && request->options.checkpoint)
+      throw UsageError("--checkpoint has an effect on bench step alone");
+    if (request->what != "step" && request->options.batch != 0)
+      throw UsageError(fmt::format("--batch has no effect on bench {}, whose cases have sizes of their own; only bench "
+                                   "step has batches",
+                                   request->what));
+    if (request->dtype == "bf16") {
+      if (request->what != "step" && request->what != "gemm")
+        throw UsageError("--dtype bf16 is for bench step and bench gemm");
+      if (request->options.exact) throw UsageError("--dtype bf16 has no effect on exact reductions");
+      request->options.products = granted("bf16", "f32");
+      request->options.refused_bf16 = request->options.products == Products::full;
+    } else {
+      request->options.dtype = dtype_named(request->dtype);
+    }
+    request->options.weights = weights_asked(request->weights, request->dtype);
+    if (request->what != "step" && request->options.weights != nn::WeightStorage::full)
+      throw UsageError("--weights has an effect on bench step --case gpt2-decode alone");
+    request->options.seed = common.seed;
+    bench::Output output(common.json, common.talks());
+    if (request->what == "step") bench::step(request->options, output);
+    if (request->what == "gemm") bench::gemm(request->options, output);
+    if (request->what == "scaling") bench::scaling(request->options, output);
+    if (request->what == "ops") bench::ops(request->options, output);
+    output.finish();
+    return int{done};
+  };
+}
+
+} // namespace eg::cli

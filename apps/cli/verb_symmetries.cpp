@@ -1,0 +1,121 @@
+// equigrad symmetries: which permutations a model commutes with.
+
+#include "apps/cli/model_files.h"
+#include "apps/cli/model_symmetries.h"
+#include "apps/cli/output.h"
+#include "apps/cli/verb.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+
+namespace eg::cli {
+namespace {
+
+struct SymmetriesOptions {
+  std::string model, config;
+  bool axes = false;
+};
+
+/// {"tensor", "axis"}, and where not the whole axis moves the range or the places that do.
+nlohmann::json json_of(const permute::AxisUse& use) {
+  nlohmann::json axis{{"tensor", use.tensor}};
+  if (use.axis < 0)
+    axis["values"] = true;
+  else
+    axis["axis"] = use.axis;
+  if (use.whole || use.places.empty()) return axis;
+  const std::int64_t begin = use.places.front(), end = use.places.back() + 1;
+  if (end - begin == static_cast<std::int64_t>(use.places.size()))
+    axis["range"] = {begin, end};
+  else
+    axis["places"] = use.places;
+  return axis;
+}
+
+nlohmann::json json_of(const permute::SymmetryGroup& g) {
+  nlohmann::json json{{"name", g.name}, {"size", g.size}, {"kind", name_of(g.kind)}, {"log2_size", g.log2_size}};
+  if (g.copies > 1) json["copies"] = g.copies;
+  if (!g.over.empty()) json["over"] = g.over;
+  if (!g.because.empty()) json["because"] = g.because;
+  json["in_key"] = g.is_secret();
+  json["moves_inputs_or_outputs"] = g.moves_outside;
+  nlohmann::json& axes = json["axes"] = nlohmann::json::array();
+  for (const permute::AxisUse& use : g.axes) axes.push_back(json_of(use));
+  return json;
+}
+
+std::string described(const permute::SymmetryGroup& g) {
+  if (g.kind == permute::GroupKind::trivial) return "fixed";
+  if (g.kind == permute::GroupKind::automorphisms) return fmt::format("automorphisms of {} places", g.size);
+  if (g.copies == 1) return fmt::format("S_{}", g.size);
+  return g.over.empty() ? fmt::format("S_{} wr S_{}", g.size, g.copies) : fmt::format("S_{} ^ {}", g.size, g.copies);
+}
+
+/// "[0:64]" where a run of the places moves.
+std::string part_of(const permute::AxisUse& use) {
+  if (use.whole || use.places.empty()) return {};
+  const std::int64_t begin = use.places.front(), end = use.places.back() + 1;
+  return end - begin == static_cast<std::int64_t>(use.places.size()) ? fmt::format("[{}:{}]", begin, end) : "[..]";
+}
+
+std::string listed(const std::vector<permute::AxisUse>& axes) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < axes.size() && i < most; ++i)
+    text += fmt::format("{}{}{}{}", i == 0 ? "" : ", ", axes[i].tensor,
+                        axes[i].axis < 0 ? ":values" : fmt::format(":{}", axes[i].axis), part_of(axes[i]));
+  return axes.size() > most ? fmt::format("{} and {} more", text, axes.size() - most) : text;
+}
+
+void print(const OutlinedModel& outlined, bool every_axis) {
+  const permute::ModelSymmetries& s = outlined.symmetries;
+  LongOutput out;
+  out.add(fmt::format("{} ({})\n\n", outlined.model->architecture(), outlined.model->family()));
+  out.add(fmt::format("{:<52} {:<16} {:>12}  {}\n", "group", "elements", "log2", "axes"));
+  for (const permute::SymmetryGroup& g : s.groups()) {
+    if (g.kind == permute::GroupKind::trivial) continue;
+    out.add(fmt::format("{:<52} {:<16} {:>12.1f}  {}{}\n", g.name, described(g), g.log2_size,
+                        every_axis ? "" : listed(g.axes), g.is_secret() ? "" : "  (data: in no key)"));
+    if (every_axis)
+      for (const permute::AxisUse& use : g.axes) out.add(fmt::format("    {}\n", json_of(use).dump()));
+  }
+  bool first = true;
+  for (const permute::SymmetryGroup& g : s.groups()) {
+    if (g.kind != permute::GroupKind::trivial) continue;
+    if (std::exchange(first, false)) out.add("\nfixed, and by what:\n");
+    out.add(fmt::format("{:<52} {}\n", g.name, g.because));
+  }
+  out.add(
+      fmt::format("\nkey space: {:.1f} bits. This counts keys; it is no measure of security: with public weights, or "
+                  "one pair of\nplain and permuted data, a permutation is found at once (docs/theory.md).\n",
+                  s.log2_key_space()));
+  out.finish();
+}
+
+} // namespace
+
+Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<SymmetriesOptions>();
+  auto* model = common.files->input(app.add_option("--model", o->model, "Model folder (config.json and its weights)"))
+                    ->type_name("FOLDER");
+  common.files->input(app.add_option("--config", o->config, "A config.json alone: the model need not exist"))
+      ->type_name("FILE")
+      ->excludes(model);
+  app.add_flag("--axes", o->axes, "List every axis of every group");
+  return [o, &common]() -> int {
+    if (o->model.empty() == o->config.empty()) throw UsageError("symmetries: give --model FOLDER or --config FILE");
+    const OutlinedModel outlined = o->model.empty() ? outline_config(o->config) : outline_folder(o->model);
+    if (common.talks()) print(outlined, o->axes);
+    nlohmann::json result{{"architecture", outlined.model->architecture()},
+                          {"groups", nlohmann::json::array()},
+                          {"log2_key_space", outlined.symmetries.log2_key_space()}};
+    for (const permute::SymmetryGroup& g : outlined.symmetries.groups()) result["groups"].push_back(json_of(g));
+    write_json(common, result);
+    return done;
+  };
+}
+
+} // namespace eg::cli

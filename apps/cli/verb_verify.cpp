@@ -1,0 +1,165 @@
+#include "apps/cli/arguments.h"
+#include "apps/cli/available_data.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/model_files.h"
+#include "apps/cli/model_symmetries.h"
+#include "apps/cli/output.h"
+#include "apps/cli/progress.h"
+#include "apps/cli/verb.h"
+#include "apps/cli/verify_job.h"
+#include "apps/cli/verify_model.h"
+
+#include "apps/report/theorem_report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+
+namespace eg::cli {
+
+namespace {
+
+/// Throws UsageError for sizes out of range, a filter that fits nothing and steps where nothing is trained.
+void check_request(const permute::VerifyOptions& options, bool steps_given) {
+  try {
+    permute::check(options);
+  } catch (const ValueError& error) {
+    throw UsageError(error.what());
+  }
+  const std::vector<const permute::Identity*> meant = identities_meant(options.filter);
+  const bool trains = std::any_of(meant.begin(), meant.end(), [](const permute::Identity* identity) {
+    return identity->gate == permute::Gate::training;
+  });
+  if (steps_given && !trains)
+    throw UsageError(fmt::format("--steps has no effect: no identity that fits '{}' trains", options.filter));
+}
+
+/// Throws UsageError for options that a model folder answers.
+void check_of_model(const CLI::App& app) {
+  for (const char* option : {"--dim", "--heads", "--hidden", "--layers", "--steps"})
+    if (app.count(option) > 0) throw UsageError(fmt::format("{} has no effect with --model", option));
+}
+
+/// The axes of a model folder's parameters, for the page's picture.
+void show_axes_of(const std::string& folder, permute::report::TheoremReportOptions& options) {
+  constexpr std::size_t most = 48; // some blocks: the others repeat them
+  const OutlinedModel outlined = outline_folder(folder);
+  const nn::StateDict tensors = outlined.tensors();
+  options.axes = permute::report::diagram_of(outlined.symmetries, tensors, most);
+  options.axes_caption =
+      fmt::format("{} of the {} tensors of {}, each with the groups that permute its axes; equigrad "
+                  "symmetries lists all of them. The model's keys have {:.0f} bits.",
+                  options.axes.parameters.size(), tensors.size(), folder, outlined.symmetries.log2_key_space());
+}
+
+/// Writes the page, or leaves what is there as it is when Ctrl-C comes first.
+void write_report(const std::vector<permute::VerifyResult>& results, const std::string& path,
+                  permute::report::TheoremReportOptions options, bool show_progress) {
+  Progress progress(show_progress);
+  if (!options.model.empty()) show_axes_of(options.model, options);
+  options.stop = &stop_flag();
+  options.tell = [&](double part, const std::string& what) {
+    throw_if_stopped();
+    progress.show(part, 1.0, {{"report: " + what, 1}});
+  };
+  const permute::report::Page page = permute::report::theorem_report(results, options);
+  throw_if_stopped();
+  write_result(path, page.html());
+}
+
+} // namespace
+
+Job declare_verify(CLI::App& app, const CommonOptions& common) {
+  struct Request {
+    permute::VerifyOptions options;
+    std::string dtype = "both";
+    std::string report, model, data_dir;
+  };
+  auto request = std::make_shared<Request>();
+  permute::VerifyOptions& o = request->options;
+  app.add_option(
+         "--filter", o.filter,
+         "Which rows: a pattern for the whole id, in which * stands for any characters and ? for one (eq45, thm*, "
+         "eq7?, *adam); eqN also finds the rows that hold equation N. In quotes, or the shell may expand it. The "
+         "ids are those of docs/theory.md")
+      ->type_name("GLOB")
+      ->capture_default_str();
+  app.add_option("--dtype", request->dtype, "f64, f32 or both")
+      ->check(one_of({"f64", "f32", "both"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  app.add_option("--tokens", o.tokens, "Rows of Z")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--dim", o.dim, "Columns of Z")->check(whole_number(1, 4096))->type_name("N")->capture_default_str();
+  app.add_option("--heads", o.heads, "Attention heads")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--hidden", o.hidden, "Width of the MLP")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--layers", o.layers, "Encoder blocks of the models")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--batch", o.batch, "Samples, each with a P_R of its own")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--steps", o.steps, "Training steps of the twins")
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_flag("--exact", o.exact,
+               "Exact reductions: sums that no order changes, so that both sides of a row have the same bits");
+  common.files
+      ->input(app.add_option(
+          "--model", request->model,
+          "Check the blocks of this model folder, with its weights, instead of the catalogue; sizes are the "
+          "model's, but for --batch and --tokens"))
+      ->type_name("DIR");
+  common.files
+      ->result(app.add_option(
+          "--report", request->report,
+          "Also write one HTML file with every row's statement, formula and numbers, and figures that are "
+          "computed for it (some seconds)"))
+      ->type_name("FILE");
+  common.files
+      ->data_folder(app.add_option(
+          "--data-dir", request->data_dir,
+          "Folder with cifar10/ for the report's images (default: EQUIGRAD_DATA; generated ones without it)"))
+      ->type_name("DIR");
+  return [request, &common, &app]() -> int {
+    const bool given = !request->model.empty();
+    if (given)
+      check_of_model(app);
+    else
+      check_request(request->options, app.count("--steps") > 0);
+    if (app.count("--seed") > 0) request->options.seed = common.seed;
+    if (request->report.empty() && !request->data_dir.empty())
+      throw UsageError("--data-dir has no effect without --report");
+    permute::report::TheoremReportOptions report;
+    if (!request->report.empty()) report.data = available_data(request->data_dir);
+    report.data_dir = request->data_dir;
+    report.seed = request->options.seed;
+    report.model = request->model;
+    require_writable(request->report);
+    std::vector<DType> dtypes;
+    if (request->dtype != "f32") dtypes.push_back(DType::f64);
+    if (request->dtype != "f64") dtypes.push_back(DType::f32);
+    const std::vector<permute::VerifyResult> results =
+        given ? verify_model(request->model, request->options, dtypes, !common.quiet)
+              : verify_all(request->options, dtypes, !common.quiet);
+    if (common.talks()) print_table(results);
+    write_json(common, nlohmann::json::parse(permute::to_json(results)));
+    if (!request->report.empty()) write_report(results, request->report, report, !common.quiet);
+    return failures(results) == 0 ? done : check_failed;
+  };
+}
+
+} // namespace eg::cli

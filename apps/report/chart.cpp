@@ -1,0 +1,224 @@
+#include "apps/report/chart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg::pages {
+namespace {
+
+constexpr double width = 720;
+constexpr double height = 360;
+constexpr double left = 74;
+constexpr double right = 16;
+constexpr double top = 40;
+constexpr double bottom = 48;
+constexpr const char* dashes = R"( stroke-dasharray="7 6")";
+constexpr const char* half = R"( stroke-opacity="0.5")";
+
+/// Okabe and Ito's palette, which people with any colour vision can tell apart.
+constexpr std::array colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
+
+const char* color_of(const Chart& chart, std::size_t i) {
+  const int place = chart.series[i].color;
+  return colors[(place >= 0 ? static_cast<std::size_t>(place) : i) % colors.size()];
+}
+
+struct Range {
+  double low = 0;
+  double high = 1;
+
+  double span() const { return high - low; }
+};
+
+struct Points {
+  std::vector<double> x, y;
+};
+
+/// The finite points of a series, y in decades where the axis is logarithmic.
+Points drawable(const Series& series, bool log_y) {
+  Points points;
+  for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+    const double y = log_y ? std::log10(series.y[i]) : series.y[i];
+    if (!std::isfinite(series.x[i]) || !std::isfinite(y)) continue;
+    points.x.push_back(series.x[i]);
+    points.y.push_back(y);
+  }
+  return points;
+}
+
+Range range_of(const std::vector<std::vector<double>>& lists, double least_span) {
+  Range range{INFINITY, -INFINITY};
+  for (const std::vector<double>& list : lists)
+    for (const double value : list) {
+      range.low = std::min(range.low, value);
+      range.high = std::max(range.high, value);
+    }
+  if (range.span() < least_span) {
+    const double middle = (range.low + range.high) / 2;
+    range = {middle - least_span / 2, middle + least_span / 2};
+  }
+  return range;
+}
+
+/// 1, 2 or 5 times a power of ten, so that about five ticks fit.
+double tick_step(double span) {
+  const double rough = span / 5;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power >= rough) return factor * power;
+  return 10 * power;
+}
+
+/// Whole decades around the values, so that at least two powers of ten are labelled.
+Range decades(const Range& range) {
+  const Range whole{std::floor(range.low), std::ceil(range.high)};
+  return whole.span() > 0 ? whole : Range{whole.low, whole.high + 1};
+}
+
+bool whole_numbers(const std::vector<std::vector<double>>& lists) {
+  for (const std::vector<double>& list : lists)
+    if (std::any_of(list.begin(), list.end(), [](double value) { return value != std::floor(value); })) return false;
+  return true;
+}
+
+std::vector<double> ticks(const Range& range, bool whole) {
+  const double step = whole ? std::max(1.0, std::ceil(tick_step(range.span()))) : tick_step(range.span());
+  std::vector<double> values;
+  for (double value = std::ceil(range.low / step) * step; value <= range.high + step * 1e-9; value += step)
+    values.push_back(std::abs(value) < step * 1e-9 ? 0.0 : value);
+  return values;
+}
+
+class Plot {
+public:
+  Plot(const Range& x, bool whole_x, const Range& y) : x_(x), y_(y), whole_x_(whole_x) {}
+  double at_x(double value) const { return left + (value - x_.low) / x_.span() * (width - left - right); }
+  double at_y(double value) const { return height - bottom - (value - y_.low) / y_.span() * (height - top - bottom); }
+
+  std::string axes(const Chart& chart) const {
+    std::string out;
+    for (const double value : ticks(x_, whole_x_))
+      out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle">{:g}</text>)", at_x(value),
+                         height - bottom + 18, value);
+    for (const double value : ticks(y_, chart.log_y)) {
+      const double y = at_y(value);
+      out += fmt::format(R"(<line class="grid" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", left, y,
+                         width - right, y);
+      out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", left - 8, y + 4,
+                         chart.log_y ? fmt::format("1e{:g}", value) : fmt::format("{:g}", value));
+    }
+    out += fmt::format(R"(<line class="axis" x1="{0:.1f}" y1="{1:.1f}" x2="{2:.1f}" y2="{1:.1f}"/>)", left,
+                       height - bottom, width - right);
+    out += fmt::format(R"(<text class="label" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
+                       (left + width - right) / 2, height - 8, escape(chart.x_label));
+    const double middle = (top + height - bottom) / 2;
+    out += fmt::format(
+        R"svg(<text class="label" x="16" y="{0:.1f}" text-anchor="middle" transform="rotate(-90 16 {0:.1f})">{1}</text>)svg",
+        middle, escape(chart.y_label));
+    return out;
+  }
+
+  std::string line(const Points& points, const Series& series, const char* color) const {
+    std::string path;
+    for (std::size_t i = 0; i < points.x.size(); ++i)
+      path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : " L", at_x(points.x[i]), at_y(points.y[i]));
+    std::string out = fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{}"{}{}/>)", path, color,
+                                  series.width, series.dashed ? dashes : "", series.faint ? half : "");
+    for (std::size_t i = 0; series.dots && i < points.x.size(); ++i)
+      out += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.8" fill="{}"/>)", at_x(points.x[i]), at_y(points.y[i]),
+                         color);
+    return out;
+  }
+
+private:
+  Range x_, y_;
+  bool whole_x_;
+};
+
+constexpr double legend_line = 18;
+
+/// What stands before a name: a piece of its line.
+std::string key_of(const Chart& chart, std::size_t i, double x, double y) {
+  const Series& series = chart.series[i];
+  return fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}"{}{}/>)", x,
+                     y, x + 26, y, color_of(chart, i), series.width, series.dashed ? dashes : "",
+                     series.faint ? half : "");
+}
+
+struct Legend {
+  std::string markup;
+  double height = 0; ///< of the lines after the first
+};
+
+Legend legend(const Chart& chart) {
+  Legend out;
+  double x = left;
+  for (std::size_t i = 0; i < chart.series.size(); ++i) {
+    const std::string& name = chart.series[i].name;
+    const double room = 32 + 7.2 * static_cast<double>(name.size()) + 22;
+    if (x > left && x + room > width) {
+      x = left;
+      out.height += legend_line;
+    }
+    out.markup += key_of(chart, i, x, 28 + out.height);
+    out.markup +=
+        fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)", x + 32, 32 + out.height, escape(name));
+    x += room;
+  }
+  return out;
+}
+
+} // namespace
+
+std::string escape(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    default:
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string svg(const Chart& chart) {
+  std::vector<Points> lines;
+  std::vector<std::vector<double>> xs;
+  std::vector<std::vector<double>> ys;
+  for (const Series& series : chart.series) {
+    lines.push_back(drawable(series, chart.log_y));
+    xs.push_back(lines.back().x);
+    ys.push_back(lines.back().y);
+  }
+  const Legend names = legend(chart);
+  std::string out = fmt::format(R"(<svg viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)", width,
+                                height + names.height, escape(chart.title));
+  out += fmt::format(R"(<text class="title" x="{:g}" y="16">{}</text>)", left, escape(chart.title));
+  const bool empty = std::all_of(xs.begin(), xs.end(), [](const auto& list) { return list.empty(); });
+  if (empty)
+    return out + fmt::format(R"(<text class="tick" x="{:g}" y="{:g}">no points</text></svg>)", left, height / 2);
+  const bool whole_x = whole_numbers(xs);
+  const Range y = range_of(ys, 0.0);
+  const double least_y = 0.01 * std::max(std::abs(y.low), std::abs(y.high)); // a level line, not its rounding
+  const Plot plot(range_of(xs, whole_x ? 2.0 : 1e-9), whole_x,
+                  chart.log_y ? decades(y) : range_of(ys, std::max(1e-9, least_y)));
+  out += fmt::format(R"svg(<g transform="translate(0 {:g})">)svg", names.height) + plot.axes(chart);
+  for (std::size_t i = 0; i < lines.size(); ++i) out += plot.line(lines[i], chart.series[i], color_of(chart, i));
+  return out + "</g>" + names.markup + "</svg>";
+}
+
+} // namespace eg::pages

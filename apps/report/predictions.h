@@ -1,0 +1,42 @@
+#pragma once
+// What a classifier said of test samples, as tables.
+
+#include "apps/report/page.h"
+#include "core/tensor.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace eg::runs {
+
+struct Predictions {
+  std::vector<std::string> classes = {};
+  std::vector<std::int64_t> labels = {}, said = {}; ///< by sample
+  std::vector<double> probability = {};             ///< of what was said
+
+  /// Adds the samples of a batch: logits [B, classes], labels [B].
+  void add(const Tensor& logits, const Tensor& labels);
+  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t correct() const;
+  bool right(std::size_t i) const { return labels[i] == said[i]; }
+  const std::string& class_of(std::int64_t label) const { return classes.at(static_cast<std::size_t>(label)); }
+
+  /// Up to `count` samples that were taken for another class, the surest first.
+  std::vector<std::size_t> surest_mistakes(std::size_t count) const;
+  /// Up to `count` samples spread evenly over all.
+  std::vector<std::size_t> spread(std::size_t count) const;
+  /// "said cat (93 %), is dog", or "cat (93 %)" where it is right.
+  std::string caption(std::size_t i) const;
+};
+
+/// Rows: the classes, columns: what was said, shaded by the share of the row.
+void add_confusion(pages::Page& page, const Predictions& predictions);
+/// Of each class how many there are, how many were found (recall), how many of those said to be it are (precision), and
+/// what it was taken for most often.
+void add_classes(pages::Page& page, const Predictions& predictions);
+
+/// "12.5 %"; "" of nothing.
+std::string percent(std::int64_t part, std::int64_t whole);
+
+} // namespace eg::runs

@@ -1,0 +1,26 @@
+#pragma once
+// The page that the main job writes.
+
+#include "apps/report/parts.h"
+#include "permute/catalogue/catalogue.h"
+#include "training/vit_trainer.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace eg::permute::report {
+
+/// Everything that the main job showed.
+struct RunStory {
+  std::vector<std::pair<std::string, std::string>> machine; ///< doctor's lines
+  std::vector<VerifyResult> identities;
+  std::vector<TrainRecord> steps; ///< in order
+  TrainRecord test;
+};
+
+/// Identities, loss curves of the variants on each other, drift over steps, shuffled images, attention maps with and
+/// without permutation.
+Page run_report(const RunStory& story, const VitTrainer& trainer);
+
+} // namespace eg::permute::report

@@ -1,0 +1,30 @@
+#pragma once
+// The page of `equigrad verify --report`: what was measured, row by row, and figures that show it.
+
+#include "apps/report/axis_diagram.h"
+#include "apps/report/gradient_figures.h"
+#include "permute/catalogue/catalogue.h"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace eg::permute::report {
+
+struct TheoremReportOptions {
+  std::uint64_t seed = 1;
+  std::string data = "shapes"; ///< images of the figures: a name that data::open_dataset knows
+  std::string data_dir;
+  std::string model; ///< the folder whose blocks were checked; empty: the catalogue's random ones
+  /// Groups of that model's axes and what the picture shows; empty: those of a ViT of one block.
+  SymmetryDiagram axes = {};
+  std::string axes_caption = {};
+  Tell tell; ///< may be empty
+  const std::atomic<bool>* stop = nullptr;
+};
+
+/// Summary, cards and figures. Computes the figures, in seconds. Throws ValueError without results, what VitTrainer
+/// throws for the data, Interrupted, and what `tell` throws.
+Page theorem_report(const std::vector<VerifyResult>& results, const TheoremReportOptions& options);
+
+} // namespace eg::permute::report

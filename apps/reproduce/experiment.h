@@ -1,0 +1,39 @@
+#pragma once
+// The experiments: which table or figure, and the function that does it again.
+
+#include "apps/reproduce/outcome.h"
+#include "apps/reproduce/plan.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace eg::reproduce {
+
+/// Where an experiment works and whom it tells.
+struct Workplace {
+  std::string data_dir; ///< empty: EQUIGRAD_DATA
+  std::string folder;   ///< run folders of its trainings lie here: a second call goes on from them
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(double done, const std::string& what)> tell; ///< share of the whole; may be empty
+};
+
+struct Experiment {
+  const char* id;    ///< that of docs/theory.md
+  const char* title; ///< what is shown
+  const char* place; ///< table and paper
+  void (*run)(const Plan& plan, const Workplace& work, Outcome& outcome);
+};
+
+/// All experiments, in the order of the papers.
+std::span<const Experiment> experiments();
+/// Throws ValueError with the nearest id.
+const Experiment& experiment_named(const std::string& id);
+
+/// Does it: title, place, time and what its function found. Throws Interrupted when work.stop becomes true, and what
+/// training throws.
+Outcome reproduce(const Experiment& experiment, const Plan& plan, const Workplace& work);
+
+} // namespace eg::reproduce

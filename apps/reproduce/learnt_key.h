@@ -1,0 +1,27 @@
+#pragma once
+// An unauthorised user who learns the feature permutation of an encrypted encoder from labelled images.
+
+#include "apps/attacks/learnt_columns.h"
+#include "apps/reproduce/experiment.h"
+
+#include "data/dataset.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace eg::reproduce {
+
+struct LearntKey {
+  double accuracy = 0.0; ///< of the test images, in percent
+  privacy::LearntColumns columns;
+};
+
+/// Keeps embedding and encoder of the model folder `encrypted` fixed and learns M and the head by Adam on
+/// cross_entropy(F2(Enc(F1(x) M) M^T)) (apps/attacks/learnt_columns.h).
+/// Numbers of the plan: learn_steps, learn_rate, learn_temperature. Throws Interrupted.
+LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& encrypted,
+                    const std::pair<data::ImageDataset, data::ImageDataset>& images, std::uint64_t seed,
+                    const std::function<void(double, const std::string&)>& tell);
+
+} // namespace eg::reproduce

@@ -1,0 +1,78 @@
+#pragma once
+// The edge's half of a split encoder.
+
+#include "apps/net/channel.h"
+#include "apps/net/patience.h"
+#include "apps/net/wire.h"
+#include "training/elsewhere.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace eg::privacy {
+
+struct RemoteOptions {
+  bool draw_there = false; ///< the cloud draws the first weights
+  Patience patience;
+  FrameLimits frames;
+};
+
+/// What went over the wire, headers and repetitions included, TLS excluded.
+struct WireCounts {
+  std::uint64_t sent = 0, received = 0; ///< bytes
+  std::uint64_t requests = 0;
+  std::uint64_t reconnects = 0;
+  std::uint64_t steps = 0;      ///< whose gradients came back
+  std::uint64_t step_bytes = 0; ///< of forward and backward requests and their answers
+  double step_seconds = 0.0;    ///< from a request of a step to its answer
+  double slowest_step = 0.0;    ///< seconds
+};
+
+/// Blocks behind a channel. A lost connection is made again, and the outstanding request sent again: the cloud does
+/// each once. What the cloud has no room for is asked again. Throws ConnectionError when that did not help,
+/// ProtocolError when the cloud refuses.
+class RemoteEncoder : public training::EncoderElsewhere {
+public:
+  explicit RemoteEncoder(Connect connect, const RemoteOptions& options = {});
+  ~RemoteEncoder() override;
+
+  void begin(const training::EncoderRecipe& recipe, const nn::StateDict& blocks) override;
+  void resume(const training::EncoderRecipe& recipe, const std::string& run, std::int64_t step) override;
+  std::string run() const override { return run_; }
+  Tensor encode(const Tensor& z, const Tensor& mask, std::int64_t step) override;
+  Tensor evaluate(const Tensor& z, const Tensor& mask) override;
+  void save(std::int64_t step, std::optional<std::int64_t> best) override;
+  nn::StateDict blocks() override;
+
+  const WireCounts& counts() const { return counts_; }
+
+private:
+  /// How the run is opened when there is no connection.
+  enum class How : std::uint8_t { fresh, again, resume };
+  /// Sends a request, with the next serial, until it is answered with that kind. Throws what the cloud refuses.
+  Message ask(Message request, MessageKind expected);
+  Message answered(ByteView frame, std::uint64_t serial);
+  void open();
+  void send_weights(const nn::StateDict& blocks);
+  Message exchange(ByteView frame);
+  Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
+  Tensor backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy);
+  void count_step(double seconds, std::uint64_t bytes_before, bool done);
+
+  Connect connect_;
+  RemoteOptions options_;
+  training::EncoderRecipe recipe_;
+  std::vector<std::string> names_; ///< of the blocks' weights
+  std::unique_ptr<Channel> channel_;
+  How how_ = How::fresh;
+  std::string run_;
+  std::uint64_t serial_ = 0; ///< of the last request
+  std::int64_t step_ = 0;    ///< steps done
+  double this_step_ = 0.0;   ///< seconds of its forward pass
+  WireCounts counts_;
+};
+
+} // namespace eg::privacy

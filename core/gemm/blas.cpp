@@ -1,0 +1,366 @@
+// The only file that knows OpenBLAS. The library is opened at the first product, not linked: that costs nothing at
+// start-up, takes whichever flavour (pthread, OpenMP, serial) the system has, and lets the kernels be chosen first.
+// OpenBLAS 0.3.21 takes processors newer than itself for a Prescott and then runs five times slower (measured on a
+// Xeon of 2023: 40 instead of 205 GF/s), so the core is named from what the processor can do.
+
+#include "core/gemm/blas.h"
+
+#include "core/base/error.h"
+#include "core/base/shared_library.h"
+#include "core/gemm/few_rows.h"
+#include "core/gemm/gemm.h"
+#include "core/gemm/gemm_bf16.h"
+#include "core/threads/at_fork.h"
+#include "core/threads/parallel.h"
+
+#include <algorithm>
+#include <cblas.h>
+#include <cmath>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <type_traits>
+
+namespace eg::blas {
+namespace {
+
+/// Name of the kernels for this processor, nullptr to let OpenBLAS choose.
+const char* wanted_core() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return "SKYLAKEX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "HASWELL";
+#endif
+  return nullptr;
+}
+
+/// Sets an environment variable while it lives, unless the user has set it.
+class TemporaryVariable {
+public:
+  TemporaryVariable(const char* name, const char* value) : name_(name), set_(value && std::getenv(name) == nullptr) {
+    if (set_) setenv(name, value, 0);
+  }
+  ~TemporaryVariable() {
+    if (set_) unsetenv(name_);
+  }
+  TemporaryVariable(const TemporaryVariable&) = delete;
+  TemporaryVariable& operator=(const TemporaryVariable&) = delete;
+
+private:
+  const char* name_;
+  bool set_;
+};
+
+/// Where OpenBLAS is.
+std::string library_name() {
+  const char* wished = std::getenv("EQUIGRAD_OPENBLAS");
+  return wished == nullptr || *wished == '\0' ? "libopenblas.so.0" : wished;
+}
+
+/// OpenMP's number of threads, a setting of the calling thread. OpenBLAS's OpenMP flavour reads it at every call and
+/// forgets what it was told itself; the other flavours leave both functions null.
+struct OpenMp {
+  void (*set)(int) = nullptr;
+  int (*get)() = nullptr;
+};
+
+/// `count` OpenMP threads for the calling thread while it lives, then what the program around us had set.
+class OpenMpThreads {
+public:
+  OpenMpThreads(const OpenMp& omp, int count) : omp_(omp), before_(omp.get != nullptr ? omp.get() : count) {
+    if (before_ != count) omp_.set(count);
+  }
+  ~OpenMpThreads() {
+    if (omp_.get != nullptr && omp_.get() != before_) omp_.set(before_);
+  }
+  OpenMpThreads(const OpenMpThreads&) = delete;
+  OpenMpThreads& operator=(const OpenMpThreads&) = delete;
+
+private:
+  const OpenMp& omp_;
+  int before_;
+};
+
+struct OpenBlas {
+  decltype(&cblas_sgemm) sgemm;
+  decltype(&cblas_dgemm) dgemm;
+  void (*set_threads)(int);
+  OpenMp omp;
+  std::string description;
+
+  OpenBlas() {
+    void* library = open();
+    sgemm = reinterpret_cast<decltype(sgemm)>(symbol(library, "cblas_sgemm"));
+    dgemm = reinterpret_cast<decltype(dgemm)>(symbol(library, "cblas_dgemm"));
+    set_threads = reinterpret_cast<void (*)(int)>(symbol(library, "openblas_set_num_threads"));
+    const auto text = [&](const char* name) { return reinterpret_cast<char* (*)()>(symbol(library, name))(); };
+    const int kind = reinterpret_cast<int (*)()>(symbol(library, "openblas_get_parallel"))();
+    if (kind == 2)
+      omp = {reinterpret_cast<void (*)(int)>(symbol(library, "omp_set_num_threads")),
+             reinterpret_cast<int (*)()>(symbol(library, "omp_get_max_threads"))};
+    const OpenMpThreads kept(omp, 1); // set_threads also sets OpenMP's number
+    set_threads(1);
+    const std::string config = text("openblas_get_config"); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+    const std::size_t end = config.find(' ', config.find(' ') + 1);
+    description = fmt::format("{} {}, core {}, 1 thread a call", config.substr(0, end),
+                              kind == 0   ? "serial"
+                              : kind == 1 ? "pthread"
+                                          : "OpenMP",
+                              text("openblas_get_corename"));
+  }
+
+private:
+  /// OpenBLAS maps a work buffer for each thread that calls it and, where the system refuses one, asks again for ever.
+  static void require_address_space() {
+    const std::size_t bytes = (static_cast<std::size_t>(parallel::threads()) + 1) * (std::size_t{128} << 20);
+    void* room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+      throw MemoryError(
+          fmt::format("blas: OpenBLAS needs {} MiB of address space for {} threads, and the system gives less "
+                      "(ulimit -v); raise the limit or use fewer threads",
+                      bytes >> 20, parallel::threads()));
+    munmap(room, bytes);
+  }
+  static void* open() {
+    const TemporaryVariable core("OPENBLAS_CORETYPE", wanted_core());
+    const TemporaryVariable one_thread("OPENBLAS_NUM_THREADS", "1");
+    require_address_space();
+    void* library = open_library(library_name());
+    if (library == nullptr) throw Error(fmt::format("blas: OpenBLAS cannot be opened: {}", dlerror()));
+    return library;
+  }
+  static void* symbol(void* library, const char* name) {
+    void* address = dlsym(library, name);
+    if (address == nullptr) throw Error(fmt::format("blas: {} has no {}; it is not OpenBLAS", library_name(), name));
+    return address;
+  }
+};
+
+const OpenBlas& openblas() {
+  static const OpenBlas instance;
+  return instance;
+}
+
+void call_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, float alpha, const float* a, int lda,
+               const float* b, int ldb, float beta, float* c, int ldc) {
+  const OpenBlas& library = openblas();
+  const ForkWaits calling; // OpenBLAS takes locks for its work buffers
+  library.sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+void call_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha, const double* a, int lda,
+               const double* b, int ldb, double beta, double* c, int ldc) {
+  const OpenBlas& library = openblas();
+  const ForkWaits calling;
+  library.dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+int narrow(std::int64_t value) {
+  if (value > INT32_MAX) throw ShapeError(fmt::format("blas: an extent of {} is more than BLAS counts", value));
+  return static_cast<int>(value);
+}
+
+/// Pieces along both sides of C.
+struct Grid {
+  std::int64_t rows, cols;
+};
+
+/// A power of two near flops / 4 Gflop, at least 2 beyond 4 Mflop, at most 64. Fewer tiles pack less (4160x512x512 on
+/// two threads: 2 to 4 tiles run at the speed of two lone threads, 8 at 97 %, 16 at 92 %), more tiles feed more
+/// threads.
+std::int64_t tile_count(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr double tile_flops = 4e9;
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  if (flops < 4e6) return 1;
+  return std::int64_t{1} << std::clamp(std::lround(std::log2(flops / tile_flops)), 1L, 6L);
+}
+
+/// Cuts C so that the operands that each tile packs again are fewest: pieces of rows pack B anew, pieces of columns A.
+Grid grid_for(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t least_side = 48;
+  const std::int64_t tiles = tile_count(m, n, k);
+  Grid best{1, 1};
+  std::int64_t least = INT64_MAX;
+  for (std::int64_t rows = 1; rows <= tiles; rows *= 2) {
+    const Grid grid{rows, tiles / rows};
+    if ((grid.rows > 1 && m / grid.rows < least_side) || (grid.cols > 1 && n / grid.cols < least_side)) continue;
+    const std::int64_t packed = grid.rows * n + grid.cols * m;
+    if (packed < least) {
+      best = grid;
+      least = packed;
+    }
+  }
+  return best;
+}
+
+/// Border i of `pieces` nearly equal pieces of `extent`, at multiples of 16 so that kernels see whole registers.
+std::int64_t border(std::int64_t extent, std::int64_t pieces, std::int64_t i) {
+  if (i == pieces) return extent;
+  return std::min(extent, (extent * i / pieces + 15) / 16 * 16);
+}
+
+/// True where our own kernel does the products: unless EQUIGRAD_GEMM says openblas, on processors that it is written
+/// for.
+bool own_kernel() {
+  static const bool own = [] {
+    const char* wished = std::getenv("EQUIGRAD_GEMM");
+    const std::string_view name = wished == nullptr ? "" : wished;
+    if (!name.empty() && name != "own" && name != "openblas")
+      throw ValueError(fmt::format("EQUIGRAD_GEMM is '{}'; it can be own or openblas", name));
+    return name != "openblas" && gemm::available();
+  }();
+  return own;
+}
+
+/// Where bf16 is asked for, the processor has it, and the operands can be rounded to it: the product, else false.
+template <class T>
+bool bf16_product([[maybe_unused]] Products products, [[maybe_unused]] const gemm::Product<T>& p,
+                  [[maybe_unused]] FunctionRef<void(const Tile&)> after) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (products != Products::bf16 || p.k == 0 || !gemm::bf16_available()) return false;
+    gemm::product_bf16(p, after);
+    return true;
+  }
+  return false;
+}
+
+/// OpenBLAS on the calling thread, or with its own threads where it was told to have several.
+template <class T>
+void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta,
+                 T* c, std::int64_t ldc) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == T(0) ? T(0) : beta * c[i * ldc + j];
+    return;
+  }
+  const auto flag = [](const Matrix<T>& x) { return x.transposed ? CblasTrans : CblasNoTrans; };
+  const auto ld = [](const Matrix<T>& x) { return narrow(std::max<std::int64_t>(x.ld, 1)); };
+  const OpenMpThreads pinned(openblas().omp, threads);
+  call_gemm(flag(a), flag(b), narrow(m), narrow(n), narrow(k), alpha, a.data, ld(a), b.data, ld(b), beta, c,
+            narrow(ldc));
+}
+
+/// Rows of A so few that reading B is what takes time, as long as B is not in cache anyway: OpenBLAS would pack it
+/// first.
+template <class T>
+bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>& a, const Matrix<T>& b) {
+  return m <= few_rows::most && !a.transposed && b.transposed && n * k >= few_rows::least_weights;
+}
+
+/// What is added to the product lies in C already.
+template <class T> few_rows::Operands<T> few_rows_of(const gemm::Product<T>& p) {
+  return {p.k, p.alpha, p.a.data, p.a.ld, p.b.data, p.b.ld, p.plus.any() ? T(1) : p.beta, p.c, p.ldc};
+}
+
+template <class T> void few_rows_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
+  const few_rows::Operands<T> p = few_rows_of(whole);
+  constexpr std::int64_t bytes = std::int64_t{1} << 18;
+  const std::int64_t grain = parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), bytes);
+  parallel::for_each(whole.n, grain, [&](std::int64_t begin, std::int64_t end) {
+    const Tile tile{0, whole.m, begin, end - begin};
+    few_rows::Operands<T> part = p;
+    part.b += begin * p.ldb;
+    part.c += begin;
+    whole.plus.from(0, begin).fill(tile.rows, tile.cols, part.c, part.ldc);
+    few_rows::product(tile.rows, tile.cols, part);
+    after(tile);
+  });
+}
+
+/// OpenBLAS, one call a tile.
+template <class T> void openblas_tiled(const gemm::Product<T>& p, FunctionRef<void(const Tile&)> after) {
+  const Grid grid = grid_for(p.m, p.n, p.k);
+  const T beta = p.plus.any() ? T(1) : p.beta;
+  parallel::for_each(grid.rows * grid.cols, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = border(p.m, grid.rows, i / grid.cols), col = border(p.n, grid.cols, i % grid.cols);
+      const Tile tile{row, border(p.m, grid.rows, i / grid.cols + 1) - row, col,
+                      border(p.n, grid.cols, i % grid.cols + 1) - col};
+      if (tile.rows <= 0 || tile.cols <= 0) continue;
+      Matrix<T> left = p.a, right = p.b;
+      left.data += p.a.transposed ? tile.row : tile.row * p.a.ld;
+      right.data += p.b.transposed ? tile.col * p.b.ld : tile.col;
+      T* const corner = p.c + tile.row * p.ldc + tile.col;
+      p.plus.from(tile.row, tile.col).fill(tile.rows, tile.cols, corner, p.ldc);
+      gemm_within(1, tile.rows, tile.cols, p.k, p.alpha, left, right, beta, corner, p.ldc);
+      after(tile);
+    }
+  });
+}
+
+template <class T> void product_tiled(const gemm::Product<T>& p, FunctionRef<void(const Tile&)> after) {
+  if (p.m == 0 || p.n == 0) return;
+  if (is_few_rows(p.m, p.n, p.k, p.a, p.b)) return few_rows_tiled(p, after);
+  if (bf16_product<T>(products(), p, after)) return;
+  if (own_kernel() && p.k > 0) return gemm::product<T>(p, after);
+  openblas_tiled(p, after);
+}
+
+} // namespace
+
+template <class T>
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+          std::int64_t ldc, Products products) {
+  if (m == 0 || n == 0) return;
+  const auto nothing = [](const Tile&) {};
+  const gemm::Product<T> whole{m, n, k, alpha, a, b, beta, c, ldc};
+  if (bf16_product<T>(products, whole, nothing)) return;
+  if (!own_kernel() || k == 0) return gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
+  gemm::product<T>(whole, nothing);
+}
+
+template <class T> void Addends<T>::fill(std::int64_t rows, std::int64_t cols, T* c, std::int64_t ldc) const {
+  if (!any()) return;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    T* const y = c + i * ldc;
+    const T* const more = addend == nullptr ? nullptr : addend + i * ld;
+    if (bias != nullptr && more != nullptr)
+      for (std::int64_t j = 0; j < cols; ++j) y[j] = bias[j] + more[j];
+    else
+      std::copy_n(bias != nullptr ? bias : more, cols, y);
+  }
+}
+
+template <class T>
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b,
+                const Addends<T>& plus, T* c, std::int64_t ldc, FunctionRef<void(const Tile&)> after) {
+  product_tiled<T>({m, n, k, alpha, a, b, T(0), c, ldc, true, plus}, after);
+}
+
+template <class T>
+void gemm_tiled(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
+                std::int64_t ldc) {
+  product_tiled<T>({m, n, k, alpha, a, b, beta, c, ldc, true}, [](const Tile&) {});
+}
+
+template <class T>
+void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a,
+                           Matrix<T> b, T beta, T* c, std::int64_t ldc) {
+  const OpenMpThreads kept(openblas().omp, threads);
+  struct OneThreadAfterwards {
+    ~OneThreadAfterwards() { openblas().set_threads(1); }
+  } const restore;
+  openblas().set_threads(threads);
+  gemm_within<T>(threads, m, n, k, alpha, a, b, beta, c, ldc);
+}
+
+#define EG_INSTANTIATE(T)                                                                                              \
+  template struct Addends<T>;                                                                                          \
+  template void gemm<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,        \
+                        Products);                                                                                     \
+  template void gemm_openblas_threads<T>(int, std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T,    \
+                                         T*, std::int64_t);                                                            \
+  template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, const Addends<T>&,    \
+                              T*, std::int64_t, FunctionRef<void(const Tile&)>);                                       \
+  template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t);
+EG_INSTANTIATE(float)
+EG_INSTANTIATE(double)
+#undef EG_INSTANTIATE
+
+std::string description() { return openblas().description; }
+
+std::string engine() { return own_kernel() ? "own kernel" : "OpenBLAS"; }
+
+} // namespace eg::blas

@@ -1,0 +1,15 @@
+#include "core/memory/storage.h"
+
+#include "core/memory/allocator.h"
+
+#include <utility>
+
+namespace eg {
+
+Storage::Storage(std::size_t size) : bytes(allocator::allocate(size)), size_bytes(size) {}
+
+// What lies there was written by somebody: the next write is a change, not the filling of a new tensor.
+Storage::Storage(std::shared_ptr<std::byte> memory, std::size_t size)
+    : bytes(std::move(memory)), size_bytes(size), version(1) {}
+
+} // namespace eg

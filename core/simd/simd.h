@@ -1,0 +1,11 @@
+#pragma once
+// Which vector code runs. The vector functions themselves are in core/simd/simd-inl.h, for kernel files only.
+
+#include <string>
+
+namespace eg::simd {
+
+/// Name of the vector instructions chosen at run time ("AVX3" is AVX-512) and their width: "AVX3, 512 bits".
+std::string target();
+
+} // namespace eg::simd

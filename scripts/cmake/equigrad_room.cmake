@@ -1,0 +1,121 @@
+# One library target per folder ("room"). A room sees the headers of the rooms it depends on and no others, so a wrong
+# include is a build error: each target's include directory holds a link to its own folder alone.
+
+# Language level, warnings, floating-point rules and sanitizers: for every target of this project.
+function(equigrad_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  # Contraction would let the compiler fuse a*b+c in one place and not in another: the same sum would differ.
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off)
+  # GCC 12 sees these in inlined code of its own library (GCC bugs 105329, 105562 and 105651); AddressSanitizer looks
+  # for the real thing.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
+                                             -Wno-restrict)
+    if(EQUIGRAD_SANITIZE)
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
+  endif()
+  if(EQUIGRAD_UNITY) # files compiled as one see each other's names; the preset `dev` compiles each alone and warns
+    target_compile_options(${target} PRIVATE -Wno-shadow
+                                             $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wno-subobject-linkage>)
+  endif()
+  if(EQUIGRAD_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(EQUIGRAD_NATIVE)
+    target_compile_options(${target} PRIVATE -mtune=native)
+  endif()
+  if(EQUIGRAD_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${EQUIGRAD_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all)
+    # What this one sees, AddressSanitizer sees when it is done; it costs a tenth of the time to compile.
+    target_compile_options(${target} PRIVATE -fno-sanitize=object-size)
+    # With these three GCC takes the address of a lambda for possibly null, so that op rows are no constants; a null
+    # pointer that is used still ends in AddressSanitizer's report.
+    target_compile_options(${target} PRIVATE
+        $<$<CXX_COMPILER_ID:GNU>:-fno-sanitize=null,nonnull-attribute,returns-nonnull-attribute>)
+    target_link_options(${target} PRIVATE -fsanitize=${EQUIGRAD_SANITIZE})
+  endif()
+endfunction()
+
+# equigrad_unity(target): eight files are compiled as one, which takes a third of the time. Files with SIMD kernels, which
+# are compiled once for each kind of processor, stay alone.
+function(equigrad_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "_simd\\.cpp$")
+  if(sources)
+    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
+# equigrad_room_headers(name): the folder ROOMS/name, in which #include "PATH/header.h" finds this folder's headers under
+# its path from the root, and no others. Nested folders that are rooms of their own are left out.
+function(equigrad_room_headers name)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE path)
+  set(tree ${PROJECT_BINARY_DIR}/rooms/${name}/${path})
+  file(REMOVE_RECURSE ${PROJECT_BINARY_DIR}/rooms/${name})
+  file(MAKE_DIRECTORY ${tree})
+  file(GLOB entries CONFIGURE_DEPENDS LIST_DIRECTORIES true ${CMAKE_CURRENT_SOURCE_DIR}/*)
+  foreach(entry IN LISTS entries)
+    cmake_path(GET entry FILENAME entry_name)
+    if(NOT EXISTS ${entry}/CMakeLists.txt AND (IS_DIRECTORY ${entry} OR entry_name MATCHES "(\\.h|_simd\\.cpp)$"))
+      file(CREATE_LINK ${entry} ${tree}/${entry_name} SYMBOLIC)
+    endif()
+  endforeach()
+endfunction()
+
+# equigrad_room(name [DEPENDS rooms...]): library equigrad_<name> from every source below the folder, but for folders in it
+# that have a CMakeLists.txt and so are targets of their own. It sees the rooms it depends on, and theirs.
+function(equigrad_room name)
+  cmake_parse_arguments(ROOM "" "" "DEPENDS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list_file IN LISTS nested)
+    cmake_path(GET list_file PARENT_PATH folder)
+    list(FILTER sources EXCLUDE REGEX "^${folder}/")
+  endforeach()
+  add_library(equigrad_${name} STATIC ${sources})
+  add_library(equigrad::${name} ALIAS equigrad_${name})
+  set_target_properties(equigrad_${name} PROPERTIES EXPORT_NAME ${name})
+  # Not the core: its operations are alike on purpose, down to the names of what each file keeps to itself.
+  if(EQUIGRAD_UNITY AND NOT name STREQUAL "core")
+    equigrad_unity(equigrad_${name})
+  endif()
+  equigrad_options(equigrad_${name})
+  equigrad_room_headers(${name})
+  target_include_directories(
+    equigrad_${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/rooms/${name}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/equigrad>)
+  foreach(room IN LISTS ROOM_DEPENDS)
+    target_link_libraries(equigrad_${name} PUBLIC equigrad_${room})
+  endforeach()
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE path)
+  set_property(GLOBAL APPEND PROPERTY EQUIGRAD_ROOMS ${name})
+  set_property(GLOBAL PROPERTY EQUIGRAD_ROOM_PATH_${name} ${path})
+  set_property(GLOBAL PROPERTY EQUIGRAD_ROOM_DEPENDS_${name} "${ROOM_DEPENDS}")
+endfunction()
+
+# equigrad_umbrella(): equigrad::equigrad over all rooms so far, with <equigrad/equigrad.h> and <equigrad/ROOM/...>
+# laid out in the build tree as they are in an install tree.
+function(equigrad_umbrella)
+  add_library(equigrad_umbrella INTERFACE)
+  add_library(equigrad::equigrad ALIAS equigrad_umbrella)
+  set_target_properties(equigrad_umbrella PROPERTIES EXPORT_NAME equigrad)
+  set(tree ${PROJECT_BINARY_DIR}/rooms/umbrella)
+  file(MAKE_DIRECTORY ${tree}/equigrad)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/equigrad/equigrad.h ${tree}/equigrad/equigrad.h SYMBOLIC)
+  get_property(rooms GLOBAL PROPERTY EQUIGRAD_ROOMS)
+  foreach(room IN LISTS rooms)
+    get_property(path GLOBAL PROPERTY EQUIGRAD_ROOM_PATH_${room})
+    if(NOT path MATCHES "/") # what lies in a room's folder comes with it
+      file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${path} ${tree}/equigrad/${path} SYMBOLIC)
+    endif()
+    target_link_libraries(equigrad_umbrella INTERFACE equigrad_${room})
+  endforeach()
+  set_property(GLOBAL PROPERTY EQUIGRAD_LIBRARY_ROOMS "${rooms}")
+  target_include_directories(equigrad_umbrella INTERFACE $<BUILD_INTERFACE:${tree}>
+                                                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endfunction()

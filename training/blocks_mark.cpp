@@ -1,0 +1,74 @@
+#include "training/blocks_mark.h"
+
+#include "core/base/bytes.h"
+#include "core/base/json.h"
+#include "nn/vit.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <system_error>
+
+namespace eg::permute {
+namespace {
+
+constexpr const char* mark_format = "equigrad-permuted-blocks";
+
+std::string path_of(const std::string& folder) { return join_path(folder, "permuted_blocks.json"); }
+
+} // namespace
+
+AxisMap bert_block_axes(const nn::BertConfig& config) {
+  AxisMap map;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    for (ParameterAxes& axes : block_axes(layer, fmt::format("blocks.{}.", layer))) map.push_back(std::move(axes));
+  return map;
+}
+
+std::optional<BlocksMark> read_blocks_mark(const std::string& folder) {
+  const std::string path = path_of(folder);
+  if (!file_exists(path)) return {};
+  const nlohmann::json json = read_json(path);
+  const auto text = [&](const char* key) { return json.contains(key) && json[key].is_string(); };
+  if (!json.is_object() || !text("format") || json["format"] != mark_format || !text("key") || !text("key_form"))
+    throw FileError(path + ": does not say what a run says of blocks that it left permuted");
+  try {
+    return BlocksMark{.key = json["key"], .form = key_form_named(json["key_form"].get<std::string>())};
+  } catch (const ValueError& e) {
+    throw FileError(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+void write_blocks_mark(const std::string& folder, const std::optional<BlocksMark>& mark) {
+  if (mark) {
+    write_json(path_of(folder), nlohmann::json{{"format", mark_format},
+                                               {"version", 1},
+                                               {"key", mark->key},
+                                               {"key_form", std::string(name_of(mark->form))}});
+    return;
+  }
+  std::error_code code;
+  std::filesystem::remove(path_of(folder), code);
+  if (code) throw FileError(fmt::format("{}: cannot be removed: {}", path_of(folder), code.message()));
+}
+
+void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key) {
+  if (mark.key.empty())
+    throw ValueError("the blocks carry permutations drawn from the run's seed, and those of no secret key");
+  if (mark.key != key.fingerprint())
+    throw ValueError(fmt::format("the blocks carry key {}, this is key {}", mark.key, key.fingerprint()));
+  const auto undo = [&](nn::Module& module, const nn::BlockConfig& block, std::int64_t layers, const AxisMap& axes,
+                        const char* family) {
+    const VitKey drawn = VitKey::draw(block, layers, mark.form, key.source(family));
+    transform_module(module, axes, inverse(drawn.permutations(block)));
+  };
+  if (auto* vit = dynamic_cast<nn::Vit*>(&model.module()))
+    undo(*vit, vit->config.encoder, vit->config.layers, vit_axes(vit->config, KeyScope::encoder), "vit");
+  else if (auto* bert = dynamic_cast<nn::Bert*>(&model.module()))
+    undo(*bert, bert->config.encoder, bert->config.layers, bert_block_axes(bert->config), "bert");
+  else
+    throw ValueError(fmt::format("a {} has no blocks that training permutes", model.architecture()));
+}
+
+} // namespace eg::permute
