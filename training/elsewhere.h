@@ -1,6 +1,6 @@
 #pragma once
 // Encoder blocks that another party holds and trains while this one keeps the data: split learning (Gupta and Raskar,
-// 2018; paper 001, Fig. 3). A task calls them instead of blocks of its own; who answers is privacy/split's affair.
+// 2018; paper 001, Fig. 3). A task calls them instead of blocks of its own; who answers is apps/split's affair.
 
 #include "nn/block.h"
 #include "nn/module.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What both twins of core/parallel share: how many threads there should be, and why.
+// What both twins of core/threads/parallel share: how many threads there should be, and why.
 
 #include <string>
 

@@ -14,7 +14,7 @@ optim; permutations of models in permute; datasets, tokenizers and files in data
 """
 
 # Before the library's first product: where NumPy uses the system's OpenBLAS, the library then takes an instance of its
-# own (core/shared_library.h), and neither changes the other's threads.
+# own (core/base/shared_library.h), and neither changes the other's threads.
 import numpy as _numpy
 
 from . import _core
