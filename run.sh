@@ -1,18 +1,18 @@
 #!/bin/sh
-# Installs what is missing, builds `release`, and runs the main job: doctor's lines, the theorems, a ViT trained plain
-# and permuted side by side, and out/report.html. With arguments: equigrad ARGS... instead.
+# Installs what is missing, builds what the main job needs, and runs it: doctor's lines, the theorems, a ViT trained plain
+# and permuted side by side, and out/report.html. With arguments: builds the whole program and runs equigrad ARGS... instead.
 set -eu
 caller=$PWD
 cd "$(dirname "$0")"
 . scripts/common.sh
 
 install_packages build
-build release equigrad_cli
 find_data
-
-program=$PWD/build/release/bin/equigrad
-if [ $# -gt 0 ]; then
-  cd "$caller"
-  exec "$program" "$@"
+if [ $# = 0 ]; then
+  build release equigrad_first
+  exec build/release/bin/equigrad-run run
 fi
-exec "$program" run
+build release equigrad_cli
+program=$PWD/build/release/bin/equigrad
+cd "$caller"
+exec "$program" "$@"

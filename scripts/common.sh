@@ -87,20 +87,68 @@ with_python() {
   fi
 }
 
-# build PRESET [TARGET...]: one status line on a terminal, silence elsewhere unless it fails.
+# "about 4 min", "about 20 s": seconds in words.
+in_words() {
+  if [ "$1" -ge 90 ]; then printf 'about %d min' $((($1 + 30) / 60)); else printf 'about %d s' "$1"; fi
+}
+
+# What ninja builds, from its line: "core: softmax.cpp" for .../equigrad_core.dir/ops/softmax/softmax.cpp.o.
+built_from() {
+  case $1 in
+  *CMakeFiles/*.dir/*.o)
+    room=${1##*CMakeFiles/}
+    file=${room#*.dir/}
+    room=${room%%.dir/*}
+    file=${file##*/}
+    file=${file%.o}
+    case $file in
+    unity_*) file="${file#unity_}" file="files $((${file%%_*} * 8 + 1)) to $((${file%%_*} * 8 + 8))" ;;
+    cmake_pch*) file="headers" ;;
+    esac
+    printf '%s: %s' "${room#equigrad_}" "$file"
+    ;;
+  *) printf '%s' "${1##*/}" ;;
+  esac
+}
+
+# Reads ninja's lines, each "@DONE TOTAL SECONDS@ what it did", and shows them as one line that changes, with the time that
+# is left as so far one step took. Everything else, errors above all, is shown as it is.
+show_progress() {
+  while IFS= read -r line; do
+    case $line in
+    @0\ *@*) ;; # looks for new files
+    @*@*)
+      status=${line#@}
+      what=${status#*@ }
+      # shellcheck disable=SC2086
+      set -- ${status%%@*}
+      seconds=${3%%.*}
+      left=
+      if [ "$1" -lt "$2" ] && [ "$seconds" -ge 5 ]; then left=", $(in_words $((seconds * ($2 - $1) / $1))) left"; fi
+      printf '\r\033[K[%s/%s] %s%s' "$1" "$2" "$(built_from "${what##* }")" "$left" >&2
+      ;;
+    'ninja: Entering directory'* | 'ninja: no work to do.' | 'ninja: build stopped'*) ;;
+    *) printf '\r\033[K%s\n' "$line" >&2 ;;
+    esac
+  done
+  printf '\r\033[K' >&2
+}
+
+# build PRESET [TARGET...]: on a terminal a line that says what is built and how long it will take, elsewhere silence unless
+# it fails.
 build() {
   preset=$1
   shift
   configure "$preset"
-  if [ -t 2 ]; then
-    quiet=
-  else
-    quiet=--quiet
+  if [ ! -t 2 ]; then
     say "Building build/$preset"
+    ninja -C "build/$preset" --quiet "$@" >&2 || die "Building build/$preset failed."
+    return
   fi
-  # shellcheck disable=SC2086
-  NINJA_STATUS='[%f/%t %es] ' ninja -C "build/$preset" $quiet "$@" >&2 ||
-    die "Building build/$preset failed."
+  failed=build/$preset/build-failed
+  rm -f "$failed"
+  { NINJA_STATUS='@%f %t %e@ ' ninja -C "build/$preset" "$@" 2>&1 || : >"$failed"; } | show_progress
+  [ ! -e "$failed" ] || die "Building build/$preset failed."
 }
 
 # The datasets beside the checkout, unless the user names others.

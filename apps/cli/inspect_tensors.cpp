@@ -1,8 +1,8 @@
 #include "apps/cli/inspect.h"
 
-#include "apps/cli/interrupt.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
 
 #include "core/base/error.h"
 #include "core/base/words.h"

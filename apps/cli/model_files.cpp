@@ -1,6 +1,6 @@
 #include "apps/cli/model_files.h"
 
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/verb.h"
 
 #include "core/base/bytes.h"
 #include "core/base/input_file.h"

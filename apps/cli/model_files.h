@@ -1,7 +1,7 @@
 #pragma once
 // Model folders: which files belong to them, and reading one.
 
-#include "apps/cli/command_files.h"
+#include "apps/cli/shell/command_files.h"
 
 #include "nn/hub/folder.h"
 #include "permute/folder_files.h"

@@ -1,9 +1,9 @@
 #include "apps/cli/text_flags.h"
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
 
 #include "core/base/bytes.h"
 #include "nn/hub/llama2c.h"

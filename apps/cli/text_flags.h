@@ -1,7 +1,7 @@
 #pragma once
 // What `generate` and `stip query` share: the text that is continued, how, and where it is shown.
 
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/verb.h"
 
 #include "data/tokenizer.h"
 #include "nn/generate.h"

@@ -1,8 +1,8 @@
 // equigrad train difm: factorization machines on tables.
 
-#include "apps/cli/available_data.h"
-#include "apps/cli/interrupt.h"
-#include "apps/cli/output.h"
+#include "apps/cli/shell/available_data.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
 #include "apps/cli/train_job.h"
 
 #include "core/base/bytes.h"

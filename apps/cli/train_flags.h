@@ -2,7 +2,7 @@
 // The flags of `train MODEL`, made from the model's options in their own JSON form, so that flags, config files and
 // saved configs agree.
 
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/verb.h"
 #include "core/base/error.h"
 
 #include <CLI/CLI.hpp>

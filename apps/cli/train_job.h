@@ -1,8 +1,8 @@
 #pragma once
 // What `train MODEL` does, model by model. The flags are parsed; what they leave is a job.
 
-#include "apps/cli/core_dumps.h"
-#include "apps/cli/progress.h"
+#include "apps/cli/shell/core_dumps.h"
+#include "apps/cli/shell/progress.h"
 #include "apps/cli/train_config.h"
 #include "apps/cli/train_flags.h"
 

@@ -1,6 +1,6 @@
 #include "apps/cli/train_lines.h"
 
-#include "apps/cli/output.h"
+#include "apps/cli/shell/output.h"
 
 #include "core/base/bytes.h"
 #include "training/checkpoint.h"

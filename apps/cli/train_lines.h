@@ -1,8 +1,8 @@
 #pragma once
 // What `train` prints of a run, whatever is trained.
 
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 
 #include <nlohmann/json_fwd.hpp>
 

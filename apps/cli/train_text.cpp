@@ -1,10 +1,10 @@
 // equigrad train bert, train gpt2 and train llama: models of text; and what training one model looks like.
 
-#include "apps/cli/available_data.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
+#include "apps/cli/shell/available_data.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
 #include "apps/cli/train_job.h"
 #include "apps/cli/train_lines.h"
 

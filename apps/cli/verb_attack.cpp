@@ -1,11 +1,11 @@
 // equigrad attack: what a cloud learns of permuted weights and data.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 
 #include "apps/attacks/table.h"
 #include "core/base/bytes.h"

@@ -1,7 +1,7 @@
-#include "apps/cli/arguments.h"
 #include "apps/cli/bench/bench.h"
 #include "apps/cli/precision.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/verb.h"
 
 #include <memory>
 

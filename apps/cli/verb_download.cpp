@@ -1,10 +1,10 @@
 // equigrad download: public data sets, for who has a network.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 
 #include "apps/fetch/sets.h"
 #include "data/dataset.h"

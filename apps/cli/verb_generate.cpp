@@ -1,11 +1,11 @@
 // equigrad generate: text from a GPT-2 or Llama folder, streamed.
 
-#include "apps/cli/arguments.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
 #include "apps/cli/precision.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/verb.h"
 #include "apps/cli/text_flags.h"
-#include "apps/cli/verb.h"
 
 #include "core/base/bytes.h"
 #include "nn/decoder.h"

@@ -1,13 +1,13 @@
 // equigrad infer: one forward pass of a model folder, and the gradients of all its parameters.
 
-#include "apps/cli/arguments.h"
 #include "apps/cli/infer_images.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
 #include "apps/cli/precision.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/verb.h"
 #include "apps/cli/tensor_inputs.h"
-#include "apps/cli/verb.h"
 
 #include "autograd/tape.h"
 #include "core/base/bytes.h"

@@ -2,8 +2,8 @@
 
 #include "apps/cli/inspect.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/verb.h"
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"

@@ -1,8 +1,8 @@
-#include "apps/cli/core_dumps.h"
 #include "apps/cli/model_files.h"
 #include "apps/cli/model_symmetries.h"
-#include "apps/cli/output.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/core_dumps.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/verb.h"
 
 #include "permute/model_key.h"
 

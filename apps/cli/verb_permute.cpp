@@ -1,12 +1,12 @@
 // equigrad permute: the weights of a model folder, and its inputs and outputs, moved by a key.
 
-#include "apps/cli/core_dumps.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
 #include "apps/cli/model_symmetries.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/core_dumps.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"

@@ -1,14 +1,14 @@
 // equigrad report: runs side by side, on one page.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/available_data.h"
-#include "apps/cli/core_dumps.h"
-#include "apps/cli/interrupt.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/available_data.h"
+#include "apps/cli/shell/core_dumps.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 
-#include "apps/report/runs_report.h"
+#include "apps/report/runs/runs_report.h"
 #include "core/base/bytes.h"
 #include "training/checkpoint.h"
 

@@ -1,10 +1,10 @@
 // equigrad reproduce: tables and figures of the papers, done again.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 
 #include "apps/reproduce/experiment.h"
 #include "apps/reproduce/page.h"

@@ -2,8 +2,8 @@
 
 #include "apps/cli/model_files.h"
 #include "apps/cli/model_symmetries.h"
-#include "apps/cli/output.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/verb.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // equigrad train: which model, its options, its job.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/output.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/output.h"
 #include "apps/cli/train_job.h"
 
 #include "core/base/bytes.h"

@@ -1,8 +1,8 @@
 #include "apps/cli/verify_model.h"
 
-#include "apps/cli/interrupt.h"
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 #include "core/ops.h"
 #include "nn/bert.h"
 #include "nn/decoder.h"

@@ -1,7 +1,7 @@
 #include "apps/cli/bench/measure.h"
 
-#include "apps/cli/interrupt.h"
-#include "apps/cli/output.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"

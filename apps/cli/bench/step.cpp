@@ -2,7 +2,7 @@
 
 #include "apps/cli/bench/bench.h"
 #include "apps/cli/bench/step_cases.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/verb.h"
 
 #include "core/gemm/blas.h"
 #include "core/measure/work_meter.h"

@@ -1,7 +1,7 @@
 #pragma once
 // What the verbs of split learning share on the command line: certificates and places.
 
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/verb.h"
 
 #include "apps/net/tcp/tls.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 // Lines about the other side, and about this one, while a program serves or waits.
 
-#include "apps/cli/progress.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 
 #include "apps/net/patience.h"
 

@@ -1,8 +1,8 @@
 #include "apps/cli/net/place_flags.h"
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/verb.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 // equigrad certs: a test authority and its certificates.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/output.h"
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/verb.h"
 
 #include "apps/net/tcp/certificates.h"
 

@@ -1,13 +1,13 @@
 // equigrad cloud: encoder blocks for edges, trained without their data.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/net/notices.h"
 #include "apps/cli/net/place_flags.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/verb.h"
 #include "apps/cli/train_lines.h"
-#include "apps/cli/verb.h"
 
 #include "apps/split/recipe.h"
 #include "apps/split/service.h"

@@ -1,12 +1,12 @@
 // equigrad edge: training with the encoder's blocks in a cloud.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/core_dumps.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/net/notices.h"
 #include "apps/cli/net/place_flags.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/core_dumps.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/verb.h"
 #include "apps/cli/train_job.h"
-#include "apps/cli/verb.h"
 
 #include "apps/split/remote.h"
 #include "core/base/bytes.h"

@@ -1,7 +1,7 @@
 #pragma once
 // The parts of `equigrad stip`: a word after the verb, each with options of its own.
 
-#include "apps/cli/verb.h"
+#include "apps/cli/shell/verb.h"
 
 #include <string>
 #include <vector>

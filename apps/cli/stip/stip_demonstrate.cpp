@@ -1,9 +1,9 @@
 // equigrad stip demonstrate: permuting tokens instead of features, which fails (paper 004, section 4).
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
 #include "apps/cli/stip/stip.h"
 
 #include "apps/attacks/failed_rows.h"

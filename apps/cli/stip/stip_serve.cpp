@@ -1,12 +1,12 @@
 // equigrad stip serve: the cloud's part.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
 #include "apps/cli/net/notices.h"
 #include "apps/cli/net/place_flags.h"
-#include "apps/cli/output.h"
-#include "apps/cli/progress.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
+#include "apps/cli/shell/progress.h"
 #include "apps/cli/stip/stip.h"
 #include "apps/cli/train_lines.h"
 

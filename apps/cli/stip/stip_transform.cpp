@@ -1,10 +1,10 @@
 // equigrad stip transform: the owner's part.
 
-#include "apps/cli/arguments.h"
-#include "apps/cli/core_dumps.h"
-#include "apps/cli/interrupt.h"
 #include "apps/cli/model_files.h"
-#include "apps/cli/output.h"
+#include "apps/cli/shell/arguments.h"
+#include "apps/cli/shell/core_dumps.h"
+#include "apps/cli/shell/interrupt.h"
+#include "apps/cli/shell/output.h"
 #include "apps/cli/stip/stip.h"
 
 #include "apps/stip/transform.h"

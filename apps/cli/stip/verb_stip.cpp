@@ -1,6 +1,6 @@
 // equigrad stip: secure transformer inference by permutation (paper 004), its three parties as programs.
 
-#include "apps/cli/arguments.h"
+#include "apps/cli/shell/arguments.h"
 #include "apps/cli/stip/stip.h"
 
 #include <fmt/format.h>

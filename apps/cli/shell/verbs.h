@@ -1,0 +1,44 @@
+#pragma once
+// Lists the verbs with their options, and what each of them will do.
+
+#include "apps/cli/shell/verb.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace eg::cli {
+
+/// The verbs of this program, in the order of its help. Each program defines its own (apps/cli/programs).
+std::span<const Verb> verbs();
+
+/// Every verb, declared for one command line. The n-th of `apps` and `jobs` are of the n-th verb.
+struct Program {
+  /// `words`: the command line from the verb on.
+  explicit Program(const std::vector<std::string>& words);
+  Program(const Program&) = delete; // the jobs refer to `common`
+  Program& operator=(const Program&) = delete;
+
+  CommonOptions common;
+  CLI::App app{"Deep learning that commutes with permutations.", "equigrad"};
+  std::vector<CLI::App*> apps;
+  std::vector<Job> jobs;
+};
+
+/// "doctor, run, ...", for messages.
+std::string verb_names();
+/// Place of a verb among them. Throws UsageError with the nearest verb when there is none of that name.
+std::size_t verb_named(const std::string& name);
+/// What to ask --help with: "train vit".
+std::string topic_of(std::size_t verb, const std::vector<std::string>& words);
+
+/// All commands with their options, for programs: {"version", "commands": [{"command": "train vit", "about", "options":
+/// [{"name", "kind": "word"|"flag"|"value", "required", "about", "type", "default", "file"}]}]}. "file", of an option
+/// that names one: name_of(FileRole).
+nlohmann::ordered_json commands_json();
+
+} // namespace eg::cli

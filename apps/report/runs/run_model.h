@@ -1,0 +1,49 @@
+#pragma once
+// A run's options and final model, for figures.
+
+#include "apps/report/runs/figures.h"
+#include "core/base/bytes.h"
+#include "data/tokenizer.h"
+#include "nn/hub/folder.h"
+#include "training/classify.h"
+
+#include <memory>
+#include <string>
+
+namespace eg::runs {
+
+/// Samples and key are looked for where the figures' options say.
+template <class Options> void look_where_told(Options& options, const FigureOptions& o) {
+  if (!o.data_dir.empty()) options.data_dir = o.data_dir;
+  if (!o.data.empty()) options.data = o.data;
+  if constexpr (requires { options.key; })
+    if (!o.key.empty() && !options.key.empty()) options.key = o.key;
+}
+
+/// The options that a run's config.json holds, over `options`.
+template <class Options> Options options_in(const RunFolder& run, Options options, const FigureOptions& o) {
+  apply_options(options, nlohmann::json::parse(run.options.dump()), join_path(run.path, "config.json"));
+  look_where_told(options, o);
+  return options;
+}
+
+/// The final model of a run on texts, in evaluation. Throws FileError while there is none.
+std::unique_ptr<hub::Model> text_model_of(const RunFolder& run);
+/// The same of a BERT, its blocks taken back to the plain ones where the run left them permuted. Throws ValueError when
+/// the key is another one, or another holder's.
+std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options);
+/// Whether the blocks of a folder with weights are marked as permuted (training/blocks_mark.h). Throws ValueError when
+/// they carry another key than that of the file `key` ("": the seed's), FileError.
+bool carries_key(const std::string& folder, const std::string& key);
+/// And its tokenizer.
+data::Tokenizer tokenizer_of(const RunFolder& run);
+
+/// Throws ValueError when what a run was tested on had another fingerprint (training::SourcePrint) than `print`.
+void require_test_data(const RunFolder& run, const std::string& print);
+
+/// Throws Interrupted when o.stop is set.
+void leave_if_stopped(const FigureOptions& o);
+/// Tells o.tell, if there is one.
+void tell(const FigureOptions& o, const std::string& what);
+
+} // namespace eg::runs

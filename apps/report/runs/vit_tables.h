@@ -1,0 +1,24 @@
+#pragma once
+// Tables of what a vision transformer says: of images with attributes, and beside its teacher.
+
+#include "apps/report/runs/predictions.h"
+#include "apps/report/runs/vit_subject.h"
+
+#include <string>
+#include <vector>
+
+namespace eg::runs {
+
+/// How both classifiers of a DeiT agree with its teacher and with the labels. Throws FileError.
+void add_teacher(pages::Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o);
+
+/// Which attributes the model names, [image][attribute].
+using Attributes = std::vector<std::vector<bool>>;
+Attributes attributes_of(const VitSubject& subject, const FigureOptions& o);
+/// Of each attribute how often it is there, how often the model is right, and how often who always gives the commoner
+/// answer.
+void add_attributes(pages::Page& page, const VitSubject& subject, const Attributes& named);
+/// "Eyeglasses, Smiling": what the model names.
+std::string named_list(const VitSubject& subject, const std::vector<bool>& named);
+
+} // namespace eg::runs
