@@ -119,3 +119,16 @@ function(equigrad_umbrella)
   target_include_directories(equigrad_umbrella INTERFACE $<BUILD_INTERFACE:${tree}>
                                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
+
+# equigrad_write_rooms(): ROOMS/rooms.txt, a line "NAME PATH DEPENDS..." for each room, from which docs/rooms.svg is drawn.
+function(equigrad_write_rooms)
+  set(lines "")
+  get_property(rooms GLOBAL PROPERTY EQUIGRAD_ROOMS)
+  foreach(room IN LISTS rooms)
+    get_property(path GLOBAL PROPERTY EQUIGRAD_ROOM_PATH_${room})
+    get_property(depends GLOBAL PROPERTY EQUIGRAD_ROOM_DEPENDS_${room})
+    list(JOIN depends " " depends)
+    string(APPEND lines "${room} ${path} ${depends}\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/rooms/rooms.txt CONTENT "${lines}" @ONLY)
+endfunction()
