@@ -13,8 +13,6 @@
 namespace eg::permute {
 namespace {
 
-using Points = Relation::Points;
-
 constexpr std::int64_t most_tokens = 2048; // memory grows with the square: 100 MB
 
 void check(const Tensor& mask) {
@@ -87,7 +85,7 @@ Relation Relation::of(const Tensor& mask) {
     }
     classes = numbered(keys);
   }
-  Points colours(static_cast<std::size_t>(n));
+  Relation::Points colours(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < colours.size(); ++i) {
     std::int32_t& diagonal = classes[i * colours.size() + i];
     colours[i] = std::exchange(diagonal, 0);
@@ -95,7 +93,7 @@ Relation Relation::of(const Tensor& mask) {
   return {numbered(colours), std::move(classes)};
 }
 
-bool Relation::is_automorphism(const Points& map) const {
+bool Relation::is_automorphism(const Relation::Points& map) const {
   for (std::size_t i = 0; i < size(); ++i) {
     const auto to = static_cast<std::size_t>(map[i]);
     if (colours_[i] != colours_[to]) return false;
@@ -112,11 +110,12 @@ bool Relation::are_twins(std::size_t i, std::size_t j) const {
   return true;
 }
 
-std::vector<Points> Relation::twins() const {
-  std::vector<Points> classes;
+std::vector<Relation::Points> Relation::twins() const {
+  std::vector<Relation::Points> classes;
   for (std::size_t i = 0; i < size(); ++i) {
-    const auto home = std::find_if(classes.begin(), classes.end(),
-                                   [&](const Points& c) { return are_twins(static_cast<std::size_t>(c.front()), i); });
+    const auto home = std::find_if(classes.begin(), classes.end(), [&](const Relation::Points& c) {
+      return are_twins(static_cast<std::size_t>(c.front()), i);
+    });
     if (home == classes.end())
       classes.push_back({static_cast<std::int32_t>(i)});
     else
@@ -125,16 +124,16 @@ std::vector<Points> Relation::twins() const {
   return classes;
 }
 
-Relation Relation::quotient(const std::vector<Points>& classes) const {
+Relation Relation::quotient(const std::vector<Relation::Points>& classes) const {
   std::vector<std::array<std::int32_t, 3>> kinds; // colour, members, what lies between two members
   kinds.reserve(classes.size());
-  for (const Points& c : classes)
+  for (const Relation::Points& c : classes)
     kinds.push_back({colours_[static_cast<std::size_t>(c[0])], static_cast<std::int32_t>(c.size()),
                      c.size() > 1 ? pair(static_cast<std::size_t>(c[0]), static_cast<std::size_t>(c[1])) : -1});
   std::vector<std::int32_t> pairs;
   pairs.reserve(classes.size() * classes.size());
-  for (const Points& a : classes)
-    for (const Points& b : classes)
+  for (const Relation::Points& a : classes)
+    for (const Relation::Points& b : classes)
       pairs.push_back(&a == &b ? 0 : pair(static_cast<std::size_t>(a[0]), static_cast<std::size_t>(b[0])));
   return {numbered(kinds), std::move(pairs)};
 }
@@ -142,7 +141,7 @@ Relation Relation::quotient(const std::vector<Points>& classes) const {
 /// A colouring while it is refined: for each point the sum of what it sees, as hashes. Equal hashes of different things
 /// would leave points together that could be told apart, which costs time alone: whoever maps points checks the map.
 struct Relation::Side {
-  Points colours;
+  Relation::Points colours;
   std::vector<std::uint64_t> seen = std::vector<std::uint64_t>(colours.size(), 0);
 
   /// Adds what all points see of point j in this colour, or takes it away.
@@ -166,12 +165,13 @@ struct Relation::Side {
   }
 };
 
-std::optional<std::pair<Points, Points>> Relation::refined(Points left_colours, Points right_colours) const {
-  Points both = std::move(left_colours);
+std::optional<std::pair<Relation::Points, Relation::Points>> Relation::refined(Relation::Points left_colours,
+                                                                               Relation::Points right_colours) const {
+  Relation::Points both = std::move(left_colours);
   both.insert(both.end(), right_colours.begin(), right_colours.end());
   both = numbered(both); // the same numbers on both sides
   const auto middle = both.begin() + static_cast<std::ptrdiff_t>(size());
-  std::array sides{Side{Points(both.begin(), middle)}, Side{Points(middle, both.end())}};
+  std::array sides{Side{Relation::Points(both.begin(), middle)}, Side{Relation::Points(middle, both.end())}};
   for (Side& side : sides)
     for (std::size_t j = 0; j < size(); ++j) side.count(*this, j, side.colours[j], true);
   std::int32_t next = both.empty() ? 0 : *std::max_element(both.begin(), both.end()) + 1;

@@ -26,8 +26,6 @@ data::Augmentation augmentation_of(const TrainOptions& o, std::int64_t side, std
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// The one list that reading and writing share: see training/option_fields.h.
 template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
   nn::BlockConfig& e = o.model.encoder;
@@ -152,7 +150,7 @@ nlohmann::ordered_json options_json(const TrainOptions& options) {
   return out;
 }
 
-void apply_options(TrainOptions& options, const Json& json, const std::string& source) {
+void apply_options(TrainOptions& options, const nlohmann::json& json, const std::string& source) {
   TrainOptions changed = options;
   training::OptionReader reader(json, source);
   each_option(changed, reader);

@@ -148,7 +148,7 @@ void read_conv2d(Call& call) {
 
 } // namespace
 
-Rule attention_rule(std::string_view op) {
+CallRule attention_rule(std::string_view op) {
   if (op == "scaled_dot_product_attention") return read_attention;
   if (op == "attention_qkv") return read_attention_qkv;
   if (op == "rotary") return read_rotary;

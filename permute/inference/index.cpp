@@ -53,8 +53,8 @@ void read_equality(Call& call) {
 
 } // namespace
 
-Rule index_rule(std::string_view op) {
-  constexpr std::pair<std::string_view, Rule> rules[] = {
+CallRule index_rule(std::string_view op) {
+  constexpr std::pair<std::string_view, CallRule> rules[] = {
       {"embedding", read_embedding}, {"index_select", read_index_select},
       {"sort", read_sort},           {"topk", read_topk},
       {"argsort", read_argsort},     {"argmax", read_argsort},

@@ -153,26 +153,26 @@ void read_unpatchify(Call& call) {
 
 } // namespace
 
-Rule movement_rule(std::string_view op) {
-  constexpr std::pair<std::string_view, Rule> rules[] = {{"reshape", read_reshape},
-                                                         {"slice", read_slice},
-                                                         {"pad", read_pad},
-                                                         {"slice_backward", read_slice_backward},
-                                                         {"concat", read_concat},
-                                                         {"stack", read_stack},
-                                                         {"flip", read_flip},
-                                                         {"roll", read_roll},
-                                                         {"patchify", read_patchify},
-                                                         {"unpatchify", read_unpatchify},
-                                                         {"repeat_interleave", read_repeat_interleave}};
+CallRule movement_rule(std::string_view op) {
+  constexpr std::pair<std::string_view, CallRule> rules[] = {{"reshape", read_reshape},
+                                                             {"slice", read_slice},
+                                                             {"pad", read_pad},
+                                                             {"slice_backward", read_slice_backward},
+                                                             {"concat", read_concat},
+                                                             {"stack", read_stack},
+                                                             {"flip", read_flip},
+                                                             {"roll", read_roll},
+                                                             {"patchify", read_patchify},
+                                                             {"unpatchify", read_unpatchify},
+                                                             {"repeat_interleave", read_repeat_interleave}};
   for (const auto& [name, rule] : rules)
     if (name == op) return rule;
   return nullptr;
 }
 
-Rule rule_of(std::string_view op) {
+CallRule rule_of(std::string_view op) {
   for (const auto& rules : {movement_rule, index_rule, attention_rule, window_rule})
-    if (const Rule rule = rules(op)) return rule;
+    if (const CallRule rule = rules(op)) return rule;
   return nullptr;
 }
 

@@ -27,8 +27,8 @@ struct Call {
 };
 
 /// The rule of an operation that has one of its own; nullptr: what its row declares is all.
-using Rule = void (*)(Call&);
-Rule rule_of(std::string_view op);
+using CallRule = void (*)(Call&);
+CallRule rule_of(std::string_view op);
 
 /// Reads the symmetries of the row: the legs of each hold the same points, axes without one are fixed. Axes that a rule
 /// has filled before are left alone, and input axes in `settled` are not fixed.
@@ -37,10 +37,10 @@ void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled =
 void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled = {});
 
 // Rules by theme; nullptr for other operations.
-Rule movement_rule(std::string_view op);
-Rule index_rule(std::string_view op);
-Rule attention_rule(std::string_view op);
-Rule window_rule(std::string_view op);
+CallRule movement_rule(std::string_view op);
+CallRule index_rule(std::string_view op);
+CallRule attention_rule(std::string_view op);
+CallRule window_rule(std::string_view op);
 
 /// Fixes every axis of extent 2 and more, and what the elements number.
 void fix_all(Points& points, const TensorPoints& t, const Shape& shape, const std::string& reason);

@@ -49,7 +49,7 @@ void read_pool(Call& call) {
 
 } // namespace
 
-Rule window_rule(std::string_view op) {
+CallRule window_rule(std::string_view op) {
   if (op == "avg_pool2d") return read_pool;
   if (op == "adaptive_avg_pool2d") return read_adaptive;
   return nullptr;

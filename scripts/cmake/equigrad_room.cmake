@@ -1,6 +1,32 @@
 # One library target per folder ("room"). A room sees the headers of the rooms it depends on and no others, so a wrong
 # include is a build error: each target's include directory holds a link to its own folder alone.
 
+# What most files include, for precompiled headers.
+set(EQUIGRAD_COMMON_HEADERS
+    <algorithm>
+    <array>
+    <chrono>
+    <cmath>
+    <cstdint>
+    <cstring>
+    <filesystem>
+    <functional>
+    <limits>
+    <map>
+    <memory>
+    <numeric>
+    <optional>
+    <set>
+    <span>
+    <string>
+    <string_view>
+    <unordered_map>
+    <utility>
+    <variant>
+    <vector>
+    <fmt/format.h>
+    <nlohmann/json.hpp>)
+
 # Language level, warnings, floating-point rules and sanitizers: for every target of this project.
 function(equigrad_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -39,6 +65,17 @@ function(equigrad_options target)
   endif()
 endfunction()
 
+# equigrad_precompiled(): a target whose precompiled header, the headers that nearly every file reads, the rooms share. They
+# are other projects' alone, so rooms still see no more of each other than they depend on. A file names what it uses all
+# the same: the preset `tidy` builds without precompiled headers.
+function(equigrad_precompiled)
+  file(CONFIGURE OUTPUT precompiled.cpp CONTENT "") # a precompiled header belongs to a target with a source
+  add_library(equigrad_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
+  equigrad_options(equigrad_precompiled)
+  target_link_libraries(equigrad_precompiled PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(equigrad_precompiled PRIVATE ${EQUIGRAD_COMMON_HEADERS})
+endfunction()
+
 # equigrad_unity(target): eight files are compiled as one, which takes a third of the time. Files with SIMD kernels, which
 # are compiled once for each kind of processor, stay alone.
 function(equigrad_unity target)
@@ -66,10 +103,12 @@ function(equigrad_room_headers name)
   endforeach()
 endfunction()
 
-# equigrad_room(name [DEPENDS rooms...]): library equigrad_<name> from every source below the folder, but for folders in it
-# that have a CMakeLists.txt and so are targets of their own. It sees the rooms it depends on, and theirs.
+# equigrad_room(name [DEPENDS rooms...] [PRECOMPILE headers... | PRECOMPILED_BY room]): library equigrad_<name> from every
+# source below the folder, but for folders in it that have a CMakeLists.txt and so are targets of their own. It sees the
+# rooms it depends on, and theirs. PRECOMPILE: a precompiled header of its own instead of the one that rooms share;
+# PRECOMPILED_BY: that of another room.
 function(equigrad_room name)
-  cmake_parse_arguments(ROOM "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ROOM "" "PRECOMPILED_BY" "DEPENDS;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
   foreach(list_file IN LISTS nested)
@@ -84,6 +123,13 @@ function(equigrad_room name)
     equigrad_unity(equigrad_${name})
   endif()
   equigrad_options(equigrad_${name})
+  if(ROOM_PRECOMPILE)
+    target_precompile_headers(equigrad_${name} PRIVATE ${ROOM_PRECOMPILE})
+  elseif(ROOM_PRECOMPILED_BY)
+    target_precompile_headers(equigrad_${name} REUSE_FROM equigrad_${ROOM_PRECOMPILED_BY})
+  else()
+    target_precompile_headers(equigrad_${name} REUSE_FROM equigrad_precompiled)
+  endif()
   equigrad_room_headers(${name})
   target_include_directories(
     equigrad_${name}

@@ -20,7 +20,7 @@ namespace {
 
 int output_error = 0; ///< errno of the first text for stdout that was lost
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse_writing(const std::string& path, const std::string& why) {
   throw FileError(fmt::format("{}: cannot be written: {}", path, why));
 }
 
@@ -28,7 +28,7 @@ int output_error = 0; ///< errno of the first text for stdout that was lost
 void require_folder(const std::string& path, const std::string& target) {
   const auto slash = target.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
-  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) refuse(path, std::strerror(errno));
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) refuse_writing(path, std::strerror(errno));
 }
 
 /// Characters that a terminal obeys, but line ends and tabs: C0, DEL, and C1 with its lead byte. Bytes at the front.
@@ -55,14 +55,14 @@ void require_writable(const std::string& path) {
   if (path.empty() || path == "-") return;
   struct stat info {};
   const bool there = ::stat(path.c_str(), &info) == 0;
-  if (!there && errno != ENOENT) refuse(path, std::strerror(errno));
-  if (there && S_ISDIR(info.st_mode)) refuse(path, "it is a folder");
+  if (!there && errno != ENOENT) refuse_writing(path, std::strerror(errno));
+  if (there && S_ISDIR(info.st_mode)) refuse_writing(path, "it is a folder");
   if (there && S_ISFIFO(info.st_mode)) return; // opening a pipe tells its reader that we have come and gone
-  if (there && !S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode)) refuse(path, "it is not a regular file");
+  if (there && !S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode)) refuse_writing(path, "it is not a regular file");
   if (!there || S_ISREG(info.st_mode)) require_folder(path, link_target(path));
   if (!there) return;
   const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file < 0) refuse(path, std::strerror(errno));
+  if (file < 0) refuse_writing(path, std::strerror(errno));
   ::close(file);
 }
 
