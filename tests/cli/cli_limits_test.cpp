@@ -39,8 +39,9 @@ std::vector<std::string> openblas_flavours() {
 std::string trained_weights(const std::string& threads) {
   const TemporaryFolder folder;
   const Outcome got =
-      run_program({"train", "vit", "--data", "shapes", "--steps", "2", "--batch", "16", "--dim", "64", "--heads", "2",
-                   "--layers", "2", "--threads", threads, "--quiet", "--out", folder.path("run")});
+      run_program({"train",    "vit", "--data",    "shapes", "--train-limit", "64",    "--test-limit",    "16",
+                   "--steps",  "2",   "--batch",   "16",     "--dim",         "64",    "--heads",         "2",
+                   "--layers", "2",   "--threads", threads,  "--quiet",       "--out", folder.path("run")});
   INFO(got.err);
   REQUIRE(got.code == 0);
   return read_text(folder.path("run/model.safetensors"));

@@ -109,7 +109,7 @@ TEST_CASE("stip: outputs of an encoder as infer gives them, and what is wrong in
   const Outcome moved = run_program(with({"stip", "query", "--model", out + "/cloud"}, with(there, files)));
   CHECK(moved.code == 2);
   CHECK(cloud.stop().code == 0);
-  const Outcome nobody = run_program(query(files));
+  const Outcome nobody = run_program(query(with(files, {"--attempts", "2"})));
   CHECK(nobody.code == 2);
   CHECK(nobody.err.find(cloud.place()) != std::string::npos);
 }
