@@ -11,6 +11,7 @@
 #include "permute/folder.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -4,6 +4,7 @@
 #include "core/base/json.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <string_view>
 
