@@ -102,6 +102,7 @@ built_from() {
     file=${file##*/}
     file=${file%.o}
     case $file in
+    # Groups of UNITY_BUILD_BATCH_SIZE files (scripts/cmake/equigrad_room.cmake).
     unity_*) file="${file#unity_}" file="files $((${file%%_*} * 8 + 1)) to $((${file%%_*} * 8 + 8))" ;;
     cmake_pch*) file="headers" ;;
     esac

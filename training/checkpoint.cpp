@@ -218,7 +218,8 @@ std::string why_no_checkpoint(const std::string& folder) {
   const fs::path path = fs::path(folder).lexically_normal();
   const fs::path above = (path.has_filename() ? path : path.parent_path()).parent_path();
   if (!above.empty() && holds_run(above.string()))
-    return fmt::format("lies in a run and is no checkpoint: give the run, {}", shell_word(above.string()));
+    return fmt::format("is inside a run folder but is not a checkpoint; give the run folder: {}",
+                       shell_word(above.string()));
   if (is_there(join_path(folder, "metrics.jsonl")))
     return "a run without a checkpoint, which it has not yet made, or ended before; its command can be given again";
   return "neither a checkpoint (state.json) nor a run with one (checkpoints/step-*)";

@@ -109,9 +109,9 @@ TEST_CASE("stip: outputs of an encoder as infer gives them, and what is wrong in
   const Outcome moved = run_program(with({"stip", "query", "--model", out + "/cloud"}, with(there, files)));
   CHECK(moved.code == 2);
   CHECK(cloud.stop().code == 0);
-  const Outcome nobody = run_program(query(with(files, {"--attempts", "2"})));
-  CHECK(nobody.code == 2);
-  CHECK(nobody.err.find(cloud.place()) != std::string::npos);
+  const Outcome unreachable = run_program(query(with(files, {"--attempts", "2"})));
+  CHECK(unreachable.code == 2);
+  CHECK(unreachable.err.find(cloud.place()) != std::string::npos);
 }
 
 TEST_CASE("stip: the variants that fail, as numbers") {

@@ -127,7 +127,7 @@ TEST_CASE("a run whose data has moved goes on when its place is named") {
   CHECK_MESSAGE(both.code == 0, both.err);
 }
 
-TEST_CASE("what lies in a run and is no checkpoint says which run to give") {
+TEST_CASE("a file inside a run folder that is not a checkpoint is refused, and the run folder named") {
   const TemporaryFolder folder;
   const std::string run = folder.path("run");
   REQUIRE(run_program(small(folder, "gpt2", {"--steps", "2", "--out", run})).code == 0);
@@ -135,8 +135,9 @@ TEST_CASE("what lies in a run and is no checkpoint says which run to give") {
     CAPTURE(inside);
     const Outcome refused = run_program({"train", "gpt2", "--resume", run + inside});
     CHECK(refused.code == 2);
-    CHECK_MESSAGE(refused.err.ends_with("lies in a run and is no checkpoint: give the run, " + run + "\n"),
-                  refused.err);
+    CHECK_MESSAGE(
+        refused.err.ends_with("is inside a run folder but is not a checkpoint; give the run folder: " + run + "\n"),
+        refused.err);
   }
 }
 

@@ -191,8 +191,9 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
   other.resume = root + "step-00000008"; // this one and no other
   CHECK(message_of<FileError>([&] { VitTrainer{other}; }).starts_with(model));
   CHECK_THROWS_AS(options_of_run(folder.path("nothing")), FileError);
-  CHECK(message_of([&] { options_of_run(root + "step-00000008/.."); }).find("lies in a run and is no checkpoint") !=
-        std::string::npos);
+  CHECK(message_of([&] {
+          options_of_run(root + "step-00000008/..");
+        }).find("is inside a run folder but is not a checkpoint") != std::string::npos);
 }
 
 TEST_CASE("training: a run does not go on with other images or other names of classes") {

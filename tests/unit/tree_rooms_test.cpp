@@ -1,6 +1,7 @@
 // The rooms of the tree and their arrows, as CMake knows them: few, none backward, and as docs/rooms.svg draws them.
 
 #include "core/base/bytes.h"
+#include "support/temporary_folder.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,8 +9,10 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <regex>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -148,6 +151,40 @@ TEST_CASE("rooms: docs/rooms.svg draws them as they are") {
   const std::vector<Room> all = rooms();
   if (std::none_of(all.begin(), all.end(), [](const Room& room) { return room.name == "net_tcp"; })) return;
   CHECK_MESSAGE(text_of(path) == now, "write it anew with EQUIGRAD_WRITE_DOCS=1 ctest --preset dev -R tree_rooms");
+}
+
+/// Names of headers and sources in the table rows of a README that are not below its folder.
+std::vector<std::string> missing_files(const std::filesystem::path& readme) {
+  std::vector<std::string> there, missing;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(readme.parent_path()))
+    there.push_back("/" + std::filesystem::relative(entry.path(), readme.parent_path()).string());
+  const std::regex name("`([a-z][a-z0-9_/-]*\\.(h|cpp))`");
+  std::istringstream lines(text_of(readme.string()));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with('|')) continue;
+    for (auto at = std::sregex_iterator(line.begin(), line.end(), name); at != std::sregex_iterator(); ++at) {
+      const std::string wanted = "/" + (*at)[1].str();
+      if (std::none_of(there.begin(), there.end(), [&](const std::string& path) { return path.ends_with(wanted); }))
+        missing.push_back((*at)[1].str());
+    }
+  }
+  return missing;
+}
+
+TEST_CASE("rooms: the tables of their READMEs name files that are there") {
+  std::size_t read = 0;
+  for (const Room& room : rooms()) {
+    const std::filesystem::path readme = std::filesystem::path(EQUIGRAD_SOURCE_DIR) / room.path / "README.md";
+    if (!std::filesystem::exists(readme)) continue;
+    ++read;
+    INFO(readme.string());
+    CHECK(missing_files(readme) == std::vector<std::string>{});
+  }
+  CHECK(read > 10);
+  const eg::test::TemporaryFolder folder; // control
+  eg::write_file(folder.path("there.h"), std::string_view());
+  eg::write_file(folder.path("README.md"), std::string_view("| `there.h`, `gone.h` | what they give |\n"));
+  CHECK(missing_files(folder.path("README.md")) == std::vector<std::string>{"gone.h"});
 }
 
 TEST_CASE("tree: at most 14 folders at the top") {

@@ -3,6 +3,7 @@
 #if EQUIGRAD_NET
 #include "apps/cli/stip/stip.h"
 #endif
+#include "apps/cli/main_job/main_job_verbs.h"
 #include "apps/cli/shell/verbs.h"
 #include "apps/cli/train_flags.h"
 
@@ -12,9 +13,8 @@ namespace eg::cli {
 namespace {
 
 constexpr std::array table = {
-    Verb{"doctor", nullptr, "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
-    Verb{"run", nullptr, "the main job: doctor, the theorems, permuted training side by side, out/report.html",
-         declare_run},
+    doctor_verb,
+    run_verb,
     Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
     Verb{"train", train_topic, "train a ViT or DeiT, a BERT, a GPT-2, a Llama, a factorization machine", declare_train,

@@ -1,5 +1,6 @@
-// The program that ./run.sh builds first: the main job, and nothing that it does not need.
+// The program that ./run.sh builds: the main job alone.
 
+#include "apps/cli/main_job/main_job_verbs.h"
 #include "apps/cli/shell/verbs.h"
 
 #include <array>
@@ -7,11 +8,7 @@
 namespace eg::cli {
 namespace {
 
-constexpr std::array table = {
-    Verb{"doctor", nullptr, "what this program runs on: threads, BLAS, SIMD, memory", declare_doctor},
-    Verb{"run", nullptr, "the main job: doctor, the theorems, permuted training side by side, out/report.html",
-         declare_run},
-};
+constexpr std::array table = {doctor_verb, run_verb};
 
 } // namespace
 
