@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <thread>
@@ -23,6 +24,7 @@ inline constexpr bool children_may_hang = false;
 inline int in_child(const std::function<int()>& child) {
   const pid_t pid = ::fork();
   if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL); // a child of a child that is killed must not live on with our streams
     int result = 99;
     try {
       result = child();

@@ -138,6 +138,10 @@ TEST_CASE("loader: in a child of fork() next() goes on where the parent stood, w
               if (!gives(*loader, 0, 3, 9)) return 1;
               loader->seek(1, 2);
               if (!gives(*loader, 1, 2, 9)) return 2;
+              if (test::children_may_hang) { // the child's workers may be in the allocator
+                loader.reset();
+                return 0;
+              }
               const int grandchild = in_child([&] { // the loader stands at (3, 1), with workers of the child's
                 if (!gives(*loader, 3, 1, 7)) return 3;
                 loader.reset();
