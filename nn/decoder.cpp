@@ -118,7 +118,7 @@ Decoder::Decoder(const DecoderConfig& c, RandomKey key)
   if (c.learned_positions && c.layers > 0 && !init::skipping()) scale_residual_branches(*this);
 }
 
-Tensor Decoder::embed(const DecoderInput& in, std::int64_t past) const {
+Tensor Decoder::embed(const DecoderInput& in, std::int64_t past, RandomKey key) const {
   const Scope scope(*this);
   const Tensor& given = ids_or_embeddings("decoder", in.ids, in.embeddings);
   Tensor z = in.ids.defined() ? token_embedding(in.ids) : in.embeddings;
@@ -129,7 +129,8 @@ Tensor Decoder::embed(const DecoderInput& in, std::int64_t past) const {
           fmt::format("decoder: the text has {} tokens, there are {} positions", past + tokens, config.positions));
     z = z + (*position_embedding)(in.positions.defined() ? in.positions : counted(past, tokens));
   }
-  return in.token_types.defined() ? z + token_embedding(in.token_types) : z;
+  if (in.token_types.defined()) z = z + token_embedding(in.token_types);
+  return training() && config.embedding_dropout > 0.0 ? dropout(z, config.embedding_dropout, key) : z;
 }
 
 namespace {
@@ -160,15 +161,22 @@ Tensor rotary_positions(const Tensor& given, std::int64_t batch) {
 
 Tensor Decoder::operator()(const DecoderInput& input, DecoderCache* cache, RandomKey key) const {
   const Scope scope(*this);
+  const Tensor z = embed(input, cache != nullptr ? cache->length() : 0, key.fold(0));
+  Rollback rollback(cache);
+  Tensor hidden = norm(encode(z, input, cache, key.fold(1)));
+  rollback.dismiss();
+  return hidden;
+}
+
+Tensor Decoder::encode(const Tensor& z, const DecoderInput& input, DecoderCache* cache, RandomKey key) const {
+  const Scope scope(*this);
   const std::int64_t past = cache != nullptr ? cache->length() : 0;
-  Tensor z = embed(input, past);
-  if (training() && config.embedding_dropout > 0.0) z = dropout(z, config.embedding_dropout, key.fold(0));
   const AttentionContext context{.mask = key_mask(input.attention_mask, z.size(0), past + z.size(1)),
                                  .positions = rotary_positions(input.positions, z.size(0))};
   Rollback rollback(cache);
-  z = norm(run_blocks(blocks, z, context, key.fold(1), cache != nullptr ? &cache->layers() : nullptr));
+  Tensor hidden = run_blocks(blocks, z, context, key, cache != nullptr ? &cache->layers() : nullptr);
   rollback.dismiss();
-  return z;
+  return hidden;
 }
 
 Tensor Decoder::language_model(const Tensor& hidden) const {

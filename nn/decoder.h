@@ -70,8 +70,11 @@ public:
   /// Normed hidden states [B, T, dim] of the tokens given, which see what the cache holds. `key` feeds dropout. When it
   /// throws, the cache holds what it held before.
   Tensor operator()(const DecoderInput& input, DecoderCache* cache = nullptr, RandomKey key = {}) const;
-  /// Its first part, embeddings [B, T, dim].
-  Tensor embed(const DecoderInput& input, std::int64_t past = 0) const;
+  /// Its first part, embeddings [B, T, dim]; `key` feeds their dropout in training.
+  Tensor embed(const DecoderInput& input, std::int64_t past = 0, RandomKey key = {}) const;
+  /// Its second part: the blocks' output [B, T, dim] for z [B, T, dim] in the place of the input's embeddings. The
+  /// third is `norm`.
+  Tensor encode(const Tensor& z, const DecoderInput& input, DecoderCache* cache = nullptr, RandomKey key = {}) const;
 
   /// Logits of the next token from hidden states [..., dim] -> [..., vocabulary]. Throws ValueError unless the head is
   /// language_model.

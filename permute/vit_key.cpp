@@ -16,25 +16,39 @@ std::int64_t inner_of(const nn::BlockConfig& config) { return config.heads * hea
 
 std::string layer_prefix(std::int64_t layer) { return fmt::format("blocks.{}.", layer); }
 
-/// Rows of the fused projection: (Q or K or V, head, inner).
-Permutation fused(const Permutation& qk, const Permutation& v) {
+std::int64_t kv_heads_of(const nn::BlockConfig& config) { return config.kv_heads > 0 ? config.kv_heads : config.heads; }
+
+/// One permutation behind another: p over the first elements, q over the rest.
+Permutation joined(std::initializer_list<const Permutation*> parts) {
   std::vector<std::int64_t> gather;
-  gather.reserve(static_cast<std::size_t>(3 * qk.size()));
-  for (std::int64_t which = 0; which < 3; ++which)
-    for (const std::int64_t from : (which < 2 ? qk : v).gather()) gather.push_back(which * qk.size() + from);
+  for (const Permutation* part : parts) {
+    const auto begin = std::ssize(gather);
+    for (const std::int64_t from : part->gather()) gather.push_back(begin + from);
+  }
   return Permutation(std::move(gather));
 }
 
-/// The axis maps below are those of an encoder block: every head has its own keys, tokens do not turn, norms have a
-/// bias.
-void need_encoder(const nn::BlockConfig& c) {
-  const char* const what = c.kv_heads != 0 && c.kv_heads != c.heads     ? "shared key heads"
-                           : c.rotary.on                                ? "rotary positions"
-                           : c.gated                                    ? "a gated MLP"
-                           : c.norm != nn::NormKind::layer              ? "RMSNorm"
-                           : !c.qkv_bias || !c.proj_bias || !c.mlp_bias ? "layers without bias"
-                                                                        : nullptr;
-  if (what != nullptr) throw ValueError(fmt::format("key: blocks with {} have no key of this kind", what));
+/// What a permutation of the query heads' features does to those of the key heads that they share.
+Permutation of_shared_heads(const Permutation& p, const nn::BlockConfig& config) {
+  const std::int64_t width = head_dim_of(config), kv = kv_heads_of(config), queries = config.heads / kv;
+  std::vector<std::int64_t> gather;
+  for (std::int64_t head = 0; head < kv; ++head)
+    for (std::int64_t i = 0; i < width; ++i) {
+      const std::int64_t from = p[head * queries * width + i];
+      gather.push_back(from / width / queries * width + from % width);
+    }
+  return Permutation(std::move(gather));
+}
+
+/// Throws ValueError for blocks that the papers' forms, which tie the inner axes to the residual, do not know.
+void need_papers_block(const nn::BlockConfig& c, KeyForm form) {
+  const char* const what = kv_heads_of(c) != c.heads ? "shared key heads"
+                           : c.rotary.on             ? "rotary positions"
+                           : c.gated                 ? "a gated MLP"
+                                                     : nullptr;
+  if (what != nullptr)
+    throw ValueError(fmt::format(
+        "key: blocks with {} have no key of the form \"{}\"; use \"decoupled\" or \"residual\"", what, name_of(form)));
 }
 
 void need_square(const nn::BlockConfig& config, KeyForm form) {
@@ -45,15 +59,31 @@ void need_square(const nn::BlockConfig& config, KeyForm form) {
                     name_of(form), config.heads, head_dim_of(config), config.dim));
 }
 
+/// Heads of a group that share keys move alike within.
 Permutation draw_block(const nn::BlockConfig& config, const Permutation& head_map, const PermutationSource& source,
                        const std::string& site) {
+  const std::int64_t kv = kv_heads_of(config), queries = config.heads / kv;
   std::vector<Permutation> within;
-  for (std::int64_t h = 0; h < config.heads; ++h)
-    within.push_back(source(head_dim_of(config), fmt::format("{}.head.{}", site, h)));
+  for (std::int64_t group = 0; group < kv; ++group) {
+    const Permutation one = source(head_dim_of(config), fmt::format("{}.head.{}", site, group));
+    within.insert(within.end(), static_cast<std::size_t>(queries), one);
+  }
   return block_permutation(head_map, within);
 }
 
+/// Which head each head comes from: groups that share keys stay together.
+Permutation draw_heads(const nn::BlockConfig& config, const std::string& prefix, const PermutationSource& source) {
+  const std::int64_t kv = kv_heads_of(config), queries = config.heads / kv;
+  const Permutation groups = source(kv, prefix + "heads");
+  if (queries == 1) return groups;
+  std::vector<Permutation> within;
+  for (std::int64_t group = 0; group < kv; ++group)
+    within.push_back(source(queries, fmt::format("{}heads.{}", prefix, group)));
+  return block_permutation(groups, within);
+}
+
 Permutation draw_tied(const nn::BlockConfig& config, KeyForm form, const PermutationSource& source) {
+  need_papers_block(config, form);
   need_square(config, form);
   const Permutation head_map = source(config.heads, "residual.heads");
   if (form == KeyForm::tied) return draw_block(config, head_map, source, "residual");
@@ -63,9 +93,12 @@ Permutation draw_tied(const nn::BlockConfig& config, KeyForm form, const Permuta
 
 BlockKey draw_inner(const nn::BlockConfig& config, std::int64_t layer, const PermutationSource& source) {
   const std::string prefix = layer_prefix(layer);
-  const Permutation head_map = source(config.heads, prefix + "heads");
-  return {draw_block(config, head_map, source, prefix + "qk"), draw_block(config, head_map, source, prefix + "v"),
-          source(config.mlp, prefix + "hidden")};
+  const Permutation head_map = draw_heads(config, prefix, source);
+  const std::vector<Permutation> as_they_are(static_cast<std::size_t>(config.heads),
+                                             Permutation::identity(head_dim_of(config)));
+  return {config.rotary.on ? block_permutation(head_map, as_they_are)
+                           : draw_block(config, head_map, source, prefix + "qk"),
+          draw_block(config, head_map, source, prefix + "v"), source(config.mlp, prefix + "hidden")};
 }
 
 double log2_factorial(std::int64_t n) { return std::lgamma(static_cast<double>(n) + 1.0) / std::log(2.0); }
@@ -116,7 +149,6 @@ bool is_block_permutation(const Permutation& p, std::int64_t block) {
 }
 
 VitKey VitKey::draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, const PermutationSource& source) {
-  need_encoder(config);
   VitKey key = identity(config, layers);
   if (form == KeyForm::decoupled || form == KeyForm::residual) {
     key.residual = source(config.dim, "residual");
@@ -160,9 +192,11 @@ PermutationSet VitKey::permutations(const nn::BlockConfig& config) const {
     check("v", block.v, inner_of(config));
     check("hidden", block.hidden, config.mlp);
     const std::string prefix = layer_prefix(static_cast<std::int64_t>(layer));
-    set.emplace(prefix + "qkv", fused(block.qk, block.v));
+    const Permutation k = of_shared_heads(block.qk, config), v = of_shared_heads(block.v, config);
+    set.emplace(prefix + "qkv", joined({&block.qk, &k, &v}));
     set.emplace(prefix + "v", block.v);
     set.emplace(prefix + "hidden", block.hidden);
+    if (config.gated) set.emplace(prefix + "gate_up", joined({&block.hidden, &block.hidden}));
   }
   return set;
 }
@@ -193,11 +227,32 @@ AxisMap block_axes(std::int64_t layer, std::string_view prefix) {
   return named;
 }
 
-AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope) {
-  need_encoder(config.encoder);
+namespace {
+
+/// Whether blocks of that config have the parameter: RMSNorm and some layers have no bias.
+bool has_parameter(const nn::BlockConfig& c, std::string_view name) {
+  if (!name.ends_with(".bias")) return true;
+  if (name.find("norm") != std::string_view::npos) return c.norm == nn::NormKind::layer;
+  if (name.find("qkv") != std::string_view::npos) return c.qkv_bias;
+  return name.find("proj") != std::string_view::npos ? c.proj_bias : c.mlp_bias;
+}
+
+} // namespace
+
+AxisMap blocks_axes(const nn::BlockConfig& config, std::int64_t layers) {
   AxisMap map;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    for (ParameterAxes& axes : block_axes(layer, layer_prefix(layer))) map.push_back(std::move(axes));
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    for (ParameterAxes& axes : block_axes(layer, layer_prefix(layer))) {
+      if (!has_parameter(config, axes.parameter)) continue;
+      if (config.gated && axes.parameter.find("mlp.fc1.") != std::string::npos)
+        axes.groups.front() = layer_prefix(layer) + "gate_up";
+      map.push_back(std::move(axes));
+    }
+  return map;
+}
+
+AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope) {
+  AxisMap map = blocks_axes(config.encoder, config.layers);
   if (scope == KeyScope::encoder) return map;
   if (config.position == nn::PositionEmbedding::sinusoidal)
     throw ValueError("key: a sinusoidal position embedding is a constant and cannot be permuted with the model; use "

@@ -47,9 +47,9 @@ bool is_block_permutation(const Permutation& p, std::int64_t block);
 
 /// One block's permutations. Sizes: qk and v are heads * head_dim, hidden is the MLP's width.
 struct BlockKey {
-  Permutation qk;     ///< rows of W_Q and W_K: block-structured
+  Permutation qk;     ///< rows of W_Q and W_K: block-structured; with rotary positions whole heads alone move
   Permutation v;      ///< rows of W_V, columns of W_O: block-structured with qk's head map
-  Permutation hidden; ///< rows of W_1, columns of W_2
+  Permutation hidden; ///< rows of W_1 (of a gated MLP: of gate and up alike), columns of W_2
 };
 
 /// Permutations of a stack of encoder blocks that share the residual axis.
@@ -57,8 +57,10 @@ struct VitKey {
   Permutation residual; ///< P_C, size dim
   std::vector<BlockKey> blocks;
 
-  /// Draws a key that is nowhere the identity (axes of extent 1, and axes that the form leaves alone, excepted).
-  /// Throws ValueError when the form needs heads * head_dim == dim and they differ.
+  /// Draws a key that is nowhere the identity (axes of extent 1, and axes that the form leaves alone, excepted). Where
+  /// heads share keys and values, groups of heads move onto groups, and all heads of a group move alike within. Throws
+  /// ValueError when the form needs heads * head_dim == dim and they differ, and for the forms paper and tied of blocks
+  /// with shared keys, rotary positions or a gated MLP.
   static VitKey draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, const PermutationSource& source);
   static VitKey random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key);
   /// All identity.
@@ -75,6 +77,8 @@ struct VitKey {
 /// Axis map of one nn::Block whose parameters are named `prefix` + "norm1.weight" and so on. The rows of the
 /// fused qkv.weight [3 heads head_dim, dim] are (which, head, inner): their group is the concatenation of qk, qk and v.
 AxisMap block_axes(std::int64_t layer = 0, std::string_view prefix = "");
+/// Axis map of `layers` blocks of that config, named "blocks.0.norm1.weight" and so on: of a ViT, BERT, GPT-2 or Llama.
+AxisMap blocks_axes(const nn::BlockConfig& config, std::int64_t layers);
 
 /// Axis map of an nn::Vit. Throws ValueError for KeyScope::model with a sinusoidal position embedding, which is a
 /// constant of the model and cannot be moved.

@@ -2,6 +2,8 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
+#include "nn/bert.h"
+#include "nn/decoder.h"
 #include "nn/vit.h"
 
 #include <fmt/format.h>
@@ -18,13 +20,6 @@ constexpr const char* mark_format = "equigrad-permuted-blocks";
 std::string path_of(const std::string& folder) { return join_path(folder, "permuted_blocks.json"); }
 
 } // namespace
-
-AxisMap bert_block_axes(const nn::BertConfig& config) {
-  AxisMap map;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    for (ParameterAxes& axes : block_axes(layer, fmt::format("blocks.{}.", layer))) map.push_back(std::move(axes));
-  return map;
-}
 
 std::optional<BlocksMark> read_blocks_mark(const std::string& folder) {
   const std::string path = path_of(folder);
@@ -58,15 +53,16 @@ void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key
     throw ValueError("the blocks carry permutations drawn from the run's seed, and those of no secret key");
   if (mark.key != key.fingerprint())
     throw ValueError(fmt::format("the blocks carry key {}, this is key {}", mark.key, key.fingerprint()));
-  const auto undo = [&](nn::Module& module, const nn::BlockConfig& block, std::int64_t layers, const AxisMap& axes,
-                        const char* family) {
+  const auto undo = [&](const nn::BlockConfig& block, std::int64_t layers, const std::string& family) {
     const VitKey drawn = VitKey::draw(block, layers, mark.form, key.source(family));
-    transform_module(module, axes, inverse(drawn.permutations(block)));
+    transform_module(model.module(), blocks_axes(block, layers), inverse(drawn.permutations(block)));
   };
   if (auto* vit = dynamic_cast<nn::Vit*>(&model.module()))
-    undo(*vit, vit->config.encoder, vit->config.layers, vit_axes(vit->config, KeyScope::encoder), "vit");
+    undo(vit->config.encoder, vit->config.layers, "vit");
   else if (auto* bert = dynamic_cast<nn::Bert*>(&model.module()))
-    undo(*bert, bert->config.encoder, bert->config.layers, bert_block_axes(bert->config), "bert");
+    undo(bert->config.encoder, bert->config.layers, "bert");
+  else if (auto* decoder = model.decoder())
+    undo(decoder->config.block, decoder->config.layers, model.family());
   else
     throw ValueError(fmt::format("a {} has no blocks that training permutes", model.architecture()));
 }

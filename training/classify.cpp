@@ -74,8 +74,8 @@ void set_head(nlohmann::json& config, const std::vector<std::string>& classes) {
 class ClassifyTask final : public BertModelTask {
 public:
   ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material, std::unique_ptr<hub::Model> model,
-               std::shared_ptr<Passage> passage)
-      : BertModelTask(std::move(options), std::move(model), std::move(passage),
+               PermutedEncoder encoder)
+      : BertModelTask(std::move(options), std::move(model), std::move(encoder),
                       SourcePrint{.train = fingerprint(material.train.flat()),
                                   .test = fingerprint(material.test.flat()),
                                   .tokenizer = material.tokenizer.fingerprint()}),
@@ -106,7 +106,7 @@ protected:
     return options().batch;
   }
 
-  PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
+  PartLoss loss_of(const Variant&, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
     const TextBatch texts = material_.train.batch(part, material_.padding);
     const Tensor logits = bert().classify(hidden_in_step(input_of(texts), step_, first, dropout), dropout.fold(1));
@@ -115,7 +115,7 @@ protected:
             .correct = static_cast<double>(count_in_top(logits, texts.labels))};
   }
 
-  std::int64_t measure(Sums& sums, StopFlag stop) override {
+  std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
     const auto batch = static_cast<std::size_t>(options().batch);
     for (std::size_t at = 0; at < by_length_.size() && (stop == nullptr || !stop->load()); at += batch) {
       const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
@@ -128,7 +128,9 @@ protected:
     }
     return material_.test.size();
   }
-  void save_model(const std::string& folder) const override { save_text_model(model(), material_.tokenizer, folder); }
+  void save_model(const hub::Model& model, const std::string& folder) const override {
+    save_text_model(model, material_.tokenizer, folder);
+  }
   bool has_accuracy() const override { return true; }
 
 private:
@@ -146,16 +148,17 @@ private:
 } // namespace
 
 std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, StopFlag stop,
-                                          const std::shared_ptr<Passage>& passage) {
+                                          const permute::SplitTraining& split) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
-  require_passage(*options, passage.get());
+  PermutedEncoder encoder = encoder_of(*options, split);
   auto run = std::make_unique<Run>(*options);
   Material material = read_material(*options, stop);
   std::unique_ptr<hub::Model> model = make_bert(*options, material.tokenizer.tokenizer(), material.padding,
                                                 [&](nlohmann::json& config) { set_head(config, material.classes); });
-  auto task = std::make_unique<ClassifyTask>(std::move(options), std::move(material), std::move(model), passage);
-  return BertModelTask::trainer(std::move(run), std::move(task));
+  auto task =
+      std::make_unique<ClassifyTask>(std::move(options), std::move(material), std::move(model), std::move(encoder));
+  return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 
 } // namespace eg::training

@@ -4,7 +4,7 @@
 #include "core/base/interrupt.h"
 #include "data/tokenizer.h"
 #include "training/fine_tuning.h"
-#include "training/passage.h"
+#include "training/permuted_encoder.h"
 #include "training/trainer.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,6 +13,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+
+namespace eg::nn {
+class Bert;
+} // namespace eg::nn
 
 namespace eg::training {
 
@@ -37,14 +41,14 @@ struct ClassifyOptions : RunOptions {
   std::int64_t dim = 128;
   std::int64_t layers = 2;
   std::int64_t heads = 4;
-  std::int64_t mlp = 0;               ///< width of the hidden layer; 0: 4 dim
-  double dropout = 0.1;               ///< of the embedding, both residual branches and what the classifier reads
-  double attention_dropout = 0.0;     ///< of attention weights; above 0 a step takes a third more time
-  double mask_share = 0.15;           ///< mlm: of the tokens of a window
-  std::string permute = "none";       ///< permute::TrainMode: what is permuted on the way through the blocks
-  std::string key_form = "decoupled"; ///< permute::KeyForm
-  std::string key;                    ///< secret key file (permute/key.h); empty: permutations are drawn from the seed
-  FineTuning start;                   ///< from a model, whose sizes count then
+  std::int64_t mlp = 0;           ///< width of the hidden layer; 0: 4 dim
+  double dropout = 0.1;           ///< of the embedding, both residual branches and what the classifier reads
+  double attention_dropout = 0.0; ///< of attention weights; above 0 a step takes a third more time
+  double mask_share = 0.15;       ///< mlm: of the tokens of a window
+  permute::TrainMode permute = permute::TrainMode::none; ///< what is permuted on the way through the blocks
+  permute::KeyForm key_form = permute::KeyForm::decoupled;
+  std::string key;  ///< secret key file (permute/key.h); empty: permutations are drawn from the seed
+  FineTuning start; ///< from a model, whose sizes count then
 };
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
@@ -58,10 +62,20 @@ void apply_options(ClassifyOptions& options, const nlohmann::json& json, const s
 /// a run of another model, FileError.
 ClassifyOptions classify_options_of_run(const std::string& folder);
 
-/// The trainer that options.task asks for: classify_trainer or masked_trainer. `passage`: the way through the blocks;
-/// null: as they are, and ValueError where options.permute asks for another (permute::bert_run makes it).
+/// The defaults of a BERT whose blocks are elsewhere: no clipping, which needs the joint norm of all gradients.
+ClassifyOptions split_bert_defaults();
+
+/// Moves the blocks of a model that a run of such options left as they were trained back to the plain ones. Throws
+/// FileError for the key file.
+void restore_blocks(nn::Bert& bert, const ClassifyOptions& options);
+
+/// The trainer that options.task asks for: classify_trainer or masked_trainer. With options.permute Z passes the blocks
+/// as P_R^T Enc(P_R Z P_C) P_C^T, another P_R for every text and step, the mask of padding moved along; the blocks'
+/// weights are moved by P_C and the inner permutations of options.key_form before the first step, and stay moved in the
+/// model that the run leaves. With split.encoder the blocks are another party's, and the run leaves what split.ending
+/// says (paper 001, section 4.4; CVPR Table 5).
 std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                      const std::shared_ptr<Passage>& passage = {});
+                                      const permute::SplitTraining& split = {});
 
 /// Opens text and tokenizer (without one: the words of the training text), makes the model (BertForMaskedLM), resumes.
 /// A step takes `batch` windows of context - 2 tokens between [CLS] and [SEP] at places that (seed, step) draws;
@@ -70,7 +84,7 @@ std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag s
 /// text into such windows side by side, whose masks their number alone draws, and counts what was guessed right.
 /// Throws ValueError, FileError, MemoryError; Interrupted.
 std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                        const std::shared_ptr<Passage>& passage = {});
+                                        const permute::SplitTraining& split = {});
 
 /// Opens texts and tokenizer, makes the model (BertForSequenceClassification), resumes. The texts of an epoch come in
 /// an order that (seed, epoch) draws; a last batch that is not full is left out. A test measures cross-entropy and
@@ -78,6 +92,6 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, StopFlag
 /// tokenizer and the classes' names. Throws ValueError, FileError, MemoryError; Interrupted when `stop` becomes true
 /// while texts are read.
 std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                          const std::shared_ptr<Passage>& passage = {});
+                                          const permute::SplitTraining& split = {});
 
 } // namespace eg::training

@@ -25,8 +25,10 @@ template <class Visit> void each_option(ClassifyOptions& o, Visit&& visit) {
   visit("dropout", o.dropout);
   visit("attention_dropout", o.attention_dropout);
   visit("mask_share", o.mask_share);
-  visit("permute", o.permute);
-  visit("key_form", o.key_form);
+  visit.word("permute", name_of(o.permute),
+             [&](const std::string& word) { o.permute = permute::train_mode_named(word); });
+  visit.word("key_form", name_of(o.key_form),
+             [&](const std::string& word) { o.key_form = permute::key_form_named(word); });
   visit("key", o.key);
   each_fine_tuning_option(o.start, visit);
   each_run_option(o, visit);
@@ -41,6 +43,12 @@ ClassifyOptions::ClassifyOptions() {
   warmup = 200;
   weight_decay = 0.05;
   clip = 1.0;
+}
+
+ClassifyOptions split_bert_defaults() {
+  ClassifyOptions options;
+  options.clip = 0.0;
+  return options;
 }
 
 BertTask bert_task_named(std::string_view name) {
@@ -66,7 +74,7 @@ void check(const ClassifyOptions& o) {
   if (!o.start.begins()) check_body(o.dim, o.layers, o.heads, o.mlp);
   need_probability("dropout", o.dropout);
   need_probability("attention_dropout", o.attention_dropout);
-  need(o.key.empty() || o.permute != "none", "key", "is given, but nothing is permuted");
+  need(o.key.empty() || o.permute != permute::TrainMode::none, "key", "is given, but nothing is permuted");
 }
 
 nlohmann::ordered_json options_json(const ClassifyOptions& options) {

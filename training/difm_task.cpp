@@ -8,7 +8,6 @@
 #include "nn/metrics.h"
 #include "training/checkpoint_state.h"
 #include "training/epoch_order.h"
-#include "training/key_state.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -113,7 +112,6 @@ public:
 
   nlohmann::ordered_json options_json() const override { return permute::options_json(*o_); }
   nlohmann::ordered_json default_options() const override { return permute::options_json(DifmOptions()); }
-  std::vector<std::string> free_options() const override { return {"key"}; }
   std::int64_t steps_per_epoch() const override { return order_.batches(); }
   const char* unit() const override { return "rows"; }
   std::string summary() const override {
@@ -123,31 +121,21 @@ public:
         table_.train.name, table_.train.size(), table_.test.size(), table_.train.dense, table_.train.categorical,
         module().parameter_count(), o_->batch, o_->permute == TrainMode::rows ? ", their fields permuted" : "");
   }
-  void add_state(nlohmann::ordered_json& state) const override {
-    training::remember_sources(state, source_print_);
-    remember_key(state, secret_ ? &*secret_ : nullptr);
-  }
-  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    training::require_same_sources(state, checkpoint, source_print_);
-    require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
-  }
   void save_result(const std::string& folder) const override {
-    save_model(folder);
-    with_average([&] { data::save_safetensors(join_path(folder, "model_ema.safetensors"), module().state_dict()); });
+    data::save_safetensors(join_path(folder, weights_file), module().state_dict());
+    write_file(join_path(folder, table_file), std::string_view(table_.code.json().dump(2) + "\n"));
+    with_average(main_variant(),
+                 [&] { data::save_safetensors(join_path(folder, "model_ema.safetensors"), module().state_dict()); });
   }
 
 protected:
-  void save_model(const std::string& folder) const override {
-    data::save_safetensors(join_path(folder, weights_file), module().state_dict());
-    write_file(join_path(folder, table_file), std::string_view(table_.code.json().dump(2) + "\n"));
-  }
   std::int64_t draw_batch(std::int64_t step) override {
     batch_ = order_.batch(step);
-    orders_ = orders(step * o_->batch, o_->batch, draw_rows, "difm.train");
+    orders_ = orders(step * o_->batch, o_->batch, data::Split::train);
     return o_->batch;
   }
 
-  PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
+  PartLoss loss_of(const Variant&, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
     const data::TabularRows::Batch rows = table_.train.batch(part, o_->dtype);
     const Tensor logits =
@@ -159,14 +147,14 @@ protected:
             .correct = count_correct(logits, rows.labels)};
   }
 
-  std::int64_t measure(Sums& sums, StopFlag stop) override {
+  std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
     std::vector<double> scores;
     const std::int64_t all = table_.test.size();
     for (std::int64_t at = 0; at < all && (stop == nullptr || !stop->load()); at += o_->batch) {
       std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(o_->batch, all - at)));
       std::iota(places.begin(), places.end(), at);
       const data::TabularRows::Batch rows = table_.test.batch(places, o_->dtype);
-      const Tensor logits = permuted_logits(*model_, rows, orders(at, std::ssize(places), draw_test_rows, "difm.test"));
+      const Tensor logits = permuted_logits(*model_, rows, orders(at, std::ssize(places), data::Split::test));
       sums.loss += bce_with_logits(logits, rows.labels, {}, {}, "sum").item();
       sums.correct += count_correct(logits, rows.labels);
       sums.weight += static_cast<double>(places.size());
@@ -181,26 +169,25 @@ protected:
 
 private:
   DifmTask(std::unique_ptr<const DifmOptions> options, data::Tabular table, std::shared_ptr<nn::Difm> model)
-      : ModelTask(*options, model, training::trained_parameters(*model, {}, options->start)), o_(std::move(options)),
-        table_(std::move(table)),
-        model_(std::move(model)), source_print_{fingerprint(table_.train), fingerprint(table_.test)},
-        order_(table_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
-    if (!o_->key.empty()) secret_.emplace(SecretKey::load(o_->key));
+      : ModelTask(*options, encoder_of(*options)), o_(std::move(options)), table_(std::move(table)),
+        model_(std::move(model)), order_(table_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
+    source_print_ = {fingerprint(table_.train), fingerprint(table_.test)};
+    add_variant(o_->permute, model_, training::trained_parameters(*model_, {}, o_->start));
   }
 
-  enum Orders : std::uint64_t { draw_rows = 16, draw_test_rows }; // behind ModelTask's
+  static training::PermutedEncoder encoder_of(const DifmOptions& o) {
+    return training::PermutedEncoder(o, {.key = o.key, .draws = {.model = "difm", .rows = 16, .test_rows = 17}});
+  }
 
   /// The order of the fields for each of `samples` rows; undefined when nothing is permuted.
-  Tensor orders(std::int64_t first, std::int64_t samples, Orders draw, const char* site) const {
-    if (o_->permute != TrainMode::rows) return {};
-    const std::int64_t fields = model_->config.fields();
-    if (secret_) return secret_->row_permutations(samples, fields, site, static_cast<std::uint64_t>(first));
-    return row_permutations(samples, fields, RandomKey{o_->seed, 0}.fold(draw).fold(static_cast<std::uint64_t>(first)));
+  Tensor orders(std::int64_t first, std::int64_t samples, data::Split split) const {
+    return permutes_rows(o_->permute) ? encoder_.rows(first, samples, model_->config.fields(), split) : Tensor{};
   }
 
   /// NaN where a logit is none: the loss says so.
   double auc_of(const std::vector<double>& scores) const {
-    if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); })) return training::no_accuracy;
+    if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); }))
+      return training::not_measured;
     const std::vector<std::int64_t> labels(table_.test.labels.begin(), table_.test.labels.end());
     const Shape shape{std::ssize(scores)};
     return auc(Tensor::from(scores, shape), Tensor::from(labels, shape));
@@ -209,8 +196,6 @@ private:
   std::unique_ptr<const DifmOptions> o_;
   data::Tabular table_;
   std::shared_ptr<nn::Difm> model_;
-  training::SourcePrint source_print_; ///< what checkpoints remember of the data
-  std::optional<SecretKey> secret_;
   training::EpochOrder order_;
   std::span<const std::int64_t> batch_; ///< the present one
   Tensor orders_;                       ///< of its fields
@@ -240,8 +225,8 @@ nn::DifmConfig difm_config(const DifmOptions& o, const data::TabularCode& code) 
 Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& batch, const Tensor& rows,
                        RandomKey dropout_key) {
   const Tensor e = model.embed(batch.ids, batch.numbers);
-  Tensor o = model.vector_wise(rows.defined() ? permute_rows(e, rows) : e);
-  if (rows.defined()) o = permute_rows(o, invert_permutation(rows));
+  const Tensor o =
+      PermutedPass{.rows = rows}.through(e, [&](const Tensor& permuted) { return model.vector_wise(permuted); });
   return model.machine(batch.ids, batch.numbers, e, model.factors(o, model.bit_wise(e, dropout_key)));
 }
 

@@ -1,12 +1,15 @@
 #pragma once
-// Encoder blocks that another party holds and trains while this one keeps the data: split learning (Gupta and Raskar,
-// 2018; paper 001, Fig. 3). A task calls them instead of blocks of its own; who answers is apps/split's affair.
+// Names encoder blocks that another party holds and trains: split learning (Gupta and Raskar, 2018; paper 001, Fig. 3).
 
 #include "nn/block.h"
 #include "nn/module.h"
+#include "permute/permuted_pass.h"
 #include "training/options.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,12 +23,12 @@ struct EncoderRecipe {
   RunOptions run;
 };
 
-/// What the dropout of a ViT's blocks draws from in a training step, wherever they are.
+/// What the dropout of blocks draws from in a training step, wherever they are.
 RandomKey dropout_key(std::uint64_t seed, std::int64_t step);
 
-/// One stack of blocks in training, from the side of the party with the data. What passes is permuted already, if it is
-/// permuted at all. Members throw ConnectionError and ProtocolError (apps/net/errors.h) when the other party
-/// cannot be reached or refuses.
+/// One stack of blocks in training, from the side of the party with the data; apps/split answers. What passes is
+/// permuted already, if it is permuted at all. Members throw ConnectionError and ProtocolError (apps/net/errors.h) when
+/// the other party cannot be reached or refuses.
 class EncoderElsewhere {
 public:
   EncoderElsewhere() = default;
@@ -35,7 +38,7 @@ public:
 
   /// Begins a run. `blocks`: initial weights under their names in the model ("blocks.0.norm1.weight").
   virtual void begin(const EncoderRecipe& recipe, const nn::StateDict& blocks) = 0;
-  /// Goes on behind `step` steps of the run called so. Throws DamagedCheckpoint when the other party no longer has that
+  /// Resumes behind `step` steps of the run called so. Throws DamagedCheckpoint when the other party no longer has that
   /// step.
   virtual void resume(const EncoderRecipe& recipe, const std::string& run, std::int64_t step) = 0;
   /// What the run is called, for checkpoints.
@@ -53,3 +56,29 @@ public:
 };
 
 } // namespace eg::training
+
+namespace eg::permute {
+
+/// What is kept of an encoder that was trained elsewhere under a key: the plain weights, the weights as they were
+/// trained, or the weights moved to another key for another holder (paper 001, section 5.1).
+enum class Ending : std::uint8_t { decrypted, encrypted, rekeyed };
+/// "decrypt", "encrypted" or "key", as --finish has them.
+std::string_view name_of(Ending ending);
+
+/// Split learning: embedding, head, labels and keys here, the encoder's blocks elsewhere (paper 001, Fig. 3).
+struct SplitTraining {
+  std::shared_ptr<training::EncoderElsewhere> encoder; ///< null: everything is here
+  Ending ending = Ending::decrypted;
+  std::string next_key; ///< of Ending::rekeyed: the secret key file of the next holder
+};
+
+/// What a run with its blocks elsewhere is to leave, as its newest checkpoint says; nothing when it does not. Throws
+/// FileError.
+std::optional<Ending> ending_of_run(const std::string& folder);
+
+/// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process:
+/// clipping by a joint norm, parts of a batch, averages of weights, updates that one side leaves out. `mode`: what is
+/// permuted.
+void check_split(const training::RunOptions& options, TrainMode mode, const SplitTraining& split);
+
+} // namespace eg::permute

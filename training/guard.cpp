@@ -1,7 +1,6 @@
 #include "training/guard.h"
 
 #include "core/base/bytes.h"
-#include "optim/optimizer.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
 
@@ -39,16 +38,16 @@ std::string after_divergence(const std::string& out) {
 
 void StepGuard::begin(std::int64_t step) {
   step_ = step;
-  refusal_.clear();
+  skip_reason_.clear();
 }
 
-bool StepGuard::refuse(std::string why, double loss, const std::string& who) {
+bool StepGuard::skip(std::string why, double loss, const std::string& who) {
   if (!std::isfinite(loss) && options_.on_divergence == OnDivergence::stop) stop(options_, why, step_, who);
-  ++refused_;
+  ++skipped_;
   ++in_a_row_;
   if (in_a_row_ >= options_.skip_limit)
     stop(options_, fmt::format("{} steps in a row were skipped; the last because {}", in_a_row_, why), step_, who);
-  refusal_ = std::move(why);
+  skip_reason_ = std::move(why);
   return false;
 }
 
@@ -59,24 +58,22 @@ double StepGuard::median() const {
   return *middle;
 }
 
-bool StepGuard::admits(double loss, const std::string& who) {
-  if (!std::isfinite(loss)) return refuse(fmt::format("the loss is {}", unsigned_nan(loss)), loss, who);
-  return options_.accumulate > 1 || admits_height(loss, who);
+bool StepGuard::check_part(double loss, const std::string& who) {
+  if (options_.accumulate == 1) return check_loss(loss, who);
+  return std::isfinite(loss) || skip(fmt::format("the loss is {}", unsigned_nan(loss)), loss, who);
 }
 
-bool StepGuard::admits_height(double loss, const std::string& who) {
+bool StepGuard::check_loss(double loss, const std::string& who) {
+  if (!std::isfinite(loss)) return skip(fmt::format("the loss is {}", unsigned_nan(loss)), loss, who);
   if (options_.spike_guard <= 0.0 || losses_.size() < enough) return true;
   const double usual = median();
   if (loss <= options_.spike_guard * usual) return true;
-  return refuse(fmt::format("the loss is {:.4g}, above {} times the usual {:.4g}", loss, options_.spike_guard, usual),
-                loss, who);
+  return skip(fmt::format("the loss is {:.4g}, above {} times the usual {:.4g}", loss, options_.spike_guard, usual),
+              loss, who);
 }
 
-bool StepGuard::admits(double loss, std::vector<Tensor>& gradients, const std::string& who) {
-  if (!admits(loss, who) || !admits_height(loss, who)) return false;
-  const double norm =
-      options_.clip > 0.0 ? optim::clip_gradients(gradients, options_.clip) : optim::gradient_norm(gradients);
-  if (!std::isfinite(norm)) return refuse(fmt::format("the gradients' norm is {}", unsigned_nan(norm)), norm, who);
+bool StepGuard::check_gradients(double norm, double loss, const std::string& who) {
+  if (!std::isfinite(norm)) return skip(fmt::format("the gradients' norm is {}", unsigned_nan(norm)), norm, who);
   in_a_row_ = 0;
   if (options_.spike_guard > 0.0) {
     losses_.push_back(loss);
@@ -86,22 +83,22 @@ bool StepGuard::admits(double loss, std::vector<Tensor>& gradients, const std::s
 }
 
 void StepGuard::add_state(nlohmann::ordered_json& state) const {
-  state[key] = {{"refused", refused_}, {"in_a_row", in_a_row_}, {"losses", losses_}};
+  state[key] = {{"refused", skipped_}, {"in_a_row", in_a_row_}, {"losses", losses_}};
 }
 
 void StepGuard::read_state(const nlohmann::json& state, const std::string& source) {
-  refused_ = in_a_row_ = 0;
+  skipped_ = in_a_row_ = 0;
   losses_.clear();
   if (!state.contains(key)) return;
   try {
     const nlohmann::json& kept = state.at(key);
-    refused_ = kept.at("refused").get<std::int64_t>();
+    skipped_ = kept.at("refused").get<std::int64_t>();
     in_a_row_ = kept.at("in_a_row").get<std::int64_t>();
     losses_ = kept.at("losses").get<std::deque<double>>();
   } catch (const nlohmann::json::exception&) {
     throw DamagedCheckpoint(source + ": '" + key + "' does not say which steps were refused");
   }
-  if (refused_ < 0 || in_a_row_ < 0 || in_a_row_ > refused_ || losses_.size() > remembered)
+  if (skipped_ < 0 || in_a_row_ < 0 || in_a_row_ > skipped_ || losses_.size() > remembered)
     throw DamagedCheckpoint(source + ": '" + key + "' does not say which steps were refused");
 }
 

@@ -40,9 +40,16 @@ std::string generation_of(const FineTuning& start) {
 class LanguageTask final : public HubModelTask {
 public:
   /// `options` are kept as `own` before the base refers to them.
-  LanguageTask(std::unique_ptr<const LanguageOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model)
-      : HubModelTask(*options, options->start, std::move(model)), o_(std::move(options)), corpus_(std::move(corpus)),
-        generation_(generation_of(o_->start)), source_print_(print_of(corpus_)) {}
+  LanguageTask(std::unique_ptr<const LanguageOptions> options, Corpus corpus,
+               std::vector<std::unique_ptr<hub::Model>> models)
+      : HubModelTask(*options, encoder_of(*options), options->drift_every), o_(std::move(options)),
+        corpus_(std::move(corpus)), generation_(generation_of(o_->start)) {
+    source_print_ = print_of(corpus_);
+    const nn::DecoderConfig& config = models.front()->decoder()->config;
+    if (permutes_columns(o_->permute)) encoder_.draw_columns(config.block, config.layers);
+    const std::vector<permute::TrainMode> modes = modes_of(o_->permute, o_->twin);
+    for (std::size_t i = 0; i < modes.size(); ++i) add_model(modes[i], std::move(models[i]), o_->start);
+  }
 
   nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
   nlohmann::ordered_json default_options() const override {
@@ -61,15 +68,6 @@ public:
                        o_->batch, o_->context);
   }
 
-  void add_state(nlohmann::ordered_json& state) const override {
-    HubModelTask::add_state(state);
-    remember_sources(state, source_print_);
-  }
-  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override {
-    HubModelTask::check_state(state, checkpoint);
-    require_same_sources(state, checkpoint, source_print_);
-  }
-
 protected:
   std::int64_t draw_batch(std::int64_t step) override {
     RandomStream random(key_of(*o_, draw_samples).fold(static_cast<std::uint64_t>(step)));
@@ -77,40 +75,50 @@ protected:
     return o_->batch * o_->context;
   }
 
-  PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
+  PartLoss loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const std::span<const std::size_t> part(starts_.data() + first, starts_.data() + last);
-    const Tensor logits = logits_of(windows(corpus_.train, part, 0, o_->context), dropout);
+    const Tensor logits = logits_of(v, windows(corpus_.train, part, 0, o_->context), dropout);
     const Tensor next = windows(corpus_.train, part, 1, o_->context);
     return {.loss = cross_entropy(logits, next, o_->label_smoothing),
             .weight = static_cast<double>((last - first) * o_->context)};
   }
 
-  std::int64_t measure(Sums& sums, StopFlag stop) override {
+  std::int64_t measure(const Variant& v, Sums& sums, StopFlag stop) override {
     const auto predictions = static_cast<std::int64_t>(corpus_.test.size()) - 1;
     const std::int64_t whole = predictions / o_->context;
     for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += o_->batch) {
-      add_windows(sums, at * o_->context, std::min(o_->batch, whole - at), o_->context);
+      add_windows(v, sums, at * o_->context, std::min(o_->batch, whole - at), o_->context);
       tell_tested(at, whole);
     }
-    if (const std::int64_t rest = predictions % o_->context; rest > 0) add_windows(sums, whole * o_->context, 1, rest);
+    if (const std::int64_t rest = predictions % o_->context; rest > 0)
+      add_windows(v, sums, whole * o_->context, 1, rest);
     return predictions;
   }
-  void save_model(const std::string& folder) const override {
-    save_text_model(model(), corpus_.tokenizer, folder, generation_);
+  void save_model(const hub::Model& model, const std::string& folder) const override {
+    save_text_model(model, corpus_.tokenizer, folder, generation_);
   }
   bool has_accuracy() const override { return false; }
 
 private:
-  Tensor logits_of(const Tensor& ids, RandomKey dropout) const {
-    const nn::Decoder& decoder = *model().decoder();
-    return decoder.language_model(decoder({.ids = ids}, nullptr, dropout));
+  static PermutedEncoder encoder_of(const LanguageOptions& o) {
+    return PermutedEncoder(o, {.form = o.key_form, .key = o.key, .draws = {.model = std::string(name_of(o.model))}});
+  }
+
+  Tensor logits_of(const Variant& v, const Tensor& ids, RandomKey dropout) const {
+    const auto& decoder = dynamic_cast<const nn::Decoder&>(*v.module);
+    const nn::DecoderInput input{.ids = ids};
+    const Tensor z = decoder.embed(input, 0, dropout.fold(0));
+    const auto blocks = [&](const Tensor& x, const Tensor&) {
+      return decoder.encode(x, input, nullptr, dropout.fold(1));
+    };
+    return decoder.language_model(decoder.norm(encoder_.encode(v.mode, z, {}, {}, {}, blocks)));
   }
 
   /// Adds the losses of `count` windows of the test text that lie side by side from `begin`.
-  void add_windows(Sums& sums, std::int64_t begin, std::int64_t count, std::int64_t length) const {
+  void add_windows(const Variant& v, Sums& sums, std::int64_t begin, std::int64_t count, std::int64_t length) const {
     std::vector<std::size_t> starts;
     for (std::int64_t i = 0; i < count; ++i) starts.push_back(static_cast<std::size_t>(begin + i * length));
-    const Tensor logits = logits_of(windows(corpus_.test, starts, 0, length), {});
+    const Tensor logits = logits_of(v, windows(corpus_.test, starts, 0, length), {});
     sums.loss += cross_entropy(logits, windows(corpus_.test, starts, 1, length), 0.0, -100, "sum").item();
     sums.weight += static_cast<double>(count * length);
   }
@@ -118,7 +126,6 @@ private:
   std::unique_ptr<const LanguageOptions> o_;
   Corpus corpus_;
   std::string generation_;          ///< generation_config.json of the start
-  SourcePrint source_print_;        ///< what checkpoints remember of the data
   std::vector<std::size_t> starts_; ///< of the present batch
 };
 
@@ -151,8 +158,10 @@ std::unique_ptr<Trainer> language_trainer(const LanguageOptions& given, StopFlag
   auto run = std::make_unique<Run>(*options);
   Corpus corpus = corpus_of(*options, stop);
   require_enough(corpus, options->context);
-  std::unique_ptr<hub::Model> model = make_model(*options, corpus.tokenizer.tokenizer());
-  auto task = std::make_unique<LanguageTask>(std::move(options), std::move(corpus), std::move(model));
+  std::vector<std::unique_ptr<hub::Model>> models; // alike: coupled initialisations
+  for (std::size_t i = 0; i < modes_of(options->permute, options->twin).size(); ++i)
+    models.push_back(make_model(*options, corpus.tokenizer.tokenizer()));
+  auto task = std::make_unique<LanguageTask>(std::move(options), std::move(corpus), std::move(models));
   return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 

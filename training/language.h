@@ -32,7 +32,13 @@ struct LanguageOptions : RunOptions {
   std::int64_t mlp = 0;      ///< width of the hidden layer; 0: 4 dim, for Llama 8/3 dim rounded up to 32
   double dropout = 0.0;      ///< GPT-2: of the embedding, the attention and both residual branches
   bool tied = true;          ///< the language-model head is the embedding matrix
-  FineTuning start;          ///< from a model, whose sizes count then
+  permute::TrainMode permute =
+      permute::TrainMode::none; ///< none or columns: a causal mask leaves tokens no other order
+  permute::KeyForm key_form = permute::KeyForm::decoupled;
+  std::string key;               ///< secret key file (permute/key.h); empty: permutations are drawn from the seed
+  bool twin = false;             ///< train the plain model beside the permuted one
+  std::int64_t drift_every = 10; ///< steps between measurements of the drift; 0: at the end only
+  FineTuning start;              ///< from a model, whose sizes count then
 
   std::int64_t mlp_width() const;
 };
@@ -61,8 +67,9 @@ void set_dropout(nlohmann::json& config, const LanguageOptions& options);
 /// Opens text and tokenizer, makes the model, resumes. A batch of step s is `batch` windows of context + 1 tokens whose
 /// places are drawn by (seed, s); the loss is -mean log p of each next token, in nats. A test cuts the held-out text
 /// into windows of context tokens side by side and predicts every token but the first. RUN/model receives the final
-/// model as a folder of Hugging Face's format, with its tokenizer. Throws ValueError, FileError, MemoryError;
-/// Interrupted when `stop` becomes true while the text is read.
+/// model as a folder of Hugging Face's format, with its tokenizer. With options.permute Z passes the blocks as
+/// Dec_(C)(Z P_C) P_C^T, their weights coupled to P_C, and stays so in that folder (papers 001 and 004). Throws
+/// ValueError, FileError, MemoryError; Interrupted when `stop` becomes true while the text is read.
 std::unique_ptr<Trainer> language_trainer(const LanguageOptions& options, StopFlag stop = nullptr);
 
 } // namespace eg::training

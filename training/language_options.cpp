@@ -22,6 +22,13 @@ template <class Visit> void each_option(LanguageOptions& o, Visit&& visit) {
   visit("mlp", o.mlp);
   if (!llama) visit("dropout", o.dropout);
   visit("tied", o.tied);
+  visit.word("permute", name_of(o.permute),
+             [&](const std::string& word) { o.permute = permute::train_mode_named(word); });
+  visit.word("key_form", name_of(o.key_form),
+             [&](const std::string& word) { o.key_form = permute::key_form_named(word); });
+  visit("key", o.key);
+  visit("twin", o.twin);
+  visit("drift_every", o.drift_every);
   each_fine_tuning_option(o.start, visit);
   each_run_option(o, visit);
 }
@@ -56,6 +63,12 @@ void check(const LanguageOptions& o) {
   need_positive("context", o.context);
   need_at_most("context", o.context, 1 << 20);
   need_probability("dropout", o.dropout);
+  need(!permutes_rows(o.permute), "permute",
+       "must be none or columns: behind a causal mask tokens have no other order");
+  need_not_negative("drift_every", o.drift_every);
+  const bool permutes = o.permute != permute::TrainMode::none;
+  check_twins(o, o.twin, o.twin, permutes, o.dropout);
+  need(o.key.empty() || permutes, "key", "is given, but nothing is permuted");
   check(o.start, o.out);
   if (o.start.begins()) return;
   check_body(o.dim, o.layers, o.heads, o.mlp);

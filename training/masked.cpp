@@ -31,8 +31,8 @@ Corpus corpus_of(const ClassifyOptions& o, StopFlag stop) {
 class MaskedTask final : public BertModelTask {
 public:
   MaskedTask(std::unique_ptr<const ClassifyOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model,
-             std::shared_ptr<Passage> passage)
-      : BertModelTask(std::move(options), std::move(model), std::move(passage), print_of(corpus)),
+             PermutedEncoder encoder)
+      : BertModelTask(std::move(options), std::move(model), std::move(encoder), print_of(corpus)),
         corpus_(std::move(corpus)), masker_(corpus_.tokenizer.tokenizer(), this->options().mask_share) {}
 
   std::int64_t steps_per_epoch() const override {
@@ -47,7 +47,9 @@ public:
         corpus_.name, corpus_.train.size(), corpus_.test.size(), corpus_.tokenizer.tokenizer().size(),
         model().module().parameter_count(), options().batch, options().context, masker_.count(inner()));
   }
-  void save_model(const std::string& folder) const override { save_text_model(model(), corpus_.tokenizer, folder); }
+  void save_model(const hub::Model& model, const std::string& folder) const override {
+    save_text_model(model, corpus_.tokenizer, folder);
+  }
 
 protected:
   std::int64_t draw_batch(std::int64_t step) override {
@@ -58,7 +60,7 @@ protected:
     return options().batch * options().context;
   }
 
-  PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) override {
+  PartLoss loss_of(const Variant&, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const std::span<const std::size_t> part(starts_.data() + first, starts_.data() + last);
     const MaskedBatch batch = masker_(windows(corpus_.train, part, 0, inner()), [&](std::int64_t row) {
       return RandomStream(step_key_.fold(static_cast<std::uint64_t>(first + row)));
@@ -69,7 +71,7 @@ protected:
             .correct = static_cast<double>(count_in_top(logits, batch.wanted))};
   }
 
-  std::int64_t measure(Sums& sums, StopFlag stop) override {
+  std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
     const auto tokens = static_cast<std::int64_t>(corpus_.test.size());
     const std::int64_t length = std::min(inner(), tokens), whole = tokens / length;
     for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += options().batch) {
@@ -110,10 +112,10 @@ private:
 } // namespace
 
 std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag stop,
-                                        const std::shared_ptr<Passage>& passage) {
+                                        const permute::SplitTraining& split) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
-  require_passage(*options, passage.get());
+  PermutedEncoder encoder = encoder_of(*options, split);
   auto run = std::make_unique<Run>(*options);
   Corpus corpus = corpus_of(*options, stop);
   require_enough(corpus, options->context - 2);
@@ -121,14 +123,13 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag s
   std::unique_ptr<hub::Model> model =
       make_bert(*options, tokenizer, special_id(tokenizer, "pad", "[PAD]"),
                 [](nlohmann::json& config) { config["architectures"] = {"BertForMaskedLM"}; });
-  auto task = std::make_unique<MaskedTask>(std::move(options), std::move(corpus), std::move(model), passage);
-  return BertModelTask::trainer(std::move(run), std::move(task));
+  auto task = std::make_unique<MaskedTask>(std::move(options), std::move(corpus), std::move(model), std::move(encoder));
+  return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 
 std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop,
-                                      const std::shared_ptr<Passage>& passage) {
-  return options.task == BertTask::mlm ? masked_trainer(options, stop, passage)
-                                       : classify_trainer(options, stop, passage);
+                                      const permute::SplitTraining& split) {
+  return options.task == BertTask::mlm ? masked_trainer(options, stop, split) : classify_trainer(options, stop, split);
 }
 
 } // namespace eg::training

@@ -1,7 +1,7 @@
 #include "training/model_task.h"
 
-#include "autograd/tape.h"
 #include "core/base/bytes.h"
+#include "core/ops.h"
 #include "data/safetensors.h"
 #include "nn/mode_scope.h"
 #include "training/parameter_groups.h"
@@ -15,125 +15,219 @@
 #include <cmath>
 
 namespace eg::training {
-namespace {
 
-constexpr const char* model_file = "model.safetensors";
-constexpr const char* optimizer_file = "optimizer.safetensors";
-constexpr const char* average_file = "ema.safetensors";
+using permute::TrainMode;
 
-} // namespace
+std::vector<TrainMode> modes_of(TrainMode mode, bool twin) {
+  return twin ? std::vector{TrainMode::none, mode} : std::vector{mode};
+}
 
-ModelTask::ModelTask(const RunOptions& options, std::shared_ptr<nn::Module> module, std::vector<std::string> trained)
-    : options_(options), module_(std::move(module)), names_(std::move(trained)) {
-  module_->eval(); // between steps
-  module_->to(options.dtype);
-  parameters_ = nn::parameters_named(*module_, names_);
-  optimizer_ = optimizer_for(options, *module_, names_);
-  if (options.ema > 0.0) average_.emplace(module_->parameters(), options.ema);
+ModelTask::ModelTask(const RunOptions& options, PermutedEncoder encoder, std::int64_t drift_every)
+    : encoder_(std::move(encoder)), options_(options), drift_every_(drift_every) {}
+
+void ModelTask::add_variant(TrainMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained) {
+  Variant v{.mode = mode, .module = std::move(module)};
+  names_ = std::move(trained);
+  v.module->eval(); // between steps
+  v.module->to(options_.dtype);
+  v.parameters = nn::parameters_named(*v.module, names_);
+  v.optimizer = optimizer_for(options_, *v.module, names_);
+  if (options_.ema > 0.0) v.average.emplace(v.module->parameters(), options_.ema);
+  variants_.push_back(std::move(v));
 }
 
 hub::Model& ModelTask::model() { throw ValueError("train: the model is of none of Hugging Face's families"); }
 
-std::int64_t ModelTask::train(const Place& place) {
-  const nn::ModeScope learning(*module_, true);
-  const std::int64_t units = draw_batch(place.step);
+std::string ModelTask::suffix(std::size_t variant) const {
+  return variant + 1 == variants_.size() ? "" : fmt::format("_{}", name_of(variants_[variant].mode));
+}
+
+std::string ModelTask::name_in_errors(const Variant& variant) const {
+  return variants_.size() > 1 ? fmt::format(" (variant {})", name_of(variant.mode)) : "";
+}
+
+std::vector<Tensor> ModelTask::average(std::size_t variant) const {
+  const Variant& v = variants_.at(variant);
+  return v.average ? v.average->values() : std::vector<Tensor>();
+}
+
+void ModelTask::begin_elsewhere() {
+  if (!encoder_.elsewhere()) return;
+  const nn::StateDict weights = take_initial_blocks();
+  if (!options_.resume.empty()) return;
+  const auto [config, layers] = blocks_config();
+  encoder_.begin(weights, config, layers, total_steps());
+}
+
+void ModelTask::forget_key() {
+  fetch_blocks();
+  encoder_.forget_key();
+}
+
+void ModelTask::require_whole() const {
+  if (torn_)
+    throw ValueError("train: the step before ended half-way through its updates; resume from the last checkpoint");
+}
+
+void ModelTask::advance(Variant& v, const Place& place) {
+  const nn::ModeScope learning(*v.module, true);
   const RandomKey dropout = key_of(options_, draw_dropout).fold(static_cast<std::uint64_t>(place.step));
-  sums_ = {.counts = has_accuracy()};
-  const auto part = [&](std::int64_t first, std::int64_t last) -> PartGradients {
-    Tape tape;
-    const PartLoss found = loss_of(first, last, dropout.fold(static_cast<std::uint64_t>(first)));
-    const double loss = found.loss.item();
-    sums_.loss += loss * found.weight;
-    sums_.correct += found.correct;
-    sums_.weight += found.weight;
-    if (!place.guard->admits(loss)) return {};
-    return {.loss = loss, .gradients = tape.gradient(found.loss, parameters_)};
+  v.sums = {.counts = has_accuracy()};
+  const auto part = [&](std::int64_t first, std::int64_t last) {
+    const PartLoss found = loss_of(v, first, last, dropout.fold(static_cast<std::uint64_t>(first)));
+    v.sums.loss += found.loss.item() * found.weight;
+    v.sums.correct += found.correct;
+    v.sums.weight += found.weight;
+    return found.loss;
   };
-  const bool taken = take_step(*optimizer_, options_, options_.batch, place, part);
-  if (average_ && taken) average_->update(optimizer_->steps());
+  const bool taken = take_step(*v.optimizer, options_, place, part, torn_, name_in_errors(v));
+  if (v.average && taken) v.average->update(v.optimizer->steps());
+}
+
+std::int64_t ModelTask::train(const Place& place) {
+  require_whole();
+  const std::int64_t units = draw_batch(place.step);
+  for (Variant& v : variants_) advance(v, place);
+  step_ = place.step + 1;
   return units;
 }
 
 std::int64_t ModelTask::test(StopFlag stop) {
   const PauseRecording pause;
-  sums_ = average_sums_ = {.counts = has_accuracy()};
-  std::int64_t units = measure(sums_, stop);
-  if (average_) {
-    const nn::ParameterScope averaged(*module_, average_->values());
-    units += measure(average_sums_, stop);
+  std::int64_t units = 0;
+  for (Variant& v : variants_) {
+    v.sums = v.average_sums = {.counts = has_accuracy()};
+    units = measure(v, v.sums, stop);
+    if (!v.average) continue;
+    const nn::ParameterScope averaged(*v.module, v.average->values());
+    measure(v, v.average_sums, stop);
   }
   return units;
 }
 
+VariantRecord ModelTask::values_of(const Variant& v, data::Split split) const {
+  VariantRecord values{.mode = v.mode,
+                       .loss = v.sums.mean_loss(),
+                       .accuracy = v.sums.accuracy(),
+                       .auc = v.sums.auc,
+                       .drift = not_measured};
+  if (!v.average || split == data::Split::train) return values;
+  values.ema_loss = v.average_sums.mean_loss();
+  values.ema_accuracy = v.average_sums.accuracy();
+  return values;
+}
+
+bool ModelTask::wants_drift(const Occasion& o) const {
+  return variants_.size() > 1 &&
+         (o.split == data::Split::test || o.step == total_steps() || (drift_every_ > 0 && o.step % drift_every_ == 0));
+}
+
 nlohmann::ordered_json ModelTask::record(const Occasion& o) {
-  last_ = {.split = o.split,
-           .step = o.step,
-           .epoch = o.epoch,
-           .loss = sums_.mean_loss(),
-           .accuracy = sums_.accuracy(),
-           .auc = sums_.auc,
-           .ema_loss = no_accuracy,
-           .ema_accuracy = no_accuracy,
-           .lr = o.lr,
-           .per_s = o.per_s};
-  nlohmann::ordered_json line{
-      {"split", data::name_of(o.split)}, {"step", o.step}, {"epoch", o.epoch}, {"loss", last_.loss}};
-  if (sums_.counts) line["accuracy"] = last_.accuracy;
-  if (!std::isnan(last_.auc)) line["auc"] = last_.auc;
-  if (average_ && o.split == data::Split::test) {
-    line["ema_loss"] = last_.ema_loss = average_sums_.mean_loss();
-    last_.ema_accuracy = average_sums_.accuracy();
-    if (sums_.counts) line["ema_accuracy"] = last_.ema_accuracy;
-  }
-  line["lr"] = o.lr;
-  line[std::string(unit()) + "_per_s"] = o.per_s;
-  return line;
+  last_ = {};
+  for (const Variant& v : variants_) last_.variants.push_back(values_of(v, o.split));
+  if (wants_drift(o))
+    for (std::size_t i = 0; i < variants_.size(); ++i) last_.variants[i].drift = drift(i);
+  static_cast<VariantRecord&>(last_) = last_.variants.back();
+  last_.split = o.split;
+  last_.step = o.step;
+  last_.epoch = o.epoch;
+  last_.lr = o.lr;
+  last_.per_s = o.per_s;
+  return record_json(last_, unit());
+}
+
+double ModelTask::drift(std::size_t variant) const {
+  const Variant& v = variants_.at(variant);
+  const auto plain = std::find_if(variants_.begin(), variants_.end(),
+                                  [](const Variant& other) { return other.mode == TrainMode::none; });
+  if (plain == variants_.end() || v.mode == TrainMode::none) return not_measured;
+  const nn::StateDict mine = v.module->state_dict();
+  return weight_difference(permutes_columns(v.mode) ? encoder_.uncoupled(mine) : mine, plain->module->state_dict());
 }
 
 std::vector<std::string> ModelTask::checkpoint_files() const {
-  std::vector<std::string> files{model_file, optimizer_file};
-  if (average_) files.emplace_back(average_file);
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < variants_.size(); ++i)
+    for (const char* what : {"model", "optimizer", "ema"})
+      if (what != std::string_view("ema") || variants_[i].average) files.push_back(what + suffix(i) + ".safetensors");
   return files;
 }
 
 void ModelTask::save(const CheckpointWriter& writer) const {
-  data::save_safetensors(writer.path(model_file), module_->state_dict());
-  data::save_safetensors(writer.path(optimizer_file), optimizer_tensors(*optimizer_, names_));
-  if (average_)
-    data::save_safetensors(writer.path(average_file), average_tensors(*average_, nn::parameter_names(*module_)));
+  require_whole();
+  encoder_.save(step_, writer.best());
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    const Variant& v = variants_[i];
+    const std::string tail = suffix(i) + ".safetensors";
+    data::save_safetensors(writer.path("model" + tail), v.module->state_dict());
+    data::save_safetensors(writer.path("optimizer" + tail), optimizer_tensors(*v.optimizer, names_));
+    if (v.average)
+      data::save_safetensors(writer.path("ema" + tail), average_tensors(*v.average, nn::parameter_names(*v.module)));
+  }
 }
 
 void ModelTask::load(const std::string& checkpoint, std::int64_t updates) {
-  load_model_and_optimizer(*module_, join_path(checkpoint, model_file), *optimizer_, names_,
-                           join_path(checkpoint, optimizer_file));
-  optimizer_->set_steps(updates);
-  if (average_) load_average(*average_, nn::parameter_names(*module_), join_path(checkpoint, average_file));
+  torn_ = false;
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    Variant& v = variants_[i];
+    const std::string tail = suffix(i) + ".safetensors";
+    load_model_and_optimizer(*v.module, join_path(checkpoint, "model" + tail), *v.optimizer, names_,
+                             join_path(checkpoint, "optimizer" + tail));
+    v.optimizer->set_steps(updates);
+    if (v.average) load_average(*v.average, nn::parameter_names(*v.module), join_path(checkpoint, "ema" + tail));
+  }
+  const nlohmann::json state = read_checkpoint_state(checkpoint);
+  step_ = state.at("step").get<std::int64_t>();
+  if (!encoder_.elsewhere()) return;
+  const auto [config, layers] = blocks_config();
+  encoder_.resume(state, config, layers, total_steps());
 }
 
-void ModelTask::with_average(FunctionRef<void()> save) const {
-  if (!average_) return;
-  const nn::ParameterScope averaged(*module_, average_->values());
+void ModelTask::add_state(nlohmann::ordered_json& state) const {
+  if (const nlohmann::json* config = remembered_config()) state["model"] = *config;
+  remember_sources(state, source_print_);
+  encoder_.add_state(state);
+}
+
+void ModelTask::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
+  if (const nlohmann::json* config = remembered_config()) require_same_model(state, checkpoint, *config);
+  require_same_sources(state, checkpoint, source_print_);
+  encoder_.check_state(state, checkpoint);
+}
+
+void ModelTask::with_average(const Variant& v, FunctionRef<void()> save) {
+  if (!v.average) return;
+  const nn::ParameterScope averaged(*v.module, v.average->values());
   save();
 }
 
-void ModelTask::save_result(const std::string& folder) const {
-  save_model(join_path(folder, "model"));
-  with_average([&] { save_model(join_path(folder, "model-ema")); });
+std::optional<permute::BlocksMark> ModelTask::mark() const {
+  return permutes_columns(variants_.back().mode) ? encoder_.mark() : std::nullopt;
 }
 
-HubModelTask::HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model,
-                           const LearningHere& here)
-    : ModelTask(options, {model, &model->module()},
-                [&] {
-                  std::vector<std::string> learning = trained_parameters(model->module(), model->bindings(), start);
-                  return here ? here(std::move(learning), *model) : learning;
-                }()),
-      model_(std::move(model)) {}
+namespace {
 
-void HubModelTask::add_state(nlohmann::ordered_json& state) const { state["model"] = model_->config(); }
+/// Relative difference of two tensors; of a fused qkv bias, the K part is left out.
+double parameter_difference(const std::string& name, const Tensor& a, const Tensor& b) {
+  if (!name.ends_with("qkv.bias")) return relative_error(a, b);
+  const std::int64_t third = a.size(0) / 3;
+  const auto part = [third](const Tensor& x, std::int64_t i) { return x.slice(0, i * third, (i + 1) * third); };
+  return std::max(relative_error(part(a, 0), part(b, 0)), relative_error(part(a, 2), part(b, 2)));
+}
 
-void HubModelTask::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
-  require_same_model(state, checkpoint, model_->config());
+} // namespace
+
+double weight_difference(const nn::StateDict& a, const nn::StateDict& b) {
+  if (a.size() != b.size())
+    throw ShapeError(fmt::format("weight_difference: {} parameters against {}", a.size(), b.size()));
+  const PauseRecording pause;
+  double worst = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].first != b[i].first)
+      throw ValueError(fmt::format("weight_difference: '{}' against '{}'", a[i].first, b[i].first));
+    worst = std::max(worst, parameter_difference(a[i].first, a[i].second, b[i].second));
+  }
+  return worst;
 }
 
 } // namespace eg::training

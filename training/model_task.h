@@ -6,7 +6,10 @@
 #include "core/base/interrupt.h"
 #include "nn/hub/model.h"
 #include "optim/optimizer.h"
+#include "training/checkpoint_state.h"
 #include "training/fine_tuning.h"
+#include "training/permuted_encoder.h"
+#include "training/records.h"
 #include "training/task.h"
 
 #include <algorithm>
@@ -19,22 +22,12 @@
 
 namespace eg::training {
 
-inline constexpr double no_accuracy = std::numeric_limits<double>::quiet_NaN();
+/// Which models a run trains side by side, from coupled initialisations: that of the mode alone, or beside it the plain
+/// one (`twin`).
+std::vector<permute::TrainMode> modes_of(permute::TrainMode mode, bool twin);
 
-/// What a step or a test gave.
-struct Record {
-  data::Split split = data::Split::train;
-  std::int64_t step = 0;         ///< steps done
-  std::int64_t epoch = 0;        ///< epochs begun, from 0
-  double loss = 0.0;             ///< mean, in nats
-  double accuracy = no_accuracy; ///< share of samples that were right; NaN where that is not measured
-  double auc = no_accuracy;      ///< area under the ROC curve; NaN where that is not measured
-  double ema_loss = no_accuracy; ///< of a test with the average of the weights; NaN where there is none
-  double ema_accuracy = no_accuracy;
-  double lr = 0.0;
-  double per_s = 0.0; ///< units a second
-};
-
+/// One model or several variants of it with batches, losses and optimisers. What a batch is and what is lost on it is
+/// for the task to say.
 class ModelTask : public Task {
 public:
   /// Sequences of random numbers of the run, by what they are for.
@@ -47,33 +40,64 @@ public:
   std::vector<std::string> checkpoint_files() const final;
   void save(const CheckpointWriter& writer) const override;
   void load(const std::string& checkpoint, std::int64_t updates) override;
-  void save_result(const std::string& folder) const override;
+  void add_state(nlohmann::ordered_json& state) const final;
+  void check_state(const nlohmann::json& state, const std::string& checkpoint) const final;
+  std::vector<std::string> free_options() const override { return {"key"}; }
   void seek(std::int64_t) override {} ///< batches are drawn by the number of their step
 
   /// What speed is counted in: "tokens", "texts".
   virtual const char* unit() const = 0;
   /// One line for people: data and model.
   virtual std::string summary() const = 0;
+  /// What follows the number of steps: " of 64 images".
+  virtual std::string step_words() const { return {}; }
   const Record& last() const { return last_; }
   /// Calls `told` now and then during a test with the share of it that is done.
   void on_testing(std::function<void(double share)> told) { testing_ = std::move(told); }
-  const nn::Module& module() const { return *module_; }
-  /// The model under the names of Hugging Face's. Throws ValueError where it is of none of their families.
+
+  std::size_t variants() const { return variants_.size(); }
+  permute::TrainMode mode(std::size_t variant) const { return variants_.at(variant).mode; }
+  const nn::Module& module(std::size_t variant) const { return *variants_.at(variant).module; }
+  const nn::Module& module() const { return *variants_.back().module; }
+  /// The averages of its weights, in the order of module(variant).parameters(); empty without options.ema.
+  std::vector<Tensor> average(std::size_t variant) const;
+  /// How far a variant's weights without the column key are from the plain variant's (weight_difference); not_measured
+  /// without a plain variant.
+  double drift(std::size_t variant) const;
+  /// The main model under the names of Hugging Face's. Throws ValueError where it is of none of their families.
   virtual hub::Model& model();
   const hub::Model& model() const { return const_cast<ModelTask*>(this)->model(); }
+  const PermutedEncoder& encoder() const { return encoder_; }
+
+  /// To be called when a run has begun and nothing was resumed: has the party with the blocks begin, if there is one.
+  void begin_elsewhere();
+  /// Split learning with permuted columns: from now on a test is that of a holder of the encoder who lacks the key.
+  /// Fetches the blocks; the run is over.
+  void forget_key();
 
 protected:
-  /// Converts the model to the options' type; the parameters called `trained` learn. `options` must outlive the task.
-  ModelTask(const RunOptions& options, std::shared_ptr<nn::Module> module, std::vector<std::string> trained);
+  /// `options` must outlive the task. `drift_every`: steps between measurements of the drift; 0: at the end.
+  ModelTask(const RunOptions& options, PermutedEncoder encoder, std::int64_t drift_every = 0);
+  /// Adds a model, converted to the options' type, whose parameters called `trained` learn. The last one is the main
+  /// one. Its blocks carry the column key already where the mode permutes columns.
+  void add_variant(permute::TrainMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained);
 
   /// Losses and hits of samples, summed.
   struct Sums {
     double loss = 0.0, correct = 0.0, weight = 0.0; ///< weight: predictions
     bool counts = false;                            ///< correct is counted
-    double auc = no_accuracy;                       ///< of all samples, where a test measures it
+    double auc = not_measured;                      ///< of all samples, where a test measures it
 
     double mean_loss() const { return loss / std::max(weight, 1.0); }
-    double accuracy() const { return counts ? correct / std::max(weight, 1.0) : no_accuracy; }
+    double accuracy() const { return counts ? correct / std::max(weight, 1.0) : not_measured; }
+  };
+  struct Variant {
+    permute::TrainMode mode = permute::TrainMode::none;
+    std::shared_ptr<nn::Module> module = {};
+    std::vector<Tensor> parameters = {};
+    std::unique_ptr<optim::Optimizer> optimizer = {};
+    std::optional<optim::WeightAverage> average = {};
+    Sums sums = {}, average_sums = {}; ///< of the last step or test
   };
   /// Makes the samples of a step the present batch. Returns units.
   virtual std::int64_t draw_batch(std::int64_t step) = 0;
@@ -83,52 +107,82 @@ protected:
     Tensor loss;
     double weight = 0.0, correct = 0.0;
   };
-  virtual PartLoss loss_of(std::int64_t first, std::int64_t last, RandomKey dropout) = 0;
-  /// Measures the model, which is in evaluation, on the test data. Returns units.
-  virtual std::int64_t measure(Sums& sums, StopFlag stop) = 0;
+  virtual PartLoss loss_of(const Variant& variant, std::int64_t first, std::int64_t last, RandomKey dropout) = 0;
+  /// Measures a model, which is in evaluation, on the test data. Returns units.
+  virtual std::int64_t measure(const Variant& variant, Sums& sums, StopFlag stop) = 0;
   /// For measure(): so much of it is done.
   void tell_tested(std::int64_t done, std::int64_t total) const {
     if (testing_) testing_(static_cast<double>(done) / static_cast<double>(total));
   }
-  /// Writes the model into a folder of its own below the run's, as people and other programs read it.
-  virtual void save_model(const std::string& folder) const = 0;
   /// Calls save() with the average of the weights in the model's place; not at all where there is none.
-  void with_average(FunctionRef<void()> save) const;
+  static void with_average(const Variant& variant, FunctionRef<void()> save);
   /// Whether loss_of and measure count what was right.
   virtual bool has_accuracy() const = 0;
+  /// Which model an error is about; "" where there is no doubt.
+  virtual std::string name_in_errors(const Variant& variant) const;
+  /// The config of a model of Hugging Face's families, so that no other one resumes; null of another model.
+  virtual const nlohmann::json* remembered_config() const { return nullptr; }
+  /// The blocks' config and number, for a party that has them.
+  virtual std::pair<nn::BlockConfig, std::int64_t> blocks_config() const { return {}; }
+  /// What blocks elsewhere begin from, among other weights; asked once.
+  virtual nn::StateDict take_initial_blocks() { return module().state_dict(); }
+  /// Puts blocks that were trained elsewhere into the main model.
+  virtual void fetch_blocks() {}
+  /// What the run folder says of the main model's blocks; nothing where they are plain.
+  std::optional<permute::BlocksMark> mark() const;
+
+  const std::vector<Variant>& all_variants() const { return variants_; }
+  Variant& main_variant() { return variants_.back(); }
+  const Variant& main_variant() const { return variants_.back(); }
+  /// Steps done.
+  std::int64_t step() const { return step_; }
+  std::int64_t total_steps() const { return options_.steps > 0 ? options_.steps : options_.epochs * steps_per_epoch(); }
+  /// "" of the main variant, "_none" of a plain one beside it.
+  std::string suffix(std::size_t variant) const;
+  const std::vector<std::string>& learning() const { return names_; }
+  PermutedEncoder encoder_;
+  SourcePrint source_print_; ///< what checkpoints remember of the data
 
 private:
+  void advance(Variant& variant, const Place& place);
+  /// Throws ValueError when a step has failed half-way through its updates.
+  void require_whole() const;
+  VariantRecord values_of(const Variant& variant, data::Split split) const;
+  bool wants_drift(const Occasion& occasion) const;
+
   const RunOptions& options_;
-  std::shared_ptr<nn::Module> module_;
+  std::int64_t drift_every_;
+  std::vector<Variant> variants_;
   std::vector<std::string> names_; ///< of the parameters that learn
-  std::vector<Tensor> parameters_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::optional<optim::WeightAverage> average_;
-  Sums sums_;
-  Sums average_sums_; ///< of the last test, with the average
+  std::int64_t step_ = 0;
+  bool torn_ = false; ///< a step has failed half-way through its updates
   Record last_;
   std::function<void(double)> testing_;
 };
 
-/// One whose model is of Hugging Face's families.
+/// Largest relative difference |a - b| / max |b| of any parameter between two models of one config, b_K excluded: its
+/// gradient is zero in theory, so that an adaptive optimiser moves it by rounding noise.
+double weight_difference(const nn::StateDict& a, const nn::StateDict& b);
+
+/// One whose models are of Hugging Face's families. RUN/model receives the main one, RUN/model-none a plain one beside
+/// it, RUN/model-ema and so on their averages.
 class HubModelTask : public ModelTask {
 public:
   using ModelTask::model;
-  hub::Model& model() override { return *model_; }
-  /// The model's config, so that no other model goes on.
-  void add_state(nlohmann::ordered_json& state) const override;
-  void check_state(const nlohmann::json& state, const std::string& checkpoint) const override;
+  hub::Model& model() override { return *models_.back(); }
+  void save_result(const std::string& folder) const override;
 
 protected:
-  /// The names of the parameters that learn -> of those that do so here.
-  using LearningHere = std::function<std::vector<std::string>(std::vector<std::string> learning, const hub::Model&)>;
-
-  /// `here` empty: all do.
-  HubModelTask(const RunOptions& options, const FineTuning& start, std::shared_ptr<hub::Model> model,
-               const LearningHere& here = {});
+  using ModelTask::ModelTask;
+  /// Adds a model; with a mode that permutes columns, its blocks are moved by the column key.
+  void add_model(permute::TrainMode mode, std::shared_ptr<hub::Model> model, const FineTuning& start);
+  const nlohmann::json* remembered_config() const override { return &models_.back()->config(); }
+  void fetch_blocks() override;
+  /// Writes a model into a folder of its own below the run's, as people and other programs read it.
+  virtual void save_model(const hub::Model& model, const std::string& folder) const = 0;
 
 private:
-  std::shared_ptr<hub::Model> model_;
+  std::vector<std::shared_ptr<hub::Model>> models_; ///< in the order of the variants
 };
 
 } // namespace eg::training

@@ -118,6 +118,9 @@ void need_positive(const char* option, std::int64_t value);
 void need_at_most(const char* option, std::int64_t value, std::int64_t most);
 void need_probability(const char* option, double value); ///< in [0, 1)
 void need_share(const char* option, double value);       ///< in (0, 1)
+/// What twins ask of the other options: a permutation to compare with, no dropout, every step taken. `several`: models
+/// are trained side by side.
+void check_twins(const RunOptions& options, bool twin, bool several, bool permutes, double dropout);
 /// Sizes of a transformer of text: heads divide dim; mlp 0 stands for the family's own width.
 void check_body(std::int64_t dim, std::int64_t layers, std::int64_t heads, std::int64_t mlp);
 

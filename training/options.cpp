@@ -114,6 +114,15 @@ void check_run_options(const RunOptions& o) {
   optim::make_optimizer(o.optimizer, {}, o.weight_decay, o.eps); // refuses names and values
 }
 
+void check_twins(const RunOptions& o, bool twin, bool several, bool permutes, double dropout) {
+  need(!twin || permutes, "twin", "needs a permutation to compare with: give permute");
+  need(!several || dropout == 0.0, "dropout",
+       "must be 0 for twins: masks are drawn by place, so a permuted twin would drop other elements");
+  need(!several || (o.on_divergence == OnDivergence::stop && o.spike_guard == 0.0),
+       o.spike_guard > 0.0 ? "spike_guard" : "on_divergence",
+       "is for one model: of twins each would skip steps of its own, by the rounding of its loss");
+}
+
 const nlohmann::json* OptionReader::find(const char* key) {
   known_.emplace_back(key);
   const auto found = in_.find(key);

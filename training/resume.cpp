@@ -192,11 +192,11 @@ void Run::resume_from(const std::string& checkpoint) {
     throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, at, total_));
   verify_checkpoint_files(checkpoint, state, task_->checkpoint_files());
   guard_.read_state(state, join_path(checkpoint, "state.json"));
-  if (guard_.refused() > at)
-    throw DamagedCheckpoint(fmt::format("{}: {} steps of {} were refused", checkpoint, guard_.refused(), at));
+  if (guard_.skipped() > at)
+    throw DamagedCheckpoint(fmt::format("{}: {} steps of {} were refused", checkpoint, guard_.skipped(), at));
   step_ = at;
   if (goes_on_in_place(options_)) saved_at_ = at;
-  task_->load(checkpoint, at - guard_.refused());
+  task_->load(checkpoint, at - guard_.skipped());
   task_->seek(at);
   unwritten_ = state.contains("unwritten") ? state["unwritten"].get<std::string>() : "";
 }

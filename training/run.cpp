@@ -51,7 +51,7 @@ nlohmann::ordered_json Run::train_step() {
   seconds_ += seconds;
   nlohmann::ordered_json record =
       task_->record({data::Split::train, step_, place.epoch, place.lr, static_cast<double>(units) / seconds});
-  if (!guard_.refusal().empty()) record["skipped"] = guard_.refusal();
+  if (!guard_.skip_reason().empty()) record["skipped"] = guard_.skip_reason();
   return record;
 }
 
@@ -96,7 +96,7 @@ public:
     while (run_.step_ < run_.total_) {
       leave_if_stopped();
       step();
-      if (callbacks_.skipped && !run_.guard_.refusal().empty()) callbacks_.skipped(run_.guard_.refusal());
+      if (callbacks_.skipped && !run_.guard_.skip_reason().empty()) callbacks_.skipped(run_.guard_.skip_reason());
       const bool last = run_.step_ == run_.total_;
       if (!last && options_.checkpoint_every > 0 && run_.step_ % options_.checkpoint_every == 0) checkpoint();
       if (run_.wants_test()) test();

@@ -55,7 +55,7 @@ public:
   /// Steps of this process.
   std::int64_t steps_taken() const { return step_ - first_; }
   /// Steps since the run began whose update was left out.
-  std::int64_t skipped() const { return guard_.refused(); }
+  std::int64_t skipped() const { return guard_.skipped(); }
   /// Step of the checkpoint that did best in its test; nothing without one.
   std::optional<std::int64_t> best_step() const { return best_ ? best_->step() : std::nullopt; }
   /// What a person should be told before the first step. One sentence each.

@@ -7,6 +7,7 @@ namespace eg::training {
 Trainer::Trainer(std::unique_ptr<Run> run, std::unique_ptr<ModelTask> task)
     : run_(std::move(run)), task_(std::move(task)) {
   run_->begin(*task_);
+  task_->begin_elsewhere();
 }
 
 Record Trainer::train_step() {
@@ -17,6 +18,15 @@ Record Trainer::train_step() {
 Record Trainer::test(StopFlag stop) {
   run_->test(stop);
   return task_->last();
+}
+
+nlohmann::ordered_json Trainer::options_json() const { return task_->options_json(); }
+
+Record Trainer::test_without_key(StopFlag stop) {
+  task_->forget_key();
+  const Record found = test(stop);
+  if (stop != nullptr && stop->load()) throw Interrupted("train: interrupted while tested without the key");
+  return found;
 }
 
 Result Trainer::run(const Callbacks& callbacks, StopFlag stop) {

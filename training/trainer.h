@@ -26,7 +26,7 @@ struct Callbacks {
 struct Result {
   std::int64_t steps = 0;
   double seconds = 0.0;             ///< in training steps, of this process
-  double per_s = 0.0;               ///< units a second
+  double per_s = 0.0;               ///< units a second, whatever the number of models
   Record train;                     ///< the last step of this process
   Record test;                      ///< at the end
   std::int64_t skipped = 0;         ///< steps since the run began whose update was left out
@@ -39,6 +39,9 @@ class Trainer {
 public:
   /// Goes on from a checkpoint, if the options ask for it. Throws ValueError, FileError.
   Trainer(std::unique_ptr<Run> run, std::unique_ptr<ModelTask> task);
+  virtual ~Trainer() = default;
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   /// Trains to the last step, tests, and writes metrics, checkpoints and the final model into the run folder. When
   /// `stop` becomes true, writes a checkpoint after the present step and throws Interrupted. Throws ValueError when the
@@ -63,8 +66,28 @@ public:
   const char* unit() const { return task_->unit(); }
   /// One line for people: data and model.
   std::string summary() const { return task_->summary(); }
+  /// All options, as config.json holds them.
+  nlohmann::ordered_json options_json() const;
+  /// " of 64 images", behind the number of steps; "" where the unit says all.
+  std::string step_words() const { return task_->step_words(); }
+  std::size_t variants() const { return task_->variants(); }
+  permute::TrainMode mode(std::size_t variant) const { return task_->mode(variant); }
+  const nn::Module& module(std::size_t variant) const { return task_->module(variant); }
+  std::vector<Tensor> average(std::size_t variant) const { return task_->average(variant); }
+  /// See ModelTask::drift.
+  double drift(std::size_t variant) const { return task_->drift(variant); }
+  /// P_C and the inner permutations of the variants that permute columns; null when none does.
+  const permute::VitKey* column_key() const { return task_->encoder().column_key(); }
+  /// Whether another party holds the blocks and sees permuted columns.
+  bool hides_columns() const { return task_->encoder().elsewhere() && column_key() != nullptr; }
+  /// Split learning: a test for a holder of the encoder without the key, its features going in as they are; computed
+  /// here, on blocks that are fetched. The run is over then. Throws Interrupted.
+  Record test_without_key(StopFlag stop = nullptr);
   /// What a person should be told before the first step. One sentence each.
   const std::vector<std::string>& notes() const { return run_->notes(); }
+
+protected:
+  const ModelTask& task() const { return *task_; }
 
 private:
   std::unique_ptr<Run> run_;

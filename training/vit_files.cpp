@@ -1,89 +1,107 @@
-// What a VitTrainer keeps in checkpoints and leaves in its run folder.
+// What a VitTrainer leaves in its run folder, and its blocks that are elsewhere.
 
 #include "core/base/bytes.h"
-#include "training/blocks_mark.h"
-#include "training/checkpoint.h"
-#include "training/checkpoint_state.h"
-#include "training/key_state.h"
-#include "training/split_blocks.h"
-#include "training/vit_state.h"
+#include "data/safetensors.h"
+#include "nn/init.h"
+#include "training/option_fields.h"
+#include "training/vit_task.h"
+
+#include <nlohmann/json.hpp>
 
 namespace eg::permute {
 
-std::vector<std::string> VitTrainer::State::checkpoint_files() const {
-  std::vector<std::string> files;
-  for (std::size_t i = 0; i < variants.size(); ++i)
-    for (const char* what : {"model", "optimizer", "ema"})
-      if (what != std::string_view("ema") || variants[i].average) files.push_back(what + suffix(i) + ".safetensors");
-  return files;
+void check_split(const TrainOptions& o, const SplitTraining& split) {
+  using training::need;
+  need(!o.twin && o.variants.size() <= 1, "twin", "needs both models in one process; compare with a run of `train`");
+  need(!o.model.encoder.checkpoint, "checkpoint_blocks", "is for blocks that are computed here");
+  check_split(o, o.variants.empty() ? o.permute : o.variants.front(), split);
 }
 
-void VitTrainer::State::save(const training::CheckpointWriter& writer) const {
-  if (split.encoder) split.encoder->save(run->step(), writer.best());
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    const std::string tail = suffix(i) + ".safetensors";
-    data::save_safetensors(writer.path("model" + tail), variants[i].model->state_dict());
-    data::save_safetensors(writer.path("optimizer" + tail), training::optimizer_tensors(*variants[i].optimizer, names));
-    if (variants[i].average)
-      data::save_safetensors(writer.path("ema" + tail),
-                             training::average_tensors(*variants[i].average, nn::parameter_names(*variants[i].model)));
+std::pair<nn::BlockConfig, std::int64_t> VitTask::blocks_config() const {
+  return {o_->model.encoder, o_->model.layers};
+}
+
+std::shared_ptr<nn::Vit> VitTask::without_blocks(const nn::Vit& whole) {
+  nn::StateDict rest;
+  for (const auto& [name, value] : whole.state_dict()) {
+    nn::StateDict& part = training::is_block(name) ? split_start_ : rest;
+    part.emplace_back(name, value);
   }
+  nn::VitConfig config = o_->model;
+  config.layers = 0;
+  const nn::init::SkipScope read_right_after;
+  auto model = std::make_shared<nn::Vit>(config, RandomKey{});
+  model->to(o_->dtype);
+  model->load_state_dict(rest);
+  return model;
 }
 
-void VitTrainer::State::load_variant(Variant& v, const std::string& folder, std::int64_t updates, bool main) {
-  const std::string tail = (main ? std::string() : fmt::format("_{}", name_of(v.mode))) + ".safetensors";
-  training::load_model_and_optimizer(*v.model, join_path(folder, "model" + tail), *v.optimizer, names,
-                                     join_path(folder, "optimizer" + tail));
-  v.optimizer->set_steps(updates);
-  if (v.average) training::load_average(*v.average, nn::parameter_names(*v.model), join_path(folder, "ema" + tail));
-}
-
-void VitTrainer::State::load(const std::string& checkpoint, std::int64_t updates) {
-  for (std::size_t i = 0; i < variants.size(); ++i)
-    load_variant(variants[i], checkpoint, updates, i + 1 == variants.size());
-  if (!split.encoder) return;
-  const nlohmann::json state = training::read_checkpoint_state(checkpoint);
-  split.encoder->resume(recipe(), state.at("elsewhere").get<std::string>(), state.at("step").get<std::int64_t>());
-}
-
-void VitTrainer::State::add_state(nlohmann::ordered_json& state) const {
-  training::remember_sources(state, source_print);
-  remember_key(state, secret ? &*secret : nullptr);
-  if (start) state["model"] = start->model->config();
-  if (split.encoder) remember_place(state, split);
-}
-
-void VitTrainer::State::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
-  training::require_same_sources(state, checkpoint, source_print);
-  if (start) training::require_same_model(state, checkpoint, start->model->config());
-  require_same_key(state, checkpoint, secret ? &*secret : nullptr);
-  require_same_place(state, checkpoint, split.encoder != nullptr);
-}
-
-std::optional<nlohmann::json> VitTrainer::State::folder_config() const {
-  return start ? std::optional(start->model->config())
-               : vision_config(options.model, train_images.class_names(), pixels());
-}
-
-void VitTrainer::State::save_result(const std::string& folder) const {
-  const std::unique_ptr<nn::Vit> whole = split.encoder ? whole_model(ending_moves()) : nullptr;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    const Variant& v = variants[i];
-    const std::string tail = suffix(i) + ".safetensors";
-    data::save_safetensors(join_path(folder, "model" + tail), (whole ? *whole : *v.model).state_dict());
-    if (v.average)
-      data::save_safetensors(join_path(folder, "model_ema" + tail),
-                             training::average_tensors(*v.average, nn::parameter_names(*v.model)));
+std::unique_ptr<nn::Vit> VitTask::whole_model() const {
+  const PauseRecording pause;
+  std::unique_ptr<nn::Vit> whole;
+  {
+    const nn::init::SkipScope read_right_after;
+    whole = std::make_unique<nn::Vit>(o_->model, RandomKey{});
   }
-  const nn::Vit& main = whole ? *whole : *variants.back().model;
-  const std::optional<nlohmann::json> config = folder_config();
-  const bool permuted = permutes_columns(variants.back().mode);
-  const std::optional<BlocksMark> mark =
-      permuted ? mark_of(split, options.key_form, secret ? &*secret : nullptr) : std::nullopt;
-  write_blocks_mark(folder, mark);
-  if (!config) return;
-  save_vision_model(main, *config, pixels(), join_path(folder, "model"));
-  write_blocks_mark(join_path(folder, "model"), mark);
+  whole->to(o_->dtype);
+  nn::StateDict all = module().state_dict();
+  for (auto& block : encoder_.blocks()) all.push_back(std::move(block));
+  whole->load_state_dict(all);
+  whole->eval();
+  return whole;
 }
+
+void VitTask::fetch_blocks() { main_variant().module = whole_model(); }
+
+const nlohmann::json* VitTask::remembered_config() const {
+  return material_.start ? &material_.start->model->config() : nullptr;
+}
+
+nlohmann::json VitTask::folder_config() const {
+  if (material_.start) return material_.start->model->config();
+  return vision_config(o_->model, material_.train.class_names(), pixels()).value_or(nlohmann::json());
+}
+
+void VitTask::save_result(const std::string& folder) const {
+  const std::unique_ptr<nn::Vit> whole = encoder_.elsewhere() ? whole_model() : nullptr;
+  if (whole) encoder_.end(*whole);
+  for (std::size_t i = 0; i < variants(); ++i) {
+    const Variant& v = all_variants()[i];
+    const std::string tail = suffix(i) + ".safetensors";
+    data::save_safetensors(join_path(folder, "model" + tail), (whole ? *whole : *v.module).state_dict());
+    with_average(v, [&] { data::save_safetensors(join_path(folder, "model_ema" + tail), v.module->state_dict()); });
+  }
+  const nn::Vit& main = whole ? *whole : vit_of(main_variant());
+  write_blocks_mark(folder, mark());
+  const nlohmann::json config = folder_config();
+  if (config.is_null()) return;
+  save_vision_model(main, config, pixels(), join_path(folder, "model"));
+  write_blocks_mark(join_path(folder, "model"), mark());
+}
+
+VitTrainer::VitTrainer(Parts parts) : Trainer(std::move(parts.run), std::move(parts.task)) {
+  task_ = &dynamic_cast<const VitTask&>(task());
+}
+
+VitTrainer::VitTrainer(const TrainOptions& options, StopFlag stop, const SplitTraining& split)
+    : VitTrainer(parts_of(options, stop, split)) {}
+
+VitTrainer::VitTrainer(const TrainOptions& options, data::ImageDataset train, data::ImageDataset test,
+                       const SplitTraining& split)
+    : VitTrainer(parts_of(options, nullptr, std::move(train), std::move(test), split)) {}
+
+const TrainOptions& VitTrainer::options() const { return task_->options(); }
+const nn::Vit& VitTrainer::model(std::size_t variant) const { return task_->vit(variant); }
+nn::StateDict VitTrainer::weights(std::size_t variant) const {
+  return task_->encoder().elsewhere() ? task_->whole_model()->state_dict() : model(variant).state_dict();
+}
+std::vector<training::Record> VitTrainer::history() const {
+  const TrainOptions& o = options();
+  if (o.resume.empty() || o.out.empty()) return {};
+  return training::read_records(join_path(o.out, "metrics.jsonl"), step(), mode(variants() - 1), unit());
+}
+const data::ImageDataset& VitTrainer::train_data() const { return task_->train_data(); }
+data::Normalization VitTrainer::pixels() const { return task_->pixels(); }
+const data::ImageDataset& VitTrainer::test_data() const { return task_->test_data(); }
 
 } // namespace eg::permute

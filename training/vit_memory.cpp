@@ -1,6 +1,7 @@
 // What a training step needs, from sizes alone.
 
 #include "optim/optimizer.h"
+#include "training/step.h"
 #include "training/vit_trainer.h"
 
 #include <fmt/format.h>
@@ -79,8 +80,10 @@ MemoryEstimate estimate_memory(const TrainOptions& o, std::size_t images) {
   const auto batch = static_cast<double>(o.batch);
   const auto copies = static_cast<double>(variant_count(o)) * static_cast<double>(1 + copies_of_state(o));
   MemoryEstimate estimate;
-  // Every variant keeps weights and state; gradients exist for one at a time, and their sum beside them.
-  estimate.parameters = whole(weights * (copies + (o.accumulate > 1 ? 2 : 1)));
+  // Every variant keeps weights and state; gradients exist for one at a time, and their sum beside them; none side by
+  // side where the backward pass updates.
+  const int gradients = o.accumulate > 1 ? 2 : training::updates_in_backward(o) ? 0 : 1;
+  estimate.parameters = whole(weights * (copies + gradients));
   estimate.activations = whole(part_of_batch(o) * element * activation_elements(o.model));
   estimate.input = whole(static_cast<double>(images) + batch * element * batches_ready * pixels_of(o.model));
   return estimate;

@@ -4,7 +4,7 @@
 #include "training/checkpoint_state.h"
 #include "training/option_fields.h"
 #include "training/run.h"
-#include "training/vit_state.h"
+#include "training/vit_task.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +13,7 @@
 #include <algorithm>
 
 namespace eg::permute {
+
 data::Augmentation augmentation_of(const TrainOptions& o, std::int64_t side, std::int64_t channels) {
   data::Augmentation a{.crop_area = o.crop_area,
                        .randaugment = o.randaugment,
@@ -82,13 +83,8 @@ void check_variants(const TrainOptions& o) {
   for (std::size_t i = 0; i < o.variants.size(); ++i)
     need(std::count(o.variants.begin(), o.variants.end(), o.variants[i]) == 1, "variants",
          fmt::format("holds '{}' twice", name_of(o.variants[i])));
-  need(!o.twin || o.permute != TrainMode::none, "twin", "needs a permutation to compare with: give permute");
-  const bool several = o.twin || o.variants.size() > 1;
-  need(!several || o.model.encoder.dropout == 0.0, "dropout",
-       "must be 0 for twins: masks are drawn by place, so a permuted twin would drop other elements");
-  need(!several || (o.on_divergence == training::OnDivergence::stop && o.spike_guard == 0.0),
-       o.spike_guard > 0.0 ? "spike_guard" : "on_divergence",
-       "is for one model: of twins each would skip steps of its own, by the rounding of its loss");
+  training::check_twins(o, o.twin, o.twin || o.variants.size() > 1, o.permute != TrainMode::none,
+                        o.model.encoder.dropout);
   const auto used = [&](bool (*permutes)(TrainMode)) {
     return permutes(o.permute) || std::any_of(o.variants.begin(), o.variants.end(), permutes);
   };
@@ -98,26 +94,6 @@ void check_variants(const TrainOptions& o) {
 }
 
 } // namespace
-
-TrainMode train_mode_named(std::string_view name) {
-  for (const TrainMode mode : {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both})
-    if (name_of(mode) == name) return mode;
-  throw ValueError(fmt::format("permute: '{}' is not one of none, rows, columns, both", name));
-}
-
-std::string_view name_of(TrainMode mode) {
-  switch (mode) {
-  case TrainMode::none:
-    return "none";
-  case TrainMode::rows:
-    return "rows";
-  case TrainMode::columns:
-    return "columns";
-  case TrainMode::both:
-    return "both";
-  }
-  return "?";
-}
 
 void check(const TrainOptions& options) {
   check_run_options(options);

@@ -2,21 +2,18 @@
 
 #include "core/base/words.h"
 #include "core/memory/allocator.h"
-#include "training/parameter_groups.h"
-#include "training/split_blocks.h"
-#include "training/vit_state.h"
+#include "training/run.h"
+#include "training/vit_task.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 namespace eg::permute {
 namespace {
 
-std::vector<TrainMode> modes_of(const TrainOptions& o) {
-  if (!o.variants.empty()) return o.variants;
-  if (o.twin) return {TrainMode::none, o.permute};
-  return {o.permute};
-}
-
-data::ImageDataset open_split(const TrainOptions& o, data::Split split, training::Run& run,
-                              const std::atomic<bool>* stop) {
+data::ImageDataset open_split(const TrainOptions& o, data::Split split, training::Run& run, StopFlag stop) {
   data::DatasetOptions options;
   std::vector<std::string> skipped;
   options.bad_images = o.bad_images;
@@ -34,7 +31,7 @@ data::ImageDataset open_split(const TrainOptions& o, data::Split split, training
 }
 
 /// What the model takes from its images.
-void fit_model(TrainOptions& o, const data::ImageDataset& set) {
+void infer_input_size(TrainOptions& o, const data::ImageDataset& set) {
   if (set.height() != set.width())
     throw ValueError(fmt::format("train: the images of '{}' are {} x {}; a ViT here takes square ones (give size)",
                                  o.data, set.height(), set.width()));
@@ -64,147 +61,164 @@ void require_same_classes(const data::ImageDataset& train, const data::ImageData
   }
 }
 
+/// Throws ValueError when test images are others than training images, or there is nothing to tell apart.
+void require_fit(const data::ImageDataset& train, const data::ImageDataset& test, const std::string& name) {
+  require_same_extents(train, test, name);
+  require_same_classes(train, test, name);
+  if (!train.has_attributes() && train.classes() < 2)
+    throw ValueError(fmt::format("train: all images of '{}' are of the class '{}'; there must be two classes: a folder "
+                                 "for each",
+                                 name, train.class_names().front()));
+}
+
 std::size_t image_bytes(const data::ImageDataset& set) {
   return static_cast<std::size_t>(set.size() * set.image_bytes());
 }
 
 } // namespace
 
-void VitTrainer::State::print_sources() {
-  const data::Normalization p = pixels();
-  source_print = {.train = train_images.fingerprint(),
-                  .test = test_images.fingerprint(),
-                  .pixels = fmt::format("mean {}, deviation {}", fmt::join(p.mean, " "), fmt::join(p.stddev, " ")),
-                  .teacher = teacher ? teacher->fingerprint() : ""};
+nlohmann::ordered_json VitTask::options_json() const { return permute::options_json(*o_); }
+nlohmann::ordered_json VitTask::default_options() const {
+  return permute::options_json(o_->model.distillation ? deit_defaults() : TrainOptions());
 }
 
-void VitTrainer::State::make_loaders() {
+std::string VitTask::summary() const {
+  return fmt::format("{}: {} training and {} test images; {} with {} parameters", material_.train.name(),
+                     material_.train.size(), material_.test.size(), o_->model.distillation ? "DeiT" : "ViT",
+                     vit(0).parameter_count());
+}
+
+std::string VitTask::step_words() const { return fmt::format(" of {} images", o_->batch); }
+
+std::string VitTask::name_in_errors(const Variant& variant) const {
+  return fmt::format(" (variant {})", name_of(variant.mode));
+}
+
+data::Normalization VitTask::pixels() const {
+  return material_.start && material_.start->normalization ? *material_.start->normalization
+                                                           : data::Normalization::standard(material_.train);
+}
+
+void VitTask::open_loaders() {
   data::LoaderOptions l;
-  l.batch_size = options.batch;
+  l.batch_size = o_->batch;
   l.drop_last = true;
-  l.seed = options.seed;
-  l.workers = static_cast<int>(options.workers);
-  l.dtype = options.dtype;
+  l.seed = o_->seed;
+  l.workers = static_cast<int>(o_->workers);
+  l.dtype = o_->dtype;
   l.normalization = pixels();
-  l.augmentation = augmentation_of(options, train_images.height(), train_images.channels());
-  loader.emplace(train_images, l);
+  l.augmentation = augmentation_of(*o_, material_.train.height(), material_.train.channels());
+  loader_.emplace(material_.train, l);
   l.drop_last = false;
   l.shuffle = false;
   l.augmentation = {};
   l.workers = 0;
-  test_loader.emplace(test_images, l);
+  test_loader_.emplace(material_.test, l);
 }
 
-void VitTrainer::State::draw_key() {
-  const std::vector<TrainMode> modes = modes_of(options);
-  if (!options.key.empty()) secret.emplace(SecretKey::load(options.key));
-  if (std::any_of(modes.begin(), modes.end(), permutes_rows) && options.model.tokens() < 2)
-    throw ValueError("train: one token cannot be permuted; use a smaller patch or no row permutation");
-  if (std::none_of(modes.begin(), modes.end(), permutes_columns)) return;
-  const PermutationSource source = secret ? secret->source("vit") : public_source(root.fold(draw_columns));
-  column_key = VitKey::draw(options.model.encoder, options.model.layers, options.key_form, source);
-  axes = vit_axes(options.model, KeyScope::encoder);
-  columns = column_key->permutations(options.model.encoder);
+training::PermutedEncoder VitTask::encoder_of(const TrainOptions& o, const SplitTraining& split) {
+  return training::PermutedEncoder(
+      o, {.form = o.key_form, .key = o.key, .draws = {.model = "vit", .columns = 2, .rows = 3, .test_rows = 5}}, split);
 }
 
-data::Normalization VitTrainer::State::pixels() const {
-  return start && start->normalization ? *start->normalization : data::Normalization::standard(train_images);
+namespace {
+
+/// The images that a model is to take.
+ImageKind kind_of(const data::ImageDataset& images) {
+  return {.side = images.height(), .channels = images.channels(), .classes = images.class_names()};
+}
+
+} // namespace
+
+VitTask::VitTask(std::unique_ptr<const TrainOptions> options, Material material, const SplitTraining& split)
+    : ModelTask(*options, encoder_of(*options, split), options->drift_every), o_(std::move(options)),
+      material_(std::move(material)) {
+  if (!o_->teacher.empty())
+    teacher_ = std::make_unique<Teacher>(o_->teacher, kind_of(material_.train), pixels(), o_->dtype);
+  const data::Normalization p = pixels();
+  source_print_ = {.train = material_.train.fingerprint(),
+                   .test = material_.test.fingerprint(),
+                   .pixels = fmt::format("mean {}, deviation {}", fmt::join(p.mean, " "), fmt::join(p.stddev, " ")),
+                   .teacher = teacher_ ? teacher_->fingerprint() : ""};
+  open_loaders();
+  make_variants();
 }
 
 /// Weights of the model that the run begins from, moved by the key where the variant permutes columns and they do not
 /// carry it yet.
-void VitTrainer::State::begin_from_start(nn::Vit& model, TrainMode mode) const {
-  model.load_state_dict(start->vit().state_dict());
-  const bool moved = options.from_permuted;
-  if (permutes_columns(mode) && !moved) transform_module(model, axes, columns);
-  if (!permutes_columns(mode) && moved) transform_module(model, axes, inverse(columns));
+void VitTask::begin_from_start(nn::Vit& model, TrainMode mode) const {
+  model.load_state_dict(material_.start->vit().state_dict());
+  const bool moved = o_->from_permuted;
+  if (permutes_columns(mode) && !moved) encoder_.couple(model);
+  if (!permutes_columns(mode) && moved) encoder_.uncouple(model);
 }
 
-void VitTrainer::State::make_variants() {
+std::shared_ptr<nn::Vit> VitTask::made_model(TrainMode mode) const {
+  // The same initial weights for all, moved by the key where columns are permuted: coupled initialisations.
+  auto model = std::make_shared<nn::Vit>(o_->model, key_of(*o_, draw_weights));
+  model->to(o_->dtype);
+  if (material_.start)
+    begin_from_start(*model, mode);
+  else if (permutes_columns(mode))
+    encoder_.couple(*model);
+  return model;
+}
+
+void VitTask::make_variants() {
+  const std::vector<TrainMode> modes = o_->variants.empty() ? training::modes_of(o_->permute, o_->twin) : o_->variants;
+  if (std::any_of(modes.begin(), modes.end(), permutes_rows) && o_->model.tokens() < 2)
+    throw ValueError("train: one token cannot be permuted; use a smaller patch or no row permutation");
+  if (std::any_of(modes.begin(), modes.end(), permutes_columns))
+    encoder_.draw_columns(o_->model.encoder, o_->model.layers);
   std::span<const hub::Binding> bindings;
-  if (start) bindings = start->model->bindings();
-  for (const TrainMode mode : modes_of(options)) {
-    Variant v{.mode = mode};
-    // The same initial weights for all, moved by the key where columns are permuted: coupled initialisations.
-    v.model = std::make_unique<nn::Vit>(options.model, root.fold(draw_weights));
-    v.model->to(options.dtype);
-    if (start)
-      begin_from_start(*v.model, mode);
-    else if (permutes_columns(mode))
-      transform_module(*v.model, axes, columns);
-    names = training::trained_parameters(*v.model, bindings, options.start);
-    if (split.encoder) {
-      names = learning_beside_blocks(std::move(names), *v.model);
-      take_blocks_out(v);
-    }
-    v.parameters = nn::parameters_named(*v.model, names);
-    v.optimizer = training::optimizer_for(options, *v.model, names);
-    if (options.ema > 0.0) v.average.emplace(v.model->parameters(), options.ema);
-    v.model->eval();
-    variants.push_back(std::move(v));
+  if (material_.start) bindings = material_.start->model->bindings();
+  for (const TrainMode mode : modes) {
+    std::shared_ptr<nn::Vit> model = made_model(mode);
+    std::vector<std::string> learning = training::trained_parameters(*model, bindings, o_->start);
+    learning = encoder_.learning_here(std::move(learning), *model);
+    if (encoder_.elsewhere()) model = without_blocks(*model);
+    add_variant(mode, std::move(model), std::move(learning));
   }
 }
 
-VitTrainer::VitTrainer(const TrainOptions& given, const std::atomic<bool>* stop, const SplitTraining& split) {
-  TrainOptions options = given;
+VitTrainer::Parts VitTrainer::parts_of(TrainOptions options, StopFlag stop, const SplitTraining& split) {
   check(options);
   if (split.encoder) check_split(options, split);
   auto run = std::make_unique<training::Run>(options);
   data::ImageDataset train = open_split(options, data::Split::train, *run, stop);
-  fit_model(options, train); // before the test images are read
+  infer_input_size(options, train); // before the test images are read
   data::ImageDataset test = open_split(options, data::Split::test, *run, stop);
-  begin(options, std::move(run), std::move(train), std::move(test), split);
+  return parts_of(std::move(options), std::move(run), std::move(train), std::move(test), split);
 }
 
-VitTrainer::VitTrainer(const TrainOptions& given, data::ImageDataset train, data::ImageDataset test,
-                       const SplitTraining& split) {
-  TrainOptions options = given;
-  check(options);
-  if (split.encoder) check_split(options, split);
-  auto run = std::make_unique<training::Run>(options);
-  begin(options, std::move(run), std::move(train), std::move(test), split);
-}
-
-void VitTrainer::begin(const TrainOptions& given, std::unique_ptr<training::Run> run, data::ImageDataset train,
-                       data::ImageDataset test, const SplitTraining& split) {
-  TrainOptions options = given;
-  fit_model(options, train);
-  require_same_extents(train, test, options.data);
-  require_same_classes(train, test, options.data);
-  if (!train.has_attributes() && train.classes() < 2)
-    throw ValueError(fmt::format("train: all images of '{}' are of the class '{}'; there must be two classes: a folder "
-                                 "for each",
-                                 options.data, train.class_names().front()));
-  const ImageKind kind{.side = train.height(), .channels = train.channels(), .classes = train.class_names()};
+VitTrainer::Parts VitTrainer::parts_of(TrainOptions options, std::unique_ptr<training::Run> run,
+                                       data::ImageDataset train, data::ImageDataset test, const SplitTraining& split) {
+  if (!run) {
+    check(options);
+    if (split.encoder) check_split(options, split);
+    run = std::make_unique<training::Run>(options);
+  }
+  infer_input_size(options, train);
+  require_fit(train, test, options.data);
   std::optional<VisionStart> start;
   if (options.start.begins()) {
     const double dropout = options.model.encoder.dropout;
     const bool checkpoint = options.model.encoder.checkpoint;
-    const RandomKey key = RandomKey{options.seed, 0}.fold(draw_weights);
-    start = open_vision_start(options.start, options.family(), kind, dropout, options.dtype, key);
+    const RandomKey key = training::ModelTask::key_of(options, training::ModelTask::draw_weights);
+    start = open_vision_start(options.start, options.family(), kind_of(train), dropout, options.dtype, key);
     options.model = start->vit().config;
     options.model.encoder.checkpoint = checkpoint;
   }
   nn::check(options.model);
-  const std::size_t images = image_bytes(train) + image_bytes(test);
   TrainOptions here = options;
   if (split.encoder) here.model.layers = 0;
-  require_memory(here, images, allocator::limit());
-  state_ = std::make_unique<State>(options, std::move(run), std::move(train), std::move(test));
-  state_->start = std::move(start);
-  state_->split = split;
-  if (!options.teacher.empty())
-    state_->teacher = std::make_unique<Teacher>(options.teacher, kind, state_->pixels(), options.dtype);
-  state_->print_sources();
-  state_->make_loaders();
-  state_->draw_key();
-  state_->make_variants();
-  if (!state_->folder_config())
-    state_->run->note("the run will leave no model folder (model/): neither transformers nor timm has such a ViT; its "
-                      "weights will be in model.safetensors");
-  state_->run->begin(*state_);
-  if (split.encoder && options.resume.empty()) split.encoder->begin(state_->recipe(), state_->split_start);
-  state_->split_start.clear();
+  require_memory(here, image_bytes(train) + image_bytes(test), allocator::limit());
+  auto task = std::make_unique<VitTask>(std::make_unique<const TrainOptions>(options),
+                                        VitTask::Material{std::move(train), std::move(test), std::move(start)}, split);
+  if (task->folder_config().is_null())
+    run->note("the run will leave no model folder (model/): neither transformers nor timm has such a ViT; its "
+              "weights will be in model.safetensors");
+  return {std::move(run), std::move(task)};
 }
 
 } // namespace eg::permute

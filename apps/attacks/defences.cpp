@@ -174,18 +174,12 @@ Tensor on_features(const Protection& p, const Tensor& z, RandomKey key, std::int
 
 Leaving EdgeView::operator()(const Tensor& pictures, RandomKey key) const {
   const Tensor z = on_features(protection, embed(on_pictures(protection, pictures, key.fold(1))), key.fold(2), special);
-  Leaving leaving{.features = z, .rows = {}};
-  if (rows) {
-    leaving.rows = permute::row_permutations(z.size(0), z.size(1), key.fold(3));
-    leaving.features = permute_rows(leaving.features, leaving.rows);
-  }
-  if (columns) leaving.features = columns->apply(leaving.features, -1);
-  return leaving;
+  const Tensor order = rows ? permute::row_permutations(z.size(0), z.size(1), key.fold(3)) : Tensor{};
+  return {.features = pass(order).enter(z), .rows = order};
 }
 
-Tensor EdgeView::back(const Tensor& output, const Tensor& order) const {
-  const Tensor z = columns ? columns->inverse().apply(output, -1) : output;
-  return order.defined() ? permute_rows(z, invert_permutation(order)) : z;
+permute::PermutedPass EdgeView::pass(const Tensor& order) const {
+  return {.rows = order, .columns = columns ? &*columns : nullptr};
 }
 
 } // namespace eg::privacy

@@ -3,7 +3,7 @@
 // with. Each goes with or without an order of rows and columns (EdgeView).
 
 #include "core/random.h"
-#include "permute/permutation.h"
+#include "permute/permuted_pass.h"
 
 #include <cstdint>
 #include <functional>
@@ -92,8 +92,9 @@ struct EdgeView {
   /// All that is random is drawn from `key`: noise first and apart from the order of rows, so that it is the same with
   /// and without one. Recorded by open tapes.
   Leaving operator()(const Tensor& pictures, RandomKey key) const;
-  /// The blocks' output [N, T, d] in the order of the picture's own tokens and features.
-  Tensor back(const Tensor& output, const Tensor& order) const;
+  /// The pass of features that left in that order of rows; its leave() restores the order of the picture's own tokens
+  /// and features.
+  permute::PermutedPass pass(const Tensor& order) const;
 };
 
 } // namespace eg::privacy

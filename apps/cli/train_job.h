@@ -65,11 +65,14 @@ void reading(const TrainRequest& request, const Sources& sources, FunctionRef<vo
 /// Makes a trainer, which reads its data; says so on a terminal while it does.
 std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
                                           FunctionRef<std::unique_ptr<training::Trainer>()> make);
-/// Trains to the end and says how it goes. `out`: the run folder; `model`: where the model will lie; `split`: null when
-/// everything is here; `result`: adds to the result, may be empty.
+/// What --json says of a finished run.
+using ResultJson = std::function<nlohmann::json(const training::Result& result)>;
+/// Trains to the end and says how it goes. `out`: the run folder; `model`: where the model will be, "" not to say it;
+/// `split`: null when everything is here; `result_of`: empty for the fields that all models of text have.
 int train_to_end(training::Trainer& trainer, const TrainRequest& request, const std::string& out,
-                 const std::string& model, const SplitJob* split = nullptr,
-                 const std::function<void(nlohmann::json& json)>& result = {});
+                 const std::string& model, const SplitJob* split = nullptr, const ResultJson& result_of = {});
+/// Adds "drift" and "variants", the values of every model.
+void add_variants(nlohmann::json& json, const training::Result& result);
 
 /// Runs `train`, whose run folder is `out`. What ends it early says how to go on from the last checkpoint: an
 /// interruption always; a disk, or a cloud of `split`, that failed, when there is a checkpoint.

@@ -12,7 +12,6 @@
 #include "core/base/json.h"
 #include "data/labelled_texts.h"
 #include "data/text.h"
-#include "training/bert_run.h"
 #include "training/checkpoint.h"
 #include "training/classify.h"
 #include "training/dropout_note.h"
@@ -27,33 +26,61 @@ namespace {
 
 using training::Record;
 using training::Trainer;
+using training::VariantRecord;
 
-std::string values_text(double loss, double accuracy, double auc = training::no_accuracy) {
+std::string values_text(double loss, double accuracy, double auc = training::not_measured) {
   std::string text = fmt::format("loss {:.4f}", loss);
   if (!std::isnan(accuracy)) text += fmt::format(" accuracy {:.2f} %", 100 * accuracy);
   if (!std::isnan(auc)) text += fmt::format(" AUC {:.4f}", auc);
   return text;
 }
 
-std::string test_text(const Record& r) {
-  return values_text(r.loss, r.accuracy, r.auc) +
-         (std::isnan(r.ema_loss) ? std::string() : "  average: " + values_text(r.ema_loss, r.ema_accuracy));
+/// "[none] " before what is said of one model of several.
+std::string name_among(const Record& record, const VariantRecord& v) {
+  return record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "";
+}
+
+std::string test_text(const Record& record) {
+  std::string text;
+  for (const VariantRecord& v : record.variants) {
+    text += "  " + name_among(record, v) + values_text(v.loss, v.accuracy, v.auc);
+    if (!std::isnan(v.drift)) text += fmt::format(" drift {:.1e}", v.drift);
+    if (!std::isnan(v.ema_loss)) text += "  average: " + values_text(v.ema_loss, v.ema_accuracy);
+  }
+  return text;
+}
+
+/// Of every model the loss, the drift that was measured last and the accuracy; the main model's stay longest.
+std::vector<ProgressField> progress_fields(const Record& record, const Trainer& trainer,
+                                           const std::vector<double>& drift) {
+  std::vector<ProgressField> fields = {{fmt::format("step {}/{}", record.step, trainer.total_steps()), 1}};
+  for (std::size_t i = 0; i < record.variants.size(); ++i) {
+    const VariantRecord& v = record.variants[i];
+    const bool main = i + 1 == record.variants.size();
+    const std::string name = name_among(record, v);
+    fields.push_back({fmt::format("{}loss {:.4f}", name, v.loss), main ? 3 : 5});
+    if (!std::isnan(drift[i])) fields.push_back({fmt::format("{}drift {:.1e}", name, drift[i]), main ? 4 : 6});
+    if (!std::isnan(v.accuracy))
+      fields.push_back({fmt::format("{}accuracy {:.2f} %", name, 100 * v.accuracy), main ? 7 : 8});
+  }
+  fields.push_back({fmt::format("{:.0f} {}/s", record.per_s, trainer.unit()), 8});
+  fields.push_back(memory_field());
+  return fields;
 }
 
 training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool talks, const SplitJob* split) {
   training::Callbacks told;
-  told.step = [&progress, &trainer, split](const Record& r) {
-    std::vector<ProgressField> fields = {{fmt::format("step {}/{}", r.step, trainer.total_steps()), 1},
-                                         {fmt::format("loss {:.4f}", r.loss), 3}};
-    if (!std::isnan(r.accuracy)) fields.push_back({fmt::format("accuracy {:.1f} %", 100 * r.accuracy), 7});
-    fields.push_back({fmt::format("{:.0f} {}/s", r.per_s, trainer.unit()), 8});
-    fields.push_back(memory_field());
+  told.step = [&progress, &trainer, split, drift = std::vector<double>()](const Record& r) mutable {
+    drift.resize(r.variants.size(), training::not_measured);
+    for (std::size_t i = 0; i < drift.size(); ++i)
+      if (!std::isnan(r.variants[i].drift)) drift[i] = r.variants[i].drift;
+    std::vector<ProgressField> fields = progress_fields(r, trainer, drift);
     if (split != nullptr) fields.push_back(split->progress());
     progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()), fields);
   };
   told.test = [&progress, talks](const Record& r) {
     progress.clear();
-    if (talks) say(fmt::format("test   step {:>6}  {}\n", r.step, test_text(r)));
+    if (talks) say(fmt::format("test   step {:>6}{}\n", r.step, test_text(r)));
   };
   told.skipped = [&progress, &trainer, talks](const std::string& why) {
     progress.clear();
@@ -71,6 +98,27 @@ training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool t
   return told;
 }
 
+} // namespace
+
+void add_variants(nlohmann::json& json, const training::Result& result) {
+  const double drift = result.test.drift;
+  json["drift"] = std::isnan(drift) ? nlohmann::json() : nlohmann::json(drift);
+  json["variants"] = nlohmann::json::array();
+  for (std::size_t i = 0; i < result.test.variants.size(); ++i) {
+    const VariantRecord& v = result.test.variants[i];
+    const bool trained = i < result.train.variants.size();
+    nlohmann::json one = {{"permute", name_of(v.mode)},
+                          {"train_loss", trained ? nlohmann::json(result.train.variants[i].loss) : nlohmann::json()},
+                          {"loss", v.loss}};
+    for (const auto& [key, value] :
+         {std::pair{"accuracy", v.accuracy}, {"ema_loss", v.ema_loss}, {"ema_accuracy", v.ema_accuracy}})
+      if (!std::isnan(value)) one[key] = value;
+    json["variants"].push_back(std::move(one));
+  }
+}
+
+namespace {
+
 nlohmann::json result_json(const training::Result& result, const Trainer& trainer, const std::string& out) {
   nlohmann::json json = {{"steps", result.steps},
                          {"loss", result.test.loss},
@@ -82,6 +130,7 @@ nlohmann::json result_json(const training::Result& result, const Trainer& traine
                                    {"ema_loss", result.test.ema_loss},
                                    {"ema_accuracy", result.test.ema_accuracy}})
     if (!std::isnan(value)) json[key] = value;
+  if (result.test.variants.size() > 1) add_variants(json, result);
   add_run_fields(json, result.skipped, result.best, out);
   return json;
 }
@@ -150,12 +199,28 @@ void with_way_on(const TrainRequest& request, const SplitJob* split, const std::
     throw FileError(fmt::format("standard output: cannot be written; the run is complete, in {}", out));
 }
 
+namespace {
+
+/// What the encoder gives to a holder who lacks the key.
+void add_without_key(nlohmann::json& json, Trainer& trainer, bool talks) {
+  json["without_key"] = nullptr;
+  if (!trainer.hides_columns()) return;
+  const Record r = trainer.test_without_key(&stop_flag());
+  json["without_key"] = {{"loss", r.loss}};
+  if (!std::isnan(r.accuracy)) json["without_key"]["accuracy"] = r.accuracy;
+  if (talks) say(fmt::format("without the key: {}\n", values_text(r.loss, r.accuracy)));
+}
+
+} // namespace
+
 int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
-                 const SplitJob* split, const std::function<void(nlohmann::json& json)>& result_of) {
+                 const SplitJob* split, const ResultJson& result_of) {
   const CommonOptions& common = request.common;
   for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
-    say(fmt::format("{}{}; {} steps\n", trainer.summary(), blocks_words(split), trainer.total_steps()));
+    say(fmt::format("{}{}; {} steps{}\n", trainer.summary(), blocks_words(split), trainer.total_steps(),
+                    trainer.step_words()));
+  say_note(common, permute::dropout_note(trainer.options_json()));
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
   with_way_on(request, split, out, [&] {
@@ -165,10 +230,13 @@ int train_to_end(Trainer& trainer, const TrainRequest& request, const std::strin
         complete ? "tested; training was already complete"
                  : fmt::format("done in {}: {:.0f} {}/s", clock_time(result.seconds), result.per_s, trainer.unit());
     if (common.talks())
-      say(fmt::format("{}, run folder {}, model {}{}\n", how, out, model, best_words(result.best, result.steps, out)));
-    nlohmann::json json = result_json(result, trainer, out);
-    if (result_of) result_of(json);
-    if (split != nullptr) split->result(json);
+      say(fmt::format("{}, run folder {}{}{}{}\n", how, out, model.empty() ? "" : ", model ", model,
+                      best_words(result.best, result.steps, out)));
+    nlohmann::json json = result_of ? result_of(result) : result_json(result, trainer, out);
+    if (split != nullptr) {
+      add_without_key(json, trainer, common.talks());
+      split->result(json);
+    }
     write_json(common, json);
   });
   return done;
@@ -200,6 +268,8 @@ std::string idle_with_start(const std::string& key, const training::FineTuning& 
 std::string idle_language_flag(const std::string& key, const training::LanguageOptions& o) {
   if (key == "held_out" && !o.validation.empty()) return "--validation names the text to test on";
   if (key == "data_dir" && o.data != "tinyshakespeare") return fmt::format("--data names the file {}", o.data);
+  if (key == "key_form" && o.permute == permute::TrainMode::none) return "no columns are permuted (--permute columns)";
+  if (key == "drift_every" && !o.twin) return "there is no twin to drift from (--twin)";
   return idle_with_start(key, o.start);
 }
 
@@ -220,8 +290,7 @@ std::string idle_classify_flag(const std::string& key, const training::ClassifyO
   if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
   if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";
   if (key == "vocabulary" && o.start.begins()) return "the model's tokenizer has a vocabulary of its own";
-  if (key == "key_form" && o.permute != "columns" && o.permute != "both")
-    return "no columns are permuted (--permute columns or both)";
+  if (key == "key_form" && !permutes_columns(o.permute)) return "no columns are permuted (--permute columns or both)";
   return idle_with_start(key, o.start);
 }
 
@@ -242,36 +311,24 @@ int train_language(const TrainRequest& request) {
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     in_run_folder(request.model, options, [&] {
-      add_files(request, files_read(text, options.validation, options.tokenizer, options.start), options);
+      std::vector<std::string> read = files_read(text, options.validation, options.tokenizer, options.start);
+      read.push_back(options.key);
+      add_files(request, read, options);
       trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
     });
   });
   return train_to_end(*trainer, request, options.out, join_path(options.out, "model"));
 }
 
-namespace {
-
-/// What the encoder gives to who holds it and not the key.
-void add_without_key(nlohmann::json& json, const permute::BertRun& run, bool talks) {
-  json["without_key"] = nullptr;
-  if (!run.test_without_key) return;
-  const Record r = run.test_without_key(&stop_flag());
-  json["without_key"] = {{"loss", r.loss}};
-  if (!std::isnan(r.accuracy)) json["without_key"]["accuracy"] = r.accuracy;
-  if (talks) say(fmt::format("without the key: {}\n", values_text(r.loss, r.accuracy)));
-}
-
-} // namespace
-
 int train_bert(const TrainRequest& request, const SplitJob* split) {
   training::ClassifyOptions options =
-      options_for(request, split != nullptr ? permute::split_bert_defaults() : training::ClassifyOptions(),
+      options_for(request, split != nullptr ? training::split_bert_defaults() : training::ClassifyOptions(),
                   training::classify_options_of_run);
   refuse_idle_flags(request.given, [&](const std::string& key) {
     const std::string reason = idle_classify_flag(key, options);
     return reason.empty() ? idle_reason(request, key, options) : reason;
   });
-  permute::BertRun run;
+  std::unique_ptr<Trainer> trainer;
   reading(request, sources_of(options), [&] {
     const bool masked = options.task == training::BertTask::mlm;
     const std::string data =
@@ -283,17 +340,13 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     if (split != nullptr) read.push_back(split->training.next_key);
     in_run_folder(split != nullptr ? "edge-bert" : request.model, options, [&] {
       add_files(request, read, options);
-      run.trainer = opened(request, options.data, [&] {
-        run = permute::bert_run(options, &stop_flag(), split != nullptr ? split->training : permute::SplitTraining());
-        return std::move(run.trainer);
+      trainer = opened(request, options.data, [&] {
+        return training::bert_trainer(options, &stop_flag(),
+                                      split != nullptr ? split->training : permute::SplitTraining());
       });
     });
   });
-  say_note(request.common, permute::dropout_note(training::options_json(options)));
-  return train_to_end(*run.trainer, request, options.out, join_path(options.out, "model"), split,
-                      [&](nlohmann::json& json) {
-                        if (split != nullptr) add_without_key(json, run, request.common.talks());
-                      });
+  return train_to_end(*trainer, request, options.out, join_path(options.out, "model"), split);
 }
 
 } // namespace eg::cli

@@ -10,7 +10,6 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
-#include "training/dropout_note.h"
 #include "training/vit_trainer.h"
 
 #include <algorithm>
@@ -22,102 +21,18 @@ namespace eg::cli {
 namespace {
 
 using permute::TrainOptions;
-using permute::TrainRecord;
-using permute::TrainResult;
 
-std::string values_text(const TrainRecord& record) {
-  std::string text;
-  for (const permute::VariantValues& v : record.variants) {
-    text +=
-        fmt::format("  {}loss {:.4f} accuracy {:.2f} %",
-                    record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "", v.loss, 100 * v.accuracy);
-    if (!std::isnan(v.drift)) text += fmt::format(" drift {:.1e}", v.drift);
-    if (!std::isnan(v.ema_loss))
-      text += fmt::format("  average: loss {:.4f} accuracy {:.2f} %", v.ema_loss, 100 * v.ema_accuracy);
-  }
-  return text;
-}
-
-/// Of every variant the loss, the drift that was measured last and the accuracy; the main variant's stay longest.
-std::vector<ProgressField> progress_fields(const TrainRecord& record, std::int64_t total,
-                                           const std::vector<double>& drift) {
-  std::vector<ProgressField> fields = {{fmt::format("step {}/{}", record.step, total), 1}};
-  for (std::size_t i = 0; i < record.variants.size(); ++i) {
-    const permute::VariantValues& v = record.variants[i];
-    const bool main = i + 1 == record.variants.size();
-    const std::string name = record.variants.size() > 1 ? fmt::format("[{}] ", name_of(v.mode)) : "";
-    fields.push_back({fmt::format("{}loss {:.4f}", name, v.loss), main ? 3 : 5});
-    if (!std::isnan(drift[i])) fields.push_back({fmt::format("{}drift {:.1e}", name, drift[i]), main ? 4 : 6});
-    fields.push_back({fmt::format("{}accuracy {:.2f} %", name, 100 * v.accuracy), main ? 7 : 8});
-  }
-  fields.push_back({fmt::format("{:.0f} images/s", record.images_per_s), 8});
-  fields.push_back(memory_field());
-  return fields;
-}
-
-permute::TrainCallbacks callbacks(Progress& progress, const permute::VitTrainer& trainer, bool talks,
-                                  const SplitJob* split) {
-  const std::int64_t total = trainer.total_steps();
-  permute::TrainCallbacks told;
-  told.step = [&progress, total, split, drift = std::vector<double>()](const TrainRecord& r) mutable {
-    drift.resize(r.variants.size(), permute::not_measured);
-    for (std::size_t i = 0; i < drift.size(); ++i)
-      if (!std::isnan(r.variants[i].drift)) drift[i] = r.variants[i].drift;
-    std::vector<ProgressField> fields = progress_fields(r, total, drift);
-    if (split != nullptr) fields.push_back(split->progress());
-    progress.show(static_cast<double>(r.step), static_cast<double>(total), fields);
-  };
-  told.test = [&progress, talks](const TrainRecord& r) {
-    progress.clear();
-    if (talks) say(fmt::format("test   step {:>6}{}\n", r.step, values_text(r)));
-  };
-  told.skipped = [&progress, &trainer, talks](const std::string& why) {
-    progress.clear();
-    if (talks) say(skipped_line(trainer.step(), why));
-  };
-  told.checkpoint = [&progress, talks](const std::string& folder) {
-    progress.clear();
-    if (talks) say(fmt::format("saved  {}\n", folder));
-  };
-  return told;
-}
-
-/// What the average of the weights reached, where there is one.
-void add_average(nlohmann::json& json, const permute::VariantValues& v) {
-  if (std::isnan(v.ema_loss)) return;
-  json["ema_loss"] = v.ema_loss;
-  json["ema_accuracy"] = v.ema_accuracy;
-}
-
-nlohmann::json result_json(const TrainResult& result, const std::string& out) {
-  const permute::VariantValues& main = result.test.back();
+nlohmann::json result_json(const training::Result& result, const std::string& out) {
+  const training::Record& main = result.test;
   nlohmann::json json = {{"steps", result.steps},
                          {"loss", main.loss},
                          {"accuracy", main.accuracy},
                          {"seconds", result.seconds},
-                         {"images_per_s", result.images_per_s},
-                         {"drift", std::isnan(main.drift) ? nlohmann::json() : nlohmann::json(main.drift)},
-                         {"variants", nlohmann::json::array()}};
-  add_average(json, main);
-  for (std::size_t v = 0; v < result.test.size(); ++v) {
-    json["variants"].push_back(
-        {{"permute", name_of(result.test[v].mode)},
-         {"train_loss", v < result.train.size() ? nlohmann::json(result.train[v].loss) : nlohmann::json()},
-         {"loss", result.test[v].loss},
-         {"accuracy", result.test[v].accuracy}});
-    add_average(json["variants"].back(), result.test[v]);
-  }
+                         {"images_per_s", result.per_s}};
+  if (!std::isnan(main.ema_loss)) json.update({{"ema_loss", main.ema_loss}, {"ema_accuracy", main.ema_accuracy}});
+  add_variants(json, result);
   add_run_fields(json, result.skipped, result.best, out);
   return json;
-}
-
-/// What the encoder gives to who holds it and not the key.
-void add_without_key(nlohmann::json& json, const permute::VitTrainer& trainer, bool talks) {
-  json["without_key"] = nullptr;
-  if (!permute::permutes_columns(trainer.mode(0))) return;
-  const permute::VariantValues v = trainer.test_without_key(&stop_flag());
-  json["without_key"] = {{"loss", v.loss}, {"accuracy", v.accuracy}};
-  if (talks) say(fmt::format("without the key: loss {:.4f} accuracy {:.2f} %\n", v.loss, 100 * v.accuracy));
 }
 
 /// Files that a run reads, and that its results must spare.
@@ -128,44 +43,22 @@ std::vector<std::string> files_read(const TrainOptions& options, const std::stri
 }
 
 int train(TrainOptions& options, const TrainRequest& request, const SplitJob* split) {
-  const CommonOptions& common = request.common;
-  const std::atomic<bool>& stop = stop_flag();
-  std::optional<permute::VitTrainer> made;
+  std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
     if (options.start.begins() && !options.from_permuted) warn_of_key(model_folder(options.start.from));
     if (!options.teacher.empty()) warn_of_key(model_folder(options.teacher));
     in_run_folder(split != nullptr ? "edge-" + request.model : request.model, options, [&] {
       add_files(request, files_read(options, request.model, split), options);
-      made.emplace(options, &stop, split != nullptr ? split->training : permute::SplitTraining());
+      trainer = opened(request, options.data, [&] {
+        return std::make_unique<permute::VitTrainer>(options, &stop_flag(),
+                                                     split != nullptr ? split->training : permute::SplitTraining());
+      });
     });
   });
-  permute::VitTrainer& trainer = *made;
-  for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
-  if (common.talks())
-    say(fmt::format("{}: {} training and {} test images; {} with {} parameters{}; {} steps of {} images\n",
-                    trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),
-                    request.model == "deit" ? "DeiT" : "ViT", trainer.model(0).parameter_count(), blocks_words(split),
-                    trainer.total_steps(), trainer.options().batch));
-  say_note(common, permute::dropout_note(permute::options_json(trainer.options())));
-  const bool complete = trainer.step() == trainer.total_steps();
-  Progress progress(!common.quiet);
-  with_way_on(request, split, trainer.options().out, [&] {
-    const TrainResult result = trainer.run(callbacks(progress, trainer, common.talks(), split), &stop);
-    progress.clear();
-    if (common.talks())
-      say(fmt::format("{}, run folder {}{}\n",
-                      complete
-                          ? "tested; training was already complete"
-                          : fmt::format("done in {}: {:.0f} images/s", clock_time(result.seconds), result.images_per_s),
-                      trainer.options().out, best_words(result.best, result.steps, trainer.options().out)));
-    nlohmann::json json = result_json(result, trainer.options().out);
-    if (split != nullptr) {
-      add_without_key(json, trainer, common.talks());
-      split->result(json);
-    }
-    write_json(common, json);
-  });
-  return done;
+  const auto& vit = dynamic_cast<const permute::VitTrainer&>(*trainer);
+  const std::string out = vit.options().out;
+  return train_to_end(*trainer, request, out, "", split,
+                      [&](const training::Result& result) { return result_json(result, out); });
 }
 
 bool has_image_size_of_its_own(const std::string& data) {

@@ -43,14 +43,14 @@ void add_identities(Page& page, const std::vector<VerifyResult>& results) {
 /// One series per variant; `pick` gives the value. Later lines are thinner and dashed, so that all can be seen where
 /// they lie on each other.
 template <class F>
-Chart variant_chart(const std::vector<TrainRecord>& steps, std::string title, std::string y, F&& pick) {
+Chart variant_chart(const std::vector<training::Record>& steps, std::string title, std::string y, F&& pick) {
   Chart chart{.title = std::move(title), .x_label = "step", .y_label = std::move(y)};
   if (steps.empty()) return chart;
   for (std::size_t v = 0; v < steps.front().variants.size(); ++v) {
     Series series{.name = variant_title(steps.front().variants[v].mode), .dashed = v > 0};
     series.color = static_cast<int>(v);
     series.width = v == 0 ? 6.0 : 3.2 - 0.6 * static_cast<double>(v);
-    for (const TrainRecord& record : steps) {
+    for (const training::Record& record : steps) {
       series.x.push_back(static_cast<double>(record.step));
       series.y.push_back(pick(record.variants[v]));
     }
@@ -61,17 +61,17 @@ Chart variant_chart(const std::vector<TrainRecord>& steps, std::string title, st
 
 void add_training(Page& page, const RunStory& story) {
   std::vector<std::vector<std::string>> rows;
-  for (const VariantValues& test : story.test.variants) {
+  for (const training::VariantRecord& test : story.test.variants) {
     rows.push_back({variant_title(test.mode), fmt::format("{:.6f}", test.loss),
                     fmt::format("{:.2f} %", 100 * test.accuracy),
                     std::isnan(test.drift) ? "reference" : fmt::format("{:.1e}", test.drift)});
   }
   page.table({"variant", "test loss", "test accuracy", "drift of the weights after mapping back"}, rows);
-  page.chart(
-      variant_chart(story.steps, "Training loss", "cross-entropy", [](const VariantValues& v) { return v.loss; }),
-      "The curves of all variants lie on each other: permuting tokens and features does not change training.");
+  page.chart(variant_chart(story.steps, "Training loss", "cross-entropy",
+                           [](const training::VariantRecord& v) { return v.loss; }),
+             "The curves of all variants lie on each other: permuting tokens and features does not change training.");
   Chart drift = variant_chart(story.steps, "Drift from the plain model", "largest relative difference",
-                              [](const VariantValues& v) { return v.drift; });
+                              [](const training::VariantRecord& v) { return v.drift; });
   drift.log_y = true;
   std::erase_if(drift.series, [](const Series& s) { return s.name == "plain"; });
   page.chart(drift,

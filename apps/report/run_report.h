@@ -15,8 +15,8 @@ namespace eg::permute::report {
 struct RunStory {
   std::vector<std::pair<std::string, std::string>> machine; ///< doctor's lines
   std::vector<VerifyResult> identities;
-  std::vector<TrainRecord> steps; ///< in order
-  TrainRecord test;
+  std::vector<training::Record> steps; ///< in order
+  training::Record test;
 };
 
 /// Identities, loss curves of the variants on each other, drift over steps, shuffled images, attention maps with and

@@ -8,6 +8,7 @@
 #include "core/memory/allocator.h"
 #include "core/meta.h"
 #include "nn/init.h"
+#include "permute/permuted_pass.h"
 
 #include <fmt/format.h>
 
@@ -77,7 +78,8 @@ double heard_gathers(const nn::VitConfig& c) {
   const Tensor z = Tensor::zeros({1, c.tokens(), c.encoder.dim}, DType::f32);
   const Tensor rows = permute::row_permutations(1, c.tokens(), RandomKey{1, 2});
   const WorkMeter meter;
-  key.undo_columns(permute_rows(key.apply_columns(permute_rows(z, rows)), rows));
+  const permute::PermutedPass pass{.rows = rows, .columns = &key.residual};
+  pass.leave(pass.enter(z));
   return meter.total().flops;
 }
 
@@ -133,8 +135,7 @@ Cost cost_of(const TrainOptions& options, std::int64_t steps, const Workplace& w
   step();
   allocator::reset_peak();
   Cost cost;
-  for (std::int64_t i = 0; i < steps; ++i)
-    cost.ms.push_back(1e3 * static_cast<double>(options.batch) / step().images_per_s);
+  for (std::int64_t i = 0; i < steps; ++i) cost.ms.push_back(1e3 * static_cast<double>(options.batch) / step().per_s);
   cost.peak_mb = static_cast<double>(allocator::stats().peak_bytes) / 1e6;
   return cost;
 }

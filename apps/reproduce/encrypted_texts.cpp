@@ -119,8 +119,8 @@ void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) 
       accuracy = worse(accuracy, std::isnan(a.accuracy) ? 0.0 : std::abs(b.accuracy - a.accuracy));
       loss = worse(loss, relative_difference(b.loss, a.loss));
       key.move_back(moved->model());
-      const double apart = permute::weight_difference(weights_of(*moved), weights_of(*plain));
-      const double rounding = permute::weight_difference(weights_of(*nudged), weights_of(*plain));
+      const double apart = training::weight_difference(weights_of(*moved), weights_of(*plain));
+      const double rounding = training::weight_difference(weights_of(*nudged), weights_of(*plain));
       weights = worse(weights, apart);
       ratio = worse(ratio, apart / rounding);
       if (seed == plan.seeds.front()) o.setting += fmt::format("{}{}", o.setting.empty() ? "" : "; ", plain->summary());

@@ -173,8 +173,8 @@ void add_model(const Plan& plan, const Workplace& work, Parts& parts, const Revi
     for (std::size_t i = 0; i < 4; ++i) o.lines[first + i].ours.push_back(score(found[i]));
     loss = worse(loss, relative_difference(with_key.loss, plain.loss));
     key.move_back(authorised->model());
-    drift = worse(drift, permute::weight_difference(authorised->model().module().state_dict(),
-                                                    normal->model().module().state_dict()));
+    drift = worse(drift, training::weight_difference(authorised->model().module().state_dict(),
+                                                     normal->model().module().state_dict()));
     if (seed == plan.seeds.front()) o.setting += "; fine-tuned on " + normal->summary();
   }
   const double bound = permute::tolerance(permute::Gate::training, DType::f64);

@@ -95,7 +95,7 @@ void shuffled_pairs(const Plan& plan, const Workplace& work, Outcome& o) {
     for (std::size_t i = 1; i < 3; ++i) {
       accuracy = worse(accuracy, std::abs(tested[i].accuracy - tested[0].accuracy));
       loss = worse(loss, relative_difference(tested[i].loss, tested[0].loss));
-      drift = worse(drift, permute::weight_difference(all.weights(i), plain));
+      drift = worse(drift, training::weight_difference(all.weights(i), plain));
     }
     o.setting =
         fmt::format("{}; {} seed{}", all.trainers[0]->summary(), plan.seeds.size(), plan.seeds.size() == 1 ? "" : "s");

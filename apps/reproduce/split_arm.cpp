@@ -113,10 +113,8 @@ namespace {
 
 /// F2(Enc(M(F1(x)))) with what left the edge.
 Tensor logits_of(const SplitArm& arm, const privacy::Leaving& out) {
-  Tensor z = arm.model().encode(out.features);
-  if (arm.key() != nullptr) z = arm.key()->undo_columns(z);
-  if (out.rows.defined()) z = permute_rows(z, invert_permutation(out.rows));
-  return arm.model().head(z);
+  const permute::PermutedPass pass{.rows = out.rows, .columns = arm.key() != nullptr ? &arm.key()->residual : nullptr};
+  return arm.model().head(pass.leave(arm.model().encode(out.features)));
 }
 
 } // namespace

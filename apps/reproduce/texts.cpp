@@ -4,7 +4,7 @@
 #include "core/base/json.h"
 #include "permute/hub_symmetries.h"
 #include "permute/vit_key.h"
-#include "training/bert_run.h"
+#include "training/classify.h"
 #include "training/difm_task.h"
 #include "training/language.h"
 #include "training/run.h"
@@ -34,9 +34,9 @@ Options with_plan(Options options, const Plan& plan, const Workplace& work, cons
 std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const TextRun& run) {
   if (run.model == "bert") {
     auto options = with_plan(training::ClassifyOptions(), plan, work, run);
-    if (run.permuted_rows) options.permute = "rows";
+    if (run.permuted_rows) options.permute = permute::TrainMode::rows;
     training::take_up(options, training::classify_options_of_run);
-    return permute::bert_run(options, work.stop).trainer;
+    return training::bert_trainer(options, work.stop);
   }
   if (run.model != "gpt2") throw FileError(plan.source + ": text models are bert and gpt2, not " + run.model);
   constexpr auto kind = training::LanguageModel::gpt2;

@@ -61,8 +61,8 @@ std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work,
   auto trainer = images ? std::make_unique<VitTrainer>(options, images->first, images->second)
                         : std::make_unique<VitTrainer>(options, work.stop);
   const auto total = static_cast<double>(trainer->total_steps());
-  permute::TrainCallbacks told;
-  told.step = [&](const permute::TrainRecord& r) {
+  training::Callbacks told;
+  told.step = [&](const training::Record& r) {
     parts.tell(static_cast<double>(r.step) / total,
                fmt::format("{}, step {}/{}", name, r.step, trainer->total_steps()));
   };

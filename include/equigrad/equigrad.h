@@ -76,7 +76,7 @@
 #include "training/difm_task.h"
 #include "training/fine_tuning.h"
 #include "training/language.h"
+#include "training/records.h"
 #include "training/run.h"
 #include "training/trainer.h"
-#include "training/vit_metrics.h"
 #include "training/vit_trainer.h"

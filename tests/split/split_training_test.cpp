@@ -79,11 +79,11 @@ struct BothWays {
         there(o, nullptr, split_with(edge)), two(there.run()) {}
 
   VitTrainer here;
-  TrainResult one;
+  training::Result one;
   EncoderService cloud;
   std::shared_ptr<RemoteEncoder> edge;
   VitTrainer there;
-  TrainResult two;
+  training::Result two;
 };
 
 /// Every frame is lost once on the way there and once on the way back before it arrives, also those that open a run.
@@ -134,8 +134,8 @@ TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
     CAPTURE(name_of(mode));
     const BothWays ran(fifty_steps(mode));
     CHECK(same_weights(ran.here.weights(0), ran.there.weights(0)));
-    CHECK(ran.one.test[0].loss == ran.two.test[0].loss);
-    CHECK(ran.one.test[0].accuracy == ran.two.test[0].accuracy);
+    CHECK(ran.one.test.variants[0].loss == ran.two.test.variants[0].loss);
+    CHECK(ran.one.test.variants[0].accuracy == ran.two.test.variants[0].accuracy);
     CHECK(ran.edge->counts().steps == 50);
     CHECK(ran.edge->counts().reconnects == 0);
     CHECK(ran.there.model(0).parameter_count() < ran.here.model(0).parameter_count());
@@ -525,7 +525,7 @@ TEST_CASE("split: with first weights that the cloud draws nothing of the encoder
   CHECK(traffic.sent.size() < 4096);
   const nn::StateDict first = trainer.weights(0);
   const double before = trainer.test().variants[0].loss;
-  CHECK(trainer.run().test[0].loss < before);
+  CHECK(trainer.run().test.variants[0].loss < before);
   CHECK(!same_weights(first, trainer.weights(0)));
   CHECK(trainer.test_without_key().loss > trainer.test().variants[0].loss);
 }

@@ -112,14 +112,14 @@ TEST_CASE("celeba: a ViT learns attributes; accuracy is the share of them that i
   o.twin = true;
   o.permute = permute::TrainMode::both;
   permute::VitTrainer trainer(o);
-  const permute::VariantValues before = trainer.test().variants[0];
-  const permute::TrainResult result = trainer.run();
+  const training::VariantRecord before = trainer.test().variants[0];
+  const training::Result result = trainer.run();
   CHECK(before.loss > 0.5);
   CHECK(result.train[0].loss < 0.5 * before.loss);
   // "Red" and "Blue" are to be seen; every test image is odd, and of the training images a third: 2/3 is the least.
-  CHECK(result.test[0].accuracy >= 2.0 / 3.0 - 1e-9);
-  CHECK(result.test[0].accuracy <= 1.0);
-  CHECK(result.test[1].drift < 1e-9);
+  CHECK(result.test.variants[0].accuracy >= 2.0 / 3.0 - 1e-9);
+  CHECK(result.test.variants[0].accuracy <= 1.0);
+  CHECK(result.test.variants[1].drift < 1e-9);
   o.mixup = 0.3;
   o.label_smoothing = 0.1;
   o.steps = 3;

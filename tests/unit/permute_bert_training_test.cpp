@@ -3,7 +3,7 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
-#include "training/bert_run.h"
+#include "training/classify.h"
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
@@ -13,6 +13,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 using namespace eg;
 using namespace eg::permute;
@@ -59,24 +60,24 @@ TEST_CASE("permuted BERT: rows leave every weight, columns its test, whatever is
     CAPTURE(training::name_of(task));
     ClassifyOptions o = small(reviews(folder));
     o.task = task;
-    auto plain = bert_run(o).trainer;
+    auto plain = training::bert_trainer(o);
     const double before = plain->test().loss;
     while (plain->step() < plain->total_steps()) plain->train_step();
     const double after = plain->test().loss;
     CHECK(after < before);
-    for (const char* how : {"rows", "columns", "both"}) {
-      CAPTURE(how);
+    for (const TrainMode how : {TrainMode::rows, TrainMode::columns, TrainMode::both}) {
+      CAPTURE(name_of(how));
       o.permute = how;
-      const auto other = bert_run(o).trainer;
+      const auto other = training::bert_trainer(o);
       while (other->step() < other->total_steps()) other->train_step();
       CHECK(std::abs(other->test().loss / after - 1.0) < 1e-9);
-      const double apart = weight_difference(weights(*other), weights(*plain));
-      if (o.permute == "rows")
+      const double apart = training::weight_difference(weights(*other), weights(*plain));
+      if (how == TrainMode::rows)
         CHECK(apart < 1e-9);
       else
         CHECK(apart > 1e-2); // moved: the plain weights are not there to be read
-      undo_columns(dynamic_cast<nn::Bert&>(other->model().module()), o);
-      CHECK(weight_difference(weights(*other), weights(*plain)) < 1e-9);
+      training::restore_blocks(dynamic_cast<nn::Bert&>(other->model().module()), o);
+      CHECK(training::weight_difference(weights(*other), weights(*plain)) < 1e-9);
     }
   }
 }
@@ -86,33 +87,31 @@ TEST_CASE("permuted BERT: a run that is cut and resumed ends with the same bits;
   ClassifyOptions o = small(reviews(folder));
   o.dropout = 0.2;
   o.checkpoint_every = 5;
-  o.permute = "both";
+  o.permute = TrainMode::both;
   for (const char* name : {"a.key", "b.key"}) SecretKey::generate().save(folder.path(name));
   o.key = folder.path("a.key");
   o.out = folder.path("whole");
-  bert_run(o).trainer->run();
+  training::bert_trainer(o)->run();
   o.out = folder.path("cut");
-  run_until(bert_run(o).trainer, 7);
+  run_until(training::bert_trainer(o), 7);
   ClassifyOptions again = training::classify_options_of_run(o.out);
-  CHECK(again.permute == "both");
+  CHECK(again.permute == TrainMode::both);
   again.key = folder.path("b.key");
-  CHECK(message_of<ValueError>([&] { bert_run(again); }).find("another secret key") != std::string::npos);
+  CHECK(message_of<ValueError>([&] { training::bert_trainer(again); }).find("another secret key") != std::string::npos);
   again.key = folder.path("a.key");
-  bert_run(again).trainer->run();
+  training::bert_trainer(again)->run();
   const std::string file = "/model/model.safetensors";
   CHECK(read_file(folder.path("whole") + file) == read_file(folder.path("cut") + file));
 }
 
-TEST_CASE("permuted BERT: words that are none, and a trainer that cannot permute") {
+TEST_CASE("permuted BERT: words that are none, and a key without a permutation") {
   const TemporaryFolder folder;
   ClassifyOptions o = small(reviews(folder));
-  o.permute = "colums";
-  CHECK(message_of<ValueError>([&] { bert_run(o); }).find("colums") != std::string::npos);
-  o.permute = "columns";
-  o.key_form = "loose";
-  CHECK(message_of<ValueError>([&] { bert_run(o); }).find("loose") != std::string::npos);
-  CHECK(message_of<ValueError>([&] { training::bert_trainer(o); }).find("permute") != std::string::npos);
-  o = small(reviews(folder));
+  const auto refused = [&](const char* key, const char* word) {
+    return message_of<ValueError>([&] { apply_options(o, nlohmann::json{{key, word}}, "config.json"); });
+  };
+  CHECK(refused("permute", "colums").find("colums") != std::string::npos);
+  CHECK(refused("key_form", "loose").find("loose") != std::string::npos);
   o.key = "some.key";
-  CHECK(message_of<ValueError>([&] { bert_run(o); }) == "train: key is given, but nothing is permuted");
+  CHECK(message_of<ValueError>([&] { training::bert_trainer(o); }) == "train: key is given, but nothing is permuted");
 }

@@ -9,8 +9,8 @@
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
+#include "training/records.h"
 #include "training/run_lock.h"
-#include "training/vit_metrics.h"
 #include "training/vit_trainer.h"
 
 #include <doctest/doctest.h>
@@ -342,7 +342,8 @@ TEST_CASE("training: a run that diverged says how to go on and does not block th
           o.out + " holds the metrics of a run that ended before its first checkpoint, which are replaced");
     CHECK(retry.run().steps == 8);
   }
-  const std::vector<TrainRecord> records = read_metrics(o.out + "/metrics.jsonl", 8, TrainMode::none);
+  const std::vector<training::Record> records =
+      training::read_records(o.out + "/metrics.jsonl", 8, TrainMode::none, "images");
   CHECK(records.size() == 9); // nothing of the first run
 
   o.out = folder.path("later");
@@ -363,7 +364,8 @@ TEST_CASE("training: resuming a finished run says so and tests it once more") {
     CHECK(again.run().steps == 8);
   }
   CHECK(read_file(o.out + "/model.safetensors") == weights);
-  CHECK(read_metrics(o.out + "/metrics.jsonl", 8, TrainMode::none).size() == 9); // one test, not three
+  CHECK(training::read_records(o.out + "/metrics.jsonl", 8, TrainMode::none, "images").size() ==
+        9); // one test, not three
 }
 
 TEST_CASE("training: going back to an earlier checkpoint says what is given up") {
@@ -401,9 +403,9 @@ TEST_CASE("training: which interrupted run the same options go on with") {
   o.drift_every = 2;
   CHECK_FALSE(unfinished_run(o));
   std::atomic<bool> stop = false;
-  TrainCallbacks callbacks;
-  std::vector<TrainRecord> seen;
-  callbacks.step = [&](const TrainRecord& record) {
+  training::Callbacks callbacks;
+  std::vector<training::Record> seen;
+  callbacks.step = [&](const training::Record& record) {
     seen.push_back(record);
     stop = record.step == 5;
   };
@@ -419,10 +421,11 @@ TEST_CASE("training: which interrupted run the same options go on with") {
   o.resume = o.out;
   {
     VitTrainer again(o);
-    const std::vector<TrainRecord> history = again.history();
+    const std::vector<training::Record> history = again.history();
     REQUIRE(history.size() == 5);
     for (std::size_t i = 0; i < 5; ++i)
-      CHECK(record_json(history[i]) == record_json(seen[i])); // every number, the drift and the order of the variants
+      CHECK(record_json(history[i], "images") ==
+            record_json(seen[i], "images")); // every number, the drift and the order of the variants
     again.run();
   }
   CHECK_FALSE(unfinished_run(o));

@@ -11,7 +11,7 @@
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
 #include "training/difm_task.h"
-#include "training/vit_metrics.h"
+#include "training/records.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

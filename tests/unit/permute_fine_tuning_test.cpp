@@ -109,8 +109,8 @@ TEST_CASE("vision fine-tuning: a run begins from another one, exactly resumed, w
   const std::string whole = bytes_of(o.out + "/model.safetensors");
   o.out = folder.path("cut");
   std::atomic<bool> stop = false;
-  TrainCallbacks callbacks;
-  callbacks.step = [&](const TrainRecord& r) { stop = r.step == 3; };
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) { stop = r.step == 3; };
   CHECK_THROWS_AS(VitTrainer(o).run(callbacks, &stop), Interrupted);
   VitTrainer(options_of_run(o.out)).run();
   CHECK(bytes_of(o.out + "/model.safetensors") == whole);
@@ -160,10 +160,10 @@ TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permute
   o.permute = TrainMode::both;
   o.twin = true;
   VitTrainer owner(o);
-  const TrainResult authorised = owner.run();
-  CHECK(authorised.test[1].drift < 1e-10);
-  CHECK(authorised.test[1].drift > 0.0);
-  CHECK(authorised.test[0].loss == doctest::Approx(authorised.test[1].loss).epsilon(1e-10));
+  const training::Result authorised = owner.run();
+  CHECK(authorised.test.variants[1].drift < 1e-10);
+  CHECK(authorised.test.variants[1].drift > 0.0);
+  CHECK(authorised.test.variants[0].loss == doctest::Approx(authorised.test.variants[1].loss).epsilon(1e-10));
 
   // The permuted model that came out, again with the key: nothing is moved a second time.
   TrainOptions again = tuned(folder.path("owner"), folder.path("again"));
@@ -177,7 +177,7 @@ TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permute
   CHECK(relative_error(parameter(keyed, "blocks.0.mlp.fc1.weight", 0), parameter(owner, "blocks.0.mlp.fc1.weight", 0)) <
         1e-10);
   const double loss = keyed.test().variants[1].loss;
-  CHECK(loss == doctest::Approx(authorised.test[1].loss).epsilon(1e-10));
+  CHECK(loss == doctest::Approx(authorised.test.variants[1].loss).epsilon(1e-10));
 
   // The same folder without the key is another function.
   TrainOptions thief = tuned(folder.path("owner"), "");
@@ -251,8 +251,8 @@ TEST_CASE("distillation: model and teacher of a run may move before it goes on, 
   VitTrainer(o).run();
   o.out = folder.path("cut");
   std::atomic<bool> stop = false;
-  TrainCallbacks callbacks;
-  callbacks.step = [&](const TrainRecord& r) { stop = r.step == 3; };
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) { stop = r.step == 3; };
   CHECK_THROWS_AS(VitTrainer(o).run(callbacks, &stop), Interrupted);
 
   std::filesystem::rename(folder.path("first"), folder.path("moved"));
@@ -282,11 +282,11 @@ TEST_CASE("distillation: a run that is cut ends in the same bytes, permuted too"
   o.twin = true;
   o.dtype = DType::f64;
   VitTrainer trainer(o);
-  CHECK(trainer.run().test[1].drift < 1e-10);
+  CHECK(trainer.run().test.variants[1].drift < 1e-10);
   o.out = folder.path("cut");
   std::atomic<bool> stop = false;
-  TrainCallbacks callbacks;
-  callbacks.step = [&](const TrainRecord& r) { stop = r.step == 5; };
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) { stop = r.step == 5; };
   CHECK_THROWS_AS(VitTrainer(o).run(callbacks, &stop), Interrupted);
   CHECK(message_of([&] { options_of_run(o.out); }).find("is a run of `train deit`, not of `train vit`") !=
         std::string::npos);

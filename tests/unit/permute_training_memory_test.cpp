@@ -91,7 +91,7 @@ TEST_CASE("training: a batch in parts takes the same step to rounding") {
   const auto weights = [&](std::int64_t parts) {
     o.accumulate = parts;
     VitTrainer trainer(o);
-    const TrainRecord first = trainer.train_step();
+    const training::Record first = trainer.train_step();
     trainer.train_step();
     nn::StateDict state;
     for (const auto& [name, value] : trainer.model(0).state_dict()) state.emplace_back(name, value.clone());

@@ -61,15 +61,15 @@ TEST_CASE("training: permuted twins follow the plain model, whatever the optimis
     o.variants = {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
     VitTrainer trainer(o);
     CHECK(trainer.drift(2) == 0.0);
-    const TrainResult result = trainer.run();
+    const training::Result result = trainer.run();
     CHECK(result.steps == 8);
-    CHECK(std::isnan(result.test[0].drift));
+    CHECK(std::isnan(result.test.variants[0].drift));
     for (std::size_t v = 1; v < 4; ++v) {
       CAPTURE(v);
-      CHECK(result.test[v].drift < 1e-11);
-      CHECK((result.test[v].drift > 0.0 || o.optimizer == "lion")); // signs: the same bits on both sides
-      CHECK(result.test[v].loss == doctest::Approx(result.test[0].loss).epsilon(1e-10));
-      CHECK(result.test[v].accuracy == result.test[0].accuracy);
+      CHECK(result.test.variants[v].drift < 1e-11);
+      CHECK((result.test.variants[v].drift > 0.0 || o.optimizer == "lion")); // signs: the same bits on both sides
+      CHECK(result.test.variants[v].loss == doctest::Approx(result.test.variants[0].loss).epsilon(1e-10));
+      CHECK(result.test.variants[v].accuracy == result.test.variants[0].accuracy);
     }
     // They are not the same model: before mapping back the weights differ.
     CHECK(weight_difference(trainer.model(2).state_dict(), trainer.model(0).state_dict()) > 1e-3);
@@ -114,8 +114,8 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
 
   o.out = parts.path();
   std::atomic<bool> stop = false;
-  TrainCallbacks callbacks;
-  callbacks.step = [&](const TrainRecord& record) { stop = record.step == 5; };
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& record) { stop = record.step == 5; };
   std::string text;
   {
     VitTrainer first(o);
@@ -133,7 +133,7 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
   CHECK(again.out == parts.path());
   VitTrainer second(again);
   CHECK(second.step() == 5);
-  const TrainResult result = second.run();
+  const training::Result result = second.run();
   CHECK(result.steps == 12);
   CHECK(same_weights(straight, second));
   CHECK(same_bits(data::load_safetensors(parts.path("model.safetensors")).tensors[3].second,
@@ -390,7 +390,7 @@ TEST_CASE("training: permutations from a secret key; a checkpoint asks for the s
   o.twin = true;
   o.key = key;
   o.out = folder.path("run");
-  CHECK(VitTrainer(o).run().test.back().drift < 1e-11);
+  CHECK(VitTrainer(o).run().test.drift < 1e-11);
   TrainOptions again = options_of_run(o.out);
   CHECK(VitTrainer(again).step() == 8);
   again.key = other;

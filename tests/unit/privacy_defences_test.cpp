@@ -133,7 +133,7 @@ TEST_CASE("defences: with an order of rows and columns the same leaves the edge,
     view.columns = permute::Permutation::random_nonidentity(10, {8, 0});
     const Leaving moved = view(x, {7, 0});
     CHECK_FALSE(same_bits(moved.features, plain.features));
-    CHECK(same_bits(view.back(moved.features, moved.rows).contiguous(), plain.features.contiguous()));
+    CHECK(same_bits(view.pass(moved.rows).leave(moved.features).contiguous(), plain.features.contiguous()));
     if (info.defence != Defence::none) {
       const EdgeView open{.embed = view.embed};
       CHECK_FALSE(same_bits(open(x, {7, 0}).features, plain.features));

@@ -349,7 +349,7 @@ TEST_CASE("runs: the page of a model of attributes has a row for each") {
   REQUIRE_MESSAGE(made.notes.empty(), made.notes[0]);
   const std::string html = made.page.html();
   CHECK(fault_of_markup(html) == "");
-  const std::string said = fmt::format("{:.2f} % of the attributes right", 100 * result.test[0].accuracy);
+  const std::string said = fmt::format("{:.2f} % of the attributes right", 100 * result.test.variants[0].accuracy);
   CHECK_MESSAGE(html.find(said) != std::string::npos, said);
   for (const char* part : {"<td>Blond_Hair</td>", "<td>Eyeglasses</td>", "who does not look", "rollout"})
     CHECK_MESSAGE(html.find(part) != std::string::npos, part);
@@ -388,7 +388,7 @@ TEST_CASE("runs: a permuted model is shown as it was trained") {
   const auto result = permute::VitTrainer(o).run();
   const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
   const std::string said =
-      fmt::format("on 100 of 100 test images of shapes: {:.2f} % right", 100 * result.test[0].accuracy);
+      fmt::format("on 100 of 100 test images of shapes: {:.2f} % right", 100 * result.test.variants[0].accuracy);
   CHECK_MESSAGE(made.page.html().find(said) != std::string::npos, said);
   CHECK(made.page.html().find("without the key") == std::string::npos);
 }

@@ -56,8 +56,8 @@ std::string bytes_of(const std::string& path) {
 
 template <class Make> void run_until(const Make& make, std::int64_t stop_at) {
   std::atomic<bool> stop = false;
-  TrainCallbacks callbacks;
-  callbacks.step = [&](const TrainRecord& r) { stop = r.step == stop_at; };
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) { stop = r.step == stop_at; };
   CHECK_THROWS_AS(make()->run(callbacks, &stop), Interrupted);
 }
 
@@ -110,12 +110,12 @@ TEST_CASE("training: the average is tested and saved beside the weights, and twi
   TrainOptions o = busy(folder.path());
   o.dtype = DType::f64;
   VitTrainer trainer(o);
-  const TrainResult result = trainer.run();
-  for (const VariantValues& v : result.test) {
+  const training::Result result = trainer.run();
+  for (const training::VariantRecord& v : result.test.variants) {
     CHECK(std::isfinite(v.ema_loss));
     CHECK(v.ema_loss != v.loss);
-    CHECK(v.ema_loss == doctest::Approx(result.test[0].ema_loss).epsilon(1e-10));
-    CHECK(v.ema_accuracy == result.test[0].ema_accuracy);
+    CHECK(v.ema_loss == doctest::Approx(result.test.variants[0].ema_loss).epsilon(1e-10));
+    CHECK(v.ema_accuracy == result.test.variants[0].ema_accuracy);
   }
   const data::NamedTensors saved = data::load_safetensors(folder.path("model_ema.safetensors")).tensors;
   const std::vector<Tensor> average = trainer.average(1);

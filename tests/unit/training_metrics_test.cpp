@@ -98,8 +98,8 @@ std::map<std::string, std::map<std::int64_t, float>> scalars_of(const std::strin
 /// Runs until `stop_at` steps are done, as if somebody had pressed Ctrl-C there.
 void run_until(const permute::TrainOptions& o, std::int64_t stop_at) {
   std::atomic<bool> stop = false;
-  permute::TrainCallbacks callbacks;
-  callbacks.step = [&](const permute::TrainRecord& r) { stop = r.step == stop_at; };
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) { stop = r.step == stop_at; };
   CHECK_THROWS_AS(permute::VitTrainer(o).run(callbacks, &stop), Interrupted);
 }
 

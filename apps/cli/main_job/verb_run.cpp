@@ -26,7 +26,7 @@ namespace {
 
 using permute::TrainMode;
 using permute::TrainOptions;
-using permute::TrainRecord;
+using training::Record;
 
 /// What the command line asks for.
 struct RunRequest {
@@ -80,22 +80,22 @@ struct DriftGate {
 
 /// The catalogue's gate for training twins, after as many steps as there, or at the end of a shorter run.
 DriftGate drift_gate(const permute::report::RunStory& story, DType dtype) {
-  const auto at = std::find_if(story.steps.begin(), story.steps.end(), [](const TrainRecord& r) {
+  const auto at = std::find_if(story.steps.begin(), story.steps.end(), [](const training::Record& r) {
     return r.step == permute::VerifyOptions{}.steps && !std::isnan(r.variants.back().drift);
   });
-  const TrainRecord& measured = at != story.steps.end() ? *at : story.test;
+  const training::Record& measured = at != story.steps.end() ? *at : story.test;
   DriftGate gate{.step = measured.step, .most = permute::tolerance(permute::Gate::training, dtype), .drift = {}};
-  for (const permute::VariantValues& v : measured.variants) gate.drift.push_back(v.drift);
+  for (const training::VariantRecord& v : measured.variants) gate.drift.push_back(v.drift);
   return gate;
 }
 
 std::string drift_text(double drift) { return std::isnan(drift) ? "-" : fmt::format("{:.1e}", drift); }
 
-void print_variants(const TrainRecord& test, const DriftGate& gate) {
+void print_variants(const training::Record& test, const DriftGate& gate) {
   std::string text = fmt::format("{:<10} {:>12} {:>10} {:>14} {:>14} {:>9}\n", "permuted", "test loss", "accuracy",
                                  "drift at end", fmt::format("at step {}", gate.step), "gate");
   for (std::size_t i = 0; i < test.variants.size(); ++i) {
-    const permute::VariantValues& v = test.variants[i];
+    const training::VariantRecord& v = test.variants[i];
     const bool gated = !std::isnan(gate.drift[i]);
     text +=
         fmt::format("{:<10} {:>12.6f} {:>8.2f} % {:>14} {:>14} {:>9}  {}\n", name_of(v.mode), v.loss, 100 * v.accuracy,
@@ -109,31 +109,29 @@ void print_variants(const TrainRecord& test, const DriftGate& gate) {
 
 /// Trains all variants in step; fills the story.
 void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story, bool show_progress) {
-  for (const TrainRecord& r : trainer.history())
+  for (const training::Record& r : trainer.history())
     if (r.split == data::Split::train) story.steps.push_back(r);
   Progress progress(show_progress);
-  permute::TrainCallbacks told;
-  told.step = [&](const TrainRecord& r) {
+  training::Callbacks told;
+  told.step = [&](const training::Record& r) {
     story.steps.push_back(r);
-    const permute::VariantValues& first = r.variants.front();
-    const permute::VariantValues& last = r.variants.back();
+    const training::VariantRecord& first = r.variants.front();
+    const training::VariantRecord& last = r.variants.back();
     progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()),
                   {{fmt::format("step {}/{}", r.step, trainer.total_steps()), 1},
                    {fmt::format("loss plain {:.4f}", first.loss), 3},
                    {fmt::format("loss permuted {:.4f}", last.loss), 4}});
   };
-  told.test = [&](const TrainRecord& r) {
+  told.test = [&](const training::Record& r) {
     story.test = r;
     progress.clear();
   };
-  const permute::TrainResult result = trainer.run(told, &stop_flag());
-  story.test.variants = result.test;
-  story.test.step = result.steps;
+  story.test = trainer.run(told, &stop_flag()).test;
 }
 
 nlohmann::json summary(const permute::report::RunStory& story, const DriftGate& gate, const std::string& report) {
   nlohmann::json variants = nlohmann::json::array();
-  for (const permute::VariantValues& v : story.test.variants)
+  for (const training::VariantRecord& v : story.test.variants)
     variants.push_back({{"permute", name_of(v.mode)},
                         {"loss", v.loss},
                         {"accuracy", v.accuracy},

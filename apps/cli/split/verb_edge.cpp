@@ -10,7 +10,7 @@
 
 #include "apps/split/remote.h"
 #include "core/base/bytes.h"
-#include "training/bert_run.h"
+#include "training/classify.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -134,7 +134,7 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
                              "JSON file with options named as the flags ('_' for '-'); flags override it"))
       ->type_name("FILE");
   nlohmann::ordered_json defaults;
-  if (named == "bert") defaults = training::options_json(permute::split_bert_defaults());
+  if (named == "bert") defaults = training::options_json(training::split_bert_defaults());
   auto flags = std::make_shared<TrainFlags>(app, common, named, defaults);
   app.footer(
       (named.empty() ? std::string("The options of each model: equigrad edge MODEL --help\n\n") : std::string()) +

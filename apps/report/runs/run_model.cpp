@@ -2,9 +2,9 @@
 
 #include "core/base/error.h"
 #include "nn/bert.h"
-#include "training/bert_run.h"
 #include "training/blocks_mark.h"
 #include "training/checkpoint_state.h"
+#include "training/classify.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,7 +32,8 @@ bool carries_key(const std::string& folder, const std::string& key) {
 std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options) {
   std::unique_ptr<hub::Model> model = text_model_of(run);
   auto* bert = dynamic_cast<nn::Bert*>(&model->module());
-  if (bert != nullptr && carries_key(join_path(run.path, "model"), options.key)) permute::undo_columns(*bert, options);
+  if (bert != nullptr && carries_key(join_path(run.path, "model"), options.key))
+    training::restore_blocks(*bert, options);
   return model;
 }
 

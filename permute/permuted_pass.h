@@ -1,0 +1,37 @@
+#pragma once
+// Passes hidden states through a function with tokens and features permuted: P_R^T f(P_R Z P_C) P_C^T.
+
+#include "core/base/function_ref.h"
+#include "permute/permutation.h"
+
+#include <cstdint>
+#include <string_view>
+
+namespace eg::permute {
+
+/// What is permuted on the way through the blocks: nothing, tokens (a fresh P_R for every sample and step), features
+/// (one P_C, with the weights coupled to it), or both.
+enum class TrainMode : std::uint8_t { none, rows, columns, both };
+/// "none", "rows", "columns" or "both". Throws ValueError that lists them.
+TrainMode train_mode_named(std::string_view name);
+std::string_view name_of(TrainMode mode);
+constexpr bool permutes_rows(TrainMode mode) { return mode == TrainMode::rows || mode == TrainMode::both; }
+constexpr bool permutes_columns(TrainMode mode) { return mode == TrainMode::columns || mode == TrainMode::both; }
+
+/// The two permutations of one pass. Papers 000 and 001, theorem 4.1: with weights coupled to P_C the pass through an
+/// encoder equals the plain one.
+struct PermutedPass {
+  Tensor rows = {};                     ///< P_R, i64 [B, T]: the order of each sample's tokens; undefined: as they are
+  const Permutation* columns = nullptr; ///< P_C over features; null: as they are
+
+  /// P_R Z P_C of Z [B, T, C].
+  Tensor enter(const Tensor& z) const;
+  /// The mask [B, T] of padding, moved along with the tokens; an undefined one stays undefined.
+  Tensor enter_mask(const Tensor& mask) const;
+  /// P_R^T Y P_C^T of Y [B, T, C].
+  Tensor leave(const Tensor& y) const;
+  /// leave(f(enter(z))).
+  Tensor through(const Tensor& z, FunctionRef<Tensor(const Tensor& z)> f) const { return leave(f(enter(z))); }
+};
+
+} // namespace eg::permute
