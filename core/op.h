@@ -82,6 +82,20 @@ struct Symmetry {
   /// Every index of these legs has a say in the others (softmax, norms): another axis cannot be permuted in its own way
   /// at each of them. False: the call is one call for each index.
   bool mixes = false;
+  /// It holds bit for bit: what an output has at one index is computed alike wherever that index lies (kept axes of a
+  /// reduction, images, channels).
+  bool bit_exact = false;
+};
+
+/// On what the rounding of an operation depends beside the values of its inputs. Laws allow it to the rows that say so.
+struct Rounding {
+  /// Products, here or in the rule, give BLAS strided operands as they lie: N and T are different routines there, which
+  /// may add in another order. A packed copy would cost more than the product gains.
+  bool by_layout = false;
+  enum class Mean : std::uint8_t { none, in_f64, in_type };
+  /// The type to which a mean of the inputs, or a product with it, is rounded: f64 or that of the inputs. Differences
+  /// of the inputs are known no better than that.
+  Mean mean = Mean::none;
 };
 
 /// Cost of one call: floating-point operations and bytes that must move.
@@ -152,7 +166,8 @@ struct OpDef {
   VjpIntoFn vjp_into = nullptr;
   std::string_view no_gradient = {};   ///< why there is no rule, where there is none
   std::string_view zero_gradient = {}; ///< why the rule gives zero everywhere, where it does
-  ReferenceFn reference = nullptr;     ///< oracle and teaching text
+  Rounding rounding = {};
+  ReferenceFn reference = nullptr; ///< oracle and teaching text
   std::vector<Sample> (*samples)(DType) = nullptr;
   std::vector<Refusal> (*refuses)() = nullptr;
   std::vector<Symmetry> (*symmetries)(const Sample&) = nullptr;
@@ -164,6 +179,10 @@ struct OpDef {
 constexpr bool has_gradient(const OpDef& op) {
   return op.vjp != nullptr || (op.body != nullptr && op.no_gradient.empty());
 }
+
+/// True for the backward formula of other rows, whose inputs include what a forward pass saved: one of them cannot be
+/// changed alone. Such a row, and no other, has a name that ends in "_backward", and no function of that name.
+constexpr bool is_backward(const OpDef& op) { return op.name.ends_with("_backward"); }
 
 /// Name of output o, also of a row with any number of them: "ys[2]".
 std::string output_name(const OpDef& op, std::size_t o);

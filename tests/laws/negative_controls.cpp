@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 using namespace eg;
@@ -192,6 +193,29 @@ TEST_CASE("a law does not replace another: softmax without the row sum keeps eve
   CHECK_FALSE(laws::gradient_law(wrong).pass());
 }
 
+namespace {
+
+/// tanh that differs by a factor where x is not packed.
+template <int epsilons> void tanh_by_layout(const OpArgs& a, std::span<Tensor> out) {
+  spoiled_kernel("tanh", a, out, [&](auto* y, std::int64_t n) {
+    using T = std::remove_reference_t<decltype(*y)>;
+    if (a.in[0].is_contiguous()) return;
+    for (std::int64_t i = 0; i < n; ++i) y[i] *= T(1) + T(epsilons) * std::numeric_limits<T>::epsilon();
+  });
+}
+
+} // namespace
+
+TEST_CASE("rounding by layout is for rows that declare it, and rounding alone") {
+  OpDef op = find_op("tanh");
+  op.cpu = tanh_by_layout<2>;
+  must_catch(laws::layout_law, "a kernel that rounds by layout", op);
+  op.rounding.by_layout = true;
+  CHECK(laws::layout_law(op).pass());
+  op.cpu = tanh_by_layout<1'000'000>;
+  must_catch(laws::layout_law, "a kernel that errs by layout", op);
+}
+
 TEST_CASE("wrong kernels") {
   const auto wrong_tail = spoiled("tanh", [](OpDef& op) {
     op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
@@ -210,6 +234,14 @@ TEST_CASE("wrong kernels") {
                    using T = std::remove_reference_t<decltype(*y)>;
                    if (n > 0) y[n - 1] = std::nextafter(y[n - 1], T(2));
                  });
+               };
+             }));
+  must_accept(laws::placement_law, "sum");
+  must_catch(laws::placement_law, "a sum that calls the axes it adds along bit-exact", spoiled("sum", [](OpDef& op) {
+               op.symmetries = [](const Sample& s) -> std::vector<Symmetry> {
+                 std::vector<Symmetry> all = find_op("sum").symmetries(s);
+                 for (Symmetry& symmetry : all) symmetry.bit_exact = true;
+                 return all;
                };
              }));
   must_catch(laws::layout_law, "a kernel that ignores strides", spoiled("tanh", [](OpDef& op) {

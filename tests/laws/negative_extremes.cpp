@@ -27,6 +27,10 @@ TEST_CASE("digits that are lost far from ordinary numbers") {
                  return {mul(y, sub(v.grad[0], sum_along(mul(y, v.grad[0]), axis_of(v))))};
                };
              }));
+  must_catch(laws::offset_law, "center that does not say to which type it rounds the mean",
+             spoiled("center", [](OpDef& op) { op.rounding = {}; }));
+  must_catch(laws::offset_law, "layer_norm that says it rounds the mean to f64",
+             spoiled("layer_norm", [](OpDef& op) { op.rounding.mean = Rounding::Mean::in_f64; }));
   must_catch(laws::large_law, "layer_norm whose squares leave the type", spoiled("layer_norm", [](OpDef& op) {
                op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
                  const Tensor centred = center(a.in[0], {-1});

@@ -1,6 +1,7 @@
 #include "support/extremes.h"
 
 #include "autograd/tape.h"
+#include "core/ops/list.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -135,9 +136,9 @@ std::string far_difference(const Tensor& got, const Tensor& wanted, DType dtype,
 FarBound far_bound(DType dtype) { return {dtype == DType::f32 ? 5e-6 : 5e-12, 64.0 * least_of(dtype), 0.0, 0.99}; }
 
 std::string_view not_far(const OpDef& op, DType dtype, int power) {
-  if (op.name.ends_with("_backward")) return "what a forward pass saved would contradict the scaled input";
-  if (op.name == "fmod" || op.name == "remainder") return "what is left of a quotient beyond the digits of the type";
-  if (op.name == "attention_qkv" && 2 * power > (dtype == DType::f32 ? 120 : 1000))
+  if (is_backward(op)) return "what a forward pass saved would contradict the scaled input";
+  if (&op == &fmod_op || &op == &remainder_op) return "what is left of a quotient beyond the digits of the type";
+  if (&op == &attention_qkv_op && 2 * power > (dtype == DType::f32 ? 120 : 1000))
     return "scores are products of two scaled factors";
   return {};
 }

@@ -2,10 +2,8 @@
 #include "support/extremes.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <limits>
-#include <string_view>
 
 namespace eg::laws {
 namespace {
@@ -24,21 +22,12 @@ double difference(const Tensor& a, const Tensor& b) {
   return largest > 0 ? most / largest : most;
 }
 
-/// Rows that round a mean, or a product with the offset, to the type, and so know a difference no better than that;
-/// those of the second list round it to f64. Backward rows subtract such means as well.
-constexpr std::array<std::string_view, 5> means_in_the_type = {"layer_norm", "group_norm", "instance_norm",
-                                                               "scaled_dot_product_attention", "attention_qkv"};
-constexpr std::array<std::string_view, 4> means_in_f64 = {"batch_norm", "center", "var", "std"};
-
-template <std::size_t N> bool listed(const std::array<std::string_view, N>& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
-/// What rounding alone may change when `offset` is added.
+/// What rounding alone may change when `offset` is added. Backward rows subtract rounded means as well.
 double offset_bound(const OpDef& op, DType dtype, double offset) {
   const double strict = dtype == DType::f32 ? 5e-6 : 5e-13;
-  const bool rounds_mean = op.name.ends_with("_backward") || listed(means_in_the_type, op.name) ||
-                           (dtype == DType::f64 && listed(means_in_f64, op.name));
+  const Rounding::Mean mean = op.rounding.mean;
+  const bool rounds_mean =
+      is_backward(op) || mean == Rounding::Mean::in_type || (dtype == DType::f64 && mean == Rounding::Mean::in_f64);
   return rounds_mean ? strict + 32.0 * unit_of(dtype) * std::abs(offset) : strict;
 }
 
@@ -111,7 +100,7 @@ Verdict offset_law(const OpDef& op) {
       const InputSet floats = floating_inputs(sample);
       const OffsetCheck check{op, dtype, verdict};
       for (const std::size_t i : floats) check.run(sample, {i});
-      if (floats.size() >= 2 && !op.name.ends_with("_backward")) check.run(sample, {floats[0], floats[1]});
+      if (floats.size() >= 2 && !is_backward(op)) check.run(sample, {floats[0], floats[1]});
     });
   return verdict;
 }

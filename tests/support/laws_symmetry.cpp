@@ -132,7 +132,7 @@ bool no_sums(const OpDef& op) {
   return op.work(args, op.infer(args)).flops == 0;
 }
 
-bool is_exact(const OpDef& op, const Symmetry& symmetry) { return no_sums(op) || symmetry.name.starts_with("kept"); }
+bool is_exact(const OpDef& op, const Symmetry& symmetry) { return no_sums(op) || symmetry.bit_exact; }
 
 } // namespace
 

@@ -76,19 +76,10 @@ Results results(const OpDef& op, const Sample& sample, const Tensors& cotangents
   return r;
 }
 
-/// Rows that hand a transposed operand to BLAS as it lies, or whose rules do: N and T are different routines there,
-/// which may add in another order. A packed copy would cost more than the product gains.
-bool products_as_they_lie(const OpDef& op) {
-  for (const std::string_view name : {"matmul", "linear", "linear_gelu", "einsum", "fft_low_pass",
-                                      "attention_qkv_backward", "scaled_dot_product_attention_backward"})
-    if (op.name == name) return true;
-  return false;
-}
-
-/// Where two lists differ: in their bits or, for products, by more than rounding.
+/// Where two lists differ: in their bits or, where the layout may change rounding, by more than that.
 std::string layout_difference(const OpDef& op, const Tensors& a, const Tensors& b) {
   const std::string difference = difference_in_bits(a, b);
-  if (difference.empty() || !products_as_they_lie(op) || a.size() != b.size()) return difference;
+  if (difference.empty() || !op.rounding.by_layout || a.size() != b.size()) return difference;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].defined() != b[i].defined()) return difference;
     if (!a[i].defined()) continue;

@@ -161,7 +161,7 @@ double largest_error(const OpDef& op, DType dtype, Unit unit, std::string& worst
   for (const Sample& sample : measurable_samples(op, dtype))
     for (const double factor : {1.0, 0x1p-20, 0x1p20}) {
       // What a forward pass saved (means, factors) would contradict the scaled values beside it.
-      if (factor != 1.0 && op.name.ends_with("_backward")) continue;
+      if (factor != 1.0 && is_backward(op)) continue;
       const double error = sample_error(op, scaled(sample, factor), unit);
       if (!(error > largest)) continue;
       largest = error;

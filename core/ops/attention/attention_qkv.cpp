@@ -117,6 +117,7 @@ constinit const OpDef attention_qkv_op = row({
     .exact = exact_kernel,
     .saves = saves::in(0) | saves::in(1) | saves::out(0) | saves::out(1),
     .vjp = rule,
+    .rounding = {.mean = Rounding::Mean::in_type},
     .reference = reference,
     .samples = samples,
     .refuses = refuses,

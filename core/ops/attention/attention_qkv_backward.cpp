@@ -191,6 +191,7 @@ constinit const OpDef attention_qkv_backward_op = row({
     .exact = exact_kernel,
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::in(4) | saves::in(5),
     .vjp = rule,
+    .rounding = {.by_layout = true},
     .reference = reference,
     .samples = row_samples,
     .refuses = refuses,

@@ -132,6 +132,7 @@ constinit const OpDef scaled_dot_product_attention_op = row({
     .exact = exact_kernel,
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::out(0) | saves::out(1),
     .vjp = rule,
+    .rounding = {.mean = Rounding::Mean::in_type},
     .reference = reference,
     .samples = samples,
     .refuses = refuses,

@@ -160,6 +160,7 @@ constinit const OpDef scaled_dot_product_attention_backward_op = row({
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::in(4) | saves::in(5) | saves::in(6) |
              saves::in(7),
     .vjp = rule,
+    .rounding = {.by_layout = true},
     .reference = reference,
     .samples = row_samples,
     .refuses = refuses,

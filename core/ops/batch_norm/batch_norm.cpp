@@ -221,6 +221,7 @@ constinit const OpDef batch_norm_op = row({
     .exact = forward<true>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = rule,
+    .rounding = {.mean = Rounding::Mean::in_f64},
     .reference = reference,
     .samples = samples,
     .refuses = refuses,

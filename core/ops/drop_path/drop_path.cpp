@@ -76,7 +76,8 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
   std::vector<Symmetry> all;
   for (int axis = 1; axis < sample.in[0].rank(); ++axis)
     if (sample.in[0].size(axis) >= 2)
-      all.push_back({fmt::format("kept axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
+      all.push_back(
+          {.name = fmt::format("kept axis {}", axis), .legs = {in_leg(0, axis), out_leg(0, axis)}, .bit_exact = true});
   return all;
 }
 

@@ -265,6 +265,7 @@ constinit const OpDef einsum_op = row({
                    attr_text("order", "left_to_right", "which pair is multiplied first: left_to_right or greedy")},
     .infer = infer,
     .body = body,
+    .rounding = {.by_layout = true},
     .reference = reference,
     .samples = samples,
     .refuses = refuses,

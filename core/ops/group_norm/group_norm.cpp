@@ -35,7 +35,7 @@ std::vector<TensorSpec> instance_infer(const OpArgs& args) {
 }
 
 std::int64_t groups_of(const OpArgs& args) {
-  return args.op.name == "group_norm" ? args.attrs.integer("groups") : args.in[0].shape()[1];
+  return args.attrs.has("groups") ? args.attrs.integer("groups") : args.in[0].shape()[1];
 }
 
 Tensor beside(const Tensor& vector, const Tensor& x) {
@@ -149,6 +149,7 @@ constinit const OpDef group_norm_op = row({
                    attr_real("eps", 1e-5, "added to the variance")},
     .infer = group_infer,
     .body = body,
+    .rounding = {.mean = Rounding::Mean::in_type},
     .reference = reference,
     .samples = group_samples,
     .refuses = group_refuses,
@@ -165,6 +166,7 @@ constinit const OpDef instance_norm_op = row({
     .attributes = {attr_real("eps", 1e-5, "added to the variance")},
     .infer = instance_infer,
     .body = body,
+    .rounding = {.mean = Rounding::Mean::in_type},
     .reference = reference,
     .samples = instance_samples,
     .refuses = instance_refuses,

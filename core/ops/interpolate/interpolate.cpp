@@ -283,7 +283,8 @@ std::vector<Refusal> adjoint_refuses() {
 }
 
 std::vector<Symmetry> planes(const Sample&) {
-  return {{"kept: images", {in_leg(0, 0), out_leg(0, 0)}}, {"kept: channels", {in_leg(0, 1), out_leg(0, 1)}}};
+  return {{.name = "kept: images", .legs = {in_leg(0, 0), out_leg(0, 0)}, .bit_exact = true},
+          {.name = "kept: channels", .legs = {in_leg(0, 1), out_leg(0, 1)}, .bit_exact = true}};
 }
 
 /// Pixels of the half-way image and of the result, times the weights of one pixel.

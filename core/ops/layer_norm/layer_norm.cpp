@@ -124,6 +124,7 @@ constinit const OpDef layer_norm_op = row({
     .exact = exact_forward,
     .saves = saves::in(0) | saves::in(1),
     .vjp = rule,
+    .rounding = {.mean = Rounding::Mean::in_type},
     .reference = reference,
     .samples = samples,
     .refuses = refuses,

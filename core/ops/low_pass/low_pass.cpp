@@ -124,6 +124,7 @@ constinit const OpDef fft_low_pass_op = row({
     .attributes = {required_attr("cutoff", AttrKind::integer, "highest frequency kept, in cycles per image")},
     .infer = infer,
     .body = body,
+    .rounding = {.by_layout = true},
     .reference = reference,
     .samples = samples,
     .refuses = refuses,

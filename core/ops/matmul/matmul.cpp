@@ -232,6 +232,7 @@ constinit const OpDef matmul_op = row({
     .exact = kernel<true>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = vjp,
+    .rounding = {.by_layout = true},
     .reference = reference,
     .samples = samples,
     .refuses = refuses,

@@ -132,8 +132,8 @@ std::vector<Refusal> adaptive_refuses() {
 }
 
 std::vector<Symmetry> planes(const Sample&) {
-  return {{"kept: images", {in_leg(0, 0), out_leg(0, 0), out_leg(1, 0)}},
-          {"kept: channels", {in_leg(0, 1), out_leg(0, 1), out_leg(1, 1)}}};
+  return {{.name = "kept: images", .legs = {in_leg(0, 0), out_leg(0, 0), out_leg(1, 0)}, .bit_exact = true},
+          {.name = "kept: channels", .legs = {in_leg(0, 1), out_leg(0, 1), out_leg(1, 1)}, .bit_exact = true}};
 }
 
 Work pool_work(const OpArgs& args, std::span<const TensorSpec> out) {

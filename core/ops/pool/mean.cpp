@@ -236,8 +236,8 @@ bool covers(const Attrs& attrs, int axis, std::int64_t extent) {
 
 /// Images; channels; and the pixels along each axis that single bins cover. They are in x, or in dx.
 std::vector<Symmetry> symmetries(const Sample& sample) {
-  std::vector<Symmetry> all{{"kept: images", {in_leg(0, 0), out_leg(0, 0)}},
-                            {"kept: channels", {in_leg(0, 1), out_leg(0, 1)}}};
+  std::vector<Symmetry> all{{.name = "kept: images", .legs = {in_leg(0, 0), out_leg(0, 0)}, .bit_exact = true},
+                            {.name = "kept: channels", .legs = {in_leg(0, 1), out_leg(0, 1)}, .bit_exact = true}};
   const bool backward = sample.attrs.has("input_size");
   for (const int axis : {0, 1}) {
     const std::int64_t extent =

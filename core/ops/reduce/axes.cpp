@@ -58,6 +58,7 @@ std::vector<Symmetry> reduction_symmetries(const Shape& shape, const Reduced& re
     if (shape[axis] >= 2) {
       Symmetry symmetry{fmt::format("{} axis {}", gone ? "reduced" : "kept", axis), {in_leg(0, axis)}};
       if (!gone) symmetry.legs.push_back(out_leg(0, out_axis));
+      symmetry.bit_exact = !gone;
       all.push_back(std::move(symmetry));
     }
     if (!gone || keepdim) ++out_axis;

@@ -238,7 +238,8 @@ std::vector<Symmetry> others_symmetries(const Sample& sample) {
   std::vector<Symmetry> list;
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (axis != along && shape[axis] >= 2)
-      list.push_back({fmt::format("kept axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}});
+      list.push_back(
+          {.name = fmt::format("kept axis {}", axis), .legs = {in_leg(0, axis), out_leg(0, axis)}, .bit_exact = true});
   return list;
 }
 

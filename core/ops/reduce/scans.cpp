@@ -122,7 +122,7 @@ template <int inputs> std::vector<Symmetry> line_symmetries(const Sample& sample
   std::vector<Symmetry> list;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (axis == along || shape[axis] < 2) continue;
-    Symmetry symmetry{fmt::format("kept axis {}", axis), {out_leg(0, axis)}};
+    Symmetry symmetry{.name = fmt::format("kept axis {}", axis), .legs = {out_leg(0, axis)}, .bit_exact = true};
     for (int i = 0; i < inputs; ++i) symmetry.legs.push_back(in_leg(i, axis));
     list.push_back(std::move(symmetry));
   }

@@ -172,6 +172,7 @@ constinit const OpDef var_op = row({
       if (!args.wants(0)) return {Tensor()};
       return {variance_gradient(args, args.grad[0])};
     },
+    .rounding = {.mean = Rounding::Mean::in_f64},
     .reference = naive<false>,
     .samples = samples,
     .refuses = refuses,
@@ -189,6 +190,7 @@ constinit const OpDef std_op = row({
     .exact = variance_cpu<ExactAdder, true>,
     .saves = saves::in(0) | saves::out(0),
     .vjp = std_rule,
+    .rounding = {.mean = Rounding::Mean::in_f64},
     .reference = naive<true>,
     .samples = samples,
     .refuses = refuses,
@@ -212,6 +214,7 @@ constinit const OpDef center_op = row({
       if (!args.wants(0)) return {Tensor()};
       return {center(args.grad[0], args.attrs.integers("axes"))};
     },
+    .rounding = {.mean = Rounding::Mean::in_f64},
     .reference = [](const OpArgs& args) -> std::vector<Tensor> {
       Tensor means = reference_output(kept_shape(args));
       for_each_naive_group(args, [&](std::int64_t g, const std::vector<double>& x) {

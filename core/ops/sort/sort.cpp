@@ -22,7 +22,7 @@ std::vector<Symmetry> line_symmetries(const Sample& sample, int outputs) {
   std::vector<Symmetry> list;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (axis == along || shape[axis] < 2) continue;
-    Symmetry symmetry{fmt::format("kept axis {}", axis), {in_leg(0, axis)}};
+    Symmetry symmetry{.name = fmt::format("kept axis {}", axis), .legs = {in_leg(0, axis)}, .bit_exact = true};
     for (int o = 0; o < outputs; ++o) symmetry.legs.push_back(out_leg(o, axis));
     list.push_back(std::move(symmetry));
   }
