@@ -2,7 +2,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
-#include "core/registry.h"
+#include "core/ops/list.h"
 #include "core/threads/parallel.h"
 
 #include <array>
@@ -48,7 +48,7 @@ void accumulate(Tensor& sum, Tensor term) {
     if (!recording()) return;
     const std::array<Tensor, 2> in = {sum, term};
     const Attrs none;
-    report(Event{.op = &find_op("add"), .in = in, .out = std::span(&sum, 1), .attrs = &none, .began = began});
+    report(Event{.op = &add_op, .in = in, .out = std::span(&sum, 1), .attrs = &none, .began = began});
     return;
   }
   sum = add(sum, term);
