@@ -148,12 +148,12 @@ void read_conv2d(Call& call) {
 
 } // namespace
 
-CallRule attention_rule(std::string_view op) {
-  if (op == "scaled_dot_product_attention") return read_attention;
-  if (op == "attention_qkv") return read_attention_qkv;
-  if (op == "rotary") return read_rotary;
-  if (op == "conv2d") return read_conv2d;
-  return nullptr;
+std::span<const OpRule> attention_rules() {
+  static constexpr OpRule rules[] = {{&scaled_dot_product_attention_op, read_attention},
+                                     {&attention_qkv_op, read_attention_qkv},
+                                     {&rotary_op, read_rotary},
+                                     {&conv2d_op, read_conv2d}};
+  return rules;
 }
 
 } // namespace eg::permute

@@ -1,5 +1,6 @@
 // Operations as their rows declare them.
 
+#include "core/ops/list.h"
 #include "permute/inference/rules.h"
 
 #include <algorithm>
@@ -11,8 +12,9 @@ namespace {
 int from_front(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
 /// Rows whose outputs hold the very numbers of their input.
-bool passes_numbers(std::string_view op) {
-  constexpr std::string_view all[] = {"contiguous", "transpose", "permute", "squeeze", "unsqueeze", "expand", "cast"};
+bool passes_numbers(const OpDef* op) {
+  constexpr const OpDef* all[] = {&contiguous_op, &transpose_op, &permute_op, &squeeze_op,
+                                  &unsqueeze_op,  &expand_op,    &cast_op};
   return std::find(std::begin(all), std::end(all), op) != std::end(all);
 }
 
@@ -56,10 +58,7 @@ private:
     const Tensor& t = list[static_cast<std::size_t>(leg.index)];
     return t.defined() && leg.axis < t.rank() && leg.axis >= -t.rank(); // [0] stands for an output nobody wanted
   }
-  bool passes() const {
-    return call_.event.op != nullptr && passes_numbers(call_.event.op->name) &&
-           call_.event.out[0].dtype() == DType::i64;
-  }
+  bool passes() const { return passes_numbers(call_.event.op) && call_.event.out[0].dtype() == DType::i64; }
   bool renumbers(int input) const {
     return std::any_of(symmetries_.begin(), symmetries_.end(), [&](const Symmetry& s) {
       return std::find(s.values.begin(), s.values.end(), input) != s.values.end();

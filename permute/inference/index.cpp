@@ -1,8 +1,7 @@
 // Operations that look up by indices: what indices number moves with the axis that they run over.
 
+#include "core/ops/list.h"
 #include "permute/inference/rules.h"
-
-#include <algorithm>
 
 namespace eg::permute {
 namespace {
@@ -53,17 +52,14 @@ void read_equality(Call& call) {
 
 } // namespace
 
-CallRule index_rule(std::string_view op) {
-  constexpr std::pair<std::string_view, CallRule> rules[] = {
-      {"embedding", read_embedding}, {"index_select", read_index_select},
-      {"sort", read_sort},           {"topk", read_topk},
-      {"argsort", read_argsort},     {"argmax", read_argsort},
-      {"argmin", read_argsort},      {"max_with_index", read_sort},
-      {"min_with_index", read_sort}, {"eq", read_equality},
-      {"ne", read_equality}};
-  for (const auto& [name, rule] : rules)
-    if (name == op) return rule;
-  return nullptr;
+std::span<const OpRule> index_rules() {
+  static constexpr OpRule rules[] = {{&embedding_op, read_embedding}, {&index_select_op, read_index_select},
+                                     {&sort_op, read_sort},           {&topk_op, read_topk},
+                                     {&argsort_op, read_argsort},     {&argmax_op, read_argsort},
+                                     {&argmin_op, read_argsort},      {&max_with_index_op, read_sort},
+                                     {&min_with_index_op, read_sort}, {&eq_op, read_equality},
+                                     {&ne_op, read_equality}};
+  return rules;
 }
 
 } // namespace eg::permute

@@ -1,5 +1,6 @@
 // Operations that move elements: an output axis holds points of input axes, new ones where nothing of the input is.
 
+#include "core/ops/list.h"
 #include "permute/inference/rules.h"
 
 #include <algorithm>
@@ -153,26 +154,25 @@ void read_unpatchify(Call& call) {
 
 } // namespace
 
-CallRule movement_rule(std::string_view op) {
-  constexpr std::pair<std::string_view, CallRule> rules[] = {{"reshape", read_reshape},
-                                                             {"slice", read_slice},
-                                                             {"pad", read_pad},
-                                                             {"slice_backward", read_slice_backward},
-                                                             {"concat", read_concat},
-                                                             {"stack", read_stack},
-                                                             {"flip", read_flip},
-                                                             {"roll", read_roll},
-                                                             {"patchify", read_patchify},
-                                                             {"unpatchify", read_unpatchify},
-                                                             {"repeat_interleave", read_repeat_interleave}};
-  for (const auto& [name, rule] : rules)
-    if (name == op) return rule;
-  return nullptr;
+std::span<const OpRule> movement_rules() {
+  static constexpr OpRule rules[] = {{&reshape_op, read_reshape},
+                                     {&slice_op, read_slice},
+                                     {&pad_op, read_pad},
+                                     {&slice_backward_op, read_slice_backward},
+                                     {&concat_op, read_concat},
+                                     {&stack_op, read_stack},
+                                     {&flip_op, read_flip},
+                                     {&roll_op, read_roll},
+                                     {&patchify_op, read_patchify},
+                                     {&unpatchify_op, read_unpatchify},
+                                     {&repeat_interleave_op, read_repeat_interleave}};
+  return rules;
 }
 
-CallRule rule_of(std::string_view op) {
-  for (const auto& rules : {movement_rule, index_rule, attention_rule, window_rule})
-    if (const CallRule rule = rules(op)) return rule;
+CallRule rule_of(const OpDef& op) {
+  for (const auto& theme : {movement_rules(), index_rules(), attention_rules(), window_rules()})
+    for (const OpRule& rule : theme)
+      if (rule.op == &op) return rule.read;
   return nullptr;
 }
 

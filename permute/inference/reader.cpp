@@ -80,7 +80,7 @@ void TapeReader::record(const Event& event) {
       if (call.given(i))
         fix_all(points_, call.in[i], call.in_shape(i), call.reason("it tells nothing of its symmetries"));
     read_declared(call);
-  } else if (const CallRule rule = rule_of(event.op->name)) {
+  } else if (const CallRule rule = rule_of(*event.op)) {
     rule(call);
   } else {
     read_declared(call);

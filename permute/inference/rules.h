@@ -5,8 +5,8 @@
 #include "core/call.h"
 #include "permute/inference/layout.h"
 
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace eg::permute {
@@ -26,9 +26,15 @@ struct Call {
   std::string reason(const std::string& what) const;
 };
 
-/// The rule of an operation that has one of its own; nullptr: what its row declares is all.
 using CallRule = void (*)(Call&);
-CallRule rule_of(std::string_view op);
+/// An operation and the rule by which its calls are read. It is meant as the row itself (core/ops/list.h), so that one
+/// that is renamed or removed does not compile here.
+struct OpRule {
+  const OpDef* op;
+  CallRule read;
+};
+/// The rule of an operation that has one of its own; nullptr: what its row declares is all.
+CallRule rule_of(const OpDef& op);
 
 /// Reads the symmetries of the row: the legs of each hold the same points, axes without one are fixed. Axes that a rule
 /// has filled before are left alone, and input axes in `settled` are not fixed.
@@ -36,11 +42,11 @@ void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled =
 /// The same for a list of symmetries.
 void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled = {});
 
-// Rules by theme; nullptr for other operations.
-CallRule movement_rule(std::string_view op);
-CallRule index_rule(std::string_view op);
-CallRule attention_rule(std::string_view op);
-CallRule window_rule(std::string_view op);
+// Rules by theme.
+std::span<const OpRule> movement_rules();
+std::span<const OpRule> index_rules();
+std::span<const OpRule> attention_rules();
+std::span<const OpRule> window_rules();
 
 /// Fixes every axis of extent 2 and more, and what the elements number.
 void fix_all(Points& points, const TensorPoints& t, const Shape& shape, const std::string& reason);

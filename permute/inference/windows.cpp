@@ -1,5 +1,6 @@
 // Means of windows that do not overlap: pixels may change places within a window, and windows as wholes.
 
+#include "core/ops/list.h"
 #include "permute/inference/rules.h"
 
 namespace eg::permute {
@@ -49,10 +50,9 @@ void read_pool(Call& call) {
 
 } // namespace
 
-CallRule window_rule(std::string_view op) {
-  if (op == "avg_pool2d") return read_pool;
-  if (op == "adaptive_avg_pool2d") return read_adaptive;
-  return nullptr;
+std::span<const OpRule> window_rules() {
+  static constexpr OpRule rules[] = {{&avg_pool2d_op, read_pool}, {&adaptive_avg_pool2d_op, read_adaptive}};
+  return rules;
 }
 
 } // namespace eg::permute
