@@ -21,142 +21,142 @@ Sample over_scores(Draw& draw) { return {{draw(scores)}, {{"axis", std::int64_t{
 Sample scores_and_cotangent(Draw& draw) { return {{draw(scores), draw(scores)}, {{"axis", std::int64_t{-1}}}}; }
 
 constexpr std::array basic{
-    SizedRow{"log", positive},
-    SizedRow{"sqrt", positive},
-    SizedRow{"rsqrt", positive},
-    SizedRow{"affine",
+    SizedRow{&log_op, positive},
+    SizedRow{&sqrt_op, positive},
+    SizedRow{&rsqrt_op, positive},
+    SizedRow{&affine_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"scale", 2.0}, {"shift", 1.0}}};
              }},
-    SizedRow{"add", same_shape<2>},
-    SizedRow{"sub", same_shape<2>},
-    SizedRow{"mul", same_shape<2>},
-    SizedRow{"div",
+    SizedRow{&add_op, same_shape<2>},
+    SizedRow{&sub_op, same_shape<2>},
+    SizedRow{&mul_op, same_shape<2>},
+    SizedRow{&div_op,
              [](Draw& d) {
                return Sample{{d(wide), d.positive(wide)}, {}};
              }},
-    SizedRow{"sum",
+    SizedRow{&sum_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"axes", List{0}}}};
              }},
-    SizedRow{"mean",
+    SizedRow{&mean_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"axes", List{1}}}};
              }},
-    SizedRow{"max",
+    SizedRow{&max_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"axis", std::int64_t{-1}}}};
              }},
-    SizedRow{"argmax",
+    SizedRow{&argmax_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"axis", std::int64_t{-1}}}};
              }},
-    SizedRow{"sum_to",
+    SizedRow{&sum_to_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"shape", List{2048}}}};
              }},
-    SizedRow{"dropout",
+    SizedRow{&dropout_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"p", 0.1}, {"seed", std::int64_t{1}}}};
              }},
-    SizedRow{"matmul",
+    SizedRow{&matmul_op,
              [](Draw& d) {
                return Sample{{d({1024, 1024}), d({1024, 1024})}, {}};
              }},
-    SizedRow{"linear",
+    SizedRow{&linear_op,
              [](Draw& d) {
                return Sample{{d(tokens), d({512, 512}), d({512}), d(tokens)}, {}};
              }},
     // What decoding does with a weight, for one token.
-    SizedRow{"quantize_int8",
+    SizedRow{&quantize_int8_op,
              [](Draw& d) {
                return Sample{{d({3072, 768})}, {}};
              }},
-    SizedRow{"dequantize_int8",
+    SizedRow{&dequantize_int8_op,
              [](Draw& d) {
                return Sample{{codes(d, {3072, 768}), d({3072})}, {}};
              }},
-    SizedRow{"linear_int8",
+    SizedRow{&linear_int8_op,
              [](Draw& d) {
                return Sample{{d({1, 768}), codes(d, {3072, 768}), d({3072}), d({3072})}, {}};
              }},
-    SizedRow{"linear_bf16",
+    SizedRow{&linear_bf16_op,
              [](Draw& d) {
                return Sample{{d({1, 768}), d({3072, 768}).to(DType::f32).to(DType::bf16), d({3072})}, {}};
              }},
-    SizedRow{"linear_gelu",
+    SizedRow{&linear_gelu_op,
              [](Draw& d) {
                return Sample{{d(tokens), d({2048, 512}) * 0.04, d({2048})}, {}}; // activations of a model: about 1
              }},
-    SizedRow{"softmax", over_scores},
-    SizedRow{"softmax_backward", scores_and_cotangent},
-    SizedRow{"log_softmax", over_scores},
-    SizedRow{"log_softmax_backward", scores_and_cotangent},
-    SizedRow{"layer_norm",
+    SizedRow{&softmax_op, over_scores},
+    SizedRow{&softmax_backward_op, scores_and_cotangent},
+    SizedRow{&log_softmax_op, over_scores},
+    SizedRow{&log_softmax_backward_op, scores_and_cotangent},
+    SizedRow{&layer_norm_op,
              [](Draw& d) {
                return Sample{{d(tokens), d({512}), d({512})}, {}};
              }},
-    SizedRow{"layer_norm_backward",
+    SizedRow{&layer_norm_backward_op,
              [](Draw& d) {
                return Sample{{d(tokens), d({512}), d(tokens)}, {}};
              }},
-    SizedRow{"scaled_dot_product_attention",
+    SizedRow{&scaled_dot_product_attention_op,
              [](Draw& d) {
                return Sample{{d(heads), d(heads), d(heads)}, {}};
              }},
-    SizedRow{"attention_qkv",
+    SizedRow{&attention_qkv_op,
              [](Draw& d) {
                return Sample{{d({64, 65, 1536})}, {{"heads", std::int64_t{8}}}};
              }},
-    SizedRow{"cross_entropy",
+    SizedRow{&cross_entropy_op,
              [](Draw& d) {
                return Sample{{d({640, 30522}), d.ids({640}, 30522)}, {}};
              }},
-    SizedRow{"embedding",
+    SizedRow{&embedding_op,
              [](Draw& d) {
                return Sample{{d({30522, 256}), d.ids({32, 128}, 30522)}, {}};
              }},
-    SizedRow{"index_select",
+    SizedRow{&index_select_op,
              [](Draw& d) {
                return Sample{{d(tokens), d.permutation(4160)}, {{"axis", std::int64_t{0}}}};
              }},
-    SizedRow{"gather",
+    SizedRow{&gather_op,
              [](Draw& d) {
                return Sample{{d(tokens), d.ids(tokens, 512)}, {{"axis", std::int64_t{1}}}};
              }},
-    SizedRow{"scatter_add",
+    SizedRow{&scatter_add_op,
              [](Draw& d) {
                return Sample{{d(tokens), d.ids(tokens, 512), d(tokens)}, {{"axis", std::int64_t{1}}}};
              }},
-    SizedRow{"permute_rows",
+    SizedRow{&permute_rows_op,
              [](Draw& d) {
                return Sample{{d({64, 65, 512}), d.permutation(65)}, {}};
              }},
-    SizedRow{"permute_columns",
+    SizedRow{&permute_columns_op,
              [](Draw& d) {
                return Sample{{d(tokens), d.permutation(512)}, {}};
              }},
-    SizedRow{"invert_permutation",
+    SizedRow{&invert_permutation_op,
              [](Draw& d) {
                return Sample{{d.permutation(4096)}, {}};
              }},
-    SizedRow{"contiguous",
+    SizedRow{&contiguous_op,
              [](Draw& d) {
                return Sample{{d(wide).transpose()}, {}};
              }},
-    SizedRow{"cast",
+    SizedRow{&cast_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"dtype", std::string("f64")}}};
              }},
-    SizedRow{"concat",
+    SizedRow{&concat_op,
              [](Draw& d) {
                return Sample{{d(tokens), d(tokens)}, {{"axis", std::int64_t{1}}}};
              }},
-    SizedRow{"stack",
+    SizedRow{&stack_op,
              [](Draw& d) {
                return Sample{{d(tokens), d(tokens)}, {{"axis", std::int64_t{0}}}};
              }},
-    SizedRow{"patchify",
+    SizedRow{&patchify_op,
              [](Draw& d) {
                return Sample{{d({64, 3, 224, 224})}, {{"patch", std::int64_t{16}}}};
              }},
@@ -187,7 +187,7 @@ std::span<const SizedRow> basic_sizes() { return basic; }
 Sample sample_of_model_size(const OpDef& op, Draw& draw) {
   for (const auto rows : {basic_sizes(), further_sizes(), moving_sizes()})
     for (const SizedRow& row : rows)
-      if (row.name == op.name) return row.make(draw);
+      if (row.op == &op) return row.make(draw);
   std::vector<Sample> own = op.samples(draw.dtype);
   const bool plain =
       op.view == nullptr && !op.variadic && std::all_of(op.attributes.begin(), op.attributes.end(), fits_any_shape);

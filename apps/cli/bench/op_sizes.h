@@ -3,10 +3,10 @@
 
 #include "core/op.h"
 #include "core/ops.h"
+#include "core/ops/list.h"
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace eg::cli::bench {
@@ -37,7 +37,7 @@ inline const Shape images{16, 64, 56, 56};
 
 /// What one row of the registry is called with.
 struct SizedRow {
-  std::string_view name;
+  const OpDef* op;
   Make make;
 };
 

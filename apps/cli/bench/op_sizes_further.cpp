@@ -1,6 +1,5 @@
 #include "apps/cli/bench/op_sizes.h"
 #include "core/call.h"
-#include "core/registry.h"
 
 #include <array>
 
@@ -58,154 +57,154 @@ template <Conv which> Sample convolved(Draw& d) {
 /// Two tensors that look alike.
 Sample a_pair(Draw& d) { return {{d(tokens), d(tokens)}, {}}; }
 
-/// What the backward row of `name` reads: the inputs, the outputs and a cotangent of the first output.
-Sample after(std::string_view name, Sample sample, Draw& d) {
-  for (const Tensor& output : call(find_op(name), sample.in, sample.attrs)) sample.in.push_back(output);
+/// What the backward row of `op` reads: the inputs, the outputs and a cotangent of the first output.
+Sample after(const OpDef& op, Sample sample, Draw& d) {
+  for (const Tensor& output : call(op, sample.in, sample.attrs)) sample.in.push_back(output);
   sample.in.push_back(d(sample.in[sample.in.size() - 2].shape()));
   return sample;
 }
 
 constexpr std::array further{
-    SizedRow{"center", rows_of_wide},
-    SizedRow{"var", rows_of_wide},
-    SizedRow{"std", rows_of_wide},
-    SizedRow{"norm", rows_of_wide},
-    SizedRow{"prod", rows_of_wide},
-    SizedRow{"logsumexp", rows_of_wide},
-    SizedRow{"amax", columns_of_wide},
-    SizedRow{"amin", columns_of_wide},
-    SizedRow{"any", columns_of_wide},
-    SizedRow{"all", columns_of_wide},
-    SizedRow{"count_nonzero", columns_of_wide},
-    SizedRow{"min", along_rows},
-    SizedRow{"argmin", along_rows},
-    SizedRow{"max_with_index", along_rows},
-    SizedRow{"min_with_index", along_rows},
-    SizedRow{"prod_of_others", along_rows},
-    SizedRow{"cumsum", along_rows},
-    SizedRow{"cumprod", along_rows},
-    SizedRow{"sort", along_rows},
-    SizedRow{"argsort", along_rows},
-    SizedRow{"topk",
+    SizedRow{&center_op, rows_of_wide},
+    SizedRow{&var_op, rows_of_wide},
+    SizedRow{&std_op, rows_of_wide},
+    SizedRow{&norm_op, rows_of_wide},
+    SizedRow{&prod_op, rows_of_wide},
+    SizedRow{&logsumexp_op, rows_of_wide},
+    SizedRow{&amax_op, columns_of_wide},
+    SizedRow{&amin_op, columns_of_wide},
+    SizedRow{&any_op, columns_of_wide},
+    SizedRow{&all_op, columns_of_wide},
+    SizedRow{&count_nonzero_op, columns_of_wide},
+    SizedRow{&min_op, along_rows},
+    SizedRow{&argmin_op, along_rows},
+    SizedRow{&max_with_index_op, along_rows},
+    SizedRow{&min_with_index_op, along_rows},
+    SizedRow{&prod_of_others_op, along_rows},
+    SizedRow{&cumsum_op, along_rows},
+    SizedRow{&cumprod_op, along_rows},
+    SizedRow{&sort_op, along_rows},
+    SizedRow{&argsort_op, along_rows},
+    SizedRow{&topk_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"k", std::int64_t{5}}}};
              }},
-    SizedRow{"bincount",
+    SizedRow{&bincount_op,
              [](Draw& d) {
                return Sample{{d.ids({1 << 20}, 30522), d({1 << 20})}, {}};
              }},
     SizedRow{
-        "one_hot",
+        &one_hot_op,
         [](Draw& d) {
           return Sample{{d.ids({4160}, 1000)}, {{"num_classes", std::int64_t{1000}}, {"dtype", std::string("f32")}}};
         }},
-    SizedRow{"clamp",
+    SizedRow{&clamp_op,
              [](Draw& d) {
                return Sample{{d(wide)}, {{"min", -1.0}, {"max", 1.0}}};
              }},
-    SizedRow{"masked_softmax",
+    SizedRow{&masked_softmax_op,
              [](Draw& d) {
                return Sample{{d(scores)}, {{"causal", true}}};
              }},
-    SizedRow{"rms_norm", normed<false>},
-    SizedRow{"rms_norm_backward", normed<true>},
-    SizedRow{"batch_norm", normed_images<false>},
-    SizedRow{"batch_norm_backward", normed_images<true>},
-    SizedRow{"group_norm", grouped_images},
-    SizedRow{"instance_norm", normed_images<false>},
-    SizedRow{"conv2d", convolved<Conv::forward>},
-    SizedRow{"conv2d_input_backward", convolved<Conv::input>},
-    SizedRow{"conv2d_weight_backward", convolved<Conv::weight>},
-    SizedRow{"max_pool2d", windows<false>},
-    SizedRow{"avg_pool2d", windows<false>},
-    SizedRow{"avg_pool2d_backward", windows<true>},
-    SizedRow{"adaptive_avg_pool2d", bins<false>},
-    SizedRow{"adaptive_max_pool2d", bins<false>},
-    SizedRow{"adaptive_avg_pool2d_backward", bins<true>},
-    SizedRow{"interpolate",
+    SizedRow{&rms_norm_op, normed<false>},
+    SizedRow{&rms_norm_backward_op, normed<true>},
+    SizedRow{&batch_norm_op, normed_images<false>},
+    SizedRow{&batch_norm_backward_op, normed_images<true>},
+    SizedRow{&group_norm_op, grouped_images},
+    SizedRow{&instance_norm_op, normed_images<false>},
+    SizedRow{&conv2d_op, convolved<Conv::forward>},
+    SizedRow{&conv2d_input_backward_op, convolved<Conv::input>},
+    SizedRow{&conv2d_weight_backward_op, convolved<Conv::weight>},
+    SizedRow{&max_pool2d_op, windows<false>},
+    SizedRow{&avg_pool2d_op, windows<false>},
+    SizedRow{&avg_pool2d_backward_op, windows<true>},
+    SizedRow{&adaptive_avg_pool2d_op, bins<false>},
+    SizedRow{&adaptive_max_pool2d_op, bins<false>},
+    SizedRow{&adaptive_avg_pool2d_backward_op, bins<true>},
+    SizedRow{&interpolate_op,
              [](Draw& d) {
                return Sample{{d({16, 3, 256, 256})}, {{"size", List{224, 224}}}};
              }},
-    SizedRow{"fft_low_pass",
+    SizedRow{&fft_low_pass_op,
              [](Draw& d) {
                return Sample{{d({64, 3, 224, 224})}, {{"cutoff", std::int64_t{20}}}};
              }},
-    SizedRow{"drop_path",
+    SizedRow{&drop_path_op,
              [](Draw& d) {
                return Sample{{d({64, 65, 512})}, {{"p", 0.1}, {"seed", std::int64_t{1}}}};
              }},
-    SizedRow{"scaled_dot_product_attention_backward",
+    SizedRow{&scaled_dot_product_attention_backward_op,
              [](Draw& d) {
-               return after("scaled_dot_product_attention", {{d(heads), d(heads), d(heads)}, {}}, d);
+               return after(scaled_dot_product_attention_op, {{d(heads), d(heads), d(heads)}, {}}, d);
              }},
-    SizedRow{"attention_qkv_backward",
+    SizedRow{&attention_qkv_backward_op,
              [](Draw& d) {
-               return after("attention_qkv", {{d({64, 65, 1536})}, {{"heads", std::int64_t{8}}}}, d);
+               return after(attention_qkv_op, {{d({64, 65, 1536})}, {{"heads", std::int64_t{8}}}}, d);
              }},
     SizedRow{
-        "index_select_backward",
+        &index_select_backward_op,
         [](Draw& d) {
           return Sample{{d(tokens), d.ids({4160}, 4160)}, {{"axis", std::int64_t{0}}, {"extent", std::int64_t{4160}}}};
         }},
-    SizedRow{"embedding_backward",
+    SizedRow{&embedding_backward_op,
              [](Draw& d) {
                return Sample{{d({32, 128, 256}), d.ids({32, 128}, 30522)}, {{"rows", std::int64_t{30522}}}};
              }},
-    SizedRow{"cosine_similarity", a_pair},
-    SizedRow{"mse_loss", a_pair},
-    SizedRow{"bce_with_logits",
+    SizedRow{&cosine_similarity_op, a_pair},
+    SizedRow{&mse_loss_op, a_pair},
+    SizedRow{&bce_with_logits_op,
              [](Draw& d) {
                return Sample{{d(tokens), d.positive(tokens)}, {}};
              }},
-    SizedRow{"nll_loss",
+    SizedRow{&nll_loss_op,
              [](Draw& d) {
                return Sample{{d(tokens), d.ids({4160}, 512)}, {}};
              }},
-    SizedRow{"logsumexp_backward",
+    SizedRow{&logsumexp_backward_op,
              [](Draw& d) {
                return Sample{{d({4160, 1}), d(wide), d({4160, 1})}, {}};
              }},
-    SizedRow{"kl_div",
+    SizedRow{&kl_div_op,
              [](Draw& d) {
                return Sample{{d(tokens), d.positive(tokens)}, {}};
              }},
-    SizedRow{"l1_loss", a_pair},
-    SizedRow{"smooth_l1_loss", a_pair},
-    SizedRow{"huber_loss", a_pair},
-    SizedRow{"soft_cross_entropy",
+    SizedRow{&l1_loss_op, a_pair},
+    SizedRow{&smooth_l1_loss_op, a_pair},
+    SizedRow{&huber_loss_op, a_pair},
+    SizedRow{&soft_cross_entropy_op,
              [](Draw& d) {
                return Sample{{d(tokens), softmax(d(tokens), -1)}, {}};
              }},
-    SizedRow{"cosine_embedding_loss",
+    SizedRow{&cosine_embedding_loss_op,
              [](Draw& d) {
                const Tensor labels = (d.ids({4160}, 2).to(DType::f64) * 2.0 - 1.0).to(DType::i64); // 1 and -1
                return Sample{{d(tokens), d(tokens), labels}, {}};
              }},
-    SizedRow{"cross_entropy_backward",
+    SizedRow{&cross_entropy_backward_op,
              [](Draw& d) {
                const Tensor logits = d({640, 30522});
                const Tensor largest = amax(logits, {1});
                const Tensor total = logsumexp(logits, {1}) - largest;
                return Sample{{logits, d.ids({640}, 30522), largest, total, d(Shape{})}, {}};
              }},
-    SizedRow{"batch_norm_inference",
+    SizedRow{&batch_norm_inference_op,
              [](Draw& d) {
                return Sample{{d(images), d({64}), d.positive({64}), d({64}), d({64})}, {}};
              }},
-    SizedRow{"interpolate_backward",
+    SizedRow{&interpolate_backward_op,
              [](Draw& d) {
                return Sample{{d({16, 3, 224, 224})}, {{"size", List{224, 224}}, {"input_size", List{256, 256}}}};
              }},
-    SizedRow{"rotary",
+    SizedRow{&rotary_op,
              [](Draw& d) {
                return Sample{{d({64, 65, 8, 64}), Tensor::arange(65)}, {}};
              }},
-    SizedRow{"einsum",
+    SizedRow{&einsum_op,
              [](Draw& d) {
                return Sample{{d(heads), d(heads)}, {{"equation", std::string("bhqd,bhkd->bhqk")}}};
              }},
-    SizedRow{"linear_scan", a_pair},
-    SizedRow{"pow_scalar",
+    SizedRow{&linear_scan_op, a_pair},
+    SizedRow{&pow_scalar_op,
              [](Draw& d) {
                return Sample{{d.positive(wide)}, {{"exponent", 1.7}}};
              }},

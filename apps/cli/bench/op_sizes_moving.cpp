@@ -21,58 +21,58 @@ template <bool backward> Sample windows_of_three(Draw& d) {
 }
 
 constexpr std::array moving{
-    SizedRow{"where",
+    SizedRow{&where_op,
              [](Draw& d) {
                return Sample{{mask(d), d(wide), d(wide)}, {}};
              }},
-    SizedRow{"masked_fill",
+    SizedRow{&masked_fill_op,
              [](Draw& d) {
                return Sample{{d(wide), mask(d)}, {{"value", 0.0}}};
              }},
-    SizedRow{"logical_and", two_masks},
-    SizedRow{"logical_or", two_masks},
-    SizedRow{"logical_xor", two_masks},
-    SizedRow{"logical_not",
+    SizedRow{&logical_and_op, two_masks},
+    SizedRow{&logical_or_op, two_masks},
+    SizedRow{&logical_xor_op, two_masks},
+    SizedRow{&logical_not_op,
              [](Draw& d) {
                return Sample{{mask(d)}, {}};
              }},
-    SizedRow{"pad",
+    SizedRow{&pad_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"before", std::int64_t{1}}, {"after", std::int64_t{1}}}};
              }},
-    SizedRow{"roll",
+    SizedRow{&roll_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"shifts", List{7}}, {"axes", List{1}}}};
              }},
-    SizedRow{"flip",
+    SizedRow{&flip_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"axes", List{1}}}};
              }},
-    SizedRow{"tril", triangle},
-    SizedRow{"triu", triangle},
-    SizedRow{"split",
+    SizedRow{&tril_op, triangle},
+    SizedRow{&triu_op, triangle},
+    SizedRow{&split_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"sizes", List{128}}, {"axis", std::int64_t{1}}}};
              }},
-    SizedRow{"chunk",
+    SizedRow{&chunk_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"chunks", std::int64_t{4}}, {"axis", std::int64_t{1}}}};
              }},
-    SizedRow{"repeat",
+    SizedRow{&repeat_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"repeats", List{1, 4}}}};
              }},
-    SizedRow{"repeat_interleave",
+    SizedRow{&repeat_interleave_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"repeats", std::int64_t{4}}, {"axis", std::int64_t{1}}}};
              }},
-    SizedRow{"slice_backward",
+    SizedRow{&slice_backward_op,
              [](Draw& d) {
                return Sample{{d(tokens)}, {{"axis", std::int64_t{1}}, {"extent", std::int64_t{1536}}}};
              }},
-    SizedRow{"unfold", windows_of_three<false>},
-    SizedRow{"fold", windows_of_three<true>},
-    SizedRow{"unpatchify",
+    SizedRow{&unfold_op, windows_of_three<false>},
+    SizedRow{&fold_op, windows_of_three<true>},
+    SizedRow{&unpatchify_op,
              [](Draw& d) {
                return Sample{{d({64, 196, 768})},
                              {{"channels", std::int64_t{3}},
