@@ -7,14 +7,15 @@
 #include "core/measure/work_meter.h"
 #include "core/memory/allocator.h"
 #include "core/meta.h"
+#include "core/ops/list.h"
 #include "nn/init.h"
 #include "permute/permuted_pass.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <string_view>
 
 namespace eg::reproduce {
 namespace {
@@ -31,7 +32,8 @@ public:
 
 private:
   void record(const Event& event) override {
-    if (event.op != nullptr && std::string_view(event.op->name).starts_with("linear"))
+    constexpr std::array layers = {&linear_op, &linear_gelu_op, &linear_int8_op, &linear_bf16_op};
+    if (std::find(layers.begin(), layers.end(), event.op) != layers.end())
       sum_ += static_cast<double>(event.in[0].numel()) * static_cast<double>(event.in[1].size(0));
   }
   bool observes() const override { return true; }
