@@ -1,12 +1,13 @@
 #!/bin/sh
-# links_test.sh ROOT: the links of the tree's pages lead somewhere, and scripts/check_links.py finds those that do not.
+# links_test.sh ROOT PYTHON: the links of the tree's pages lead somewhere, and scripts/check_links.py finds those that
+# do not.
 set -eu
 check=$1/scripts/check_links.py
-python3 "$check" "$1"
+"$2" "$check" "$1"
 
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 printf '# A page\n[itself](#a-page) [file](gone.md) [heading](#gone) `[code](no)`\n```\n[listing](no)\n```\n' >"$folder/page.md"
-found=$(python3 "$check" "$folder") && exit 1
+found=$("$2" "$check" "$folder") && exit 1
 [ "$found" = "page.md:2: gone.md
 page.md:2: #gone" ]
