@@ -1,5 +1,6 @@
 #pragma once
-// Named settings of an operation call (axis, eps, ...), declared in the op's row and checked against it by call().
+// Declares the attributes of an operation (axis, eps, ...) and carries their values. The op definition lists them;
+// call() checks values against it.
 
 #include <cstdint>
 #include <initializer_list>

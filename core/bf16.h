@@ -1,5 +1,5 @@
 #pragma once
-// The 16-bit number that keeps f32's exponent and 8 of its 24 significant bits: for storing, not for computing.
+// Defines bfloat16, which keeps f32's exponent and 8 of its 24 significant bits: a type for storage, not for computing.
 
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
 #pragma once
-// Element types and the run-time tag that names them.
+// Defines the element types and the run-time tag that names them.
 
 #include "core/bf16.h"
 

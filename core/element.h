@@ -1,5 +1,5 @@
 #pragma once
-// A number as an element of some type.
+// Converts a number to an element type, or throws where the type does not hold it.
 
 #include "core/dtype.h"
 

@@ -1,7 +1,7 @@
 #pragma once
-// The operations as functions. Each has a row of the same name in the registry; see docs/ops.md for their mathematics,
-// symmetries and costs. All throw ShapeError, DTypeError, IndexError or ValueError for calls that do not fit.
-// Floating inputs of one call share one dtype. X is [..., rows, columns] unless said.
+// Declares the operations as functions. Each has an op definition of the same name in the registry; docs/ops.md holds
+// their mathematics, symmetries and costs. All throw ShapeError, DTypeError, IndexError or ValueError for calls that do
+// not fit. Floating inputs of one call share one dtype. X is [..., rows, columns] unless said.
 
 #include "core/random.h"
 #include "core/tensor.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). A number depends on (seed, stream, position) alone, never on a thread or on what was drawn
+// Draws counter-based random numbers with Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+// as 1, 2, 3", SC 2011). A number depends on (seed, stream, position) alone, never on a thread or on what was drawn
 // before.
 
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The explicit list of op rows.
+// Lists every op definition and finds them by name.
 
 #include "core/op.h"
 

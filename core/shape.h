@@ -1,5 +1,5 @@
 #pragma once
-// Dim lists of up to eight axes, held inline: shapes and strides.
+// Stores up to eight extents inline: shapes and strides.
 
 #include <array>
 #include <cstdint>

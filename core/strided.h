@@ -1,5 +1,5 @@
 #pragma once
-// Walking the elements of strided tensors, and turning a dtype tag into a type.
+// Visits the elements of strided tensors, and turns a dtype tag into a type.
 
 #include "core/dtype.h"
 #include "core/shape.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The one type that people meet: a value-semantic handle on shared storage, with strides.
+// Defines Tensor: a value-semantic handle on shared storage, with strides.
 
 #include "core/base/error.h"
 #include "core/dtype.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Files that grow, for what is watched while it is written.
+// Appends to files that are read while they grow.
 
 #include "core/base/file_descriptor.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Cyclic redundancy checks of 32 bits, eight bytes a step ("slicing by 8").
+// Computes cyclic redundancy checks of 32 bits, eight bytes a step ("slicing by 8").
 
 #include "core/base/bytes.h"
 

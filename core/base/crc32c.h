@@ -1,5 +1,5 @@
 #pragma once
-// CRC-32C, as iSCSI and TensorFlow's record files have it.
+// Computes CRC-32C, the checksum of iSCSI and of TensorFlow's record files.
 
 #include "core/base/bytes.h"
 

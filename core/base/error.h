@@ -1,5 +1,5 @@
 #pragma once
-// What a caller can get wrong. The library throws; it never prints and never aborts.
+// Defines the exceptions that the library throws. It never prints and never aborts.
 
 #include <stdexcept>
 #include <string>

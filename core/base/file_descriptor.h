@@ -1,5 +1,5 @@
 #pragma once
-// A file descriptor with an owner.
+// Owns a file descriptor and closes it.
 
 #include <unistd.h>
 

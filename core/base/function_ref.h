@@ -1,5 +1,5 @@
 #pragma once
-// A non-owning reference to a callable: what a parallel loop takes, without <functional> and without allocation.
+// Refers to a callable without owning it. Parallel loops take it: no <functional>, no allocation.
 
 #include <memory>
 #include <type_traits>

@@ -1,5 +1,5 @@
 #pragma once
-// A file that is read in pieces: at any place, into memory or mapped.
+// Reads a file in pieces: at any offset, into memory or mapped.
 
 #include <cstddef>
 #include <cstdint>

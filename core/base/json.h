@@ -1,6 +1,6 @@
 #pragma once
-// JSON files: parsed without duplicate keys, written complete or not at all. Callers that look into the value include
-// <nlohmann/json.hpp> in their source files.
+// Reads JSON files without duplicate keys, and writes them complete or not at all. Callers that use the value's members
+// include <nlohmann/json.hpp> in their source files.
 
 #include <nlohmann/json_fwd.hpp>
 

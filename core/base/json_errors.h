@@ -1,5 +1,5 @@
 #pragma once
-// What the readers of JSON say about malformed text; used by the files of this folder only.
+// Throws the errors of the JSON readers for malformed text; used by the files of this folder only.
 
 #include <cstddef>
 #include <string>

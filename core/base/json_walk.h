@@ -1,5 +1,5 @@
 #pragma once
-// JSON as a stream of events: for files whose values would take much more memory as a tree than as text.
+// Parses JSON as a stream of events, for files whose values would take much more memory as a tree than as text.
 
 #include <cstdint>
 #include <string>

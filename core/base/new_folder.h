@@ -1,5 +1,5 @@
 #pragma once
-// Folders that appear under their name complete or not at all.
+// Creates folders that appear under their name complete or not at all.
 
 #include "core/base/file_descriptor.h"
 

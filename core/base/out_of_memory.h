@@ -1,5 +1,5 @@
 #pragma once
-// Says what memory ran out for, how much was wanted, and which limit stood in the way.
+// Describes a failed allocation: what it was for, how much was wanted, and which limit it met.
 
 #include "core/base/error.h"
 

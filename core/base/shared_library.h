@@ -1,5 +1,5 @@
 #pragma once
-// Shared libraries that are opened while the program runs.
+// Opens shared libraries at run time.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 (RFC 3629: no surrogates, no overlong forms, nothing beyond U+10FFFF).
+// Decodes and checks UTF-8 (RFC 3629: no surrogates, no overlong forms, nothing beyond U+10FFFF).
 
 #include <cstddef>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Words that people mistype, and words that terminals must not obey.
+// Corrects mistyped words, and escapes control characters before text is printed.
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 #pragma once
-// Writes bytes to a file descriptor, and waits for one.
+// Writes bytes to a file descriptor, and waits until it is writable.
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Sums whose order cannot matter: for the kernels of exact mode (core/reduction.h).
+// Computes sums that do not depend on the order of their terms, for the kernels of exact mode (core/reduction.h).
 //
 // A term t of n terms below 2^e is cut at fixed places, t = h1 + h2 + h3 + rest: h1 is t rounded to a multiple of
 // 2^(e + log2 n - 51), h2 what is left rounded to a finer grid, and so on. Each sum of n such parts is an integer below

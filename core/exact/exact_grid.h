@@ -1,5 +1,5 @@
 #pragma once
-// The parts of exact sums: how terms are cut (core/exact/exact.h says why) and the vector loops over them.
+// Cuts the terms of exact sums and adds the parts with vectors (core/exact/exact.h explains the method).
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
-// The only door to matrix products: our own packed kernel (core/gemm/gemm.h), or OpenBLAS where EQUIGRAD_GEMM says
-// openblas and on processors without vectors. Parallel products are cut into M x N tiles (never along K) on a grid that
-// depends on the sizes alone, so the bits do not depend on the number of threads.
+// Computes every matrix product of the library. The backend is our own packed kernel (core/gemm/gemm.h), or OpenBLAS
+// where EQUIGRAD_GEMM says openblas and on processors without vectors. Parallel products are cut into M x N tiles
+// (never along K) on a grid that depends on the sizes alone, so the bits do not depend on the number of threads.
 
 #include "core/base/function_ref.h"
 #include "core/gemm/products.h"

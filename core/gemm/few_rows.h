@@ -1,5 +1,5 @@
 #pragma once
-// Products with few rows on the left, which are bound by reading the matrix on the right once.
+// Computes products with few rows on the left, whose cost is reading the matrix on the right once.
 
 #include "core/bf16.h"
 

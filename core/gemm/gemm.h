@@ -1,6 +1,6 @@
 #pragma once
-// Our own matrix product, for processors with fused multiply-adds on vectors: packed operands, a kernel that keeps a
-// tile of C in registers. Measured beside OpenBLAS in docs/performance.md.
+// Computes matrix products with our own kernel, for processors with fused multiply-adds on vectors. Operands are packed
+// and a tile of C stays in registers. Measured beside OpenBLAS in docs/performance.md.
 
 #include "core/gemm/blas.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products with operands rounded to bf16 and sums in f32, for processors that multiply pairs of bf16
-// (AVX512-BF16: AMD since Zen 4, Intel since Cooper Lake).
+// Computes matrix products of operands rounded to bf16 with sums in f32, on processors with AVX512-BF16 (AMD since Zen
+// 4, Intel since Cooper Lake).
 
 #include "core/gemm/gemm.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The loops of our matrix products around their kernels: how C is cut into tasks, what is packed when. Shared by the
+// Runs the loops around the kernels of our matrix products: how C is cut into tasks, what is packed when. Shared by the
 // kernels of gemm_simd.cpp (one for each width of vectors) and that of gemm_bf16.cpp.
 
 #include "core/gemm/gemm.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Products with a matrix whose numbers lie in fewer bits than the sums have: weights in 8 bits or bf16.
+// Computes products with a matrix of fewer bits than the sums have: weights in 8 bits or bf16.
 
 #include "core/gemm/blas.h"
 #include "core/gemm/few_rows.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The op reference of the documentation, rendered from the registry.
+// Renders the op reference of the documentation from the registry.
 
 #include "core/op.h"
 

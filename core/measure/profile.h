@@ -1,5 +1,5 @@
 #pragma once
-// Where the time goes: every call on this thread with its duration, flops, bytes and the memory in use behind it.
+// Records every call on this thread with its duration, flops, bytes and the memory in use after it.
 
 #include "core/call.h"
 #include "core/simd/roofline.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Counts what the calls of this thread cost, from the rows' own figures.
+// Counts the flops and bytes of this thread's calls, from the figures in the op definitions.
 
 #include "core/call.h"
 

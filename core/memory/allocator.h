@@ -1,6 +1,6 @@
 #pragma once
-// 64-byte-aligned caching allocator. Freed blocks are kept and reused, because touching fresh pages costs ten times
-// more than writing warm ones; a steady-state training step asks the system for nothing.
+// Allocates 64-byte-aligned blocks and caches freed ones. Freed blocks are reused, because touching fresh pages costs
+// ten times more than writing warm ones; a steady-state training step asks the system for nothing.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// Work space for the tasks of one loop.
+// Provides scratch memory for the tasks of one loop.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// A block of bytes shared by all views of one tensor, with a version that counts writes.
+// Owns a block of bytes shared by all views of one tensor, with a version that counts writes.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// The explicit list of op rows, one name a line. registry.cpp makes the registry from it; every name declares
-// `extern const OpDef NAME_op`, defined beside the op's kernels.
+// Lists the op definitions, one name a line. registry.cpp makes the registry from it; every name declares `extern const
+// OpDef NAME_op`, defined beside the op's kernels.
 
 #include "core/op.h"
 

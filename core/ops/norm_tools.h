@@ -1,5 +1,5 @@
 #pragma once
-// What the rows of layer_norm, rms_norm, batch_norm and group_norm share: checks, chunks of the backward kernels,
+// Shares what layer_norm, rms_norm, batch_norm and group_norm have in common: checks, chunks of the backward kernels,
 // samples and symmetries.
 
 #include "core/ops/row_tools.h"

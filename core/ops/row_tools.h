@@ -1,5 +1,5 @@
 #pragma once
-// What op rows share: checks, shape rules, costs, samples and symmetries of the common kinds.
+// Shares what op definitions have in common: checks, shape rules, costs, samples and symmetries of the common kinds.
 
 #include "core/call.h"
 #include "core/op.h"

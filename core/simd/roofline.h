@@ -1,5 +1,5 @@
 #pragma once
-// What this machine can do at most, measured: the roofline that times are held against (Williams, Waterman, Patterson,
+// Measures the machine's peak rates, the roofline that times are compared with (Williams, Waterman, Patterson,
 // "Roofline: an insightful visual performance model", 2009).
 
 #include "core/op.h"

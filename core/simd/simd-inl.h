@@ -1,5 +1,5 @@
-// Vector code: the only file that includes Highway. A kernel file is compiled once per target (baseline, AVX2, AVX-512)
-// and the best one that the processor has is chosen at run time:
+// Includes Highway (no other file does) and defines vector functions. A kernel file is compiled once per target
+// (baseline, AVX2, AVX-512) and the best one that the processor has is chosen at run time:
 //
 //   #undef HWY_TARGET_INCLUDE
 //   #define HWY_TARGET_INCLUDE "core/ops/softmax/softmax_simd.cpp" // this very file

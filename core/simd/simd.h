@@ -1,5 +1,6 @@
 #pragma once
-// Which vector code runs. The vector functions themselves are in core/simd/simd-inl.h, for kernel files only.
+// Names the vector code that runs on this processor. The vector functions themselves are in core/simd/simd-inl.h, for
+// kernel files only.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// Vectors of numbers that lie in a narrower type, widened in registers. Included once per SIMD target.
+// Widens vectors of numbers stored in a narrower type, in registers. Included once per SIMD target.
 
 #include "core/simd/simd-inl.h" // ahead of the guard: it includes the kernel file, and so this one, once per target
 

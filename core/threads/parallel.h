@@ -1,7 +1,7 @@
 #pragma once
-// The only door to threads. One pool (oneTBB) runs everything; a serial twin builds where there are no threads.
-// Work is cut into chunks whose borders depend on the sizes alone, never on the number of threads, so that sums joined
-// in chunk order give the same bits for any number of threads.
+// Runs loops on the library's threads. One pool (oneTBB) runs everything; builds without threads have a serial
+// implementation. Work is cut into chunks whose borders depend on the sizes alone, never on the number of threads, so
+// that sums joined in chunk order give the same bits for any number of threads.
 
 #include "core/base/function_ref.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What both twins of core/threads/parallel share: how many threads there should be, and why.
+// Chooses the number of threads and gives the reason, for both implementations of core/threads/parallel.
 
 #include <string>
 

@@ -1,5 +1,6 @@
 #pragma once
-// Attention for exact mode, made of operations whose sums are order-independent: no online softmax, scores in memory.
+// Computes attention in exact mode from operations whose sums are order-independent: no online softmax, scores in
+// memory.
 
 #include "core/ops/attention/parts.h"
 

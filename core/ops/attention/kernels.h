@@ -1,5 +1,5 @@
 #pragma once
-// The attention kernels: one strided core under scaled_dot_product_attention and attention_qkv.
+// Declares the attention kernels: one strided core for scaled_dot_product_attention and attention_qkv.
 
 #include "core/base/function_ref.h"
 

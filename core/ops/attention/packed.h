@@ -1,6 +1,6 @@
 #pragma once
-// What the rows of attention_qkv and of its backward op share: queries, keys and values packed in one tensor
-// qkv [..., T, 3 H D], their checks, samples and symmetries.
+// Shares what attention_qkv and its backward op have in common, with queries, keys and values packed in one tensor qkv
+// [..., T, 3 H D]. These are checks, samples and symmetries.
 
 #include "core/op.h"
 #include "core/ops/attention/parts.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What the attention rows share: how heads lie in tensors, the reference, and the rule of the backward ops.
+// Shares the layout of heads, the reference and the gradient rule of the attention ops.
 
 #include "core/op.h"
 #include "core/ops/attention/kernels.h"

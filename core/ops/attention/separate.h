@@ -1,6 +1,6 @@
 #pragma once
-// What the rows of scaled_dot_product_attention and of its backward op share: q, k and v as tensors of their own, their
-// checks, samples and symmetries.
+// Shares what scaled_dot_product_attention and its backward op have in common, with q, k and v as separate tensors.
+// These are checks, samples and symmetries.
 
 #include "core/op.h"
 #include "core/ops/attention/parts.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Samples and refused calls of conv2d and its two adjoints.
+// Lists the samples and refused calls of conv2d and its two adjoints.
 
 #include "core/op.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The three products of a convolution in exact mode, as kernels of their rows: made of unfold, fold and exact products.
+// Computes the three products of a convolution in exact mode, from unfold, fold and exact products.
 
 #include "core/ops/conv/geometry.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the rows of a convolution share: extents, and how the work is cut.
+// Describes the extents of a convolution and how its work is cut.
 
 #include "core/ops/fold/columns.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Kernels of the three products of a convolution. All pointers are packed; outputs need not be initialised.
+// Declares the kernels of the three products of a convolution. All pointers are packed; outputs need not be
+// initialised.
 
 #include "core/ops/conv/geometry.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The kernel of cross_entropy in exact mode.
+// Declares the kernel of cross_entropy in exact mode.
 
 #include "core/op.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Row kernels of cross_entropy and cross_entropy_backward: one pass over a row while it is in cache.
+// Declares the row kernels of cross_entropy and cross_entropy_backward: one pass over a row while it is in cache.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What cross_entropy and cross_entropy_backward share: the settings of a call and the checks.
+// Shares the settings and checks of cross_entropy and cross_entropy_backward.
 
 #include "core/ops/row_tools.h"
 

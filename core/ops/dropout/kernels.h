@@ -1,4 +1,5 @@
 #pragma once
+// Declares the dropout kernel.
 
 #include "core/random.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The index notation of einsum: letters to labels with extents, and the order of the products.
+// Parses the index notation of einsum: letters to labels with extents, and the order of the products.
 
 #include "core/op.h"
 

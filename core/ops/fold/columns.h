@@ -1,5 +1,5 @@
 #pragma once
-// The two kernels behind unfold, fold and convolution: image planes to columns of windows, and back by adding.
+// Copies image planes to columns of windows, and adds the columns back; used by unfold, fold and convolution.
 
 #include "core/ops/fold/windows.h"
 

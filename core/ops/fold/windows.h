@@ -1,5 +1,5 @@
 #pragma once
-// Windows that slide over the rows and columns of images: what unfold, fold, convolution and pooling share.
+// Describes windows that slide over the rows and columns of images, for unfold, fold, convolution and pooling.
 
 #include "core/op.h"
 #include "core/ops.h"

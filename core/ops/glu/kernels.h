@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of the gated linear units: act(gate) up, element by element.
+// Declares the kernels of the gated linear units: act(gate) up, element by element.
 
 #include <cstdint>
 

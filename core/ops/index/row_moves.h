@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of the indexing rows: slices taken from, and added to, places that an index names.
+// Declares the kernels of the indexing ops: take slices from, and add slices to, indexed positions.
 
 #include "core/ops/views/movement.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Resampling along one axis as a sparse matrix: which source pixels make up each result pixel, and with what weight.
+// Builds resampling along one axis as a sparse matrix: the source pixels of each result pixel and their weights.
 
 #include <cstdint>
 #include <string_view>

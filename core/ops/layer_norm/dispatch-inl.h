@@ -1,7 +1,8 @@
-// The end of a file of normalisation kernels, which has defined ForwardRows(job) and BackwardRows(job), templates over
-// the element type, for each target: EG_NORM_KERNELS_OF_TARGET names their instances, still within the target's
-// namespace, and EG_DISPATCH_NORM(NAMESPACE), once and within eg, defines the functions `run` of that namespace of
-// kernels.h, which pick the target at run time. Macros alone, so that this may be included above everything else.
+// Defines the macros that end a file of normalisation kernels. The file has defined ForwardRows(job) and
+// BackwardRows(job), templates over the element type, for each target. EG_NORM_KERNELS_OF_TARGET names their instances,
+// still within the target's namespace; EG_DISPATCH_NORM(NAMESPACE), once and within eg, defines the functions `run` of
+// that namespace of kernels.h, which pick the target at run time. Macros alone, so that this may be included above
+// everything else.
 
 #ifndef EQUIGRAD_LAYER_NORM_DISPATCH_INL_H
 #define EQUIGRAD_LAYER_NORM_DISPATCH_INL_H

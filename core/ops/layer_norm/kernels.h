@@ -1,5 +1,5 @@
 #pragma once
-// Row kernels of layer_norm, rms_norm and their backward ops, and the jobs that they are given.
+// Declares the row kernels of layer_norm, rms_norm and their backward ops, and the jobs passed to them.
 
 #include <cmath>
 #include <cstdint>

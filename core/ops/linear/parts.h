@@ -1,5 +1,5 @@
 #pragma once
-// What the rows of x W^T + b share.
+// Shares what the ops of x W^T + b have in common.
 
 #include "core/gemm/blas.h"
 #include "core/op.h"

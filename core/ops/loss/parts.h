@@ -1,5 +1,5 @@
 #pragma once
-// What the losses share: reductions, and the small functions that they are made of.
+// Shares the reductions of the losses and the small functions that they are composed of.
 
 #include "core/ops/row_tools.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products whose sums are the same for every order of the inner axis.
+// Computes matrix products whose sums are the same for every order of the inner axis.
 
 #include "core/gemm/blas.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Matrices inside tensors: the last two axes as BLAS operands, without copies where the strides allow.
+// Passes the last two axes of tensors to BLAS as operands, without copies where the strides allow.
 
 #include "core/gemm/blas.h"
 #include "core/op.h"

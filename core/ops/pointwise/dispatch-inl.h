@@ -1,7 +1,7 @@
-// The end of a file of pointwise vector kernels, which has defined `template <class T> pointwise::Kernels<T> Kernels()`
-// for each target: EG_KERNELS_OF_TARGET names its two instances, still within the target's namespace, and
-// EG_DISPATCH_KERNELS(NAME), once and within eg, defines pointwise::NAME, which picks the target at run time. Macros
-// alone, so that this may be included above everything else.
+// Defines the macros that end a file of pointwise vector kernels. The file has defined `template <class T>
+// pointwise::Kernels<T> Kernels()` for each target. EG_KERNELS_OF_TARGET names its two instances, still within the
+// target's namespace; EG_DISPATCH_KERNELS(NAME), once and within eg, defines pointwise::NAME, which picks the target at
+// run time. Macros alone, so that this may be included above everything else.
 
 #ifndef EQUIGRAD_POINTWISE_DISPATCH_INL_H
 #define EQUIGRAD_POINTWISE_DISPATCH_INL_H

@@ -1,5 +1,5 @@
-// Vector forms of the activation functions and their derivatives, for float and double vectors. Included by kernel
-// files after core/simd/simd-inl.h, once per target.
+// Defines vector forms of the activation functions and their derivatives, for float and double vectors. Included by
+// kernel files after core/simd/simd-inl.h, once per target.
 
 #if defined(EQUIGRAD_POINTWISE_FUNCTIONS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EQUIGRAD_POINTWISE_FUNCTIONS_INL_H

@@ -1,5 +1,6 @@
-// From the tables to vector kernels. Included by kernel files after core/simd/simd-inl.h, once per target:
-// EG_UNARY_OPS(EG_UNARY_FUNCTOR) makes the functors, EG_UNARY_OPS(EG_UNARY_ENTRY) a list of kernels for element type T.
+// Makes vector kernels from the tables of pointwise ops. Included by kernel files after core/simd/simd-inl.h, once per
+// target: EG_UNARY_OPS(EG_UNARY_FUNCTOR) makes the functors, EG_UNARY_OPS(EG_UNARY_ENTRY) a list of kernels for element
+// type T.
 
 #if defined(EQUIGRAD_POINTWISE_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EQUIGRAD_POINTWISE_KERNELS_INL_H

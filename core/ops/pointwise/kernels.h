@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of the pointwise ops, for rows and for kernels that fuse one of them in.
+// Declares the kernels of the pointwise ops, for their op definitions and for kernels that fuse them.
 
 #include "core/ops/pointwise/tables.h"
 

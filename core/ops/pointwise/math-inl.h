@@ -1,4 +1,4 @@
-// Vector forms of elementary functions and of activations built on them. Included by kernel files after
+// Defines vector forms of elementary functions and of activations built on them. Included by kernel files after
 // core/simd/simd-inl.h, once per target. The functors work on double vectors to about 2 ULP; InDouble runs them for
 // float vectors too, whose results are then the nearest floats in all but the closest of cases.
 

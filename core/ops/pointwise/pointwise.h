@@ -1,5 +1,6 @@
 #pragma once
-// Pointwise ops of two inputs as functions, for rules: the arithmetic of core/ops.h and the fused backward rows.
+// Declares pointwise ops of two inputs as functions, for gradient rules: the arithmetic of core/ops.h and the fused
+// backward ops.
 
 #include "core/ops.h"
 #include "core/ops/pointwise/tables.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The activation functions in plain double arithmetic: what the vector forms are checked against.
+// Computes the activation functions in plain double arithmetic, the reference of their vector forms.
 
 #include <cmath>
 #include <numbers>

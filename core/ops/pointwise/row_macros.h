@@ -1,5 +1,5 @@
 #pragma once
-// Turns the tables of pointwise ops into op rows and functions: EG_UNARY_OPS(EG_UNARY_ROW) in namespace eg.
+// Turns the tables of pointwise ops into op definitions and functions: EG_UNARY_OPS(EG_UNARY_ROW) in namespace eg.
 
 #include "core/ops/list.h"
 #include "core/ops/pointwise/pointwise.h"

@@ -1,5 +1,5 @@
 #pragma once
-// From strided, broadcast tensors to the flat kernels.
+// Runs the flat kernels on strided, broadcast tensors.
 
 #include "core/op.h"
 #include "core/ops/pointwise/kernels.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What the rows of pointwise ops share: where samples lie, samples and refusals by shape rule, references.
+// Shares the samples, refusals by shape rule and references of the pointwise ops.
 
 #include "core/ops/pointwise/reference.h"
 #include "core/ops/pointwise/run.h"

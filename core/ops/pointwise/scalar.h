@@ -1,5 +1,5 @@
 #pragma once
-// Functions of double numbers that the C library does not have in this form.
+// Defines functions of double numbers that the C library does not have in this form.
 
 #include <cmath>
 

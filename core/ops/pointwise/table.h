@@ -1,6 +1,6 @@
 #pragma once
-// Arithmetic and the activations that models are made of: every op one row of data. The kernels (pointwise_simd.cpp),
-// the op rows and the functions (pointwise.cpp) are made from these tables: a new op is a new row here or in
+// Lists arithmetic and the common activations, one op a table line. The kernels (pointwise_simd.cpp), the op
+// definitions and the functions (pointwise.cpp) are made from these tables: a new op is a new line here or in
 // table_math.h or table_activations.h, its name in core/ops/list.h and its declaration in core/ops.h.
 //
 // Columns of the unary tables

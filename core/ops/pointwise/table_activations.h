@@ -1,6 +1,6 @@
 #pragma once
-// Activation functions beyond those of table.h. Columns as there. The rules of those with kinks give each side what
-// PyTorch gives at the kink itself.
+// Lists the activation functions beyond those of table.h. Columns as there. The rules of those with kinks give each
+// side what PyTorch gives at the kink itself.
 
 // clang-format off
 #define EG_ACTIVATION_OPS(X)                                                                                           \

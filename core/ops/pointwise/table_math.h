@@ -1,7 +1,7 @@
 #pragma once
-// Elementary functions and the steps between integers. Columns as in table.h; a step's last column says why its
-// gradient is zero. The ops of the scalar tables run the C library's double function element by element, in place of
-// `vector` they have the value in double: rare functions, whose last digits matter more than their speed.
+// Lists elementary functions and step functions. Columns as in table.h; a step's last column says why its gradient is
+// zero. The ops of the scalar tables run the C library's double function element by element, in place of `vector` they
+// have the value in double: rare functions, whose last digits matter more than their speed.
 
 // clang-format off
 #define EG_MATH_OPS(X)                                                                                                 \

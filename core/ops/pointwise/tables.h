@@ -1,5 +1,5 @@
 #pragma once
-// All tables of pointwise ops, one after the other: the order of the enumerations and of the kernels.
+// Joins all tables of pointwise ops in one order: that of the enumerations and of the kernels.
 
 #include "core/ops/pointwise/table.h"
 #include "core/ops/pointwise/table_activations.h"

@@ -1,5 +1,6 @@
 #pragma once
-// Vector kernels of three operands that broadcast against each other, and the walk that brings any shapes to them.
+// Declares vector kernels of three operands that broadcast against each other, and the loop that applies them to any
+// shapes.
 
 #include "core/op.h"
 

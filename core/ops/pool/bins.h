@@ -1,5 +1,5 @@
 #pragma once
-// Which pixels each output of a pooling covers, one axis at a time, and the kernels that follow from it.
+// Finds the pixels that each output of a pooling covers, one axis at a time, and declares its kernels.
 
 #include "core/ops/fold/windows.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The axes of a reduction: which go, and what shape is left.
+// Finds the axes that a reduction removes, and the shape that is left.
 
 #include "core/op.h"
 

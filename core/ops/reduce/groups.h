@@ -1,5 +1,5 @@
 #pragma once
-// Reductions over any axes, a group of elements at a time: what their kernels and rows share.
+// Reduces over any axes, a group of elements at a time; shared by the kernels and op definitions of reductions.
 
 #include "core/exact/exact.h"
 #include "core/ops/reduce/axes.h"

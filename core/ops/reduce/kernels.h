@@ -1,6 +1,6 @@
 #pragma once
-// Sums over one axis with a fixed order of additions: short chains in vector lanes, blocks joined as a tree, so that a
-// float sum of millions of terms is good to a few units in the last place, and the same for any number of threads.
+// Computes sums over one axis with a fixed order of additions. Short chains in vector lanes and blocks joined as a tree
+// make a float sum of millions of terms good to a few units in the last place, and the same for any number of threads.
 
 #include "core/ops/row_tools.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Reductions of one packed row on the calling thread, with vectors: the same bits wherever the row lies.
+// Reduces one packed row on the calling thread, with vectors: the same bits at every address.
 
 #include <cstdint>
 

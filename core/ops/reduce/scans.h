@@ -1,5 +1,5 @@
 #pragma once
-// Pieces of the derivatives of scans and products, made of ops.
+// Composes parts of the derivatives of scans and products from ops.
 
 #include "core/tensor.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Row kernels of softmax, log_softmax and their backward ops, and the walk that brings any axis to them.
+// Declares the row kernels of softmax, log_softmax and their backward ops, and the loop that applies them along any
+// axis.
 
 #include "core/ops/row_tools.h"
 

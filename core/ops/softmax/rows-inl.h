@@ -1,4 +1,4 @@
-// Vector loops over one row, shared by the kernels of the normalising ops. Included once per SIMD target.
+// Defines vector loops over one row, shared by the kernels of the normalising ops. Included once per SIMD target.
 //
 // The tail of a row runs the same vector arithmetic as its body, on a padded copy or under a mask, and every reduction
 // has a fixed number of accumulators: a result depends on the row alone, not on where it lies or on who computes it.

@@ -1,5 +1,5 @@
 #pragma once
-// What the rows of softmax and log_softmax share: all but their kernels and formulas.
+// Shares what softmax and log_softmax have in common: all but their kernels and formulas.
 
 #include "core/ops/softmax/kernels.h"
 

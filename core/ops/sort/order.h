@@ -1,6 +1,6 @@
 #pragma once
-// The order of sort, argsort and topk as whole numbers, and lines along one axis. A NaN is larger than everything and
-// equal to another NaN, -0 equals 0, equals stay in the order of their places.
+// Maps values to whole numbers in the order of sort, argsort and topk, and gathers lines along one axis. A NaN is
+// larger than everything and equal to another NaN, -0 equals 0, equals keep their order.
 
 #include "core/ops/reduce/groups.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Helpers shared by the rows that move elements without computing on them.
+// Shares helpers of the ops that move elements without computing on them.
 
 #include "core/base/function_ref.h"
 #include "core/call.h"

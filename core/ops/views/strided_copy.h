@@ -1,5 +1,5 @@
 #pragma once
-// The one kernel behind every copying data movement: contiguous, clone, concat, pad, patchify.
+// Copies strided elements: the one kernel behind contiguous, clone, concat, pad and patchify.
 
 #include "core/tensor.h"
 
