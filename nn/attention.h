@@ -1,5 +1,5 @@
 #pragma once
-// Self-attention with shared heads, rotary positions, masks and a key-value cache.
+// Implements self-attention with shared heads, rotary positions, masks and a key-value cache.
 
 #include "nn/kv_cache.h"
 #include "nn/layers.h"

@@ -1,5 +1,5 @@
 #pragma once
-// BERT (Devlin et al., "BERT: pre-training of deep bidirectional transformers", NAACL 2019) with its heads.
+// Implements BERT with its heads. Devlin et al., "BERT: pre-training of deep bidirectional transformers", NAACL 2019.
 
 #include "nn/heads.h"
 

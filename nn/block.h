@@ -1,6 +1,6 @@
 #pragma once
-// The transformer block: attention and MLP with norms and residuals. One config makes the blocks of ViT and BERT
-// (encoders), GPT-2 and Llama (decoders).
+// Implements the transformer block: attention and MLP with norms and residuals. One config makes the blocks of ViT and
+// BERT (encoders), GPT-2 and Llama (decoders).
 
 #include "nn/attention.h"
 #include "nn/norms.h"

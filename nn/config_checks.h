@@ -1,6 +1,6 @@
 #pragma once
-// What the configs of modules are checked for. Limits lie far beyond what fits in a machine, and are small enough that
-// no product of sizes overflows 64 bits. Not for users: they call check(config).
+// Checks the configs of modules. Limits are far beyond what fits in a machine, and small enough that no product of
+// sizes overflows 64 bits. Not for users: they call check(config).
 
 #include "core/base/error.h"
 

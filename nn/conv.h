@@ -1,5 +1,5 @@
 #pragma once
-// Convolution, and stochastic depth.
+// Implements convolution and stochastic depth as modules.
 
 #include "nn/module.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Causal language models: GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019) and Llama
-// (Touvron et al., "Llama: open and efficient foundation language models", 2023) are two configs of one model.
+// Implements causal language models, of which GPT-2 and Llama are two configs. Radford et al., "Language models are
+// unsupervised multitask learners", 2019; Touvron et al., "Llama: open and efficient foundation language models", 2023.
 
 #include "nn/heads.h"
 

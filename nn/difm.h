@@ -1,6 +1,6 @@
 #pragma once
-// Dual input-aware factorization machine for rows of a table (Lu, Yu, Chang, Wang, Li, Yuan, "A Dual Input-aware
-// Factorization Machine for CTR Prediction", IJCAI 2020).
+// Implements the dual input-aware factorization machine for rows of a table. Lu, Yu, Chang, Wang, Li, Yuan, "A Dual
+// Input-aware Factorization Machine for CTR Prediction", IJCAI 2020.
 
 #include "nn/layers.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Text from a language model, token by token, with a key-value cache.
+// Generates text with a language model, token by token, with a key-value cache.
 
 #include "core/base/function_ref.h"
 #include "core/random.h"

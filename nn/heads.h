@@ -1,5 +1,5 @@
 #pragma once
-// What language models share: kinds of heads, masks over padded batches, initial weights.
+// Shares what language models have in common: kinds of heads, masks over padded batches, initial weights.
 
 #include "nn/block.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Initialisers: fill a tensor in place from a counter-based key. Element i depends on (key, i) alone; the f32 numbers
-// are the f64 ones rounded.
+// Initialises a tensor in place from a counter-based key. Element i depends on (key, i) alone; the f32 numbers are the
+// f64 ones rounded.
 
 #include "core/random.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Keys and values of the tokens that a decoder has seen.
+// Caches the keys and values of the tokens that a decoder has processed.
 
 #include "core/ops.h"
 

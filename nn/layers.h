@@ -1,6 +1,6 @@
 #pragma once
-// Linear, LayerNorm, Embedding, Dropout and MLP. An error inside a module ends with the module's place in the model
-// ("blocks.3.mlp.fc1").
+// Implements Linear, LayerNorm, Embedding, Dropout and MLP. An error inside a module ends with the module's place in
+// the model ("blocks.3.mlp.fc1").
 
 #include "nn/module.h"
 #include "nn/narrow_weight.h"

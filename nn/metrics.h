@@ -1,5 +1,6 @@
 #pragma once
-// Figures of merit of predictions, counted exactly. Plain functions: they give numbers or counts, not gradients.
+// Computes figures of merit of predictions, counted exactly. Plain functions: they give numbers or counts, not
+// gradients.
 
 #include "core/tensor.h"
 

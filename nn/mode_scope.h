@@ -1,5 +1,5 @@
 #pragma once
-// A module in training or in evaluation for a while.
+// Puts a module into training or evaluation mode for one scope.
 
 #include "nn/module.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Parameters with names, and modules that own them.
+// Defines named parameters and the modules that own them.
 
 #include "core/call.h"
 #include "core/ops.h"

@@ -1,6 +1,7 @@
 #pragma once
-// Mixture of experts in the place of an encoder block's MLP (Shazeer et al., "Outrageously Large Neural Networks", ICLR
-// 2017; Fedus, Zoph and Shazeer, "Switch Transformers", JMLR 2022; Jiang et al., "Mixtral of Experts", 2024).
+// Implements a mixture of experts that replaces an encoder block's MLP. Shazeer et al., "Outrageously Large Neural
+// Networks", ICLR 2017; Fedus, Zoph and Shazeer, "Switch Transformers", JMLR 2022; Jiang et al., "Mixtral of Experts",
+// 2024.
 
 #include "nn/layers.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Weights of products in fewer bits, for inference: decoding waits for memory, so fewer bytes are less time.
+// Stores weights of products in fewer bits, for inference: decoding is bound by memory, so fewer bytes take less time.
 
 #include "core/ops.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Normalisations beside LayerNorm. weight (gamma) begins as ones, bias (beta) as zeros.
+// Implements normalisations other than LayerNorm. weight (gamma) begins as ones, bias (beta) as zeros.
 
 #include "nn/module.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Rotary position embedding of queries and keys (Su et al., "RoFormer", 2021), and how models that were trained on
-// short texts turn more slowly to read longer ones.
+// Computes rotary position embeddings of queries and keys (Su et al., "RoFormer", 2021), and their scalings for texts
+// longer than those of training.
 
 #include "core/tensor.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Set Transformer (Lee, Lee, Kim, Kosiorek, Choi, Teh, "Set Transformer: A Framework for Attention-based
-// Permutation-Invariant Neural Networks", ICML 2019).
+// Implements the Set Transformer. Lee, Lee, Kim, Kosiorek, Choi, Teh, "Set Transformer: A Framework for Attention-based
+// Permutation-Invariant Neural Networks", ICML 2019.
 //
 // Sets are X [B, T, dim]: T elements in an order that nothing depends on. Permuted elements permute what Sab and Isab
 // give, and leave what Pma gives. Sets of different sizes share a batch through `valid` [B, T] bool, true where there

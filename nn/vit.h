@@ -1,6 +1,7 @@
 #pragma once
-// Vision transformer (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021), and with a distillation token
-// DeiT (Touvron et al., "Training data-efficient image transformers & distillation through attention", ICML 2021).
+// Implements the vision transformer ViT, and with a distillation token DeiT. Dosovitskiy et al., "An image is worth
+// 16x16 words", ICLR 2021; Touvron et al., "Training data-efficient image transformers & distillation through
+// attention", ICML 2021.
 
 #include "nn/block.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which tensor of a file is which part of which parameter of a model.
+// Maps tensors of a file to parts of a model's parameters.
 
 #include "nn/module.h"
 

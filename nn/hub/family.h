@@ -1,5 +1,5 @@
 #pragma once
-// What the families' makers share. Not for users: they call make_model.
+// Declares the factories of the model families and what they share. Not for users: they call make_model.
 
 #include "nn/heads.h"
 #include "nn/hub/fields.h"

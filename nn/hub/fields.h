@@ -1,5 +1,5 @@
 #pragma once
-// Typed reading of a model's config.json: a wrong type is an error that names file and field.
+// Reads typed fields of a model's config.json: a wrong type is an error that names file and field.
 
 #include <nlohmann/json.hpp>
 

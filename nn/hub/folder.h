@@ -1,5 +1,5 @@
 #pragma once
-// Model folders as Hugging Face's libraries write and read them: config.json and model.safetensors or its shards.
+// Reads and writes model folders of Hugging Face's format: config.json and model.safetensors or its shards.
 
 #include "nn/hub/model.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Reads how a model folder wants its texts continued: generation_config.json.
+// Reads generation_config.json, the settings with which a model folder generates text.
 
 #include "nn/generate.h"
 

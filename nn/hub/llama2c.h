@@ -1,5 +1,5 @@
 #pragma once
-// Checkpoints of llama2.c (Karpathy, 2023): seven integers and float32 weights in a row.
+// Reads checkpoints of llama2.c (Karpathy, 2023): seven integers and float32 weights in a row.
 
 #include "nn/hub/model.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// A model of a known family under the names that Hugging Face's transformers gives its inputs, outputs and parameters.
+// Wraps a model of a known family under the names that Hugging Face's transformers gives its inputs, outputs and
+// parameters.
 
 #include "data/tensor_reader.h"
 #include "nn/block.h"

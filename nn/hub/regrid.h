@@ -1,5 +1,5 @@
 #pragma once
-// Makes a vision transformer take images of another size than its folder's.
+// Adapts a vision transformer to another image size than its folder's.
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Texts continued by a language model: tokenizer, generation, streaming, stop strings.
+// Continues texts with a language model: tokenizer, generation, streaming, stop strings.
 
 #include "core/base/function_ref.h"
 #include "data/tokenizer.h"
