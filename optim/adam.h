@@ -1,5 +1,6 @@
 #pragma once
-// Adam and AdamW, of which Muon makes use for what is no hidden matrix. Not for users: they call optim::adam().
+// Declares Adam and AdamW, which Muon uses for parameters other than hidden matrices. Not for users: they call
+// optim::adam().
 
 #include "optim/kernels.h"
 #include "optim/optimizer.h"

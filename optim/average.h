@@ -1,5 +1,5 @@
 #pragma once
-// Running averages of weights.
+// Averages weights over the steps of a run.
 
 #include "core/tensor.h"
 

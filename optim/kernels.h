@@ -1,6 +1,6 @@
 #pragma once
-// The update loops, one pass over memory each; instantiated for f32 and f64 and for several processors (rules.cpp
-// chooses the numbers, kernels_simd.cpp does the arithmetic).
+// Declares the update loops, one pass over memory each. They are instantiated for f32 and f64 and for several
+// processors (rules.cpp chooses the numbers, kernels_simd.cpp does the arithmetic).
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// Optimisers: in place on tensors, one fused pass over all parameters, no knowledge of the tape.
+// Updates parameters in place, in one fused pass, without knowledge of the tape.
 
 #include "core/tensor.h"
 

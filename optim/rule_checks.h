@@ -1,5 +1,5 @@
 #pragma once
-// What the update rules share: checks of their options. Not for users.
+// Checks the options of the update rules. Not for users.
 
 #include "core/base/error.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Learning-rate schedules: functions of the step.
+// Computes learning rates as functions of the step.
 
 #include <cstdint>
 #include <string>
