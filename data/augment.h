@@ -1,5 +1,5 @@
 #pragma once
-// Random changes to training images: what a loader does to one picture.
+// Applies random augmentations to a training image, as a loader does.
 
 #include "core/random.h"
 #include "data/planes.h"

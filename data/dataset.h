@@ -1,5 +1,5 @@
 #pragma once
-// Labelled image sets, decoded and held in memory.
+// Holds labelled image sets, decoded, in memory.
 
 #include "core/base/bytes.h"
 #include "core/base/interrupt.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What readers of many images share; used by the files of this folder only.
+// Shares what readers of many images have in common; used by the files of this folder only.
 
 #include "core/base/bytes.h"
 #include "core/base/function_ref.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Element types of files: more than tensors have. Which are read, as what, and how they are converted.
+// Lists the element types of tensor files, more than tensors have: which are read, as what, and how they are converted.
 
 #include "core/dtype.h"
 

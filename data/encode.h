@@ -1,5 +1,5 @@
 #pragma once
-// Bytes as text, for reports that carry their images inside.
+// Encodes bytes as text, for reports that embed their images.
 
 #include "core/base/bytes.h"
 #include "data/image.h"

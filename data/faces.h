@@ -1,5 +1,5 @@
 #pragma once
-// Generated faces, for where CelebA is not.
+// Generates faces, a substitute where CelebA is missing.
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"

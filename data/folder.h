@@ -1,5 +1,5 @@
 #pragma once
-// Picking images from class folders before any is decoded; used by folder.cpp and open.cpp only.
+// Picks images from class folders before any is decoded; used by folder.cpp and open.cpp only.
 
 #include "data/dataset.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Pictures in memory, from and to PNG and JPEG. Decoding is locked down: only these two formats, structure and
-// checksums verified before the decoder sees the file, sizes capped before anything is allocated.
+// Decodes and encodes PNG and JPEG images. Decoding is locked down: only these two formats, structure and checksums
+// verified before the decoder sees the file, sizes capped before anything is allocated.
 
 #include "core/base/bytes.h"
 

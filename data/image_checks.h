@@ -1,7 +1,6 @@
 #pragma once
-// What stands between a file and stb_image: the structure of PNG and JPEG files, verified without decoding pixels. Used
-// by image.cpp only. stb_image itself ignores PNG checksums, takes some truncated files for whole and trusts some
-// tables.
+// Verifies the structure of PNG and JPEG files before stb_image decodes them. Used by image.cpp only. stb_image itself
+// ignores PNG checksums, accepts some truncated files as complete and trusts some tables.
 
 #include "data/image.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Huffman codes and the bits of entropy-coded data (ITU-T T.81), for the verification of JPEG files.
+// Decodes Huffman codes and the bits of entropy-coded data (ITU-T T.81), for the verification of JPEG files.
 
 #include "core/base/bytes.h"
 

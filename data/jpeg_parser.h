@@ -1,5 +1,5 @@
 #pragma once
-// Walks through a JPEG file (ITU-T T.81) and verifies it; used by jpeg.cpp and jpeg_scans.cpp only.
+// Parses a JPEG file (ITU-T T.81) and verifies it; used by jpeg.cpp and jpeg_scans.cpp only.
 
 #include "data/image_checks.h"
 #include "data/jpeg_bits.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Labelled texts, and pairs of texts, to learn classes from.
+// Reads labelled texts, and pairs of texts, for classification.
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"

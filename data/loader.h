@@ -1,5 +1,5 @@
 #pragma once
-// Batches from a dataset: shuffled, augmented and normalised ahead of time by worker threads. What a batch holds
+// Loads batches from a dataset, shuffled, augmented and normalised ahead of time by worker threads. What a batch holds
 // depends on (seed, epoch, index) alone, never on the number of workers or on what was read before.
 
 #include "core/tensor.h"

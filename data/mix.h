@@ -1,5 +1,5 @@
 #pragma once
-// Batches whose images are blends of two, with labels in shares.
+// Blends two images in each sample of a batch, with labels in shares.
 
 #include "core/random.h"
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 #pragma once
-// NumPy's files: npy (one array, NEP 1) and npz (a zip of npy files).
+// Reads and writes NumPy's files: npy (one array, NEP 1) and npz (a zip of npy files).
 
 #include "core/base/bytes.h"
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What the readers and writers of npy and npz share; used by the files of this folder only.
+// Shares what the readers and writers of npy and npz have in common; used by the files of this folder only.
 
 #include "core/base/input_file.h"
 #include "data/npy.h"

@@ -1,6 +1,6 @@
 #pragma once
-// One picture, channel after channel, and the changes that AutoAugment and RandAugment are made of: to the very bytes
-// of Pillow's functions, but for translations, which are of whole pixels. What comes from outside is black.
+// Stores one image channel after channel, and applies the operations of AutoAugment and RandAugment to it. Results
+// equal Pillow's functions byte for byte, except that translations are of whole pixels. Pixels from outside are black.
 
 #include "core/base/bytes.h"
 

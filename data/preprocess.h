@@ -1,5 +1,5 @@
 #pragma once
-// Pictures as a vision model of Hugging Face's wants them: preprocessor_config.json, and what it does to an image.
+// Prepares images for a vision model of Hugging Face's: reads preprocessor_config.json and applies it.
 
 #include "core/tensor.h"
 #include "data/image.h"

@@ -1,6 +1,6 @@
 #pragma once
-// The safetensors file format (huggingface/safetensors): an 8-byte little-endian header length, a JSON header that
-// gives each tensor's dtype, shape and byte range, then the packed little-endian data.
+// Reads and writes the safetensors file format (huggingface/safetensors). A file is an 8-byte little-endian header
+// length, a JSON header with each tensor's dtype, shape and byte range, then the packed little-endian data.
 
 #include "core/base/bytes.h"
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Headers of safetensors files; used by the files of this folder only.
+// Parses headers of safetensors files; used by the files of this folder only.
 
 #include "core/base/input_file.h"
 #include "data/safetensors.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of text separated by tabs or commas.
+// Reads rows of text separated by tabs or commas.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// Tables of numbers and categories with a label of two kinds, to learn from.
+// Reads tables of numbers and categories with a label of two classes.
 
 #include "core/base/interrupt.h"
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What the readers of tensor files share; used by the files of this folder only.
+// Shares what the readers of tensor files have in common; used by the files of this folder only.
 
 #include "core/base/error.h"
 #include "core/base/function_ref.h"

@@ -1,5 +1,5 @@
 #pragma once
-// One door to tensors in files: what they are at once, their values when asked for.
+// Reads tensors from files of any supported format: names and shapes at once, values on demand.
 
 #include "core/tensor.h"
 #include "data/element_type.h"

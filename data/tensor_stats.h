@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that describe a tensor's values.
+// Computes statistics of a tensor's values.
 
 #include "core/tensor.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Plain text to learn from.
+// Reads plain text for language models.
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Text to token ids and back, as Hugging Face's `tokenizers` does it: WordPiece and byte-level BPE
+// Converts text to token ids and back, as Hugging Face's `tokenizers` does: WordPiece and byte-level BPE
 // (docs/tokenizers.md).
 
 #include "core/base/utf8.h"

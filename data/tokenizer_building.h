@@ -1,6 +1,6 @@
 #pragma once
-// Tokenizers made from a text, as the content of a tokenizer.json: this library and Hugging Face's tokenizers read
-// them.
+// Trains tokenizers on a text and writes them as the content of a tokenizer.json, which this library and Hugging Face's
+// tokenizers read.
 
 #include "core/base/function_ref.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Zip archives, as far as npz files use them: stored and deflated members, zip64. (PKWARE's APPNOTE.TXT.)
+// Reads and writes zip archives as far as npz files use them: stored and deflated members, zip64 (PKWARE's
+// APPNOTE.TXT).
 
 #include "core/base/bytes.h"
 #include "core/base/input_file.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of the ZIP format that its reader and its writer share (APPNOTE.TXT 6.3). Not for users.
+// Defines the numbers of the ZIP format that its reader and its writer share (APPNOTE.TXT 6.3). Not for users.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// Byte-level BPE (Sennrich et al. 2016; Radford et al. 2019).
+// Merges byte pairs: byte-level BPE (Sennrich et al. 2016; Radford et al. 2019).
 
 #include "data/tokenizer/byte_words.h"
 #include "data/tokenizer/model.h"

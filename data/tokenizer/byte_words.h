@@ -1,6 +1,6 @@
 #pragma once
-// How byte-level tokenizers split text into words before merging: regular expressions that everybody uses, each written
-// out by hand, and the letters that bytes are spelt with.
+// Splits text into words before byte-level merging, with the common regular expressions written out by hand, and maps
+// bytes to the letters that spell them.
 
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
 #pragma once
-// JSON objects whose every field must be known: what is not read is refused, not left out.
+// Reads JSON objects whose every field must be known: an unread field is an error.
 
 #include <nlohmann/json_fwd.hpp>
 

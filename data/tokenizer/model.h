@@ -1,5 +1,5 @@
 #pragma once
-// What turns a stretch of ordinary text into tokens: WordPiece or byte-level BPE.
+// Turns a stretch of ordinary text into tokens: WordPiece or byte-level BPE.
 
 #include "data/tokenizer/vocabulary.h"
 

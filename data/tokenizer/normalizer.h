@@ -1,5 +1,5 @@
 #pragma once
-// Text as a model wants it, and where each of its bytes comes from.
+// Normalises text, and maps each byte of the result to its source.
 
 #include "data/tokenizer/unicode.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a tokenizer is made of.
+// Defines the parts of a tokenizer.
 
 #include "data/tokenizer/model.h"
 #include "data/tokenizer/post_process.h"

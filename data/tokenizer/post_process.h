@@ -1,5 +1,5 @@
 #pragma once
-// What happens to tokens after the model: truncation, special tokens around them, offsets without blanks, padding.
+// Post-processes the model's tokens: truncation, special tokens around them, offsets without blanks, padding.
 
 #include "data/tokenizer.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces that the readers of tokenizer files share.
+// Shares functions that the readers of tokenizer files use.
 
 #include "data/tokenizer/fields.h"
 #include "data/tokenizer/parts.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Tables that are built once and looked up often: open addressing with linear probing, at most half full.
+// Defines hash tables that are built once and looked up often: open addressing with linear probing, at most half full.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// What tokenizers know about characters. The tables are those of Hugging Face's `tokenizers`, whose parts follow
-// different versions of Unicode (docs/tokenizers.md); scripts/make_unicode_tables.py makes them.
+// Classifies and maps characters for tokenizers. The tables are those of Hugging Face's `tokenizers`, whose parts
+// follow different versions of Unicode (docs/tokenizers.md); scripts/make_unicode_tables.py makes them.
 
 #include "core/base/utf8.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Tokens and their ids, and the tokens that are looked for in the text before the model sees it.
+// Maps tokens to ids, and finds the added tokens in the text before the model sees it.
 
 #include "data/tokenizer/normalizer.h"
 #include "data/tokenizer/tables.h"

@@ -1,5 +1,5 @@
 #pragma once
-// WordPiece (Schuster and Nakajima 2012) with BERT's words.
+// Implements WordPiece (Schuster and Nakajima 2012) with BERT's splitting of words.
 
 #include "data/tokenizer/model.h"
 
