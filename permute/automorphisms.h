@@ -1,5 +1,5 @@
 #pragma once
-// Which row permutations a masked attention commutes with: exactly the automorphisms of its mask (mask-aut in
+// Finds the row permutations that a masked attention commutes with: exactly the automorphisms of its mask (mask-aut in
 // docs/theory.md).
 
 #include "core/tensor.h"

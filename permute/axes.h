@@ -1,7 +1,6 @@
 #pragma once
-// Which permutation acts on which axis of which parameter, and the one function that applies them: the same map moves
-// weights, gradients (dL/dW_(P) = P_out^T dL/dW P_in) and optimiser state, because all three have the parameter's
-// shape.
+// Says which permutation acts on which axis of which parameter, and applies them. The same map moves weights, gradients
+// (dL/dW_(P) = P_out^T dL/dW P_in) and optimiser state, because all three have the parameter's shape.
 
 #include "nn/module.h"
 #include "optim/optimizer.h"

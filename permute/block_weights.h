@@ -1,6 +1,5 @@
 #pragma once
-// The models that attacks are tried on, whatever family they are of: transformer blocks, and what turns a text or a
-// picture into their input.
+// Holds the transformer blocks of a model of any family, and what turns a text or an image into their input.
 
 #include "nn/block.h"
 

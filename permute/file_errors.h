@@ -1,5 +1,5 @@
 #pragma once
-// How files of keys and permutations are refused. Not for users.
+// Throws the errors for malformed files of keys and permutations. Not for users.
 
 #include "core/base/error.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Symmetries of a function that nobody looks into.
+// Finds symmetries of a black-box function.
 
 #include "autograd/functional.h"
 #include "core/op.h"

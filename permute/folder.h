@@ -1,6 +1,6 @@
 #pragma once
-// Model folders whose tensors are permuted: bytes change places, none changes, so that nothing is rounded and the
-// inverse gives back every file byte for byte.
+// Permutes the tensors of a model folder. Bytes change places, none changes, so that nothing is rounded and the inverse
+// gives back every file byte for byte.
 
 #include "permute/axes.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Lists the files of a model folder that may lie beside permuted weights.
+// Lists the files of a model folder that may accompany permuted weights.
 
 #include "permute/folder.h"
 

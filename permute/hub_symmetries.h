@@ -1,5 +1,5 @@
 #pragma once
-// The symmetries of models of Hugging Face's families.
+// Finds the symmetries of models of Hugging Face's families.
 
 #include "nn/hub/model.h"
 #include "permute/symmetries.h"

@@ -1,7 +1,7 @@
 #pragma once
-// Secret permutations from a 32-byte master key. This is obfuscation, not encryption: a permutation hides which feature
-// or token is which, not the values themselves, and it falls to anyone who holds the plain weights or pairs of plain
-// and permuted data (docs/theory.md).
+// Derives secret permutations from a 32-byte master key. This is obfuscation, not encryption: a permutation hides which
+// feature or token is which, not the values themselves, and anyone with the plain weights or pairs of plain and
+// permuted data recovers it (docs/theory.md).
 
 #include "permute/axes.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Tells key files from others by their first bytes.
+// Recognises key files by their first bytes.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Least squares in double precision: what linear attacks solve.
+// Solves least squares in double precision, for linear attacks.
 
 #include "core/random.h"
 

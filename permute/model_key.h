@@ -1,5 +1,5 @@
 #pragma once
-// A key for one model: which structure it fits and which of its groups it moves.
+// Defines a key for one model: which structure it fits and which of its groups it moves.
 
 #include "permute/key.h"
 #include "permute/symmetries.h"

@@ -1,5 +1,6 @@
 #pragma once
-// Permutations as gathers, in the one convention of docs/theory.md: (P_R X)[i] = X[r[i]], (X P_C)[:, j] = X[:, c[j]].
+// Defines permutations as gathers, in the one convention of docs/theory.md: (P_R X)[i] = X[r[i]], (X P_C)[:, j] = X[:,
+// c[j]].
 
 #include "core/random.h"
 

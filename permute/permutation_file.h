@@ -1,5 +1,5 @@
 #pragma once
-// Permutations in files, for people and scripts: JSON, not secret. A secret key goes through permute/key.h.
+// Reads and writes permutations as JSON, for people and scripts: they are not secret. Secret keys use permute/key.h.
 
 #include "permute/axes.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// A square matrix of colours, as automorphisms.cpp sees a mask. Not for users.
+// Represents a mask as a square matrix of colours, for automorphisms.cpp. Not for users.
 
 #include "core/tensor.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is done to weights and features before a cloud gets them.
+// Lists the transformations of weights and features before they reach a cloud.
 
 #include "permute/axes.h"
 #include "permute/block_weights.h"

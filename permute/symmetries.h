@@ -1,7 +1,7 @@
 #pragma once
-// Which permutations a model commutes with, found by reading its tape: for each axis of each parameter, input and
-// output the groups that move it. With it any model's weights, gradients and optimiser state can be permuted, and the
-// number of its keys is known. See permute/README.md for how it is done and what it can miss.
+// Finds the permutations that a model commutes with by reading its tape. For each axis of each parameter, input and
+// output it gives the groups that move it. With it any model's weights, gradients and optimiser state can be permuted,
+// and the number of its keys is known. permute/README.md says how it works and what it can miss.
 
 #include "nn/module.h"
 #include "permute/axes.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What a catalogue row draws from and what it gives back.
+// Defines the input and the result of a catalogue identity's measurement.
 
 #include "core/ops.h"
 #include "permute/catalogue/catalogue.h"

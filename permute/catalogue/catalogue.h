@@ -1,6 +1,6 @@
 #pragma once
-// The theorem catalogue: every identity that the project rests on, each as a measurement with a gate and a negative
-// control. docs/theory.md holds the same list with the mathematics; the ids are the same.
+// Lists the theorem catalogue: every identity that the project rests on, each as a measurement with a tolerance and a
+// negative control. docs/theory.md holds the same list with the mathematics; the ids are the same.
 
 #include "core/dtype.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The theorems on the blocks of a model that is there, with the weights that somebody trained.
+// Measures the theorems on the blocks of a given model, with its trained weights.
 
 #include "nn/block.h"
 #include "permute/catalogue/catalogue.h"

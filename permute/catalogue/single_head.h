@@ -1,6 +1,6 @@
 #pragma once
-// The encoder block of paper 000's section 7 (eq. 14-21): one head, no output projection, no residual, no norm, no
-// bias.
+// Implements the encoder block of paper 000's section 7 (eq. 14-21): one head, no output projection, no residual, no
+// norm, no bias.
 //   Q, K, V = Z W_Q^T, Z W_K^T, Z W_V^T;  E = Q K^T / sqrt(d);  S = softmax(E);  A = S V;
 //   A1 = A W_1^T;  H = gelu(A1);  A2 = H W_2^T;  A3 = A2, permuted back.
 

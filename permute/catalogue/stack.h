@@ -1,5 +1,5 @@
 #pragma once
-// A stack of nn::Block with dense random parameters (gamma != 1, beta and biases != 0), run plainly and
+// Builds a stack of nn::Block with dense random parameters (gamma != 1, beta and biases != 0), run plainly and
 // permuted.
 
 #include "permute/catalogue/case.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Sections 10.1 and 10.2 say of each symbol how it, or the gradient to it, moves under P_R and P_C. Each such equation
-// is a line of a table.
+// Tabulates how each symbol of sections 10.1 and 10.2, and the gradient with respect to it, is permuted by P_R and P_C.
+// Each equation is a line of a table.
 
 #include "permute/catalogue/case.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Update rules that optim/ does not have, made of operations, to ask whether they commute with permutations.
+// Implements update rules that optim/ lacks, composed of operations, to test whether they commute with permutations.
 
 #include "permute/catalogue/training_twins.h"
 

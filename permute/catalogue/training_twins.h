@@ -1,6 +1,7 @@
 #pragma once
-// A plain net and its permuted twin, trained side by side by one recipe: the same batches, a fresh P_R for every sample
-// and step, coupled initial weights. What belongs to a place (dropout masks, rates of single elements) moves along.
+// Trains a plain net and its permuted twin side by side with one recipe. They share the batches and the coupled initial
+// weights; every sample of every step has a fresh P_R. What belongs to a position (dropout masks, rates of single
+// elements) is permuted with it.
 
 #include "permute/catalogue/stack.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// A small nn::Vit with dense random parameters, and Algorithm 1's forward pass through it.
+// Builds a small nn::Vit with dense random parameters, and runs Algorithm 1's forward pass through it.
 
 #include "permute/catalogue/stack.h"
 
