@@ -1,6 +1,6 @@
 #pragma once
-// What the files of the Python module share. Each bind_* function fills one part of the module; nothing here computes:
-// conversions at the border, and the interpreter's lock around what may take long.
+// Declares what the files of the Python module share. Each bind_* function fills one part of the module; nothing here
+// computes: it converts values, and releases the interpreter's lock around long work.
 
 #include "core/attributes.h"
 #include "core/base/interrupt.h"

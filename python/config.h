@@ -1,5 +1,5 @@
 #pragma once
-// Config structs in Python: every field an attribute and a keyword of the constructor, from one list.
+// Binds config structs: every field an attribute and a keyword of the constructor, from one list.
 
 #include "core/base/words.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that makers of tensors take as constants, through which no gradient passes.
+// Converts numbers that tensor constructors take as constants, through which no gradient passes.
 
 #include "bindings.h"
 

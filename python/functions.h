@@ -1,5 +1,5 @@
 #pragma once
-// Python functions of tensors, as the library's functional forms take them.
+// Wraps Python functions of tensors for the library's functional forms.
 
 #include "autograd/functional.h"
 

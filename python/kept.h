@@ -1,6 +1,6 @@
 #pragma once
 // Lets Python's garbage collector see the functions that recorded operations call. Each has one owner among Python's
-// objects, which the collector asks; C++ calls it through a handle that does not keep it.
+// objects, which the collector visits; C++ calls it through a handle that does not keep it alive.
 
 #include "core/base/error.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Modules: the base class that Python programs derive from, and how layers are bound.
+// Binds the base class of modules written in Python, and the layers.
 
 #include "nn/module.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Paths as arguments.
+// Converts paths passed as arguments.
 
 #include "bindings.h"
 

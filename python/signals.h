@@ -1,5 +1,5 @@
 #pragma once
-// Ctrl-C during long work: Python notes a signal and waits for its main thread to come by, which is inside C++.
+// Handles Ctrl-C during long work: Python records a signal and waits for its main thread, which is inside C++.
 
 #include <chrono>
 

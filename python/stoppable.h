@@ -1,5 +1,5 @@
 #pragma once
-// Work that is stopped through a flag rather than at the border of operations: reading datasets, training runs.
+// Runs work that stops through a flag rather than between operations: reading datasets, training runs.
 
 #include "bindings.h"
 
