@@ -1,6 +1,6 @@
 #pragma once
-// Differentially private training (DP-SGD) and what it costs: Renyi differential privacy of the sampled Gaussian
-// mechanism.
+// Computes the privacy cost of differentially private training (DP-SGD) by Renyi differential privacy of the sampled
+// Gaussian mechanism.
 
 #include "core/random.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// A permutation that is fresh for every query is undone between queries by whatever they have in common.
+// Aligns features that are permuted afresh in every query, by rows that the queries have in common.
 
 #include "core/tensor.h"
 #include "permute/permutation.h"

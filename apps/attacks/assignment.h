@@ -1,5 +1,5 @@
 #pragma once
-// Minimum-cost assignment.
+// Solves minimum-cost assignment.
 
 #include "core/tensor.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The attacks as a list: what each sees, what it recovers, at what cost, and a run of it on a model under a scheme.
+// Lists the attacks: what each sees, what it recovers, at what cost; runs one on a model under a scheme.
 
 #include "apps/attacks/defences.h"
 #include "apps/attacks/judge.h"

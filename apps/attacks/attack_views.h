@@ -1,5 +1,5 @@
 #pragma once
-// What the attacks' runs share: the cloud's view and the attacker's knowledge.
+// Models the cloud's view and the attacker's knowledge, for the attacks.
 
 #include "apps/attacks/attack.h"
 

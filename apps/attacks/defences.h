@@ -1,6 +1,6 @@
 #pragma once
-// What an edge does to pictures and features before they leave it: the baselines that the papers compare permutations
-// with. Each goes with or without an order of rows and columns (EdgeView).
+// Protects images and features before they leave the edge: the baselines that the papers compare permutations with.
+// Each is applied with or without an order of rows and columns (EdgeView).
 
 #include "core/random.h"
 #include "permute/permuted_pass.h"

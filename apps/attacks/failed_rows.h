@@ -1,5 +1,6 @@
 #pragma once
-// The variant that fails (paper 004, section 4): permuting tokens instead of features, through masked attention.
+// Demonstrates the variant that fails (paper 004, section 4): permuting tokens instead of features, through masked
+// attention.
 
 #include "permute/block_weights.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What attention gives away beside the features: masks, scores, the key-value cache.
+// Recovers tokens from what attention reveals beside the features: masks, scores, the key-value cache.
 
 #include "core/tensor.h"
 #include "permute/permutation.h"

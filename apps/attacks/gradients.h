@@ -1,5 +1,5 @@
 #pragma once
-// What gradients tell whoever receives them.
+// Recovers labels from gradients.
 
 #include "core/tensor.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Pictures from what a vision transformer's cloud sees: Z' = P_R (X E^T + b + PE) P_C.
+// Recovers images from what a vision transformer's cloud sees: Z' = P_R (X E^T + b + PE) P_C.
 
 #include "core/tensor.h"
 #include "permute/permutation.h"

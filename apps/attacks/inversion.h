@@ -1,5 +1,5 @@
 #pragma once
-// Black-box inversion: a decoder that learns pictures from features, from pairs of the attacker's own pictures.
+// Trains a decoder that inverts features to images, from pairs of the attacker's own images (black-box inversion).
 
 #include "core/random.h"
 #include "nn/block.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Putting shuffled patches of an image back by how their borders fit: what a server that sees patches can try.
+// Reassembles shuffled patches of an image by how their borders fit, as a server that sees patches can.
 
 #include "core/base/interrupt.h"
 #include "core/random.h"

@@ -1,5 +1,5 @@
 #pragma once
-// F-SIM: how alike two pictures look to a network that has nothing to do with either side.
+// Computes F-SIM: the similarity of two images to a network that belongs to neither side.
 
 #include "core/random.h"
 #include "data/dataset.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Keys from weights: the cloud holds W', and W is public, or was before it was tuned.
+// Recovers keys from weights: the cloud has W', and W is public, or was before it was fine-tuned.
 
 #include "permute/axes.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Learning P_C: a doubly stochastic matrix in its place, by gradient descent.
+// Learns P_C by gradient descent on a doubly stochastic matrix in its place.
 
 #include "core/random.h"
 #include "permute/permutation.h"

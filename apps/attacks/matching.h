@@ -1,5 +1,5 @@
 #pragma once
-// Which of the known things is which of those that were seen: what most exact attacks come down to.
+// Matches known items with observed ones, the core of most exact attacks.
 
 #include "core/tensor.h"
 

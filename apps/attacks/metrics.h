@@ -1,5 +1,5 @@
 #pragma once
-// How much an attack got back: of pictures (SSIM, PSNR), of keys, of texts.
+// Measures how much an attack recovered: of images (SSIM, PSNR), of keys, of texts.
 
 #include "permute/permutation.h"
 

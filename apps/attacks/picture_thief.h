@@ -1,5 +1,5 @@
 #pragma once
-// What the attacks on pictures share: how pictures are seen behind the edge, and how well they came back.
+// Shares what the attacks on images have in common: the view behind the edge and the measures of success.
 
 #include "apps/attacks/attack_views.h"
 

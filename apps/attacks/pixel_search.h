@@ -1,5 +1,5 @@
 #pragma once
-// Pictures found by gradient descent on their pixels: white-box inversion of features, and inversion of gradients.
+// Searches images by gradient descent on their pixels: white-box inversion of features, and inversion of gradients.
 
 #include "core/random.h"
 #include "permute/permutation.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Schemes against attacks: many runs, as text, JSON and a page.
+// Runs attacks against schemes, and reports them as text, JSON and a page.
 
 #include "apps/attacks/attack.h"
 #include "apps/report/page.h"

@@ -1,7 +1,6 @@
 #pragma once
-// Vocabulary matching: hidden states are tried against those of every token that could come next.
-// Thomas, Zahran, Choi, Potti, Goldblum, Pal, "Hidden No More: attacking and defending private third-party LLM
-// inference", ICML 2025 (arXiv 2505.18332).
+// Matches hidden states with those of every possible next token. Thomas, Zahran, Choi, Potti, Goldblum, Pal, "Hidden No
+// More: attacking and defending private third-party LLM inference", ICML 2025 (arXiv 2505.18332).
 
 #include "core/tensor.h"
 #include "permute/permutation.h"
