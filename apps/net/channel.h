@@ -1,5 +1,5 @@
 #pragma once
-// One connection to the cloud.
+// Declares a connection to the cloud.
 
 #include "core/base/bytes.h"
 

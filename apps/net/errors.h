@@ -1,5 +1,5 @@
 #pragma once
-// The ways in which the other side cannot be had, or says no.
+// Defines the errors of connections and refused messages.
 
 #include "core/base/error.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What users of transformer blocks and the cloud that has them tell each other. README.md has the table.
+// Defines the messages between users of transformer blocks and the cloud that holds them. README.md has the table.
 
 #include "apps/net/errors.h"
 #include "core/tensor.h"

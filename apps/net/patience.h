@@ -1,5 +1,5 @@
 #pragma once
-// Connections that are lost and made again.
+// Retries lost connections.
 
 #include "apps/net/errors.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What answers requests, and who asks. Knows no sockets.
+// Declares services, which answer requests, and their peers. Knows no sockets.
 
 #include "apps/net/wire.h"
 #include "core/base/function_ref.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Messages as bytes. Little-endian; README.md has the layout.
+// Encodes and decodes messages as bytes. Little-endian; README.md has the layout.
 
 #include "apps/net/message.h"
 #include "core/base/bytes.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What the sources of this folder share of asio. For them alone: the headers are large.
+// Wraps what the sources of this folder share of asio. For them alone: the headers are large.
 
 #include "apps/net/tcp/tls.h"
 

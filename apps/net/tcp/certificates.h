@@ -1,5 +1,5 @@
 #pragma once
-// A certificate authority for tests and for a handful of machines of one's own: who has its key can be anyone.
+// Issues certificates for tests and a few machines: whoever has the authority's key can impersonate any of them.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// A connection to the cloud over TCP, with TLS.
+// Connects to the cloud over TCP, with TLS.
 
 #include "apps/net/channel.h"
 #include "apps/net/tcp/tls.h"

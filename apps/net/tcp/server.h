@@ -1,5 +1,5 @@
 #pragma once
-// The cloud's sockets: connections in, frames to the service, answers out.
+// Serves the cloud's sockets: connections in, frames to the service, answers out.
 
 #include "apps/net/service.h"
 #include "apps/net/tcp/tls.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Which certificates a side shows and believes.
+// Configures the certificates that a side presents and accepts.
 
 #include <string>
 
