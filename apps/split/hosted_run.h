@@ -1,6 +1,6 @@
 #pragma once
-// The cloud's half of one run: encoder blocks, their optimiser and schedule. It sees features and gradients, nothing
-// else.
+// Trains the cloud's half of one run: encoder blocks, their optimiser and schedule. It sees features and gradients,
+// nothing else.
 
 #include "autograd/tape.h"
 #include "optim/optimizer.h"

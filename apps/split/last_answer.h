@@ -1,6 +1,6 @@
 #pragma once
-// The request that a run answered last, on the cloud's disk: an edge whose answer was lost when the cloud ended gets it
-// from the next one.
+// Stores the last answer of a run on the cloud's disk. An edge whose answer was lost when the cloud ended gets it from
+// the next one.
 
 #include "core/base/bytes.h"
 

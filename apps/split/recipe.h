@@ -1,5 +1,5 @@
 #pragma once
-// What both sides must agree on, as JSON.
+// Encodes what both sides must agree on as JSON.
 
 #include "training/elsewhere.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The edge's half of a split encoder.
+// Implements the edge's half of a split encoder.
 
 #include "apps/net/channel.h"
 #include "apps/net/patience.h"

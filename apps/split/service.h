@@ -1,5 +1,5 @@
 #pragma once
-// The cloud: all runs behind one function. Knows no sockets.
+// Serves all runs of the cloud behind one function. Knows no sockets.
 
 #include "apps/net/service.h"
 #include "apps/split/hosted_run.h"
