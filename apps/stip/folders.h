@@ -1,5 +1,5 @@
 #pragma once
-// The two folders that the owner of a model makes of it: the cloud's and the user's.
+// Reads and writes the two folders that a model's owner makes of it: the cloud's and the user's.
 
 #include "nn/hub/model.h"
 #include "permute/permutation.h"

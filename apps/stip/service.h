@@ -1,5 +1,5 @@
 #pragma once
-// The cloud's part: blocks for several users at once, behind one function. Knows no sockets.
+// Serves the cloud's blocks to several users at once, behind one function. Knows no sockets.
 
 #include "apps/net/service.h"
 #include "apps/stip/folders.h"

@@ -1,6 +1,6 @@
 #pragma once
-// The owner's part (paper 004, algorithm 1, initialisation; the later version with inner permutations, arXiv
-// 2312.00025v2): one model folder becomes the cloud's and the user's.
+// Transforms one model folder into the cloud's and the user's, as the model's owner does. Paper 004, algorithm 1,
+// initialisation; the later version with inner permutations, arXiv 2312.00025v2.
 
 #include "permute/scheme.h"
 

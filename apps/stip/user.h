@@ -1,5 +1,5 @@
 #pragma once
-// The user's part: embeddings, key and head here, the blocks at the cloud.
+// Runs the user's part: embeddings, key and head here, the blocks at the cloud.
 
 #include "apps/net/channel.h"
 #include "apps/net/patience.h"
