@@ -1,5 +1,5 @@
 #pragma once
-// The attacks on one arm of split learning, and how well they do.
+// Attacks one arm of split learning, and measures the success.
 
 #include "apps/attacks/judge.h"
 #include "apps/attacks/metrics.h"

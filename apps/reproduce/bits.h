@@ -1,5 +1,5 @@
 #pragma once
-// Models compared bit for bit.
+// Compares models bit for bit.
 
 #include "nn/module.h"
 

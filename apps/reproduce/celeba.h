@@ -1,5 +1,5 @@
 #pragma once
-// The columns of the papers' tables that are on CelebA, which not everybody has.
+// Reproduces the columns of the papers' tables on CelebA, a data set that may be missing.
 
 #include "apps/reproduce/experiment.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What run folders recorded, as lines of an outcome's graphs.
+// Turns the metrics of run folders into lines of an outcome's graphs.
 
 #include "apps/report/chart.h"
 

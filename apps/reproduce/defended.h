@@ -1,6 +1,6 @@
 #pragma once
-// Split learning of pictures with a defence, and the attacks on what leaves the edge: what CVPR's Table 6 and Figure 7
-// and Tables 4 to 6 of paper 001 are made of.
+// Trains split models with a defence and attacks what leaves the edge. CVPR's Table 6 and Figure 7 and Tables 4 to 6 of
+// paper 001 are made of it.
 
 #include "apps/attacks/defences.h"
 #include "apps/reproduce/experiment.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The experiments: which table or figure, and the function that does it again.
+// Lists the experiments: which table or figure, and the function that reproduces it.
 
 #include "apps/reproduce/outcome.h"
 #include "apps/reproduce/plan.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The functions behind the experiments; registry.cpp lists them.
+// Declares the functions of the experiments; registry.cpp lists them.
 
 #include "apps/reproduce/experiment.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The columns of CVPR Table 7 for BERT and GPT-2.
+// Reproduces the columns of CVPR Table 7 for BERT and GPT-2.
 
 #include "apps/reproduce/vision.h"
 

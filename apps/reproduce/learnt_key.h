@@ -1,5 +1,5 @@
 #pragma once
-// An unauthorised user who learns the feature permutation of an encrypted encoder from labelled images.
+// Learns the feature permutation of an encrypted encoder from labelled images, as an unauthorised user would.
 
 #include "apps/attacks/learnt_columns.h"
 #include "apps/reproduce/experiment.h"

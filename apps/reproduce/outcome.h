@@ -1,6 +1,6 @@
 #pragma once
-// What a reproduced table or figure holds: the paper's numbers beside ours, what is exactly equal by theorem and was
-// measured as such, and what is only statistical.
+// Records a reproduced table or figure, the paper's numbers beside ours. It separates what is exactly equal by theorem
+// and was measured as such from what is only statistical.
 
 #include "apps/report/chart.h"
 #include "data/image.h"

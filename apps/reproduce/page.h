@@ -1,5 +1,5 @@
 #pragma once
-// A reproduced table as an offline HTML page.
+// Writes a reproduced table as an offline HTML page.
 
 #include "apps/report/page.h"
 #include "apps/reproduce/outcome.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What an experiment is told: a file of examples/papers/ at one scale.
+// Reads an experiment's parameters: a file of examples/papers/ at one scale.
 
 #include "training/vit_trainer.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The files of examples/papers/ as the build found them. Not for users: they call plan_text().
+// Holds the files of examples/papers/, embedded by the build. Not for users: they call plan_text().
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// One arm of split learning: a vision transformer whose features pass a defence on their way to its blocks.
+// Trains one arm of split learning: a vision transformer whose features pass a defence before its blocks.
 
 #include "apps/reproduce/defended.h"
 #include "apps/reproduce/vision.h"

@@ -1,5 +1,6 @@
 #pragma once
-// What the experiments with BERT and GPT-2 share: trainers by a plan, and models whose weights are moved.
+// Shares what the experiments with BERT and GPT-2 have in common: trainers by a plan, and models whose weights are
+// permuted.
 
 #include "apps/reproduce/experiment.h"
 

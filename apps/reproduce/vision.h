@@ -1,6 +1,6 @@
 #pragma once
-// What the experiments with vision transformers share: training that goes on where it was interrupted, and tests of any
-// model with any permutation on the way.
+// Shares what the experiments with vision transformers have in common. Training resumes where it was interrupted, and
+// any model is tested with any permutation before its encoder.
 
 #include "apps/reproduce/experiment.h"
 
