@@ -1,5 +1,5 @@
 #pragma once
-// Which axes of a model's parameters move together, as a picture.
+// Draws which axes of a model's parameters are permuted together.
 
 #include "permute/symmetries.h"
 

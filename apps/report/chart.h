@@ -1,5 +1,5 @@
 #pragma once
-// Line charts as SVG text, for pages that work offline.
+// Draws line charts as SVG text, for pages that work offline.
 
 #include <string>
 #include <vector>

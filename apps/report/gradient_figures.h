@@ -1,5 +1,5 @@
 #pragma once
-// Figures computed from small permuted transformers while the page is made: gradients, attention, error against depth.
+// Draws gradients, attention and error against depth of small permuted transformers, computed while the page is made.
 
 #include "apps/report/parts.h"
 

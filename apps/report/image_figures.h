@@ -1,5 +1,5 @@
 #pragma once
-// Figures from a small ViT that is trained plain and with shuffled rows while the page is made, and from its images.
+// Draws figures of a small ViT that is trained plain and with shuffled rows while the page is made.
 
 #include "apps/report/gradient_figures.h"
 #include "training/vit_trainer.h"

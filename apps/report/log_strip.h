@@ -1,5 +1,5 @@
 #pragma once
-// An error beside its tolerance and its negative control, on one logarithmic axis.
+// Draws an error beside its tolerance and its negative control, on one logarithmic axis.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// One HTML file that needs nothing else: styles, charts (SVG) and images (PNG data URIs) are inside.
+// Writes one self-contained HTML file: styles, charts (SVG) and images (PNG data URIs) are inside.
 
 #include "apps/report/chart.h"
 #include "data/image.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The parts that every page is made of (the room pages), under the names that they have in this folder.
+// Declares the parts of pages (namespace pages) under the names of this folder.
 
 #include "apps/report/chart.h"
 #include "apps/report/page.h"

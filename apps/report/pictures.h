@@ -1,5 +1,5 @@
 #pragma once
-// Pictures for reports: images, matrices in colours.
+// Renders images for reports: matrices in colours.
 
 #include "core/tensor.h"
 #include "data/image.h"

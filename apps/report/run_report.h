@@ -1,5 +1,5 @@
 #pragma once
-// The page that the main job writes.
+// Writes the page of the main job.
 
 #include "apps/report/parts.h"
 #include "permute/catalogue/catalogue.h"

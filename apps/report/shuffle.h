@@ -1,5 +1,5 @@
 #pragma once
-// Images whose patches are permuted.
+// Permutes the patches of images.
 
 #include "core/tensor.h"
 #include "permute/permutation.h"

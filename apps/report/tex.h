@@ -1,5 +1,5 @@
 #pragma once
-// TeX formulas as MathML, which browsers draw without a script or a font of their own.
+// Converts TeX formulas to MathML, which browsers draw without a script or a font of their own.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// The words of a TeX formula, one after another.
+// Splits a TeX formula into tokens.
 
 #include <cstdint>
 #include <string>

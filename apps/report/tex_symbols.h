@@ -1,5 +1,5 @@
 #pragma once
-// What the commands of TeX formulas stand for.
+// Maps commands of TeX formulas to symbols.
 
 #include <cstdint>
 #include <string>

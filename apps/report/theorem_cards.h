@@ -1,5 +1,5 @@
 #pragma once
-// Results of the catalogue as a page's markup: a summary, and a card for each row.
+// Renders results of the catalogue as HTML: a summary, and a card for each identity.
 
 #include "permute/catalogue/catalogue.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The page of `equigrad verify --report`: what was measured, row by row, and figures that show it.
+// Writes the page of `equigrad verify --report`: what was measured, identity by identity, and figures of it.
 
 #include "apps/report/axis_diagram.h"
 #include "apps/report/gradient_figures.h"

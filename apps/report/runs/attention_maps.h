@@ -1,5 +1,5 @@
 #pragma once
-// Where a vision transformer looks.
+// Draws a vision transformer's attention on its images.
 
 #include "core/tensor.h"
 #include "nn/vit.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Runs side by side: curves, numbers, options.
+// Compares runs: curves, numbers, options.
 
 #include "apps/report/page.h"
 #include "apps/report/runs/run_folder.h"

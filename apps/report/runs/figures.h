@@ -1,5 +1,5 @@
 #pragma once
-// What the trained model of a run does with test samples, as part of a page.
+// Shows how the trained model of a run handles test samples, as part of a page.
 
 #include "apps/report/page.h"
 #include "apps/report/runs/run_folder.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What a classifier said of test samples, as tables.
+// Tabulates a classifier's predictions of test samples.
 
 #include "apps/report/page.h"
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What a run folder says of its run: options and metrics.
+// Reads options and metrics from a run folder.
 
 #include "data/dataset.h"
 

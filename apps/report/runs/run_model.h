@@ -1,5 +1,5 @@
 #pragma once
-// A run's options and final model, for figures.
+// Loads a run's options and final model, for figures.
 
 #include "apps/report/runs/figures.h"
 #include "core/base/bytes.h"

@@ -1,5 +1,5 @@
 #pragma once
-// One page that compares runs and shows what their models do.
+// Writes one page that compares runs and shows what their models do.
 
 #include "apps/report/page.h"
 #include "apps/report/runs/figures.h"

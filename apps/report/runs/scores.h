@@ -1,5 +1,5 @@
 #pragma once
-// How well scores of two kinds of samples tell them apart, and how well probabilities say how sure one can be.
+// Measures how well scores separate two kinds of samples, and how well probabilities are calibrated.
 
 #include <cstdint>
 #include <utility>

@@ -1,5 +1,5 @@
 #pragma once
-// The vision transformer of a run on its test images.
+// Evaluates the vision transformer of a run on its test images.
 
 #include "apps/report/runs/figures.h"
 #include "apps/report/runs/predictions.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Tables of what a vision transformer says: of images with attributes, and beside its teacher.
+// Tabulates a vision transformer's predictions: of images with attributes, and beside its teacher.
 
 #include "apps/report/runs/predictions.h"
 #include "apps/report/runs/vit_subject.h"
