@@ -1,6 +1,5 @@
 #pragma once
-// Files from the network: gone on with where an earlier try ended, and under their name only when their checksum is
-// right.
+// Downloads files: resumes earlier attempts, and names a file only when its checksum is right.
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The archive of film reviews (Maas et al., 2011) as the tables that `--data imdb` reads.
+// Converts the archive of film reviews (Maas et al., 2011) to the tables that `--data imdb` reads.
 
 #include <string>
 

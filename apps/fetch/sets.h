@@ -1,5 +1,5 @@
 #pragma once
-// Public data sets: where they lie, their checksums, and where `--data NAME` looks for them.
+// Lists public data sets: their addresses, their checksums, and where `--data NAME` looks for them.
 
 #include "apps/fetch/download.h"
 #include "core/base/interrupt.h"
