@@ -184,7 +184,7 @@ Tensor cumsum(const Tensor& x, int axis, bool reverse = false);
 Tensor cumprod(const Tensor& x, int axis);
 /// y_k = a_k y_(k-1) + b_k with y_(-1) = 0 along one axis (reverse: from the end); a_0 is not used.
 Tensor linear_scan(const Tensor& a, const Tensor& b, int axis = -1, bool reverse = false);
-/// x in ascending (descending) order along one axis, equals as they stood; a NaN is larger than everything.
+/// x in ascending (descending) order along one axis, equals in their order; a NaN is larger than everything.
 ValuesAndIndices sort(const Tensor& x, int axis = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
 /// The k largest (or smallest) along one axis, best first (sorted = false: in the order of their places); of equals the
@@ -222,7 +222,7 @@ Tensor dequantize_int8(const Tensor& codes, const Tensor& scales);
 /// row's result depends on that row alone.
 Tensor linear_int8(const Tensor& x, const Tensor& codes, const Tensor& scales, const Tensor& bias = {},
                    const Tensor& addend = {});
-/// linear(x, weight, bias, addend) of a weight in bf16, which is read as it lies and gets no gradient. For up to 8 rows
+/// linear(x, weight, bias, addend) of a weight in bf16, which is read in place and gets no gradient. For up to 8 rows
 /// of x in f32 a row's result depends on that row alone.
 Tensor linear_bf16(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& addend = {});
 
@@ -394,7 +394,7 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, double delta = 1.0,
 /// t (ln t - x), or e^t (t - x) for log targets; x are logarithms of probabilities. reduction also "batchmean": the sum
 /// over the extent of the first axis.
 Tensor kl_div(const Tensor& input, const Tensor& target, bool log_target = false, const char* reduction = "mean");
-/// <a, b> / (max(|a|, eps) max(|b|, eps)) along one axis, which goes; no square overflows.
+/// <a, b> / (max(|a|, eps) max(|b|, eps)) along one axis, which is removed; no square overflows.
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int axis = -1, double eps = 1e-8);
 /// 1 - cos(x1, x2) for label 1, max(0, cos(x1, x2) - margin) for label -1; x1, x2 [..., C], labels [...] i64.
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& labels, double margin = 0.0,

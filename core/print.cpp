@@ -105,7 +105,7 @@ private:
     text_ += ']';
   }
 
-  /// Elements stand side by side, rows below each other, matrices with a blank line between them.
+  /// Elements are side by side, rows below each other, matrices with a blank line between them.
   void separate(int axis) {
     const int below = shape_.rank() - 1 - axis;
     if (below == 0) {

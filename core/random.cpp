@@ -51,7 +51,7 @@ template <class F> Tensor fill_pairs(const Shape& shape, RandomKey key, DType dt
   visit_floating(dtype, [&]<class T>() {
     T* out = result.mutable_data<T>(what);
     const std::int64_t count = result.numel();
-    const KernelScope stoppable; // nobody else holds the tensor yet
+    const KernelScope stoppable; // the tensor has no other owner yet
     parallel::for_each((count + 1) / 2, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t pair = begin; pair < end; ++pair) {
         const std::array<double, 2> values = f(block_at(key, static_cast<std::uint64_t>(pair)));

@@ -20,14 +20,14 @@ std::uint64_t next_id() {
   return ++counter;
 }
 
-/// True when some axis stands for several elements but all lie in one place.
+/// True when some axis has several elements but all share one address.
 bool repeats(const Shape& shape, const Shape& strides) {
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (shape[axis] > 1 && strides[axis] == 0) return true;
   return false;
 }
 
-/// Every element of a view that begins at element `first` lies in the storage.
+/// Every element of a view that begins at element `first` is inside the storage.
 bool lies_within(const Storage& storage, DType dtype, const Shape& shape, const Shape& strides, std::int64_t first) {
   if (shape.numel() == 0) return true;
   std::int64_t lowest = first;
@@ -155,7 +155,7 @@ std::byte* Tensor::mutable_bytes(const char* writer) {
   const std::byte* address = bytes();
   Storage& storage = *impl_->storage;
   storage.writer = writer;
-  // The first write fills a new tensor; only later ones change values that somebody may have saved.
+  // The first write fills a new tensor; only later ones change values that may have been saved.
   if (storage.version++ > 0) storage.writer_place = current_place();
   return const_cast<std::byte*>(address);
 }

@@ -37,7 +37,7 @@ public:
   template <class T> static Tensor from(const std::vector<T>& values, const Shape& shape) {
     return from<T>(std::span<const T>(values), shape);
   }
-  /// A densely packed tensor on memory that somebody else made and `memory` keeps alive; nothing is copied, and writing
+  /// A densely packed tensor on memory allocated elsewhere, which `memory` keeps alive; nothing is copied, and writing
   /// to the tensor writes there. `size` is the bytes from `memory` on. Throws ValueError when they are too few or do
   /// not begin at a multiple of the element's size.
   static Tensor adopt(std::shared_ptr<std::byte> memory, std::size_t size, const Shape& shape, DType dtype);
@@ -84,7 +84,7 @@ public:
   /// Writes `source` (same shape and dtype) into this tensor's elements. Throws AutogradError while a tape records.
   void copy_from(const Tensor& source);
   void fill(double value);
-  /// A packed copy on memory of its own. Recorded: its gradient is the cotangent.
+  /// A packed copy in new memory. Recorded: its gradient is the cotangent.
   Tensor clone() const;
 
   // --- views: share storage, recorded on a tape ---
@@ -96,7 +96,7 @@ public:
   Tensor permute(std::initializer_list<std::int64_t> axes) const;
   /// Elements start, start+step, ... below stop along `axis`; negative start and stop count from the end.
   Tensor slice(int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1) const;
-  /// One index along `axis`; the axis goes.
+  /// One index along `axis`; the axis is removed.
   Tensor select(int axis, std::int64_t index) const;
   Tensor expand(const Shape& shape) const;
   Tensor squeeze(int axis) const;
@@ -106,14 +106,14 @@ public:
   Tensor contiguous() const;
   /// Element type conversion; the identity for the same type. Recorded.
   Tensor to(DType dtype) const;
-  /// The same elements with a new id that no tape knows: gradients stop here.
+  /// The same elements with a new id that is on no tape: gradients stop here.
   Tensor detach() const;
 
   /// Values laid out as nested brackets, long axes shortened in the middle, with shape and dtype.
   std::string str(int precision = 4) const;
 
   /// A view on the same storage, made with plain numbers; what the view operations are made of, not recorded.
-  /// `offset` is in elements from this tensor's first one. Throws ShapeError when some element would lie outside the
+  /// `offset` is in elements from this tensor's first one. Throws ShapeError when some element would be outside the
   /// storage.
   Tensor view_as(const Shape& shape, const Shape& strides, std::int64_t offset) const;
 

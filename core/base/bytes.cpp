@@ -42,7 +42,7 @@ int standard_stream_of(const std::string& path, const struct stat& info) {
   return -1;
 }
 
-/// A pipe or device for writing, whose writes do not block. A pipe is opened once somebody reads it.
+/// A pipe or device for writing, whose writes do not block. A pipe is opened once it has a reader.
 int open_stream(const std::string& path) {
   while (true) {
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

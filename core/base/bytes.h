@@ -20,8 +20,8 @@ bool folder_exists(const std::string& path);
 /// Folder and name with one '/' between them; `name` alone when `folder` is empty.
 std::string join_path(std::string_view folder, std::string_view name);
 
-/// Where a path leads when links are followed, also where the last one leads to a file that is not there; `path` itself
-/// when it is no link, or when links lead in a circle.
+/// Where a path leads when links are followed, also where the last one leads to a missing file; `path` itself when it
+/// is not a link, or when links lead in a circle.
 std::string link_target(const std::string& path);
 /// `path` with `suffix` behind its name, which is cut where both are longer than a name may be (NAME_MAX bytes).
 std::string beside(const std::string& path, const std::string& suffix);
@@ -36,7 +36,7 @@ Bytes read_file(const std::string& path, std::uint64_t limit = default_byte_limi
 /// commit(); it gets the old one's mode. Without commit() it vanishes and the old file stays. Links are followed.
 /// Pipes, character devices and the file that is this process's stdout or stderr are written to directly: opening a
 /// pipe waits for its reader, writing waits for room, and both stop when poll_interrupt() throws. Every member throws
-/// FileError, with the path and the reason, when the system refuses or when something else stands there.
+/// FileError, with the path and the reason, when the system refuses or when something else is there.
 class AtomicFile {
 public:
   explicit AtomicFile(std::string path);

@@ -7,7 +7,7 @@
 namespace eg {
 
 /// Base of every error that equigrad throws. what() is one line: `op: what is wrong: a is [4, 3], b is [5, 2]`,
-/// then a hint where one cause is likely, then the place in the model where the call stood.
+/// then a hint where one cause is likely, then the place of the call in the model.
 class Error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;

@@ -8,7 +8,7 @@
 
 namespace eg {
 
-/// Something lies there, of whatever kind, or cannot be looked at: opening it as an InputFile says what is wrong.
+/// Something of any kind exists there, or cannot be examined: opening it as an InputFile says what is wrong.
 bool path_exists(const std::string& path);
 
 /// A regular file, open for reading. The same file stays behind it when another one takes its name. Reading is safe
@@ -30,7 +30,7 @@ public:
   /// stays in this process (copy on write) and never reaches the file. Every call makes memory of its own. nullptr when
   /// the system gives no mapping, for no bytes, and beyond the file's end.
   ///
-  /// A file that is cut short by somebody while it is mapped ends the process with SIGBUS when the missing part is
+  /// A file that is truncated while it is mapped ends the process with SIGBUS when the missing part is
   /// touched; one that is changed in place may show either state. Files that are replaced by rename, as AtomicFile
   /// does, are safe.
   std::shared_ptr<std::byte> map(std::uint64_t offset, std::size_t bytes) const;

@@ -17,7 +17,7 @@ struct JsonScalar {
   std::string* text = nullptr; ///< may be moved from
 };
 
-/// Told what a text holds, in its order. What a member throws ends the walk.
+/// Receives the events of a text in order. What a member throws ends the parse.
 class JsonVisitor {
 public:
   virtual ~JsonVisitor() = default;

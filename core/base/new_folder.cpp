@@ -57,7 +57,7 @@ bool is_temporary_of(const std::string& path, const std::string& name) {
          fs::path(beside(path, name.substr(mark))).filename() == name;
 }
 
-/// `lost`: another process has the lock, or the folder has gone from its name. `unknown`: the file system has no such
+/// `lost`: another process has the lock, or the folder was renamed or removed. `unknown`: the file system has no such
 /// locks, so that it is unknown whether the folder is in use.
 enum class Lock : std::uint8_t { taken, lost, unknown };
 
@@ -82,7 +82,7 @@ bool is_folder(const std::string& path) {
   return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
 }
 
-/// Removes what was put into a temporary folder, and the folder itself unless something else lies in it.
+/// Removes what was put into a temporary folder, and the folder itself unless something else is in it.
 void remove_temporary(const std::string& temporary) {
   std::error_code ignored;
   fs::remove_all(content_of(temporary), ignored);
@@ -119,7 +119,7 @@ NewFolder::NewFolder(std::string path) : path_(without_slashes(std::move(path)))
       continue;
     }
     lock_.emplace(opened(temporary_));
-    if (lock_->get() >= 0 && lock_of(*lock_, temporary_) == Lock::lost) continue; // somebody else is at work in it
+    if (lock_->get() >= 0 && lock_of(*lock_, temporary_) == Lock::lost) continue; // another process is writing it
     if (lock_->get() >= 0 && ::mkdir(content_of(temporary_).c_str(), 0777) == 0) return;
     const int why = errno;
     ::rmdir(temporary_.c_str());

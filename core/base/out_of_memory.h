@@ -21,7 +21,7 @@ std::string memory_limit_words();
 
 /// Throws MemoryError: "WHAT: out of memory: N more bytes could not be had; LIMIT". `wanted`: 0 where it is not known.
 [[noreturn]] void fail_out_of_memory(const std::string& what, std::uint64_t wanted = 0);
-/// Throws MemoryError that begins with `what`, unless the message of `e` says already what memory ran out for.
+/// Throws MemoryError that begins with `what`, unless the message of `e` already says what memory ran out for.
 [[noreturn]] void fail_out_of_memory(const std::string& what, const MemoryError& e);
 
 /// Returns f(). Where it ends with std::bad_alloc or MemoryError, throws MemoryError that begins with `what`, a file's

@@ -8,8 +8,8 @@
 namespace eg {
 namespace {
 
-/// Characters that a terminal obeys, or that make a text look like another one: controls, marks of direction, and those
-/// without width.
+/// Characters that a terminal interprets, or that make a text look like another one: controls, marks of direction, and
+/// those without width.
 bool is_unprintable(char32_t point) {
   return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0xad || point == 0x61c ||
          (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||

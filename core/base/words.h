@@ -23,7 +23,7 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
 /// "1 run", "2 runs": a count with a noun whose plural ends in s.
 std::string count_of(std::uint64_t count, std::string_view noun);
 
-/// True when `text` fits `pattern`, in which * stands for any characters and ? for one.
+/// True when `text` fits `pattern`, where * matches any characters and ? one.
 bool glob_match(std::string_view pattern, std::string_view text);
 
 /// The words of a list "a, b,c": cut at commas, without blanks around them, empty ones left out.

@@ -19,7 +19,7 @@ namespace eg {
   throw FileError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
 }
 
-/// How long a wait for somebody else lasts before poll_interrupt() is asked again, in milliseconds.
+/// Longest wait before poll_interrupt() is called again, in milliseconds.
 inline constexpr int poll_ms = 50;
 
 /// Waits until the descriptor is ready for `events` (POLLIN, POLLOUT) or closed from the other side. Throws what

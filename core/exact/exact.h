@@ -12,7 +12,7 @@
 
 namespace eg::exact {
 
-/// The sum of the terms, the same for every order of them: what lies below the finest grid is left out, and the three
+/// The sum of the terms, the same for every order of them: what is below the finest grid is left out, and the three
 /// parts are joined in double.
 /// No terms: 0. A NaN or infinities of both signs: NaN. n below 2^30.
 double sum(std::span<const double> terms);

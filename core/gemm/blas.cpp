@@ -1,4 +1,4 @@
-// The only file that knows OpenBLAS. The library is opened at the first product, not linked: that costs nothing at
+// The only file that uses OpenBLAS. The library is opened at the first product, not linked: that costs nothing at
 // start-up, takes whichever flavour (pthread, OpenMP, serial) the system has, and lets the kernels be chosen first.
 // OpenBLAS 0.3.21 takes processors newer than itself for a Prescott and then runs five times slower (measured on a
 // Xeon of 2023: 40 instead of 205 GF/s), so the core is named from what the processor can do.
@@ -60,7 +60,7 @@ std::string library_name() {
 }
 
 /// OpenMP's number of threads, a setting of the calling thread. OpenBLAS's OpenMP flavour reads it at every call and
-/// forgets what it was told itself; the other flavours leave both functions null.
+/// forgets its own setting; the other flavours leave both functions null.
 struct OpenMp {
   void (*set)(int) = nullptr;
   int (*get)() = nullptr;
@@ -176,7 +176,7 @@ std::int64_t tile_count(std::int64_t m, std::int64_t n, std::int64_t k) {
   return std::int64_t{1} << std::clamp(std::lround(std::log2(flops / tile_flops)), 1L, 6L);
 }
 
-/// Cuts C so that the operands that each tile packs again are fewest: pieces of rows pack B anew, pieces of columns A.
+/// Cuts C so that the operands that each tile packs again are fewest: pieces of rows pack B again, pieces of columns A.
 Grid grid_for(std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t least_side = 48;
   const std::int64_t tiles = tile_count(m, n, k);
@@ -225,7 +225,7 @@ bool bf16_product([[maybe_unused]] Products products, [[maybe_unused]] const gem
   return false;
 }
 
-/// OpenBLAS on the calling thread, or with its own threads where it was told to have several.
+/// OpenBLAS on the calling thread, or with its own threads where it was set to use several.
 template <class T>
 void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta,
                  T* c, std::int64_t ldc) {
@@ -249,7 +249,7 @@ bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>
   return m <= few_rows::most && !a.transposed && b.transposed && n * k >= few_rows::least_weights;
 }
 
-/// What is added to the product lies in C already.
+/// What is added to the product is in C already.
 template <class T> few_rows::Operands<T> few_rows_of(const gemm::Product<T>& p) {
   return {p.k, p.alpha, p.a.data, p.a.ld, p.b.data, p.b.ld, p.plus.any() ? T(1) : p.beta, p.c, p.ldc};
 }

@@ -9,11 +9,11 @@ namespace eg::few_rows {
 
 /// Most rows of A: with more, packing B once pays.
 inline constexpr std::int64_t most = 8;
-/// Fewest elements of B: 128 KiB of f32 and less lie in cache, where packing costs little.
+/// Fewest elements of B: 128 KiB of f32 and less fit in cache, where packing costs little.
 inline constexpr std::int64_t least_weights = 32768;
 
-/// C = alpha A B^T + beta C, row-major with leading dimensions; beta 0 does not read C. B's numbers may lie in another
-/// type than T's, with a factor for each of its rows.
+/// C = alpha A B^T + beta C, row-major with leading dimensions; beta 0 does not read C. B's numbers may be stored in
+/// another type than T, with a factor for each of its rows.
 template <class T, class B = T> struct Operands {
   std::int64_t k = 0; ///< columns of A and B
   T alpha = 1;
@@ -28,7 +28,7 @@ template <class T, class B = T> struct Operands {
 };
 
 /// C [m, n] from A [m, k] and B [n, k], 1 <= m <= most. Each element is one dot product whose sum depends on its two
-/// rows alone: neither on m nor on where it lies. (T, B) is (float, float), (double, double), (float, int8_t) or
+/// rows alone: neither on m nor on its position. (T, B) is (float, float), (double, double), (float, int8_t) or
 /// (float, BFloat16). What the numbers of B stand for is formed in registers, so that where floats hold that exactly
 /// the bits are those of the product with a B of floats.
 template <class T, class B = T> void product(std::int64_t m, std::int64_t n, const Operands<T, B>& operands);

@@ -12,7 +12,7 @@ namespace {
 
 using few_rows::Operands;
 
-/// Asks for the lines of R vectors of B from b on, which may lie behind its end. Narrow rows are so short that R of
+/// Asks for the lines of R vectors of B from b on, which may be past its end. Narrow rows are so short that R of
 /// them begin on one page, and then the processor does not see them coming: 38 MB of 8 bits took 8 ms without this, 2
 /// with.
 template <int R, class D, class B> HWY_INLINE void Fetch(D, const B* b) {

@@ -38,7 +38,7 @@ EG_BF16 inline __m512 add_products(__m512 sum, __m512i a, __m512i b) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }
 
-/// Where the lanes of `mask` of a row of C go: c = alpha sum + beta c, or alpha sum + bias + addend
+/// Where the lanes of `mask` of a row of C are stored: c = alpha sum + beta c, or alpha sum + bias + addend
 /// where those are not null.
 EG_BF16 inline void store(__m512 sum, const Target<float>& target, float* c, __mmask16 mask, const float* bias,
                           const float* addend) {

@@ -17,7 +17,7 @@ bool bf16_available();
 /// flushes subnormal sums to zero; operands beyond 3.39e38 become infinite. after as for product.
 void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> after);
 
-/// Multiply-adds a second of one thread whose operands lie in registers, in units of 10^9.
+/// Multiply-adds a second of one thread whose operands are in registers, in units of 10^9.
 struct Bf16Rates {
   double f32 = 0, bf16 = 0;
 };
@@ -28,9 +28,8 @@ const Bf16Rates& bf16_rates();
 /// about a quarter of the rate of their f32 multiply-add, which halves the speed.
 bool bf16_pays();
 
-/// Why who asks for bf16 to save time should be given f32 on this processor, in one sentence: the instruction is
-/// missing, or it is slower. Empty where bf16 pays, or is there and EQUIGRAD_BF16 is force. Throws ValueError for
-/// another value of that variable.
+/// Why bf16 saves no time on this processor, in one sentence: the instruction is missing, or it is slower. Empty where
+/// bf16 pays, or is there and EQUIGRAD_BF16 is force. Throws ValueError for another value of that variable.
 std::string bf16_refusal();
 
 } // namespace eg::gemm

@@ -14,8 +14,8 @@
 
 namespace eg::gemm {
 
-/// A rectangle of C, either as it lies (element (i, j) at c[i*ld + j]) or transposed (at c[j*ld + i]): there plus.bias
-/// runs along i.
+/// A rectangle of C, either in row-major order (element (i, j) at c[i*ld + j]) or transposed (at c[j*ld + i]): there
+/// plus.bias runs along i.
 template <class T> struct Target {
   T* c;
   std::int64_t ld;
@@ -72,7 +72,8 @@ template <class Kernel> struct Blocking {
   }
 };
 
-/// The product, with C as it lies or transposed: then m and n, a and b have changed places already. A Kernel has
+/// The product, with C in row-major order or transposed: then m and n, a and b have changed places already. A Kernel
+/// has
 ///   Scalar, Packed, terms    the type of C, and what packed operands are made of: `terms` elements in the order of k
 ///   rows, width(), lanes()   rows and columns of C in registers, columns of one vector
 ///   reads_left_in_place      the left operand is not packed, unless its lines displace each other from the cache

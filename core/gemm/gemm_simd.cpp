@@ -1,5 +1,5 @@
 // The kernel keeps M rows by V vectors of C in registers (12 x 2 of 16 floats on AVX-512, 6 x 2 of 8 on AVX2). The
-// right operand is packed into panels of that width, a block of which stays in L2; the left one is read where it lies
+// right operand is packed into panels of that width, a block of which stays in L2; the left one is read in place
 // unless its lines displace each other from the cache, else packed. Where C has few rows and both operands
 // run along k (a layer's weights), the roles are swapped, so that the small operand is packed and the weights are read
 // once, in order.
@@ -91,7 +91,7 @@ constexpr int blocks_at_once = 2; // of 16 bytes: shuffles work on all of a vect
 constexpr int blocks_at_once = 1;
 #endif
 
-/// Block b of y goes to to + b * stride.
+/// Block b of y is stored at to + b * stride.
 template <class D, class V> HWY_INLINE void StoreBlocks(D d, V y, hn::TFromD<D>* to, std::int64_t stride) {
   if constexpr (blocks_at_once == 2) {
     const hn::Half<D> half;
@@ -253,7 +253,7 @@ template <class T> HWY_INLINE void CopyRun(const T* from, std::int64_t count, T*
   for (; i < count; ++i) to[i] = from[i];
 }
 
-/// How many rows of W elements fill whole vectors when they lie one behind the other; 1 where no vector holds parts of
+/// How many rows of W elements fill whole vectors when they are contiguous; 1 where no vector holds parts of
 /// two rows, or some hold parts of three.
 template <std::int64_t W, class T> constexpr std::int64_t GroupRows() {
 #if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
@@ -267,7 +267,7 @@ template <std::int64_t W, class T> constexpr std::int64_t GroupRows() {
 #endif
 }
 
-/// GroupRows > 1 rows of W elements, `ld` >= W apart, go one behind the other. A vector with the end of one row and the
+/// GroupRows > 1 rows of W elements, `ld` >= W apart, are packed contiguously. A vector with the end of one row and the
 /// beginning of the next is blended from two loads, of which none leaves the place from the first row's beginning to
 /// the last one's end.
 template <std::int64_t W, class T> HWY_INLINE void PackGroup(const T* x, std::int64_t ld, T* to) {

@@ -9,7 +9,7 @@
 namespace eg::narrow {
 namespace {
 
-/// B as it lies, in pieces of about 64 KiB: enough of them to share out one of 768 x 768.
+/// B in place, in pieces of about 64 KiB: enough of them to share out one of 768 x 768.
 template <class B>
 void few_rows_tiled(std::int64_t m, std::int64_t n, const few_rows::Operands<float, B>& p,
                     const blas::Addends<float>& plus) {

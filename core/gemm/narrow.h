@@ -14,7 +14,7 @@ template <class T, class B>
 void widen(std::int64_t rows, std::int64_t k, const B* b, std::int64_t ldb, const T* scales, T* out);
 
 /// C [m, n] = alpha A B^T + plus on all threads, with the same bits for any number of them; the operands' beta is
-/// not read. Up to few_rows::most rows of A in float read B once as it lies, and each row's result depends on that row
+/// not read. Up to few_rows::most rows of A in float read B once in place, and each row's result depends on that row
 /// alone; else B is widened, some rows at a time, and multiplied by blas.
 template <class T, class B>
 void product(std::int64_t m, std::int64_t n, const few_rows::Operands<T, B>& operands, const blas::Addends<T>& plus);

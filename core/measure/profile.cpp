@@ -35,7 +35,7 @@ Profile::Profile() {
 double Profile::elapsed_us() const { return microseconds(Clock::now() - start_); }
 
 void Profile::record(const Event& event) {
-  if (event.began == Clock::time_point()) return; // a composite: its parts are heard
+  if (event.began == Clock::time_point()) return; // a composite: its parts are recorded
   Call call{.name = std::string(event.op != nullptr ? event.op->name : event.custom->name), .place = current_place()};
   if (!event.out.empty() && event.out[0].defined()) call.dtype = event.out[0].dtype();
   if (event.op != nullptr) {
@@ -59,7 +59,7 @@ void Profile::add(Call call, Clock::time_point began) {
   end_us_ = call.start_us + call.us;
   const AllocatorStats memory = allocator::stats();
   call.live_bytes = memory.live_bytes;
-  peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes); // somebody may reset the allocator's
+  peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes); // the allocator's may be reset elsewhere
   call.peak_bytes = peak_bytes_;
   Sum& sum = sums_[{call.name, call.backward}];
   ++sum.calls;

@@ -11,8 +11,8 @@
 
 namespace eg {
 
-/// While it lives, it hears the operations of this thread, rules of a tape and optimisers included. What happens inside
-/// an operation is the operation's; work that nobody reports (reading data, C++ between the calls) is the rest.
+/// While it lives, it records the operations of this thread, rules of a tape and optimisers included. What happens
+/// inside an operation is the operation's; work that is not reported (reading data, C++ between the calls) is the rest.
 class Profile : private Recorder {
 public:
   /// One call.
@@ -40,7 +40,7 @@ public:
   /// Calls kept for the trace; later ones are in the table alone.
   static constexpr std::size_t most_calls = 200'000;
 
-  /// Begins the allocator's peak anew.
+  /// Resets the allocator's peak.
   Profile();
   ~Profile() override { close_recorder(this); }
   Profile(const Profile&) = delete;
@@ -58,7 +58,7 @@ public:
   /// back, and the allocator's live and peak megabytes as counters.
   std::string chrome_trace(const Roofline& roofline) const;
   /// A table for people: time, share, GFLOP/s, GB/s and share of the roofline by operation; the last rows are what was
-  /// not heard in `elapsed_us`, between the calls and around them, and the peak memory.
+  /// not recorded in `elapsed_us`, between the calls and around them, and the peak memory.
   std::string table(const Roofline& roofline, double elapsed_us) const;
 
 private:
@@ -76,7 +76,7 @@ private:
   void add(Call call, Clock::time_point began);
 
   Clock::time_point start_ = Clock::now();
-  int walks_ = 0;                    // tapes on their way back
+  int walks_ = 0;                    // tapes in their backward pass
   double begin_us_ = 0, end_us_ = 0; // of the first call, of the last
   std::size_t peak_bytes_ = 0;
   std::vector<Call> calls_;

@@ -7,7 +7,7 @@
 
 namespace eg {
 
-/// While it lives: flops and bytes of every call on this thread that a recorder hears, rules of a tape included.
+/// While it lives: flops and bytes of every recorded call on this thread, rules of a tape included.
 class WorkMeter : private Recorder {
 public:
   WorkMeter() { open_recorder(this); }

@@ -120,7 +120,7 @@ private:
   }
 
   std::byte* from_system(std::size_t size) {
-    // Cached blocks of other sizes count against the machine too: they go first when the limit is near.
+    // Cached blocks of other sizes count against the machine too: they are freed first when the limit is near.
     if (stats_.cached_bytes > room() - size) release_locked();
     constexpr std::size_t huge_page = std::size_t{2} << 20;
     const std::size_t align = size >= huge_page ? huge_page : alignment;

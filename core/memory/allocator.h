@@ -21,9 +21,9 @@ namespace allocator {
 
 inline constexpr std::size_t alignment = 64;
 
-/// A block of at least `bytes` bytes, uninitialised, 64-byte aligned, returned to the cache when the last owner goes.
-/// Throws MemoryError when live_bytes would pass the limit or the system refuses; the message says how much was asked,
-/// how much is live and what the limit is.
+/// A block of at least `bytes` bytes, uninitialised, 64-byte aligned, returned to the cache when the last owner is
+/// destroyed. Throws MemoryError when live_bytes would pass the limit or the system refuses; the message says how much
+/// was asked, how much is live and what the limit is.
 std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
 AllocatorStats stats();

@@ -9,9 +9,9 @@
 
 namespace eg {
 
-/// Rooms of equal size, as many as tasks can run at the same time, taken from the allocator before the loop starts:
-/// what a loop asks of it does not depend on which threads come in time, so that a step that was done once finds
-/// everything in the cache. Rooms are aligned like the allocator's blocks and hold whatever was in them.
+/// Buffers of equal size, as many as tasks can run at the same time, taken from the allocator before the loop starts.
+/// What a loop allocates does not depend on which threads start in time, so that a step that was done once finds
+/// everything in the cache. Buffers are aligned like the allocator's blocks and are not initialised.
 class Rooms {
 public:
   /// For a loop of `tasks` tasks that need `bytes` each. Throws MemoryError as the allocator does.
@@ -19,7 +19,7 @@ public:
   Rooms(const Rooms&) = delete;
   Rooms& operator=(const Rooms&) = delete;
 
-  /// One room while it lives.
+  /// Holds one buffer while it lives.
   class Room {
   public:
     ~Room() {
@@ -27,16 +27,16 @@ public:
     }
     Room(const Room&) = delete;
     Room& operator=(const Room&) = delete;
-    /// Null where rooms have no bytes.
+    /// Null where buffers have no bytes.
     std::byte* data() const { return data_; }
 
   private:
     friend class Rooms;
     Room(Rooms* rooms, std::byte* data) : rooms_(rooms), data_(data) {}
-    Rooms* rooms_; ///< null for a room without bytes
+    Rooms* rooms_; ///< null for a buffer without bytes
     std::byte* data_;
   };
-  /// May be called by several threads. More rooms than were foreseen (a thread that waits in one task may start
+  /// May be called by several threads. Buffers beyond those of the start (a thread that waits in one task may start
   /// another) come from the allocator.
   Room take();
 

@@ -8,7 +8,7 @@ namespace eg {
 
 Storage::Storage(std::size_t size) : bytes(allocator::allocate(size)), size_bytes(size) {}
 
-// What lies there was written by somebody: the next write is a change, not the filling of a new tensor.
+// The memory has values already: the next write is a change, not the filling of a new tensor.
 Storage::Storage(std::shared_ptr<std::byte> memory, std::size_t size)
     : bytes(std::move(memory)), size_bytes(size), version(1) {}
 

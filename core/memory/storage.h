@@ -19,7 +19,7 @@ struct Storage {
   std::string writer_place = {};
 
   explicit Storage(std::size_t size);
-  /// Memory of somebody else (a mapped file, another library's array), kept alive by `memory`.
+  /// Memory with another owner (a mapped file, another library's array), kept alive by `memory`.
   Storage(std::shared_ptr<std::byte> memory, std::size_t size);
 };
 

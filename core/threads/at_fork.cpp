@@ -15,7 +15,8 @@ void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) {
 
 namespace {
 
-/// Calls are its readers, a fork its writer. Writers go first: threads that call without a pause would keep one out.
+/// Calls are its readers, a fork its writer. Writers have priority: threads that call without a pause would keep one
+/// out.
 #if defined(PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP)
 pthread_rwlock_t calls = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 #else
@@ -24,7 +25,7 @@ pthread_rwlock_t calls = PTHREAD_RWLOCK_INITIALIZER;
 const pthread_rwlock_t nobody_calls = calls;
 
 const bool watching = [] {
-  // Made anew in the child, because it still counts the parent's threads that wait for it.
+  // Constructed again in the child, because it still counts the parent's threads that wait for it.
   at_fork([] { pthread_rwlock_wrlock(&calls); }, [] { pthread_rwlock_unlock(&calls); }, [] { calls = nobody_calls; });
   return true;
 }();

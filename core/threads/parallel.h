@@ -15,14 +15,14 @@ int threads();
 /// Sets the number of threads; 0 restores the default. Throws ValueError when negative or above 256 (or the machine's
 /// number of processors, where that is more), Error above 1 in a child of fork() whose parent had started workers.
 void set_threads(int count);
-/// Why threads() is what it is, for people: "2 (affinity 2, cgroup quota none)".
+/// Why threads() is what it is, in words: "2 (affinity 2, cgroup quota none)".
 std::string threads_reason();
 /// "oneTBB 2021.8" or "serial".
 std::string backend();
 
 /// Runs body(begin, end) over [0, count) in chunks of exactly `grain` (the last may be shorter), in any order and
 /// possibly at the same time. The first exception thrown by a body is rethrown. Throws Error when the system does not
-/// give as many threads as threads() says (ulimit -u, a container's limit).
+/// give as many threads as threads() returns (ulimit -u, a container's limit).
 void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
 /// Number of chunks that for_each makes.

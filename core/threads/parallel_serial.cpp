@@ -1,4 +1,4 @@
-// The serial twin: the same chunks, one after another.
+// The serial implementation: the same chunks, one after another.
 
 #include "core/base/interrupt.h"
 #include "core/threads/parallel.h"

@@ -1,4 +1,4 @@
-// The oneTBB twin: the only file that includes TBB.
+// The oneTBB implementation: the only file that includes TBB.
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
@@ -25,8 +25,8 @@
 namespace eg::parallel {
 namespace {
 
-/// Starts `count` threads at once and ends them. oneTBB starts its workers from one another, where nobody can catch the
-/// exception that a refusal throws, so the system is asked first.
+/// Starts `count` threads at once and ends them. oneTBB starts its workers from one another, where the exception that a
+/// refusal throws cannot be caught, so the system is tested first.
 void require_threads(int count) {
   std::vector<std::thread> started;
   started.reserve(static_cast<std::size_t>(count));
@@ -58,7 +58,7 @@ class Settings;
 Settings& settings();
 
 /// How many threads there are, and their pool. A child of fork() has none of its parent's workers: it computes on one
-/// thread, and oneTBB, whose locks they may hold, is not asked again.
+/// thread, and oneTBB, whose locks they may hold, is not used again.
 class Settings {
 public:
   Settings() {

@@ -1,4 +1,4 @@
-// The twin on the standard library's threads, started anew for every loop: slow, but ThreadSanitizer sees all that
+// The implementation on the standard library's threads, started for every loop: slow, but ThreadSanitizer sees all that
 // happens in it, which it does not inside oneTBB (Debian's is not instrumented). For the tsan preset.
 
 #include "core/base/interrupt.h"

@@ -1,6 +1,6 @@
 // Attention straight from the packed projection: qkv [..., T, 3 H D] holds for every token its queries, keys and
-// values, head by head; y [..., T, H D] lies as the next projection wants it. Heads are read and written in place
-// through leading dimensions, so nothing is transposed or copied.
+// values, head by head; y [..., T, H D] has the layout of the next projection's input. Heads are read and written in
+// place through leading dimensions, so nothing is transposed or copied.
 
 #include "core/call.h"
 #include "core/ops.h"

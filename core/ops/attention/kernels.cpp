@@ -43,14 +43,14 @@ double flops_of_product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-/// Buffers for one chunk of heads, carved from one room.
+/// Buffers for one chunk of heads, carved from one scratch buffer.
 template <class T> class Scratch {
 public:
   explicit Scratch(Rooms& rooms) : room_(rooms.take()), next_(reinterpret_cast<T*>(room_.data())) {}
   T* take(std::int64_t elements) { return std::exchange(next_, next_ + padded(elements)); }
   /// Elements that `take` uses up.
   static std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
-  /// Bytes of a room for so many elements.
+  /// Bytes of a scratch buffer for so many elements.
   static std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements + 64) * sizeof(T); }
 
 private:

@@ -33,7 +33,7 @@ template <class T> struct Mask {
   std::int64_t row = 0, column = 0;
 };
 
-/// Where the gradient of the masks goes: `elements` numbers, of which head h writes those from offset(h), with the
+/// Where the gradient of the masks is stored: `elements` numbers, of which head h writes those from offset(h), with the
 /// strides of its mask. shared: several heads add to the same ones.
 template <class T> struct MaskGradient {
   T* data = nullptr;
@@ -72,9 +72,9 @@ template <class T>
 void backward(const Extents& extents, FunctionRef<BackwardHead<T>(std::int64_t)> head,
               const MaskGradient<T>& dmask = {});
 
-/// Matrices of the head that comes next. The row loops ask for their rows ahead of time: rows of a packed projection
-/// lie pages apart, where the processor's own prefetching does not reach (64x65 tokens, 8 heads of 64, one thread:
-/// forward 8.3 to 6.9 ms, backward 6 % less; asking for the rows to be written as well gained nothing).
+/// Matrices of the head that comes next. The row loops prefetch their rows: rows of a packed projection are pages
+/// apart, where the processor's own prefetching does not reach (64x65 tokens, 8 heads of 64, one thread: forward 8.3 to
+/// 6.9 ms, backward 6 % less; asking for the rows to be written as well gained nothing).
 struct Ahead {
   struct Area {
     const std::byte* data = nullptr;

@@ -76,7 +76,7 @@ std::vector<Sample> samples(DType dtype) {
 
 namespace {
 
-/// The axes of the mask (input `mask`) that go along with an axis of the scores, and of its gradient (output 1).
+/// The axes of the mask (input `mask`) that are permuted with an axis of the scores, and of its gradient (output 1).
 void add_mask_legs(Symmetry& symmetry, const Sample& sample, std::size_t mask, std::initializer_list<int> axes) {
   if (sample.in.size() <= mask) return;
   for (const int axis : axes) {

@@ -47,8 +47,8 @@ Work work_of(const OpArgs& args, std::span<const TensorSpec> out, double product
 Attrs heads_of(std::int64_t heads);
 /// Samples of the forward row.
 std::vector<Sample> samples(DType dtype);
-/// What a permutation of tokens, or of a leading axis, moves: inputs and outputs that lie like qkv or, where `lse`,
-/// like lse; the axes of the mask (input `mask`) go along, and those of its gradient.
+/// What a permutation of tokens, or of a leading axis, moves: inputs and outputs with the layout of qkv or, where
+/// `lse`, like lse; the axes of the mask (input `mask`) are permuted with them, and those of its gradient.
 struct Carried {
   struct Part {
     int index;
@@ -57,7 +57,7 @@ struct Carried {
   std::vector<Part> in, out;
   std::size_t mask;
 };
-/// Tokens and leading axes. Features and heads lie packed in one axis, where no single permutation acts.
+/// Tokens and leading axes. Features and heads are packed in one axis, where no single permutation acts.
 std::vector<Symmetry> symmetries_of(const Sample& sample, const Carried& carried);
 
 } // namespace eg::packed_attention

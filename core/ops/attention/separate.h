@@ -30,8 +30,8 @@ Work work_of(const OpArgs& args, std::span<const TensorSpec> out, double per_hea
 
 /// Samples of the forward row.
 std::vector<Sample> samples(DType dtype);
-/// Adds a symmetry; `mask_axis` (negative) is the axis of the mask, input `mask`, that goes along where it is longer
-/// than 1. Legs of inputs that the sample does not have are left out.
+/// Adds a symmetry; `mask_axis` (negative) is the axis of the mask, input `mask`, that is permuted with it where it is
+/// longer than 1. Legs of inputs that the sample does not have are left out.
 void add_symmetry(std::vector<Symmetry>& all, std::string name, const Sample& sample, std::initializer_list<Leg> legs,
                   std::size_t mask, int mask_axis);
 

@@ -13,7 +13,7 @@
 
 namespace eg::batch_norm_parts {
 
-/// Extents of x [samples, channels, ...]: `inner` elements of one sample and channel lie together.
+/// Extents of x [samples, channels, ...]: `inner` elements of one sample and channel are contiguous.
 struct Channels {
   std::int64_t samples, channels, inner;
 

@@ -154,13 +154,13 @@ std::vector<Refusal> question_refusals() {
 
 // --- beside a number ---
 
-/// What a comparison says of elements below a number that none of them equals, and of those above.
+/// The result of a comparison for elements below a number that none of them equals, and for those above.
 struct Verdict {
   bool below;
   bool above;
 };
 
-/// True when a number and the element of `dtype` that it is rounded to lie on the same side of every other element:
+/// True when a number and the element of `dtype` that it is rounded to are on the same side of every other element:
 /// a finite number that becomes infinite does not.
 bool holds_number(DType dtype, double value) {
   bool held = false;
@@ -172,7 +172,7 @@ bool holds_number(DType dtype, double value) {
   return held;
 }
 
-/// A comparison of floating elements with a finite number beyond the largest of them: infinities alone lie past it.
+/// A comparison of floating elements with a finite number beyond the largest of them: infinities alone are past it.
 Tensor beside_finite(const Tensor& a, double b, Verdict verdict) {
   const auto scalar = [&](double value) { return pointwise::number_like("compare", a, value); };
   if (verdict.below == verdict.above) return verdict.below ? ne(a, scalar(NAN)) : eq(a, scalar(NAN));
@@ -181,8 +181,8 @@ Tensor beside_finite(const Tensor& a, double b, Verdict verdict) {
   return verdict.below ? le(a, end) : gt(a, end);
 }
 
-/// A comparison with a number that the type does not hold. On which side of it a whole number lies, `<=` with its floor
-/// says.
+/// A comparison with a number that the type does not hold. `<=` with its floor decides on which side of it a whole
+/// number is.
 Tensor beside(const Tensor& a, double b, Verdict verdict) {
   Tensor result;
   visit_dtype(a.dtype(), [&]<class T>() {
@@ -210,7 +210,7 @@ Tensor beside(const Tensor& a, double b, Verdict verdict) {
 } // namespace
 
 // clang-format off
-// name, mathematics, value from a and b, what it says of a below b and of a above b
+// name, mathematics, value from a and b, its result for a below b and for a above b
 #define EG_COMPARISONS(X)                                                                                              \
   X(eq, "y = [a = b]; false beside NaN",  a == b, (Verdict{false, false}))                                             \
   X(ne, "y = [a != b]; true beside NaN",  a != b, (Verdict{true, true}))                                               \

@@ -188,7 +188,8 @@ std::vector<Tensor> weight_reference(const OpArgs& args) {
   return {dw};
 }
 
-/// Legs (input x, w, g or output) where the row has them, -1 where it does not: the three rows differ in who is output.
+/// Legs (input x, w, g or output) where the row has them, -1 where it does not: the three ops differ in which one is
+/// the output.
 struct Roles {
   int x, w, y; // input index; -1: this one is the output
 };

@@ -17,7 +17,7 @@ struct Conv {
   Shape weight_shape() const { return {groups * outputs, inputs, axes.rows.kernel, axes.columns.kernel}; }
   /// Elements of x under one window of one group: the inner extent of the product.
   std::int64_t depth() const { return inputs * axes.taps(); }
-  /// One weight a channel pair, each pixel its own window: x already lies in columns.
+  /// One weight a channel pair, each pixel its own window: x is already in columns.
   bool pointwise() const;
   /// One channel of x for each group: a matrix product would have one row or column.
   bool depthwise() const { return inputs == 1 && groups > 1; }

@@ -19,7 +19,7 @@ template <class T> class Columns {
 public:
   Columns(const Conv& c, Rooms& rooms) : c_(c), room_(rooms.take()) {}
 
-  /// Bytes of a room for bands of at most so many channels.
+  /// Bytes of a scratch buffer for bands of at most so many channels.
   static std::size_t bytes(const Conv& c, const Bands& bands, std::int64_t most_channels) {
     const std::int64_t elements = most_channels * c.axes.taps() * bands.rows * c.axes.columns.count;
     return c.pointwise() ? 0 : static_cast<std::size_t>(elements) * sizeof(T);

@@ -12,7 +12,7 @@ namespace eg::cross_entropy_parts {
 /// What becomes of the losses of the rows: the attribute "reduction".
 enum class Joined : std::uint8_t { mean, sum, none };
 
-/// One call: logits [rows, classes] and what the attributes say.
+/// One call: logits [rows, classes] and the settings of its attributes.
 struct Settings {
   std::int64_t rows, classes;
   double smoothing;
@@ -35,7 +35,7 @@ Tensor ignored_rows(const OpArgs& args);
 /// Factor of each row's loss in the output: 1 over the number of rows that count for "mean" (0 if none), else 1.
 double row_factor(const std::vector<std::int64_t>& labels, const Settings& s);
 
-/// What the mean or the sum is: factor times what `add` says of the losses. A sum that leaves the range of double is
+/// The mean or the sum: factor times what `add` gives for the losses. A sum that leaves the range of double is
 /// taken again of losses divided by a power of two above their number.
 template <class T, class Add> double joined_losses(std::vector<T>& losses, double factor, Add add) {
   const double joined = add(losses) * factor;

@@ -10,7 +10,7 @@ HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
 
-/// As many Philox blocks side by side as there are 64-bit lanes. A counter word lies in the low half of its lane; the
+/// As many Philox blocks side by side as there are 64-bit lanes. A counter word is in the low half of its lane; the
 /// high half is left dirty, since MulEven does not read it.
 class PhiloxLanes {
 public:

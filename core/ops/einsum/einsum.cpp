@@ -63,7 +63,7 @@ void take_diagonals(Operand& o) {
       }
 }
 
-/// Axes that others stretch (extent 1 here) go, then those that nobody else needs are summed.
+/// Axes that others stretch (extent 1 here) are removed, then those that no other operand needs are summed.
 void keep_only(Operand& o, const Equation& e, Labels needed) {
   for (std::size_t axis = o.labels.size(); axis-- > 0;)
     if (o.x.size(static_cast<int>(axis)) != e.extents[static_cast<std::size_t>(o.labels[axis])]) {
@@ -227,7 +227,7 @@ std::vector<Refusal> refuses() {
           {{Tensor::zeros({2, 3}, DType::i64)}, with("ij->i"), "must be f32 or f64"}};
 }
 
-/// Every letter: the axes that bear it move together, those of extent 1 that are stretched stand still.
+/// Every letter: the axes that bear it are permuted together, those of extent 1 that are stretched are fixed.
 std::vector<Symmetry> symmetries(const Sample& s) {
   Attrs attrs = s.attrs;
   const Equation e = equation_of(OpArgs{einsum_op, s.in, attrs});

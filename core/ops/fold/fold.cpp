@@ -94,7 +94,7 @@ void fold_kernel(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
-/// visit(plane, tap, window, row, column) wherever an element of a window lies in its image.
+/// visit(plane, tap, window, row, column) wherever an element of a window is inside its image.
 void each_place(const Extents& e, FunctionRef<void(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> visit) {
   const windows::Axis& r = e.axes.rows;
   const windows::Axis& c = e.axes.columns;

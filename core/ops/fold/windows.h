@@ -17,7 +17,7 @@ struct Axis {
   std::int64_t count = 0; ///< number of windows
 
   std::int64_t first(std::int64_t i) const { return i * stride - padding; }
-  /// The windows whose element `tap` lies in the image are [reach(tap).begin, reach(tap).end).
+  /// The windows whose element `tap` is inside the image are [reach(tap).begin, reach(tap).end).
   struct Range {
     std::int64_t begin, end;
   };

@@ -72,7 +72,7 @@ std::vector<Symmetry> embedding_symmetries(const Sample& s) {
   return list;
 }
 
-/// The rows that are asked for, not the whole table.
+/// The rows that are looked up, not the whole table.
 Work embedding_work(const OpArgs& a, std::span<const TensorSpec> out) {
   const double row_bytes = static_cast<double>(out[0].shape.numel()) * static_cast<double>(size_of(out[0].dtype));
   return {0.0, 2.0 * row_bytes + static_cast<double>(a.in[1].numel()) * static_cast<double>(size_of(DType::i64))};
@@ -164,7 +164,7 @@ DistinctIds distinct(const Tensor& ids) {
   return {Tensor::from(found, {count}), numbers};
 }
 
-/// A table of a large vocabulary is as large as all else in a step, and few of its rows are asked for.
+/// A table of a large vocabulary is as large as all else in a step, and few of its rows are looked up.
 void embedding_vjp_into(const VjpArgs& v, Tensor& sum) {
   const DistinctIds rows = distinct(v.in[1]);
   const Tensor added = call1(embedding_backward_op, {v.grad[0], rows.numbers}, table_rows(rows.ids.numel()));

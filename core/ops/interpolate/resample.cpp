@@ -39,7 +39,7 @@ void nearest_row(Matrix& a, std::int64_t out, float shift, std::int64_t i) {
   a.weights.back() = 1.0;
 }
 
-/// Where a new pixel lies among the old ones, as a whole number and a rest in [0, 1) that is rounded once.
+/// The position of a new pixel among the old ones, as a whole number and a rest in [0, 1) that is rounded once.
 struct Place {
   std::int64_t low;
   double share;

@@ -1,4 +1,4 @@
-// y = x W^T + b (+ addend) of weights in 8 bits or in bf16, which are read as they lie.
+// y = x W^T + b (+ addend) of weights in 8 bits or in bf16, which are read in place.
 
 #include "core/call.h"
 #include "core/gemm/narrow.h"

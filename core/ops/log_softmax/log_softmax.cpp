@@ -1,4 +1,4 @@
-// y_j = x_j - log sum_k exp(x_k) along one axis, and its backward op. The kernels lie beside those of softmax.
+// y_j = x_j - log sum_k exp(x_k) along one axis, and its backward op. The kernels are beside those of softmax.
 
 #include "core/call.h"
 #include "core/ops.h"

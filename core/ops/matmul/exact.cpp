@@ -50,7 +50,7 @@ struct Sliced {
   const double* slice(int s) const { return values.data<double>() + s * rows * k; }
 };
 
-/// Entry j of row i of op(X) lies at data[i * row_step + j * step].
+/// Entry j of row i of op(X) is at data[i * row_step + j * step].
 template <class T> struct Rows {
   const T* data;
   std::int64_t row_step;
@@ -156,7 +156,7 @@ void exact_gemm(std::int64_t m, std::int64_t n, std::int64_t k, blas::Matrix<T> 
   Tensor held = Tensor::empty({2, m, n}, DType::f64);
   double* total = held.mutable_data<double>();
   double* sum = total + m * n;
-  // Orders from the finest grid to the coarsest; what lies beyond the last slice of either is dropped.
+  // Orders from the finest grid to the coarsest; what is beyond the last slice of either is dropped.
   const int finest = std::min(left.slices + right.slices - 2, slices_of<T> - 1);
   add_order(finest, left, right, total, parallel);
   for (int order = finest - 1; order >= 0; --order) {

@@ -7,7 +7,7 @@
 
 namespace eg::pointwise::columns {
 
-// What the column `saves` may say.
+// Values of the column `saves`.
 constexpr std::uint32_t nothing() { return saves::nothing; }
 constexpr std::uint32_t x() { return saves::in(0); }
 constexpr std::uint32_t y() { return saves::out(0); }

@@ -1,4 +1,4 @@
-// quantize_int8: a matrix in 8 bits with a scale for each row; dequantize_int8: the matrix that they stand for.
+// quantize_int8: a matrix in 8 bits with a scale for each row; dequantize_int8: the matrix that they represent.
 
 #include "core/call.h"
 #include "core/gemm/narrow.h"

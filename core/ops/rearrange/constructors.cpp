@@ -46,7 +46,7 @@ Tensor arange_whole(std::int64_t start, std::int64_t stop, std::int64_t step, DT
   };
   Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
   visit_dtype(dtype, [&]<class T>() {
-    if (count > 0 && !std::is_same_v<T, std::int64_t>) // the others lie between these
+    if (count > 0 && !std::is_same_v<T, std::int64_t>) // the others are between these
       for (const std::int64_t end : {start, number(count - 1)}) element_of<T>("arange", static_cast<double>(end));
     T* at = y.mutable_data<T>("arange");
     for (std::uint64_t i = 0; i < count; ++i) at[i] = static_cast<T>(number(i));
@@ -64,7 +64,7 @@ Tensor arange(double start, double stop, double step, DType dtype) {
   if (count > most) throw ValueError(fmt::format("arange: {} numbers are too many", count));
   Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
   visit_dtype(dtype, [&]<class T>() {
-    if (std::is_integral_v<T> && y.numel() > 0) // the last number lies between these
+    if (std::is_integral_v<T> && y.numel() > 0) // the last number is between these
       for (const double each : {start, step, start + (count - 1) * step})
         if (each != std::floor(each))
           throw ValueError(fmt::format("arange: {} is not a whole number, and {} holds no other; name a floating dtype",

@@ -12,7 +12,7 @@ using List = std::vector<std::int64_t>;
 
 // --- split and chunk ---
 
-/// Each piece is a tensor of its own: more are taken for a mistake, and could not be held.
+/// Each piece is a tensor: more are taken for a mistake, and would not fit in memory.
 constexpr std::int64_t most_pieces = std::int64_t{1} << 16;
 
 /// Extents of pieces of one size; a last one that is smaller.

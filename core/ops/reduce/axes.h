@@ -18,7 +18,7 @@ Reduced reduced_axes(std::string_view op, const std::vector<std::int64_t>& axes,
 /// Throws ShapeError when x of this shape is not a broadcast of the target.
 Reduced summed_axes(std::string_view op, const Shape& shape, const Shape& target);
 
-/// Shape after the reduction; reduced axes become 1 (keepdim) or go.
+/// Shape after the reduction; reduced axes become 1 (keepdim) or are removed.
 Shape reduced_shape(const Shape& shape, const Reduced& reduced, bool keepdim);
 
 /// Number of elements that go into one of the result.

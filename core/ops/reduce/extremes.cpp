@@ -51,7 +51,7 @@ void extremes_of_rows(const T* data, std::int64_t rows, std::int64_t n, Write wr
 /// Columns that are compared side by side.
 constexpr std::int64_t columns_at_once = 64;
 
-/// The best of each of at most 64 columns and the first place where it stands; a NaN comes before everything.
+/// The best of each of at most 64 columns and its first position; a NaN comes before everything.
 template <class T> struct BestOfColumns {
   using Place = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>; // as wide, for the sake of vectors
   T value[columns_at_once];
@@ -83,7 +83,7 @@ private:
   }
 };
 
-/// The same for an axis with others behind it: rows are read as they lie.
+/// The same for an axis with others behind it: rows are read in place.
 template <bool largest, class T, class Write> void extremes_of_columns(const T* data, const AxisSplit& s, Write write) {
   const std::int64_t blocks = parallel::chunks(s.inner, columns_at_once);
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (s.extent * std::min(s.inner, columns_at_once)));

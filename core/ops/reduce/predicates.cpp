@@ -1,4 +1,4 @@
-// Rows of any, all and count_nonzero: elements of every type, asked whether they differ from 0.
+// Rows of any, all and count_nonzero: elements of every type, compared with 0.
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"

@@ -62,7 +62,7 @@ template <class T> bool is_before(T a, T b) {
   return a < b || (a == b && std::signbit(a) && !std::signbit(b));
 }
 
-/// By size, so that the product does not depend on where the factors stand.
+/// By size, so that the product does not depend on the order of the factors.
 template <class T> std::vector<T> sorted(const T* x, std::int64_t n) {
   std::vector<T> factors(x, x + n);
   std::sort(factors.begin(), factors.end(), is_before<T>);

@@ -12,7 +12,7 @@ template <class T> T row_extreme(const T* x, std::int64_t n, bool largest);
 template <class T> double row_exp_sum(const T* x, std::int64_t n, double shift);
 
 /// mantissa * 2^exponent, 1 <= |mantissa| < 2: the product of n elements, unless one of them is 0, subnormal (as a
-/// double), infinite or NaN; then `normal` is false and the rest says nothing.
+/// double), infinite or NaN; then `normal` is false and the rest means nothing.
 struct RowProduct {
   double mantissa = 1;
   std::int64_t exponent = 0;

@@ -102,7 +102,7 @@ template <class T> double RowExpSum(const T* x, std::int64_t n, double shift) {
 constexpr std::uint64_t exponent_bits = 0x7FF0000000000000;
 constexpr std::uint64_t exponent_of_one = 0x3FF0000000000000;
 
-/// Takes the powers of two out of v, which then lies in [1, 2) with its sign, and adds them to `exponent`.
+/// Takes the powers of two out of v, which is then in [1, 2) with its sign, and adds them to `exponent`.
 template <class D, class V, class U> HWY_INLINE void TakePowers(D d, V& v, U& exponent) {
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, v);

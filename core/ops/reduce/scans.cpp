@@ -139,7 +139,7 @@ constexpr AttrSpec axis_spec = required_attr("axis", AttrKind::integer, "axis to
 
 // --- cumprod ---
 
-/// dx_k = (x_0 ... x_(k-1)) r_k with r_k = g_k + x_(k+1) r_(k+1): no division, so zeros are no exception.
+/// dx_k = (x_0 ... x_(k-1)) r_k with r_k = g_k + x_(k+1) r_(k+1): no division, so zeros need no special case.
 Tensor cumprod_gradient(const VjpArgs& args) {
   const Tensor& x = args.in[0];
   const int axis = axis_of(args);

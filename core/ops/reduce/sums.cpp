@@ -51,7 +51,7 @@ void run_sum(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) 
   visit_floating(x.dtype(), [&]<class T>() { sum_groups<T>(packed(x), reduced, factor, y); });
 }
 
-/// One sum over all reduced axes at once. Leading axes are summed where they lie; others are brought to the end first.
+/// One sum over all reduced axes at once. Leading axes are summed in place; others are brought to the end first.
 void run_exact_sum(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) {
   if (y.numel() == 0) return;
   std::vector<std::int64_t> order;

@@ -55,7 +55,7 @@ template <class T> void shifted_each(const T* x, std::int64_t n, const double* m
   for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<double>(x[i]) - means[i]);
 }
 
-/// Means first; then they go from the elements where those lie.
+/// Means first; then they are subtracted from the elements in place.
 template <class Adder, class T> void center_scattered(const OpArgs& args, const Groups& groups, Tensor& out) {
   Tensor means = Tensor::empty(kept_shape(args), DType::f64);
   double* mean = means.mutable_data<double>();
@@ -71,7 +71,7 @@ template <class Adder, class T> void center_scattered(const OpArgs& args, const 
   });
 }
 
-/// True when all reduced axes come after the kept ones (axes of one element do not count): groups lie in x's order.
+/// True when all reduced axes come after the kept ones (axes of one element do not count): groups are in x's order.
 bool reduces_last_axes(const Shape& shape, const Reduced& reduced) {
   bool before = true;
   for (int axis = 0; axis < shape.rank(); ++axis) {

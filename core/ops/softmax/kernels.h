@@ -18,7 +18,7 @@ template <class T> struct Kernels {
   static void log_softmax_backward(const T* y, const T* g, T* gx, std::int64_t rows, std::int64_t n);
 };
 
-/// Runs the kernel along the axis on all threads. Rows of the last axis are used where they lie; others are gathered
+/// Runs the kernel along the axis on all threads. Rows of the last axis are used in place; others are gathered
 /// into scratch, so that a value does not depend on the layout. `a` and `b` are packed; b may be undefined.
 template <class T> void along_axis(RowsKernel<T> kernel, const AxisSplit& split, const T* a, const T* b, T* out);
 

@@ -1,7 +1,7 @@
 // Defines vector loops over one row, shared by the kernels of the normalising ops. Included once per SIMD target.
 //
 // The tail of a row runs the same vector arithmetic as its body, on a padded copy or under a mask, and every reduction
-// has a fixed number of accumulators: a result depends on the row alone, not on where it lies or on who computes it.
+// has a fixed number of accumulators: a result depends on the row alone, not on its address or on the thread.
 
 #include "core/simd/simd-inl.h" // ahead of the guard: it includes the kernel file, and so this one, once per target
 

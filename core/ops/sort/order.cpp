@@ -21,7 +21,7 @@ template <class Item> std::vector<Counts> counts_of(const std::vector<Item>& ite
   return counts;
 }
 
-/// Moves items to where those of their byte begin, in the order in which they stand: equals keep it.
+/// Moves items to where those of their byte begin, in their present order: equals keep it.
 template <class Item>
 void distribute(const std::vector<Item>& from, std::vector<Item>& to, const Counts& counts, int byte) {
   Counts next;

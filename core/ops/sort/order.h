@@ -47,13 +47,13 @@ struct LongItem {
   auto operator<=>(const LongItem&) const = default;
 };
 
-/// Sorts the items of a line. `spare` is room that may be used; on return `items` holds the result.
+/// Sorts the items of a line. `spare` is scratch memory; on return `items` holds the result.
 template <class Item> void sort_items(std::vector<Item>& items, std::vector<Item>& spare, int key_bytes);
 extern template void sort_items(std::vector<ShortItem>&, std::vector<ShortItem>&, int);
 extern template void sort_items(std::vector<LongItem>&, std::vector<LongItem>&, int);
 
-/// f(line, its first element in the packed x, its items, spare room for sort_items) for every line along the axis, on
-/// all threads. The elements of a line lie `split.inner` apart.
+/// f(line, its first element in the packed x, its items, scratch memory for sort_items) for every line along the axis,
+/// on all threads. The elements of a line are `split.inner` apart.
 template <class Item, class T, class F>
 void for_each_line_of(const T* values, const AxisSplit& split, bool descending, const F& f) {
   const std::int64_t grain = parallel::grain_for_bytes(split.extent * static_cast<std::int64_t>(sizeof(Item)));

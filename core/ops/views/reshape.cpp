@@ -41,7 +41,7 @@ Shape reshaped(const OpArgs& a) {
   return to;
 }
 
-/// Strides that show x under the new extents without a copy, if there are any: a run of axes that lie densely in one
+/// Strides that show x under the new extents without a copy, if there are any: a run of axes that are dense in one
 /// another can be cut and joined freely.
 std::optional<Shape> strides_for(const Tensor& x, const Shape& to) {
   if (x.numel() == 0 || x.rank() == 0) return contiguous_strides(to);

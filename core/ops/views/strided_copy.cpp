@@ -121,7 +121,7 @@ template <class T> void copy_runs(const Axes& outer, const Axis& run, T* dst, co
                      });
 }
 
-constexpr std::int64_t tile = 16; // a tile of the source and of the destination lie in the first-level cache together
+constexpr std::int64_t tile = 16; // a tile of the source and of the destination fit in the first-level cache together
 
 /// dst[r*row.dst + c] = src[r + c*col.src] for a tile: reads along the source's rows, writes along the destination's.
 template <class T>

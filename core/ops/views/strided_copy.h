@@ -25,7 +25,7 @@ void embed_along(Tensor& y, const Tensor& x, int axis, std::int64_t start, std::
 /// x into a packed destination.
 void pack_into(std::byte* dst, const Tensor& src);
 
-/// A packed copy of x that no recorder hears of.
+/// A packed copy of x, not recorded.
 Tensor packed_copy(const Tensor& x);
 
 } // namespace eg
