@@ -41,7 +41,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t dim_, std::int64_t heads_, s
 
 namespace {
 
-/// Positions of tokens that nobody has given: [T], or [B, T] where each row has a past of its own.
+/// Default positions of tokens: [T], or [B, T] where each row has a past of its own.
 Tensor following(const AttentionContext& context, std::int64_t tokens) {
   if (context.caches.empty()) return counted(context.cache != nullptr ? context.cache->length() : 0, tokens);
   std::vector<std::int64_t> all;

@@ -32,7 +32,7 @@ Tensor counted(std::int64_t first, std::int64_t count);
 /// Throws ValueError that names the field when a config makes no attention.
 void check(const AttentionConfig& config);
 
-/// What a pass through attention knows beside its input.
+/// What a pass through attention needs beside its input.
 struct AttentionContext {
   /// Against the scores [B, heads, T, keys]: boolean, true where a key is seen, or floating, added.
   Tensor mask = {};
@@ -58,7 +58,7 @@ public:
   /// x [B, T, dim]. addend (may be undefined) is added to the output: the residual. `key` feeds dropout.
   Tensor operator()(const Tensor& x, const Tensor& addend = {}, const AttentionContext& context = {},
                     RandomKey key = {}) const;
-  /// Intermediate values of the explicit path, for theorems and pictures. q: [B, heads, T, head_dim], k and v: [B,
+  /// Intermediate values of the explicit path, for theorems and figures. q: [B, heads, T, head_dim], k and v: [B,
   /// kv_heads, T, head_dim] (q and k turned, where positions are rotary); scores: S = softmax(scale q k^T + mask) [B,
   /// heads, T, T]; a: S v [B, heads, T, head_dim]; output: after the projection, [B, T, dim].
   struct Trace {

@@ -57,7 +57,7 @@ public:
   Mlp mlp;
 
 private:
-  /// read: false when nobody looks at the values of the result.
+  /// read: false when the values of the result are not used.
   Tensor run(const Tensor& x, const AttentionContext& context, RandomKey key, bool read = true) const;
   bool drops() const { return training() && config.dropout > 0.0; }
   Tensor attend(const Tensor& x, const AttentionContext& context, RandomKey key) const;

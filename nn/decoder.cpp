@@ -215,7 +215,7 @@ void Decoder::narrow_weights(WeightStorage storage) {
 
 Tensor Decoder::last_tokens(const Tensor& hidden, const Tensor& ids) const {
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
-  // Where there are no values to look at, a tape sees all the same that the ids are compared with this one.
+  // Without values a tape still records that the ids are compared with this one.
   if (config.padding >= 0 && ids.defined() && !ids.has_storage())
     static_cast<void>(eq(ids, Tensor::full({}, static_cast<double>(config.padding), DType::i64)));
   if (config.padding < 0 || !ids.defined() || !ids.has_storage()) { // texts without values have their full length

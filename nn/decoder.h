@@ -45,10 +45,10 @@ struct DecoderInput {
 /// Keys and values of all layers.
 class DecoderCache {
 public:
-  /// Room for `capacity` tokens of `batch` texts. Throws MemoryError where there is none, ValueError for a model
+  /// Memory for `capacity` tokens of `batch` texts. Throws MemoryError where there is none, ValueError for a model
   /// without layers.
   DecoderCache(const DecoderConfig& config, std::int64_t batch, std::int64_t capacity, DType dtype = DType::f32);
-  /// Tokens stored, and room for.
+  /// Tokens stored, and capacity.
   std::int64_t length() const { return layers_.front().length(); }
   std::int64_t capacity() const { return capacity_; }
   /// Forgets all but the first `length` tokens.
@@ -81,7 +81,7 @@ public:
   Tensor language_model(const Tensor& hidden) const;
   /// Logits of the head's classifier: of each token [B, T, labels], or for sequence classification of each text's last
   /// token that is not padding [B, labels], for which the ids are needed. `key` feeds dropout. Throws ValueError when
-  /// the head has no classifier, or several texts have no padding id to tell where they end.
+  /// the head has no classifier, or several texts have no padding id that marks their ends.
   Tensor classify(const Tensor& hidden, const Tensor& ids, RandomKey key = {}) const;
 
   /// Keeps the matrices of all products and the token embedding in fewer bits, for inference, and gives the memory of

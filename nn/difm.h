@@ -8,7 +8,7 @@ namespace eg::nn {
 
 struct DifmConfig {
   std::vector<std::int64_t> vocabularies; ///< how many ids each categorical field has: field f takes 0 .. [f] - 1
-  std::int64_t numeric = 0;               ///< numeric fields; they stand behind the categorical ones
+  std::int64_t numeric = 0;               ///< numeric fields; they follow the categorical ones
   std::int64_t dim = 8;                   ///< width of a field's embedding
   std::int64_t heads = 4;                 ///< of the vector-wise part's attention
   std::int64_t head_dim = 8;
@@ -26,7 +26,7 @@ void check(const DifmConfig& config);
 
 /// A vector for each field of a row: row vocabulary offset + id of one table for a categorical field, value times a
 /// vector for a numeric one (nothing, then, for 0: encode a missing value so). weight [sum of vocabularies, width],
-/// numeric_weight [numeric, width], both normal(0, 0.05); those that would be empty are not there.
+/// numeric_weight [numeric, width], both normal(0, 0.05); those that would be empty are left out.
 class FieldEmbedding : public Module {
 public:
   /// The sizes come from a config that is sound.

@@ -92,7 +92,7 @@ void check_prompt(const Decoder& model, std::span<const std::int64_t> prompt, co
                     o.max_new_tokens, model.config.positions));
 }
 
-/// A text's passes with a cache, whose room doubles as the text grows: it may end far before it must.
+/// A text's passes with a cache, whose capacity doubles as the text grows: it may end far before the limit.
 class GrowingText {
 public:
   GrowingText(const Decoder& model, std::int64_t prompt, std::int64_t new_tokens)
@@ -180,7 +180,7 @@ std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::in
   check(o.sampling);
   check(o.rules);
   check_prompt(model, prompt, o);
-  const CompositeScope untaped; // a profile hears the operations, a tape does not
+  const CompositeScope untaped; // a profile records the operations, a tape does not
   const auto begin = static_cast<std::ptrdiff_t>(prompt.size());
   std::vector<std::int64_t> text(prompt.begin(), prompt.end());
   Tensor ids = Tensor::from<std::int64_t>(prompt, {1, static_cast<std::int64_t>(prompt.size())});

@@ -8,7 +8,7 @@
 
 namespace eg::nn {
 
-/// What stands on top of a language model.
+/// The head on top of a language model.
 enum class Head : std::uint8_t {
   none,                    ///< the hidden states themselves
   language_model,          ///< logits of the next (decoder) or the masked (BERT) token: [B, T, vocabulary]

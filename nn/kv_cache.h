@@ -16,13 +16,13 @@ namespace eg::nn {
 /// use them afterwards. Not for several threads at a time.
 class KvCache {
 public:
-  /// Room for `capacity` tokens, k [leading..., capacity, head_dim] and v [leading..., capacity, value_dim] (0: as wide
-  /// as the keys). Throws ValueError for negative sizes, MemoryError where there is no room.
+  /// Memory for `capacity` tokens, k [leading..., capacity, head_dim] and v [leading..., capacity, value_dim] (0: as
+  /// wide as the keys). Throws ValueError for negative sizes, MemoryError where memory is missing.
   KvCache(const Shape& leading, std::int64_t capacity, std::int64_t head_dim, std::int64_t value_dim = 0,
           DType dtype = DType::f32);
 
   /// Stores the keys k [leading..., t, head_dim] and values v [leading..., t, value_dim] of t further tokens. Throws
-  /// ShapeError or DTypeError when they do not fit, ValueError when there is no room; then nothing has changed.
+  /// ShapeError or DTypeError when they do not fit, ValueError when the capacity is exceeded; then nothing has changed.
   void append(const Tensor& k, const Tensor& v);
 
   /// Views of what is stored: [leading..., length, head_dim] and [leading..., length, value_dim].
@@ -34,7 +34,7 @@ public:
   /// scaled_dot_product_attention, against [..., t, length].
   Tensor attend(const Tensor& q, double scale = 0.0, const Tensor& mask = {}) const;
 
-  /// Tokens stored, and room for.
+  /// Tokens stored, and capacity.
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return keys_.shape()[-2]; }
   /// Forgets all but the first `length` tokens (going back, or starting again). Throws ValueError unless 0 <= length <=

@@ -86,7 +86,7 @@ Tensor Embedding::operator()(const Tensor& ids) const {
   const Scope scope(*this);
   if (narrow_.defined()) return narrow_.rows(ids);
   Tensor rows = embedding(weight, ids);
-  // Where there are no values to look at, a tape sees all the same that the ids are compared with this one.
+  // Without values a tape still records that the ids are compared with this one.
   if (padding >= 0 && !ids.has_storage())
     static_cast<void>(eq(ids, Tensor::full({}, static_cast<double>(padding), DType::i64)));
   if (padding < 0 || !graph_recording()) return rows;

@@ -9,7 +9,7 @@
 
 namespace eg::nn {
 
-/// What transformers' logits processors of these names do, in this order. As it stands it changes nothing.
+/// What transformers' logits processors of these names do, in this order. By default it changes nothing.
 struct LogitRules {
   /// Logits of the tokens that the text holds, the prompt included: l / penalty where l is positive, else l penalty.
   double repetition_penalty = 1.0;

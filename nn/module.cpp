@@ -135,8 +135,8 @@ void Module::load_state_dict(const StateDict& state) {
   if (misfit.only_shapes()) throw ShapeError(misfit.text());
   if (misfit.any()) throw ValueError(misfit.text());
   const PauseRecording pause;
-  // Whatever can throw comes first: a model is loaded or left as it was. A value that lies in a parameter is copied,
-  // because that parameter may be written to before it is read.
+  // Whatever can throw comes first: a model is loaded or left as it was. A value that is in a parameter's memory is
+  // copied, because that parameter may be written to before it is read.
   std::unordered_set<const Storage*> written;
   for (const auto& [name, slot] : slots) written.insert(slot->storage().get());
   std::vector<Tensor> values;
@@ -239,7 +239,7 @@ ParameterScope::ParameterScope(const Module& module, std::span<const Tensor> val
                                    name_of(value.dtype()), name_of(slot->dtype())));
   }
   own_.reserve(slots.size());
-  // What is there already is not written to, so that such scopes on several threads do not meet.
+  // Existing values are not written to, so that such scopes on several threads do not interfere.
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (Tensor& slot = *slots[i].second; slot.id() != values[i].id())
       own_.emplace_back(&slot, std::exchange(slot, values[i]));

@@ -52,7 +52,7 @@ public:
   /// when memory runs out, none.
   void to(DType dtype);
   /// What a copy of a module takes over beside what its constructor was given: the tensors of parameters, running
-  /// statistics and buffers, and who is in training; the children's too, in the order of registration.
+  /// statistics and buffers, and which modules are in training; the children's too, in the order of registration.
   struct Contents {
     std::vector<Tensor> tensors;
     std::vector<bool> training;
@@ -129,12 +129,12 @@ public:
   ParameterScope& operator=(const ParameterScope&) = delete;
 
 private:
-  std::vector<std::pair<Tensor*, Tensor>> own_; // slots that were changed, with what stood there
+  std::vector<std::pair<Tensor*, Tensor>> own_; // slots that were changed, with their earlier values
 };
 
 /// Names of module.parameters(), in that order.
 std::vector<std::string> parameter_names(const Module& module);
-/// The parameters with these names, which are in the module's order. Throws ValueError for a name that is not there.
+/// The parameters with these names, which are in the module's order. Throws ValueError for an unknown name.
 std::vector<Tensor> parameters_named(const Module& module, std::span<const std::string> names);
 
 } // namespace eg::nn

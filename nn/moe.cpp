@@ -140,7 +140,7 @@ MoeRouting MixtureOfExperts::route(const Tensor& x, RandomKey key) const {
 
 /// Results of the experts for their rows of x, expert after expert. x is halved again and again: the gradient of a
 /// slice is as large as what it was cut from, so that cutting E slices from all rows would cost E passes over them on
-/// the way back, and this costs 2 log2 E.
+/// the backward pass, and this costs 2 log2 E.
 std::vector<Tensor> MixtureOfExperts::computed(const Tensor& x, const std::vector<std::int64_t>& load) const {
   std::vector<Tensor> results;
   const auto run = [&](auto&& self, const Tensor& part, std::size_t first, std::size_t last) -> void {
@@ -158,8 +158,7 @@ std::vector<Tensor> MixtureOfExperts::computed(const Tensor& x, const std::vecto
   return results;
 }
 
-/// sum_e w_e(x) expert_e(x), w_e = 0 where an expert was not chosen: what the sparse way computes, without knowing who
-/// goes where.
+/// sum_e w_e(x) expert_e(x), w_e = 0 where an expert was not chosen: what the sparse form computes, without routing.
 Tensor MixtureOfExperts::dense(const Tensor& x, const MoeRouting& routing) const {
   if (config.capacity_factor > 0.0)
     throw ValueError("mixture of experts: with a capacity, which choices are dropped depends on values");

@@ -18,7 +18,7 @@ struct MoeConfig {
   bool renormalize =
       true; ///< weights of a token's experts add up to 1 (Mixtral), else probabilities as they are (Switch)
   /// 0: dropless, an expert takes every token that wants it. Else an expert takes at most
-  /// ceil(capacity_factor tokens top_k / experts) and what it has no room for is dropped.
+  /// ceil(capacity_factor tokens top_k / experts) and what exceeds its capacity is dropped.
   double capacity_factor = 0.0;
   double jitter = 0.0; ///< in training the router's input is multiplied by uniform numbers in [1 - jitter, 1 + jitter)
 };
@@ -71,11 +71,11 @@ public:
     Tensor y; ///< as x
     MoeRouting routing;
     std::vector<std::int64_t> load; ///< tokens that each expert computed
-    std::int64_t dropped = 0;       ///< choices that found no room
+    std::int64_t dropped = 0;       ///< choices that exceeded the capacity
   };
   /// x [..., dim]; addend [..., dim] (may be undefined) is added to the output: the residual. `key` feeds the jitter.
   /// The whole leading shape shares one capacity. A meta tensor (core/meta.h) has no choices: there every expert is
-  /// asked about every token, which is the same function; with a capacity it throws ValueError.
+  /// evaluated on every token, which is the same function; with a capacity it throws ValueError.
   Output forward(const Tensor& x, const Tensor& addend = {}, RandomKey key = {}) const;
   /// Its y, as Mlp's call. Train with the losses of forward().routing added, or all tokens end at few experts.
   Tensor operator()(const Tensor& x, const Tensor& addend = {}, RandomKey key = {}) const;

@@ -8,7 +8,7 @@
 
 namespace eg::nn {
 
-/// How the matrices of products lie in memory.
+/// How the matrices of products are stored.
 enum class WeightStorage : std::uint8_t {
   full, ///< f32 (or f64), as trained
   bf16, ///< rounded to 8 significant bits: half the bytes

@@ -12,7 +12,7 @@ namespace {
 
 constexpr ConfigChecks checks("set transformer");
 
-/// Learned rows [1, count, dim] that stand beside a set.
+/// Learned rows [1, count, dim] beside a set.
 Tensor learned_rows(const char* field, std::int64_t count, std::int64_t dim, RandomKey key) {
   checks.extent(field, count);
   Tensor rows = Tensor::empty({count, dim});

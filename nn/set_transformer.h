@@ -4,7 +4,7 @@
 //
 // Sets are X [B, T, dim]: T elements in an order that nothing depends on. Permuted elements permute what Sab and Isab
 // give, and leave what Pma gives. Sets of different sizes share a batch through `valid` [B, T] bool, true where there
-// is an element: what stands elsewhere reaches neither other elements nor what is pooled (it must be finite), and its
+// is an element: what is elsewhere reaches neither other elements nor what is pooled (it must be finite), and its
 // own row of an output means nothing. A set without elements is pooled as if attention gave zero.
 
 #include "nn/layers.h"
@@ -103,7 +103,7 @@ public:
   SetTransformer(const SetTransformerConfig& config, RandomKey key);
   /// x [B, T, inputs], valid [B, T] bool or undefined -> [B, seeds, outputs]
   Tensor operator()(const Tensor& x, const Tensor& valid = {}) const;
-  /// The first part of it: elements that know each other, [B, T, inputs] -> [B, T, dim].
+  /// The first part of it: elements that attend to each other, [B, T, inputs] -> [B, T, dim].
   Tensor encode(const Tensor& x, const Tensor& valid = {}) const;
   const SetTransformerConfig config;
   Linear input;                               ///< [dim, inputs]

@@ -82,7 +82,7 @@ public:
   Tensor encode(const Tensor& z, RandomKey key = {}) const; ///< Z -> [B, T, dim], all blocks
   Tensor head(const Tensor& z) const;                       ///< final norm, pooling, linear -> [B, classes]
 
-  /// What the classifiers of the class token and the distillation token say, [B, classes] each: a teacher trains the
+  /// Logits of the class token and of the distillation token, [B, classes] each: a teacher trains the
   /// second (hard distillation: cross_entropy(distillation, teacher's class)).
   struct TwoLogits {
     Tensor classes, distillation;
@@ -111,7 +111,7 @@ public:
 };
 
 namespace init {
-/// What Vit's constructor does, for a model that exists: fills every parameter anew from `key`.
+/// What Vit's constructor does, for a model that exists: fills every parameter from `key`.
 void timm_vit(Vit& model, RandomKey key);
 } // namespace init
 

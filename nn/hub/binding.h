@@ -32,7 +32,7 @@ struct Binding {
   Shape shape;       ///< in the file
   bool head = false; ///< not of the base model, or its pooler: what a checkpoint for another task lacks
   /// Further names under which files hold the same numbers, because the config ties the two tensors. A file may have
-  /// either or both; where both are there and differ, it is refused. Any beginning may stand before such a name.
+  /// either or both; where both are there and differ, it is refused. Such a name may have any prefix.
   std::vector<std::string> tied = {};
   /// The name under which the same numbers are written once more, for readers that look there; "": none. What a file
   /// holds under it is not read.
@@ -48,7 +48,7 @@ struct FusedRows {
 std::vector<Binding> bindings_of(std::span<const NameRule> rules, const nn::StateDict& state, const FusedRows& fused,
                                  std::string_view prefix);
 
-/// The bound part in the file's shape, made of operations, so that a tape sees it.
+/// The bound part in the file's shape, made of operations, so that a tape records it.
 Tensor bound(const Tensor& parameter, const Binding& binding);
 
 /// The file's tensor: a copy of the bound part of `parameter` (or of its gradient) in the file's shape, packed.

@@ -64,7 +64,7 @@ std::int64_t either(const Fields& f, const char* name, const char* general, std:
   return value;
 }
 
-/// The id that ends texts for sequence classification, -1 for none. One that is no id of the vocabulary (-1 too) is
+/// The id that ends texts for sequence classification, -1 for none. One that is not an id of the vocabulary (-1 too) is
 /// that of no token.
 std::int64_t padding_of_texts(const Fields& f, std::int64_t vocabulary) {
   if (!f.has("pad_token_id")) return -1;

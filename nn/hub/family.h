@@ -54,7 +54,7 @@ std::int64_t labels_of(const Fields& fields, const Architecture& architecture);
 /// The row of a vocabulary that pad_token_id means where embeddings count from the end too (-1: the last), as torch's
 /// padding_idx does; -1 where there is no padding: the field is null, or absent and `otherwise` is -1.
 std::int64_t padding_row(const Fields& fields, std::int64_t vocabulary, std::int64_t otherwise);
-/// The sum of sizes that nobody has checked.
+/// The sum of unchecked sizes.
 inline double sum_of(std::initializer_list<std::int64_t> sizes) {
   double sum = 0.0;
   for (const std::int64_t size : sizes) sum += static_cast<double>(size);
@@ -62,7 +62,7 @@ inline double sum_of(std::initializer_list<std::int64_t> sizes) {
 }
 /// Rows of dim numbers in a vision transformer beside its blocks; sizes need not have been checked.
 double rows_of(const nn::VitConfig& config);
-/// The named input as i64 (i64 as it is); undefined when it is not there.
+/// The named input as i64 (i64 as it is); undefined when it is missing.
 Tensor integers(const Tensors& inputs, std::string_view name);
 /// The same that has to be there. Throws ValueError.
 Tensor required(const Tensors& inputs, std::string_view name);

@@ -35,7 +35,7 @@ bool Fields::has(const char* name) const { return find(name) != nullptr; }
 bool Fields::is_null(const char* name) const { return !has(name) && object_.contains(name); }
 
 std::int64_t Fields::whole(const char* name, const nlohmann::json& value, const char* wanted) const {
-  // Sizes are multiplied by small numbers before anybody knows what they are for.
+  // Sizes are multiplied by small numbers before their meaning is known.
   constexpr std::int64_t most = std::int64_t{1} << 40;
   if (!value.is_number_integer()) refuse(name, wanted);
   const bool fits = value.is_number_unsigned()

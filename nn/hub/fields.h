@@ -22,10 +22,10 @@ public:
   Fields(const nlohmann::json& object, std::string source);
 
   bool has(const char* name) const;
-  /// It is there and null: what its class sets in place of the default is empty.
+  /// It is present and null: what its class sets in place of the default is empty.
   bool is_null(const char* name) const;
   const nlohmann::json& json() const { return object_; }
-  /// The names that were asked for so far, here and in copies of this object.
+  /// The names that were read so far, here and in copies of this object.
   const std::set<std::string>& asked() const { return *asked_; }
   /// Refuses fields that are not in the list and not null.
   void allow(std::initializer_list<std::string_view> known) const;
@@ -47,7 +47,7 @@ public:
 
 private:
   const nlohmann::json* find(const char* name) const;
-  /// A whole number from -2^40 to 2^40; `wanted` is said of anything else than a whole number.
+  /// A whole number from -2^40 to 2^40; `wanted` is the error for anything else than a whole number.
   std::int64_t whole(const char* name, const nlohmann::json& value, const char* wanted) const;
   nlohmann::json object_;
   std::string source_;

@@ -13,7 +13,7 @@
 
 namespace eg::hub {
 
-/// What a file's tensors and a model's say of each other. Names are the file's.
+/// How a file's tensors and a model's differ. Names are the file's.
 struct LoadReport {
   std::string path;                    ///< of the tensors
   std::vector<std::string> missing;    ///< the model has them, the file does not
@@ -55,7 +55,7 @@ struct LoadedModel {
 /// A model folder's config.json. Throws FileError where it cannot be read or is not a JSON object.
 nlohmann::json read_config(const std::string& folder);
 
-/// Where the model of `path` lies: RUN/model for the folder of a run that trained one (training/run.h), else `path`.
+/// Where the model of `path` is: RUN/model for the folder of a run that trained one (training/run.h), else `path`.
 std::string model_folder_of_run(const std::string& path);
 
 /// Reads a model folder. Tensors are looked for under the architecture's own names, and without or with the base
@@ -65,7 +65,7 @@ std::string model_folder_of_run(const std::string& path);
 /// `fresh` that fits nothing.
 LoadedModel load_model(const std::string& folder, const LoadModelOptions& options = {});
 
-/// What the names and shapes of a folder say.
+/// What the names and shapes of a folder show.
 struct ModelSummary {
   std::string family, architecture;
   std::int64_t parameters = 0; ///< numbers

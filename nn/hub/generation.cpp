@@ -97,7 +97,7 @@ constexpr std::array<GenerationField, 72> fields_known{{
     {"speculation_type", Use::harmless}, // of assistants, which are refused
 }};
 
-/// The file that speaks, and what it says.
+/// The file that holds the settings, and its fields.
 struct Source {
   std::string path;
   nlohmann::json content;
@@ -155,7 +155,7 @@ void refuse_others(const Source& source) {
   }
 }
 
-/// Reads a number that the settings need to lie somewhere.
+/// Reads a number that must be in a range.
 class Numbers {
 public:
   explicit Numbers(const Source& source) : fields_(source.content, source.path) {}
@@ -185,7 +185,7 @@ private:
 
 void read_sampling(const Numbers& numbers, GenerationSettings& s) {
   s.do_sample = numbers.flag("do_sample", false);
-  // Files that do not sample hold 0 here for "not used": flags that ask for sampling find nothing said.
+  // Files that do not sample hold 0 here for "not used": flags that ask for sampling find no value.
   const auto share = [&](const char* name, double most) {
     const std::optional<double> value = numbers.real(name, 0.0, !s.do_sample, most);
     return value == 0.0 ? std::nullopt : value;

@@ -24,8 +24,8 @@ struct GenerationSettings {
   bool use_cache = true;
   std::vector<std::int64_t> end_ids; ///< eos_token_id
 
-  /// The new tokens at most that the file allows after such a prompt; nothing where it does not say. Throws FileError
-  /// where the prompt leaves no room below max_length.
+  /// The new tokens at most that the file allows after such a prompt; nothing where it gives no limit. Throws FileError
+  /// where the prompt leaves no tokens below max_length.
   std::optional<std::int64_t> most_new_tokens(std::int64_t prompt) const;
 };
 

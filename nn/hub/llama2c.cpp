@@ -24,7 +24,7 @@ struct Header {
   std::int64_t head_dim() const { return dim / heads; }
 };
 
-/// Of a file of another format with a name, that name. Asked only once the header fails: 640 features begin as a
+/// Of a file of another format with a name, that name. Used only once the header fails: 640 features begin as a
 /// pickle.
 [[noreturn]] void fail(const InputFile& file, const std::string& why) {
   std::array<std::uint8_t, 8> front{};
@@ -55,7 +55,7 @@ std::int64_t floats_of(const Header& h) {
   return h.vocabulary * h.dim * (h.tied ? 1 : 2) + h.layers * layer + h.dim + h.positions * h.head_dim();
 }
 
-/// The header of a file that has the size which it asks for.
+/// The header of a file that has the size which it states.
 Header fitting_header(const InputFile& file) {
   const Header h = read_header(file);
   const std::uint64_t wanted = 28 + 4 * static_cast<std::uint64_t>(floats_of(h));

@@ -52,7 +52,7 @@ public:
   /// feeds dropout in training: give another one for each step.
   Tensors forward(const Tensors& inputs, RandomKey key = {}) const;
 
-  /// What stands in for the blocks: hidden states z [B, T, dim] that enter the first to those that leave the last.
+  /// What replaces the blocks: hidden states z [B, T, dim] that enter the first to those that leave the last.
   /// mask [B, T]: 0 where a token is padding; undefined: none is.
   using Elsewhere = std::function<Tensor(const Tensor& z, const Tensor& mask)>;
   /// The same pass with its blocks elsewhere: embeddings before them, final norm, pooler and head behind them are this

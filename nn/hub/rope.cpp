@@ -47,7 +47,7 @@ void refuse_other_ropes(const Fields& s) {
     s.refuse("partial_rotary_factor", fmt::format("is {}; supported for llama is 1", share));
 }
 
-/// A number of the rope that may stand beside it too. Throws FileError where both are there and differ.
+/// A number of the rope that may be given beside it too. Throws FileError where both are given and differ.
 double beside(const Fields& f, const Fields& s, const char* name, double otherwise) {
   if (f.has(name) && s.has(name) && f.real(name, 0) != s.real(name, 0))
     f.refuse(name,

@@ -22,7 +22,7 @@ public:
   explicit StopFilter(std::vector<std::string> stops);
   /// The text that may be shown with this piece.
   std::string push(std::string_view piece);
-  /// What was held back and is no stop string after all.
+  /// What was held back and is not a stop string after all.
   std::string finish();
   /// A stop string was found; all later text is dropped.
   bool stopped() const { return stopped_; }

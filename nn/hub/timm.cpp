@@ -40,7 +40,7 @@ struct Size {
 constexpr std::array<Size, 4> sizes{
     {{"tiny", 192, 12, 3}, {"small", 384, 12, 6}, {"base", 768, 12, 12}, {"large", 1024, 24, 16}}};
 
-/// "deit_tiny_distilled_patch16_224": what its parts say.
+/// "deit_tiny_distilled_patch16_224": the meaning of its parts.
 struct Named {
   Size size{};
   bool distilled = false;

@@ -163,7 +163,7 @@ std::optional<json> timm_config(const nn::VitConfig& c, const std::vector<std::s
                        {"num_classes", c.classes},
                        {"first_conv", "patch_embed.proj"},
                        {"classifier", "head"}};
-  // The name stands for a ViT of timm; every size of it is given besides.
+  // The name denotes a ViT of timm; every size of it is given besides.
   return json{{"architecture", "vit_tiny_patch16_224"},
               {"num_classes", c.classes},
               {"num_features", e.dim},
