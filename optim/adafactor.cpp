@@ -8,7 +8,7 @@
 namespace eg::optim {
 namespace {
 
-/// Zero where there are no elements.
+/// Zero for no elements.
 double root_mean_square(const Tensor& x) { return x.numel() == 0 ? 0.0 : std::sqrt(mean(x * x).item()); }
 
 class Adafactor : public Optimizer {

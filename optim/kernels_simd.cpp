@@ -14,7 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = eg::HWY_NAMESPACE;
 
 /// Runs step(first, lanes) over `count` elements. The last vector is partly filled but goes through the same code, so
-/// that an element's new value does not depend on where it lies.
+/// that an element's new value does not depend on its position.
 template <class D, class Step> HWY_INLINE void OverVectors(D d, std::int64_t count, Step step) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;

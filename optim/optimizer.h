@@ -59,7 +59,7 @@ public:
   /// Begins the next step.
   Step begin(double learning_rate);
 
-  /// One for each parameter, before the first step. State begins anew. Throws ValueError for another number of them, a
+  /// One for each parameter, before the first step. Resets the state. Throws ValueError for another number of them, a
   /// factor that is negative or not finite, or when steps have been taken.
   void set_settings(std::vector<ParameterSettings> settings);
   const std::vector<ParameterSettings>& settings() const { return settings_; }
@@ -178,7 +178,7 @@ struct MuonOptions {
   bool nesterov = true;
   int iterations = 5;        ///< of Newton and Schulz
   double weight_decay = 0.0; ///< decoupled, of every parameter
-  double eps = 1e-8;         ///< of AdamW, for what is no hidden matrix
+  double eps = 1e-8;         ///< of AdamW, for what is not a hidden matrix
 };
 
 /// v = alpha v + (1-alpha) g^2; u = g / (sqrt(v) + eps); with momentum u = b = momentum b + u; w -= lr u. Tieleman and
@@ -203,12 +203,12 @@ std::unique_ptr<Optimizer> muon(std::vector<Tensor> parameters, const MuonOption
 /// stays zero. Throws ShapeError unless x has two axes.
 Tensor orthogonalized(const Tensor& x, int iterations = 5);
 
-/// What there is to know of a rule before parameters exist.
+/// What is known of a rule before parameters exist.
 struct RuleTraits {
   int state_per_element = 1; ///< most elements of state for each element of a parameter
   bool eps = false;          ///< make_optimizer's eps is used
 };
-/// Of the rules that make_optimizer knows. Throws ValueError that lists their names.
+/// Of the rules of make_optimizer. Throws ValueError that lists their names.
 RuleTraits rule_traits(const std::string& name);
 /// "sgd", "momentum" (sgd with momentum 0.9), "nesterov", "adam", "adamw", "rmsprop", "lion", "adafactor", "muon";
 /// `eps` is that of Adam, AdamW, RMSprop, and of Muon's AdamW. Throws ValueError that lists the names.

@@ -26,7 +26,7 @@ struct Schedule {
   std::int64_t drop_every = 0; ///< steps; 0: a third of those after warm-up, rounded up
   double drop_factor = 0.1;
 
-  /// Learning rate at step 0, 1, ...; beyond total_steps what it was there, but a step schedule goes on. Throws
+  /// Learning rate at step 0, 1, ...; beyond total_steps its last value, but a step schedule continues. Throws
   /// ValueError for a negative step.
   double at(std::int64_t step) const;
 };
