@@ -17,7 +17,7 @@ std::int64_t up_to(RandomStream& random, std::int64_t bound) {
   return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(bound) + 1));
 }
 
-/// Cuts out the picture's own size at (top, left), which may lie outside, and mirrors it if asked.
+/// Crops the image's own size at (top, left), which may be outside, and mirrors it if asked.
 void shift_and_mirror(Planes& picture, std::int64_t top, std::int64_t left, bool mirror) {
   const Planes from = picture;
   for (std::int64_t c = 0; c < from.channels; ++c)
@@ -34,7 +34,7 @@ struct Rectangle {
   std::int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
-/// A rectangle of a share of the area in [least, most] and sides in a ratio in [1 / ratio, ratio], within the picture;
+/// A rectangle of a share of the area in [least, most] and sides in a ratio in [1 / ratio, ratio], within the image;
 /// empty when ten draws do not fit.
 Rectangle draw_rectangle(const Planes& picture, double least, double most, double ratio, RandomStream& random) {
   for (int attempt = 0; attempt < 10; ++attempt) {

@@ -59,7 +59,7 @@ struct Augmentation {
 /// Throws ValueError, beginning with `who`, when a field is out of range for images of that size.
 void check(const Augmentation& augmentation, std::int64_t height, std::int64_t width, const std::string& who);
 
-/// Changes one picture; what is drawn depends on the stream alone.
+/// Changes one image; what is drawn depends on the stream alone.
 void augment(const Augmentation& augmentation, Planes& picture, RandomStream& random);
 
 } // namespace eg::data

@@ -48,7 +48,7 @@ public:
   ByteView pixels(std::int64_t i) const;
   /// Image i with its channels side by side, for reports.
   Image image(std::int64_t i) const;
-  /// What tells it from other data: "50000 images, crc32 1a2b3c4d" of sizes, class names, pixels, labels and
+  /// Its fingerprint: "50000 images, crc32 1a2b3c4d" of sizes, class names, pixels, labels and
   /// attributes.
   std::string fingerprint() const;
   /// The images at `indices`, in that order.
@@ -116,7 +116,7 @@ ImageDataset open_dataset(const std::string& name, const std::string& data_dir, 
 
 /// EQUIGRAD_DATA, or "" when it is not set.
 std::string default_data_dir();
-/// Folders below it in which the sets lie that are asked for by name: images, texts and tables.
+/// Folders below it that hold the sets known by name: images, texts and tables.
 inline constexpr std::array set_folders = {"celeba",     "cifar10", "cifar100", "criteo", "fashion-mnist",
                                            "glue-small", "imdb",    "mnist",    "snli",   "tinyshakespeare"};
 

@@ -54,7 +54,7 @@ static_assert(in_order(), "rows are found by their place");
 
 const Row& row_of(ElementType type) { return rows[static_cast<std::size_t>(type)]; }
 
-/// The bits of the number at `at`, its bytes turned round where that is asked for.
+/// The bits of the number at `at`, its bytes reversed where wanted.
 template <class Bits> Bits bits_at(const std::byte* at, bool swapped) {
   std::array<std::byte, sizeof(Bits)> bytes;
   std::memcpy(bytes.data(), at, sizeof(Bits));
@@ -72,7 +72,7 @@ template <class Int> void to_i64(const std::byte* from, bool swapped, std::size_
   each<Int, std::int64_t>(from, swapped, count, to, [](Int value) { return static_cast<std::int64_t>(value); });
 }
 
-/// Elements of the same type: as they lie, or each with its bytes turned round.
+/// Elements of the same type: as stored, or each with its bytes reversed.
 void copy_elements(unsigned bytes, bool swapped, const std::byte* from, std::size_t count, std::byte* to) {
   if (count == 0) return;
   std::memcpy(to, from, count * bytes);

@@ -53,7 +53,7 @@ std::optional<DType> tensor_type(ElementType type, bool widen);
 /// other than 0 and 1.
 bool convert_elements(ElementType from_type, bool swapped, const std::byte* from, std::size_t count, DType type,
                       std::byte* to);
-/// The same for elements that lie where they shall be and need no conversion: only looks at them.
+/// The same for elements that are in place and need no conversion: only checks them.
 bool valid_elements(ElementType type, const std::byte* at, std::size_t count);
 
 /// An IEEE 754 half-precision number, exactly; a NaN keeps its sign and bits.

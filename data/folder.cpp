@@ -65,10 +65,10 @@ bool is_picture(std::string name) {
   return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); });
 }
 
-/// Whether something that is neither a file nor a folder stands where a picture, or a folder of pictures, should.
+/// Whether something that is neither a file nor a folder is in the place of an image or a folder of images.
 bool is_missed(const std::string& name) { return is_picture(name) || name.find('.') == std::string::npos; }
 
-/// Adds the pictures of a folder and of those inside it, named relative to the first, in no order.
+/// Adds the images of a folder and of those inside it, named relative to the first, in no order.
 void collect_pictures(const std::string& folder, const std::string& within, std::vector<Picture>& pictures) {
   constexpr std::ptrdiff_t deepest = 16;
   if (std::count(within.begin(), within.end(), '/') > deepest)
@@ -82,7 +82,7 @@ void collect_pictures(const std::string& folder, const std::string& within, std:
     collect_pictures(join_path(folder, name), within + name + '/', pictures);
 }
 
-/// The pictures of class `label`, in the order of their paths.
+/// The images of class `label`, in the order of their paths.
 std::vector<Picture> pictures_of(const std::string& folder, std::size_t label) {
   std::vector<Picture> pictures;
   collect_pictures(folder, "", pictures);
@@ -137,7 +137,7 @@ namespace {
 
 constexpr const char* way_out = "; --bad-images skip leaves such images out";
 
-/// The picture as RGB; when there is none, the error says how to go without it.
+/// The image as RGB; when it cannot be read, the error says how to leave it out.
 Image required_image(const Picture& picture) {
   if (!picture.fault.empty()) throw FileError(fmt::format("{}: {}{}", picture.path, picture.fault, way_out));
   const Bytes bytes = read_file(picture.path);
@@ -148,7 +148,7 @@ Image required_image(const Picture& picture) {
   }
 }
 
-/// What is wrong with a picture; "" when it decodes.
+/// What is wrong with an image; "" when it decodes.
 std::string fault_of(const Picture& picture) {
   if (!picture.fault.empty()) return fmt::format("{}: {}", picture.path, picture.fault);
   const Bytes bytes = read_file(picture.path); // a file that cannot be read is not a bad image
@@ -160,7 +160,7 @@ std::string fault_of(const Picture& picture) {
   }
 }
 
-/// Refuses or skips what lies beside the class folders.
+/// Refuses or skips what is beside the class folders.
 void judge_astray(const PictureList& list, const DatasetOptions& options) {
   for (const std::string& what : list.astray) {
     if (options.bad_images == BadImages::refuse) throw FileError(what + way_out);

@@ -30,7 +30,7 @@ struct PictureList {
 /// files are left out. Throws FileError when there are none, or none of a class.
 PictureList list_pictures(const std::string& folder);
 
-/// Leaves `limit` pictures (0: all): the first of every class, then the second of every class, and so on, in the order
+/// Keeps `limit` images (0: all): the first of every class, then the second of every class, and so on, in the order
 /// they had.
 void limit_pictures(PictureList& list, std::int64_t limit);
 

@@ -7,7 +7,7 @@
 
 namespace eg::data {
 
-/// "is a pickle, ...", "is an npy file", ...: what a file that begins with these bytes is, and the way out; "" where
+/// "is a pickle, ...", "is an npy file", ...: what a file that begins with these bytes is, and what to do; "" where
 /// they are none of a known format.
 std::string_view foreign_format(ByteView front);
 

@@ -50,7 +50,7 @@ Bytes encode_png(const Image& image);
 /// (half-pixel centres) when growing, each axis by its own rule. Throws ValueError for sizes below 1.
 Image resize(const Image& image, int height, int width);
 
-/// Pillow's filters; the values are its codes (Image.Resampling), as they stand in preprocessor_config.json.
+/// Pillow's filters; the values are its codes (Image.Resampling), as in preprocessor_config.json.
 enum class PillowFilter : std::uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };
 /// Which axis Pillow resizes first; each pass rounds, so some bytes differ by 1.
 enum class PillowOrder : std::uint8_t {

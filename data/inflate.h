@@ -18,7 +18,7 @@ namespace eg::data {
 /// Unpacks one stream of deflate data.
 class Inflater {
 public:
-  /// Gives the next piece of packed bytes, an empty one at the end. A piece stays as it is until the next is asked for.
+  /// Gives the next piece of packed bytes, an empty one at the end. A piece stays valid until the next call.
   using Source = std::function<ByteView()>;
   /// `source`: what errors begin with. Throws MemoryError when there is no memory for it, as read() does.
   Inflater(Source more, std::string source);
@@ -49,7 +49,7 @@ private:
 };
 
 /// Unpacks a gzip file (RFC 1952), all its members one behind the other. Throws FileError, beginning with `source`,
-/// where one is malformed, ends early, has another checksum or length than it says, or is followed by anything but
+/// where one is malformed, ends early, has another checksum or length than it states, or is followed by anything but
 /// zero bytes, and as soon as they unpack to more than `limit` bytes.
 Bytes unpack_gzip(ByteView packed, const std::string& source, std::uint64_t limit);
 

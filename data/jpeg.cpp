@@ -25,7 +25,7 @@ int JpegParser::next_marker() {
   return file_[at_++];
 }
 
-/// The segment that begins at at_, without its length, of which at least one byte is there.
+/// The segment that begins at at_, without its length, of which at least one byte is present.
 ByteView JpegParser::segment(std::string_view what) {
   if (file_.size() - at_ < 2) fail_truncated();
   const std::size_t length = static_cast<std::size_t>(file_[at_]) << 8 | file_[at_ + 1];
@@ -123,7 +123,7 @@ void JpegParser::check_sampling() const {
                                   source_, c.id, h_max_, c.h, v_max_, c.v));
 }
 
-/// Throws where nothing says which colours four components are: readers of such files do not agree.
+/// Throws where the colours of four components are unknown: readers of such files do not agree.
 void JpegParser::check_colours() const {
   if (components_.size() != 4 || transform_ == 0 || transform_ == 2) return;
   throw FileError(fmt::format("{}: JPEG of four components {}; save it as RGB", source_,

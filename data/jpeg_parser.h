@@ -27,7 +27,7 @@ struct ScanPart {
   const Huffman* ac;
 };
 
-/// What a file has said so far, and where the next marker should be.
+/// What was read of a file so far, and where the next marker should be.
 class JpegParser {
 public:
   JpegParser(ByteView file, const std::string& source, const ImageLimits& limits)
@@ -69,7 +69,7 @@ private:
   std::array<std::array<Huffman, 4>, 2> huffman_{};
   int restart_interval_ = 0;
   int scans_ = 0;
-  int transform_ = -1; // how Adobe's marker says that colours are coded: 0 not, 1 YCbCr, 2 YCCK; -1: no marker
+  int transform_ = -1; // how colours are coded by Adobe's marker: 0 not, 1 YCbCr, 2 YCCK; -1: no marker
 };
 
 } // namespace eg::data::jpeg

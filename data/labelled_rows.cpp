@@ -38,7 +38,7 @@ struct Columns {
   std::optional<std::size_t> pair;
 };
 
-/// Of a header; none when the row is no header.
+/// Of a header; none when the row is not a header.
 std::optional<Columns> columns_of(const TableRow& row, const std::string& source) {
   std::vector<std::string> names;
   for (const std::string& field : row.fields) names.push_back(lower(field));

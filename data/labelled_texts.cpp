@@ -46,7 +46,7 @@ void replace_breaks(Rows& rows) {
       row.text.replace(at, mark.size(), "\n");
 }
 
-/// `packed`, a .gz or .xz, or the same file unpacked; "" when neither is there.
+/// `packed`, a .gz or .xz, or the same file unpacked; "" when both are missing.
 std::string packed_or_plain(const std::string& packed) {
   const std::string plain = packed.substr(0, packed.rfind('.'));
   return file_exists(packed) ? packed : file_exists(plain) ? plain : std::string();

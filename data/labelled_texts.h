@@ -47,7 +47,7 @@ std::pair<LabelledTexts, LabelledTexts> open_labelled_texts(const std::string& n
 /// One labelled row of a file.
 struct LabelledRow {
   std::string label, text, pair;
-  std::size_t line = 0; ///< where it stands, from 1
+  std::size_t line = 0; ///< its line, from 1
 };
 
 /// Rows of a .tsv, .csv or .jsonl file (.gz and .xz are unpacked). Columns and keys are called `label`, and `text` or

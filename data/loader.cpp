@@ -47,8 +47,8 @@ struct Queue {
   std::vector<std::thread> workers;
 };
 
-/// The queues of all loaders. In a child of fork() each is made anew in its place, without the end of the old one: that
-/// would wait for workers and free what they were changing.
+/// The queues of all loaders. In a child of fork() each is constructed again in its place, without destroying the old
+/// one: that would wait for workers and free what they were changing.
 class Queues {
 public:
   static Queues& all() {
@@ -125,7 +125,7 @@ struct Loader::State {
     return t.batch + 1 < maker.batches() ? Ticket{t.epoch, t.batch + 1} : Ticket{t.epoch + 1, 0};
   }
 
-  /// The order of an epoch, made once and shared by those who still need it.
+  /// The order of an epoch, made once and shared by its users.
   std::shared_ptr<const std::vector<std::int64_t>> order_of(std::int64_t epoch) {
     {
       const std::lock_guard lock(queue.mutex);
@@ -199,7 +199,7 @@ struct Loader::State {
     to_give = ticket;
   }
 
-  /// Has the workers begin where next() stands.
+  /// Has the workers begin at the position of next().
   void rewind() {
     queue.to_make = to_give;
     queue.ready.clear();

@@ -39,7 +39,7 @@ struct LoaderOptions {
   Normalization normalization = {}; ///< empty: Normalization::standard
   DType dtype = DType::f32;         ///< of the images: f32 or f64
   int workers = 1;                  ///< threads that make batches; 0: next() makes them itself
-  int prefetch = 4;                 ///< most batches that lie ready or are being made
+  int prefetch = 4;                 ///< most batches that are ready or being made
   /// Further change of one image's bytes ([C, H, W]) before normalisation, called from the workers; must depend on its
   /// arguments alone.
   std::function<void(std::int64_t epoch, std::int64_t index, std::span<std::uint8_t> pixels)> transform = {};
@@ -70,7 +70,7 @@ public:
 
   /// The next batch; epochs follow each other. Rethrows what a worker threw while making this batch.
   Batch next();
-  /// Makes next() go on with that batch, as when a run is resumed. Throws IndexError for a batch outside the epoch.
+  /// Makes next() continue with that batch, as when a run is resumed. Throws IndexError for a batch outside the epoch.
   void seek(std::int64_t epoch, std::int64_t batch);
 
   /// One batch by its place, made on the calling thread; next() is not disturbed. The same bits as from next().

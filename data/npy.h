@@ -12,11 +12,11 @@
 
 namespace eg::data {
 
-/// What stands before the values of an npy file.
+/// What precedes the values of an npy file.
 struct NpyHeader {
   ElementType type = ElementType::f32;
   bool big_endian = false;
-  bool fortran_order = false; ///< the first axis lies closest together
+  bool fortran_order = false; ///< the first axis is contiguous
   std::vector<std::int64_t> dims;
   std::uint64_t data_begin = 0; ///< bytes from the start of the file
   std::uint64_t data_bytes = 0;
@@ -25,7 +25,7 @@ struct NpyHeader {
 /// Bytes of the header of a file that begins with `front`, which is the whole file or at least 12 bytes of it. Throws
 /// FileError for another kind of file, versions other than 1.0, 2.0 and 3.0, and headers of more than 64 KiB.
 std::uint64_t npy_header_bytes(ByteView front, const std::string& source);
-/// Parses that many bytes. The dictionary is read by a parser of its own, which knows the three keys of the format and
+/// Parses that many bytes. The dictionary is read by a special parser, which accepts the three keys of the format and
 /// nothing else of Python. Throws FileError for anything malformed, element types other than '?', whole numbers and
 /// floats of 16, 32 and 64 bits, and shapes that cannot be counted.
 NpyHeader parse_npy_header(ByteView header, const std::string& source);

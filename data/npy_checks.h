@@ -18,7 +18,7 @@ struct NpyLayout {
   Shape file_shape; ///< of the values as they follow each other
 };
 NpyLayout npy_layout(const NpyHeader& header, const TensorPlace& place);
-/// The tensor whose values lie in `file_shape`: itself, or a packed copy with the axes in the right order.
+/// The tensor whose values are in `file_shape`: itself, or a packed copy with the axes in the right order.
 Tensor in_row_major(const Tensor& values, const NpyHeader& header, const Shape& shape);
 
 /// Version 1.0 header of a tensor. Throws DTypeError that names `tensor`.

@@ -1,4 +1,4 @@
-// Datasets by name: which files they are in, and what to say when those are not there.
+// Datasets by name: which files they are in, and the errors when those are missing.
 
 #include "core/base/error.h"
 #include "core/base/out_of_memory.h"
@@ -28,7 +28,7 @@ constexpr const char* remedy = "give the folder that holds it with --data-dir or
   throw FileError(fmt::format("{}: dataset {} is not here: looked for {}; {}", folder, dataset, wanted, remedy));
 }
 
-/// The file itself or its packed twin; "" when neither is there.
+/// The file itself or its packed form; "" when both are missing.
 std::string plain_or_packed(const std::string& path) {
   for (const char* ending : {"", ".gz", ".xz"})
     if (file_exists(path + ending)) return path + ending;

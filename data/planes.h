@@ -31,7 +31,7 @@ void translate_y(Planes& picture, std::int64_t pixels);
 /// About the centre, counter-clockwise; nearest.
 void rotate(Planes& picture, double degrees);
 
-/// d + factor (x - d), cut to [0, 255], with d: black; the mean of the picture's grey; each pixel's grey; the picture
+/// d + factor (x - d), cut to [0, 255], with d: black; the mean of the image's grey; each pixel's grey; the image
 /// smoothed by (1 1 1, 1 5 1, 1 1 1) / 13, its border kept. Grey is 0.299 R + 0.587 G + 0.114 B; of one channel,
 /// itself.
 void brightness(Planes& picture, double factor);
@@ -48,8 +48,8 @@ void auto_contrast(Planes& picture);
 /// Makes every channel's histogram even.
 void equalize(Planes& picture);
 
-/// The rectangle [top, top + height) x [left, left + width), resized (Pillow's bilinear) to the picture's size. Throws
-/// ValueError when it is empty or not within the picture.
+/// The rectangle [top, top + height) x [left, left + width), resized (Pillow's bilinear) to the image's size. Throws
+/// ValueError when it is empty or not within the image.
 void resized_crop(Planes& picture, std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width);
 
 } // namespace eg::data

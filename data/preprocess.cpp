@@ -38,7 +38,7 @@ int half_even(int difference) {
   return down + (difference % 2 != 0 && down % 2 != 0 ? 1 : 0);
 }
 
-/// The middle of the image; where it is smaller it lies in the middle of zeros.
+/// The middle of the image; where it is smaller it is in the middle of zeros.
 Image crop(const Image& image, ImageSize size, bool to_even) {
   const auto half = to_even ? half_even : half_down;
   const int top = half(image.height - size.height);

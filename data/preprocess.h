@@ -41,7 +41,7 @@ struct Preprocessing {
   std::vector<double> mean{0.5, 0.5, 0.5};      ///< image_mean: one for each channel, or one for all
   std::vector<double> deviation{0.5, 0.5, 0.5}; ///< image_std
 
-  std::string processor;            ///< image_processor_type, or "" when the file did not say
+  std::string processor;            ///< image_processor_type, or "" when the file does not name it
   std::vector<std::string> ignored; ///< keys of the file that change nothing
 
   /// What an image of these extents is resized to.

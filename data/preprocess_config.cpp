@@ -19,7 +19,7 @@ using nlohmann::json;
 constexpr std::uint64_t max_file = 1 << 20;
 constexpr int max_side = ImageLimits{}.side;
 
-/// What a processor does when its file does not say.
+/// What a processor does by default.
 struct Defaults {
   std::string_view name;
   bool square; ///< a size that is one number is both edges, not the shorter one
@@ -43,7 +43,7 @@ constexpr std::array processors{
     Defaults{"Bit", false, 224, PillowFilter::bicubic, true, true, clip_mean, clip_std},
 };
 
-/// Keys that say nothing about the pixels, whatever their value.
+/// Keys that do not concern the pixels, whatever their value.
 constexpr std::array<std::string_view, 8> harmless{"image_processor_type", "feature_extractor_type", "processor_class",
                                                    "_processor_class",     "_valid_processor_keys",  "_name_or_path",
                                                    "transformers_version", "return_tensors"};
@@ -208,7 +208,7 @@ private:
     if (value != nullptr && *value != only) fail(key, fmt::format("only \"{}\" is made", only));
   }
 
-  /// Keys that nobody asked for: those that change nothing are kept by name.
+  /// Keys that were not read: those that change nothing are kept by name.
   void refuse_others(Preprocessing& p) const {
     for (const auto& [key, value] : object_.items()) {
       const bool known = std::find(harmless.begin(), harmless.end(), key) != harmless.end();

@@ -61,7 +61,7 @@ struct FixedPoint {
     }
   }
 
-  /// Result pixel i of a line whose pixels lie `step` apart.
+  /// Result pixel i of a line whose pixels are `step` apart.
   std::uint8_t pixel(std::size_t i, const std::uint8_t* line, std::size_t step) const {
     std::int64_t sum = std::int64_t{1} << (fraction_bits - 1);
     const std::uint8_t* from = line + static_cast<std::size_t>(matrix.first[i]) * step;

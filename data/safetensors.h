@@ -21,7 +21,7 @@ struct TensorFile {
   const Tensor* find(const std::string& name) const;
 };
 
-/// Where one tensor lies.
+/// Where one tensor is stored.
 struct TensorEntry {
   std::string name;
   ElementType type = ElementType::f32;
@@ -38,8 +38,8 @@ struct TensorFileHeader {
 };
 
 /// Reads and checks the header alone, for every dtype of the format. Throws FileError when the file is truncated,
-/// longer than the header says, the header larger than 100 MB, not UTF-8 JSON, has duplicate keys, an unknown dtype, a
-/// shape that does not fit its byte range or overflows, or ranges that overlap or leave holes.
+/// longer than the header states, the header larger than 100 MB, not UTF-8 JSON, has duplicate keys, an unknown dtype,
+/// a shape that does not fit its byte range or overflows, or ranges that overlap or leave holes.
 TensorFileHeader read_safetensors_header(const std::string& path);
 
 /// Reads every tensor into memory. Nothing is allocated before the whole header has been checked against the file's
@@ -54,10 +54,10 @@ TensorFile parse_safetensors(ByteView bytes, const std::string& source, const Lo
 /// or an undefined tensor, FileError when it cannot be written.
 void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
-/// What save_sharded needs to know.
+/// Options of save_sharded.
 struct ShardOptions {
   std::uint64_t max_bytes = 5'000'000'000; ///< of the tensors of one file; a larger tensor gets a file of its own
-  Metadata metadata = {};                  ///< goes into every file
+  Metadata metadata = {};                  ///< written to every file
 };
 /// Writes a model folder's weights as Hugging Face does: model.safetensors when one file is enough, else
 /// model-00001-of-0000N.safetensors and so on, and last the index, model.safetensors.index.json, without which nobody

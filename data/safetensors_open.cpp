@@ -43,7 +43,7 @@ private:
   std::vector<std::uint64_t> offsets_; ///< from the start of the file
 };
 
-/// What an index says.
+/// The contents of an index.
 struct Index {
   struct Line {
     std::string tensor;
@@ -56,7 +56,7 @@ struct Index {
 
 [[noreturn]] void fail(const std::string& path, const std::string& reason) { throw FileError(path + ": " + reason); }
 
-/// A shard lies beside its index: its name must not lead anywhere else.
+/// A shard is beside its index: its name must not lead anywhere else.
 void check_shard_name(const std::string& path, const std::string& tensor, const std::string& name) {
   const bool plain = !name.empty() && name != "." && name != ".." && name.find_first_of("/\\") == std::string::npos &&
                      name.find('\0') == std::string::npos;
@@ -143,7 +143,7 @@ Index parse_index(std::string_view text, const std::string& path) {
   return index;
 }
 
-/// Every tensor lies in exactly the shard that the index names, and the shards hold no others.
+/// Every tensor is in exactly the shard that the index names, and the shards hold no others.
 void check_index(const Index& index, const TensorReader::Contents& contents) {
   std::vector<const TensorInfo*> found;
   for (const TensorInfo& info : contents.tensors) found.push_back(&info);

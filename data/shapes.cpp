@@ -1,4 +1,4 @@
-// The generated image set: ten classes of shapes, each given by a test whether a point lies inside.
+// The generated image set: ten classes of shapes, each given by a test whether a point is inside.
 
 #include "core/base/error.h"
 #include "core/random.h"

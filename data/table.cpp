@@ -42,7 +42,7 @@ void TableReader::read_tsv(TableRow& row, std::string_view line) const {
   }
 }
 
-/// The field whose opening quote stands at the front of the rest.
+/// The field whose opening quote is at the front of the rest.
 std::string TableReader::quoted_field(std::size_t line) {
   std::string field;
   for (std::size_t at = 1; at < rest_.size(); ++at) {

@@ -28,7 +28,7 @@ struct TableRow {
   std::size_t line = 0; ///< where it begins, from 1
 };
 
-/// What to say of a row of one field where several were expected: "; its fields seem to be separated by ';', and in a
+/// The hint for a row of one field where several were expected: "; its fields seem to be separated by ';', and in a
 /// .csv a comma does that", or "".
 std::string separator_hint(const TableRow& row, bool csv);
 

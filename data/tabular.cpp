@@ -1,4 +1,4 @@
-// Reading tables: which columns, which labels, what the training rows say, rows.
+// Reading tables: which columns, which labels, statistics of the training rows, rows.
 
 #include "data/tabular.h"
 
@@ -248,7 +248,7 @@ struct Moments {
   double deviation() const { return count > 0.0 && squares > 0.0 ? std::sqrt(squares / count) : 1.0; }
 };
 
-/// Completes `code`, whose columns are there, from the training rows.
+/// Completes `code`, whose columns are known, from the training rows.
 void learn(TabularCode& code, const TableFile& file, const Parts& parts, std::int64_t min_count) {
   const Places at = places_in(file, code);
   std::vector<Moments> moments(at.dense.size());
@@ -306,7 +306,7 @@ std::string find_table(const std::string& name, const std::string& data_dir) {
   return path;
 }
 
-/// Labels, columns, and what the training rows say of them.
+/// Labels, columns, and their statistics in the training rows.
 TabularCode code_of(const TableFile& file, const Parts& parts, const TabularOptions& o) {
   TabularCode code;
   code.label = o.label;
@@ -323,7 +323,7 @@ TabularCode code_of(const TableFile& file, const Parts& parts, const TabularOpti
   return code;
 }
 
-/// Adds the rows of a file, each to where `part` says, if anywhere.
+/// Adds the rows of a file, each to the part that `part` gives, if any.
 void add_rows(const TableFile& file, const TabularCode& code, FunctionRef<TabularRows*(std::uint64_t)> part) {
   const Places at = places_in(file, code);
   file.each([&](const TableRow& row, std::uint64_t number) {

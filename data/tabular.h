@@ -39,7 +39,7 @@ struct TabularOptions {
   /// Both empty: columns whose training values are all numbers are numbers, the others categories.
   std::string dense, categorical;
   NumberScale scale = NumberScale::log;
-  std::int64_t min_count = 2; ///< categories that stand in fewer training rows have no id of their own
+  std::int64_t min_count = 2; ///< categories in fewer training rows have no id of their own
   std::int64_t buckets = 0;   ///< ids of a categorical field by hashing; 0: an id for each category
   /// Columns, labels and their coding of another table instead: label to buckets are not looked at then.
   const TabularCode* like = nullptr;
@@ -95,7 +95,7 @@ struct Tabular {
 
 /// Reads a .csv or .tsv file (another ending: tabs, if the first line has one, else commas; .gz and .xz are unpacked),
 /// or `criteo`: criteo/criteo_sample.txt in `data_dir` (empty: EQUIGRAD_DATA) with its label, I1..I13 and C1..C26. The
-/// training rows alone say which categories there are, how numbers are scaled, and which two labels: in the order of
+/// training rows alone decide which categories there are, how numbers are scaled, and which two labels: in the order of
 /// their numbers or names the second one is 1. Throws FileError that names file and line for a row with another number
 /// of columns, a number that is none, a label that the training rows lack; FileError or ValueError for columns that are
 /// not there (with the nearest name) or have two roles, more than two labels without `positive`, and a part without

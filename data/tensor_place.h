@@ -35,7 +35,7 @@ DType checked_type(ElementType type, bool widen, const TensorPlace& place);
 /// Fails because a value of a tensor of `type` has no counterpart.
 [[noreturn]] void refuse_value(ElementType type, const TensorPlace& place);
 
-/// Where and how the elements of a tensor lie in a file, in row-major order.
+/// Where and how the elements of a tensor are stored in a file, in row-major order.
 struct FileElements {
   std::uint64_t offset = 0; ///< bytes from the start of the file
   ElementType type = ElementType::f32;

@@ -16,7 +16,8 @@
 namespace eg::data {
 namespace {
 
-/// The file of a model folder that holds or lists its tensors. One file goes before an index, as in transformers.
+/// The file of a model folder that holds or lists its tensors. One file has precedence over an index, as in
+/// transformers.
 std::string file_of_folder(const std::string& folder) {
   for (const char* name : {single_name, index_name})
     if (std::string path = join_path(folder, name); path_exists(path)) return path;
@@ -25,7 +26,7 @@ std::string file_of_folder(const std::string& folder) {
     if (file_exists(join_path(folder, pickle)))
       hint = fmt::format("; {} is a pickle, which can run any program and is not read: save the model as safetensors",
                          pickle);
-  std::error_code unreadable; // then there is no hint
+  std::error_code unreadable; // then no hint is given
   for (std::filesystem::directory_iterator at(folder, unreadable), end; !unreadable && at != end;
        at.increment(unreadable))
     if (hint.empty() && at->path().extension() == ".safetensors")
@@ -35,7 +36,7 @@ std::string file_of_folder(const std::string& folder) {
 
 enum class Kind : std::uint8_t { safetensors, npy, zip };
 
-/// By the first bytes; where they tell nothing, by the name.
+/// By the first bytes; where they are ambiguous, by the name.
 Kind kind_of(const InputFile& file) {
   std::array<char, 6> front{};
   if (file.size() >= front.size()) file.read(0, front.data(), front.size());

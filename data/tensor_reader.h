@@ -23,7 +23,7 @@ struct LoadOptions {
   /// Types that operations do not compute in become larger ones that hold every value: F16 and BF16 f32; I8, I16, I32,
   /// U16, U32 and U64 i64. Without it BF16 stays bf16 and the others are refused.
   bool widen = false;
-  /// Tensors of 64 KiB and more whose bytes are used as they lie are mapped, not read: they take memory where they are
+  /// Tensors of 64 KiB and more whose bytes are used as stored are mapped, not read: they take memory where they are
   /// touched, and writing to them changes the process's copy of that page, never the file. Whoever cuts a file short
   /// while it is mapped ends this process (SIGBUS); with `map` false everything is copied at once.
   bool map = true;
@@ -85,7 +85,7 @@ private:
   std::shared_ptr<const std::vector<std::size_t>> by_name_; ///< places in tensors, ordered by name
 };
 
-/// Opens a safetensors, npy or npz file (by its content; by its name where that says nothing), an index of shards
+/// Opens a safetensors, npy or npz file (by its content; by its name where that is ambiguous), an index of shards
 /// (NAME.safetensors.index.json), or a folder that holds model.safetensors or, failing that,
 /// model.safetensors.index.json. Headers are read and checked in full; values are not read. Throws FileError that
 /// begins with the path for whatever the header's reader refuses (safetensors.h, npy.h), and for an index whose shards

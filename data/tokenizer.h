@@ -28,9 +28,9 @@ struct Encoding {
   std::vector<std::string> tokens;               ///< as the vocabulary spells them; added tokens as the text does
   std::vector<TextSpan> offsets;                 ///< in Unicode characters of the text that the token comes from
   std::vector<TextSpan> byte_offsets;            ///< the same in bytes of UTF-8
-  std::vector<std::int64_t> type_ids;            ///< 0 for the first text, 1 for the second, or what the template says
+  std::vector<std::int64_t> type_ids;            ///< 0 for the first text, 1 for the second, or by the template
   std::vector<std::int64_t> attention_mask;      ///< 0 for padding, 1 for everything else
-  std::vector<std::int64_t> special_tokens_mask; ///< 1 for what stands in neither text
+  std::vector<std::int64_t> special_tokens_mask; ///< 1 for what is in neither text
   std::vector<std::int64_t> sequence_ids;        ///< 0 for the first text, 1 for the second, -1 for neither
   std::size_t truncated = 0;                     ///< tokens that truncation left out
 
@@ -59,8 +59,8 @@ struct Padding {
 
 /// What a special token's name means when it is spelt in the text.
 enum class SpecialInText : std::uint8_t {
-  ordinary,  ///< text like any other: nobody who writes the text can make a special token
-  recognise, ///< the special token, as Hugging Face's tokenizers do unless told otherwise
+  ordinary,  ///< text like any other: the text cannot contain special tokens
+  recognise, ///< the special token, as Hugging Face's tokenizers do by default
 };
 
 struct EncodeOptions {
@@ -74,7 +74,7 @@ struct EncodeOptions {
 
 struct DecodeOptions {
   bool skip_special_tokens = true;
-  /// WordPiece: no blanks before punctuation and contractions; none: as the tokenizer says.
+  /// WordPiece: no blanks before punctuation and contractions; none: the tokenizer's default.
   std::optional<bool> clean_up_spaces;
 };
 
@@ -108,10 +108,10 @@ public:
   /// input.
   std::vector<Encoding> encode_batch(std::span<const TextInput> inputs, const EncodeOptions& options) const;
 
-  /// The text of the tokens. Throws IndexError for an id that is no token's. Bytes that make no UTF-8 become U+FFFD.
+  /// The text of the tokens. Throws IndexError for an unknown id. Bytes that make no UTF-8 become U+FFFD.
   std::string decode(std::span<const std::int64_t> ids, const DecodeOptions& options = {}) const;
 
-  /// Truncation and padding that tokenizer.json asks for; all else as in EncodeOptions.
+  /// Truncation and padding that tokenizer.json configures; all else as in EncodeOptions.
   const EncodeOptions& defaults() const;
   /// "WordPiece" or "byte-level BPE".
   std::string kind() const;
@@ -124,7 +124,7 @@ public:
   const std::string& token(std::int64_t id) const;
   /// True for the tokens that decode leaves out and text cannot spell.
   bool is_special(std::int64_t id) const;
-  /// The id of the token for "pad", "cls", "sep", "mask", "unk", "bos" or "eos", where the files say.
+  /// The id of the token for "pad", "cls", "sep", "mask", "unk", "bos" or "eos", where the files define it.
   std::optional<std::int64_t> role(std::string_view name) const;
 
   struct Parts;
@@ -140,7 +140,7 @@ private:
 class DecodeStream {
 public:
   explicit DecodeStream(Tokenizer tokenizer, DecodeOptions options = {});
-  /// The text that is whole with this token; often none. Throws IndexError for an id that is no token's.
+  /// The text that is whole with this token; often none. Throws IndexError for an unknown id.
   std::string push(std::int64_t id);
   /// Ends the text; gives what was held back.
   std::string finish();

@@ -15,7 +15,7 @@ namespace eg::data {
 /// text must be UTF-8.
 std::string character_tokenizer(std::string_view text);
 
-/// WordPiece without pieces: the lower-case words and punctuation marks, as BERT cuts them, that stand in `texts` at
+/// WordPiece without pieces: the lower-case words and punctuation marks, as BERT cuts them, that occur in `texts` at
 /// least twice, the most frequent first, at most `most` tokens with [PAD], [UNK], [CLS], [SEP] and [MASK], which are 0
 /// to 4. Every other word is [UNK]. `each` calls what it is given with every text.
 std::string word_tokenizer(FunctionRef<void(FunctionRef<void(std::string_view)>)> each, std::size_t most);

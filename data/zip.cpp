@@ -17,7 +17,7 @@ namespace {
 using namespace zip_format;
 
 constexpr std::uint32_t end64_mark = 0x06064B50;     // its zip64 form
-constexpr std::uint32_t locator64_mark = 0x07064B50; // where that lies
+constexpr std::uint32_t locator64_mark = 0x07064B50; // where that is
 constexpr std::size_t end_bytes = 22;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t locator64_bytes = 20;
@@ -29,7 +29,7 @@ constexpr std::uint64_t deflate_ratio = 1032; // 258 bytes for 2 bits
   throw FileError(fmt::format("{}: {}", file.path(), reason));
 }
 
-/// Little-endian numbers one after another; the caller has made sure that they are there.
+/// Little-endian numbers one after another; the caller has made sure that they exist.
 class Fields {
 public:
   explicit Fields(ByteView bytes) : bytes_(bytes) {}
@@ -52,7 +52,7 @@ private:
   std::size_t at_ = 0;
 };
 
-/// Where the directory lies and how many members it has.
+/// Where the directory is and how many members it has.
 struct Directory {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -66,7 +66,7 @@ Bytes read_part(const InputFile& file, std::uint64_t offset, std::size_t bytes) 
   return part;
 }
 
-/// The end record is the last thing of the file but for a comment whose length it gives.
+/// The end record is the last part of the file but for a comment whose length it gives.
 std::uint64_t find_end(const InputFile& file) {
   constexpr std::uint64_t longest = end_bytes + 0xFFFF;
   if (file.size() < end_bytes) fail(file, "not a whole zip archive: it has no directory");
@@ -129,7 +129,7 @@ Directory find_directory(const InputFile& file) {
   return found;
 }
 
-/// Sizes and place that do not fit 32 bits stand in an extra field, in this order.
+/// Sizes and place that do not fit 32 bits are in an extra field, in this order.
 void read_zip64_field(const InputFile& file, ByteView extra, ZipMember& member) {
   constexpr std::uint64_t elsewhere = 0xFFFFFFFF;
   Fields fields(extra);

@@ -18,7 +18,7 @@ class Inflater;
 /// A file in an archive.
 struct ZipMember {
   std::string name;
-  std::uint64_t header = 0; ///< where its local header lies in the archive
+  std::uint64_t header = 0; ///< where its local header is in the archive
   std::uint64_t packed = 0; ///< bytes in the archive
   std::uint64_t size = 0;   ///< bytes unpacked
   std::uint32_t crc = 0;    ///< of the unpacked bytes

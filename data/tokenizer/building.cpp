@@ -78,7 +78,7 @@ constexpr int cls = 2, sep = 3;
 
 using Counts = std::unordered_map<std::string, std::size_t>;
 
-/// Adds the words of a normalised text: what lies between white space, punctuation marks by themselves.
+/// Adds the words of a normalised text: what is between white space, punctuation marks by themselves.
 void count_words(std::string_view text, Counts& counts) {
   const tok::Unicode& unicode = tok::Unicode::tables();
   std::size_t begin = 0;
@@ -96,7 +96,7 @@ void count_words(std::string_view text, Counts& counts) {
   add(begin, text.size());
 }
 
-/// The words that stand there at least twice, the most frequent first, equal ones by their bytes.
+/// The words that occur at least twice, the most frequent first, equal ones by their bytes.
 std::vector<std::string> frequent(const Counts& counts, std::size_t most) {
   std::vector<std::pair<std::size_t, std::string>> words;
   for (const auto& [word, count] : counts)

@@ -40,7 +40,7 @@ public:
   void tokenize(const Stretch& stretch, Workspace& workspace, std::vector<Piece>& out) const override {
     if (workspace.cache.empty() && stretch.text.size() >= worth_caching) workspace.cache.resize(cache_slots);
     if (!options_.prefix_blank || stretch.text.front() == ' ') return add_words(stretch, workspace, out);
-    // The blank stands for the character behind it.
+    // The blank represents the character behind it.
     workspace.prefixed.assign(1, ' ').append(stretch.text);
     workspace.prefixed_origin.resize(workspace.prefixed.size());
     for (std::size_t at = 1; at < workspace.prefixed.size(); ++at) {

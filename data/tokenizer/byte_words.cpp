@@ -64,7 +64,7 @@ private:
 std::size_t gpt2_end(std::string_view text, std::size_t at) {
   const Scanner scan(text);
   if (const std::size_t end = scan.contraction(at, false); end > at) return end;
-  // A blank goes with the word behind it.
+  // A blank belongs to the word behind it.
   std::size_t first = at;
   if (text[at] == ' ' && at + 1 < text.size()) ++first;
   std::size_t next = first;
@@ -80,7 +80,7 @@ std::size_t llama_end(std::string_view text, std::size_t at, std::size_t digits)
   const std::uint8_t kind = scan.kind(next);
   if (kind == letter) return scan.run(next, letter);
   if (kind == number) return scan.run(at, number, digits);
-  // One character that is no line end goes with the letters behind it.
+  // One character that is not a line end belongs to the letters behind it.
   if (!scan.is_line_end(at))
     if (const std::size_t end = scan.run(next, letter); end > next) return end;
   const std::size_t first = text[at] == ' ' ? at + 1 : at;

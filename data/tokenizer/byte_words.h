@@ -31,7 +31,7 @@ public:
   static const ByteLetters& tables();
   /// The letter of a byte, in UTF-8.
   std::string_view letter(std::uint8_t byte) const { return letters_[byte]; }
-  /// Replaces `out` by the bytes that `letters` spell; false when some character of it stands for no byte.
+  /// Replaces `out` by the bytes that `letters` spell; false when some character of it represents no byte.
   bool bytes(std::string_view letters, std::string& out) const;
 
 private:

@@ -11,7 +11,7 @@
 namespace eg::data::tok {
 
 /// A JSON object, which must outlive this, and what errors call it ("tokenizer.json: pre_tokenizer"). Every member
-/// throws FileError when the object is not what is asked of it.
+/// throws FileError when the object does not have the expected form.
 class Fields {
 public:
   Fields(const nlohmann::json& object, std::string where);
@@ -23,7 +23,7 @@ public:
   /// Refuses fields that are not in the list.
   void allow(std::initializer_list<std::string_view> known) const;
 
-  /// The field, or null when it is not there or is null in the file.
+  /// The field, or null when it is missing or null in the file.
   const nlohmann::json* find(const char* key) const;
   const nlohmann::json& at(const char* key) const;
 

@@ -58,7 +58,7 @@ public:
   virtual void tokenize(const Stretch& stretch, Workspace& workspace, std::vector<Piece>& out) const = 0;
   /// "WordPiece" or "byte-level BPE".
   virtual const char* kind() const = 0;
-  /// Bytes that the token stands for in decoded text, if there are such; else the token is a text.
+  /// Bytes that the token represents in decoded text, if any; else the token is a text.
   virtual bool bytes_of(std::string_view token, std::string& out) const = 0;
 };
 

@@ -8,7 +8,7 @@ namespace eg::data::tok {
 namespace {
 
 /// Hands out places in the original in their order, whatever characters overtake each other: a character takes the next
-/// place and lets `skipped` more go by, or shares the place that went last. That is how Hugging Face's tokenizers
+/// place and skips `skipped` more, or shares the last place. That is how Hugging Face's tokenizers
 /// align.
 class Places {
 public:
@@ -127,7 +127,7 @@ public:
   void push(char32_t c, bool is_first) {
     const int change = is_first ? 0 : 1;
     const std::uint8_t combining_class = unicode_.combining_class(c);
-    // Between the starter and c stand marks that were not composed, the last of class last_class_; they block c unless
+    // Between the starter and c are marks that were not composed, the last of class last_class_; they block c unless
     // its class is higher.
     const bool blocked = !marks_.empty() && last_class_ >= combining_class;
     if (has_starter_ && !blocked) {

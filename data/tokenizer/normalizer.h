@@ -16,7 +16,7 @@ struct ByteSpan {
   std::uint32_t begin = 0, end = 0;
 };
 
-/// A text and, for each of its bytes, the characters of the original that it stands for.
+/// A text and, for each of its bytes, the characters of the original that it comes from.
 struct Normalized {
   std::string text;
   std::vector<ByteSpan> origin;
@@ -28,7 +28,8 @@ struct Normalized {
   void append(char32_t c, ByteSpan from);
 };
 
-/// A stretch of text between added tokens. Where nothing was changed `origin` is null and `text` lies in the original.
+/// A stretch of text between added tokens. Where nothing was changed `origin` is null and `text` is part of the
+/// original.
 struct Stretch {
   std::string_view text;
   const ByteSpan* origin = nullptr;
@@ -52,7 +53,7 @@ struct Normalizer {
   bool apply(std::string_view text, Normalized& out) const;
 };
 
-/// Bytes at the front of `text`, about `wanted` or more, behind which it can be cut: what stands before the cut (a
+/// Bytes at the front of `text`, about `wanted` or more, behind which it can be cut: what precedes the cut (a
 /// letter) and behind it (a blank) are normalised and split into words without looking at each other.
 std::size_t cut_after(std::string_view text, std::size_t wanted);
 

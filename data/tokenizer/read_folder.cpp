@@ -64,7 +64,7 @@ MergeRules read_merges_txt(const std::string& path) {
   return rules;
 }
 
-/// One of the files of configuration, or an empty object when it is not there.
+/// One of the files of configuration, or an empty object when it is missing.
 json read_optional(const std::string& path) { return file_exists(path) ? read_json(path) : json::object(); }
 
 /// "[PAD]" or {"content": "[PAD]", ...}; "" when there is none.
@@ -89,7 +89,7 @@ public:
 
   const Fields& config() const { return config_; }
 
-  /// What stands for a role: as configured, else `otherwise`.
+  /// The token of a role: as configured, else `otherwise`.
   std::string role(const std::string& name, const std::string& otherwise = "") const {
     std::string content = content_of(config_, name + "_token");
     if (content.empty()) content = content_of(map_, name + "_token");
@@ -152,7 +152,7 @@ private:
   Fields config_, map_, added_;
 };
 
-/// Makes the added tokens, special among them those that stand for roles. A token that is not configured but usual
+/// Makes the added tokens, special among them those of roles. A token that is not configured but usual
 /// counts when the vocabulary has it.
 void add_tokens(const Configuration& files, const std::vector<std::pair<std::string, std::string>>& usual,
                 Tokenizer::Parts& parts) {

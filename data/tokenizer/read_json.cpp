@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t longest_padding = 1U << 20U; // tokens that a file can ask for
+constexpr std::uint64_t longest_padding = 1U << 20U; // most tokens that a file can configure
 
 std::vector<AddedToken> read_added_tokens(const Fields& file, const Vocabulary& vocabulary) {
   AddedTokenList tokens(vocabulary);
@@ -44,7 +44,7 @@ void read_normalizer(const Fields& fields, Normalizer& normalizer) {
   }
 }
 
-/// What the pre-tokenizers of a byte-level model say.
+/// The settings of a byte-level model's pre-tokenizers.
 struct ByteLevelWords {
   BytePairOptions options;
   bool maps_bytes = false; ///< a ByteLevel was among them
@@ -225,7 +225,7 @@ std::shared_ptr<Tokenizer::Parts> read_tokenizer_json(std::string_view text, con
               "decoder", "model"});
   auto parts = std::make_shared<Tokenizer::Parts>();
   const Fields model = file.object("model");
-  // Files of older versions leave the type out; merges tell BPE from WordPiece.
+  // Files of older versions leave the type out; merges distinguish BPE from WordPiece.
   const std::string type = model.text_or("type", model.find("merges") != nullptr ? "BPE" : "WordPiece");
   if (type != "BPE" && type != "WordPiece")
     model.fail(fmt::format("type '{}' is not supported; WordPiece and BPE are", type));

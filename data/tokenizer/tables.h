@@ -9,7 +9,7 @@
 
 namespace eg::data::tok {
 
-/// The value of what is not there.
+/// The value of what is missing.
 inline constexpr std::uint32_t none = 0xFFFFFFFF;
 
 /// Pairs of numbers and what belongs to them. The pair (none, none) cannot be a key.
@@ -37,7 +37,7 @@ private:
 /// Texts and their numbers. The texts are kept here, in the order in which they came.
 class TextTable {
 public:
-  /// Adds a text. Returns false, and changes nothing, when it is there already.
+  /// Adds a text. Returns false, and changes nothing, when it exists already.
   bool put(std::string_view text, std::uint32_t value);
   /// Its number, or `none`.
   std::uint32_t find(std::string_view text) const;

@@ -17,7 +17,7 @@ constexpr char32_t code_points = 0x110000;
 constexpr char32_t syllables = 0xAC00, syllable_count = 11172;
 constexpr char32_t leads = 0x1100, lead_count = 19;
 constexpr char32_t vowels = 0x1161, vowel_count = 21;
-constexpr char32_t tails = 0x11A7, tail_count = 28; // the first one stands for none
+constexpr char32_t tails = 0x11A7, tail_count = 28; // the first one means none
 
 bool in(char32_t c, char32_t first, char32_t count) { return c >= first && c - first < count; }
 

@@ -26,7 +26,7 @@ enum CharacterSet : std::uint8_t {
 
 class Unicode {
 public:
-  /// The tables, made when first asked for.
+  /// The tables, made at the first use.
   static const Unicode& tables();
 
   /// The sets that `c` (below 0x110000, as everywhere here) belongs to.

@@ -19,7 +19,7 @@ public:
   /// `expected`: about how many tokens will come.
   explicit Vocabulary(std::size_t expected = 0) : expected_(expected) {}
 
-  /// Adds a token. Throws FileError that begins with `source` for a token or an id that is there already, text that is
+  /// Adds a token. Throws FileError that begins with `source` for a token or an id that exists already, text that is
   /// not UTF-8, and an id out of all proportion to the number of tokens.
   void add(std::string_view token, std::uint64_t id, const std::string& source);
   /// `none` when there is no such token.
