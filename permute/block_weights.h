@@ -12,7 +12,7 @@
 
 namespace eg::privacy {
 
-/// How pictures become rows: Z = X E^T + plain, X [T', p] the patches.
+/// How images become rows: Z = X E^T + plain, X [T', p] the patches.
 struct PictureInput {
   Tensor patch_weight;      ///< E [d, p]
   Tensor plain;             ///< [T, d]: b + PE_i; the class token's row is cls + PE_0
@@ -70,8 +70,8 @@ Victim drawn_picture_victim(RandomKey key, std::int64_t side = 16, std::int64_t 
 /// small MNIST ViT "shallow ViT, MNIST". Throws FileError for anything else, and for a model without blocks.
 Victim open_victim(const std::string& path, RandomKey key);
 
-/// A model of the same shape whose weights were drawn anew: what an attacker has who does not know them. Embeddings of
-/// texts, of pictures and positions are drawn too.
+/// A model of the same shape with new random weights: what an attacker has without knowing them. Embeddings of texts,
+/// of images and positions are random too.
 Victim stranger_to(const Victim& victim, RandomKey key);
 /// The same model before it was tuned: every weight differs by normal numbers of `delta` times its tensor's deviation.
 Victim before_tuning(const Victim& victim, double delta, RandomKey key);

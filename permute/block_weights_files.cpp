@@ -40,7 +40,7 @@ std::optional<PictureInput> pictures_of(const nn::Vit& vit) {
   p.patch = c.patch;
   p.special = c.special_tokens();
   p.has_positions = vit.position_embedding.defined();
-  // What stands beside the picture is what a black picture gives.
+  // The part that does not depend on the image is what a black image gives.
   p.plain = vit.embed(Tensor::zeros({1, c.channels, c.height(), c.width()}, DType::f64)).select(0, 0).contiguous();
   p.norm_eps = vit.norm.eps;
   p.head = {{"norm.weight", vit.norm.weight},
@@ -50,7 +50,7 @@ std::optional<PictureInput> pictures_of(const nn::Vit& vit) {
   return p;
 }
 
-/// The victim that a model of the hub is; it keeps the model alive where embeddings need it.
+/// The blocks of a model of the hub; they keep the model alive where embeddings need it.
 Victim of_model(const std::string& name, const std::shared_ptr<hub::Model>& model, RandomKey key, bool has_embeddings) {
   model->module().to(DType::f64);
   model->module().eval();

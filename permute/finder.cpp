@@ -18,7 +18,7 @@ namespace {
 using Gather = std::vector<std::int64_t>;
 using Blocks = std::vector<Gather>; ///< lists of points that are moved as wholes, k-th member to k-th member
 
-/// f, asked whether it commutes with a permutation.
+/// Tests whether f commutes with a permutation.
 class Oracle {
 public:
   Oracle(const TensorFunction& f, const std::vector<Tensor>& inputs, const Symmetry& axes, double tolerance)
@@ -77,7 +77,7 @@ private:
   std::int64_t extent_ = 0;
 };
 
-/// Puts a group together from what it is told commutes.
+/// Builds a group from permutations that commute.
 class Finder {
 public:
   Finder(std::int64_t degree, const std::function<bool(const Permutation&)>& commutes, std::int64_t brute)

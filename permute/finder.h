@@ -13,7 +13,7 @@ namespace eg::permute {
 
 struct FinderOptions {
   double tolerance = 1e-9; ///< on |f(p x) - p f(x)| relative to the largest entry of each output
-  std::int64_t brute = 6;  ///< up to this many things that are left all orders are tried: brute! calls
+  std::int64_t brute = 6;  ///< up to this many remaining points all orders are tried: brute! calls
 };
 
 struct FoundGroup {
@@ -32,7 +32,7 @@ FoundGroup find_group(std::int64_t degree, const std::function<bool(const Permut
 ///
 /// Points that may be exchanged are put together (that is an equivalence), then the classes of equal size likewise, and
 /// so on; where nothing more can be exchanged, runs of neighbours and combs of equal stride are tried as wholes (heads,
-/// windows, channels). At most `brute` things that are left are brought into every order, which proves that nothing was
+/// windows, channels). At most `brute` remaining points are brought into every order, which proves that nothing was
 /// missed as long as no run or comb was guessed. Throws ShapeError when legs differ in extent, ValueError when there is
 /// no leg or an output at the inputs is not finite.
 FoundGroup find_symmetries(const TensorFunction& f, const std::vector<Tensor>& inputs, const Symmetry& axes,

@@ -34,7 +34,7 @@ public:
       : dims_(dims), moves_(std::move(moves)), strides_(dims.size(), element) {
     for (std::size_t axis = dims.size(); axis-- > 1;)
       strides_[axis - 1] = strides_[axis] * static_cast<std::size_t>(dims[axis]);
-    // Behind the last axis that moves, elements lie together in both arrays.
+    // Behind the last axis that moves, elements are contiguous in both arrays.
     last_ = moves_.size();
     while (last_ > 0 && moves_[last_ - 1] == nullptr) --last_;
   }
@@ -124,7 +124,7 @@ private:
     }
   }
 
-  /// Where a file of the old folder goes in the new one.
+  /// The path in the new folder of a file of the old one.
   std::string place_of(const std::string& name) const {
     const std::string aside = std::string(plain_tokenizer_folder) + "/";
     const std::string plain = name.starts_with(aside) ? name.substr(aside.size()) : name;
@@ -146,8 +146,8 @@ private:
     keep_mode(name, place);
   }
 
-  /// Who may read the old file or folder may read the new one, and nobody else but the owner, who may also do what
-  /// `besides` says.
+  /// Whoever may read the old file or folder may read the new one, and otherwise the owner alone, with the further
+  /// rights `besides`.
   void keep_mode(const std::string& name, const std::string& place, fs::perms besides = fs::perms::owner_write) {
     std::error_code error;
     const fs::perms mode = fs::status(join_path(job_.from, name), error).permissions();

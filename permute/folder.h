@@ -12,7 +12,7 @@
 
 namespace eg::permute {
 
-/// What a folder says of the permutation that was applied to it: permutation.json. The key itself is nowhere in it.
+/// permutation.json: describes the permutation that was applied to a folder. It does not contain the key.
 struct FolderMark {
   std::string key; ///< fingerprint
   std::set<std::string> groups;
@@ -41,11 +41,11 @@ struct LeftOut {
 /// Writes `to`, a new folder: the safetensors file of `from`, or the shards of its index, with tensors gathered along
 /// their axes (headers as they are, whatever the element type), configs, tokenizers and texts as they are, and folders
 /// that hold nothing but such files (1_Pooling). Where the mark says that tokens are renumbered, the tokenizer's files
-/// go into plain_tokenizer_folder, so that nobody takes their ids for the model's; else they come back from there.
+/// go into plain_tokenizer_folder, so that their ids are not taken for the model's; else they are restored from there.
 /// Returns the other files and folders, which are left out: keys, what may hold plain weights, and other folders with
 /// tokenizers beside renumbered tokens. Files and folders keep their modes. `to` appears complete or not at all.
-/// Throws FileError: `to` is there already, a file cannot be read or written, a tensor of the map is missing or has
-/// another shape, or its elements are no whole bytes.
+/// Throws FileError: `to` exists already, a file cannot be read or written, a tensor of the map is missing or has
+/// another shape, or its elements are not whole bytes.
 std::vector<LeftOut> permute_folder(const FolderJob& job);
 
 } // namespace eg::permute

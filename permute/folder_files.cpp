@@ -28,7 +28,7 @@ bool holds_no_weights(const std::string& name) {
   return std::any_of(std::begin(ends), std::end(ends), [&](std::string_view end) { return name.ends_with(end); });
 }
 
-/// What lies in a folder, sorted. Throws FileError.
+/// The entries of a folder, sorted. Throws FileError.
 std::vector<fs::directory_entry> listed(const std::string& folder) {
   std::vector<fs::directory_entry> all;
   std::error_code error;
@@ -38,7 +38,7 @@ std::vector<fs::directory_entry> listed(const std::string& folder) {
   return all;
 }
 
-/// Why a file must not lie beside permuted weights; empty where nothing says so. Only files that would be copied are
+/// Why a file must not accompany permuted weights; empty where it may. Only files that would be copied are
 /// opened.
 std::string_view against(const fs::directory_entry& file) {
   if (!file.is_regular_file() || !holds_no_weights(file.path().filename().string())) return may_hold_weights;

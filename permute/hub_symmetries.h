@@ -9,7 +9,7 @@ namespace eg::permute {
 /// A model's tensors as its files have them, cut from `parameters`.
 nn::StateDict file_tensors(const hub::Model& model, const nn::StateDict& parameters);
 
-/// Whose names the axes are told in.
+/// Whose names the axes are given in.
 enum class TensorNames : std::uint8_t { files, parameters };
 
 /// What the model commutes with, found on shapes alone: its tokens are data, its tensors may be real or meta.

@@ -26,17 +26,17 @@ struct KeySite {
 /// cannot be copied, printed or formatted, and no error message holds any of them.
 ///
 /// Permutations drawn from it are ordinary values in ordinary memory: whoever holds those keeps them secret.
-/// Permutation overwrites its entries when it goes, but it is not locked, and index tensors made from it (tensor(),
-/// row_permutations()) and weights moved by it are neither locked nor overwritten. Where that matters, switch off swap
-/// and core dumps.
+/// Permutation overwrites its entries when it is destroyed, but it is not locked, and index tensors made from it
+/// (tensor(), row_permutations()) and weights moved by it are neither locked nor overwritten. Where that matters,
+/// switch off swap and core dumps.
 ///
 /// Derivation, all with libsodium: a 32-byte seed for a site is BLAKE2b keyed with the master key over a domain label,
 /// the length-prefixed names and the numbers of the site, and the permutation's size; the seed drives a ChaCha20
 /// stream; Fisher-Yates draws its indices from it by rejection, so every permutation is equally likely.
 class SecretKey {
 public:
-  /// A fresh key from the system's random source. `label` says what the key is for; it is not secret, lies in the file
-  /// beside the key and is authenticated with it. Throws ValueError beyond 1 MiB.
+  /// A fresh key from the system's random source. `label` says what the key is for; it is not secret, is stored in the
+  /// file beside the key and is authenticated with it. Throws ValueError beyond 1 MiB.
   static SecretKey generate(std::string label = {});
   /// Reads a key file. Throws FileError when it is missing, not a regular file, open to group or others, owned by
   /// another user, of another version, truncated, or changed since it was written.

@@ -5,7 +5,7 @@
 
 namespace eg::permute {
 
-/// Whether a file begins as a key of SecretKey::save does, of whatever version, whole or damaged. Throws FileError when
+/// Whether a file begins like a key of SecretKey::save, of whatever version, whole or damaged. Throws FileError when
 /// it cannot be read.
 bool is_key_file(const std::string& path);
 

@@ -24,7 +24,7 @@ std::string digest_of(const std::string& text) {
   return hex;
 }
 
-/// True when the word stands for the group; names may hold brackets and stars of their own, so equality comes first.
+/// True when the word names the group; names may hold brackets and stars of their own, so equality comes first.
 bool means(const std::string& word, const SymmetryGroup& g) {
   if (word == g.name) return true;
   if (word == "all") return g.is_secret();

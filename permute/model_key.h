@@ -9,7 +9,7 @@
 
 namespace eg::permute {
 
-/// 64 hexadecimal digits that tell models of different structure apart: BLAKE2b of the names, sizes and axes of all
+/// 64 hexadecimal digits that identify a model's structure: BLAKE2b of the names, sizes and axes of all
 /// groups. Weights do not enter.
 std::string structure_digest(const ModelSymmetries& symmetries);
 
@@ -26,7 +26,7 @@ SecretKey make_model_key(const ModelSymmetries& symmetries, const std::set<std::
 std::set<std::string> groups_of(const SecretKey& key, const ModelSymmetries& symmetries,
                                 const std::string& architecture);
 
-/// The element of the model's group that the key stands for.
+/// The element of the model's group that the key represents.
 SymmetryElement element_of(const SecretKey& key, const ModelSymmetries& symmetries, const std::string& architecture);
 
 } // namespace eg::permute

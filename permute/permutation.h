@@ -10,7 +10,7 @@
 namespace eg::permute {
 
 /// A permutation p of 0..size-1, used as a gather: y[i] = x[p[i]] along an axis. Its entries are overwritten when it
-/// goes or is assigned to, since it may be secret; they lie in ordinary memory, which the system may write to swap or
+/// goes or is assigned to, since it may be secret; they are in ordinary memory, which the system may write to swap or
 /// to a core dump, and tensor() and copies of gather() are not overwritten.
 class Permutation {
 public:

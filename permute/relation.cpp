@@ -23,7 +23,7 @@ void check(const Tensor& mask) {
   if (mask.dtype() == DType::i64) throw DTypeError("automorphisms: a mask is floating, u8 or bool, not i64");
 }
 
-/// Numbers for different things, in the order of the things.
+/// Numbers for different values, in the order of the values.
 template <class Key> std::vector<std::int32_t> numbered(const std::vector<Key>& keys) {
   std::map<Key, std::int32_t> numbers;
   for (const Key& key : keys) numbers.emplace(key, 0);
@@ -125,7 +125,7 @@ std::vector<Relation::Points> Relation::twins() const {
 }
 
 Relation Relation::quotient(const std::vector<Relation::Points>& classes) const {
-  std::vector<std::array<std::int32_t, 3>> kinds; // colour, members, what lies between two members
+  std::vector<std::array<std::int32_t, 3>> kinds; // colour, members, the colour between two members
   kinds.reserve(classes.size());
   for (const Relation::Points& c : classes)
     kinds.push_back({colours_[static_cast<std::size_t>(c[0])], static_cast<std::int32_t>(c.size()),
@@ -138,8 +138,8 @@ Relation Relation::quotient(const std::vector<Relation::Points>& classes) const 
   return {numbered(kinds), std::move(pairs)};
 }
 
-/// A colouring while it is refined: for each point the sum of what it sees, as hashes. Equal hashes of different things
-/// would leave points together that could be told apart, which costs time alone: whoever maps points checks the map.
+/// A colouring while it is refined: for each point the sum over its pairs, as hashes. Equal hashes of different values
+/// would leave points together that differ, which costs time alone: every map of points is checked.
 struct Relation::Side {
   Relation::Points colours;
   std::vector<std::uint64_t> seen = std::vector<std::uint64_t>(colours.size(), 0);

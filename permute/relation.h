@@ -27,12 +27,12 @@ public:
   /// Points by whether exchanging two of them is an automorphism, which is an equivalence; classes in order of their
   /// least points.
   std::vector<Points> twins() const;
-  /// One point for each class of twins; its colour tells the class's size, colour and inner pairs.
+  /// One point for each class of twins; its colour encodes the class's size, colour and inner pairs.
   Relation quotient(const std::vector<Points>& classes) const;
 
-  /// Both colourings refined in step until each point's colour tells how many points of which colour stand in which
-  /// pair with it, as numbers from 0 on, all below n; nothing when they come out different, so that no automorphism
-  /// carries one to the other.
+  /// Both colourings refined in step until each point's colour encodes how many points of which colour form which pair
+  /// with it, as numbers from 0 on, all below n; nothing when they come out different, so that no automorphism carries
+  /// one to the other.
   std::optional<std::pair<Points, Points>> refined(Points left, Points right) const;
 
 private:

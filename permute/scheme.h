@@ -41,7 +41,7 @@ const SchemeInfo& scheme_named(const std::string& name);
 /// without rotary positions, orthogonal RMSNorm before every branch without biases.
 std::string cannot(const Victim& victim, Columns columns);
 
-/// The groups of a victim's weights under a scheme: "residual", "blocks.L.qk", "blocks.L.v", "blocks.L.hidden", and
+/// The groups of a model's weights under a scheme: "residual", "blocks.L.qk", "blocks.L.v", "blocks.L.hidden", and
 /// "blocks.L.o" for the columns of "o" where key heads are shared. Throws ValueError with
 /// cannot(). With rotary positions or shared key heads Q and K stay as they are within heads, and heads where they are.
 permute::AxisMap axes_of(const Victim& victim, Columns columns);

@@ -14,8 +14,8 @@
 namespace eg::permute {
 namespace {
 
-/// The gather of each row of a list [rows, n]: place i of a row gets what stands at place gather[i] of the row that it
-/// comes from. Points that stand at several places go there in order.
+/// The gather of each row of a list [rows, n]: place i of a row gets what is at place gather[i] of the row that it
+/// comes from. Points at several places keep their order.
 std::vector<std::vector<std::int64_t>> row_gathers(const Points& points, const PointMap& image, const PointList& list,
                                                    std::int64_t n) {
   std::unordered_map<Point, std::vector<std::size_t>> places;

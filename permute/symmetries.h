@@ -29,8 +29,8 @@ struct AxisUse {
 };
 
 enum class GroupKind : std::uint8_t {
-  symmetric,     ///< all permutations of `size` things
-  wreath,        ///< for each of `copies` blocks, which move as wholes, all permutations of the `size` things within
+  symmetric,     ///< all permutations of `size` points
+  wreath,        ///< for each of `copies` blocks, permuted as wholes, all permutations of the `size` points within
   automorphisms, ///< those that keep a mask
   trivial,       ///< the identity alone; `because` says why
 };
@@ -42,7 +42,7 @@ struct SymmetryGroup {
   std::string name;
   GroupKind kind = GroupKind::symmetric;
   std::int64_t size = 0;
-  std::int64_t copies = 1; ///< independent permutations of that many things, one for each block
+  std::int64_t copies = 1; ///< independent permutations of that many points, one for each block
   /// Groups whose elements move the blocks; empty for a wreath product that holds the permutations of its blocks.
   std::vector<std::string> over = {};
   double log2_size = 0.0;
@@ -64,14 +64,14 @@ struct SymmetryQuery {
   std::vector<std::pair<std::string, int>> data_axes = {};
   /// Computes the outputs from the tensors above. Nothing but shapes is needed: meta tensors do.
   std::function<nn::StateDict()> run;
-  /// Further tensors to tell of in place of the parameters: computed from these by the function (a file's tensors from
+  /// Tensors to report in place of the parameters: computed from these by the function (a file's tensors from
   /// fused parameters). Called after `run`; may be empty.
   std::function<nn::StateDict()> shown = {};
   /// (tensor, axis) pairs that are to move alike though nothing demands it, for what papers tie together.
   std::vector<std::pair<std::pair<std::string, int>, std::pair<std::string, int>>> tied = {};
 };
 
-/// One element of a model's group. Its permutations may be secret: it is wiped when it goes.
+/// One element of a model's group. Its permutations may be secret: it is wiped when it is destroyed.
 class SymmetryElement;
 
 /// The group of a model.
@@ -92,7 +92,7 @@ public:
 
   /// The element that moves the named groups by permutations from `source` (sites are the groups' names, with the
   /// number of the block behind a wreath group's: "blocks.0.qk[3]") and leaves the others. Throws ValueError for a name
-  /// that is not there or a group that is trivial, with its reason.
+  /// that does not exist or a group that is trivial, with its reason.
   SymmetryElement element(const std::set<std::string>& names, const PermutationSource& source) const;
 
   /// An element as permutations of parameter axes (or of those that `shown` gave), for transform().

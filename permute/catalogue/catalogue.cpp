@@ -25,7 +25,7 @@ double error_of(const Comparison& c, const Tensor& expected) {
   if (c.value.shape() != expected.shape())
     throw ShapeError(
         fmt::format("verify: {}: one side is {}, the other {}", c.what, c.value.shape().str(), expected.shape().str()));
-  if (!all_finite(expected)) return std::numeric_limits<double>::infinity(); // NaN equal to NaN says nothing
+  if (!all_finite(expected)) return std::numeric_limits<double>::infinity(); // NaN equal to NaN proves nothing
   if (c.exact) return same_bits(c.value, expected) ? 0.0 : std::max(relative_error(c.value, expected), 1e-300);
   if (c.scale == 0.0) return relative_error(c.value, expected);
   return relative_error(concat({c.value.reshape({-1}), Tensor::full({1}, c.scale, c.value.dtype())}, 0),

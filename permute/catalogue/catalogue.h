@@ -90,7 +90,7 @@ struct VerifyResult {
   std::optional<bool> bitwise; ///< both sides have the same bits; none where the row is a counterexample
   std::int64_t compared = 0;   ///< elements on either side (those that are to be 0 left out)
   std::int64_t differing = 0;  ///< of them, those whose bits differ with ordinary reductions
-  /// The same with exact reductions; none where they were not asked for.
+  /// The same with exact reductions; none where they were not wanted.
   std::optional<std::int64_t> differing_exact = {};
   bool pass = false;
   double ms = 0.0;

@@ -49,7 +49,7 @@ private:
   nn::Blocks blocks_;
 };
 
-/// What a row is made of.
+/// The parts of an identity.
 struct Given {
   const nn::Blocks* blocks;
   Tensor z;

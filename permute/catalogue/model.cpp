@@ -1,4 +1,4 @@
-// Whole models: theorem 10.1 (what stands before and behind the encoder), the class token, and pooling by attention.
+// Whole models: theorem 10.1 (what precedes and follows the encoder), the class token, and pooling by attention.
 
 #include "permute/catalogue/vit_case.h"
 

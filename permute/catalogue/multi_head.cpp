@@ -178,7 +178,7 @@ Claim remaining_gradients(Case& c) {
   return claim;
 }
 
-/// dl/dZ_i(P) = P_R dl/dZ_i P_C for what stands between the blocks.
+/// dl/dZ_i(P) = P_R dl/dZ_i P_C for the values between the blocks.
 Claim state_gradients(Case& c) {
   const auto t = run_stack_twins(c, KeyForm::decoupled, true);
   const Permutation wrong = c.another(t->key.residual);

@@ -1,5 +1,5 @@
 // Paper 001 ("Shuffled Transformers for Blind Training"): its convention Z P^-1, its theorems, and keys that change.
-// Each numbered equation of its appendix B that says how a symbol moves is a line of a table.
+// Each numbered equation of its appendix B on how a symbol is permuted is a line of a table.
 
 #include "permute/catalogue/single_head.h"
 #include "permute/catalogue/stack.h"

@@ -41,7 +41,7 @@ Claim dropout_masks(Case& c) {
   return claim;
 }
 
-/// Room for every token is no limit; less than the first choices need is one.
+/// Capacity for every token is not a limit; less than the first choices need is one.
 Claim capacity(Case& c) {
   const std::int64_t n = 4 * c.options.tokens, d = c.options.dim;
   nn::MoeConfig config{.dim = d, .hidden = c.options.hidden, .experts = 4, .top_k = 2};

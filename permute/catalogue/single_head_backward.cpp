@@ -134,7 +134,7 @@ Identity identity_of(const GradientFormula& row) {
           [row](Case& c) { return run(row, c); }};
 }
 
-/// The wrong matrix of eq. 31 still moves as P_R X P_R^T, which is why section 10.2's conclusions stand.
+/// The wrong matrix of eq. 31 still moves as P_R X P_R^T, which is why section 10.2's conclusions hold.
 Claim printed_jacobian_conjugates(Case& c) {
   const BlockTwins t = run_twins(c);
   const Tensor plain = printed_score_gradient({t.plain}), permuted = printed_score_gradient({t.permuted});

@@ -126,7 +126,7 @@ Claim stip_decoder_rows(Case& c) {
   return claim;
 }
 
-/// Row i of a causal mask sees i + 1 tokens: the permuted mask tells the permutation to whoever counts.
+/// Row i of a causal mask sees i + 1 tokens: counting them in the permuted mask gives the permutation.
 Claim stip_mask(Case& c) {
   const MaskedRows rows(c);
   const auto seen = [](const Tensor& m) { return sum(exp(m), {1}) - 1.0; };

@@ -199,7 +199,7 @@ Claim grouped_across(Case& c) {
   return claim;
 }
 
-/// Rotated keys keep their positions wherever they lie in the cache.
+/// Rotated keys keep their positions wherever they are in the cache.
 Claim rotated_cache(Case& c) {
   const std::int64_t heads = c.options.heads, n = c.options.tokens, d = 4;
   const Tensor positions = Tensor::arange(n), v = c.normal({heads, n, d});

@@ -135,7 +135,7 @@ Claim batch_norm_training(Case& c) {
   return claim;
 }
 
-/// With Lion a gradient of zero that rounding fills takes whole steps: b_K goes elsewhere, and nothing else does.
+/// With Lion a gradient of zero that rounding fills takes whole steps: b_K diverges, and nothing else does.
 Claim lion_ties(Case& c) {
   const Recipe recipe = with([&](Recipe& r) { r.optimizer = "lion", r.rate = c.dtype == DType::f64 ? 3e-4 : 1e-5; });
   const TwinRun run = train_twins(c, recipe, plain_sgd);

@@ -148,7 +148,7 @@ AxisMap without_statistics(AxisMap axes) {
   return axes;
 }
 
-/// Draws what goes along with each parameter, and moves it as the twin's parameter is moved.
+/// Draws what belongs to each parameter, and permutes it as the twin's parameter is permuted.
 struct Beside {
   std::map<std::string, Tensor> plain, moved;
 

@@ -38,7 +38,7 @@ struct Recipe {
   double dropout = 0.0, drop_path = 0.0;          ///< behind each block; of each block's change
   bool batch_norm = false;                        ///< behind the blocks
   Along along = Along::nothing;
-  bool moves = true;        ///< masks and what goes along move with the twin; false: a control
+  bool moves = true;        ///< masks and the like are permuted with the twin; false: a control
   bool other_paths = false; ///< another draw of dropped paths: a control
 };
 
