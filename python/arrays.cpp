@@ -39,7 +39,7 @@ struct ReleaseBuffer {
 };
 using Buffer = std::unique_ptr<Py_buffer, ReleaseBuffer>;
 
-/// The object's memory, asked for as writable first; null where it has none that can be described so.
+/// The object's memory, requested as writable first; null where it has none that can be described so.
 Buffer buffer_of(nb::handle object) {
   for (const int flags : {PyBUF_RECORDS, PyBUF_RECORDS_RO}) {
     auto view = std::make_unique<Py_buffer>();
@@ -61,7 +61,7 @@ std::optional<DType> dtype_of_format(const Py_buffer& view) {
   return std::nullopt;
 }
 
-/// Why a tensor cannot stand on this memory; empty where it can.
+/// Why a tensor cannot use this memory; empty where it can.
 std::string obstacle(const Py_buffer& view) {
   if (view.readonly != 0) return "the array is read-only";
   if (view.ndim > max_rank) return fmt::format("it has {} axes, a tensor at most {}", view.ndim, max_rank);
@@ -152,7 +152,7 @@ bool is_bf16(nb::dlpack::dtype type) {
   return type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) && type.bits == 16;
 }
 
-/// What an object's __dlpack__ gives, in the newest form that it knows: the older ones cannot say "read-only".
+/// What an object's __dlpack__ gives, in the newest form that it supports: the older ones have no "read-only" flag.
 nb::object exported(nb::handle object) {
   const nb::object give = object.attr("__dlpack__");
   try {
@@ -163,7 +163,7 @@ nb::object exported(nb::handle object) {
   return give();
 }
 
-/// The same, checked to be a capsule that nobody has emptied.
+/// The same, checked to be a capsule that was not consumed.
 nb::object capsule_of(nb::handle object) {
   nb::object capsule;
   try {

@@ -1,4 +1,4 @@
-// The tape as a context manager, and what stands beside it: pauses, anomaly mode, exact reductions.
+// The tape as a context manager, and related functions: pauses, anomaly mode, exact reductions.
 
 #include "autograd/anomaly.h"
 #include "autograd/tape.h"

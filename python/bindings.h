@@ -46,7 +46,7 @@ const Tensor* as_tensor(nb::handle object);
 nb::list to_python(const Tensors& tensors);
 /// The tensors as a dict by name.
 nb::dict dict_of(const NamedTensors& tensors);
-/// The tensors of a dict in its order. Throws TypeError for names that are no str, and as tensor_from does; the words
+/// The tensors of a dict in its order. Throws TypeError for names that are not str, and as tensor_from does; the words
 /// begin with `what` and the name.
 NamedTensors named_tensors_from(const nb::dict& dict, const char* what);
 /// A Tensor as it is, undefined for None, and what tensor() takes for anything else but numbers and lists of numbers.

@@ -5,7 +5,7 @@
 
 namespace eg::python {
 
-/// A number, or the only element of a tensor. Throws TypeError for what is no number, AutogradError for a tensor while
+/// A number, or the only element of a tensor. Throws TypeError for anything else, AutogradError for a tensor while
 /// a tape records, whose gradient would be cut. The words name `what` is called, the `argument`, and with `way_out`
 /// what keeps the gradient.
 double constant_from(nb::handle value, const char* what, const char* argument, const char* way_out);

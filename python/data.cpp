@@ -82,7 +82,7 @@ std::unique_ptr<Loader> make_loader(const ImageDataset& dataset, std::int64_t ba
   return std::make_unique<Loader>(dataset, options);
 }
 
-/// The rest of the epoch in which a loader stands when the first batch is asked for. It ends when the loader has left
+/// The rest of a loader's epoch from the first batch on. It ends when the loader has left
 /// the epoch, whoever took its last batch.
 struct RestOfEpoch {
   nb::object loader; // keeps it alive

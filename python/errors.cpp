@@ -48,7 +48,7 @@ void translate(const std::exception_ptr& error, void*) {
     PyObject* found = classes()[0].made;
     for (const ErrorClass& known : classes())
       if (*known.type == typeid(e)) found = known.made;
-    // Words may name a file whose name is no UTF-8.
+    // Messages may contain a file name that is not UTF-8.
     const nb::object words =
         nb::steal(PyUnicode_DecodeUTF8(e.what(), std::ssize(std::string_view(e.what())), "backslashreplace"));
     PyErr_SetObject(found, words.ptr());

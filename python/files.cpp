@@ -1,4 +1,4 @@
-// Files of tensors, and pictures as models want them.
+// Files of tensors, and images as models take them.
 
 #include "core/base/bytes.h"
 #include "core/base/words.h"

@@ -1,4 +1,4 @@
-// x[...] as NumPy reads it, made of the library's own view operations, so that a tape sees it.
+// x[...] as NumPy reads it, composed of the library's view operations, so that a tape records it.
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -10,7 +10,7 @@
 namespace eg::python {
 namespace {
 
-/// The parts of an index: a tuple's items, or the one thing given.
+/// The parts of an index: a tuple's items, or the single index.
 std::vector<nb::handle> parts_of(nb::handle index) {
   if (!PyTuple_Check(index.ptr())) return {index};
   std::vector<nb::handle> parts;
@@ -20,7 +20,7 @@ std::vector<nb::handle> parts_of(nb::handle index) {
 
 bool is_ellipsis(nb::handle part) { return part.ptr() == Py_Ellipsis; }
 
-/// How many axes of x the parts speak of.
+/// How many axes of x the parts index.
 int axes_named(const std::vector<nb::handle>& parts) {
   int named = 0;
   for (const nb::handle part : parts) named += part.is_none() || is_ellipsis(part) ? 0 : 1;

@@ -24,7 +24,7 @@ std::pair<std::uint64_t, Lent> Kept::add_hook(nb::handle hook) {
 }
 
 void Kept::clear() {
-  // What goes may run Python's code, which must find nothing half done.
+  // Destruction may run Python code, which must find a consistent state.
   const auto objects = std::exchange(objects_, {});
   const auto hooks = std::exchange(hooks_, {});
 }

@@ -18,7 +18,7 @@ class Lent {
 public:
   Lent() = default;
   explicit Lent(std::weak_ptr<nb::object> object) : object_(std::move(object)) {}
-  /// Throws AutogradError when the owner has gone. Only with the lock.
+  /// Throws AutogradError when the owner was destroyed. Only with the lock.
   nb::object get() const;
 
 private:

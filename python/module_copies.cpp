@@ -7,7 +7,7 @@
 namespace eg::python {
 namespace {
 
-/// A module of a class with the structure that the arguments say, whose tensors have no values yet. Where the class is
+/// A module of a class with the structure that the arguments give, whose tensors have no values yet. Where the class is
 /// the user's own, its __init__ is not run: the constructor of the library's class that it derives from is.
 nb::object made(nb::handle cls, const nb::dict& arguments) {
   nb::object module = cls.attr("__new__")(cls);
@@ -22,7 +22,7 @@ nb::object made(nb::handle cls, const nb::dict& arguments) {
 
 nn::Module& module_from(nb::handle object) { return instance_of<nn::Module>(object, "module", "a Module"); }
 
-/// (its tensors, who is in training)
+/// (its tensors, which modules are in training)
 nb::tuple contents_of(nb::handle self) {
   const nn::Module::Contents contents = module_from(self).contents();
   for (const Tensor& tensor : contents.tensors)

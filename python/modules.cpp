@@ -108,7 +108,7 @@ namespace {
 
 /// `module.name = value` for every class of modules.
 void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
-  // A list would let modules be added that nobody registered.
+  // A list would let modules be added without registration.
   if (is_module_list(value)) value = nb::tuple(value);
   if (!nb::inst_ready(self))
     throw nb::type_error("module: call super().__init__() before anything is assigned to its attributes");

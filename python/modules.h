@@ -18,7 +18,7 @@ namespace eg::python {
 class PyModule : public nn::Module {
 public:
   /// Registers what is assigned under a name where it is a module, a sequence of modules or a Parameter. False where it
-  /// is none of these. Throws ValueError when the name stands for something registered already.
+  /// is none of these. Throws ValueError when the name is registered already.
   bool assign(const std::string& name, nb::handle value);
   /// The parameter or state of that name; nullptr where there is none.
   Tensor* find(const std::string& name);
@@ -108,7 +108,7 @@ template <class Owned> nb::tuple children(nb::handle self, const Owned& owned) {
   return nb::tuple(list);
 }
 
-/// What a tensor argument that may be left out stands for.
+/// The default of an optional tensor argument.
 inline Tensor or_undefined(const std::optional<Tensor>& tensor) { return tensor.value_or(Tensor{}); }
 
 } // namespace eg::python

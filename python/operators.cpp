@@ -10,7 +10,7 @@ void bind_tensor_operators(nb::class_<Tensor>& cls);
 
 namespace {
 
-/// What stands on the other side of an operator.
+/// The other operand of an operator.
 struct Operand {
   Tensor tensor;
   std::optional<double> number;
@@ -35,7 +35,7 @@ using WithNumber = Tensor (*)(const Tensor&, double);
 /// Whether a whole number beside whole numbers stays one, beyond what a double holds.
 enum class Whole { rounded, kept };
 
-/// Defines one operator; Python is told NotImplemented for what it does not take, as it expects.
+/// Defines one operator; it returns NotImplemented for what it does not take, as Python expects.
 void define(nb::class_<Tensor>& cls, const char* name, WithTensor tensors, WithNumber number,
             Whole whole = Whole::rounded) {
   const std::string signature = std::string("def ") + name + "(self, other: typing.Any, /) -> Tensor";

@@ -182,7 +182,7 @@ private:
     });
   }
 
-  /// A number in the place of a tensor has the element type of the first tensor that is no condition. Beside a
+  /// A number in the place of a tensor has the element type of the first tensor that is not a condition. Beside a
   /// condition alone, numbers have the type that tensor() gives them.
   DType type_of_numbers() const {
     bool condition = false;

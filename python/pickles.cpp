@@ -13,7 +13,7 @@ namespace eg::python {
 namespace {
 
 /// The elements as NumPy bytes on the tensor's memory, or on that of a packed copy. They cannot be written to: no tape
-/// would notice, and what is read from them in this process must not stand on them.
+/// would notice, and what is read from them in this process must not share them.
 nb::object bytes_of(const Tensor& x) {
   const PauseRecording pause;
   auto packed = std::make_unique<Tensor>(x.contiguous());
@@ -26,7 +26,7 @@ nb::object bytes_of(const Tensor& x) {
 nb::object reduced(const Tensor& x, int protocol) {
   const nb::object rebuild = nb::module_::import_("equigrad._pickles").attr("tensor");
   nb::object bytes = bytes_of(x);
-  // From protocol 5 on memory can be sent beside the stream; where nobody asks for that it becomes bytes in it.
+  // From protocol 5 on memory can be sent beside the stream; otherwise it becomes bytes in it.
   bytes = protocol >= 5 ? nb::object(nb::module_::import_("pickle").attr("PickleBuffer")(bytes))
                         : nb::object(bytes.attr("tobytes")());
   return nb::make_tuple(rebuild, nb::make_tuple(bytes, tuple_of(x.shape()), name_of(x.dtype())));

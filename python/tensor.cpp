@@ -17,7 +17,7 @@ struct ArrayLike {};
 
 } // namespace eg::python
 
-/// Looks at the type alone: asking for the memory here would ask for it twice, and DLPack gives it once.
+/// Checks the type alone: requesting the memory here would request it twice, and DLPack gives it once.
 template <> struct nanobind::detail::type_caster<eg::python::ArrayLike> {
   NB_TYPE_CASTER(eg::python::ArrayLike, const_name("numpy.ndarray"))
   bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
@@ -231,7 +231,7 @@ double real_of_range(nb::handle value) {
   return std::get<double>(*number);
 }
 
-/// arange() of integers does not pass through double unless floats are asked for.
+/// arange() of integers does not pass through double unless floats are wanted.
 Tensor range(nb::handle start, nb::handle stop, nb::handle step, std::optional<DType> dtype) {
   if (!dtype || !(is_floating(*dtype) || *dtype == DType::bf16)) {
     const auto first = whole_of_range(start), last = whole_of_range(stop), stride = whole_of_range(step);

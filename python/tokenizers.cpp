@@ -51,7 +51,7 @@ data::TruncationStrategy strategy_named(const std::string& name) {
   throw ValueError(fmt::format("encode: truncation '{}' is none of longest_first, only_first and only_second", name));
 }
 
-/// What encode() and encode_batch() are asked beside their texts; none: as the tokenizer's file says.
+/// Options of encode() and encode_batch(); none: those of the tokenizer's file.
 struct Asked {
   std::optional<std::size_t> max_length;
   std::optional<std::string> truncation, truncation_side;

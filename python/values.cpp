@@ -114,7 +114,7 @@ nb::object element_of_one(const Tensor& tensor) {
 
 namespace {
 
-/// A Python int, or what stands for one (NumPy's integers), as a Python int; not a bool. Invalid for everything else.
+/// A Python int, or an equivalent (NumPy's integers), as a Python int; not a bool. Invalid for everything else.
 nb::object whole_from(nb::handle value) {
   if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0 || nb::isinstance<Tensor>(value)) return {};
   nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
