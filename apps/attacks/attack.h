@@ -28,8 +28,8 @@ enum class Base : std::uint8_t {
 Base base_named(const std::string& name);
 const char* name_of(Base base);
 
-/// Pictures that an attacker owns and pictures that he attacks, and the network behind F-SIM, which is trained on the
-/// attacker's when it is first asked for.
+/// Images that an attacker owns, images under attack, and the network of F-SIM, which is trained on the attacker's at
+/// its first use.
 class Album {
 public:
   /// Throws ValueError unless both are of one size and two or more.
@@ -61,10 +61,10 @@ struct Setting {
   double delta = 0.05;      ///< base tuned: times each tensor's standard deviation
   std::int64_t tokens = 16; ///< of a text
   std::int64_t layer = -1; ///< blocks that texts have passed when they are seen; -1: all, or none where that takes long
-  RandomKey key;           ///< of everything that is drawn and is no secret
+  RandomKey key;           ///< of everything that is random and not secret
   permute::PermutationSource source; ///< of the keys
   Protection protection = {};        ///< what the edge does beside the scheme
-  const Album* album = nullptr;      ///< pictures; attacks that learn need them
+  const Album* album = nullptr;      ///< images; attacks that learn need them
   Effort effort = {};
 };
 
@@ -74,7 +74,7 @@ struct Finding {
   double value = 0.0;
   bool is_rate = true; ///< a share from 0 to 1; else in `unit`
   std::string unit = {};
-  std::optional<double> theory = {}; ///< the rate that theory says, at least; a run with less has failed
+  std::optional<double> theory = {}; ///< the least rate by theory; a run with less has failed
 
   bool holds() const { return !theory || value >= *theory; }
 };
@@ -99,7 +99,7 @@ struct Attack {
   bool texts = false, pictures = false; ///< what models it is for
   Findings (*run)(const Setting& setting) = nullptr;
   bool heeds_defences = false; ///< what it looks at passes Setting::protection
-  bool learns = false;         ///< needs an album and minutes
+  bool learns = false;         ///< needs images and minutes
 };
 
 std::span<const Attack> attacks();

@@ -19,7 +19,7 @@ struct Scene {
     return s.scheme.columns == Columns::within_heads || s.scheme.columns == Columns::decoupled ||
            s.scheme.columns == Columns::tied;
   }
-  /// Whether theory says that all is recovered: the weights are public and nothing but permutations was done.
+  /// Whether all is recovered by theory: the weights are public and nothing but permutations was done.
   std::optional<double> all_if(bool exact) const {
     return exact && s.base == Base::published ? std::optional(1.0) : std::nullopt;
   }
@@ -38,7 +38,7 @@ struct Scene {
 
 /// z through the first blocks.
 Tensor through(const nn::Blocks& blocks, std::int64_t count, const Tensor& z);
-/// Uniform pictures in [-1, 1] as patches [N, T', p].
+/// Uniform images in [-1, 1] as patches [N, T', p].
 Tensor random_patches(const PictureInput& input, std::int64_t count, RandomKey key);
 /// Generated shapes in [-1, 1], [N, C, side, side].
 Tensor shape_pictures(const PictureInput& input, std::int64_t count, std::uint64_t seed);

@@ -46,7 +46,7 @@ DecoderConfig decoder_for(const PictureInput& input, std::int64_t tokens, std::i
           .patch = input.patch};
 }
 
-/// A decoder trained on features [N, T, D] of the attacker's pictures [N, C, H, W].
+/// A decoder trained on features [N, T, D] of the attacker's images [N, C, H, W].
 InversionDecoder& trained_decoder(InversionDecoder& decoder, const Setting& s, const Tensor& features,
                                   const Tensor& pictures) {
   const Tensor z = features.to(DType::f32), x = pictures.to(DType::f32);
@@ -120,7 +120,7 @@ Findings descend_to_pixels(const Setting& s) {
   return f;
 }
 
-/// The blocks of a picture model and the gradients of their weights, of the patch embedding and of the rows.
+/// The blocks of an image model and the gradients of their weights, of the patch embedding and of the rows.
 class GradientView {
 public:
   explicit GradientView(const Victim& v)
@@ -130,7 +130,7 @@ public:
       for (const Tensor& w : block->parameters()) weights_.push_back(w);
   }
 
-  /// Of the blocks' weights, for pictures with labels whose rows pass the blocks in an order.
+  /// Of the blocks' weights, for images with labels whose rows pass the blocks in an order.
   std::vector<Tensor> of_blocks(const Tensor& pictures, const Tensor& labels, const permute::Permutation& order) const {
     Tape tape;
     return tape.gradient(loss(pictures, labels, order), weights_);
@@ -158,7 +158,7 @@ private:
   std::vector<Tensor> weights_;
 };
 
-/// The picture from the gradients of the edge's own weights.
+/// The image from the gradients of the edge's own weights.
 void solve_edge(Findings& f, const Setting& s, const GradientView& view, const Tensor& picture,
                 const permute::Permutation& order) {
   const PictureInput& input = *s.victim.pictures;
@@ -268,7 +268,7 @@ Findings learn_residual(const Setting& s) {
       [&](const Tensor& m, std::int64_t step) {
         const Tensor z = picked(step);
         const Tensor answers =
-            without_tape([&] { return input.classify(through(plain, v.layers, z)); }); // what the service says
+            without_tape([&] { return input.classify(through(plain, v.layers, z)); }); // the service's answers
         const Tensor said = input.classify(matmul(through(moved, v.layers, matmul(z, m)), m, false, true));
         return mse_loss(said, answers);
       },
@@ -280,7 +280,7 @@ Findings learn_residual(const Setting& s) {
   return f;
 }
 
-/// The mean over rounds of what is seen of every picture [N, T, d], rows in the order of its first round.
+/// The mean over rounds of what is seen of every image [N, T, d], rows in the order of its first round.
 Tensor over_rounds(const PictureThief& thief, const Tensor& patches, std::uint64_t query, std::int64_t rounds) {
   std::vector<Tensor> looks;
   for (std::int64_t r = 0; r < rounds; ++r)

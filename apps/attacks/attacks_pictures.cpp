@@ -1,4 +1,4 @@
-// Attacks on pictures, their order and their labels.
+// Attacks on images, their order and their labels.
 
 #include "apps/attacks/alignment.h"
 #include "apps/attacks/attack_views.h"
@@ -20,7 +20,7 @@
 namespace eg::privacy {
 namespace {
 
-/// The attacker's own pictures: any pixels where that is enough, else such as people take; all patches of one picture
+/// The attacker's own images: any pixels where that is enough, else natural ones; all patches of one image
 /// alike where their order will not be known.
 Tensor own_patches(const PictureInput& input, const Setting& s, bool alike) {
   constexpr std::int64_t count = 400;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t candidates = 20, queries = 8;
 
-/// Input rows [count, T, d] of the same texts or pictures as a model embeds them.
+/// Input rows [count, T, d] of the same texts or images as a model embeds them.
 Tensor embedded(const Victim& v, const Scene& scene, std::int64_t count) {
   if (scene.s.victim.text) return v.text->embed(scene.texts(count)).to(DType::f64);
   return v.pictures->embed(random_patches(*scene.s.victim.pictures, count, scene.s.key.fold(6)));

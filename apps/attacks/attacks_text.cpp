@@ -29,7 +29,7 @@ std::int64_t layer_seen(const Setting& s) {
   return s.victim.block.causal && s.victim.text->vocabulary <= most_passes ? s.victim.layers : 0;
 }
 
-/// States of all tokens of the vocabulary behind `layer` blocks of the model that the attacker knows.
+/// States of all tokens of the vocabulary behind `layer` blocks of the attacker's model.
 NextStates next_states(const Victim& known, std::int64_t layer) {
   auto blocks = std::make_shared<nn::Blocks>(blocks_with(known.block, layer, known.weights));
   return [blocks, layer, text = *known.text](std::span<const std::int64_t> prefix) {
@@ -64,7 +64,7 @@ Findings match_tokens(const Setting& s) {
   const auto text = ids.to_vector<std::int64_t>();
   const nn::Blocks blocks = blocks_with(s.victim.block, layer, scene.cloud.weights);
   const Tensor plain = s.victim.text->embed(ids).to(DType::f64);
-  // Under fresh keys the cloud gets weights under the key of the query: one key, drawn anew.
+  // Under fresh keys the cloud gets weights under the key of the query: one new key.
   const Tensor inside = scene.noisy(through(blocks, layer, scene.cloud.enter(plain)), 0).select(0, 0).contiguous();
   const permute::Permutation order = scene.order(s.tokens, 0);
   const Tensor seen = order.apply(inside, 0);

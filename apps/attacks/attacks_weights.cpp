@@ -53,7 +53,7 @@ Findings sort_gains(const Setting& s) {
   const std::vector<Tensor> seen = norm_vectors(scene.cloud.weights), known = norm_vectors(scene.known.weights);
   const permute::Permutation& truth = scene.cloud.key.at("residual");
   Findings f;
-  // Equal gains cannot be told apart, so that trained f32 gains may leave a few places open.
+  // Equal gains cannot be distinguished, so that trained f32 gains may leave a few places open.
   f.list = {{.what = "P_C from the first gain alone", .value = key_recovery_rate(sort_match(seen[0], known[0]), truth)},
             {.what = fmt::format("P_C from all {} vectors of norms", seen.size()),
              .value = key_recovery_rate(features_from_states(stack(seen, 0), stack(known, 0)), truth),

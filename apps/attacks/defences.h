@@ -15,11 +15,11 @@ namespace eg::privacy {
 
 /// x + n, n ~ Normal(0, stddev^2) for each element; drawn from `key`. Differentiable in x. GN of papers 000
 /// and 001, there with variance 4 (001 cites Dong, Roth, Su, "Gaussian differential privacy", arXiv 1905.02383); the
-/// released code adds it to pictures, the text to features. Throws ValueError for a negative stddev.
+/// released code adds it to images, the paper to features. Throws ValueError for a negative stddev.
 Tensor gaussian_noise(const Tensor& x, double stddev, RandomKey key);
 
 /// Pictures [N, C, H, W] under a Gaussian of deviation `sigma` pixels: window of 2 ceil(3 sigma) + 1, weights of sum 1,
-/// edges repeated. Differentiable. The picture itself for sigma 0. Throws ShapeError, ValueError for a negative sigma.
+/// edges repeated. Differentiable. The image itself for sigma 0. Throws ShapeError, ValueError for a negative sigma.
 Tensor gaussian_blur(const Tensor& pictures, double sigma);
 
 /// Pictures [N, C, H, W] shrunk to side x side and stretched again, both bilinear as Pillow does: Blur of papers 000
@@ -32,13 +32,13 @@ Tensor blur_by_resizing(const Tensor& pictures, std::int64_t side);
 /// Throws ShapeError, ValueError unless kept is in [0, 1].
 Tensor batch_shuffle(const Tensor& z, double kept, RandomKey key, std::int64_t special = 0);
 
-/// Pictures [N, C, H, W] with one rectangle of each from another picture of the batch: data::mix's cutmix with lambda ~
-/// Beta(1, 1), as the released code has it for its attacks; labels are the first picture's. Throws ShapeError.
+/// Images [N, C, H, W] with one rectangle of each from another image of the batch: data::mix's cutmix with lambda ~
+/// Beta(1, 1), as the released code has it for its attacks; labels are the first image's. Throws ShapeError.
 Tensor cut_and_paste(const Tensor& pictures, RandomKey key);
 
 enum class Defence : std::uint8_t {
   none,
-  noise,         ///< gaussian_noise on pictures
+  noise,         ///< gaussian_noise on images
   feature_noise, ///< gaussian_noise on features, in deviations of the features
   gaussian_blur,
   blur,     ///< blur_by_resizing
@@ -52,8 +52,8 @@ struct DefenceInfo {
   const char* name;
   const char* what;
   const char* strength; ///< what the number is, with its unit; "" where there is none
-  double usual;         ///< strength unless told otherwise
-  bool on_features;     ///< else on pictures
+  double usual;         ///< default strength
+  bool on_features;     ///< else on images
 };
 /// All of them, in the order above.
 std::span<const DefenceInfo> defences();
@@ -81,18 +81,18 @@ struct Leaving {
   Tensor features, rows;
 };
 
-/// The edge as a function of pictures: F1 of protected pictures, protected features, P_R Z P_C.
+/// The edge as a function of images: F1 of protected images, protected features, P_R Z P_C.
 struct EdgeView {
   std::function<Tensor(const Tensor& pictures)> embed; ///< F1: [N, C, H, W] -> [N, T, d]
   Protection protection = {};
-  bool rows = false; ///< a fresh order for every picture
+  bool rows = false; ///< a fresh order for every image
   std::optional<permute::Permutation> columns = {};
   std::int64_t special = 0;
 
   /// All that is random is drawn from `key`: noise first and apart from the order of rows, so that it is the same with
   /// and without one. Recorded by open tapes.
   Leaving operator()(const Tensor& pictures, RandomKey key) const;
-  /// The pass of features that left in that order of rows; its leave() restores the order of the picture's own tokens
+  /// The pass of features that left in that order of rows; its leave() restores the order of the image's own tokens
   /// and features.
   permute::PermutedPass pass(const Tensor& order) const;
 };

@@ -16,9 +16,9 @@ struct FailedRows {
   double without_mask = 0.0;       ///< control: no mask at all, as in an encoder: the output is right
 };
 
-/// Of `tokens` tokens with drawn features (or embedded ones, where `z` [1, T, d] is given), through the victim's blocks
-/// in f64; rotary positions go with their tokens. Throws ValueError for a victim that is no decoder, or fewer than two
-/// tokens.
+/// Of `tokens` tokens with random features (or embedded ones, where `z` [1, T, d] is given), through the model's blocks
+/// in f64; rotary positions are permuted with their tokens. Throws ValueError for a model that is not a decoder, or
+/// fewer than two tokens.
 FailedRows demonstrate_failed_rows(const Victim& decoder, const Tensor& z, RandomKey key);
 
 } // namespace eg::privacy

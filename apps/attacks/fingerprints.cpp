@@ -39,7 +39,7 @@ Tensor heads_in_order(const Tensor& observed, const Tensor& known) {
   return index_select(known, 0, Tensor::from<std::int64_t>(heads, {static_cast<std::int64_t>(heads.size())}));
 }
 
-/// [heads, T, head_dim] as rows [T, heads head_dim], sorted within heads where that is asked.
+/// [heads, T, head_dim] as rows [T, heads head_dim], sorted within heads where that is wanted.
 Tensor rows_of_cache(const Tensor& x, CacheForm form) {
   const Tensor wide = x.to(DType::f64).contiguous();
   return transpose(form == CacheForm::within_heads ? sorted_rows(wide) : wide, 0, 1)

@@ -28,7 +28,7 @@ const std::array<double, 1021>& powers() {
   return table;
 }
 
-/// The pixels of a piece that lie `depth` behind one of its borders, channel by channel.
+/// The pixels of a piece `depth` behind one of its borders, channel by channel.
 enum class Side { left, right, top, bottom };
 std::vector<int> border(ByteView pixels, std::int64_t channels, std::int64_t side, std::int64_t patch,
                         std::int64_t piece, Side which, std::int64_t depth) {
@@ -149,7 +149,7 @@ void anneal(Board& board, std::int64_t pieces, double hot, RandomStream& random)
   }
 }
 
-/// The cheapest of the arrangement's cyclic shifts, and its cost: a picture may be put together off its place.
+/// The cheapest of the arrangement's cyclic shifts, and its cost: an image may be assembled off its position.
 std::pair<double, Order> best_shift(const BorderCosts& costs, const Board& board) {
   const std::int64_t grid = board.grid();
   std::pair<double, Order> best(board.total(), board.order());
@@ -220,7 +220,7 @@ double jigsaw_accuracy(const data::ImageDataset& images, std::int64_t patch, std
     const std::vector<std::int64_t> found =
         solve_jigsaw(border_costs(seen, images.channels(), side, patch), of_image.fold(1));
     for (std::int64_t p = 0; p < pieces; ++p)
-      right += order[found[static_cast<std::size_t>(p)]] == p ? 1 : 0; // the patch that now lies at p belongs there
+      right += order[found[static_cast<std::size_t>(p)]] == p ? 1 : 0; // the patch that is now at p belongs there
   }
   return 100.0 * static_cast<double>(right) / static_cast<double>(all * pieces);
 }

@@ -20,7 +20,7 @@ Bytes shuffled_patches(ByteView pixels, std::int64_t channels, std::int64_t side
 /// (Pomeranz, Shemesh and Ben-Shahar, "A fully automated greedy square jigsaw puzzle solver", CVPR 2011).
 struct BorderCosts {
   std::int64_t pieces = 0;
-  std::vector<double> right, below; ///< [pieces, pieces]: the second one stands right of or below the first
+  std::vector<double> right, below; ///< [pieces, pieces]: the second one is right of or below the first
 };
 /// Of the patches of a square image, planar [channels, side, side], in row order. Throws ValueError unless patches of
 /// at least 2 pixels tile it.

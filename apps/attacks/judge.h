@@ -34,7 +34,7 @@ struct JudgeTraining {
 /// Trains it on the labels or attributes of `images`, pixels in [-1, 1], order from `key`.
 void train_judge(PictureJudge& judge, const data::ImageDataset& images, const JudgeTraining& training, RandomKey key);
 
-/// |cosine| of the features of each pair of pictures [N, C, H, W], f64 [N]: F-SIM as the papers' code has it. Throws
+/// |cosine| of the features of each pair of images [N, C, H, W], f64 [N]: F-SIM as the papers' code has it. Throws
 /// ShapeError when the shapes differ.
 Tensor f_sim(const PictureJudge& judge, const Tensor& x, const Tensor& y);
 

@@ -44,7 +44,7 @@ std::vector<Pair> pairs_of(const nn::StateDict& observed, const nn::StateDict& k
   return pairs;
 }
 
-/// Groups by how many numbers lie on their axes, most first.
+/// Groups by how many numbers are on their axes, most first.
 std::vector<std::string> groups_in_order(const std::vector<Pair>& pairs, const AxisMap& axes) {
   std::map<std::string, std::int64_t> numbers;
   for (const ParameterAxes& a : axes)
@@ -63,7 +63,7 @@ std::vector<std::string> groups_in_order(const std::vector<Pair>& pairs, const A
   return order;
 }
 
-/// What lies at each index of axis `axis`: [n, k] of both sides, the other axis undone, sorted or as it is.
+/// The numbers at each index of axis `axis`: [n, k] of both sides, the other axis undone, sorted or as it is.
 std::pair<Tensor, Tensor> rows_along(const Pair& pair, int axis, const PermutationSet& found) {
   if (pair.known.rank() == 1) return {pair.observed.unsqueeze(1), pair.known.unsqueeze(1)};
   Tensor x = axis == 0 ? pair.observed : transpose(pair.observed), y = axis == 0 ? pair.known : transpose(pair.known);

@@ -8,8 +8,8 @@
 
 namespace eg::privacy {
 
-/// Row and sorted-row matching. For each group of `axes` (which axes a scheme moves together is no secret) the
-/// permutation that takes `known` to `observed` best: index i of a group is described by everything that lies at i on
+/// Row and sorted-row matching. For each group of `axes` (which axes a scheme moves together is public) the
+/// permutation that takes `known` to `observed` best: index i of a group is described by everything at i on
 /// its axes, where axes of groups that are not found yet are sorted (W' = Pi^T W P: a row keeps its numbers, whatever
 /// P), those of groups that are found are undone, and others are as they are; groups on the most numbers first; then
 /// the assignment with the least sum of squared distances, each tensor in units of its standard deviation.

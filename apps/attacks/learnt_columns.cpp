@@ -22,7 +22,7 @@ Tensor doubly_stochastic(const Tensor& a, double temperature) {
 }
 
 std::vector<std::int64_t> nearest_assignment(const Tensor& m) {
-  // Column j of M says which of Z's features feature j of Z M is.
+  // Column j of M selects the feature of Z that is feature j of Z M.
   return hungarian(m.transpose(0, 1).contiguous().to(DType::f64), true).columns.to_vector<std::int64_t>();
 }
 

@@ -14,7 +14,7 @@ namespace eg::privacy {
 /// "Learning latent permutations with Gumbel-Sinkhorn networks", ICLR 2018). Differentiable.
 Tensor doubly_stochastic(const Tensor& a, double temperature);
 
-/// The permutation nearest to a doubly stochastic M [d, d] that stands in place of P_C (Z M): places as in
+/// The permutation nearest to a doubly stochastic M [d, d] that is used in place of P_C (Z M): places as in
 /// LearntColumns::assignment.
 std::vector<std::int64_t> nearest_assignment(const Tensor& m);
 

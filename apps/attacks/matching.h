@@ -13,7 +13,7 @@ Tensor squared_distances(const Tensor& a, const Tensor& b);
 /// sum_k |a_ik - b_jk|, f64 [n, m].
 Tensor absolute_distances(const Tensor& a, const Tensor& b);
 
-/// For each row of distances [n, m], n <= m, the column that it goes with, each column once, with the least sum
+/// For each row of distances [n, m], n <= m, the column that it is matched with, each column once, with the least sum
 /// (eg::hungarian). O(n^2 m), O(n m) where every row's nearest column is another.
 std::vector<std::int64_t> match(const Tensor& distances);
 /// For each row of distances [n, m] the nearest column; several rows may have the same. O(n m).

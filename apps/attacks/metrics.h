@@ -15,7 +15,7 @@ inline constexpr double signed_peak = 2.0, papers_peak = 1.0;
 /// Structural similarity of images x, y [N, C, H, W] (or one, [C, H, W]), floating, H and W at least 11: f64 [N].
 ///   SSIM = mean over windows and channels of (2 mx my + c1) (2 sxy + c2) / ((mx^2 + my^2 + c1) (sx^2 + sy^2 + c2)),
 /// m, s^2 and sxy the means, variances and covariance under an 11 x 11 Gaussian window (sigma 1.5, weights of sum 1),
-/// c1 = (0.01 peak)^2, c2 = (0.03 peak)^2; windows lie inside the image. `peak` is the distance between the least and
+/// c1 = (0.01 peak)^2, c2 = (0.03 peak)^2; windows are inside the image. `peak` is the distance between the least and
 /// the largest value that images can have. 1 for equal images; at most 1. Differentiable.
 /// Wang, Bovik, Sheikh, Simoncelli, IEEE Trans. Image Processing 13 (2004). Throws ShapeError for other shapes,
 /// ValueError unless peak > 0.

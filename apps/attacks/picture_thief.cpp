@@ -16,7 +16,7 @@ namespace eg::privacy {
 namespace {
 
 constexpr std::uint64_t first_query = 0;
-constexpr std::int64_t batch = 64; ///< pictures that a protection sees together
+constexpr std::int64_t batch = 64; ///< images that a protection is applied to together
 
 /// The row of `z` [T, d] that is the class token's: nearest to `token` [d] whatever the order of features.
 std::int64_t row_of_token(const Tensor& z, const Tensor& token, bool sorted) {
@@ -27,7 +27,7 @@ std::int64_t row_of_token(const Tensor& z, const Tensor& token, bool sorted) {
 } // namespace
 
 PictureThief::PictureThief(const Scene& scene) : scene_(scene), input_(*scene.s.victim.pictures) {
-  // The class token is common to all pictures: the attacker sees it once, from any two of them.
+  // The class token is common to all images: the attacker sees it once, from any two of them.
   token_ = scene.enter(input_.plain.slice(0, 0, 1), first_query).select(0, 0).contiguous();
 }
 

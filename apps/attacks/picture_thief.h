@@ -5,13 +5,13 @@
 
 namespace eg::privacy {
 
-/// What the cloud sees of pictures, the class token taken out, and the order in which their patches came.
+/// What the cloud sees of images, the class token removed, and the order of their patches.
 struct Seen {
   Tensor features; ///< [N, T', d]
   std::vector<permute::Permutation> orders;
 };
 
-/// The black-box attacker: own pictures and others' through the same edge.
+/// The black-box attacker's view: own images and others' through the same edge.
 class PictureThief {
 public:
   explicit PictureThief(const Scene& scene);
@@ -30,12 +30,12 @@ private:
 
 /// Patches [N, T', p] -> [N, C, side, side].
 Tensor as_pictures(const PictureInput& input, const Tensor& patches);
-/// The first `count` pictures of a set from number `first` on, in [-1, 1], f64 [N, C, H, W]; fewer where there are
+/// The first `count` images of a set from number `first` on, in [-1, 1], f64 [N, C, H, W]; fewer where there are
 /// fewer.
 Tensor signed_pictures(const data::ImageDataset& images, std::int64_t first, std::int64_t count);
-/// Both lists of pictures in turn, at most six of each.
+/// Both lists of images in turn, at most six of each.
 void add_pictures(Findings& f, const Tensor& truth, const Tensor& found, const std::string& how = "recovered");
-/// Means of SSIM, PSNR with both peaks and, where there is an album, F-SIM.
+/// Means of SSIM, PSNR with both peaks and, where the setting has images, F-SIM.
 void add_quality(Findings& f, const Setting& s, const Tensor& truth, const Tensor& found, const std::string& what = "");
 
 } // namespace eg::privacy

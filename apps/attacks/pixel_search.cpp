@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::int64_t match_every = 10;
 
-/// For each picture the row of the guess that each row seen goes with, i64 [N, T]: order[n][i] is the row of `seen`
-/// that goes with row i of `guess`.
+/// For each image the row of the guess that each row seen is matched with, i64 [N, T]: order[n][i] is the row of `seen`
+/// matched with row i of `guess`.
 Tensor matched_rows(const Tensor& guess, const Tensor& seen) {
   const PauseRecording pause;
   std::vector<std::int64_t> orders;

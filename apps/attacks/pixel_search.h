@@ -14,7 +14,7 @@ namespace eg::privacy {
 /// Differentiable. Rudin, Osher, Fatemi, Physica D 60 (1992), its anisotropic form.
 Tensor total_variation(const Tensor& pictures);
 
-/// Adam on u, the picture being tanh(u), which keeps it within (-1, 1).
+/// Adam on u, the image being tanh(u), which keeps it within (-1, 1).
 struct PixelSearch {
   std::int64_t iterations = 300;
   double lr = 0.1;
@@ -23,19 +23,19 @@ struct PixelSearch {
 };
 
 /// Pictures of `shape` [N, C, H, W] with the least loss + tv total_variation that was reached; f64. `loss` is recorded;
-/// begins at pictures drawn from `key` (deviation 0.1). Throws NumericError when the loss stops being finite.
+/// begins at images drawn from `key` (deviation 0.1). Throws NumericError when the loss stops being finite.
 Tensor search_pixels(const Shape& shape, const PixelSearch& search,
                      const std::function<Tensor(const Tensor& pictures, std::int64_t iteration)>& loss, RandomKey key);
 
-/// What a white-box attacker who knows F1 takes for unknown of what he sees.
+/// What is unknown to a white-box attacker with F1.
 enum class Unknown : std::uint8_t {
-  nothing, ///< also where he takes an order of his own draw for the true one: equation 3 of paper 001, read literally
-  rows,    ///< each row that he sees goes with the row of his guess that is nearest, found anew every few iterations
+  nothing, ///< also where a random order is taken for the true one: equation 3 of paper 001, read literally
+  rows,    ///< each row seen is matched with the nearest row of the guess, again every few iterations
   columns, ///< the features of every row are compared sorted
   both
 };
 
-/// White-box inversion: the pictures whose features under F1 are those seen, min |M(F1(x)) - z|^2 + tv (equation 3 of
+/// White-box inversion: the images whose features under F1 are those seen, min |M(F1(x)) - z|^2 + tv (equation 3 of
 /// paper 001; He et al., "Model inversion attacks against collaborative inference", ACSAC 2019). `view` is M(F1(.))
 /// with the attacker's own draw of what is random, features [N, T, d]. Exact for rows in order where F1 is injective;
 /// rows in an unknown order come back as a jigsaw. Throws as search_pixels.
@@ -49,15 +49,15 @@ enum class GradientDistance : std::uint8_t {
   squared ///< sum |g - g'|^2 over sum |g'|^2: Zhu, Liu, Han, "Deep leakage from gradients", NeurIPS 2019
 };
 
-/// Gradient inversion: the pictures whose weight gradients are those seen. `gradients` computes the gradients of the
-/// weights for pictures and is recorded, so that the distance is differentiated through them: second derivatives.
+/// Gradient inversion: the images whose weight gradients are those seen. `gradients` computes the gradients of the
+/// weights for images and is recorded, so that the distance is differentiated through them: second derivatives.
 /// Gradients of training with shuffled rows are those of plain training (theorem 4.2), so the same comes out of both.
 /// Throws as search_pixels, and ShapeError when gradients differ in number.
 Tensor invert_gradients(const std::vector<Tensor>& seen, const Shape& shape,
                         const std::function<std::vector<Tensor>(const Tensor& pictures)>& gradients,
                         GradientDistance distance, const PixelSearch& search, RandomKey key);
 
-/// One picture's patches [T, p] from the gradients of the patch embedding's weight E [d, p] and of the rows it gives, G
+/// One image's patches [T, p] from the gradients of the patch embedding's weight E [d, p] and of the rows it gives, G
 /// = dL/dZ [T, d] (the gradient of the position embedding): dL/dE = G^T X, solved by least squares. Exact when G has
 /// rank T, so T <= d. No optimisation. Kin to APRIL (Lu et al., CVPR 2022, arXiv 2112.14087). Throws ShapeError.
 Tensor patches_from_gradients(const Tensor& weight_gradient, const Tensor& row_gradients);

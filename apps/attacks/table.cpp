@@ -12,7 +12,7 @@ const char* const not_encryption =
 
 namespace {
 
-/// The first victim that the attack fits and that has the scheme; else the first that it fits; nullptr for none.
+/// The first model that the attack fits and that has the scheme; else the first that it fits; nullptr for none.
 const Victim* victim_for(const TableRequest& request, const Attack& attack, const SchemeInfo& scheme) {
   const Victim* any = nullptr;
   for (const Victim& victim : request.victims) {

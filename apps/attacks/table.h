@@ -33,7 +33,7 @@ struct TableRequest {
   std::vector<bool> fresh{false};
   std::vector<Protection> protections{Protection{}};
   const Album* album = nullptr;
-  Effort effort = {}; ///< its `told` is not looked at
+  Effort effort = {}; ///< its `told` is not used
   double noise = 0.3, delta = 0.05;
   std::int64_t tokens = 16, layer = -1;
   RandomKey key;
@@ -41,7 +41,7 @@ struct TableRequest {
   std::function<void(double done, const std::string& what)> tell = {}; ///< share of the whole; may be empty
 };
 
-/// Runs all of it. Throws ValueError for an attack that fits no victim, and what run_attack throws.
+/// Runs all of it. Throws ValueError for an attack that fits no model, and what run_attack throws.
 std::vector<Cell> run_table(const TableRequest& request);
 
 /// What every text and page ends with.
