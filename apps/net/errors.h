@@ -27,7 +27,7 @@ public:
   using Error::Error;
 };
 
-/// The other side has no room now. What was asked was not done, and can be asked again.
+/// The other side is at capacity. The request was not served, and can be sent again.
 class NoRoomError : public ConnectionError {
 public:
   using ConnectionError::ConnectionError;
@@ -36,9 +36,9 @@ public:
 /// Why a message was refused. The numbers are on the wire.
 enum class RefusalCode : std::uint16_t {
   version = 1,       ///< another version of the protocol
-  malformed = 2,     ///< bytes that are no message
+  malformed = 2,     ///< bytes that are not a message
   too_large = 3,     ///< beyond a limit, now and later
-  unexpected = 4,    ///< a message that has no place here: no run is open, its weights are not there yet
+  unexpected = 4,    ///< a message out of place: no run is open, its weights are still missing
   unknown_run = 5,   ///< no such run of this peer
   run_exists = 6,    ///< a new run with the name of another
   other_recipe = 7,  ///< sizes or training options that are not the cloud's

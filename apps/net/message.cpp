@@ -15,7 +15,7 @@ struct Form {
   bool request = false;
   bool text = false;
   std::string_view tensor = {};   ///< the one it needs; "*": one of any name
-  std::string_view optional = {}; ///< and one that may stand beside it
+  std::string_view optional = {}; ///< and one that may accompany it
 };
 
 constexpr std::array forms = {

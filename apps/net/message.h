@@ -51,7 +51,8 @@ struct Message {
   Tensor tensor(std::string_view name) const;
 };
 
-/// Throws what a refusal says: NoRoomError for no_room, ProtocolError with its code otherwise. Nothing for other kinds.
+/// Throws the error of a refusal: NoRoomError for no_room, ProtocolError with its code otherwise. Nothing for other
+/// kinds.
 void require_not_refused(const Message& answer);
 
 /// Throws ProtocolError (malformed) unless the message has the fields of its kind: which tensors, text, code.

@@ -12,7 +12,7 @@
 
 namespace eg::privacy {
 
-/// One connection, as a service sees it: who is at its other end, and what it has opened there.
+/// One connection, as a service sees it: the peer's name, and what it has opened there.
 struct Peer {
   std::string name;         ///< from its certificate
   std::string opened = {};  ///< the run or the session that it opened; "": none yet
@@ -45,18 +45,18 @@ public:
   /// A connection has ended.
   virtual void leave(const Peer& peer) = 0;
 
-  /// `hear` is told, in words for whoever runs this side, what this side could not do: its files, its memory, its own
-  /// faults. The peer hears no more than that it was so.
+  /// `hear` receives, in words for this side's operator, what this side could not do: its files, its memory, its own
+  /// faults. The peer learns only that it failed.
   void on_trouble(std::function<void(const std::string&)> hear) { trouble_ = std::move(hear); }
 
 protected:
   /// What `work` gives; what it throws becomes a refusal of the request with that serial: ProtocolError with its code,
-  /// memory that is not there no_room, FileError internal (paths are this side's own affair), other errors of the
+  /// missing memory no_room, FileError internal (paths are this side's own affair), other errors of the
   /// library wrong_tensor.
   Message refused_or(std::uint64_t serial, FunctionRef<Message()> work) const;
-  /// The frame of an answer; of a refusal (no_room) where there is no memory for it.
+  /// The frame of an answer; of a refusal (no_room) where memory for it is missing.
   Bytes answer_frame(const Message& answer) const;
-  /// Tells who runs this side.
+  /// Reports to this side's operator.
   void tell_trouble(const std::string& words) const {
     if (trouble_) trouble_(words);
   }

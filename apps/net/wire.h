@@ -21,7 +21,7 @@ struct FrameLimits {
 };
 /// Bytes of a body with one tensor beside its elements, at most.
 inline constexpr std::uint64_t frame_overhead = 128;
-/// Before a peer has opened a run it has nothing large to say.
+/// Before a peer has opened a run it sends nothing large.
 inline constexpr FrameLimits limits_before_open{.body = 1 << 17, .text = 1 << 16};
 
 struct FrameHeader {

@@ -214,7 +214,7 @@ std::vector<NewFile> made_files(const std::vector<Purpose>& purposes, const Cert
   return files;
 }
 
-/// Writes the files into a folder that is there. When one fails, those that were written go again.
+/// Writes the files into an existing folder. When one fails, those that were written are removed.
 void write_into(const std::string& folder, const std::vector<NewFile>& files) {
   std::vector<std::string> written;
   try {

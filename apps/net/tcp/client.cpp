@@ -65,7 +65,7 @@ private:
   }
 
   void connect() {
-    // The resolver's thread goes with `finding`. A channel keeps none: its end would wait for it in a child of fork().
+    // The resolver's thread ends with `finding`. A channel keeps none: its end would wait for it in a child of fork().
     asio::io_context finding;
     Tcp::resolver resolver(finding);
     Tcp::resolver::results_type found;

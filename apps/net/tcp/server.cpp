@@ -57,8 +57,8 @@ struct Shared {
   std::list<ConnectionPtr> unknown, known; ///< oldest first
 };
 
-/// One user, or somebody who wants to be one. Reads a frame, waits for its answer, writes it, and so on: who does not
-/// take an answer gets no other, and what a peer can make the cloud hold is one frame.
+/// One user, or a connection that may become one. Reads a frame, waits for its answer, writes it, and so on: who does
+/// not take an answer gets no other, and what a peer can make the cloud hold is one frame.
 class Connection : public std::enable_shared_from_this<Connection> {
 public:
   Connection(Shared& shared, Stream stream, std::uint64_t number)
@@ -169,8 +169,8 @@ private:
         throw ProtocolError(RefusalCode::no_room, "net: the cloud has no room for the message now");
     } catch (const ProtocolError& e) {
       ++shared_.counts.refused;
-      // What follows cannot be told apart from a message any more. Where it is one, its sender hears why when all of it
-      // is sent.
+      // What follows cannot be distinguished from a message any more. Where it is one, its sender learns why when all
+      // of it is sent.
       const bool whole = e.code() == RefusalCode::too_large || e.code() == RefusalCode::no_room;
       return write(frame_of({.kind = MessageKind::refused, .code = e.code(), .text = e.what()}),
                    whole ? Then::discard : Then::close);
@@ -365,7 +365,7 @@ void Server::run(const std::atomic<bool>& stop, const std::function<void()>& tic
     for (;;) try {
         s.io.run();
         return;
-      } catch (const std::exception&) { // no memory for one connection: the others go on
+      } catch (const std::exception&) { // no memory for one connection: the others continue
       }
   });
   const auto finish = [&] {

@@ -18,9 +18,9 @@ struct ServerOptions {
   std::uint16_t port = 0; ///< 0: a free one
   TlsFiles tls;
   bool insecure_loopback = false; ///< without TLS, on this machine alone; every peer is called "loopback" then
-  std::size_t unknown = 64;       ///< most connections that have not shown who they are; then the oldest goes
+  std::size_t unknown = 64;       ///< most connections that are not authenticated; then the oldest is closed
   std::size_t known = 64;         ///< most of those that have
-  std::size_t each = 4;           ///< of one name; then its oldest goes
+  std::size_t each = 4;           ///< of one name; then its oldest is closed
   std::uint64_t memory = std::uint64_t{1} << 30; ///< bytes of frames on their way in and out
   std::chrono::milliseconds handshake_timeout{10'000};
   std::chrono::milliseconds idle_timeout{900'000};  ///< between an answer and the next header
