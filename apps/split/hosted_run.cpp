@@ -239,7 +239,7 @@ void require_same_run(const nlohmann::json& state, const std::string& checkpoint
   if (!state.contains("peer") || state["peer"] != place.peer)
     throw ProtocolError(RefusalCode::unknown_run, "split: there is no such run of yours");
   training::EncoderRecipe then = recipe_of(state["options"], checkpoint);
-  then.run.steps = recipe.run.steps; // a run that goes on may get more
+  then.run.steps = recipe.run.steps; // a resumed run may get more
   then.run.precision = recipe.run.precision;
   if (const std::string other = differences(then, recipe); !other.empty())
     throw ProtocolError(RefusalCode::other_recipe, "split: the run began otherwise: " + other);

@@ -36,12 +36,12 @@ private:
 struct HostedPlace {
   std::string folder;     ///< for its checkpoints; empty: none
   std::string peer;       ///< whose run it is
-  std::uint64_t seed = 0; ///< of what the cloud draws: dropout, weights if it is asked to
+  std::uint64_t seed = 0; ///< of what the cloud draws: dropout, weights on request
   std::int64_t keep = 3;  ///< newest checkpoints that stay
 };
 
 /// Members throw ProtocolError for what the edge got wrong, and change no weight then; FileError, MemoryError. A
-/// forward pass that waited is gone after a backward pass, whatever came of it. All are called on one thread.
+/// forward pass that waited is dropped after a backward pass, whatever its result. All are called on one thread.
 class HostedRun {
 public:
   /// With the recipe's blocks, whose weights are still to come.
@@ -49,9 +49,9 @@ public:
 
   /// One initial weight.
   void put(const std::string& name, const Tensor& value);
-  /// After every weight was put, or with `draw` and none: training can begin.
+  /// After every weight was set, or with `draw` and none: training can begin.
   void begin(bool draw);
-  /// Y of step `step`: the next one; the one that waits for its gradients, which begins again; or the one behind that,
+  /// Y of step `step`: the next one; the one that waits for its gradients, which is repeated; or the one behind that,
   /// when the edge leaves out the one that waits.
   Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
   /// dZ of the step whose forward pass was last, for dY; every weight takes its step.
@@ -59,12 +59,12 @@ public:
   Tensor evaluate(const Tensor& z, const Tensor& mask);
   /// Writes a checkpoint behind `step` steps, where there is a folder. That behind `best` steps stays.
   void save(std::int64_t step, std::optional<std::int64_t> best);
-  /// The same where it stands, unasked: takes the place of the last such checkpoint, and of none that was asked for.
+  /// The same at its current step, unrequested: replaces the last such checkpoint, and none that was requested.
   void save_unasked();
   /// Goes back to the checkpoint behind `step` steps, or the newest one. Throws ProtocolError: no_checkpoint when it is
   /// missing or damaged, unknown_run when it is another peer's, other_recipe.
   void restore(std::optional<std::int64_t> step);
-  /// Throws what restore(step) of a run with that recipe would, before another one gives up the folder.
+  /// Throws what restore(step) of a run with that recipe would, before another one releases the folder.
   static void require_restorable(const training::EncoderRecipe& recipe, const HostedPlace& place, std::int64_t step);
   /// Forgets a forward pass without gradients.
   void drop_pending() {
@@ -74,7 +74,7 @@ public:
   Tensor weight(const std::string& name) const;
 
   bool begun() const { return begun_; }
-  /// Steps behind which it stands.
+  /// Steps that were taken.
   std::int64_t step() const { return step_; }
   const training::EncoderRecipe& recipe() const { return recipe_; }
   const std::string& peer() const { return place_.peer; }
@@ -103,8 +103,8 @@ private:
   bool begun_ = false;
   std::int64_t step_ = 0;
   std::optional<std::int64_t> best_; ///< which checkpoint stays, whatever comes
-  /// The step whose forward pass was last, until its gradients come. The edge may leave it out and go on with the next
-  /// one, also when the pass itself is gone with the cloud that computed it.
+  /// The step whose forward pass was last, until its gradients come. The edge may leave it out and continue with the
+  /// next one, also when the pass itself was lost with the cloud that computed it.
   std::optional<std::int64_t> waiting_;
   std::optional<Pending> pending_; ///< that pass
 };

@@ -12,7 +12,7 @@
 namespace eg::privacy {
 
 struct LastAnswer {
-  std::int64_t step = 0;    ///< behind which the run stood then
+  std::int64_t step = 0;    ///< steps that the run had taken then
   std::uint64_t serial = 0; ///< of the request
   std::array<unsigned char, 32> digest{};
   Bytes answer; ///< a frame

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// A name that nobody else has drawn.
+/// A unique name.
 std::string fresh_run_name() {
   if (sodium_init() < 0) throw Error("split: libsodium cannot start");
   std::array<unsigned char, 16> bytes{};
@@ -224,7 +224,7 @@ void RemoteEncoder::save(std::int64_t step, std::optional<std::int64_t> best) {
       return;
     } catch (const ProtocolError& e) {
       if (e.code() != RefusalCode::internal) throw;
-      options_.patience.wait(attempt, ConnectionError(e.what())); // a disk that is full may get room
+      options_.patience.wait(attempt, ConnectionError(e.what())); // a full disk may get space
     }
 }
 

@@ -32,7 +32,7 @@ struct WireCounts {
 };
 
 /// Blocks behind a channel. A lost connection is made again, and the outstanding request sent again: the cloud does
-/// each once. What the cloud has no room for is asked again. Throws ConnectionError when that did not help,
+/// each once. Requests beyond the cloud's capacity are sent again. Throws ConnectionError when that did not help,
 /// ProtocolError when the cloud refuses.
 class RemoteEncoder : public training::EncoderElsewhere {
 public:

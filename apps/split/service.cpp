@@ -33,7 +33,7 @@ bool is_run_name(const std::string& name) {
 
 } // namespace
 
-/// What `open` says.
+/// The contents of `open`.
 struct EncoderService::Opening {
   std::string run, how;
   std::uint64_t next = 1;
@@ -95,7 +95,7 @@ Bytes EncoderService::handle(Peer& peer, ByteView frame) {
     if (request.kind == MessageKind::open) return open(peer, request);
     Hosted& hosted = hosted_for(peer);
     once(hosted, request, frame);
-    serial = 0; // what fails from here on is no answer to the request, which is done: it is asked for again
+    serial = 0; // what fails from here on is not an answer to the request, which is done: it is sent again
     kept = answer_of(hosted);
     return Message{};
   });
@@ -281,15 +281,14 @@ EncoderService::Hosted& EncoderService::resume_run(const Opening& o, const Hoste
     try {
       *there = from_disk(o, place, false);
     } catch (...) {
-      runs_.erase(o.run); // its checkpoints are there
+      runs_.erase(o.run); // its checkpoints remain
       throw;
     }
   }
   there->run->drop_pending();
   there->serial = o.next - 1;
   there->done.reset();
-  if (!place.folder.empty())
-    remove_last_answer(place.folder); // of an edge that is gone, whose serials began with 1 too
+  if (!place.folder.empty()) remove_last_answer(place.folder); // of an edge that ended, whose serials began with 1 too
   return *there;
 }
 
@@ -305,7 +304,7 @@ Message EncoderService::open(Peer& peer, const Message& request) {
   Hosted& h = o.how == "new"        ? begin_run(o, place, there)
               : o.how == "continue" ? continue_run(o, place, there)
                                     : resume_run(o, place, there);
-  if (peer.opened != o.run) leave(peer); // who opens another run leaves the one before
+  if (peer.opened != o.run) leave(peer); // opening another run leaves the one before
   h.connection = peer.number;
   h.used = ++clock_;
   peer.opened = o.run;

@@ -15,7 +15,7 @@
 namespace eg::privacy {
 
 struct ServiceOptions {
-  std::optional<training::EncoderRecipe> recipe; ///< what every run must be; nothing: what each asks for
+  std::optional<training::EncoderRecipe> recipe; ///< what every run must be; nothing: as each requests
   std::string out;                               ///< folder for checkpoints, RUN below it for each run; empty: none
   std::uint64_t seed = 0;                        ///< of what the cloud draws
   std::int64_t keep = 3;                         ///< newest checkpoints of a run that stay
@@ -24,7 +24,7 @@ struct ServiceOptions {
   FrameLimits frames;
 };
 
-/// Counts for people.
+/// Counts for display.
 struct ServiceCounts {
   std::uint64_t requests = 0, refusals = 0, repeated = 0, steps = 0;
 };
@@ -45,7 +45,7 @@ public:
   /// the others' are.
   void save_all();
   std::size_t runs() const { return runs_.size(); }
-  /// Of a run, for tests and people; null when it is not in memory.
+  /// Of a run, for tests and display; null when it is not in memory.
   const HostedRun* run(const std::string& name) const;
   const ServiceCounts& counts() const { return counts_; }
 
@@ -58,7 +58,7 @@ private:
     Digest digest{};
     std::optional<Message> done;  ///< its answer, until there is memory for the frame
     Bytes answer;                 ///< the frame
-    std::uint64_t connection = 0; ///< whose requests count; 0: nobody is connected
+    std::uint64_t connection = 0; ///< whose requests count; 0: no connection
     std::uint64_t used = 0;       ///< when it was used last
   };
   using Runs = std::map<std::string, Hosted>;
@@ -73,7 +73,7 @@ private:
   /// A checkpoint of a run that has begun, and its last answer beside it.
   static void save(Hosted& hosted);
   Hosted from_disk(const Opening& opening, const HostedPlace& place, bool newest) const;
-  /// What `make` gives, when there is room for it: another run may have to go to the disk. Throws ProtocolError
+  /// What `make` gives, when memory allows: another run may be moved to the disk. Throws ProtocolError
   /// (no_room).
   Hosted& take_in(const std::string& name, FunctionRef<Hosted()> make);
   Hosted& hosted_for(const Peer& peer);
@@ -81,7 +81,7 @@ private:
   Runs::iterator who_goes();
   HostedPlace place_of(const std::string& run, const std::string& peer) const;
   void once(Hosted& hosted, const Message& request, ByteView frame);
-  /// The frame of what was answered last. Throws MemoryError; it can be asked for again.
+  /// The frame of the last answer. Throws MemoryError; it can be requested again.
   static const Bytes& answer_of(Hosted& hosted);
   static Message perform(HostedRun& run, const Message& request);
 
