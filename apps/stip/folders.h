@@ -58,7 +58,7 @@ private:
 /// Names in a user's folder.
 inline constexpr const char* stip_file = "stip.json";
 inline constexpr const char* stip_key_file = "residual.key";
-/// What a key of STIP says of itself: that it is one, and its model.
+/// The label of a key of STIP: its kind and its model.
 std::string stip_key_label(const std::string& id, std::int64_t dim);
 
 } // namespace eg::privacy

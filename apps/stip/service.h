@@ -17,7 +17,7 @@ struct StipServiceOptions {
   FrameLimits frames;
 };
 
-/// Counts for people.
+/// Counts for display.
 struct StipServiceCounts {
   std::uint64_t requests = 0, refusals = 0, sessions = 0, tokens = 0;
   std::uint64_t passes = 0;    ///< through the blocks
@@ -25,13 +25,13 @@ struct StipServiceCounts {
   std::uint64_t most_rows = 0; ///< texts of one pass
 };
 
-/// Answers `open` (a session, with room for the tokens of a text), `advance` (hidden states [1, t, dim] of a text's
+/// Answers `open` (a session, with memory for the tokens of a text), `advance` (hidden states [1, t, dim] of a text's
 /// next tokens in, that of the last one [1, 1, dim] out) and `evaluate` (whole texts [B, T, dim], with a mask where
 /// some are padded; the same shape out). A session is its connection's and ends with it.
 ///
 /// Requests that wait together pass through the blocks together, where one pass has the bits of several: texts of one
 /// length, and products on the same side of few_rows::most, below which a product's kernel is another one. So the
-/// answer does not depend on who else is served. (Where the processor has neither AVX2 nor NEON, OpenBLAS multiplies
+/// answer does not depend on the other users. (Where the processor has neither AVX2 nor NEON, OpenBLAS multiplies
 /// and the last bits may.)
 class StipService : public Service {
 public:

@@ -36,7 +36,7 @@ std::unique_ptr<hub::Model> opened(const std::string& path) {
   return model;
 }
 
-/// The residual's permutation from the key that the user gets, all others from one that nobody keeps.
+/// The residual's permutation from the key that the user gets, all others from one that is discarded.
 permute::PermutationSource source_of(const permute::SecretKey& kept, const permute::SecretKey& forgotten,
                                      const std::string& id) {
   return [residual = kept.source(id), inner = forgotten.source(id)](std::int64_t size, std::string_view site) {

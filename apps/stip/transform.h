@@ -25,9 +25,9 @@ struct Transformed {
 };
 
 /// x pi with a fresh secret pi on the residual stream: W_q, W_k, W_v and W_1 read it (W' = pi^T W as x W), W_o and W_2
-/// write it, gains and biases of norms lie on it; stip2 besides permutes within heads Q and K alike, V, and the hidden
+/// write it, gains and biases of norms are on it; stip2 besides permutes within heads Q and K alike, V, and the hidden
 /// features of every layer (with rotary positions or shared key heads Q and K stay). Those are drawn from a second key,
-/// which is forgotten: nobody has it. Weights are f32. `out` appears complete or not at all. Throws FileError for what
+/// which is discarded. Weights are f32. `out` appears complete or not at all. Throws FileError for what
 /// cannot be read or written, ValueError for another scheme; what an InterruptScope does.
 Transformed transform_for_stip(const TransformJob& job);
 

@@ -48,11 +48,11 @@ private:
 };
 
 /// One text at a cloud. Tokens that do not fit into one message go in several. When its connection is lost, or the
-/// cloud has no room, another connection is made and all that was sent is sent again in the same parts: the answers
+/// cloud is at capacity, another connection is made and all that was sent is sent again in the same parts: the answers
 /// have the same bits.
 class CloudText {
 public:
-  /// Connects; again only as long as the cloud has no room. Throws what CloudSession does, Interrupted.
+  /// Connects; again only as long as the cloud is at capacity. Throws what CloudSession does, Interrupted.
   CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience,
             const FrameLimits& frames = {});
 
@@ -97,7 +97,7 @@ struct StipOutputs {
   hub::Tensors outputs;
   StipTraffic traffic;
 };
-/// `patience`: a connection that is lost, and a cloud without room, are tried again. `frames`: the largest messages.
+/// `patience`: a lost connection, and a cloud at capacity, are tried again. `frames`: the largest messages.
 /// Throws what hub::Model::forward does, and what CloudText does.
 StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs,
                          const Patience& patience = {}, const FrameLimits& frames = {});
