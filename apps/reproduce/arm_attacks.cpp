@@ -96,7 +96,7 @@ privacy::InversionDecoder decoder_for(const Plan& plan, const SplitArm& arm, std
           key};
 }
 
-/// Pre-trains a decoder on generated shapes, where the plan asks for it.
+/// Pre-trains a decoder on generated shapes, where the plan requests it.
 void begin_decoder(privacy::InversionDecoder& decoder, const Plan& plan, RandomKey key,
                    const std::function<void(std::int64_t)>& told) {
   const std::int64_t steps = plan.count("attack_pretraining"), batch = plan.count("attack_batch");
@@ -183,7 +183,7 @@ void ArmAttacker::linear(Cell& cell) const {
   };
   const auto [known, behind] = look(own, root_.fold(draw_own));
   const auto [seen, wanted] = look(truth, root_.fold(draw_targets));
-  // The order of own pictures' rows is the attacker's to know: he sends patches that are all alike.
+  // The attacker can learn the order of own images' rows by sending patches that are all alike.
   const privacy::LinearInversion inversion(known, behind, privacy::Places::unknown);
   cell.numbers["linear"] = amax(abs(inversion(seen) - wanted)).item();
 }

@@ -17,9 +17,9 @@ public:
   ArmAttacker(const Plan& plan, const SplitArm& arm, const Images& images, std::uint64_t seed,
               const std::function<const privacy::PictureJudge&()>& judge, std::function<void(double)> told);
 
-  /// Equation 88 of paper 000: a decoder trained on the training pictures, on test pictures.
+  /// Equation 88 of paper 000: a decoder trained on the training images, on test images.
   void black_box(Cell& cell) const;
-  /// Equation 2 of paper 001: the same with the features of several rounds, on training pictures that it was not
+  /// Equation 2 of paper 001: the same with the features of several rounds, on training images that it was not
   /// trained on; rows are aligned between rounds.
   void training(Cell& cell, std::size_t rounds) const;
   /// Equation 3 of paper 001, with the order of rows taken for unknown, and as it is printed.
@@ -27,7 +27,7 @@ public:
   /// Least squares on pairs: Cell::numbers "linear".
   void linear(Cell& cell) const;
 
-  /// The pictures that are attacked, in [-1, 1], f64.
+  /// The images that are attacked, in [-1, 1], f64.
   static Tensor targets(const Plan& plan, const data::ImageDataset& images);
 
 private:
@@ -43,7 +43,7 @@ private:
   std::function<void(double)> told_;
 };
 
-/// Up to eight pictures [N, C, H, W] in [-1, 1] beside each other.
+/// Up to eight images [N, C, H, W] in [-1, 1] beside each other.
 data::Image strip_of(const Tensor& pictures);
 
 } // namespace eg::reproduce

@@ -9,7 +9,7 @@
 namespace eg::reproduce {
 namespace {
 
-/// Where CelebA is; "" where it is not there.
+/// Where CelebA is; "" where it is missing.
 std::string celeba_place(const Plan& plan, const Workplace& work) {
   for (const std::string& folder : {plan.celeba->data_dir, work.data_dir, data::default_data_dir()}) {
     if (folder.empty()) continue;

@@ -74,7 +74,7 @@ double permutation_products(const nn::VitConfig& c) {
   return 2.0 * (t * t * d + t * d * d);
 }
 
-/// Flops of the same by gathers, heard.
+/// Flops of the same by gathers, recorded.
 double heard_gathers(const nn::VitConfig& c) {
   const auto key = permute::VitKey::random(c.encoder, 1, permute::KeyForm::residual, RandomKey{1, 1});
   const Tensor z = Tensor::zeros({1, c.tokens(), c.encoder.dim}, DType::f32);

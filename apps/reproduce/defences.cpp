@@ -81,7 +81,7 @@ Graph radius_graph(const Plan& plan, const DefendedTable& table, const std::stri
   const std::int64_t cutoffs = plan.count("cutoffs");
   for (const bool shuffled : {false, true}) {
     pages::Series line{.name = shuffled ? "rows permuted" : "rows in their order",
-                       .dashed = shuffled, // they lie on each other where theory says so
+                       .dashed = shuffled, // the curves coincide where theory says so
                        .width = shuffled ? 2.0 : 4.0,
                        .dots = true};
     for (std::int64_t i = 0; i < cutoffs; ++i) {

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What a cell depends on: another one is made anew.
+/// What a cell depends on: another one is computed again.
 std::string fingerprint(const Plan& plan, const Arm& arm, const Looks& looks, const Images& images) {
   Json json = permute::options_json(plan.train);
   for (const char* place : {"data_dir", "out", "seed"}) json.erase(place);
@@ -44,7 +44,7 @@ void save_cell(const std::string& folder, const std::string& made_from, const Ce
              Json{{"made_from", made_from}, {"numbers", cell.numbers}, {"answers", cell.answers}});
 }
 
-/// The cell of that folder, if it is there and was made from the same.
+/// The cell of that folder, if it exists and was made from the same.
 std::optional<Cell> saved_cell(const std::string& folder, const std::string& made_from) {
   const std::string path = join_path(folder, "cell.json");
   if (!file_exists(path)) return {};

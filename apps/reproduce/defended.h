@@ -19,23 +19,23 @@ struct Arm {
   bool rows = false, columns = false;
   double adversary = 0.0;        ///< lambda of adversarial representation learning; 0: none
   bool private_training = false; ///< DP-SGD with the plan's dp_noise, dp_clip, dp_batch, dp_steps
-  bool fixed_edge = false;       ///< F1 stays as it was drawn
+  bool fixed_edge = false;       ///< F1 keeps its initial weights
 };
 
 /// Which attacks a table has.
 struct Looks {
-  bool black_box = true; ///< a decoder on features of test pictures
+  bool black_box = true; ///< a decoder on features of test images
   bool white_box = false;
-  bool training = false; ///< a decoder on features of training pictures in several rounds
+  bool training = false; ///< a decoder on features of training images in several rounds
 };
 
 /// What came out for one arm and seed.
 struct Cell {
   /// "accuracy" in percent; "black.ssim", "black.psnr" (peak 1), "black.fsim"; likewise "white", "printed" (white box
   /// with an order of rows of the attacker's own draw), "training"; "linear": the largest error of a pixel by least
-  /// squares, rows in their order, where nothing but permutations was done; "epsilon" of DP-SGD at delta 1 / pictures.
+  /// squares, rows in their order, where nothing but permutations was done; "epsilon" of DP-SGD at delta 1 / images.
   std::map<std::string, double> numbers;
-  std::vector<std::int64_t> answers;           ///< of all test pictures, as of Answers::classes
+  std::vector<std::int64_t> answers;           ///< of all test images, as of Answers::classes
   std::map<std::string, data::Image> pictures; ///< strips of what an attack got back, by attack
 };
 
@@ -67,7 +67,7 @@ private:
 
   std::vector<DefendedRow> rows_;
   std::vector<std::vector<Cell>> cells_;
-  std::vector<data::Image> originals_; ///< strips of the pictures that are attacked: of the tests, of training
+  std::vector<data::Image> originals_; ///< strips of the images that are attacked: of the tests, of training
   std::string setting_;
 };
 

@@ -12,10 +12,10 @@
 
 namespace eg::reproduce {
 
-/// Where an experiment works and whom it tells.
+/// The environment of an experiment: its paths and its progress callback.
 struct Workplace {
   std::string data_dir; ///< empty: EQUIGRAD_DATA
-  std::string folder;   ///< run folders of its trainings lie here: a second call goes on from them
+  std::string folder;   ///< run folders of its trainings are here: a second call resumes them
   const std::atomic<bool>* stop = nullptr;
   std::function<void(double done, const std::string& what)> tell; ///< share of the whole; may be empty
 };

@@ -1,4 +1,4 @@
-// CVPR Table 7 with Figures 4 to 6: who fine-tunes an encrypted model, with its key, without it, and by learning it.
+// CVPR Table 7 with Figures 4 to 6: fine-tuning an encrypted model with its key, without it, and by learning it.
 
 #include "apps/reproduce/curves.h"
 #include "apps/reproduce/experiments.h"

@@ -42,7 +42,7 @@ public:
   }
 
   const std::string& name() const { return name_; }
-  /// The options that say what is learnt from and tested on. GPT-2 reads the reviews as one text, and before them the
+  /// The options for the training and test data. GPT-2 reads the reviews as one text, and before them the
   /// text that its plan names.
   Json options(const std::string& model, bool before) const {
     const auto file = [&](const char* part) { return path(part, model == "bert" ? "jsonl" : "txt"); };
@@ -75,7 +75,7 @@ public:
          std::uint64_t seed)
       : plan_(plan), work_(work), parts_(parts), reviews_(reviews), model_(std::move(model)), seed_(seed) {}
 
-  /// Trains the model that the others begin from, and gives away its encoder moved by the key.
+  /// Trains the model that the others start from, and publishes its encoder permuted by the key.
   void pre_train() {
     Json changes = parse_json(plan_.text(model_ + "_before"), plan_.source);
     changes.update(reviews_.options(model_, true));

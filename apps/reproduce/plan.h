@@ -24,7 +24,7 @@ struct Plan {
   std::map<std::string, std::string> words = {};
   std::map<std::string, std::string> texts = {}; ///< options of `train bert` and `train gpt2` as JSON, by model
 
-  /// Throws FileError that names the file when it is not there.
+  /// Throws FileError that names the file when a key is missing.
   double number(const std::string& name) const;
   /// The same that must be whole. Throws FileError.
   std::int64_t count(const std::string& name) const;

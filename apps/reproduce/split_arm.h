@@ -28,12 +28,12 @@ public:
   /// A model at its start: all arms of a seed begin coupled.
   SplitArm(const Plan& plan, const Arm& arm, const Images& images, std::uint64_t seed);
 
-  /// Trains it; `told` before each step with its share, may throw. Keeps F1 as it was at the ends of `rounds` equal
-  /// parts of the training.
+  /// Trains it; `told` is called before each step with its share and may throw. Keeps F1 as it was at the ends of
+  /// `rounds` equal parts of the training.
   void train(std::int64_t rounds, const std::function<void(double)>& told);
-  /// Of the test pictures, protected as in training.
+  /// Of the test images, protected as in training.
   Answers answers(const std::function<void(double)>& told) const;
-  /// What leaves the edge for pictures [N, C, H, W]; `round`: under that round's F1, else the final one.
+  /// What leaves the edge for images [N, C, H, W]; `round`: under that round's F1, else the final one.
   privacy::Leaving leaving(const Tensor& pictures, RandomKey key, std::optional<std::size_t> round = {}) const;
 
   const nn::Vit& model() const { return *model_; }

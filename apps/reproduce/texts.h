@@ -15,7 +15,7 @@ namespace eg::reproduce {
 struct TextRun {
   std::string model; ///< "bert" or "gpt2": the plan's options of that name
   std::uint64_t seed = 0;
-  std::string folder = {};    ///< run folder, which it goes on from when that holds a run with the same options
+  std::string folder = {};    ///< run folder; a run with the same options in it is resumed
   std::string changes = "{}"; ///< JSON: options that replace those of the plan
   bool permuted_rows = false; ///< BERT: tokens pass the blocks in an order of each text's own
 };
@@ -26,14 +26,14 @@ std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplac
 std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const Workplace& work, std::uint64_t seed,
                                                  permute::TrainMode mode, const std::string& folder);
 
-/// A test's number for people: accuracy in percent, or perplexity a token.
+/// A test's number for display: accuracy in percent, or perplexity a token.
 double score(const training::Record& record);
 /// A line for such numbers of a model: accuracy of BERT, perplexity of GPT-2.
 Line score_line(const std::string& model, const std::string& what, const std::string& paper, Kind kind);
 /// |a - b| / |b|
 double relative_difference(double a, double b);
 
-/// Trains it to the end, if it is not there. `tell` hears the share of its steps that is done.
+/// Trains it to the end, unless that was done. `tell` receives the share of its steps that is done.
 void finish(training::Trainer& trainer, const Workplace& work, const std::function<void(double)>& tell);
 
 /// Permutations of a model: those of its group that leave inputs and outputs alone, drawn by a seed.

@@ -17,7 +17,7 @@ namespace {
 
 using permute::VitKey;
 
-/// Rows of test images are drawn apart from those of training.
+/// Row orders of test images are drawn separately from those of training.
 constexpr std::uint64_t draw_test_rows = 77;
 
 /// A copy of a model's config and weights.

@@ -32,17 +32,17 @@ private:
 /// The plan's options for one run with a seed.
 TrainOptions options_for(const Plan& plan, const Workplace& work, std::uint64_t seed, std::vector<TrainMode> variants);
 
-/// Trains to the end in the folder `name`; a run with the same options that is there is gone on with. `images`:
+/// Trains to the end in the folder `name`; an existing run with the same options is resumed. `images`:
 /// for training and testing, instead of those that the options name. Throws Interrupted.
 std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work, const std::string& name, Parts& parts,
                                     std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images = {});
 
-/// What happens to test images on their way through the encoder.
+/// The permutation of test images in the encoder.
 struct Shuffle {
   bool rows = false;                    ///< another P_R for each image
   const permute::VitKey* key = nullptr; ///< P_C before the encoder and its inverse behind it
 };
-/// What a model says of test images.
+/// A model's predictions for test images.
 struct Answers {
   Tensor logits;                     ///< [N, classes]
   std::vector<std::int64_t> classes; ///< by image; of images with attributes 0 or 1 by image and attribute
@@ -50,7 +50,7 @@ struct Answers {
 };
 /// Of logits [N, classes] and `labels`: [N] i64, or attributes [N, names].
 Answers answers_from(Tensor logits, const Tensor& labels);
-/// The accuracy, in percent, of who does not look: one in so many classes; of attributes the mean share of the answer
+/// The accuracy of guessing, in percent: one in so many classes; of attributes the mean share of the answer
 /// that is right more often.
 double blind_accuracy(const data::ImageDataset& images);
 /// The model on the trainer's test images. Throws Interrupted.
