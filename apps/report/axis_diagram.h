@@ -31,13 +31,13 @@ struct DiagramParameter {
 /// One <svg> element. Every parameter is a box: its last axis along the upper edge, the one before along the left edge,
 /// with a line in the colour and the letter of each group that acts there (dashed where none does), as long as the part
 /// of the axis that it moves. Axes of extent 1, and all but the last two others, are left out. The groups follow below
-/// with how many axes they move and what `notes` say of them. Any number of groups: colours repeat after ten, letters
+/// with how many axes they move and their `notes`. Any number of groups: colours repeat after ten, letters
 /// do not.
 std::string axis_diagram(const std::vector<DiagramParameter>& parameters,
                          const std::map<std::string, std::string>& notes = {});
 
 /// What the inference found, for axis_diagram: the first `most` of `tensors` (a model's parameters, by the names that
-/// the inference knows) with the groups that move them.
+/// the inference has) with the groups that move them.
 struct SymmetryDiagram {
   std::vector<DiagramParameter> parameters;
   std::map<std::string, std::string> notes; ///< each group's elements and bits

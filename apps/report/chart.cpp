@@ -17,7 +17,7 @@ constexpr double bottom = 48;
 constexpr const char* dashes = R"( stroke-dasharray="7 6")";
 constexpr const char* half = R"( stroke-opacity="0.5")";
 
-/// Okabe and Ito's palette, which people with any colour vision can tell apart.
+/// Okabe and Ito's palette, which any colour vision can distinguish.
 constexpr std::array colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
 const char* color_of(const Chart& chart, std::size_t i) {
@@ -139,7 +139,7 @@ private:
 
 constexpr double legend_line = 18;
 
-/// What stands before a name: a piece of its line.
+/// What precedes a name: a piece of its line.
 std::string key_of(const Chart& chart, std::size_t i, double x, double y) {
   const Series& series = chart.series[i];
   return fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}"{}{}/>)", x,

@@ -6,7 +6,7 @@
 
 namespace eg::pages {
 
-/// One line of a chart. `dashed` and `width` keep lines apart that lie on each other.
+/// One line of a chart. `dashed` and `width` distinguish curves that coincide.
 struct Series {
   std::string name = {};
   std::vector<double> x = {}, y = {};

@@ -6,7 +6,7 @@
 
 namespace eg::pages {
 
-/// [C, H, W] with values in [0, 255] (clamped) as a picture.
+/// [C, H, W] with values in [0, 255] (clamped) as an image.
 data::Image picture(const Tensor& image);
 
 /// A matrix [rows, columns], dark for its least and bright for its largest entry. Throws ShapeError for an empty one.

@@ -41,7 +41,7 @@ void add_identities(Page& page, const std::vector<VerifyResult>& results) {
 }
 
 /// One series per variant; `pick` gives the value. Later lines are thinner and dashed, so that all can be seen where
-/// they lie on each other.
+/// the curves coincide.
 template <class F>
 Chart variant_chart(const std::vector<training::Record>& steps, std::string title, std::string y, F&& pick) {
   Chart chart{.title = std::move(title), .x_label = "step", .y_label = std::move(y)};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int deepest_group = 64; ///< groups within groups
 
-/// One element, and whether its scripts stand below and above it.
+/// One element, and whether its scripts are below and above it.
 struct Node {
   std::string xml;
   bool limits = false;
@@ -27,7 +27,7 @@ std::string element(std::string_view tag, std::string_view content) {
 
 std::string space(std::string_view width) { return fmt::format(R"(<mspace width="{}"/>)", width); }
 
-/// A name in roman letters: one letter needs to be told so.
+/// A name in roman letters: one letter needs an attribute for it.
 std::string upright(const std::string& name) {
   return fmt::format("<mi{}>{}</mi>", name.size() == 1 ? R"( mathvariant="normal")" : "", escape(name));
 }

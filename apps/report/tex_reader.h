@@ -30,7 +30,7 @@ public:
   bool next_is(char c) { return peek().is(c); }
   /// The digits and decimal point that follow directly.
   std::string digits();
-  /// The characters of a group or one character, as they stand, for \mathrm and \text. Throws ValueError for commands
+  /// The characters of a group or one character, unchanged, for \mathrm and \text. Throws ValueError for commands
   /// inside.
   std::string words(const std::string& of);
   /// Throws ValueError: what is wrong, in which formula.

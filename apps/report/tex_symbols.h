@@ -12,7 +12,7 @@ enum class SymbolClass : std::uint8_t {
   function, ///< <mi>, upright: \exp
   sign,     ///< <mo>
   fence,    ///< <mo> that stretches with \left, \right, \bigl, ...
-  big,      ///< <mo> whose scripts stand below and above in display style
+  big,      ///< <mo> whose scripts are below and above in display style
   space,    ///< <mspace> of this width
 };
 

@@ -38,7 +38,7 @@ std::string contents(const std::vector<VerifyResult>& results) {
   return "<p class=\"chips\">" + links + "</p>\n";
 }
 
-/// Parts of the whole work, for those who wait.
+/// Parts of the whole work, for the progress line.
 constexpr double depth_part = 0.6;
 
 void add_how(Page& page, const std::vector<VerifyResult>& results, const TheoremReportOptions& options) {

@@ -13,10 +13,10 @@ namespace eg::permute::report {
 
 struct TheoremReportOptions {
   std::uint64_t seed = 1;
-  std::string data = "shapes"; ///< images of the figures: a name that data::open_dataset knows
+  std::string data = "shapes"; ///< images of the figures: a name for data::open_dataset
   std::string data_dir;
   std::string model; ///< the folder whose blocks were checked; empty: the catalogue's random ones
-  /// Groups of that model's axes and what the picture shows; empty: those of a ViT of one block.
+  /// Groups of that model's axes and what the figure shows; empty: those of a ViT of one block.
   SymmetryDiagram axes = {};
   std::string axes_caption = {};
   Tell tell; ///< may be empty

@@ -21,7 +21,7 @@ constexpr std::size_t most_points = 80; ///< of a train curve: single steps are 
 
 enum class Axis : std::uint8_t { steps, seconds };
 
-/// "images_per_s" as people write it.
+/// "images_per_s" in words.
 std::string readable(std::string metric) {
   std::replace(metric.begin(), metric.end(), '_', ' ');
   std::replace(metric.begin(), metric.end(), '.', ' ');

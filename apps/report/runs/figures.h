@@ -38,7 +38,8 @@ void add_masked_figures(pages::Page& page, const RunFolder& run, const FigureOpt
 /// Of a factorization machine in RUN/model.safetensors: ROC curve, calibration, confusion matrix. Throws Error.
 void add_table_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
 
-/// Beginnings of the held-out text, how the language model in RUN/model goes on, and how the text does. Throws Error.
+/// Beginnings of the held-out text, how the language model in RUN/model continues them, and how the text does. Throws
+/// Error.
 void add_language_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
 
 } // namespace eg::runs

@@ -30,7 +30,7 @@ constexpr std::array<const char*, 3> read_names = {"[MASK]", "another word", "th
 
 /// One token that was to be guessed.
 struct Guess {
-  std::int64_t place = 0, wanted = 0; ///< in its window, with [CLS]; what stood there
+  std::int64_t place = 0, wanted = 0; ///< in its window, with [CLS]; the token there
   Read read = Read::mask;
   std::array<std::int64_t, guesses> said{}; ///< the likeliest first
   std::array<double, guesses> probability{};
@@ -63,7 +63,7 @@ public:
   std::int64_t tokens() const { return std::ssize(ids_); }
   std::int64_t window() const { return std::min(options_.context - 2, tokens()); }
 
-  /// Masks `length` tokens from `begin` on and asks the model. `ids` receives what it read.
+  /// Masks `length` tokens from `begin` on and runs the model. `ids` receives what it read.
   std::vector<Guess> guess(std::int64_t begin, std::int64_t length, RandomKey key,
                            std::vector<std::int64_t>& ids) const {
     const PauseRecording pause;

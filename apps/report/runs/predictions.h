@@ -13,7 +13,7 @@ namespace eg::runs {
 struct Predictions {
   std::vector<std::string> classes = {};
   std::vector<std::int64_t> labels = {}, said = {}; ///< by sample
-  std::vector<double> probability = {};             ///< of what was said
+  std::vector<double> probability = {};             ///< of the prediction
 
   /// Adds the samples of a batch: logits [B, classes], labels [B].
   void add(const Tensor& logits, const Tensor& labels);
@@ -30,9 +30,9 @@ struct Predictions {
   std::string caption(std::size_t i) const;
 };
 
-/// Rows: the classes, columns: what was said, shaded by the share of the row.
+/// Rows: the classes, columns: the predictions, shaded by the share of the row.
 void add_confusion(pages::Page& page, const Predictions& predictions);
-/// Of each class how many there are, how many were found (recall), how many of those said to be it are (precision), and
+/// Of each class its number of samples, recall, precision, and
 /// what it was taken for most often.
 void add_classes(pages::Page& page, const Predictions& predictions);
 

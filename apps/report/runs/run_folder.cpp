@@ -38,7 +38,7 @@ void add_record(RunFolder& run, const Json& record) {
 }
 
 /// Throws FileError when reading has ended before a line that was whole when it began, and the file had `size` bytes:
-/// `read` bytes in `lines` lines. A run that goes on may have written more since.
+/// `read` bytes in `lines` lines. A running training may have written more since.
 void require_all_read(const std::string& path, std::size_t size, std::size_t read, std::size_t lines) {
   const Bytes bytes = read_file(path);
   const std::size_t known = std::min(size, bytes.size());
@@ -84,7 +84,7 @@ RunFolder read_run(const std::string& path) {
   run.name = tail_of(path, 1);
   run.options = Json::parse(read_json(config).dump());
   if (!run.options.is_object()) throw FileError(config + ": holds no options");
-  // Runs of `train vit` may not say so.
+  // Runs of `train vit` may not name it.
   const auto model = run.options.find("model");
   run.model = model != run.options.end() && model->is_string() ? model->get<std::string>() : "vit";
   const std::size_t size = fs::file_size(metrics);

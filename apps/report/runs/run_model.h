@@ -12,7 +12,7 @@
 
 namespace eg::runs {
 
-/// Samples and key are looked for where the figures' options say.
+/// Takes the paths of samples and key from the figures' options.
 template <class Options> void look_where_told(Options& options, const FigureOptions& o) {
   if (!o.data_dir.empty()) options.data_dir = o.data_dir;
   if (!o.data.empty()) options.data = o.data;
@@ -43,7 +43,7 @@ void require_test_data(const RunFolder& run, const std::string& print);
 
 /// Throws Interrupted when o.stop is set.
 void leave_if_stopped(const FigureOptions& o);
-/// Tells o.tell, if there is one.
+/// Calls o.tell, if set.
 void tell(const FigureOptions& o, const std::string& what);
 
 } // namespace eg::runs

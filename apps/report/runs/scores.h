@@ -15,7 +15,7 @@ struct RocCurve {
 };
 RocCurve roc_curve(const std::vector<double>& scores, const std::vector<std::uint8_t>& labels);
 
-/// Samples of about one probability: what was said in the mean, and the share of label 1.
+/// Samples of about one probability: the mean prediction, and the share of label 1.
 struct CalibrationBin {
   double said = 0.0, true_share = 0.0;
   std::int64_t samples = 0;
@@ -23,10 +23,10 @@ struct CalibrationBin {
 struct Calibration {
   std::vector<CalibrationBin> bins; ///< by rising probability, of about as many samples each
   double brier = 0.0;               ///< mean (p - label)^2 (Brier, Monthly Weather Review 78, 1950)
-  double expected_error = 0.0;      ///< mean |said - true share| of the bins, by their samples
+  double expected_error = 0.0;      ///< mean |predicted - true share| of the bins, by their samples
 };
 /// `probabilities` of label 1. Equal ones share a bin, so that there may be fewer than `bins`. Throws ValueError when
-/// sizes differ or there is no sample or no bin.
+/// sizes differ or samples or bins are missing.
 Calibration calibration(const std::vector<double>& probabilities, const std::vector<std::uint8_t>& labels,
                         std::size_t bins);
 

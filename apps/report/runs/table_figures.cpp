@@ -1,4 +1,4 @@
-// What a factorization machine says of the test rows of a table.
+// A factorization machine's predictions for the test rows of a table.
 
 #include "apps/report/runs/predictions.h"
 #include "apps/report/runs/run_model.h"

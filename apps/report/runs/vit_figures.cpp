@@ -35,7 +35,7 @@ void add_pictures(Page& page, const VitSubject& subject, const Predictions& p) {
   figures(mistakes);
 }
 
-/// What is said of an image, by its number.
+/// The prediction for an image, by its number.
 using Caption = std::function<std::string(std::size_t image)>;
 
 /// Up to `count` of `all` numbers, spread evenly.
@@ -86,7 +86,7 @@ void add_positions(Page& page, const VitSubject& subject) {
                static_cast<int>(std::clamp<std::int64_t>(side * (side + 1) * 6, 200, 560)));
 }
 
-/// Test images with what the model says of them, and tables of it.
+/// Test images with the model's predictions, and tables of them.
 void add_classes_of(Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o) {
   page.paragraph(fmt::format("The model of step {} on {} of {} test images of {}: {:.2f} % right.", subject.step(),
                              p.size(), subject.data().size(), subject.data().name(),

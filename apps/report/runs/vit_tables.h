@@ -15,7 +15,7 @@ void add_teacher(pages::Page& page, const VitSubject& subject, const Predictions
 /// Which attributes the model names, [image][attribute].
 using Attributes = std::vector<std::vector<bool>>;
 Attributes attributes_of(const VitSubject& subject, const FigureOptions& o);
-/// Of each attribute how often it is there, how often the model is right, and how often who always gives the commoner
+/// Of each attribute its frequency, the model's accuracy, and the accuracy of always giving the commoner
 /// answer.
 void add_attributes(pages::Page& page, const VitSubject& subject, const Attributes& named);
 /// "Eyeglasses, Smiling": what the model names.
