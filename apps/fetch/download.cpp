@@ -125,7 +125,7 @@ void set_up(CURL* handle, Transfer& t, char* reason) {
   if (t.done > 0) curl().set(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(t.done));
 }
 
-/// One connection, from the end of what is there. Returns "" when the server has sent all it wanted to, else why not.
+/// One connection, from the end of what was received. Returns "" when the server has sent everything, else the reason.
 std::string connect_once(const RemoteFile& file, const std::string& part, const DownloadOptions& options) {
   const std::unique_ptr<CURL, CloseCurl> handle(curl().init());
   if (!handle) throw FileError(file.url + ": libcurl cannot be started");
@@ -136,7 +136,7 @@ std::string connect_once(const RemoteFile& file, const std::string& part, const 
   set_up(handle.get(), transfer, reason.data());
   const CURLcode code = curl().perform(handle.get());
   const bool flushed = std::fflush(out.get()) == 0;
-  if (transfer.done == 0) std::remove(part.c_str()); // nothing to go on with
+  if (transfer.done == 0) std::remove(part.c_str()); // nothing to resume
   if (transfer.stopped())
     throw Interrupted(transfer.done > 0 ? fmt::format("download: interrupted; {} keeps {} bytes", part, transfer.done)
                                         : std::string("download: interrupted"));
@@ -151,7 +151,7 @@ std::string connect_once(const RemoteFile& file, const std::string& part, const 
   if (code == CURLE_OK) return {};
   long status = 0;
   curl().get(handle.get(), CURLINFO_RESPONSE_CODE, &status);
-  if (transfer.done > 0 && (code == CURLE_RANGE_ERROR || status == 416)) fs::resize_file(part, 0); // begin anew
+  if (transfer.done > 0 && (code == CURLE_RANGE_ERROR || status == 416)) fs::resize_file(part, 0); // start over
   if (code == CURLE_HTTP_RETURNED_ERROR && status >= 400 && status < 500 && status != 416)
     throw FileError(fmt::format("{}: {}", file.url, reason.data()));
   return reason[0] != '\0' ? reason.data() : curl().reason(code);

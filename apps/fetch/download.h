@@ -10,7 +10,7 @@
 
 namespace eg::fetch {
 
-/// A file that is known before it is there.
+/// A file that is known before it is downloaded.
 struct RemoteFile {
   std::string url;    ///< http or https
   std::string sha256; ///< 64 hexadecimal digits, small letters
@@ -19,15 +19,15 @@ struct RemoteFile {
 
 struct DownloadOptions {
   StopFlag stop = nullptr;
-  /// Now and then: bytes that are there, of file.bytes.
+  /// Called now and then with the bytes received, of file.bytes.
   std::function<void(std::int64_t done)> told = {};
-  int tries = 3;                     ///< connections in all, each of which goes on where the one before ended
+  int tries = 3;                     ///< connections in all, each of which resumes where the one before ended
   std::int64_t silence_seconds = 30; ///< a connection on which nothing comes for so long counts as ended
 };
 
-/// Makes `path` hold the file. What has come lies in path + ".part" until it is whole: a later call asks the server for
-/// the rest. A file that is there already and has the right checksum is left alone. Throws FileError that names the url
-/// when the server cannot be reached, answers with an error, sends more than file.bytes, or what came has another
+/// Makes `path` hold the file. What was received is in path + ".part" until it is whole: a later call asks the server
+/// for the rest. An existing file with the right checksum is left alone. Throws FileError that names the
+/// url when the server cannot be reached, answers with an error, sends more than file.bytes, or what came has another
 /// checksum (it is removed then); Interrupted when `stop` becomes true (what has come stays).
 void download(const RemoteFile& file, const std::string& path, const DownloadOptions& options = {});
 

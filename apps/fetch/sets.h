@@ -15,7 +15,7 @@ namespace eg::fetch {
 /// One file of a set.
 struct SetFile {
   const char* name;
-  const char* url; ///< what stands before the name
+  const char* url; ///< what precedes the name
   const char* sha256;
   std::int64_t bytes;
 };
@@ -34,10 +34,10 @@ std::span<const PublicSet> public_sets();
 /// Throws ValueError with the nearest name.
 const PublicSet& public_set(const std::string& name);
 
-/// What is told: file by file, bytes of the whole set.
+/// Progress: file by file, bytes of the whole set.
 using SetTold = std::function<void(std::int64_t done, std::int64_t total, const std::string& file)>;
 
-/// Downloads a set into `data_dir`, unpacking what is packed; what is there already stays. `mirror`: another place for
+/// Downloads a set into `data_dir`, unpacking what is packed; existing files stay. `mirror`: another place for
 /// the same files, "" for the set's own. Returns the folder. Throws what download() throws.
 std::string fetch_set(const PublicSet& set, const std::string& data_dir, const std::string& mirror, StopFlag stop,
                       const SetTold& told = {});
