@@ -35,7 +35,7 @@ Bytes read_file(const std::string& path, std::uint64_t limit = default_byte_limi
 /// A file that is written under a temporary name beside its final one, then flushed to the disk and renamed by
 /// commit(); it gets the old one's mode. Without commit() it vanishes and the old file stays. Links are followed.
 /// Pipes, character devices and the file that is this process's stdout or stderr are written to directly: opening a
-/// pipe waits for its reader, writing waits for room, and both stop when poll_interrupt() throws. Every member throws
+/// pipe waits for its reader, writing waits for space, and both stop when poll_interrupt() throws. Every member throws
 /// FileError, with the path and the reason, when the system refuses or when something else is there.
 class AtomicFile {
 public:

@@ -20,7 +20,7 @@ Front front_of(std::string_view text) {
   if (lead < 0x80) return {1, 1};
   const std::size_t whole = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
   if (whole == 0) return {0, 0};
-  // The second byte's range shuts out overlong forms, surrogates and what lies beyond U+10FFFF.
+  // The second byte's range shuts out overlong forms, surrogates and code points beyond U+10FFFF.
   const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   std::size_t fits = 1;

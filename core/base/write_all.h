@@ -30,8 +30,8 @@ inline void wait_until_ready(int descriptor, short events) {
   while (::poll(&waited, 1, poll_ms) <= 0);
 }
 
-/// Writes all of it, however small the pieces that the system takes; waits where a descriptor that does not block has
-/// no room. Throws FileError that begins with `path`.
+/// Writes all of it, however small the pieces that the system takes; waits where a descriptor that does not block is
+/// full. Throws FileError that begins with `path`.
 inline void write_all(int descriptor, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(descriptor, bytes.data(), bytes.size());

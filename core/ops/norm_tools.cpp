@@ -27,7 +27,7 @@ void check_rows(const OpArgs& args, std::initializer_list<std::size_t> parameter
 namespace {
 
 /// A power of two near the largest |c| of each group, or near sqrt(eps) where that is larger, if its square would leave
-/// the type or lose digits; 1 for the others. A constant, no tape sees it. Undefined where there is no such group.
+/// the type or lose digits; 1 for the others. A constant, not recorded. Undefined where there is no such group.
 Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes, double eps) {
   const PauseRecording pause;
   if (c.numel() == 0) return {};

@@ -8,7 +8,7 @@
 //   mathematics  one line
 //   vector       the value as a vector: an expression in the tag d, the vector x and the attributes p[i]
 //   reference    the value in double: an expression in x and p[i]
-//   domain       where the samples lie: anywhere, positive, off_zero (a kink at 0)
+//   domain       the range of the samples: anywhere, positive, off_zero (a kink at 0)
 //   saves        what the rule reads: nothing(), x(), y()
 //   rule         gradient of x: an expression in the tensors x, y, the cotangent g and the attributes p[i]
 //   flops        per element, roughly
@@ -48,7 +48,7 @@
 //   shapes       broadcast_of_both, or same_shape_everywhere
 //   vector       an expression in d, a, b
 //   reference    an expression in the doubles a, b
-//   domain a, b  where the samples lie
+//   domain a, b  the ranges of the samples
 //   saves        nothing() or a sum of a(), b(), y()
 //   rule a, b    gradients: expressions in the tensors a, b, y and the cotangent g; of the output's shape, the engine
 //                sums broadcast axes away
