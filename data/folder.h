@@ -24,9 +24,9 @@ struct PictureList {
   std::string folder;
 };
 
-/// Classes in name order and their image files, those of folders inside a class too, in the order of their paths; told
-/// by their names (.png, .jpg, .jpeg, and .gif, .bmp, .webp, .tif, .tiff, which do not decode). Links that lead
-/// nowhere, pipes and devices that have such a name, or one without an ending, are listed with their fault. Hidden
+/// Classes in name order and their image files, those of folders inside a class too, in the order of their paths;
+/// recognised by their names (.png, .jpg, .jpeg, and .gif, .bmp, .webp, .tif, .tiff, which do not decode). Links that
+/// lead nowhere, pipes and devices that have such a name, or one without an ending, are listed with their fault. Hidden
 /// files are left out. Throws FileError when there are none, or none of a class.
 PictureList list_pictures(const std::string& folder);
 

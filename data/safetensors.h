@@ -60,9 +60,9 @@ struct ShardOptions {
   Metadata metadata = {};                  ///< written to every file
 };
 /// Writes a model folder's weights as Hugging Face does: model.safetensors when one file is enough, else
-/// model-00001-of-0000N.safetensors and so on, and last the index, model.safetensors.index.json, without which nobody
-/// reads the others. Returns the names of the files. One file can be replaced at once, a set of files cannot: FileError
-/// when an index is there already, or model.safetensors and several files are needed. Throws otherwise what
+/// model-00001-of-0000N.safetensors and so on, and last the index, model.safetensors.index.json, without which the
+/// others are not read. Returns the names of the files. One file can be replaced at once, a set of files cannot:
+/// FileError when an index is there already, or model.safetensors and several files are needed. Throws otherwise what
 /// save_safetensors does, and ValueError for max_bytes 0.
 std::vector<std::string> save_sharded(const std::string& folder, const NamedTensors& tensors,
                                       const ShardOptions& options = {});

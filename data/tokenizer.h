@@ -120,7 +120,7 @@ public:
   /// One more than the highest id: rows that an embedding needs.
   std::size_t id_end() const;
   std::optional<std::int64_t> find(std::string_view token) const;
-  /// Throws IndexError for an id that is no token's.
+  /// Throws IndexError for an unknown id.
   const std::string& token(std::int64_t id) const;
   /// True for the tokens that decode leaves out and text cannot spell.
   bool is_special(std::int64_t id) const;
