@@ -243,8 +243,8 @@ bool is_nested(nb::handle object) {
          !nb::hasattr(object, "__array__") && !nb::hasattr(object, "__dlpack__");
 }
 
-/// A sequence with a tensor somewhere in it, which NumPy would read as numbers. Deeper than a tensor has axes nobody
-/// looks: there a list may hold itself.
+/// A sequence with a tensor somewhere in it, which NumPy would read as numbers. Levels deeper than a tensor has axes
+/// are not examined: there a list may hold itself.
 bool holds_tensors(nb::handle object, int depth = 0) {
   if (nb::isinstance<Tensor>(object)) return true;
   if (depth > max_rank || !is_nested(object)) return false;
