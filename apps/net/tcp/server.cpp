@@ -57,8 +57,8 @@ struct Shared {
   std::list<ConnectionPtr> unknown, known; ///< oldest first
 };
 
-/// One user, or a connection that may become one. Reads a frame, waits for its answer, writes it, and so on: who does
-/// not take an answer gets no other, and what a peer can make the cloud hold is one frame.
+/// One user, or a connection that may become one. Reads a frame, waits for its answer, writes it, and so on: a peer
+/// that does not take an answer gets no other, and what a peer can make the cloud hold is one frame.
 class Connection : public std::enable_shared_from_this<Connection> {
 public:
   Connection(Shared& shared, Stream stream, std::uint64_t number)
