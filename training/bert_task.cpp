@@ -26,6 +26,7 @@ BertModelTask::BertModelTask(std::unique_ptr<const ClassifyOptions> options, std
 }
 
 nlohmann::ordered_json BertModelTask::options_json() const { return training::options_json(*o_); }
+std::vector<OptionInfo> BertModelTask::option_infos() const { return option_table(*o_).infos(*o_); }
 nlohmann::ordered_json BertModelTask::default_options() const { return training::options_json(ClassifyOptions()); }
 
 std::pair<nn::BlockConfig, std::int64_t> BertModelTask::blocks_config() const {

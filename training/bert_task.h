@@ -16,6 +16,7 @@ class BertModelTask : public HubModelTask {
 public:
   nlohmann::ordered_json options_json() const final;
   nlohmann::ordered_json default_options() const final;
+  std::vector<OptionInfo> option_infos() const final;
 
 protected:
   BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,

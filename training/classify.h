@@ -51,6 +51,8 @@ struct ClassifyOptions : RunOptions {
   FineTuning start; ///< from a model, whose sizes count then
 };
 
+/// The rows of these options (training/option.h).
+const OptionTable<ClassifyOptions>& option_table(const ClassifyOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const ClassifyOptions& options);
 /// The options as one flat JSON object, keys named as the command line's flags with '_' for '-', and "model".

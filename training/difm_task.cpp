@@ -8,6 +8,7 @@
 #include "nn/metrics.h"
 #include "training/checkpoint_state.h"
 #include "training/epoch_order.h"
+#include "training/option.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,7 @@ public:
 
   nlohmann::ordered_json options_json() const override { return permute::options_json(*o_); }
   nlohmann::ordered_json default_options() const override { return permute::options_json(DifmOptions()); }
+  std::vector<training::OptionInfo> option_infos() const override { return option_table(*o_).infos(*o_); }
   std::int64_t steps_per_epoch() const override { return order_.batches(); }
   const char* unit() const override { return "rows"; }
   std::string summary() const override {

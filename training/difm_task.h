@@ -33,6 +33,8 @@ struct DifmOptions : training::RunOptions {
   training::FineTuning start; ///< from a run, whose sizes, columns and coding count then
 };
 
+/// The rows of these options (training/option.h).
+const training::OptionTable<DifmOptions>& option_table(const DifmOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const DifmOptions& options);
 /// The options as one flat JSON object, keys named as the command line's flags with '_' for '-', and "model".

@@ -1,5 +1,8 @@
 #include "training/dropout_note.h"
 
+#include "training/classify.h"
+#include "training/option.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -22,11 +25,13 @@ bool drops(const nlohmann::ordered_json& options, const char* key) {
 
 std::string dropout_note(const nlohmann::ordered_json& options) {
   const std::string model = text_of(options, "model", "vit"); // runs of `train vit` may not say so
-  const std::string mode = text_of(options, "permute", "none");
+  using training::option_key;
+  using Texts = training::ClassifyOptions; // other models' keys are the same
+  const std::string mode = text_of(options, option_key(&Texts::permute), "none");
   // The fields of a factorization machine are back in their places where it drops some.
   if (mode == "none" || model == "difm") return {};
   std::string which;
-  for (const char* key : {"dropout", "attention_dropout"})
+  for (const char* key : {option_key(&Texts::dropout), option_key(&Texts::attention_dropout)})
     if (drops(options, key)) which += fmt::format("{}{} {}", which.empty() ? "" : " and ", key, options[key].dump());
   if (which.empty()) return {};
   return fmt::format(

@@ -1,7 +1,7 @@
 #include "training/elsewhere.h"
 
 #include "training/checkpoint_state.h"
-#include "training/option_fields.h"
+#include "training/option.h"
 
 #include <nlohmann/json.hpp>
 
@@ -29,16 +29,9 @@ std::optional<Ending> ending_of_run(const std::string& folder) {
 }
 
 void check_split(const training::RunOptions& o, TrainMode mode, const SplitTraining& split) {
-  using training::need;
-  need(o.accumulate == 1, "accumulate",
-       "must be 1 with the encoder elsewhere: a step is one round trip there and back");
-  need(o.clip == 0.0, "clip", "needs the joint norm of all gradients, and no side has them all");
-  need(o.layer_decay == 1.0, "layer_decay", "counts blocks from the head, and no side has all");
-  need(o.ema == 0.0, "ema", "needs all weights here");
-  need(o.on_divergence == training::OnDivergence::stop, "on_divergence",
-       "must be stop with the encoder elsewhere, which has taken its step when a gradient here turns out infinite");
-  need(split.ending != Ending::rekeyed || permutes_columns(mode), "finish",
-       "with another key needs permuted columns: there is no key to change");
+  option_table(o).check_split(o);
+  if (split.ending == Ending::rekeyed && !permutes_columns(mode))
+    throw ValueError("train: finish with another key needs permuted columns: there is no key to change");
 }
 
 } // namespace eg::permute

@@ -5,7 +5,7 @@
 #include "core/base/json.h"
 #include "core/base/words.h"
 #include "nn/hub/llama2c.h"
-#include "training/option_fields.h"
+#include "training/option.h"
 
 #include <fmt/format.h>
 
@@ -59,10 +59,28 @@ bool means(const std::string& pattern, const std::string& parameter, std::span<c
 
 } // namespace
 
+const OptionTable<FineTuning>& option_table(const FineTuning&) {
+  static const OptionTable<FineTuning> table = [] {
+    using F = FineTuning;
+    OptionTable<F> t;
+    t.add("from", &F::from,
+          "Model folder or earlier run to begin from; its sizes and, unless one is named, its tokenizer count. A head "
+          "for other classes begins with random weights")
+        .names(OptionPath::start, OnResume::same_content);
+    t.add("fresh", &F::fresh,
+          "Parameters that begin with random weights nevertheless: patterns of names, separated by commas")
+        .must(
+            [](const F& o) { return unless(o.fresh.empty() || o.begins(), "needs a model to begin from: give from"); });
+    t.add("freeze", &F::freeze, "Parameters that stay as they are: patterns of names, \"blocks.0.*,*embedding*\"");
+    return t;
+  }();
+  return table;
+}
+
 void check(const FineTuning& o, const std::string& out) {
-  need(!o.begins() || out.empty() || !(lies_in(o.from, out) || lies_in(hub::model_folder_of_run(o.from), out)), "from",
-       "lies in the run folder, which the run writes over: give another out");
-  need(o.fresh.empty() || o.begins(), "fresh", "needs a model to begin from: give from");
+  need(!o.begins() || out.empty() || !(lies_in(o.from, out) || lies_in(hub::model_folder_of_run(o.from), out)), o,
+       o.from, "lies in the run folder, which the run writes over: give another out");
+  option_table(o).check(o);
 }
 
 std::string start_folder(const FineTuning& o) {

@@ -25,12 +25,8 @@ struct FineTuning {
   bool begins() const { return !from.empty(); }
 };
 
-/// The list of fields for option_fields.h.
-template <class Visit> void each_fine_tuning_option(FineTuning& o, Visit&& visit) {
-  visit("from", o.from);
-  visit("fresh", o.fresh);
-  visit("freeze", o.freeze);
-}
+/// The rows of these options.
+const OptionTable<FineTuning>& option_table(const FineTuning& options);
 /// Throws ValueError that names the option. `out`: the run folder.
 void check(const FineTuning& options, const std::string& out);
 

@@ -55,6 +55,7 @@ public:
   nlohmann::ordered_json default_options() const override {
     return training::options_json(language_defaults(o_->model));
   }
+  std::vector<OptionInfo> option_infos() const override { return option_table(*o_).infos(*o_); }
   std::int64_t steps_per_epoch() const override {
     const std::int64_t tokens = o_->batch * o_->context;
     return (static_cast<std::int64_t>(corpus_.train.size()) + tokens - 1) / tokens;

@@ -46,6 +46,8 @@ struct LanguageOptions : RunOptions {
 /// The options that a run has unless told otherwise.
 LanguageOptions language_defaults(LanguageModel model);
 
+/// The rows of these options (training/option.h).
+const OptionTable<LanguageOptions>& option_table(const LanguageOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const LanguageOptions& options);
 /// The options as one flat JSON object, keys named as the command line's flags with '_' for '-', and "model".

@@ -1,36 +1,71 @@
 // LanguageOptions: defaults, checks, to and from JSON, and the model's config.json.
 
 #include "training/language.h"
-#include "training/option_fields.h"
+#include "training/option.h"
+#include "training/permute_options.h"
+#include "training/text_options.h"
 
 namespace eg::training {
 namespace {
 
-/// The one list that reading and writing share: see option_fields.h.
-template <class Visit> void each_option(LanguageOptions& o, Visit&& visit) {
-  const bool llama = o.model == LanguageModel::llama;
-  visit("data", o.data);
-  visit("data_dir", o.data_dir);
-  visit("validation", o.validation);
-  visit("held_out", o.held_out);
-  visit("tokenizer", o.tokenizer);
-  visit("context", o.context);
-  visit("dim", o.dim);
-  visit("layers", o.layers);
-  visit("heads", o.heads);
-  if (llama) visit("kv_heads", o.kv_heads);
-  visit("mlp", o.mlp);
-  if (!llama) visit("dropout", o.dropout);
-  visit("tied", o.tied);
-  visit.word("permute", name_of(o.permute),
-             [&](const std::string& word) { o.permute = permute::train_mode_named(word); });
-  visit.word("key_form", name_of(o.key_form),
-             [&](const std::string& word) { o.key_form = permute::key_form_named(word); });
-  visit("key", o.key);
-  visit("twin", o.twin);
-  visit("drift_every", o.drift_every);
-  each_fine_tuning_option(o.start, visit);
-  each_run_option(o, visit);
+using L = LanguageOptions;
+
+bool is_llama(const L& o) { return o.model == LanguageModel::llama; }
+
+void add_text(OptionTable<L>& t) {
+  t.add("data", &L::data, "tinyshakespeare, or a UTF-8 text file (.gz and .xz are unpacked)")
+      .must([](const L& o) { return unless(!o.data.empty(), "must name a text"); })
+      .names(OptionPath::data, OnResume::free);
+  t.add("data_dir", &L::data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
+      .idle([](const L& o) { return unless(o.data == "tinyshakespeare", "--data names the file {}", o.data); })
+      .names(OptionPath::data_folder, OnResume::beside);
+  t.add("validation", &L::validation, "Another text file to test on (default: the end of the data)")
+      .names(OptionPath::input, OnResume::free);
+  t.add("held_out", &L::held_out, "Share of the data that is kept to test on, its end")
+      .must(inner_share)
+      .idle([](const L& o) { return unless(o.validation.empty(), "--validation names the text to test on"); });
+  t.add("tokenizer", &L::tokenizer, "Tokenizer's folder or file (default: every character is a token)")
+      .names(OptionPath::input, OnResume::same_content);
+  t.add("context", &L::context, "Tokens of a window, and the longest text that the model takes")
+      .must(positive, at_most(1 << 20));
+}
+
+void add_model(OptionTable<L>& t) {
+  add_text_width(t, "Width of the model", "Blocks");
+  size_row(t.add("kv_heads", &L::kv_heads, "Heads of keys and values (0: as many as heads)"))
+      .exists_if(is_llama)
+      .must(not_negative);
+  add_text_mlp(t, "Width of the MLP's hidden layer (0: 4 dim; Llama: 8/3 dim)");
+  t.add("dropout", &L::dropout, "Probability on the embedding, the attention and both residual branches")
+      .exists_if([](const L& o) { return !is_llama(o); })
+      .must(probability)
+      .must([](const L& o) { return dropout_of_twins(o.twin, o.dropout); });
+  t.add("tied", &L::tied, "The head that predicts tokens is the embedding matrix").idle(sizes_of_start<L>);
+}
+
+void add_permutation(OptionTable<L>& t) {
+  t.word("permute", &L::permute, permute::train_mode_named,
+         "none or columns: features in one secret order on the way through the blocks")
+      .must([](const L& o) {
+        return unless(!permutes_rows(o.permute),
+                      "must be none or columns: behind a causal mask tokens have no other order");
+      });
+  add_key_form<L>(
+      t, [](const L& o) { return permutes_columns(o.permute); }, "columns");
+  add_key<L>(t, permutes_at_all<L>,
+             "Secret key file (equigrad keygen --out KEY) that P_C is drawn from (default: from the seed, not secret)");
+  add_twin(t);
+  add_drift<L>(t, [](const L& o) { return o.twin; });
+}
+
+/// Sizes that must fit each other.
+void check_heads(const L& o) {
+  if (!is_llama(o) || !has_sizes(o)) return;
+  need(o.kv_heads == 0 || o.heads % o.kv_heads == 0, o, o.heads,
+       fmt::format("{} is not a multiple of kv_heads {}", o.heads, o.kv_heads));
+  need(o.dim / o.heads % 2 == 0, o, o.dim,
+       fmt::format("{} with {} heads gives heads of {} features; rotary positions turn pairs of features", o.dim,
+                   o.heads, o.dim / o.heads));
 }
 
 } // namespace
@@ -55,44 +90,42 @@ LanguageOptions language_defaults(LanguageModel model) {
   return o;
 }
 
+const OptionTable<LanguageOptions>& option_table(const LanguageOptions&) {
+  static const OptionTable<LanguageOptions> table = [] {
+    OptionTable<LanguageOptions> t;
+    add_text(t);
+    add_model(t);
+    add_permutation(t);
+    t.append(option_table(FineTuning()), &LanguageOptions::start);
+    t.append(run_options({.epochs = "Passes over the training text",
+                          .batch = "Windows a step",
+                          .label_smoothing = "Share of the next token spread over the whole vocabulary",
+                          .evaluate_every = "Steps between tests on the held-out text (0: after every epoch)",
+                          .out = "Run folder (default: out/MODEL, or the first of out/MODEL-2, ... without a run)"}));
+    return t;
+  }();
+  return table;
+}
+
 void check(const LanguageOptions& o) {
   check_run_options(o);
-  need(!o.data.empty(), "data", "must name a text");
-  need(o.best != BestBy::accuracy, "best", "must be loss or off: tests of language models measure no accuracy");
-  need_share("held_out", o.held_out);
-  need_positive("context", o.context);
-  need_at_most("context", o.context, 1 << 20);
-  need_probability("dropout", o.dropout);
-  need(!permutes_rows(o.permute), "permute",
-       "must be none or columns: behind a causal mask tokens have no other order");
-  need_not_negative("drift_every", o.drift_every);
-  const bool permutes = o.permute != permute::TrainMode::none;
-  check_twins(o, o.twin, o.twin, permutes, o.dropout);
-  need(o.key.empty() || permutes, "key", "is given, but nothing is permuted");
+  option_table(o).check(o);
+  need(o.best != BestBy::accuracy, o, o.best, "must be loss or off: tests of language models measure no accuracy");
+  check_twins(o, o.twin);
   check(o.start, o.out);
-  if (o.start.begins()) return;
-  check_body(o.dim, o.layers, o.heads, o.mlp);
-  if (o.model != LanguageModel::llama) return;
-  need_not_negative("kv_heads", o.kv_heads);
-  need(o.kv_heads == 0 || o.heads % o.kv_heads == 0, "heads",
-       fmt::format("{} is not a multiple of kv_heads {}", o.heads, o.kv_heads));
-  need(o.dim / o.heads % 2 == 0, "dim",
-       fmt::format("{} with {} heads gives heads of {} features; rotary positions turn pairs of features", o.dim,
-                   o.heads, o.dim / o.heads));
+  check_heads(o);
 }
 
 nlohmann::ordered_json options_json(const LanguageOptions& options) {
   nlohmann::ordered_json out{{"model", std::string(name_of(options.model))}};
-  LanguageOptions copy = options;
-  each_option(copy, OptionWriter{out});
-  return out;
+  return option_table(options).write(options, out);
 }
 
 void apply_options(LanguageOptions& options, const nlohmann::json& json, const std::string& source) {
   LanguageOptions changed = options;
   OptionReader reader(json, source);
   reader.require_model(name_of(options.model));
-  each_option(changed, reader);
+  option_table(changed).read(changed, reader);
   reader.require_all_known();
   options = changed;
 }

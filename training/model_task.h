@@ -42,7 +42,6 @@ public:
   void load(const std::string& checkpoint, std::int64_t updates) override;
   void add_state(nlohmann::ordered_json& state) const final;
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const final;
-  std::vector<std::string> free_options() const override { return {"key"}; }
   void seek(std::int64_t) override {} ///< batches are drawn by the number of their step
 
   /// What speed is counted in: "tokens", "texts".

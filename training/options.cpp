@@ -1,10 +1,8 @@
 #include "training/options.h"
 
-#include "core/base/words.h"
 #include "optim/optimizer.h"
-#include "training/option_fields.h"
+#include "training/option.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace eg::training {
@@ -16,40 +14,6 @@ DecayOn decay_on_named(std::string_view name) {
 }
 
 std::string_view name_of(DecayOn on) { return on == DecayOn::all ? "all" : "matrices"; }
-
-void need(bool holds, const char* option, const std::string& what) {
-  if (!holds) throw ValueError(fmt::format("train: {} {}", option, what));
-}
-
-void need_not_negative(const char* option, std::int64_t value) {
-  need(value >= 0, option, fmt::format("must not be negative, not {}", value));
-}
-
-void need_positive(const char* option, std::int64_t value) {
-  need(value > 0, option, fmt::format("must be positive, not {}", value));
-}
-
-void need_at_most(const char* option, std::int64_t value, std::int64_t most) {
-  need(value <= most, option, fmt::format("must be at most {}, not {}", most, value));
-}
-
-void need_probability(const char* option, double value) {
-  need(value >= 0.0 && value < 1.0, option, fmt::format("must be in [0, 1), not {}", value));
-}
-
-void need_share(const char* option, double value) {
-  need(value > 0.0 && value < 1.0, option, fmt::format("must be in (0, 1), not {}", value));
-}
-
-void check_body(std::int64_t dim, std::int64_t layers, std::int64_t heads, std::int64_t mlp) {
-  for (const auto& [name, value] : {std::pair{"dim", dim}, {"layers", layers}, {"heads", heads}}) {
-    need_positive(name, value);
-    need_at_most(name, value, 1 << 16);
-  }
-  need_not_negative("mlp", mlp);
-  need_at_most("mlp", mlp, 1 << 20);
-  need(dim % heads == 0, "dim", fmt::format("{} is not a multiple of heads {}", dim, heads));
-}
 
 OnDivergence on_divergence_named(std::string_view name) {
   for (const OnDivergence what : {OnDivergence::stop, OnDivergence::skip})
@@ -77,130 +41,175 @@ std::string_view name_of(BestBy by) {
   return "?";
 }
 
+namespace {
+
+bool drops(const RunOptions& o) { return o.schedule == optim::Schedule::Kind::step; }
+
+std::string drops_nothing(const RunOptions& o) {
+  return unless(drops(o), "a {} schedule has no drops; a step schedule has", name_of(o.schedule));
+}
+
+/// How long a run is, and what a step learns from.
+void add_steps(OptionTable<RunOptions>& t, const RunHelp& help) {
+  using R = RunOptions;
+  t.add("steps", &R::steps, "Training steps (give this or --epochs)")
+      .must(not_negative, at_most(most_steps))
+      .must([](const R& o) { return unless(o.steps <= 0 || o.epochs <= 0, "and epochs cannot both be given"); })
+      .must([](const R& o) { return unless(o.steps != 0 || o.epochs != 0, "or epochs must be given"); })
+      .resumes(OnResume::free)
+      .in_recipe();
+  t.add("epochs", &R::epochs, help.epochs).must(not_negative, at_most(1 << 24)).resumes(OnResume::free);
+  t.add("batch", &R::batch, help.batch).must(positive, at_most(1 << 22));
+  t.add("accumulate", &R::accumulate, "Parts that a batch is cut into: less memory, gradients averaged, one step")
+      .must([](const R& o) {
+        return unless(o.accumulate > 0 && o.accumulate <= o.batch, "must be from 1 to the batch of {}, not {}", o.batch,
+                      o.accumulate);
+      })
+      .split(1, "must be 1 with the encoder elsewhere: a step is one round trip there and back");
+}
+
+/// The optimiser, and how its learning rate goes.
+void add_optimizer(OptionTable<RunOptions>& t) {
+  using R = RunOptions;
+  t.add("optimizer", &R::optimizer, "sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor or muon")
+      .in_recipe();
+  t.add("lr", &R::lr, "Learning rate").must(positive).in_recipe();
+  t.word("schedule", &R::schedule, optim::schedule_named, "constant, linear, cosine, step (drops) or one-cycle")
+      .in_recipe();
+  t.add("warmup", &R::warmup, "Steps of linear warm-up; of one-cycle's rise (0: three tenths of all steps)")
+      .must(not_negative)
+      .in_recipe();
+  t.add("final_fraction", &R::final_fraction,
+        "Of the learning rate, at the end of a linear, cosine or one-cycle schedule")
+      .must(within(0, 1))
+      .idle([](const R& o) {
+        return unless(optim::has_final_fraction(o.schedule), "a {} schedule {}", name_of(o.schedule),
+                      drops(o) ? "falls by drops (--drop-factor)" : "does not fall");
+      })
+      .in_recipe();
+  t.add("drop_every", &R::drop_every,
+        "Steps between the drops of a step schedule (0: a third of the steps after warm-up)")
+      .must(not_negative)
+      .idle(drops_nothing)
+      .in_recipe();
+  t.add("drop_factor", &R::drop_factor, "What a drop of a step schedule multiplies the learning rate by")
+      .must(factor)
+      .idle(drops_nothing)
+      .in_recipe();
+}
+
+/// What is done to weights and gradients besides.
+void add_regularisation(OptionTable<RunOptions>& t, const RunHelp& help) {
+  using R = RunOptions;
+  t.add("weight_decay", &R::weight_decay,
+        "Shrinks weights: added to the gradient by sgd, momentum, nesterov, adam and rmsprop, decoupled otherwise")
+      .in_recipe();
+  t.word("decay_on", &R::decay_on, decay_on_named,
+         "What weight decay acts on: all, or matrices: not biases, gains, position embeddings and class tokens")
+      .idle([](const R& o) { return unless(o.weight_decay != 0.0, "there is no weight decay (--weight-decay)"); })
+      .in_recipe();
+  t.add("layer_decay", &R::layer_decay,
+        "Learning rate of a block as a share of the next one's, down to the embeddings: 0.75, say, to fine-tune (1: "
+        "all alike)")
+      .must(factor)
+      .split(1.0, "counts blocks from the head, and no side has all");
+  t.add("eps", &R::eps, "Epsilon of Adam, AdamW, RMSprop and Muon's AdamW; 1e-6 keeps f32 twins closer together")
+      .idle([](const R& o) {
+        return unless(optim::rule_traits(o.optimizer).eps, "{} has no epsilon; adam, adamw, rmsprop and muon have",
+                      o.optimizer);
+      })
+      .in_recipe();
+  t.add("clip", &R::clip, "Largest joint norm of the gradients (0: no clipping)")
+      .must(not_negative)
+      .split(0.0, "needs the joint norm of all gradients, and no side has them all");
+  t.add("label_smoothing", &R::label_smoothing, help.label_smoothing).must(probability);
+  t.add("ema", &R::ema,
+        "Decay of a running average of the weights, which is tested and saved beside them: 0.999, say (0: none)")
+      .must(probability)
+      .split(0.0, "needs all weights here");
+}
+
+void add_numbers(OptionTable<RunOptions>& t) {
+  using R = RunOptions;
+  t.word("dtype", &R::dtype, dtype_named, "f32 or f64")
+      .must([](DType dtype) { return unless(is_floating(dtype), "must be f32 or f64, not {}", name_of(dtype)); })
+      .in_recipe();
+  t.word("precision", &R::precision, products_named,
+         "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is faster at "
+         "that; weights, gradients and optimiser stay f32")
+      .must([](const R& o) {
+        return unless(o.precision == Products::full || o.dtype == DType::f32, "bf16 needs dtype f32");
+      })
+      .resumes(OnResume::beside)
+      .in_recipe();
+  t.add("seed", &R::seed, "").no_flag();
+}
+
+/// How a run is watched: tests, checkpoints, steps that are skipped, metrics.
+void add_watching(OptionTable<RunOptions>& t, const RunHelp& help) {
+  using R = RunOptions;
+  t.add("detect_anomaly", &R::detect_anomaly,
+        "Stop at the first operation that gives a NaN or an infinity and say where it stands")
+      .must([](const R& o) {
+        return unless(!o.detect_anomaly || o.on_divergence == OnDivergence::stop,
+                      "stops at the first NaN or infinity; on_divergence skip would go on");
+      });
+  t.add("evaluate_every", &R::evaluate_every, help.evaluate_every).must(not_negative).resumes(OnResume::free);
+  t.add("checkpoint_every", &R::checkpoint_every, "Steps between checkpoints (0: at the end and when interrupted)")
+      .must(not_negative)
+      .must(
+          [](const R& o) { return unless(o.checkpoint_every == 0 || !o.out.empty(), "needs a run folder: give out"); })
+      .resumes(OnResume::free);
+  t.add("keep", &R::keep, "Newest checkpoints that stay").must(positive).resumes(OnResume::beside);
+  t.word("best", &R::best, best_by_named,
+         "Keep the checkpoint with the best test too, by loss or accuracy; off: do not")
+      .resumes(OnResume::beside);
+  t.word("on_divergence", &R::on_divergence, on_divergence_named,
+         "When loss or gradients are NaN or infinite: stop, or skip the step's update")
+      .split(OnDivergence::stop,
+             "must be stop with the encoder elsewhere, which has taken its step when a gradient here turns out "
+             "infinite");
+  t.add("spike_guard", &R::spike_guard,
+        "Skip steps whose loss is above that many times the median of the last 64 (0: none)")
+      .must([](double times) {
+        return unless(times == 0.0 || (times > 1.0 && std::isfinite(times)), "must be above 1, or 0 for none, not {}",
+                      times);
+      });
+  t.add("skip_limit", &R::skip_limit, "Steps skipped in a row that end the run").must(positive).resumes(OnResume::free);
+  t.add("csv", &R::csv, "Write the metrics as metrics.csv too").resumes(OnResume::beside);
+  t.add("tensorboard", &R::tensorboard, "Write the metrics as event files for TensorBoard too")
+      .resumes(OnResume::beside);
+}
+
+void add_run_folder(OptionTable<RunOptions>& t, const RunHelp& help) {
+  using R = RunOptions;
+  t.add("out", &R::out, help.out).names(OptionPath::run, OnResume::beside);
+  t.add("resume", &R::resume, "Go on from this run folder or checkpoint").names(OptionPath::run, OnResume::once);
+  t.add("overwrite", &R::overwrite, "Remove the run that the run folder holds; without this it is refused")
+      .resumes(OnResume::once);
+}
+
+} // namespace
+
+OptionTable<RunOptions> run_options(const RunHelp& help) {
+  OptionTable<RunOptions> t;
+  add_steps(t, help);
+  add_optimizer(t);
+  add_regularisation(t, help);
+  add_numbers(t);
+  add_watching(t, help);
+  add_run_folder(t, help);
+  return t;
+}
+
+const OptionTable<RunOptions>& option_table(const RunOptions&) {
+  static const OptionTable<RunOptions> table = run_options({});
+  return table;
+}
+
 void check_run_options(const RunOptions& o) {
-  need_positive("batch", o.batch);
-  need_at_most("batch", o.batch, 1 << 22);
-  need(o.accumulate > 0 && o.accumulate <= o.batch, "accumulate",
-       fmt::format("must be from 1 to the batch of {}, not {}", o.batch, o.accumulate));
-  need_not_negative("steps", o.steps);
-  need_not_negative("epochs", o.epochs);
-  need_at_most("steps", o.steps, most_steps);
-  need_at_most("epochs", o.epochs, 1 << 24);
-  need(o.steps == 0 || o.epochs == 0, "steps", "and epochs cannot both be given");
-  need(o.steps > 0 || o.epochs > 0, "steps", "or epochs must be given");
-  need(o.lr > 0.0 && std::isfinite(o.lr), "lr", fmt::format("must be positive, not {}", o.lr));
-  need(o.final_fraction >= 0.0 && o.final_fraction <= 1.0, "final_fraction",
-       fmt::format("must be in [0, 1], not {}", o.final_fraction));
-  need_not_negative("drop_every", o.drop_every);
-  need(o.drop_factor > 0.0 && o.drop_factor <= 1.0, "drop_factor",
-       fmt::format("must be in (0, 1], not {}", o.drop_factor));
-  need(o.clip >= 0.0, "clip", fmt::format("must not be negative, not {}", o.clip));
-  need(o.layer_decay > 0.0 && o.layer_decay <= 1.0, "layer_decay",
-       fmt::format("must be in (0, 1], not {}", o.layer_decay));
-  need_probability("label_smoothing", o.label_smoothing);
-  need_probability("ema", o.ema);
-  need(is_floating(o.dtype), "dtype", fmt::format("must be f32 or f64, not {}", name_of(o.dtype)));
-  need(o.precision == Products::full || o.dtype == DType::f32, "precision", "bf16 needs dtype f32");
-  need_not_negative("warmup", o.warmup);
-  need_not_negative("evaluate_every", o.evaluate_every);
-  need_not_negative("checkpoint_every", o.checkpoint_every);
-  need(o.checkpoint_every == 0 || !o.out.empty(), "checkpoint_every", "needs a run folder: give out");
-  need_positive("keep", o.keep);
-  need(o.spike_guard == 0.0 || (o.spike_guard > 1.0 && std::isfinite(o.spike_guard)), "spike_guard",
-       fmt::format("must be above 1, or 0 for none, not {}", o.spike_guard));
-  need_positive("skip_limit", o.skip_limit);
-  need(!o.detect_anomaly || o.on_divergence == OnDivergence::stop, "detect_anomaly",
-       "stops at the first NaN or infinity; on_divergence skip would go on");
+  option_table(o).check(o);
   optim::make_optimizer(o.optimizer, {}, o.weight_decay, o.eps); // refuses names and values
-}
-
-void check_twins(const RunOptions& o, bool twin, bool several, bool permutes, double dropout) {
-  need(!twin || permutes, "twin", "needs a permutation to compare with: give permute");
-  need(!several || dropout == 0.0, "dropout",
-       "must be 0 for twins: masks are drawn by place, so a permuted twin would drop other elements");
-  need(!several || (o.on_divergence == OnDivergence::stop && o.spike_guard == 0.0),
-       o.spike_guard > 0.0 ? "spike_guard" : "on_divergence",
-       "is for one model: of twins each would skip steps of its own, by the rounding of its loss");
-}
-
-const nlohmann::json* OptionReader::find(const char* key) {
-  known_.emplace_back(key);
-  const auto found = in_.find(key);
-  return found == in_.end() ? nullptr : &*found;
-}
-
-void OptionReader::refuse(const char* key, const char* kind) const {
-  throw ValueError(fmt::format("{}: '{}' must be {}, not {}", source_, key, kind, in_.at(key).dump()));
-}
-
-void OptionReader::operator()(const char* key, std::string& field) {
-  const nlohmann::json* value = find(key);
-  if (value == nullptr) return;
-  if (!value->is_string()) refuse(key, "a text");
-  if (value->get_ref<const std::string&>().find('\0') != std::string::npos) refuse(key, "a text without NUL");
-  field = value->get<std::string>();
-}
-
-void OptionReader::operator()(const char* key, bool& field) {
-  const nlohmann::json* value = find(key);
-  if (value == nullptr) return;
-  if (!value->is_boolean()) refuse(key, "true or false");
-  field = value->get<bool>();
-}
-
-void OptionReader::operator()(const char* key, double& field) {
-  const nlohmann::json* value = find(key);
-  if (value == nullptr) return;
-  if (!value->is_number()) refuse(key, "a number");
-  field = value->get<double>();
-}
-
-void OptionReader::operator()(const char* key, std::int64_t& field) {
-  const nlohmann::json* value = find(key);
-  if (value == nullptr) return;
-  if (!value->is_number_integer()) refuse(key, "a whole number");
-  field = value->get<std::int64_t>();
-}
-
-void OptionReader::operator()(const char* key, std::uint64_t& field) {
-  const nlohmann::json* value = find(key);
-  if (value == nullptr) return;
-  if (!value->is_number_unsigned()) refuse(key, "a whole number from 0");
-  field = value->get<std::uint64_t>();
-}
-
-bool OptionReader::read_word(const char* key, std::string& value) {
-  const nlohmann::json* found = find(key);
-  if (found == nullptr) return false;
-  if (!found->is_string()) refuse(key, "a word");
-  value = found->get<std::string>();
-  return true;
-}
-
-bool OptionReader::read_words(const char* key, std::vector<std::string>& values) {
-  const nlohmann::json* found = find(key);
-  if (found == nullptr) return false;
-  if (!found->is_array()) refuse(key, "a list");
-  for (const nlohmann::json& one : *found) {
-    if (!one.is_string()) refuse(key, "a list of texts");
-    values.push_back(one.get<std::string>());
-  }
-  return true;
-}
-
-void OptionReader::require_model(std::string_view model) {
-  std::string named;
-  if (read_word("model", named) && named != model)
-    throw ValueError(fmt::format("{}: the options are for a model of kind '{}', not '{}'", source_, named, model));
-}
-
-void OptionReader::require_all_known() const {
-  for (const auto& [key, value] : in_.items())
-    if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      const std::string hint = did_you_mean(key, known_);
-      throw ValueError(fmt::format("{}: unknown option '{}'{}{}", source_, key, hint,
-                                   hint.empty() ? fmt::format("; known are {}", fmt::join(known_, ", ")) : ""));
-    }
 }
 
 optim::Schedule schedule_of(const RunOptions& options, std::int64_t total_steps) {

@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "core/gemm/products.h"
 #include "optim/schedule.h"
+#include "training/option_info.h"
 
 #include <cstdint>
 #include <string>
@@ -76,6 +77,18 @@ struct RunOptions {
 
 /// Most steps of a run: far beyond what a machine can do, and so that steps times batch does not overflow.
 inline constexpr std::int64_t most_steps = std::int64_t{1} << 40;
+
+/// What --help says of the options above where models differ.
+struct RunHelp {
+  const char* epochs = "Passes over the training images";
+  const char* batch = "Images a step";
+  const char* label_smoothing = "Share of a label spread over all classes";
+  const char* evaluate_every = "Steps between tests (0: after every epoch)";
+  const char* out = "Run folder (default: out/vit, or the first of out/vit-2, out/vit-3, ... without a run)";
+};
+/// The rows of these options (training/option.h) but for data and data_dir, which are with those of each model.
+OptionTable<RunOptions> run_options(const RunHelp& help);
+const OptionTable<RunOptions>& option_table(const RunOptions& options);
 
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check_run_options(const RunOptions& options);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 
 namespace eg::training {
 namespace {
@@ -73,32 +74,20 @@ std::string require_free_folder(const RunOptions& o) {
   return what + ", which is overwritten";
 }
 
-/// Options that may differ between a checkpoint and the run that goes on from it: they do not change what was computed
-/// (the data itself is compared by its SourcePrint, wherever it lies), or, as for precision, the processor has a say in
-/// them.
-constexpr const char* free_options[] = {
-    "steps",          "epochs",           "out",       "resume",    "data", "data_dir",    "validation",
-    "evaluate_every", "checkpoint_every", "overwrite", "precision", "csv",  "tensorboard", "keep",
-    "best",           "skip_limit"};
-
-/// Places whose contents Task::check_state compares; whether there is one must not differ.
-constexpr const char* place_options[] = {"from", "tokenizer", "teacher"};
-
-bool are_places(const std::string& key, const nlohmann::json& then, const nlohmann::json& now) {
-  return std::find(std::begin(place_options), std::end(place_options), key) != std::end(place_options) && then != "" &&
-         now != "";
+/// Whether a run may be resumed with the value `now` of an option that was `then`.
+bool may_resume(OnResume how, const nlohmann::json& then, const nlohmann::json& now) {
+  return then == now || how >= OnResume::free || (how == OnResume::same_content && then != "" && now != "");
 }
 
 void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
-  std::vector<std::string> free(std::begin(free_options), std::end(free_options));
-  for (std::string& more : task.free_options()) free.push_back(std::move(more));
   const nlohmann::json present = nlohmann::json::parse(task.options_json().dump());
   const nlohmann::json defaults = nlohmann::json::parse(task.default_options().dump());
+  std::map<std::string, OnResume> how;
+  for (const OptionInfo& option : task.option_infos()) how[option.key] = option.resume;
   std::string different;
   for (const auto& [key, value] : present.items()) {
-    if (std::find(free.begin(), free.end(), key) != free.end()) continue;
     const nlohmann::json& before = (then.contains(key) ? then : defaults).at(key);
-    if (before != value && !are_places(key, before, value))
+    if (!may_resume(how[key], before, value))
       different += fmt::format("{}{} {} (now {})", different.empty() ? "" : ", ", key, before.dump(), value.dump());
   }
   if (!different.empty()) throw ValueError(fmt::format("train: {} was made with other options: {}", source, different));
@@ -142,13 +131,10 @@ std::string Run::save_checkpoint() {
   const std::optional<std::int64_t> best = best_ ? best_->step() : std::nullopt;
   CheckpointWriter writer(options_.out, step_, best);
   task_->save(writer);
-  nlohmann::ordered_json kept = task_->options_json();
-  kept["resume"] = "";
-  kept["overwrite"] = false; // a permission for one run
   nlohmann::ordered_json state{{"format", "equigrad-checkpoint"},
                                {"version", checkpoint_version},
                                {"step", step_},
-                               {"options", std::move(kept)},
+                               {"options", recorded_options(*task_)},
                                {"files", writer.files()}};
   if (!unwritten_.empty()) state["unwritten"] = unwritten_;
   guard_.add_state(state);
@@ -223,15 +209,14 @@ std::string read_options_of_run(const std::string& folder, const std::string& mo
   throw DamagedCheckpoint(damage.words());
 }
 
-bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked,
+bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked, const std::vector<OptionInfo>& options,
                     FunctionRef<nlohmann::ordered_json()> found) {
   if (out.empty() || checkpoint_steps(out).empty()) return false;
   const auto compared = [&](nlohmann::ordered_json all) {
-    for (const char* beside :
-         {"out", "resume", "data_dir", "overwrite", "precision", "csv", "tensorboard", "keep", "best", "workers"})
-      all.erase(beside);
-    for (const char* columns : {"dense", "categorical"}) // a run remembers those that it found
-      if (asked.value(columns, "x").empty()) all.erase(columns);
+    for (const OptionInfo& option : options) {
+      const bool unasked = option.completed && asked.at(option.key) == "";
+      if (option.resume >= OnResume::beside || unasked) all.erase(option.key);
+    }
     return all;
   };
   try {

@@ -23,6 +23,14 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 void Task::add_state(nlohmann::ordered_json&) const {}
 void Task::check_state(const nlohmann::json&, const std::string&) const {}
 
+nlohmann::ordered_json recorded_options(const Task& task) {
+  nlohmann::ordered_json options = task.options_json();
+  const nlohmann::ordered_json defaults = task.default_options();
+  for (const OptionInfo& option : task.option_infos())
+    if (option.resume == OnResume::once) options[option.key] = defaults.at(option.key);
+  return options;
+}
+
 void Run::begin(Task& task) {
   task_ = &task;
   per_epoch_ = task.steps_per_epoch();
@@ -77,10 +85,7 @@ public:
       : run_(run), options_(run.options_), callbacks_(callbacks), stop_(stop) {
     if (options_.out.empty()) return;
     run_.claim_folder();
-    nlohmann::ordered_json config = run_.task_->options_json();
-    config["resume"] = "";       // given as --config, it describes a run from its beginning
-    config["overwrite"] = false; // a permission for one run
-    write_json(join_path(options_.out, "config.json"), config);
+    write_json(join_path(options_.out, "config.json"), recorded_options(*run_.task_));
     const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);
     metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : known,
                                            .test_again = run_.step_ == run_.total_ && known == run_.step_,

@@ -6,6 +6,7 @@
 #include "core/base/interrupt.h"
 #include "training/best.h"
 #include "training/guard.h"
+#include "training/option.h"
 #include "training/run_lock.h"
 #include "training/task.h"
 
@@ -107,15 +108,17 @@ Options options_to_resume(const std::string& folder, const std::string& model, c
 }
 
 /// Whether the folder options.out holds a checkpoint with the options `asked` (JSON), found by `found()`. Not compared:
-/// where the run is and what it leaves beside its result; the columns of a table that were not asked for.
-bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked,
+/// where the run is and what it leaves beside its result; what a run completes and was not asked for. `options`: of
+/// both.
+bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked, const std::vector<OptionInfo>& options,
                     FunctionRef<nlohmann::ordered_json()> found);
 
 /// Goes on from the folder options.out where it holds a run with the same options, which options_of_run(folder) reads;
 /// begins anew otherwise, in place of what is there.
 template <class Options, class OptionsOfRun> void take_up(Options& options, OptionsOfRun&& options_of_run) {
   if (options.out.empty()) return;
-  if (holds_run_with(options.out, options_json(options), [&] { return options_json(options_of_run(options.out)); }))
+  if (holds_run_with(options.out, options_json(options), option_table(options).infos(options),
+                     [&] { return options_json(options_of_run(options.out)); }))
     options.resume = options.out;
   else
     options.overwrite = true;

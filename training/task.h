@@ -45,8 +45,8 @@ public:
   virtual nlohmann::ordered_json options_json() const = 0;
   /// The options of a run that was told nothing: what an older equigrad did where its checkpoints lack an option.
   virtual nlohmann::ordered_json default_options() const = 0;
-  /// Options of the task's own that may differ between a checkpoint and the run that goes on from it.
-  virtual std::vector<std::string> free_options() const { return {}; }
+  /// What the rows of these options say.
+  virtual std::vector<OptionInfo> option_infos() const = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
   /// Makes `step` the next one.
   virtual void seek(std::int64_t step) = 0;
@@ -71,5 +71,9 @@ public:
   /// Writes what came out into the run folder.
   virtual void save_result(const std::string& folder) const = 0;
 };
+
+/// What config.json and checkpoints record of a task's options: given as --config, they describe a run from its
+/// beginning.
+nlohmann::ordered_json recorded_options(const Task& task);
 
 } // namespace eg::training

@@ -3,7 +3,7 @@
 #include "core/base/bytes.h"
 #include "data/safetensors.h"
 #include "nn/init.h"
-#include "training/option_fields.h"
+#include "training/option.h"
 #include "training/vit_task.h"
 
 #include <nlohmann/json.hpp>
@@ -11,9 +11,7 @@
 namespace eg::permute {
 
 void check_split(const TrainOptions& o, const SplitTraining& split) {
-  using training::need;
-  need(!o.twin && o.variants.size() <= 1, "twin", "needs both models in one process; compare with a run of `train`");
-  need(!o.model.encoder.checkpoint, "checkpoint_blocks", "is for blocks that are computed here");
+  option_table(o).check_split(o);
   check_split(o, o.variants.empty() ? o.permute : o.variants.front(), split);
 }
 

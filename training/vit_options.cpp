@@ -2,7 +2,7 @@
 
 #include "core/base/bytes.h"
 #include "training/checkpoint_state.h"
-#include "training/option_fields.h"
+#include "training/permute_options.h"
 #include "training/run.h"
 #include "training/vit_task.h"
 
@@ -13,7 +13,6 @@
 #include <algorithm>
 
 namespace eg::permute {
-
 data::Augmentation augmentation_of(const TrainOptions& o, std::int64_t side, std::int64_t channels) {
   data::Augmentation a{.crop_area = o.crop_area,
                        .randaugment = o.randaugment,
@@ -27,89 +26,167 @@ data::Augmentation augmentation_of(const TrainOptions& o, std::int64_t side, std
 
 namespace {
 
-/// The one list that reading and writing share: see training/option_fields.h.
-template <class Visit> void each_option(TrainOptions& o, Visit&& visit) {
-  nn::BlockConfig& e = o.model.encoder;
-  visit("data", o.data);
-  visit("data_dir", o.data_dir);
-  visit("train_limit", o.train_limit);
-  visit("test_limit", o.test_limit);
-  visit("size", o.size);
-  visit.word("bad_images", data::name_of(o.bad_images),
-             [&](const std::string& word) { o.bad_images = data::bad_images_named(word); });
-  visit("patch", o.model.patch);
-  visit("dim", e.dim);
-  visit("layers", o.model.layers);
-  visit("heads", e.heads);
-  visit("head_dim", e.head_dim);
-  visit("mlp", e.mlp);
-  visit("pre_norm", e.pre_norm);
-  visit("dropout", e.dropout);
-  visit("norm_eps", e.norm_eps);
-  visit("checkpoint_blocks", e.checkpoint);
-  visit.word("activation", nn::name_of(e.activation),
-             [&](const std::string& word) { e.activation = nn::activation_named(word); });
-  visit.word("pooling", nn::name_of(o.model.pooling),
-             [&](const std::string& word) { o.model.pooling = nn::pooling_named(word); });
-  visit.word("position", nn::name_of(o.model.position),
-             [&](const std::string& word) { o.model.position = nn::position_embedding_named(word); });
-  visit("workers", o.workers);
-  visit("augment", o.augment);
-  visit("crop_area", o.crop_area);
-  visit("randaugment", o.randaugment);
-  visit("randaugment_ops", o.randaugment_ops);
-  visit("erasing", o.erasing);
-  visit("mixup", o.mixup);
-  visit("cutmix", o.cutmix);
-  visit.word("permute", name_of(o.permute), [&](const std::string& word) { o.permute = train_mode_named(word); });
-  visit.word("key_form", name_of(o.key_form), [&](const std::string& word) { o.key_form = key_form_named(word); });
-  visit("key", o.key);
-  visit("twin", o.twin);
-  std::vector<std::string> modes;
-  for (const TrainMode mode : o.variants) modes.emplace_back(name_of(mode));
-  visit.words("variants", modes, [&](const std::vector<std::string>& words) {
-    o.variants.clear();
-    for (const std::string& word : words) o.variants.push_back(train_mode_named(word));
-  });
-  visit("drift_every", o.drift_every);
-  training::each_fine_tuning_option(o.start, visit);
-  visit("from_permuted", o.from_permuted);
-  if (o.model.distillation) visit("teacher", o.teacher);
-  training::each_run_option(o, visit);
+using training::from_to;
+using training::not_negative;
+using training::OnResume;
+using training::OptionPath;
+using training::OptionTable;
+using training::unless;
+using training::within;
+
+bool has_images_of_one_size(const std::string& data) {
+  for (const char* name :
+       {"cifar10", "cifar10-jpeg", "cifar10-records", "cifar100", "cifar100-coarse", "mnist", "fashion-mnist"})
+    if (data == name) return true;
+  return false;
 }
 
-void check_variants(const TrainOptions& o) {
-  using training::need;
-  for (std::size_t i = 0; i < o.variants.size(); ++i)
-    need(std::count(o.variants.begin(), o.variants.end(), o.variants[i]) == 1, "variants",
-         fmt::format("holds '{}' twice", name_of(o.variants[i])));
-  training::check_twins(o, o.twin, o.twin || o.variants.size() > 1, o.permute != TrainMode::none,
-                        o.model.encoder.dropout);
-  const auto used = [&](bool (*permutes)(TrainMode)) {
-    return permutes(o.permute) || std::any_of(o.variants.begin(), o.variants.end(), permutes);
-  };
-  const bool any = used([](TrainMode m) { return m != TrainMode::none; });
-  need(!o.from_permuted || used(permutes_columns), "from_permuted", "is given, but no columns are permuted");
-  need(o.key.empty() || any, "key", "is given, but nothing is permuted");
+bool is_generated(const std::string& data) { return data == "shapes" || data == "faces"; }
+
+std::string why_no_folder(const TrainOptions& o) {
+  if (is_generated(o.data)) return fmt::format("{} are generated", o.data);
+  return unless(has_images_of_one_size(o.data) || o.data == "celeba", "--data names the folder {}", o.data);
+}
+
+std::string sizes_of_start(const TrainOptions& o) {
+  return unless(!o.start.begins(), "the model of {} has its own", o.start.from);
+}
+
+std::string listed(const TrainOptions& o) {
+  return unless(o.variants.empty(), "the options of the run list its variants");
+}
+
+bool several(const TrainOptions& o) { return o.twin || o.variants.size() > 1; }
+
+bool any_variant(const TrainOptions& o, bool (*permutes)(TrainMode)) {
+  return std::any_of(o.variants.begin(), o.variants.end(), permutes);
+}
+
+bool permutes_at_all(TrainMode mode) { return mode != TrainMode::none; }
+
+void add_data(OptionTable<TrainOptions>& t) {
+  using T = TrainOptions;
+  t.add("data", &T::data,
+        "cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, mnist, fashion-mnist, shapes, "
+        "faces, or a folder of class folders")
+      .names(OptionPath::data, OnResume::free);
+  t.add("data_dir", &T::data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
+      .idle(why_no_folder)
+      .names(OptionPath::data_folder, OnResume::beside);
+  t.add("train_limit", &T::train_limit, "At most that many training images (0: all)").must(not_negative);
+  t.add("test_limit", &T::test_limit, "At most that many test images (0: all)").must(not_negative);
+  t.add("size", &T::size,
+        "Side to which images of a folder or of CelebA are resized, or side of generated ones (0: as they are)")
+      .idle([](const T& o) {
+        return unless(!has_images_of_one_size(o.data),
+                      "the images of {} have a size of their own; it is for image folders and generated images",
+                      o.data);
+      });
+  t.word("bad_images", &T::bad_images, data::bad_images_named,
+         "Image files of a folder that do not decode: refuse or skip")
+      .idle([](const T& o) {
+        return unless(!has_images_of_one_size(o.data) && !is_generated(o.data), "it is for image folders");
+      })
+      .resumes(OnResume::free);
+}
+
+void add_model(OptionTable<TrainOptions>& t) {
+  using V = nn::VitConfig;
+  using B = nn::BlockConfig;
+  const auto of_model = [](auto field) { return training::member(&TrainOptions::model, field); };
+  const auto of_block = [](auto field) { return training::member(&TrainOptions::model, &V::encoder, field); };
+  t.add("patch", of_model(&V::patch), "Side of a patch in pixels").idle(sizes_of_start);
+  t.add("dim", of_block(&B::dim), "Width of the encoder").idle(sizes_of_start);
+  t.add("layers", of_model(&V::layers), "Encoder blocks").idle(sizes_of_start);
+  t.add("heads", of_block(&B::heads), "Attention heads").idle(sizes_of_start);
+  t.add("head_dim", of_block(&B::head_dim), "Width of a head (0: dim / heads)").idle(sizes_of_start);
+  t.add("mlp", of_block(&B::mlp), "Width of the MLP's hidden layer").idle(sizes_of_start);
+  t.add("pre_norm", of_block(&B::pre_norm), "true: x + f(LN x); false: LN(x + f(x))").idle(sizes_of_start);
+  t.add("dropout", of_block(&B::dropout), "Probability on both residual branches").must([](const TrainOptions& o) {
+    return training::dropout_of_twins(several(o), o.model.encoder.dropout);
+  });
+  t.add("norm_eps", of_block(&B::norm_eps), "Epsilon of LayerNorm").idle(sizes_of_start);
+  t.add("checkpoint_blocks", of_block(&B::checkpoint),
+        "Keep each block's input alone and compute the rest again for the gradient: less memory, the same bits, about "
+        "a third more time")
+      .split(false, "is for blocks that are computed here");
+  t.word("activation", of_block(&B::activation), nn::activation_named, "gelu, gelu_tanh, relu, silu or tanh")
+      .idle(sizes_of_start);
+  t.word("pooling", of_model(&V::pooling), nn::pooling_named, "cls or mean").idle(sizes_of_start);
+  t.word("position", of_model(&V::position), nn::position_embedding_named,
+         "Position embedding: learned, sinusoidal or none")
+      .idle(sizes_of_start);
+}
+
+void add_batches(OptionTable<TrainOptions>& t) {
+  using T = TrainOptions;
+  t.add("workers", &T::workers, "Threads that make batches ahead (0: none); no bit depends on it")
+      .must(not_negative, training::at_most(256))
+      .resumes(OnResume::beside);
+  t.add("augment", &T::augment, "Random crops, and flips of colour images");
+  t.add("crop_area", &T::crop_area,
+        "Crop training images at random to this share of their area or more, and resize them (0: none)");
+  t.add("randaugment", &T::randaugment,
+        "RandAugment: strength from 0 (none) to 30 of the random changes to each training image; 9, say");
+  t.add("randaugment_ops", &T::randaugment_ops, "How many changes RandAugment makes to an image")
+      .must(from_to(1, data::augment_ops))
+      .idle([](const T& o) { return unless(o.randaugment != 0.0, "there is no RandAugment (--randaugment)"); });
+  t.add("erasing", &T::erasing, "Probability that a random rectangle of a training image becomes noise");
+  t.add("mixup", &T::mixup,
+        "Blend training images in pairs, labels too: alpha of the Beta distribution; 0.2, say (0: none)")
+      .must(within(0, 1000));
+  t.add("cutmix", &T::cutmix,
+        "Paste rectangles of other training images, labels in shares: alpha; 1, say (0: none); with --mixup each step "
+        "takes one of the two")
+      .must(within(0, 1000));
+}
+
+void add_permutations(OptionTable<TrainOptions>& t) {
+  using T = TrainOptions;
+  t.word("permute", &T::permute, train_mode_named, "none, rows, columns or both").idle(listed);
+  training::add_key_form<T>(
+      t, [](const T& o) { return o.variants.empty() ? permutes_columns(o.permute) : any_variant(o, permutes_columns); },
+      "columns or both");
+  training::add_key<T>(
+      t, [](const T& o) { return training::permutes_at_all(o) || any_variant(o, permutes_at_all); },
+      "Secret key file (equigrad keygen --out KEY) that P_R and P_C are drawn from (default: from the seed, not "
+      "secret)");
+  training::add_twin(t).idle(listed).split_if([](const T& o) { return !several(o); },
+                                              "needs both models in one process; compare with a run of `train`");
+  t.words("variants", &T::variants, train_mode_named, "")
+      .must([](const T& o) {
+        for (const TrainMode mode : o.variants)
+          if (std::count(o.variants.begin(), o.variants.end(), mode) > 1)
+            return fmt::format("holds '{}' twice", name_of(mode));
+        return std::string();
+      })
+      .no_flag();
+  training::add_drift<T>(t, several);
+}
+
+void add_start(OptionTable<TrainOptions>& t) {
+  using T = TrainOptions;
+  t.append(training::option_table(training::FineTuning()), &T::start);
+  t.add("from_permuted", &T::from_permuted,
+        "The encoder of --from carries the key already: nothing is moved before the first step")
+      .must([](const T& o) {
+        return unless(!o.from_permuted || permutes_columns(o.permute) || any_variant(o, permutes_columns),
+                      "is given, but no columns are permuted");
+      })
+      .must([](const T& o) { return unless(!o.from_permuted || o.start.begins(), "needs a model: give from"); });
+  t.add("teacher", &T::teacher, "Model folder or run whose classes the distillation token learns (default: the labels)")
+      .exists_if([](const T& o) { return o.model.distillation; })
+      .names(OptionPath::input, OnResume::same_content);
 }
 
 } // namespace
 
-void check(const TrainOptions& options) {
-  check_run_options(options);
-  training::need_not_negative("drift_every", options.drift_every);
-  training::need_not_negative("train_limit", options.train_limit);
-  training::need_not_negative("test_limit", options.test_limit);
-  for (const auto& [name, alpha] : {std::pair{"mixup", options.mixup}, {"cutmix", options.cutmix}})
-    training::need(alpha >= 0.0 && alpha <= 1000.0, name, fmt::format("must be in [0, 1000], not {}", alpha));
-  training::need(options.randaugment_ops >= 1 && options.randaugment_ops <= data::augment_ops, "randaugment_ops",
-                 fmt::format("must be from 1 to {}, not {}", data::augment_ops, options.randaugment_ops));
-  check(augmentation_of(options, 1, 1), 1, 1, "train");
-  training::need_not_negative("workers", options.workers);
-  training::need_at_most("workers", options.workers, 256);
-  check_variants(options);
-  check(options.start, options.out);
-  training::need(!options.from_permuted || options.start.begins(), "from_permuted", "needs a model: give from");
+void check(const TrainOptions& o) {
+  check_run_options(o);
+  option_table(o).check(o);
+  check(augmentation_of(o, 1, 1), 1, 1, "train");
+  training::check_twins(o, several(o));
+  check(o.start, o.out);
 }
 
 TrainOptions deit_defaults() {
@@ -121,15 +198,13 @@ TrainOptions deit_defaults() {
 nlohmann::ordered_json options_json(const TrainOptions& options) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   if (options.family() != "vit") out["model"] = options.family(); // runs of `train vit` have never said so
-  TrainOptions copy = options;
-  each_option(copy, training::OptionWriter{out});
-  return out;
+  return option_table(options).write(options, out);
 }
 
 void apply_options(TrainOptions& options, const nlohmann::json& json, const std::string& source) {
   TrainOptions changed = options;
   training::OptionReader reader(json, source);
-  each_option(changed, reader);
+  option_table(changed).read(changed, reader);
   reader.require_model(options.family());
   reader.require_all_known();
   options = changed;
@@ -141,7 +216,7 @@ TrainOptions options_of_run(const std::string& folder, const TrainOptions& defau
 
 bool unfinished_run(const TrainOptions& options) {
   return !file_exists(join_path(options.out, "model.safetensors")) &&
-         training::holds_run_with(options.out, options_json(options),
+         training::holds_run_with(options.out, options_json(options), option_table(options).infos(options),
                                   [&] { return options_json(options_of_run(options.out)); });
 }
 

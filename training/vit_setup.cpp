@@ -78,6 +78,7 @@ std::size_t image_bytes(const data::ImageDataset& set) {
 } // namespace
 
 nlohmann::ordered_json VitTask::options_json() const { return permute::options_json(*o_); }
+std::vector<training::OptionInfo> VitTask::option_infos() const { return option_table(*o_).infos(*o_); }
 nlohmann::ordered_json VitTask::default_options() const {
   return permute::options_json(o_->model.distillation ? deit_defaults() : TrainOptions());
 }

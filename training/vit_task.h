@@ -41,7 +41,7 @@ public:
 
   nlohmann::ordered_json options_json() const override;
   nlohmann::ordered_json default_options() const override;
-  std::vector<std::string> free_options() const override { return {"key", "drift_every", "workers", "bad_images"}; }
+  std::vector<training::OptionInfo> option_infos() const override;
   std::int64_t steps_per_epoch() const override { return loader_->batches_per_epoch(); }
   void seek(std::int64_t step) override;
   const char* unit() const override { return "images"; }

@@ -59,6 +59,8 @@ struct TrainOptions : training::RunOptions {
 /// The options of a DeiT unless told otherwise.
 TrainOptions deit_defaults();
 
+/// The rows of these options (training/option.h).
+const training::OptionTable<TrainOptions>& option_table(const TrainOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const TrainOptions& options);
 /// The options as one flat JSON object, keys named as the command line's flags with '_' for '-'.

@@ -1,9 +1,11 @@
 #pragma once
-// The flags of `train MODEL`, made from the model's options in their own JSON form, so that flags, config files and
-// saved configs agree.
+// The flags of `train MODEL`, made from the rows of the model's options (training/option.h), so that flags, config
+// files and saved configs agree.
 
 #include "apps/cli/shell/verb.h"
 #include "core/base/error.h"
+#include "training/option.h"
+#include "training/options.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -41,16 +43,18 @@ public:
   /// Overrides `options` with what was given, and checks them. Throws UsageError that names the flag.
   template <class Options> void apply(Options& options) const {
     const nlohmann::json found = given();
+    const bool steps = found.contains(training::option_key(&training::RunOptions::steps));
+    const bool epochs = found.contains(training::option_key(&training::RunOptions::epochs));
     // The one that is given replaces the other one of a config or of the run that goes on.
-    if (found.contains("steps") && !found.contains("epochs")) options.epochs = 0;
-    if (found.contains("epochs") && !found.contains("steps")) options.steps = 0;
+    if (steps && !epochs) options.epochs = 0;
+    if (epochs && !steps) options.steps = 0;
     for (const auto& [key, value] : found.items())
       as_usage(flag_of(key), [&, name = key, v = value] { apply_options(options, {{name, v}}, flag_of(name)); });
     as_usage("", [&] { check(options); });
   }
 
 private:
-  void declare(const std::string& key, const nlohmann::ordered_json& value, const std::string& group);
+  void declare(const training::OptionInfo& info, const nlohmann::ordered_json& value, bool shown);
   /// Runs `f`; a ValueError becomes a UsageError, which says a flag's name once.
   static void as_usage(const std::string& flag, const std::function<void()>& f);
 

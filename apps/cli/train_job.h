@@ -28,6 +28,13 @@ struct TrainRequest {
   const TrainFlags& flags;
   const CommonOptions& common;
   bool seed_given = false;
+
+  /// The option that is this member was given on the command line.
+  template <class T> bool gives(T training::RunOptions::*member) const {
+    return given.contains(training::option_key(member));
+  }
+  /// The folder that --resume names, "" without it.
+  std::string resumed() const { return given.value(training::option_key(&training::RunOptions::resume), ""); }
 };
 
 /// A run whose encoder is elsewhere, and what is said of the way there.
@@ -47,15 +54,15 @@ int train_language(const TrainRequest& request);
 int train_bert(const TrainRequest& request, const SplitJob* split = nullptr);
 int train_difm(const TrainRequest& request);
 
-/// The files and folders that a run reads, each with the option that names it.
+/// The files and folders that a run reads, each with the option that names it: first the data, then what it begins
+/// from.
 using Sources = std::vector<std::pair<const char*, std::string>>;
 template <class Options> Sources sources_of(const Options& o) {
-  Sources sources = {{"data", o.data}, {"from", o.start.from}};
-  if constexpr (requires { o.validation; }) sources.emplace_back("validation", o.validation);
-  if constexpr (requires { o.table.validation; }) sources.emplace_back("validation", o.table.validation);
-  if constexpr (requires { o.tokenizer; }) sources.emplace_back("tokenizer", o.tokenizer);
-  if constexpr (requires { o.teacher; }) sources.emplace_back("teacher", o.teacher);
-  if constexpr (requires { o.key; }) sources.emplace_back("key", o.key);
+  using training::OptionPath;
+  Sources sources;
+  for (const OptionPath path : {OptionPath::data, OptionPath::start, OptionPath::input})
+    for (const training::Option<Options>& row : option_table(o).rows())
+      if (row.path == path) sources.emplace_back(row.key, row.write(o).template get<std::string>());
   return sources;
 }
 
@@ -89,22 +96,21 @@ void in_run_folder(const std::string& model, training::RunOptions& options, Func
 /// writes to its folder options.out. Throws FileError as CommandFiles::check() does.
 void add_files(const TrainRequest& request, const std::vector<std::string>& read, const training::RunOptions& options);
 
-/// Throws UsageError for the first flag that was given and for which reason(key) says why it would change nothing.
-void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason);
-/// Why a flag that all models have would change nothing; "" when it does its work.
-std::string idle_reason(const TrainRequest& request, const std::string& key, const training::RunOptions& options);
+/// Throws UsageError for the first flag that was given and for which idle(key) says why it would change nothing.
+void refuse_idle_flags(const TrainRequest& request, FunctionRef<std::string(const std::string&)> idle);
 
 /// The options of a request: those of the run that goes on (read by `of_run`), or the defaults; the config's; the
-/// flags'. Throws UsageError, ValueError, FileError.
+/// flags'. Throws UsageError, also for a flag that would change nothing; ValueError, FileError.
 template <class Options, class OfRun>
 Options options_for(const TrainRequest& request, Options options, OfRun&& of_run) {
-  if (request.given.contains("resume")) options = of_run(request.given["resume"].get<std::string>());
+  if (request.gives(&training::RunOptions::resume)) options = of_run(request.resumed());
   if (!request.config.empty()) {
     const nlohmann::json config = read_json(request.config);
     request.flags.refuse_foreign_keys(config, request.config);
     apply_options(options, config, request.config);
   }
   naming_config(request.config, request.given, [&] { request.flags.apply(options); });
+  refuse_idle_flags(request, [&](const std::string& key) { return option_table(options).idle(options, key); });
   if (request.seed_given) options.seed = request.common.seed;
   if constexpr (requires { options.key; })
     if (!options.key.empty()) leave_no_core_dump();

@@ -10,7 +10,6 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
-#include "data/labelled_texts.h"
 #include "data/text.h"
 #include "training/checkpoint.h"
 #include "training/classify.h"
@@ -150,7 +149,7 @@ void reading(const TrainRequest& request, const Sources& sources, FunctionRef<vo
   try {
     naming_config(request.config, request.given, read);
   } catch (const FileError& e) {
-    if (!request.given.contains("resume")) throw;
+    if (!request.gives(&training::RunOptions::resume)) throw;
     for (const auto& [option, place] : sources)
       if (begins_with_path(e.what(), place) && !is_there(place) && !request.given.contains(option))
         throw FileError(
@@ -252,46 +251,10 @@ std::vector<std::string> files_read(const std::string& text, const std::string& 
 
 /// The longest text that nobody asked for is not longer than what the model takes that the run begins from.
 template <class Options> void fit_context(const TrainRequest& request, Options& o) {
-  const bool asked = request.given.contains("context") || request.given.contains("resume") || !request.config.empty();
+  const bool asked = request.given.contains(training::option_key(o, o.context)) ||
+                     request.gives(&training::RunOptions::resume) || !request.config.empty();
   if (asked || !o.start.begins()) return;
   if (const std::int64_t most = training::positions_of_start(o.start); most > 0) o.context = std::min(o.context, most);
-}
-
-/// Why a flag would change nothing in a run that begins from a model; "" when it does its work.
-std::string idle_with_start(const std::string& key, const training::FineTuning& start) {
-  for (const char* size : {"dim", "layers", "heads", "kv_heads", "mlp", "tied"})
-    if (key == size && start.begins()) return fmt::format("the model of {} has sizes of its own", start.from);
-  return {};
-}
-
-/// Why a flag of language models would change nothing; "" when it does its work.
-std::string idle_language_flag(const std::string& key, const training::LanguageOptions& o) {
-  if (key == "held_out" && !o.validation.empty()) return "--validation names the text to test on";
-  if (key == "data_dir" && o.data != "tinyshakespeare") return fmt::format("--data names the file {}", o.data);
-  if (key == "key_form" && o.permute == permute::TrainMode::none) return "no columns are permuted (--permute columns)";
-  if (key == "drift_every" && !o.twin) return "there is no twin to drift from (--twin)";
-  return idle_with_start(key, o.start);
-}
-
-/// The same for classifiers of texts.
-std::string idle_classify_flag(const std::string& key, const training::ClassifyOptions& o) {
-  const bool masked = o.task == training::BertTask::mlm;
-  const bool named = masked ? o.data == "tinyshakespeare" : data::is_text_set(o.data);
-  const bool own_file = !named && file_exists(o.data), own = own_file || (!named && folder_exists(o.data));
-  if (masked && (key == "train_limit" || key == "test_limit")) return "--task mlm learns from all of a text";
-  if (!masked && key == "mask_share") return "--task classify masks nothing";
-  if (key == "held_out" && !o.validation.empty()) return "--validation names the texts to test on";
-  const bool class_folders = !named && folder_exists(o.data) && !folder_exists(join_path(o.data, "train"));
-  if (!masked && class_folders && key == "validation")
-    return fmt::format("{} is a folder; --validation is for data of one file", o.data);
-  const bool known = named || folder_exists(o.data); // else it is not there, which is for its reader to say
-  if (!masked && known && !class_folders && (key == "held_out" || key == "validation"))
-    return fmt::format("{} has a test part of its own; it is for single files", o.data);
-  if (key == "data_dir" && own) return fmt::format("--data names {}", o.data);
-  if (key == "vocabulary" && !o.tokenizer.empty()) return "--tokenizer has a vocabulary of its own";
-  if (key == "vocabulary" && o.start.begins()) return "the model's tokenizer has a vocabulary of its own";
-  if (key == "key_form" && !permutes_columns(o.permute)) return "no columns are permuted (--permute columns or both)";
-  return idle_with_start(key, o.start);
 }
 
 } // namespace
@@ -301,10 +264,6 @@ int train_language(const TrainRequest& request) {
   training::LanguageOptions options =
       options_for(request, training::language_defaults(model),
                   [&](const std::string& folder) { return training::language_options_of_run(folder, model); });
-  refuse_idle_flags(request.given, [&](const std::string& key) {
-    const std::string reason = idle_language_flag(key, options);
-    return reason.empty() ? idle_reason(request, key, options) : reason;
-  });
   std::unique_ptr<Trainer> trainer;
   reading(request, sources_of(options), [&] {
     const std::string text = data::find_text(options.data, options.data_dir);
@@ -324,10 +283,6 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
   training::ClassifyOptions options =
       options_for(request, split != nullptr ? training::split_bert_defaults() : training::ClassifyOptions(),
                   training::classify_options_of_run);
-  refuse_idle_flags(request.given, [&](const std::string& key) {
-    const std::string reason = idle_classify_flag(key, options);
-    return reason.empty() ? idle_reason(request, key, options) : reason;
-  });
   std::unique_ptr<Trainer> trainer;
   reading(request, sources_of(options), [&] {
     const bool masked = options.task == training::BertTask::mlm;

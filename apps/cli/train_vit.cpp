@@ -61,50 +61,12 @@ int train(TrainOptions& options, const TrainRequest& request, const SplitJob* sp
                       [&](const training::Result& result) { return result_json(result, out); });
 }
 
-bool has_image_size_of_its_own(const std::string& data) {
-  for (const char* name :
-       {"cifar10", "cifar10-jpeg", "cifar10-records", "cifar100", "cifar100-coarse", "mnist", "fashion-mnist"})
-    if (data == name) return true;
-  return false;
-}
-
-bool is_generated(const std::string& data) { return data == "shapes" || data == "faces"; }
-
-/// Why a flag that was given would change nothing; "" when it does its work.
-std::string idle_vit_flag(const std::string& key, const TrainOptions& o) {
-  std::vector<permute::TrainMode> modes = o.variants;
-  if (modes.empty()) modes = {o.permute};
-  const bool columns = std::any_of(modes.begin(), modes.end(), permute::permutes_columns);
-  const bool compared = o.twin || o.variants.size() > 1;
-  if (key == "size" && has_image_size_of_its_own(o.data))
-    return fmt::format("the images of {} have a size of their own; it is for image folders and generated images",
-                       o.data);
-  if (key == "randaugment_ops" && o.randaugment == 0.0) return "there is no RandAugment (--randaugment)";
-  if (key == "bad_images" && (has_image_size_of_its_own(o.data) || is_generated(o.data)))
-    return "it is for image folders";
-  if (key == "data_dir" && is_generated(o.data)) return fmt::format("{} are generated", o.data);
-  if (key == "data_dir" && !has_image_size_of_its_own(o.data) && o.data != "celeba")
-    return fmt::format("--data names the folder {}", o.data);
-  if (key == "key_form" && !columns) return "no columns are permuted (--permute columns or both)";
-  if ((key == "permute" || key == "twin") && !o.variants.empty()) return "the options of the run list its variants";
-  const std::vector<std::string> sizes = {"patch",    "dim",      "layers",     "heads",   "head_dim", "mlp",
-                                          "pre_norm", "norm_eps", "activation", "pooling", "position"};
-  if (o.start.begins() && std::find(sizes.begin(), sizes.end(), key) != sizes.end())
-    return fmt::format("the model of {} has its own", o.start.from);
-  if (key == "drift_every" && !compared) return "there is no twin to drift from (--twin)";
-  return {};
-}
-
 } // namespace
 
 int train_vit(const TrainRequest& request, const SplitJob* split) {
   const TrainOptions defaults = request.model == "deit" ? permute::deit_defaults() : TrainOptions();
   TrainOptions options = options_for(
       request, defaults, [&](const std::string& folder) { return permute::options_of_run(folder, defaults); });
-  refuse_idle_flags(request.given, [&](const std::string& key) {
-    const std::string reason = idle_vit_flag(key, options);
-    return reason.empty() ? idle_reason(request, key, options) : reason;
-  });
   return train(options, request, split);
 }
 

@@ -5,7 +5,6 @@
 #include "apps/cli/train_job.h"
 
 #include "core/base/bytes.h"
-#include "optim/optimizer.h"
 #include "training/checkpoint.h"
 #include "training/run_lock.h"
 
@@ -49,33 +48,23 @@ void add_files(const TrainRequest& request, const std::vector<std::string>& read
   CommandFiles& files = *request.common.files;
   files.reads_sets_of(options.data_dir);
   for (const std::string& path : read) files.reads(path);
-  const std::string resumed = request.given.value("resume", "");
-  if (resumed.empty() || request.given.contains("out")) files.reads(resumed);
+  const std::string resumed = request.resumed();
+  if (resumed.empty() || request.gives(&training::RunOptions::out)) files.reads(resumed);
   if (!resumed.empty()) files.goes_on_in(options.out);
   for (const std::string& own : training::files_of_run(options.out)) files.makes(own);
   files.check();
 }
 
-void refuse_idle_flags(const nlohmann::json& given, const std::function<std::string(const std::string&)>& reason) {
-  for (const auto& [key, value] : given.items()) {
+void refuse_idle_flags(const TrainRequest& request, FunctionRef<std::string(const std::string&)> idle) {
+  using training::RunOptions;
+  const bool in_place = request.gives(&RunOptions::resume) && !request.gives(&RunOptions::out);
+  for (const auto& [key, value] : request.given.items()) {
     if (value == false) continue; // --twin=false asks for nothing
-    const std::string why = reason(key);
+    std::string why = idle(key);
+    if (in_place && key == training::option_key(&RunOptions::overwrite))
+      why = "--resume goes on in the run's own folder";
     if (!why.empty()) throw UsageError(fmt::format("{} has no effect: {}", flag_of(key), why));
   }
-}
-
-std::string idle_reason(const TrainRequest& request, const std::string& key, const training::RunOptions& o) {
-  const bool in_place = request.given.contains("resume") && !request.given.contains("out");
-  if (key == "eps" && !optim::rule_traits(o.optimizer).eps)
-    return fmt::format("{} has no epsilon; adam, adamw, rmsprop and muon have", o.optimizer);
-  if (key == "decay_on" && o.weight_decay == 0.0) return "there is no weight decay (--weight-decay)";
-  if (key == "final_fraction" && !optim::has_final_fraction(o.schedule))
-    return fmt::format("a {} schedule {}", name_of(o.schedule),
-                       o.schedule == optim::Schedule::Kind::step ? "falls by drops (--drop-factor)" : "does not fall");
-  if ((key == "drop_every" || key == "drop_factor") && o.schedule != optim::Schedule::Kind::step)
-    return fmt::format("a {} schedule has no drops; a step schedule has", name_of(o.schedule));
-  if (key == "overwrite" && in_place) return "--resume goes on in the run's own folder";
-  return {};
 }
 
 Job declare_train(CLI::App& app, const CommonOptions& common) {

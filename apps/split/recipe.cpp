@@ -1,64 +1,51 @@
 #include "apps/split/recipe.h"
 
-#include "training/option_fields.h"
+#include "training/option.h"
 
 namespace eg::privacy {
 namespace {
 
-/// The one list that reading and writing share: see training/option_fields.h.
-template <class Visit> void each_field(training::EncoderRecipe& r, Visit&& visit) {
-  nn::BlockConfig& b = r.block;
-  visit("dim", b.dim);
-  visit("layers", r.layers);
-  visit("heads", b.heads);
-  visit("head_dim", b.head_dim);
-  visit("mlp", b.mlp);
-  visit("pre_norm", b.pre_norm);
-  visit("norm_eps", b.norm_eps);
-  visit.word("activation", nn::name_of(b.activation),
-             [&](const std::string& word) { b.activation = nn::activation_named(word); });
-  visit("dropout", b.dropout);
-  visit("attention_dropout", b.attention_dropout);
-  training::RunOptions& o = r.run;
-  visit("steps", o.steps);
-  visit("optimizer", o.optimizer);
-  visit("lr", o.lr);
-  visit.word("schedule", optim::name_of(o.schedule),
-             [&](const std::string& word) { o.schedule = optim::schedule_named(word); });
-  visit("warmup", o.warmup);
-  visit("final_fraction", o.final_fraction);
-  visit("drop_every", o.drop_every);
-  visit("drop_factor", o.drop_factor);
-  visit("weight_decay", o.weight_decay);
-  visit.word("decay_on", training::name_of(o.decay_on),
-             [&](const std::string& word) { o.decay_on = training::decay_on_named(word); });
-  visit("eps", o.eps);
-  visit.word("dtype", name_of(o.dtype), [&](const std::string& word) { o.dtype = dtype_named(word); });
-  visit.word("precision", name_of(o.precision), [&](const std::string& word) { o.precision = products_named(word); });
+using training::EncoderRecipe;
+
+const training::OptionTable<EncoderRecipe>& recipe_table() {
+  static const training::OptionTable<EncoderRecipe> table = [] {
+    using B = nn::BlockConfig;
+    const auto of_block = [](auto field) { return training::member(&EncoderRecipe::block, field); };
+    training::OptionTable<EncoderRecipe> t;
+    t.add("dim", of_block(&B::dim), "");
+    t.add("layers", &EncoderRecipe::layers, "").must(training::positive).must(training::at_most(1024));
+    t.add("heads", of_block(&B::heads), "");
+    t.add("head_dim", of_block(&B::head_dim), "");
+    t.add("mlp", of_block(&B::mlp), "");
+    t.add("pre_norm", of_block(&B::pre_norm), "");
+    t.add("norm_eps", of_block(&B::norm_eps), "");
+    t.word("activation", of_block(&B::activation), nn::activation_named, "");
+    t.add("dropout", of_block(&B::dropout), "");
+    t.add("attention_dropout", of_block(&B::attention_dropout), "");
+    t.append(training::run_options({}), &EncoderRecipe::run,
+             [](const training::OptionInfo& option) { return option.recipe; });
+    return t;
+  }();
+  return table;
 }
 
 } // namespace
 
 nlohmann::ordered_json recipe_json(const training::EncoderRecipe& recipe) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  training::EncoderRecipe copy = recipe;
-  each_field(copy, training::OptionWriter{out});
-  return out;
+  return recipe_table().write(recipe, out);
 }
 
 training::EncoderRecipe recipe_of(const nlohmann::json& json, const std::string& source) {
   training::EncoderRecipe recipe;
   recipe.layers = 6;
   training::OptionReader reader(json, source);
-  each_field(recipe, reader);
+  recipe_table().read(recipe, reader);
   reader.require_all_known();
   try {
     nn::check(recipe.block);
-    training::need_positive("layers", recipe.layers);
-    training::need_at_most("layers", recipe.layers, 1024);
-    training::RunOptions run = recipe.run;
-    run.data = "elsewhere";
-    training::check_run_options(run);
+    recipe_table().check(recipe);
+    training::check_run_options(recipe.run);
   } catch (const ValueError& e) {
     throw ValueError(source + ": " + e.what());
   }

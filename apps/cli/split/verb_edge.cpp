@@ -75,7 +75,7 @@ std::string resume_words(const EdgeRequest& r) {
 
 /// A run that goes on ends as it was begun, where nothing else is said.
 void finish_as_begun(EdgeRequest& r, const TrainRequest& request) {
-  const auto ending = permute::ending_of_run(request.given["resume"].get<std::string>());
+  const auto ending = permute::ending_of_run(request.resumed());
   if (ending == permute::Ending::encrypted) r.finish = "encrypted";
   if (ending == permute::Ending::rekeyed)
     throw UsageError("--finish: the run was to end behind another holder's key: name its file again, or say decrypt or "
@@ -148,7 +148,7 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
                                .flags = *flags,
                                .common = common,
                                .seed_given = app.count("--seed") > 0};
-    if (request.given.contains("resume") && app.count("--finish") == 0) finish_as_begun(*r, request);
+    if (request.gives(&training::RunOptions::resume) && app.count("--finish") == 0) finish_as_begun(*r, request);
     return train(*r, request);
   };
 }
