@@ -132,7 +132,7 @@ bool contains(const Bytes& where, const void* what, std::size_t size) {
 TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
   for (const TrainMode mode : {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both}) {
     CAPTURE(name_of(mode));
-    const BothWays ran(fifty_steps(mode));
+    BothWays ran(fifty_steps(mode));
     CHECK(same_weights(ran.here.weights(0), ran.there.weights(0)));
     CHECK(ran.one.test.variants[0].loss == ran.two.test.variants[0].loss);
     CHECK(ran.one.test.variants[0].accuracy == ran.two.test.variants[0].accuracy);

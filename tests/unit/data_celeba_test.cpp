@@ -115,7 +115,7 @@ TEST_CASE("celeba: a ViT learns attributes; accuracy is the share of them that i
   const training::VariantRecord before = trainer.test().variants[0];
   const training::Result result = trainer.run();
   CHECK(before.loss > 0.5);
-  CHECK(result.train[0].loss < 0.5 * before.loss);
+  CHECK(result.train.variants[0].loss < 0.5 * before.loss);
   // "Red" and "Blue" are to be seen; every test image is odd, and of the training images a third: 2/3 is the least.
   CHECK(result.test.variants[0].accuracy >= 2.0 / 3.0 - 1e-9);
   CHECK(result.test.variants[0].accuracy <= 1.0);

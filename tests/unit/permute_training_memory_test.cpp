@@ -102,7 +102,7 @@ TEST_CASE("training: a batch in parts takes the same step to rounding") {
     const auto joined = weights(parts);
     CHECK(joined.first.loss == doctest::Approx(whole.loss).epsilon(1e-12));
     CHECK(joined.first.accuracy == doctest::Approx(whole.accuracy).epsilon(1e-12));
-    CHECK(weight_difference(joined.second, plain) < 1e-8);
+    CHECK(training::weight_difference(joined.second, plain) < 1e-8);
   }
   o.accumulate = 9;
   CHECK(message_of([&] { VitTrainer{o}; }).find("accumulate must be from 1 to the batch of 8, not 9") !=

@@ -72,7 +72,7 @@ TEST_CASE("training: permuted twins follow the plain model, whatever the optimis
       CHECK(result.test.variants[v].accuracy == result.test.variants[0].accuracy);
     }
     // They are not the same model: before mapping back the weights differ.
-    CHECK(weight_difference(trainer.model(2).state_dict(), trainer.model(0).state_dict()) > 1e-3);
+    CHECK(training::weight_difference(trainer.model(2).state_dict(), trainer.model(0).state_dict()) > 1e-3);
   }
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("training: another initialisation drifts (negative control)") {
   TrainOptions a = small(), b = small();
   b.seed = 6;
   const VitTrainer one(a), other(b);
-  CHECK(weight_difference(one.model(0).state_dict(), other.model(0).state_dict()) > 1e-3);
+  CHECK(training::weight_difference(one.model(0).state_dict(), other.model(0).state_dict()) > 1e-3);
 }
 
 TEST_CASE("training: the same bits for one and three threads, and again") {

@@ -131,7 +131,7 @@ TEST_CASE("training: the average is tested and saved beside the weights, and twi
   nn::Vit model(trainer.options().model, {1, 0});
   model.to(DType::f64);
   model.load_state_dict(trainer.model(0).state_dict());
-  CHECK(weight_difference(model.state_dict(), trainer.model(0).state_dict()) == 0.0);
+  CHECK(training::weight_difference(model.state_dict(), trainer.model(0).state_dict()) == 0.0);
   const std::string lines = bytes_of(folder.path("metrics.jsonl"));
   CHECK(lines.find("\"ema_accuracy\"") != std::string::npos);
 }

@@ -208,7 +208,7 @@ TEST_CASE("language models: options go through JSON, and what is wrong is named"
   };
   CHECK(refused(R"({"contxt": 8})") == "run.json: unknown option 'contxt'; did you mean context?");
   CHECK(refused(R"({"model": "llama"})") == "run.json: the options are for a model of kind 'llama', not 'gpt2'");
-  CHECK(refused(R"({"twin": true})").starts_with("run.json: unknown option 'twin'"));
+  CHECK(refused(R"({"patch": 4})").starts_with("run.json: unknown option 'patch'"));
 
   const auto wrong = [](auto change) {
     LanguageOptions options = language_defaults(LanguageModel::llama);

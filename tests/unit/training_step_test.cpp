@@ -110,7 +110,10 @@ TEST_CASE("steps: a gradient that is not finite stops the run, and says when the
   StepGuard guard(options);
   guard.begin(7);
   bool torn = false;
-  const auto loss = [&](std::int64_t, std::int64_t) { return sum(matmul(x, weights)) * 10.0 + sum(bias * bias); };
+  const auto loss = [&](std::int64_t, std::int64_t) {
+    const Tensor first = sum(matmul(x, weights)) * 10.0; // walked last
+    return first + sum(bias * bias);
+  };
   const auto step = [&] { take_step(*optimizer, options, {.step = 7, .lr = 0.5, .guard = &guard}, loss, torn); };
   CHECK(message_of<ValueError>(step) == "train: the gradients' norm is inf at step 7; use a smaller lr or clip");
   CHECK(torn);
