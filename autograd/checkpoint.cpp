@@ -2,8 +2,7 @@
 
 #include "autograd/tape.h"
 #include "autograd/tensor_list.h"
-#include "core/gemm/products.h"
-#include "core/reduction.h"
+#include "core/base/context.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,17 +16,6 @@ using Tensors = std::vector<Tensor>;
 
 /// f(inputs, whether its result will be read)
 using TellingFunction = std::function<Tensors(const Tensors& inputs, bool read)>;
-
-thread_local int recomputations = 0;
-
-/// Marks the second run.
-class Again {
-public:
-  Again() { ++recomputations; }
-  ~Again() { --recomputations; }
-  Again(const Again&) = delete;
-  Again& operator=(const Again&) = delete;
-};
 
 /// Finds what a function reads beside its inputs: tensors that were there before it began. Ids grow, so those that it
 /// makes on the way, by an operation or otherwise, are newer.
@@ -62,12 +50,11 @@ private:
 struct Checkpoint {
   TellingFunction f;
   std::size_t inputs;
-  Reduction reduction;
-  Products products;
+  ContextSettings settings;
 
   Tensors run_again(std::span<const Tensor> in) const {
-    const ReductionScope sums(reduction);
-    const ProductsScope products_scope(products);
+    const ContextScope as_before(settings);
+    ++execution_context().settings.recomputations;
     return f(Tensors(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(inputs)), false);
   }
   void backward(const AddingVjp& v) const;
@@ -84,10 +71,7 @@ void check_same_outputs(const Tensors& now, std::span<const Tensor> then) {
 
 void Checkpoint::backward(const AddingVjp& v) const {
   Tape tape;
-  const Tensors outputs = [&] {
-    const Again again;
-    return run_again(v.in);
-  }();
+  const Tensors outputs = run_again(v.in);
   tape.close();
   check_same_outputs(outputs, v.out);
   for (std::size_t i = inputs; i < v.in.size(); ++i)
@@ -133,7 +117,7 @@ Tensors checkpointed(const TellingFunction& f, const Tensors& inputs) {
   }
   auto op = std::make_shared<CustomOp>();
   op->name = "checkpoint";
-  op->adding_vjp = [self = Checkpoint{f, inputs.size(), reduction(), products()}](const AddingVjp& v) {
+  op->adding_vjp = [self = Checkpoint{f, inputs.size(), execution_context().settings}](const AddingVjp& v) {
     self.backward(v);
   };
   op->saves_outputs = false;
@@ -143,7 +127,7 @@ Tensors checkpointed(const TellingFunction& f, const Tensors& inputs) {
 
 } // namespace
 
-bool recomputing() { return recomputations > 0; }
+bool recomputing() { return execution_context().settings.recomputations > 0; }
 
 Tensors checkpoint(const TensorFunction& f, const Tensors& inputs) {
   return checkpointed([f](const Tensors& in, bool) { return f(in); }, inputs);

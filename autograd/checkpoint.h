@@ -10,9 +10,9 @@ namespace eg {
 ///
 /// Tensors that f captures (a module's parameters, a mask) are found while it runs and get their gradients like inputs.
 /// Gradients have the bits that they would have without, for any number of threads: random numbers depend on their keys
-/// alone (hand f a RandomKey, not a stream that moves on), contributions are added in the same order, and Reduction and
-/// Products of the forward pass are set again. Checkpoints nest. Second derivatives work, equal to rounding; the outer
-/// tape then holds what was recomputed.
+/// alone (hand f a RandomKey, not a stream that moves on), contributions are added in the same order, and the settings
+/// of the forward pass (core/base/context.h) hold again. Checkpoints nest. Second derivatives work, equal to rounding;
+/// the outer tape then holds what was recomputed.
 ///
 /// f must do the same each time it runs; it is kept by value until the tape goes, and what it refers to must live that
 /// long. Throws AutogradError when f computes with other tensors, or gives outputs of another number, shape or type,

@@ -1,5 +1,6 @@
 #include "core/call.h"
 
+#include "core/base/context.h"
 #include "core/base/interrupt.h"
 #include "core/meta.h"
 #include "core/reduction.h"
@@ -10,24 +11,47 @@
 #include <limits>
 
 namespace eg {
-namespace {
 
-/// An open recorder of this thread.
-struct Listener {
-  Recorder* recorder;
-  std::uint64_t serial;  // an address may come again, this does not
-  std::size_t opened_at; // pauses that do not concern it: those that were there before it
-  std::size_t deaf = 0;  // pauses of this recorder alone
+/// The open recorders of a thread, oldest first; it is made for the first and goes with the last. One list and one
+/// count of pauses, so that a recorder can be opened and closed whatever pauses there are.
+struct ExecutionContext::Recorders {
+  struct Listener {
+    Recorder* recorder;
+    std::uint64_t serial;  // an address may come again, this does not
+    std::size_t opened_at; // pauses that do not concern it: those that were there before it
+    std::size_t deaf = 0;  // pauses of this recorder alone
+  };
+  std::vector<Listener> listeners;
 };
 
-// One list and one count, so that a recorder can be opened and closed whatever pauses there are.
-thread_local std::vector<Listener> listeners;
-thread_local std::size_t pauses = 0;
-thread_local std::uint64_t last_serial = 0;
+struct ExecutionContext::Place {
+  std::string name;
+  Place* around;
+};
 
-bool hears(const Listener& listener) { return listener.deaf == 0 && pauses <= listener.opened_at; }
+namespace {
 
-thread_local std::vector<std::string> places;
+using Recorders = ExecutionContext::Recorders;
+using Listener = Recorders::Listener;
+using Place = ExecutionContext::Place;
+
+std::span<Listener> listeners() {
+  Recorders* const open = execution_context().recorders;
+  return open != nullptr ? std::span<Listener>(open->listeners) : std::span<Listener>();
+}
+
+bool hears(const Listener& listener) { return listener.deaf == 0 && execution_context().pauses <= listener.opened_at; }
+
+/// Some recorder that listens has the property.
+template <class Property> bool some_listener(Property&& property) {
+  return std::ranges::any_of(listeners(),
+                             [&](const Listener& listener) { return hears(listener) && property(*listener.recorder); });
+}
+
+void enter_place(std::string name) {
+  Place*& innermost = execution_context().place;
+  innermost = std::make_unique<Place>(Place{std::move(name), innermost}).release(); // ~PlaceScope owns it
+}
 
 AttrValue default_of(const AttrSpec& spec) {
   switch (spec.kind) {
@@ -137,7 +161,7 @@ std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
 /// Serials of the recorders that listen.
 std::vector<std::uint64_t> listening() {
   std::vector<std::uint64_t> serials;
-  for (const Listener& listener : listeners)
+  for (const Listener& listener : listeners())
     if (hears(listener)) serials.push_back(listener.serial);
   return serials;
 }
@@ -145,9 +169,9 @@ std::vector<std::uint64_t> listening() {
 /// Calls tell(recorder) for each of them that is still open: a recorder may open or close others while it listens.
 template <class Tell> void tell_each(const std::vector<std::uint64_t>& serials, Tell&& tell) {
   for (const std::uint64_t serial : serials) {
-    const auto at = std::find_if(listeners.begin(), listeners.end(),
-                                 [&](const Listener& listener) { return listener.serial == serial; });
-    if (at != listeners.end()) tell(*at->recorder);
+    const std::span<Listener> open = listeners();
+    const auto at = std::ranges::find(open, serial, &Listener::serial);
+    if (at != open.end()) tell(*at->recorder);
   }
 }
 
@@ -237,22 +261,29 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
   return out;
 }
 
-void open_recorder(Recorder* recorder) { listeners.push_back({recorder, ++last_serial, pauses}); }
-
-void close_recorder(Recorder* recorder) {
-  std::erase_if(listeners, [&](const Listener& listener) { return listener.recorder == recorder; });
+void open_recorder(Recorder* recorder) {
+  ExecutionContext& context = execution_context();
+  if (context.recorders == nullptr) context.recorders = std::make_unique<Recorders>().release();
+  context.recorders->listeners.push_back({recorder, ++context.last_recorder, context.pauses});
 }
 
-bool recording() { return std::any_of(listeners.begin(), listeners.end(), hears); }
+void close_recorder(Recorder* recorder) {
+  Recorders*& open = execution_context().recorders;
+  if (open == nullptr) return;
+  std::erase_if(open->listeners, [&](const Listener& listener) { return listener.recorder == recorder; });
+  if (open->listeners.empty()) std::default_delete<Recorders>()(std::exchange(open, nullptr));
+}
+
+bool recording() {
+  return some_listener([](const Recorder&) { return true; });
+}
 
 bool values_recording() {
-  return std::any_of(listeners.begin(), listeners.end(),
-                     [](const Listener& listener) { return hears(listener) && !listener.recorder->only_counts(); });
+  return some_listener([](const Recorder& recorder) { return !recorder.only_counts(); });
 }
 
 bool graph_recording() {
-  return std::any_of(listeners.begin(), listeners.end(),
-                     [](const Listener& listener) { return hears(listener) && listener.recorder->links(); });
+  return some_listener([](const Recorder& recorder) { return recorder.links(); });
 }
 
 void report(const Event& event) {
@@ -282,7 +313,7 @@ WalkScope::~WalkScope() {
 }
 
 CompositeScope::CompositeScope() {
-  for (Listener& listener : listeners)
+  for (Listener& listener : listeners())
     if (!listener.recorder->observes()) {
       deaf_.push_back(listener.serial);
       ++listener.deaf;
@@ -290,14 +321,14 @@ CompositeScope::CompositeScope() {
 }
 
 CompositeScope::~CompositeScope() {
-  for (Listener& listener : listeners)
+  for (Listener& listener : listeners())
     if (std::find(deaf_.begin(), deaf_.end(), listener.serial) != deaf_.end()) --listener.deaf;
 }
 
-PauseRecording::PauseRecording() { ++pauses; }
+PauseRecording::PauseRecording() { ++execution_context().pauses; }
 
 PauseRecording::PauseRecording(Recorder* only) : all_(false) {
-  for (Listener& listener : listeners)
+  for (Listener& listener : listeners())
     if (listener.recorder == only) {
       only_ = listener.serial;
       ++listener.deaf;
@@ -305,21 +336,30 @@ PauseRecording::PauseRecording(Recorder* only) : all_(false) {
 }
 
 PauseRecording::~PauseRecording() {
+  std::size_t& pauses = execution_context().pauses;
   if (all_) --pauses;
-  for (Listener& listener : listeners) {
+  for (Listener& listener : listeners()) {
     if (listener.serial == only_) --listener.deaf;
     listener.opened_at = std::min(listener.opened_at, pauses); // opened in this pause: the next one concerns it
   }
 }
 
 PlaceScope::PlaceScope(std::string_view name) {
-  places.push_back(places.empty() ? std::string(name) : fmt::format("{}.{}", places.back(), name));
+  const Place* const around = execution_context().place;
+  enter_place(around == nullptr ? std::string(name) : fmt::format("{}.{}", around->name, name));
 }
 
-PlaceScope::PlaceScope(std::string place, Whole) { places.push_back(std::move(place)); }
+PlaceScope::PlaceScope(std::string place, Whole) { enter_place(std::move(place)); }
 
-PlaceScope::~PlaceScope() { places.pop_back(); }
+PlaceScope::~PlaceScope() {
+  Place*& innermost = execution_context().place;
+  const std::unique_ptr<Place> left(innermost);
+  innermost = left->around;
+}
 
-std::string current_place() { return places.empty() ? std::string() : places.back(); }
+std::string current_place() {
+  const Place* const innermost = execution_context().place;
+  return innermost == nullptr ? std::string() : innermost->name;
+}
 
 } // namespace eg

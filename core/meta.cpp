@@ -1,18 +1,17 @@
 #include "core/meta.h"
 
-namespace eg {
-namespace {
-thread_local int tensors = 0, calls = 0, unread = 0; // scopes that live
-} // namespace
+#include "core/base/context.h"
 
-MetaTensorScope::MetaTensorScope() { ++tensors; }
-MetaTensorScope::~MetaTensorScope() { --tensors; }
-MetaCallScope::MetaCallScope() { ++calls; }
-MetaCallScope::~MetaCallScope() { --calls; }
-UnreadScope::UnreadScope() { ++unread; }
-UnreadScope::~UnreadScope() { --unread; }
-bool making_meta_tensors() { return tensors > 0; }
-bool calling_with_meta_tensors() { return calls > 0; }
-bool results_unread() { return unread > 0; }
+namespace eg {
+
+MetaTensorScope::MetaTensorScope() { ++execution_context().settings.meta_tensors; }
+MetaTensorScope::~MetaTensorScope() { --execution_context().settings.meta_tensors; }
+MetaCallScope::MetaCallScope() { ++execution_context().settings.meta_calls; }
+MetaCallScope::~MetaCallScope() { --execution_context().settings.meta_calls; }
+UnreadScope::UnreadScope() { ++execution_context().settings.unread; }
+UnreadScope::~UnreadScope() { --execution_context().settings.unread; }
+bool making_meta_tensors() { return execution_context().settings.meta_tensors > 0; }
+bool calling_with_meta_tensors() { return execution_context().settings.meta_calls > 0; }
+bool results_unread() { return execution_context().settings.unread > 0; }
 
 } // namespace eg

@@ -1,18 +1,16 @@
 #include "core/reduction.h"
 
+#include "core/base/context.h"
+
 #include <utility>
 
 namespace eg {
-namespace {
 
-thread_local Reduction present = Reduction::fast;
+Reduction reduction() { return execution_context().settings.reduction; }
 
-} // namespace
+ReductionScope::ReductionScope(Reduction wanted)
+    : before_(std::exchange(execution_context().settings.reduction, wanted)) {}
 
-Reduction reduction() { return present; }
-
-ReductionScope::ReductionScope(Reduction wanted) : before_(std::exchange(present, wanted)) {}
-
-ReductionScope::~ReductionScope() { present = before_; }
+ReductionScope::~ReductionScope() { execution_context().settings.reduction = before_; }
 
 } // namespace eg

@@ -2,6 +2,7 @@
 // exported. The allocator hands out zeroed memory, so that what a damaged file leaves undecoded is black and not old
 // heap content.
 
+#include "core/base/context.h"
 #include "core/base/error.h"
 #include "core/base/out_of_memory.h"
 #include "data/image.h"
@@ -17,19 +18,16 @@
 namespace eg::data {
 namespace {
 
-/// What stb_image wanted and did not get while this thread decoded, in bytes; 0: nothing. It returns null for that as
-/// for a damaged file.
-thread_local std::size_t refused_bytes = 0;
-
+// stb_image returns null for memory that it does not get as for a damaged file, so its allocator notes how much it was.
 void* zeroed(std::size_t bytes) {
   void* const block = std::calloc(1, bytes);
-  if (block == nullptr) refused_bytes = bytes;
+  if (block == nullptr) execution_context().refused_bytes = bytes;
   return block;
 }
 
 void* resized(void* old, std::size_t bytes) {
   void* const block = std::realloc(old, bytes);
-  if (block == nullptr) refused_bytes = bytes;
+  if (block == nullptr) execution_context().refused_bytes = bytes;
   return block;
 }
 
@@ -125,6 +123,7 @@ Image decoded(ByteView file, const std::string& source, int channels, const Imag
   int width = 0;
   int height = 0;
   int own = 0;
+  std::size_t& refused_bytes = execution_context().refused_bytes;
   refused_bytes = 0;
   const std::unique_ptr<stbi_uc, FreePixels> pixels(
       stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &own, channels));

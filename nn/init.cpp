@@ -1,5 +1,6 @@
 #include "nn/init.h"
 
+#include "core/base/context.h"
 #include "core/call.h"
 #include "core/threads/parallel.h"
 
@@ -10,8 +11,6 @@
 
 namespace eg::nn::init {
 namespace {
-
-thread_local int skips = 0; // SkipScopes that live
 
 /// c[0] + c[1] x + ... + c[7] x^7
 double polynomial(const double (&c)[8], double x) {
@@ -32,7 +31,7 @@ template <class F> void fill_each(const char* name, Tensor& x, F value) {
   if (!is_floating(x.dtype()))
     throw DTypeError(fmt::format("init::{}: a tensor to initialise is f32 or f64, not {}", name, name_of(x.dtype())));
   if (!x.is_contiguous()) throw ValueError(fmt::format("init::{}: the tensor is not densely packed", name));
-  if (skips > 0) return;
+  if (skipping()) return;
   if (x.dtype() == DType::f32)
     fill_with<float>(x, value);
   else
@@ -55,9 +54,9 @@ void uniform_within(const char* name, Tensor& x, double bound, RandomKey key) {
 
 } // namespace
 
-SkipScope::SkipScope() { ++skips; }
-SkipScope::~SkipScope() { --skips; }
-bool skipping() { return skips > 0; }
+SkipScope::SkipScope() { ++execution_context().settings.init_skips; }
+SkipScope::~SkipScope() { --execution_context().settings.init_skips; }
+bool skipping() { return execution_context().settings.init_skips > 0; }
 
 double inverse_normal_cdf(double p) {
   static constexpr double a[8] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
@@ -137,7 +136,7 @@ void uniform(Tensor& x, double low, double high, RandomKey key) {
 }
 
 void normal(Tensor& x, double stddev, RandomKey key) {
-  if (skips > 0) return;
+  if (skipping()) return;
   const PauseRecording pause;
   x.copy_from(random_normal(x.shape(), key, 0.0, stddev, x.dtype()));
 }

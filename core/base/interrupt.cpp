@@ -1,31 +1,30 @@
 #include "core/base/interrupt.h"
 
+#include "core/base/context.h"
+
 #include <utility>
 
 namespace eg {
-namespace {
 
-thread_local const FunctionRef<void()>* innermost = nullptr;
-thread_local const FunctionRef<void()>* in_kernel = nullptr; // innermost, where a loop may stop
+InterruptScope::InterruptScope(FunctionRef<void()> check)
+    : check_(check), before_(std::exchange(execution_context().interrupt, &check_)) {}
 
-} // namespace
-
-InterruptScope::InterruptScope(FunctionRef<void()> check) : check_(check), before_(std::exchange(innermost, &check_)) {}
-
-InterruptScope::~InterruptScope() { innermost = before_; }
+InterruptScope::~InterruptScope() { execution_context().interrupt = before_; }
 
 void poll_interrupt() {
-  if (innermost != nullptr) (*innermost)();
+  if (const FunctionRef<void()>* innermost = execution_context().interrupt; innermost != nullptr) (*innermost)();
 }
 
-KernelScope::KernelScope() : before_(std::exchange(in_kernel, innermost)) {}
+KernelScope::KernelScope()
+    : before_(std::exchange(execution_context().kernel_interrupt, execution_context().interrupt)) {}
 
-KernelScope::~KernelScope() { in_kernel = before_; }
+KernelScope::~KernelScope() { execution_context().kernel_interrupt = before_; }
 
-ChunkPoll::ChunkPoll() : check_(in_kernel) {}
+ChunkPoll::ChunkPoll() : check_(execution_context().kernel_interrupt) {}
 
 void ChunkPoll::ask() const {
-  if (in_kernel == check_) (*check_)(); // the pointer is this thread's own: on another one it is null or another
+  // The pointer is this thread's own: on another one it is null or another.
+  if (execution_context().kernel_interrupt == check_) (*check_)();
 }
 
 } // namespace eg

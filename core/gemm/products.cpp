@@ -1,16 +1,12 @@
 #include "core/gemm/products.h"
 
+#include "core/base/context.h"
 #include "core/base/error.h"
 
 #include <fmt/format.h>
 #include <utility>
 
 namespace eg {
-namespace {
-
-thread_local Products present = Products::full;
-
-} // namespace
 
 Products products_named(std::string_view name) {
   for (const Products candidate : {Products::full, Products::bf16})
@@ -20,10 +16,10 @@ Products products_named(std::string_view name) {
 
 std::string_view name_of(Products products) { return products == Products::bf16 ? "bf16" : "f32"; }
 
-Products products() { return present; }
+Products products() { return execution_context().settings.products; }
 
-ProductsScope::ProductsScope(Products wanted) : before_(std::exchange(present, wanted)) {}
+ProductsScope::ProductsScope(Products wanted) : before_(std::exchange(execution_context().settings.products, wanted)) {}
 
-ProductsScope::~ProductsScope() { present = before_; }
+ProductsScope::~ProductsScope() { execution_context().settings.products = before_; }
 
 } // namespace eg

@@ -1,5 +1,6 @@
 // The oneTBB implementation: the only file that includes TBB.
 
+#include "core/base/context.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/threads/at_fork.h"
@@ -142,10 +143,12 @@ void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int6
     return;
   }
   const std::shared_ptr<Pool> pool = settings().pool();
+  const ContextSettings callers = execution_context().settings;
   pool->arena.execute([&] {
     tbb::parallel_for(
         std::int64_t{0}, total,
         [&](std::int64_t chunk) {
+          const ContextScope carried(callers); // a thread that waits for a loop of its own may take this chunk
           poll();
           body(chunk * grain, std::min((chunk + 1) * grain, count));
         },

@@ -1,6 +1,7 @@
 // The implementation on the standard library's threads, started for every loop: slow, but ThreadSanitizer sees all that
 // happens in it, which it does not inside oneTBB (Debian's is not instrumented). For the tsan preset.
 
+#include "core/base/context.h"
 #include "core/base/interrupt.h"
 #include "core/threads/at_fork.h"
 #include "core/threads/parallel.h"
@@ -109,7 +110,10 @@ void for_each(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int6
   {
     std::vector<std::jthread> helpers;
     for (std::int64_t i = 1; i < std::min<std::int64_t>(threads(), total); ++i)
-      helpers.emplace_back([&loop] { loop.work(); });
+      helpers.emplace_back([&loop, callers = execution_context().settings] {
+        const ContextScope carried(callers);
+        loop.work();
+      });
     loop.work();
   } // joined here
   loop.rethrow();
