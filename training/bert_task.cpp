@@ -9,10 +9,11 @@ PermutedEncoder encoder_of(const ClassifyOptions& o, permute::SplitTraining spli
   return PermutedEncoder(o, {.form = o.key_form, .key = o.key, .draws = {.model = "bert"}}, std::move(split));
 }
 
-void restore_blocks(nn::Bert& bert, const ClassifyOptions& options) {
+void restore_blocks(nn::Module& bert, const ClassifyOptions& options) {
   if (!permutes_columns(options.permute)) return;
   PermutedEncoder encoder = encoder_of(options, {});
-  encoder.draw_columns(bert.config.encoder, bert.config.layers);
+  const nn::BertConfig& config = dynamic_cast<const nn::Bert&>(bert).config;
+  encoder.draw_columns(config.encoder, config.layers);
   encoder.uncouple(bert);
 }
 

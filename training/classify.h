@@ -14,10 +14,6 @@
 #include <string>
 #include <string_view>
 
-namespace eg::nn {
-class Bert;
-} // namespace eg::nn
-
 namespace eg::training {
 
 /// What a BERT learns: classes of texts, or words that were masked.
@@ -69,7 +65,7 @@ ClassifyOptions split_bert_defaults();
 
 /// Moves the blocks of a model that a run of such options left as they were trained back to the plain ones. Throws
 /// FileError for the key file.
-void restore_blocks(nn::Bert& bert, const ClassifyOptions& options);
+void restore_blocks(nn::Module& bert, const ClassifyOptions& options);
 
 /// The trainer that options.task asks for: classify_trainer or masked_trainer. With options.permute Z passes the blocks
 /// as P_R^T Enc(P_R Z P_C) P_C^T, another P_R for every text and step, the mask of padding moved along; the blocks'

@@ -37,6 +37,10 @@ std::string generation_of(const FineTuning& start) {
   return {bytes.begin(), bytes.end()};
 }
 
+PermutedEncoder encoder_of(const LanguageOptions& o) {
+  return PermutedEncoder(o, {.form = o.key_form, .key = o.key, .draws = {.model = std::string(name_of(o.model))}});
+}
+
 class LanguageTask final : public HubModelTask {
 public:
   /// `options` are kept as `own` before the base refers to them.
@@ -101,10 +105,6 @@ protected:
   bool has_accuracy() const override { return false; }
 
 private:
-  static PermutedEncoder encoder_of(const LanguageOptions& o) {
-    return PermutedEncoder(o, {.form = o.key_form, .key = o.key, .draws = {.model = std::string(name_of(o.model))}});
-  }
-
   Tensor logits_of(const Variant& v, const Tensor& ids, RandomKey dropout) const {
     const auto& decoder = dynamic_cast<const nn::Decoder&>(*v.module);
     const nn::DecoderInput input{.ids = ids};
@@ -152,6 +152,14 @@ std::unique_ptr<hub::Model> make_model(LanguageOptions& o, const data::Tokenizer
 }
 
 } // namespace
+
+void restore_blocks(nn::Module& decoder, const LanguageOptions& options) {
+  if (!permutes_columns(options.permute)) return;
+  PermutedEncoder encoder = encoder_of(options);
+  const nn::DecoderConfig& config = dynamic_cast<const nn::Decoder&>(decoder).config;
+  encoder.draw_columns(config.block, config.layers);
+  encoder.uncouple(decoder);
+}
 
 std::unique_ptr<Trainer> language_trainer(const LanguageOptions& given, StopFlag stop) {
   auto options = std::make_unique<LanguageOptions>(given);

@@ -66,6 +66,10 @@ nlohmann::json model_config(const LanguageOptions& options, const data::Tokenize
 /// Sets the config's dropout, where the family has any, to the options'.
 void set_dropout(nlohmann::json& config, const LanguageOptions& options);
 
+/// Moves the blocks of a model that a run of such options left as they were trained back to the plain ones. Throws
+/// FileError for the key file.
+void restore_blocks(nn::Module& decoder, const LanguageOptions& options);
+
 /// Opens text and tokenizer, makes the model, resumes. A batch of step s is `batch` windows of context + 1 tokens whose
 /// places are drawn by (seed, s); the loss is -mean log p of each next token, in nats. A test cuts the held-out text
 /// into windows of context tokens side by side and predicts every token but the first. RUN/model receives the final

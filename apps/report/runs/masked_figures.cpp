@@ -43,7 +43,7 @@ struct Guess {
 class Subject {
 public:
   Subject(const RunFolder& run, const FigureOptions& o)
-      : options_(options_in(run, training::ClassifyOptions(), o)), model_(bert_of(run, options_)),
+      : options_(options_in(run, training::ClassifyOptions(), o)), model_(plain_model_of(run, options_)),
         tokenizer_(tokenizer_of(run)), masker_(tokenizer_, options_.mask_share) {
     bert_ = dynamic_cast<const nn::Bert*>(&model_->module());
     if (bert_ == nullptr || !bert_->lm_head)

@@ -1,10 +1,8 @@
 #include "apps/report/runs/run_model.h"
 
 #include "core/base/error.h"
-#include "nn/bert.h"
 #include "training/blocks_mark.h"
 #include "training/checkpoint_state.h"
-#include "training/classify.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,14 +25,6 @@ bool carries_key(const std::string& folder, const std::string& key) {
                     "function without it",
                     folder, mark->key.empty() ? "drawn from a seed" : mark->key));
   return true;
-}
-
-std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options) {
-  std::unique_ptr<hub::Model> model = text_model_of(run);
-  auto* bert = dynamic_cast<nn::Bert*>(&model->module());
-  if (bert != nullptr && carries_key(join_path(run.path, "model"), options.key))
-    training::restore_blocks(*bert, options);
-  return model;
 }
 
 data::Tokenizer tokenizer_of(const RunFolder& run) { return data::Tokenizer::open(join_path(run.path, "model")); }

@@ -29,13 +29,17 @@ template <class Options> Options options_in(const RunFolder& run, Options option
 
 /// The final model of a run on texts, in evaluation. Throws FileError while there is none.
 std::unique_ptr<hub::Model> text_model_of(const RunFolder& run);
-/// The same of a BERT, its blocks taken back to the plain ones where the run left them permuted. Throws ValueError when
-/// the key is another one, or another holder's.
-std::unique_ptr<hub::Model> bert_of(const RunFolder& run, const training::ClassifyOptions& options);
 /// Whether the blocks of a folder with weights are marked as permuted (training/blocks_mark.h). Throws ValueError when
 /// they carry another key than that of the file `key` ("": the seed's), FileError.
 bool carries_key(const std::string& folder, const std::string& key);
-/// And its tokenizer.
+/// The same with plain blocks where the run left them permuted. Throws ValueError when the key is another one, or
+/// another holder's.
+template <class Options> std::unique_ptr<hub::Model> plain_model_of(const RunFolder& run, const Options& options) {
+  std::unique_ptr<hub::Model> model = text_model_of(run);
+  if (carries_key(join_path(run.path, "model"), options.key)) restore_blocks(model->module(), options);
+  return model;
+}
+/// The tokenizer of such a run.
 data::Tokenizer tokenizer_of(const RunFolder& run);
 
 /// Throws ValueError when what a run was tested on had another fingerprint (training::SourcePrint) than `print`.

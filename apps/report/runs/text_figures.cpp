@@ -86,7 +86,7 @@ std::vector<std::int64_t> slice_of(const std::vector<std::int32_t>& ids, std::si
 void add_classifier_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
   tell(o, run.name + ": reading the model and its texts");
   const auto options = options_in(run, training::ClassifyOptions(), o);
-  const std::unique_ptr<hub::Model> model = bert_of(run, options);
+  const std::unique_ptr<hub::Model> model = plain_model_of(run, options);
   if (model->architecture() != "BertForSequenceClassification")
     throw ValueError(fmt::format("{}: its model is a {}, no classifier of texts", run.path, model->architecture()));
   const auto [train, all] = data::open_labelled_texts(options.data, options.data_dir,
@@ -116,11 +116,11 @@ void add_classifier_figures(Page& page, const RunFolder& run, const FigureOption
 
 void add_language_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
   tell(o, run.name + ": continuing the held-out text");
-  const std::unique_ptr<hub::Model> model = text_model_of(run);
-  if (model->decoder() == nullptr)
-    throw ValueError(fmt::format("{}: its model is a {}, no language model", run.path, model->architecture()));
   const auto kind = run.model == "llama" ? training::LanguageModel::llama : training::LanguageModel::gpt2;
   const auto options = options_in(run, training::language_defaults(kind), o);
+  const std::unique_ptr<hub::Model> model = plain_model_of(run, options);
+  if (model->decoder() == nullptr)
+    throw ValueError(fmt::format("{}: its model is a {}, no language model", run.path, model->architecture()));
   const data::Tokenizer tokenizer = tokenizer_of(run);
   const std::string whole = data::read_text(options.validation.empty() ? data::find_text(options.data, options.data_dir)
                                                                        : options.validation);
