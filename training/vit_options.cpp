@@ -181,6 +181,20 @@ void add_start(OptionTable<TrainOptions>& t) {
 
 } // namespace
 
+const OptionTable<TrainOptions>& option_table(const TrainOptions&) {
+  static const OptionTable<TrainOptions> table = [] {
+    OptionTable<TrainOptions> t;
+    add_data(t);
+    add_model(t);
+    add_batches(t);
+    add_permutations(t);
+    add_start(t);
+    t.append(training::run_options({}));
+    return t;
+  }();
+  return table;
+}
+
 void check(const TrainOptions& o) {
   check_run_options(o);
   option_table(o).check(o);
