@@ -44,10 +44,7 @@ struct Tape::Node {
   bool has_rule() const {
     return op != nullptr ? op->vjp != nullptr : custom->vjp != nullptr || custom->adding_vjp != nullptr;
   }
-  bool adds() const { return custom != nullptr && custom->adding_vjp != nullptr; }
   Gradients apply_rule(std::span<const Tensor> grad, std::uint32_t wanted) const;
-  /// Adds the gradient of the first input to `sum`. Only where the row has vjp_into.
-  void apply_rule_into(std::span<const Tensor> grad, Tensor& sum) const;
   void apply_adding_rule(std::span<const Tensor> grad, const std::vector<bool>& wanted, std::span<Tensor> sums) const;
   void check_versions() const;
   std::string name_of_input(std::size_t i) const;

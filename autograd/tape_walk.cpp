@@ -56,15 +56,11 @@ Gradients Tape::Node::apply_rule(std::span<const Tensor> grad, std::uint32_t wan
   });
 }
 
-void Tape::Node::apply_rule_into(std::span<const Tensor> grad, Tensor& sum) const {
-  const std::vector<Tensor> inputs = values(in), outputs = values(out);
-  at_its_place([&] { op->vjp_into(VjpArgs{{*op, inputs, attrs}, outputs, grad, 1U}, sum); });
-}
-
 void Tape::Node::apply_adding_rule(std::span<const Tensor> grad, const std::vector<bool>& wanted,
                                    std::span<Tensor> sums) const {
   const std::vector<Tensor> inputs = values(in), outputs = values(out);
-  at_its_place([&] { custom->adding_vjp({inputs, outputs, grad, wanted, sums}); });
+  const AddingVjp v{inputs, outputs, attrs, grad, wanted, sums};
+  at_its_place([&] { custom ? custom->adding_vjp(v) : op->adding_vjp(v); });
 }
 
 /// By slot: the value depends on some x. Walking oldest first, so one sweep is enough.
@@ -162,7 +158,7 @@ struct Tape::Walk {
   void pass_hooks(Slot s, Tensor& g) const;
   bool take(const Node& node, std::vector<Tensor>& grad);
   void run_rule(const Node& node, std::vector<Tensor>& grad, const std::vector<bool>& wanted);
-  bool run_rule_into(const Node& node, std::span<const Tensor> grad);
+  bool adds(const Node& node) const;
   void run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted);
   void step(const Node& node);
   Tensor take_result(Slot s);
@@ -213,9 +209,9 @@ void Tape::Walk::step(const Node& node) {
     throw AutogradError(fmt::format("tape: {}{} has no gradient: {}", node.name(), at_place(node.place),
                                     node.op != nullptr ? node.op->no_gradient : "it was defined without a vjp"));
   node.check_versions();
-  if (node.adds())
+  if (adds(node))
     run_adding_rule(node, grad, std::move(wanted));
-  else if (!run_rule_into(node, grad))
+  else
     run_rule(node, grad, wanted);
 }
 
@@ -239,19 +235,12 @@ void Tape::Walk::run_rule(const Node& node, std::vector<Tensor>& grad, const std
   }
 }
 
-/// Adds to what has arrived in place, where the rule can and nobody looks on. False: nothing was done.
-bool Tape::Walk::run_rule_into(const Node& node, std::span<const Tensor> grad) {
-  if (node.op == nullptr || node.op->vjp_into == nullptr || values_recording()) return false;
+/// A user's rule that adds does so always; a row's where what has arrived may be written to and nobody looks on.
+bool Tape::Walk::adds(const Node& node) const {
+  if (node.custom) return node.custom->adding_vjp != nullptr;
   const Slot s = node.in[0].slot;
-  if (!cotangents.has(s)) return false;
-  Tensor sum = cotangents.take(s);
-  const bool possible = sum.exclusive() && sum.is_contiguous();
-  if (possible) {
-    node.apply_rule_into(grad, sum);
-    if (recording()) report(RuleEvent{node.name(), node.place, grad, std::span(&sum, 1)});
-  }
-  cotangents.put(s, std::move(sum));
-  return possible;
+  if (node.op->adding_vjp == nullptr || values_recording() || !cotangents.has(s)) return false;
+  return cotangents.get(s).exclusive() && cotangents.get(s).is_contiguous();
 }
 
 void Tape::Walk::run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted) {

@@ -24,15 +24,6 @@ std::vector<Tensor> call(const OpDef& op, std::initializer_list<Tensor> in, Attr
 /// row does not declare, that has another kind or that must be given and is not.
 Attrs completed_attributes(const OpDef& op, Attrs attrs);
 
-/// What a rule sees that adds its gradients itself.
-struct AddingVjp {
-  std::span<const Tensor> in;
-  std::span<const Tensor> out;
-  std::span<const Tensor> grad;    ///< cotangents of the outputs; undefined: zero
-  const std::vector<bool>& wanted; ///< by input; a tensor that is an input twice is wanted once
-  std::span<Tensor> sums;          ///< by input: what has arrived so far from elsewhere (undefined: zero); add to it
-};
-
 /// An operation that a user defines: forward runs unrecorded, vjp gets (inputs, outputs, cotangents) and returns one
 /// gradient per input (undefined: zero). If vjp is made of ops, it can be differentiated again.
 struct CustomOp {

@@ -43,6 +43,16 @@ struct VjpArgs : OpArgs {
   bool wants(std::size_t i) const { return i < 32 ? (wanted >> i & 1U) != 0 : true; }
 };
 
+/// What a rule sees that adds its gradients to what has arrived from elsewhere.
+struct AddingVjp {
+  std::span<const Tensor> in;
+  std::span<const Tensor> out;
+  const Attrs& attrs;
+  std::span<const Tensor> grad;    ///< cotangents of the outputs; undefined: zero
+  const std::vector<bool>& wanted; ///< by input; a tensor that is an input twice is wanted once
+  std::span<Tensor> sums;          ///< by input: what has arrived so far (undefined: zero); add to it
+};
+
 /// One gradient per input, undefined where it is zero or was not wanted. Gradients may have the shape of the broadcast
 /// output: the engine sums them back to the input's shape.
 using Gradients = std::vector<Tensor>;
@@ -137,8 +147,7 @@ using KernelFn = void (*)(const OpArgs&, std::span<Tensor> out);
 using ViewFn = Tensor (*)(const OpArgs&);
 using BodyFn = std::vector<Tensor> (*)(const OpArgs&);
 using VjpFn = Gradients (*)(const VjpArgs&);
-/// Adds the gradient of the first input to a packed sum that nobody else holds.
-using VjpIntoFn = void (*)(const VjpArgs&, Tensor& sum);
+using AddingVjpFn = void (*)(const AddingVjp&);
 /// Plain loops over packed float64 (or integer) inputs.
 using ReferenceFn = std::vector<Tensor> (*)(const OpArgs&);
 
@@ -161,9 +170,9 @@ struct OpDef {
   KernelFn cuda = nullptr;              ///< for a device; no row has one yet
   std::uint32_t saves = saves::nothing; ///< what the tape keeps for the rule
   VjpFn vjp = nullptr;                  ///< the rule, made of ops
-  /// Instead of vjp where a sum has arrived already, for a gradient that is mostly zeros: the bits of adding vjp's, the
-  /// sign of a zero apart. The first input alone has a gradient then.
-  VjpIntoFn vjp_into = nullptr;
+  /// Instead of vjp where the sum of the first input, the only one with a gradient, has arrived, is packed and nobody
+  /// else holds it. For a gradient that is mostly zeros: the bits of adding vjp's, the sign of a zero apart.
+  AddingVjpFn adding_vjp = nullptr;
   std::string_view no_gradient = {};   ///< why there is no rule, where there is none
   std::string_view zero_gradient = {}; ///< why the rule gives zero everywhere, where it does
   Rounding rounding = {};
@@ -201,7 +210,7 @@ consteval OpDef row(OpDef def) {
   if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
   if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
     throw "an op row needs a rule or the reason why it has none; a body needs no rule";
-  if (def.vjp_into != nullptr && def.vjp == nullptr)
+  if (def.adding_vjp != nullptr && def.vjp == nullptr)
     throw "an op row that adds to a sum needs a rule for when there is none";
   if (def.vjp == nullptr && !def.zero_gradient.empty())
     throw "an op row whose gradient is zero needs a rule that says so";

@@ -165,7 +165,8 @@ DistinctIds distinct(const Tensor& ids) {
 }
 
 /// A table of a large vocabulary is as large as all else in a step, and few of its rows are looked up.
-void embedding_vjp_into(const VjpArgs& v, Tensor& sum) {
+void embedding_adding_vjp(const AddingVjp& v) {
+  Tensor& sum = v.sums[0];
   const DistinctIds rows = distinct(v.in[1]);
   const Tensor added = call1(embedding_backward_op, {v.grad[0], rows.numbers}, table_rows(rows.ids.numel()));
   const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
@@ -189,7 +190,7 @@ constinit const OpDef embedding_op = row({
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(embedding_backward_op, {v.grad[0], v.in[1]}, table_rows(v.in[0].shape()[0])), Tensor()};
     },
-    .vjp_into = embedding_vjp_into,
+    .adding_vjp = embedding_adding_vjp,
     .reference = embedding_reference,
     .samples = embedding_samples,
     .refuses = embedding_refuses,
