@@ -346,7 +346,12 @@ PauseRecording::~PauseRecording() {
 
 PlaceScope::PlaceScope(std::string_view name) {
   const Place* const around = execution_context().place;
-  enter_place(around == nullptr ? std::string(name) : fmt::format("{}.{}", around->name, name));
+  std::string whole;
+  if (around != nullptr) {
+    whole.reserve(around->name.size() + 1 + name.size());
+    whole.append(around->name).push_back('.');
+  }
+  enter_place(std::move(whole.append(name)));
 }
 
 PlaceScope::PlaceScope(std::string place, Whole) { enter_place(std::move(place)); }
