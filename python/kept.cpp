@@ -3,12 +3,18 @@
 #include "core/call.h"
 
 #include <algorithm>
+#include <thread>
 
 namespace eg::python {
 namespace {
 
-// Weakly: a tape that is dropped by another thread while it is open stays in this list.
-thread_local std::vector<std::weak_ptr<Kept>> keepers;
+struct Keeper {
+  std::thread::id thread; ///< whose records it keeps
+  std::weak_ptr<Kept> kept;
+};
+
+/// Of all threads; only with the interpreter's lock.
+std::vector<Keeper> keepers;
 
 } // namespace
 
@@ -35,19 +41,17 @@ int Kept::traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-void start_keeping(const std::shared_ptr<Kept>& kept) { keepers.push_back(kept); }
+void start_keeping(const std::shared_ptr<Kept>& kept) { keepers.push_back({std::this_thread::get_id(), kept}); }
 
 void stop_keeping(const std::shared_ptr<Kept>& kept) {
-  std::erase_if(keepers, [&](const std::weak_ptr<Kept>& other) {
-    const std::shared_ptr<Kept> there = other.lock();
-    return there == nullptr || there == kept;
-  });
+  std::erase_if(keepers, [&](const Keeper& keeper) { return keeper.kept.lock() == kept; });
 }
 
 void keep_for_tapes(nb::handle object) {
   if (!graph_recording()) return;
-  for (const std::weak_ptr<Kept>& keeper : keepers)
-    if (const std::shared_ptr<Kept> there = keeper.lock()) there->add(object);
+  for (const Keeper& keeper : keepers)
+    if (keeper.thread == std::this_thread::get_id())
+      if (const std::shared_ptr<Kept> there = keeper.kept.lock()) there->add(object);
 }
 
 } // namespace eg::python
