@@ -1,8 +1,8 @@
 #include "apps/report/theorem_cards.h"
 
+#include "apps/report/formulas.h"
 #include "apps/report/log_strip.h"
 #include "apps/report/parts.h"
-#include "apps/report/tex.h"
 
 #include <algorithm>
 #include <array>
@@ -109,34 +109,6 @@ std::string with_indices(const std::string& text) {
   return out;
 }
 
-/// A formula of several parts, cut after commas and at wide spaces outside all brackets, so that it breaks into lines.
-std::vector<std::string> parts_of(const std::string& tex) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  for (std::size_t i = 0; i < tex.size(); ++i) {
-    const std::string_view rest = std::string_view(tex).substr(i);
-    if (rest.starts_with("\\begin")) return {tex};
-    depth += tex[i] == '{' || tex[i] == '(' ? 1 : tex[i] == '}' || tex[i] == ')' ? -1 : 0;
-    const bool arrow = rest.starts_with("\\Rightarrow") || rest.starts_with("\\iff");
-    const bool wide = rest.starts_with("\\quad") || (arrow && !parts.back().ends_with("\\not"));
-    const bool comma = rest.starts_with("\\ ") && !parts.back().empty() && parts.back().back() == ',';
-    if (depth == 0 && (wide || comma)) {
-      parts.emplace_back();
-      if (rest.starts_with("\\quad")) i += 5;
-      if (comma) i += 2;
-    }
-    if (i < tex.size()) parts.back() += tex[i];
-  }
-  return parts;
-}
-
-std::string formula(const std::string& tex) {
-  std::string out;
-  for (const std::string& part : parts_of(tex))
-    if (part.find_first_not_of(' ') != std::string::npos) out += mathml(part);
-  return "<div class=\"formula\">" + out + "</div>";
-}
-
 std::string bits(const VerifyResult& r) {
   std::string text = fmt::format("{} of {}", r.differing, r.compared);
   if (r.differing_exact) text += fmt::format("; exact: {}", *r.differing_exact);
@@ -185,7 +157,8 @@ std::string card(const Row& row) {
       "<span class=\"badge\">{4}</span><span class=\"badge {0}\">{0}</span></header><div>",
       mark(passes(row)), escape(first.id), with_indices(first.title), name_of(first.kind), escape(source(first)));
   if (identity != all.end())
-    out += fmt::format("<p class=\"statement\">{}</p>{}", with_indices(identity->statement), formula(identity->tex));
+    out += fmt::format("<p class=\"statement\">{}</p><div class=\"formula\">{}</div>",
+                       with_indices(identity->statement), mathml(identity->tex));
   return out + details(row) + "</div><div>" + strip(row) + numbers(row) + "</div></article>\n";
 }
 
