@@ -1,6 +1,5 @@
 #include "apps/attacks/alignment.h"
 
-#include "apps/attacks/key_recovery.h"
 #include "apps/attacks/matching.h"
 
 #include "core/call.h"
@@ -19,10 +18,6 @@ std::vector<permute::Permutation> align_queries(const Tensor& shared) {
   std::vector<permute::Permutation> gathers;
   for (std::int64_t q = 0; q < shared.size(0); ++q) gathers.emplace_back(match(squared_distances(first, columns(q))));
   return gathers;
-}
-
-Tensor weight_from_pairs(const Tensor& inputs, const Tensor& outputs) {
-  return transpose(recover_linear_map(outputs, inputs)).contiguous();
 }
 
 } // namespace eg::privacy

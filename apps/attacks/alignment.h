@@ -14,9 +14,4 @@ namespace eg::privacy {
 /// After the alignment of shuffled activations in arXiv 2605.04901 (ACL 2026). Throws ShapeError.
 std::vector<permute::Permutation> align_queries(const Tensor& shared);
 
-/// W [d, k] from inputs X [n, k] and outputs Y = X W^T [n, d]: least squares. From outputs that were aligned it is W
-/// with its rows in the first query's order: all but one permutation of the model. O(n k^2). Throws ShapeError, and
-/// ValueError when the inputs do not have full rank.
-Tensor weight_from_pairs(const Tensor& inputs, const Tensor& outputs);
-
 } // namespace eg::privacy

@@ -8,17 +8,6 @@
 
 namespace eg::privacy {
 
-std::int64_t label_from_bias_gradient(const Tensor& gradient) {
-  if (gradient.rank() != 1)
-    throw ShapeError(fmt::format("label: the gradient of a bias is [classes], not {}", gradient.shape().str()));
-  const PauseRecording pause;
-  const auto negative = count_nonzero(lt(gradient, 0.0)).to_vector<std::int64_t>().front();
-  if (negative != 1)
-    throw ValueError(
-        fmt::format("label: {} entries of the gradient are negative; that of one sample has one", negative));
-  return argmin(gradient, 0).to_vector<std::int64_t>().front();
-}
-
 std::vector<std::int64_t> labels_from_cut_gradients(const Tensor& gradients, const Tensor& examples) {
   if (gradients.rank() != 2 || examples.rank() != 2 || gradients.size(1) != examples.size(1))
     throw ShapeError(fmt::format("labels: gradients are [B, d] and examples [classes, d], not {} and {}",

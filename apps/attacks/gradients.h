@@ -8,11 +8,6 @@
 
 namespace eg::privacy {
 
-/// The label of a single sample from dL/db [C] of a classifier's bias under cross-entropy: p - onehot(label) has one
-/// negative entry. O(C). Exact. Zhao, Mopuri, Bilen, "iDLG" (arXiv 2001.02610). Throws ShapeError, ValueError unless
-/// exactly one entry is negative (several samples, or smoothed labels).
-std::int64_t label_from_bias_gradient(const Tensor& gradient);
-
 /// Labels from gradients at the cut, [B, d]: what an edge with the head sends back for each sample's class token. Those
 /// of one class point one way, as W_head^T (p - onehot), so each sample has the label of the example (one a class, [C,
 /// d], under the same key) with the largest cosine. A permutation of features leaves cosines as they are. O(B C d).

@@ -37,10 +37,6 @@ VocabularyMatch match_vocabulary(const Tensor& observed, const NextStates& next,
   return found;
 }
 
-NextStates table_of_states(Tensor table) {
-  return [table = std::move(table)](std::span<const std::int64_t>) { return table; };
-}
-
 permute::Permutation features_from_states(const Tensor& observed, const Tensor& known) {
   const PauseRecording pause;
   return permute::Permutation(

@@ -36,9 +36,6 @@ struct VocabularyMatch {
 /// Throws ShapeError when the states' widths differ.
 VocabularyMatch match_vocabulary(const Tensor& observed, const NextStates& next, StateForm form);
 
-/// States that do not depend on what came before (embeddings without positions): a table [V, d].
-NextStates table_of_states(Tensor table);
-
 /// P_C from states h P_C of a text that is known by now, [T, d] both: columns matched. One token is enough when its
 /// features differ. O(T d^2).
 permute::Permutation features_from_states(const Tensor& observed, const Tensor& known);
