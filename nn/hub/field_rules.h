@@ -32,7 +32,4 @@ std::vector<FieldRule> field_rules(std::string_view family);
 /// Throws FileError "SOURCE: field 'NAME' is VALUE; ..." for a fixed field with another value than the supported one.
 void refuse_unread_fields(const Fields& fields, std::string_view family);
 
-/// Tables of the rules, for docs/models.md.
-std::string field_rules_markdown();
-
 } // namespace eg::hub
