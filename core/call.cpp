@@ -125,12 +125,12 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
   }
 }
 
-bool shapes_alone(const OpArgs& args) {
-  if (results_unread()) {
+bool shapes_alone(const ContextSettings& settings, const OpArgs& args) {
+  if (settings.unread > 0) {
     assert(args.op.saves >> 16 == 0 && "UnreadScope: the rule reads an output, which would have no values");
     return true;
   }
-  return calling_with_meta_tensors() &&
+  return settings.meta_calls > 0 &&
          std::any_of(args.in.begin(), args.in.end(), [](const Tensor& t) { return t.defined() && !t.has_storage(); });
 }
 
@@ -142,11 +142,12 @@ std::vector<Tensor> meta_outputs(const OpDef& op, const OpArgs& args) {
 
 std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
   const PauseRecording pause; // a kernel may use other operations
-  if (shapes_alone(args)) return meta_outputs(op, args);
+  const ContextSettings& settings = execution_context().settings;
+  if (shapes_alone(settings, args)) return meta_outputs(op, args);
   if (op.view != nullptr) return {op.view(args)};
   std::vector<Tensor> out;
   for (const TensorSpec& spec : op.infer(args)) out.push_back(Tensor::empty(spec.shape, spec.dtype));
-  const bool exact = op.exact != nullptr && reduction() == Reduction::exact;
+  const bool exact = op.exact != nullptr && settings.reduction == Reduction::exact;
   const KernelScope stoppable;
   (exact ? op.exact : op.cpu)(args, out);
   return out;
@@ -336,11 +337,12 @@ PauseRecording::PauseRecording(Recorder* only) : all_(false) {
 }
 
 PauseRecording::~PauseRecording() {
-  std::size_t& pauses = execution_context().pauses;
-  if (all_) --pauses;
-  for (Listener& listener : listeners()) {
+  ExecutionContext& context = execution_context();
+  if (all_) --context.pauses;
+  if (context.recorders == nullptr) return;
+  for (Listener& listener : context.recorders->listeners) {
     if (listener.serial == only_) --listener.deaf;
-    listener.opened_at = std::min(listener.opened_at, pauses); // opened in this pause: the next one concerns it
+    listener.opened_at = std::min(listener.opened_at, context.pauses); // opened in this pause: the next one concerns it
   }
 }
 
