@@ -80,8 +80,7 @@ bool may_resume(OnResume how, const nlohmann::json& then, const nlohmann::json& 
 }
 
 void require_same_options(const nlohmann::json& then, const Task& task, const std::string& source) {
-  const nlohmann::json present = nlohmann::json::parse(task.options_json().dump());
-  const nlohmann::json defaults = nlohmann::json::parse(task.default_options().dump());
+  const nlohmann::json present = task.options_json(), defaults = task.default_options();
   std::map<std::string, OnResume> how;
   for (const OptionInfo& option : task.option_infos()) how[option.key] = option.resume;
   std::string different;

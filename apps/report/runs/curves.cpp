@@ -15,7 +15,6 @@ using data::Split;
 using pages::Chart;
 using pages::Page;
 using pages::Series;
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t most_points = 80; ///< of a train curve: single steps are noisy
 
@@ -112,7 +111,7 @@ std::string speed_of(const RunFolder& run) {
   return "";
 }
 
-std::string text_of(const Json& options, const std::string& key) {
+std::string text_of(const nlohmann::json& options, const std::string& key) {
   const auto found = options.find(key);
   if (found == options.end()) return "";
   return found->is_string() ? found->get<std::string>() : found->dump();

@@ -82,7 +82,7 @@ RunFolder read_run(const std::string& path) {
   RunFolder run;
   run.path = path;
   run.name = tail_of(path, 1);
-  run.options = Json::parse(read_json(config).dump());
+  run.options = read_json(config);
   if (!run.options.is_object()) throw FileError(config + ": holds no options");
   // Runs of `train vit` may not name it.
   const auto model = run.options.find("model");

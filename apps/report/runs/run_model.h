@@ -22,7 +22,7 @@ template <class Options> void look_where_told(Options& options, const FigureOpti
 
 /// The options that a run's config.json holds, over `options`.
 template <class Options> Options options_in(const RunFolder& run, Options options, const FigureOptions& o) {
-  apply_options(options, nlohmann::json::parse(run.options.dump()), join_path(run.path, "config.json"));
+  apply_options(options, run.options, join_path(run.path, "config.json"));
   look_where_told(options, o);
   return options;
 }
