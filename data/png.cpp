@@ -8,6 +8,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <string_view>
+#include <zlib.h>
 
 namespace eg::data {
 
@@ -158,21 +159,6 @@ std::uint64_t PngParser::raw_bytes() const {
   return bytes;
 }
 
-std::uint32_t adler32(ByteView bytes) {
-  constexpr std::uint32_t modulus = 65521;
-  constexpr std::size_t stretch = 5552; // sums cannot overflow before so many bytes
-  std::uint32_t a = 1;
-  std::uint32_t b = 0;
-  while (!bytes.empty()) {
-    const ByteView part = bytes.first(std::min(bytes.size(), stretch));
-    for (const std::uint8_t byte : part) b += a += byte;
-    a %= modulus;
-    b %= modulus;
-    bytes = bytes.subspan(part.size());
-  }
-  return b << 16 | a;
-}
-
 void PngParser::check_pixels() const {
   // Deflate cannot shrink by more than 1032 to 1, so a larger claim is refused before memory is taken for it.
   const std::uint64_t expected = raw_bytes();
@@ -183,7 +169,8 @@ void PngParser::check_pixels() const {
   resize_for(fmt::format("{}: {}x{} pixels", source_, header_.width, header_.height), raw,
              static_cast<std::size_t>(expected));
   if (!inflate_exactly(pixels_, raw)) fail(fmt::format("its pixel data do not unpack to {} bytes", expected));
-  if (adler32(raw) != big_endian_at(pixels_, pixels_.size() - 4)) fail("the checksum of its pixel data does not match");
+  if (::adler32_z(1, raw.data(), raw.size()) != big_endian_at(pixels_, pixels_.size() - 4))
+    fail("the checksum of its pixel data does not match");
 }
 
 void PngParser::parse(const ImageLimits& limits) {
