@@ -1,6 +1,7 @@
 // How columns become numbers and ids, and batches of them.
 
 #include "core/base/error.h"
+#include "core/base/named_values.h"
 #include "data/tabular.h"
 
 #include <fmt/format.h>
@@ -31,25 +32,14 @@ template <class T> Tensor rows_of(const std::vector<T>& all, std::span<const std
   return Tensor::from(rows, {static_cast<std::int64_t>(places.size()), width});
 }
 
+constexpr NamedValues<NumberScale, 3> scales{
+    {{"none", NumberScale::none}, {"standard", NumberScale::standard}, {"log", NumberScale::log}}};
+
 } // namespace
 
-NumberScale number_scale_named(std::string_view name) {
-  for (const NumberScale scale : {NumberScale::none, NumberScale::standard, NumberScale::log})
-    if (name_of(scale) == name) return scale;
-  throw ValueError(fmt::format("scale: '{}' is not one of none, standard, log", name));
-}
+NumberScale number_scale_named(std::string_view name) { return value_named(scales, "scale", name); }
 
-std::string_view name_of(NumberScale scale) {
-  switch (scale) {
-  case NumberScale::none:
-    return "none";
-  case NumberScale::standard:
-    return "standard";
-  case NumberScale::log:
-    return "log";
-  }
-  return "?";
-}
+std::string_view name_of(NumberScale scale) { return name_in(scales, scale); }
 
 double TabularCode::number(std::size_t field, double value) const {
   if (scale == NumberScale::log) value = std::copysign(std::log1p(std::abs(value)), value);

@@ -1,41 +1,28 @@
 #include "nn/heads.h"
 
+#include "core/base/named_values.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
 
-#include <array>
 #include <string>
-#include <utility>
 
 namespace eg::nn {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Head>, 7> heads{
-    {{"none", Head::none},
-     {"language_model", Head::language_model},
-     {"sequence_classification", Head::sequence_classification},
-     {"token_classification", Head::token_classification},
-     {"question_answering", Head::question_answering},
-     {"next_sentence", Head::next_sentence},
-     {"pretraining", Head::pretraining}}};
+constexpr NamedValues<Head, 7> heads{{{"none", Head::none},
+                                      {"language_model", Head::language_model},
+                                      {"sequence_classification", Head::sequence_classification},
+                                      {"token_classification", Head::token_classification},
+                                      {"question_answering", Head::question_answering},
+                                      {"next_sentence", Head::next_sentence},
+                                      {"pretraining", Head::pretraining}}};
 
 } // namespace
 
-Head head_named(std::string_view name) {
-  std::string known;
-  for (const auto& [word, head] : heads) {
-    if (word == name) return head;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
-  }
-  throw ValueError(fmt::format("head: '{}' is not one of {}", name, known));
-}
+Head head_named(std::string_view name) { return value_named(heads, "head", name); }
 
-std::string_view name_of(Head head) {
-  for (const auto& [word, value] : heads)
-    if (value == head) return word;
-  return "unknown";
-}
+std::string_view name_of(Head head) { return name_in(heads, head); }
 
 Tensor key_mask(const Tensor& attention_mask, std::int64_t batch, std::int64_t tokens) {
   if (!attention_mask.defined()) return {};

@@ -1,25 +1,25 @@
 #include "nn/layers.h"
 
+#include "core/base/named_values.h"
 #include "core/meta.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 
 namespace eg::nn {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Activation>, 9> activations{{{"gelu", Activation::gelu},
-                                                                              {"gelu_tanh", Activation::gelu_tanh},
-                                                                              {"quick_gelu", Activation::quick_gelu},
-                                                                              {"relu", Activation::relu},
-                                                                              {"relu2", Activation::relu2},
-                                                                              {"silu", Activation::silu},
-                                                                              {"mish", Activation::mish},
-                                                                              {"sigmoid", Activation::sigmoid},
-                                                                              {"tanh", Activation::tanh}}};
+constexpr NamedValues<Activation, 9> activations{{{"gelu", Activation::gelu},
+                                                  {"gelu_tanh", Activation::gelu_tanh},
+                                                  {"quick_gelu", Activation::quick_gelu},
+                                                  {"relu", Activation::relu},
+                                                  {"relu2", Activation::relu2},
+                                                  {"silu", Activation::silu},
+                                                  {"mish", Activation::mish},
+                                                  {"sigmoid", Activation::sigmoid},
+                                                  {"tanh", Activation::tanh}}};
 
 void check_positive(const char* layer, const char* field, std::int64_t value) {
   if (value <= 0) throw ValueError(fmt::format("{}: {} must be positive, not {}", layer, field, value));
@@ -143,20 +143,9 @@ Tensor activate(const Tensor& x, Activation activation) {
   throw ValueError("activate: unknown activation");
 }
 
-Activation activation_named(std::string_view name) {
-  std::string known;
-  for (const auto& [word, activation] : activations) {
-    if (word == name) return activation;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
-  }
-  throw ValueError(fmt::format("activation: '{}' is not one of {}", name, known));
-}
+Activation activation_named(std::string_view name) { return value_named(activations, "activation", name); }
 
-std::string_view name_of(Activation activation) {
-  for (const auto& [word, value] : activations)
-    if (value == activation) return word;
-  return "unknown";
-}
+std::string_view name_of(Activation activation) { return name_in(activations, activation); }
 
 Mlp::Mlp(std::int64_t dim, std::int64_t hidden_, Activation activation_, RandomKey key, bool bias, bool gated_)
     : activation(activation_), gated(gated_), fc1(dim, gated_ ? 2 * hidden_ : hidden_, key.fold(0), bias),

@@ -1,17 +1,17 @@
 #include "nn/narrow_weight.h"
 
 #include "core/base/error.h"
+#include "core/base/named_values.h"
 #include "core/call.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace eg::nn {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, WeightStorage>, 3> storages{
+constexpr NamedValues<WeightStorage, 3> storages{
     {{"f32", WeightStorage::full}, {"bf16", WeightStorage::bf16}, {"int8", WeightStorage::int8}}};
 
 /// `weight` in bf16. Throws ValueError for what is not finite there.
@@ -30,20 +30,9 @@ Tensor rounded_to_bf16(const Tensor& weight) {
 
 } // namespace
 
-WeightStorage weight_storage_named(std::string_view name) {
-  std::string known;
-  for (const auto& [word, storage] : storages) {
-    if (word == name) return storage;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
-  }
-  throw ValueError(fmt::format("weights: '{}' is not one of {}", name, known));
-}
+WeightStorage weight_storage_named(std::string_view name) { return value_named(storages, "weights", name); }
 
-std::string_view name_of(WeightStorage storage) {
-  for (const auto& [word, value] : storages)
-    if (value == storage) return word;
-  return "unknown";
-}
+std::string_view name_of(WeightStorage storage) { return name_in(storages, storage); }
 
 NarrowWeight::NarrowWeight(const Tensor& weight, WeightStorage storage) : dtype_(weight.dtype()) {
   const PauseRecording pause;

@@ -1,5 +1,6 @@
 #include "nn/vit.h"
 
+#include "core/base/named_values.h"
 #include "nn/config_checks.h"
 #include "nn/init.h"
 
@@ -9,25 +10,24 @@
 
 namespace eg::nn {
 
-Pooling pooling_named(std::string_view name) {
-  if (name == "cls") return Pooling::cls;
-  if (name == "mean") return Pooling::mean;
-  throw ValueError(fmt::format("pooling: '{}' is not one of cls, mean", name));
-}
+namespace {
+
+constexpr NamedValues<Pooling, 2> poolings{{{"cls", Pooling::cls}, {"mean", Pooling::mean}}};
+constexpr NamedValues<PositionEmbedding, 3> embeddings{{{"learned", PositionEmbedding::learned},
+                                                        {"sinusoidal", PositionEmbedding::sinusoidal},
+                                                        {"none", PositionEmbedding::none}}};
+
+} // namespace
+
+Pooling pooling_named(std::string_view name) { return value_named(poolings, "pooling", name); }
 
 PositionEmbedding position_embedding_named(std::string_view name) {
-  if (name == "learned") return PositionEmbedding::learned;
-  if (name == "sinusoidal") return PositionEmbedding::sinusoidal;
-  if (name == "none") return PositionEmbedding::none;
-  throw ValueError(fmt::format("position embedding: '{}' is not one of learned, sinusoidal, none", name));
+  return value_named(embeddings, "position embedding", name);
 }
 
-std::string_view name_of(Pooling pooling) { return pooling == Pooling::cls ? "cls" : "mean"; }
+std::string_view name_of(Pooling pooling) { return name_in(poolings, pooling); }
 
-std::string_view name_of(PositionEmbedding position) {
-  if (position == PositionEmbedding::none) return "none";
-  return position == PositionEmbedding::learned ? "learned" : "sinusoidal";
-}
+std::string_view name_of(PositionEmbedding position) { return name_in(embeddings, position); }
 
 void check(const VitConfig& c) {
   const ConfigChecks field("vit");

@@ -1,12 +1,12 @@
 #include "optim/schedule.h"
 
 #include "core/base/error.h"
+#include "core/base/named_values.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numbers>
 
 namespace eg::optim {
@@ -14,7 +14,11 @@ namespace {
 
 using Kind = Schedule::Kind;
 
-constexpr std::string_view kind_names[] = {"constant", "linear", "cosine", "step", "one-cycle"};
+constexpr NamedValues<Kind, 5> kinds{{{"constant", Kind::constant},
+                                      {"linear", Kind::linear},
+                                      {"cosine", Kind::cosine},
+                                      {"step", Kind::step},
+                                      {"one-cycle", Kind::one_cycle}}};
 
 /// Half a cosine from 1 at share 0 to 0 at share 1, and 0 beyond.
 double half_cosine(double share) { return 0.5 * (1.0 + std::cos(std::numbers::pi * std::min(share, 1.0))); }
@@ -55,13 +59,8 @@ double Schedule::at(std::int64_t step) const {
 
 bool has_final_fraction(Kind kind) { return kind != Kind::constant && kind != Kind::step; }
 
-Kind schedule_named(const std::string& name) {
-  const auto* found = std::find(std::begin(kind_names), std::end(kind_names), name);
-  if (found == std::end(kind_names))
-    throw ValueError(fmt::format("schedule: '{}' is not one of constant, linear, cosine, step, one-cycle", name));
-  return static_cast<Kind>(found - std::begin(kind_names));
-}
+Kind schedule_named(const std::string& name) { return value_named(kinds, "schedule", name); }
 
-std::string_view name_of(Kind kind) { return kind_names[static_cast<std::size_t>(kind)]; }
+std::string_view name_of(Kind kind) { return name_in(kinds, kind); }
 
 } // namespace eg::optim

@@ -1,5 +1,6 @@
 #include "permute/symmetries.h"
 
+#include "core/base/named_values.h"
 #include "core/call.h"
 #include "permute/inference/action.h"
 #include "permute/inference/at.h"
@@ -48,17 +49,11 @@ void check_same_extent(const ShownTensor& a, int axis_a, const ShownTensor& b, i
 } // namespace
 
 std::string_view name_of(GroupKind kind) {
-  switch (kind) {
-  case GroupKind::symmetric:
-    return "symmetric";
-  case GroupKind::wreath:
-    return "wreath";
-  case GroupKind::automorphisms:
-    return "automorphisms";
-  case GroupKind::trivial:
-    break;
-  }
-  return "trivial";
+  constexpr NamedValues<GroupKind, 4> kinds{{{"symmetric", GroupKind::symmetric},
+                                             {"wreath", GroupKind::wreath},
+                                             {"automorphisms", GroupKind::automorphisms},
+                                             {"trivial", GroupKind::trivial}}};
+  return name_in(kinds, kind);
 }
 
 const ShownTensor& ModelSymmetries::State::tensor(std::string_view name) const {

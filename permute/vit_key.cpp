@@ -1,5 +1,6 @@
 #include "permute/vit_key.h"
 
+#include "core/base/named_values.h"
 #include "core/ops.h"
 
 #include <cmath>
@@ -103,27 +104,20 @@ BlockKey draw_inner(const nn::BlockConfig& config, std::int64_t layer, const Per
 
 double log2_factorial(std::int64_t n) { return std::lgamma(static_cast<double>(n) + 1.0) / std::log(2.0); }
 
+constexpr NamedValues<KeyForm, 4> forms{{{"paper", KeyForm::paper},
+                                         {"tied", KeyForm::tied},
+                                         {"decoupled", KeyForm::decoupled},
+                                         {"residual", KeyForm::residual}}};
+
 } // namespace
 
 KeyForm key_form_named(std::string_view name) {
-  for (const KeyForm form : {KeyForm::paper, KeyForm::tied, KeyForm::decoupled, KeyForm::residual})
-    if (name_of(form) == name) return form;
+  for (const auto& [word, form] : forms)
+    if (word == name) return form;
   throw ValueError(fmt::format("key: unknown form \"{}\"; known are paper, tied, decoupled, residual", name));
 }
 
-std::string_view name_of(KeyForm form) {
-  switch (form) {
-  case KeyForm::paper:
-    return "paper";
-  case KeyForm::tied:
-    return "tied";
-  case KeyForm::decoupled:
-    return "decoupled";
-  case KeyForm::residual:
-    return "residual";
-  }
-  return "?";
-}
+std::string_view name_of(KeyForm form) { return name_in(forms, form); }
 
 Permutation block_permutation(const Permutation& head_map, const std::vector<Permutation>& within) {
   if (static_cast<std::int64_t>(within.size()) != head_map.size())

@@ -1,5 +1,6 @@
 #include "permute/catalogue/catalogue.h"
 
+#include "core/base/named_values.h"
 #include "core/base/words.h"
 #include "core/reduction.h"
 #include "permute/catalogue/case.h"
@@ -127,17 +128,11 @@ template <class T> void append(std::vector<T>& to, std::vector<T> more) {
 } // namespace
 
 std::string_view name_of(ClaimKind kind) {
-  switch (kind) {
-  case ClaimKind::identity:
-    return "identity";
-  case ClaimKind::counterexample:
-    return "counterexample";
-  case ClaimKind::erratum:
-    return "erratum";
-  case ClaimKind::law:
-    return "law";
-  }
-  return "?";
+  constexpr NamedValues<ClaimKind, 4> kinds{{{"identity", ClaimKind::identity},
+                                             {"counterexample", ClaimKind::counterexample},
+                                             {"erratum", ClaimKind::erratum},
+                                             {"law", ClaimKind::law}}};
+  return name_in(kinds, kind);
 }
 
 double tolerance(Gate gate, DType dtype) {
