@@ -1,31 +1,21 @@
 #include "permute/permuted_pass.h"
 
-#include "core/base/error.h"
+#include "core/base/named_values.h"
 #include "core/ops.h"
-
-#include <fmt/format.h>
 
 namespace eg::permute {
 
-TrainMode train_mode_named(std::string_view name) {
-  for (const TrainMode mode : {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both})
-    if (name_of(mode) == name) return mode;
-  throw ValueError(fmt::format("permute: '{}' is not one of none, rows, columns, both", name));
-}
+namespace {
 
-std::string_view name_of(TrainMode mode) {
-  switch (mode) {
-  case TrainMode::none:
-    return "none";
-  case TrainMode::rows:
-    return "rows";
-  case TrainMode::columns:
-    return "columns";
-  case TrainMode::both:
-    return "both";
-  }
-  return "?";
-}
+constexpr NamedValues<TrainMode, 4> modes{{{"none", TrainMode::none},
+                                           {"rows", TrainMode::rows},
+                                           {"columns", TrainMode::columns},
+                                           {"both", TrainMode::both}}};
+
+} // namespace
+
+TrainMode train_mode_named(std::string_view name) { return value_named(modes, "permute", name); }
+std::string_view name_of(TrainMode mode) { return name_in(modes, mode); }
 
 Tensor PermutedPass::enter(const Tensor& z) const {
   const Tensor x = rows.defined() ? permute_rows(z, rows) : z;
