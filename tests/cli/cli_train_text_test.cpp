@@ -170,9 +170,12 @@ TEST_CASE("options of other models, and of none, are refused by name") {
     CHECK(got.code == 2);
     CHECK_MESSAGE(got.err.find(words) != std::string::npos, got.err);
   };
-  refused(small(folder, "gpt2", {"--steps", "1", "--twin"}),
-          "--twin is an option of `train vit` and `train deit`, not of `train gpt2` (see equigrad train gpt2 --help)");
-  refused(small(folder, "llama", {"--steps", "1", "--permute", "rows"}), "--permute is an option of `train vit`");
+  refused(small(folder, "gpt2", {"--steps", "1", "--patch", "4"}),
+          "--patch is an option of `train vit` and `train deit`, not of `train gpt2` (see equigrad train gpt2 --help)");
+  refused(small(folder, "llama", {"--steps", "1", "--mask-share", "0.2"}), "--mask-share is an option of `train bert`");
+  refused(small(folder, "gpt2", {"--steps", "1", "--twin"}), "twin needs a permutation to compare with");
+  refused(small(folder, "llama", {"--steps", "1", "--permute", "rows"}), "behind a causal mask");
+  refused(small(folder, "gpt2", {"--steps", "1", "--drift-every", "3"}), "there is no twin to drift from (--twin)");
   refused({"train", "vit", "--data", "shapes", "--steps", "1", "--context", "3"},
           "--context is an option of `train bert` and `train gpt2` and `train llama`, not of `train vit`");
   refused({"train", "gtp2", "--steps", "1"}, "'gtp2' is not one of vit, deit, bert, gpt2, llama, difm");
@@ -185,7 +188,7 @@ TEST_CASE("options of other models, and of none, are refused by name") {
   refused({"train", "gpt2", "--config", folder.path("c.json")},
           "c.json: 'patch' is an option of `train vit` and `train deit`, not of `train gpt2`");
   CHECK(run_program({"train", "vit", "--help"}).out.find("--context") == std::string::npos);
-  CHECK(run_program({"train", "gpt2", "--help"}).out.find("--twin") == std::string::npos);
+  CHECK(run_program({"train", "gpt2", "--help"}).out.find("--patch") == std::string::npos);
   CHECK(run_program({"train", "--help"}).out.find("train MODEL --help") != std::string::npos);
 }
 
