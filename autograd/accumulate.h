@@ -1,5 +1,5 @@
 #pragma once
-// How two contributions to one gradient are joined.
+// Adds two contributions to one gradient.
 
 #include "core/tensor.h"
 

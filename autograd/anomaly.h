@@ -1,5 +1,5 @@
 #pragma once
-// Where did the first NaN come from?
+// Finds the operation that produced the first NaN.
 
 #include "core/call.h"
 

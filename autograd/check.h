@@ -1,5 +1,5 @@
 #pragma once
-// Public checkers: people have functions and theorems of their own.
+// Checks gradients and symmetries of any function.
 
 #include "autograd/functional.h"
 #include "core/op.h"

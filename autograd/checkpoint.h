@@ -1,5 +1,6 @@
 #pragma once
-// Activation checkpointing: memory for time (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+// Implements activation checkpointing, which trades time for memory (Chen et al., "Training deep nets with sublinear
+// memory cost", 2016).
 
 #include "autograd/functional.h"
 
@@ -21,7 +22,7 @@ std::vector<Tensor> checkpoint(const TensorFunction& f, const std::vector<Tensor
 /// The same for one tensor to one.
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
 /// The same, told whether the result will be read: when f runs again for the gradient it will not, and f may leave out
-/// the values of its last operation (core/meta.h, UnreadScope).
+/// the values of its last operation (core/meta.h, ShapeOnlyScope).
 Tensor checkpoint(const std::function<Tensor(const Tensor&, bool read)>& f, const Tensor& x);
 
 /// True while this thread runs the function of a checkpoint again for the gradient. What moves on with every pass

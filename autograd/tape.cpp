@@ -16,7 +16,7 @@ std::string Tape::Node::name_of_input(std::size_t i) const {
 }
 
 void Tape::Node::check_versions() const {
-  const auto check = [&](const Kept& kept, const std::string& role) {
+  const auto check = [&](const SavedTensor& kept, const std::string& role) {
     if (!kept.saved || kept.tensor.version() == kept.version) return;
     throw AutogradError(fmt::format(
         "tape: {}{} saved its {} {} for the gradient, but '{}'{} changed it in place afterwards (version {}, was {}); "
@@ -36,7 +36,7 @@ Slot Tape::State::slot(const Tensor& t) {
   return entry->second;
 }
 
-Kept Tape::State::keep(const Tensor& t, bool save) {
+SavedTensor Tape::State::keep(const Tensor& t, bool save) {
   if (!t.defined()) return {};
   if (save) return {t, slot(t), t.version(), true};
   return {Tensor::meta(t.shape(), t.dtype()), slot(t), 0, false};
@@ -156,13 +156,13 @@ std::size_t Tape::size() const { return state_->nodes.size(); }
 std::size_t Tape::saved_bytes() const {
   std::unordered_set<const Storage*> seen;
   std::size_t bytes = 0;
-  const auto count = [&](const Kept& kept) {
+  const auto count = [&](const SavedTensor& kept) {
     if (kept.saved && kept.tensor.has_storage() && seen.insert(kept.tensor.storage().get()).second)
       bytes += kept.tensor.storage()->size_bytes;
   };
   for (const Node& node : state_->nodes) {
-    for (const Kept& kept : node.in) count(kept);
-    for (const Kept& kept : node.out) count(kept);
+    for (const SavedTensor& kept : node.in) count(kept);
+    for (const SavedTensor& kept : node.out) count(kept);
   }
   return bytes;
 }
@@ -189,7 +189,7 @@ void Tape::record(const Event& event) {
   for (std::size_t i = 0; i < event.in.size(); ++i) node.in.push_back(state.keep(event.in[i], saves_in(i)));
   for (std::size_t o = 0; o < event.out.size(); ++o) node.out.push_back(state.keep(event.out[o], saves_out(o)));
   state.follow_bf16(event, std::string(node.name()) + at_place(node.place));
-  const auto has_slot = [](const Kept& kept) { return kept.slot != no_slot; };
+  const auto has_slot = [](const SavedTensor& kept) { return kept.slot != no_slot; };
   const bool differentiable =
       std::any_of(node.in.begin(), node.in.end(), has_slot) && std::any_of(node.out.begin(), node.out.end(), has_slot);
   const std::size_t number = state.nodes.size();

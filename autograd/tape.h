@@ -1,5 +1,5 @@
 #pragma once
-// The tape: a list of what was done while it was open, walked newest first to give gradients.
+// Records operations on a tape, and walks them newest first to give gradients.
 
 #include "core/base/function_ref.h"
 #include "core/call.h"
@@ -109,10 +109,10 @@ private:
   void record(const Event& event) override;
   struct Node;
   struct State;
-  struct Walk;
-  std::vector<Tensor> walk_back(std::span<const Tensor> ys, std::span<const Tensor> xs,
-                                std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain,
-                                FunctionRef<void(Walk& walk, std::size_t node)> passed);
+  struct BackwardPass;
+  std::vector<Tensor> run_backward(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                   std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain,
+                                   FunctionRef<void(BackwardPass& pass, std::size_t node)> passed);
   std::unique_ptr<State> state_;
 };
 

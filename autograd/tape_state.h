@@ -1,5 +1,5 @@
 #pragma once
-// What a tape holds. Shared by tape.cpp (recording) and tape_walk.cpp (gradients); no public header.
+// Holds the state of a tape. Shared by tape.cpp (recording) and tape_walk.cpp (gradients); not a public header.
 
 #include "autograd/tape.h"
 
@@ -14,7 +14,7 @@ using Slot = std::uint32_t;
 inline constexpr Slot no_slot = ~Slot{0};
 
 /// What a node keeps of an input or output: the tensor itself or, where the rule does not read it, shape and dtype.
-struct Kept {
+struct SavedTensor {
   Tensor tensor;
   Slot slot = no_slot; // no_slot: not given, or of a type without gradients
   std::uint64_t version = 0;
@@ -36,8 +36,8 @@ struct Tape::Node {
   const OpDef* op = nullptr;
   std::shared_ptr<const CustomOp> custom;
   Attrs attrs;
-  std::vector<Kept> in;
-  std::vector<Kept> out;
+  std::vector<SavedTensor> in;
+  std::vector<SavedTensor> out;
   std::string place; // where in the model the call stood
 
   std::string_view name() const { return op != nullptr ? op->name : std::string_view(custom->name); }
@@ -50,7 +50,7 @@ struct Tape::Node {
   std::string name_of_input(std::size_t i) const;
 
 private:
-  std::vector<Tensor> values(const std::vector<Kept>& kept) const;
+  std::vector<Tensor> values(const std::vector<SavedTensor>& kept) const;
   template <class Run> auto at_its_place(Run&& run) const;
 };
 
@@ -80,7 +80,7 @@ struct Tape::State {
   std::vector<BrokenPath> broken;
 
   Slot slot(const Tensor& t);
-  Kept keep(const Tensor& t, bool save);
+  SavedTensor keep(const Tensor& t, bool save);
   void check_unchanged(const Tensor& t, const std::string& reader) const;
   void produced(const Event& event, std::size_t node);
   void follow_bf16(const Event& event, const std::string& name);

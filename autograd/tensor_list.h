@@ -1,5 +1,5 @@
 #pragma once
-// What the functions of this room ask of lists of tensors. Not for users.
+// Shares functions on lists of tensors within this folder. Not for users.
 
 #include "autograd/tape.h"
 

@@ -19,7 +19,7 @@ struct ExecutionContext::Recorders {
     Recorder* recorder;
     std::uint64_t serial;  // an address may come again, this does not
     std::size_t opened_at; // pauses that do not concern it: those that were there before it
-    std::size_t deaf = 0;  // pauses of this recorder alone
+    std::size_t muted = 0; // pauses of this recorder alone
   };
   std::vector<Listener> listeners;
 };
@@ -40,12 +40,14 @@ std::span<Listener> listeners() {
   return open != nullptr ? std::span<Listener>(open->listeners) : std::span<Listener>();
 }
 
-bool hears(const Listener& listener) { return listener.deaf == 0 && execution_context().pauses <= listener.opened_at; }
+bool is_listening(const Listener& listener) {
+  return listener.muted == 0 && execution_context().pauses <= listener.opened_at;
+}
 
 /// Some recorder that listens has the property.
 template <class Property> bool some_listener(Property&& property) {
-  return std::ranges::any_of(listeners(),
-                             [&](const Listener& listener) { return hears(listener) && property(*listener.recorder); });
+  return std::ranges::any_of(
+      listeners(), [&](const Listener& listener) { return is_listening(listener) && property(*listener.recorder); });
 }
 
 void enter_place(std::string name) {
@@ -163,12 +165,12 @@ std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
 std::vector<std::uint64_t> listening() {
   std::vector<std::uint64_t> serials;
   for (const Listener& listener : listeners())
-    if (hears(listener)) serials.push_back(listener.serial);
+    if (is_listening(listener)) serials.push_back(listener.serial);
   return serials;
 }
 
 /// Calls tell(recorder) for each of them that is still open: a recorder may open or close others while it listens.
-template <class Tell> void tell_each(const std::vector<std::uint64_t>& serials, Tell&& tell) {
+template <class Tell> void notify_each(const std::vector<std::uint64_t>& serials, Tell&& tell) {
   for (const std::uint64_t serial : serials) {
     const std::span<Listener> open = listeners();
     const auto at = std::ranges::find(open, serial, &Listener::serial);
@@ -176,7 +178,7 @@ template <class Tell> void tell_each(const std::vector<std::uint64_t>& serials, 
   }
 }
 
-template <class Tell> void tell_all(Tell&& tell) { tell_each(listening(), tell); }
+template <class Tell> void notify_all(Tell&& tell) { notify_each(listening(), tell); }
 
 /// Rethrows the present exception with the place in the model appended, keeping its type.
 [[noreturn]] void rethrow_with_place() {
@@ -230,7 +232,7 @@ std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attr
     std::vector<Tensor> out = run(op, args);
     if (heard) {
       const Event event{.op = &op, .in = in, .out = out, .attrs = &attrs, .began = began};
-      results_unread() ? report_composite(event) : report(event);
+      is_shape_only() ? report_composite(event) : report(event);
     }
     return out;
   } catch (const Error&) {
@@ -288,42 +290,42 @@ bool graph_recording() {
 }
 
 void report(const Event& event) {
-  tell_all([&](Recorder& recorder) { recorder.record(event); });
+  notify_all([&](Recorder& recorder) { recorder.record(event); });
 }
 
 void report_composite(const Event& event) {
-  tell_all([&](Recorder& recorder) {
+  notify_all([&](Recorder& recorder) {
     if (!recorder.observes()) recorder.record(event);
   });
 }
 
 void report(const RuleEvent& event) {
-  tell_all([&](Recorder& recorder) { recorder.rule_done(event); });
+  notify_all([&](Recorder& recorder) { recorder.rule_done(event); });
 }
 
 void report(const Activity& activity) {
-  tell_all([&](Recorder& recorder) { recorder.activity(activity); });
+  notify_all([&](Recorder& recorder) { recorder.activity(activity); });
 }
 
-WalkScope::WalkScope() : told_(listening()) {
-  tell_each(told_, [](Recorder& recorder) { recorder.walk_starts(); });
+BackwardScope::BackwardScope() : notified_(listening()) {
+  notify_each(notified_, [](Recorder& recorder) { recorder.backward_starts(); });
 }
 
-WalkScope::~WalkScope() {
-  tell_each(told_, [](Recorder& recorder) { recorder.walk_ends(); });
+BackwardScope::~BackwardScope() {
+  notify_each(notified_, [](Recorder& recorder) { recorder.backward_ends(); });
 }
 
 CompositeScope::CompositeScope() {
   for (Listener& listener : listeners())
     if (!listener.recorder->observes()) {
-      deaf_.push_back(listener.serial);
-      ++listener.deaf;
+      muted_.push_back(listener.serial);
+      ++listener.muted;
     }
 }
 
 CompositeScope::~CompositeScope() {
   for (Listener& listener : listeners())
-    if (std::find(deaf_.begin(), deaf_.end(), listener.serial) != deaf_.end()) --listener.deaf;
+    if (std::find(muted_.begin(), muted_.end(), listener.serial) != muted_.end()) --listener.muted;
 }
 
 PauseRecording::PauseRecording() { ++execution_context().pauses; }
@@ -332,7 +334,7 @@ PauseRecording::PauseRecording(Recorder* only) : all_(false) {
   for (Listener& listener : listeners())
     if (listener.recorder == only) {
       only_ = listener.serial;
-      ++listener.deaf;
+      ++listener.muted;
     }
 }
 
@@ -341,7 +343,7 @@ PauseRecording::~PauseRecording() {
   if (all_) --context.pauses;
   if (context.recorders == nullptr) return;
   for (Listener& listener : context.recorders->listeners) {
-    if (listener.serial == only_) --listener.deaf;
+    if (listener.serial == only_) --listener.muted;
     listener.opened_at = std::min(listener.opened_at, context.pauses); // opened in this pause: the next one concerns it
   }
 }

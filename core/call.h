@@ -1,6 +1,6 @@
 #pragma once
-// The single door to every operation, and the hook through which a tape listens. Core knows that a recorder can exist,
-// not what a tape is.
+// Runs every operation, and reports it to the recorders that are open. Core knows that a recorder can exist, not what a
+// tape is.
 
 #include "core/op.h"
 
@@ -73,8 +73,8 @@ public:
   /// Work beside the operations, when it is done.
   virtual void activity(const Activity&) {}
   /// A tape's way back begins and ends (also by an exception); they nest.
-  virtual void walk_starts() {}
-  virtual void walk_ends() {}
+  virtual void backward_starts() {}
+  virtual void backward_ends() {}
   /// After the calls that the rule made.
   virtual void rule_done(const RuleEvent&) {}
   /// True: it looks at values and keeps no graph. An observer hears the calls inside a composite (a checkpointed
@@ -104,15 +104,15 @@ void report(const RuleEvent& event);
 void report(const Activity& activity);
 
 /// A tape's way back, while it lives: the recorders that listen when it begins hear of both ends.
-class WalkScope {
+class BackwardScope {
 public:
-  WalkScope();
-  ~WalkScope();
-  WalkScope(const WalkScope&) = delete;
-  WalkScope& operator=(const WalkScope&) = delete;
+  BackwardScope();
+  ~BackwardScope();
+  BackwardScope(const BackwardScope&) = delete;
+  BackwardScope& operator=(const BackwardScope&) = delete;
 
 private:
-  std::vector<std::uint64_t> told_; // serial numbers
+  std::vector<std::uint64_t> notified_; // serial numbers
 };
 
 /// While it lives, the recorders that were open when it began hear nothing (or, given one, only that recorder is deaf).
@@ -139,7 +139,7 @@ public:
   CompositeScope& operator=(const CompositeScope&) = delete;
 
 private:
-  std::vector<std::uint64_t> deaf_; // serial numbers
+  std::vector<std::uint64_t> muted_; // serial numbers
 };
 
 /// Names the part of the model that runs while it lives: scopes nest to "encoder.3.attention.qkv".

@@ -8,10 +8,10 @@ MetaTensorScope::MetaTensorScope() { ++execution_context().settings.meta_tensors
 MetaTensorScope::~MetaTensorScope() { --execution_context().settings.meta_tensors; }
 MetaCallScope::MetaCallScope() { ++execution_context().settings.meta_calls; }
 MetaCallScope::~MetaCallScope() { --execution_context().settings.meta_calls; }
-UnreadScope::UnreadScope() { ++execution_context().settings.unread; }
-UnreadScope::~UnreadScope() { --execution_context().settings.unread; }
+ShapeOnlyScope::ShapeOnlyScope() { ++execution_context().settings.shape_only; }
+ShapeOnlyScope::~ShapeOnlyScope() { --execution_context().settings.shape_only; }
 bool making_meta_tensors() { return execution_context().settings.meta_tensors > 0; }
 bool calling_with_meta_tensors() { return execution_context().settings.meta_calls > 0; }
-bool results_unread() { return execution_context().settings.unread > 0; }
+bool is_shape_only() { return execution_context().settings.shape_only > 0; }
 
 } // namespace eg

@@ -25,17 +25,17 @@ public:
 /// While it lives, operations of this thread give meta tensors whatever they are given, and recorders that observe do
 /// not hear of them: for results whose values nobody reads, on a tape that needs to know how they were made. Only for
 /// operations whose rule reads no output.
-class UnreadScope {
+class ShapeOnlyScope {
 public:
-  UnreadScope();
-  ~UnreadScope();
-  UnreadScope(const UnreadScope&) = delete;
-  UnreadScope& operator=(const UnreadScope&) = delete;
+  ShapeOnlyScope();
+  ~ShapeOnlyScope();
+  ShapeOnlyScope(const ShapeOnlyScope&) = delete;
+  ShapeOnlyScope& operator=(const ShapeOnlyScope&) = delete;
 };
 
 /// A scope of this thread lives.
 bool making_meta_tensors();
 bool calling_with_meta_tensors();
-bool results_unread();
+bool is_shape_only();
 
 } // namespace eg

@@ -1,6 +1,6 @@
 #pragma once
-// The op row: everything about one operation in one description. The registry (core/registry.h) lists the rows; the
-// law suite, the benchmark and the op reference enumerate them.
+// Describes an operation in one definition. The registry (core/registry.h) lists the definitions; the law suite, the
+// benchmark and the op reference enumerate them.
 
 #include "core/attributes.h"
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 #pragma once
-// How sums are taken: fast, or exact so that their order cannot matter.
+// Selects how sums are computed: fast, or exact so that their order cannot matter.
 
 #include <cstdint>
 

@@ -49,7 +49,7 @@ Tensor Block::attend(const Tensor& x, const AttentionContext& context, RandomKey
 
 Tensor Block::transform(const Tensor& y, RandomKey key, bool read) const {
   const Tensor in = config.pre_norm ? norm2(y) : y;
-  if (!read && config.pre_norm && !drops()) return mlp.unread(in, y);
+  if (!read && config.pre_norm && !drops()) return mlp.forward_shape_only(in, y);
   const Tensor z = drops() ? y + dropout(mlp(in), config.dropout, key) : mlp(in, y);
   return config.pre_norm ? z : norm2(z);
 }

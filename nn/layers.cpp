@@ -192,10 +192,10 @@ Tensor Mlp::operator()(const Tensor& x, const Tensor& addend) const {
   return fc2(hidden(x), addend);
 }
 
-Tensor Mlp::unread(const Tensor& x, const Tensor& addend) const {
+Tensor Mlp::forward_shape_only(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
   const Tensor h = hidden(x);
-  const UnreadScope unread;
+  const ShapeOnlyScope shape_only;
   return fc2(h, addend);
 }
 

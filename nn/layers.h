@@ -86,7 +86,7 @@ public:
   /// addend (may be undefined) is added to the output: the residual.
   Tensor operator()(const Tensor& x, const Tensor& addend = {}) const;
   /// The same for a tape alone: a meta tensor, fc2 is not computed.
-  Tensor unread(const Tensor& x, const Tensor& addend) const;
+  Tensor forward_shape_only(const Tensor& x, const Tensor& addend) const;
   Activation activation;
   bool gated;
   Linear fc1, fc2;

@@ -68,8 +68,8 @@ nn::Blocks empty_blocks(const nn::BlockConfig& config, std::int64_t layers, DTyp
   return blocks;
 }
 
-Victim drawn_blocks(std::string name, const nn::BlockConfig& config, RandomKey key) {
-  Victim v{.name = std::move(name), .block = config, .layers = 2, .weights = {}, .pictures = {}, .text = {}};
+BlockWeights drawn_blocks(std::string name, const nn::BlockConfig& config, RandomKey key) {
+  BlockWeights v{.name = std::move(name), .block = config, .layers = 2, .weights = {}, .pictures = {}, .text = {}};
   v.weights = drawn_weights(separate_weights(empty_blocks(config, v.layers)), key);
   return v;
 }
@@ -157,19 +157,19 @@ nn::Blocks blocks_with(const nn::BlockConfig& config, std::int64_t layers, const
   return blocks;
 }
 
-Victim drawn_text_victim(RandomKey key) {
+BlockWeights random_text_model(RandomKey key) {
   nn::BlockConfig config{.dim = 64, .heads = 4, .mlp = 128, .activation = nn::Activation::silu, .gated = true};
   config.norm = nn::NormKind::rms;
   config.qkv_bias = config.proj_bias = config.mlp_bias = false;
   config.causal = config.rotary.on = true;
-  Victim v = drawn_blocks("drawn text model", config, key);
+  BlockWeights v = drawn_blocks("drawn text model", config, key);
   v.text = drawn_text(512, config.dim, key);
   return v;
 }
 
-Victim drawn_picture_victim(RandomKey key, std::int64_t side, std::int64_t channels) {
+BlockWeights random_image_model(RandomKey key, std::int64_t side, std::int64_t channels) {
   const nn::BlockConfig config{.dim = 64, .heads = 4, .mlp = 128};
-  Victim v = drawn_blocks("drawn vision transformer", config, key);
+  BlockWeights v = drawn_blocks("drawn vision transformer", config, key);
   PictureInput like;
   like.side = side;
   like.channels = channels;
@@ -188,17 +188,17 @@ Victim drawn_picture_victim(RandomKey key, std::int64_t side, std::int64_t chann
   return v;
 }
 
-Victim stranger_to(const Victim& victim, RandomKey key) {
-  Victim other = victim;
-  other.weights = drawn_weights(victim.weights, key);
-  if (victim.pictures) other.pictures = drawn_pictures(*victim.pictures, key);
-  if (victim.text) other.text = drawn_text(victim.text->vocabulary, victim.block.dim, key);
+BlockWeights reinitialised(const BlockWeights& model, RandomKey key) {
+  BlockWeights other = model;
+  other.weights = drawn_weights(model.weights, key);
+  if (model.pictures) other.pictures = drawn_pictures(*model.pictures, key);
+  if (model.text) other.text = drawn_text(model.text->vocabulary, model.block.dim, key);
   return other;
 }
 
-Victim before_tuning(const Victim& victim, double delta, RandomKey key) {
+BlockWeights before_tuning(const BlockWeights& model, double delta, RandomKey key) {
   const PauseRecording pause;
-  Victim before = victim;
+  BlockWeights before = model;
   for (std::size_t i = 0; i < before.weights.size(); ++i) {
     Tensor& w = before.weights[i].second;
     const double spread = w.numel() > 1 ? std_deviation(w).item() : 0.0;

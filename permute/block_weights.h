@@ -37,7 +37,7 @@ struct TextInput {
 };
 
 /// A model in f64.
-struct Victim {
+struct BlockWeights {
   std::string name;
   nn::BlockConfig block; ///< of every block
   std::int64_t layers = 0;
@@ -51,7 +51,7 @@ struct Victim {
   std::int64_t kv_heads() const { return block.kv_heads > 0 ? block.kv_heads : block.heads; }
 };
 
-/// The parameters of blocks under a Victim's names, copies.
+/// The parameters of blocks under a BlockWeights's names, copies.
 nn::StateDict separate_weights(const nn::Blocks& blocks, DType dtype = DType::f64);
 /// Blocks in evaluation that compute with `weights`, in their type. Throws ValueError for a weight that is missing.
 nn::Blocks blocks_with(const nn::BlockConfig& config, std::int64_t layers, const nn::StateDict& weights);
@@ -61,19 +61,19 @@ const Tensor& weight_named(const nn::StateDict& weights, const std::string& name
 /// Drawn models of two blocks and 64 features: a causal text model with RMSNorm, SwiGLU and rotary positions (a Llama)
 /// over 512 ids, and a vision transformer with LayerNorm for side x side pixels in patches of 4. Matrices are
 /// normal(1/sqrt(in)), gains about 1, embeddings normal(1).
-Victim drawn_text_victim(RandomKey key);
+BlockWeights random_text_model(RandomKey key);
 /// Throws ValueError for the second unless patches tile a side.
-Victim drawn_picture_victim(RandomKey key, std::int64_t side = 16, std::int64_t channels = 3);
+BlockWeights random_image_model(RandomKey key, std::int64_t side = 16, std::int64_t channels = 3);
 
 /// Trained weights: a model folder of Hugging Face's format (BERT, GPT-2, Llama, ViT, DeiT), also one without its
 /// embeddings, which are drawn from `key` then; a checkpoint of llama2.c, or a folder with one; the folder of the
 /// small MNIST ViT "shallow ViT, MNIST". Throws FileError for anything else, and for a model without blocks.
-Victim open_victim(const std::string& path, RandomKey key);
+BlockWeights open_block_weights(const std::string& path, RandomKey key);
 
 /// A model of the same shape with new random weights: what an attacker has without knowing them. Embeddings of texts,
 /// of images and positions are random too.
-Victim stranger_to(const Victim& victim, RandomKey key);
+BlockWeights reinitialised(const BlockWeights& model, RandomKey key);
 /// The same model before it was tuned: every weight differs by normal numbers of `delta` times its tensor's deviation.
-Victim before_tuning(const Victim& victim, double delta, RandomKey key);
+BlockWeights before_tuning(const BlockWeights& model, double delta, RandomKey key);
 
 } // namespace eg::privacy

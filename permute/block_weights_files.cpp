@@ -19,7 +19,7 @@
 namespace eg::privacy {
 namespace {
 
-Victim of_blocks(std::string name, const nn::Blocks& blocks) {
+BlockWeights of_blocks(std::string name, const nn::Blocks& blocks) {
   if (blocks.empty()) throw FileError(fmt::format("{}: the model has no blocks", name));
   return {.name = std::move(name),
           .block = blocks.front()->config,
@@ -51,24 +51,25 @@ std::optional<PictureInput> pictures_of(const nn::Vit& vit) {
 }
 
 /// The blocks of a model of the hub; they keep the model alive where embeddings need it.
-Victim of_model(const std::string& name, const std::shared_ptr<hub::Model>& model, RandomKey key, bool has_embeddings) {
+BlockWeights of_model(const std::string& name, const std::shared_ptr<hub::Model>& model, RandomKey key,
+                      bool has_embeddings) {
   model->module().to(DType::f64);
   model->module().eval();
   nn::Module* const module = &model->module();
   if (auto* vit = dynamic_cast<nn::Vit*>(module)) {
-    Victim v = of_blocks(name, vit->blocks);
+    BlockWeights v = of_blocks(name, vit->blocks);
     v.pictures = pictures_of(*vit);
     return v;
   }
   if (nn::Decoder* decoder = model->decoder()) {
-    Victim v = of_blocks(name, decoder->blocks);
+    BlockWeights v = of_blocks(name, decoder->blocks);
     v.text = TextInput{.vocabulary = decoder->config.vocabulary,
                        .embed = [model, decoder](const Tensor& ids) { return decoder->embed({.ids = ids}); }};
     return v;
   }
   auto* bert = dynamic_cast<nn::Bert*>(module);
   if (bert == nullptr) throw FileError(fmt::format("{}: no attack knows a {}", name, model->architecture()));
-  Victim v = of_blocks(name, bert->blocks);
+  BlockWeights v = of_blocks(name, bert->blocks);
   v.text = TextInput{.vocabulary = bert->config.vocabulary,
                      .embed = [model, bert](const Tensor& ids) { return bert->embed({.ids = ids}); }};
   if (has_embeddings) return v;
@@ -79,7 +80,7 @@ Victim of_model(const std::string& name, const std::shared_ptr<hub::Model>& mode
 }
 
 /// A folder of Hugging Face's format whose embeddings, and they alone, may be missing.
-Victim open_folder(const std::string& folder, RandomKey key) {
+BlockWeights open_folder(const std::string& folder, RandomKey key) {
   const hub::LoadedModel outline = hub::outline_of_folder(folder);
   const auto is_embedding = [](const std::string& name) { return name.find("embeddings.") != std::string::npos; };
   const std::vector<std::string>& missing = outline.report.missing;
@@ -107,7 +108,7 @@ public:
       : folder_(folder), file_(data::load_safetensors((std::filesystem::path(folder) / "model.safetensors").string())) {
   }
 
-  Victim victim() const {
+  BlockWeights model() const {
     nn::BlockConfig config{.dim = 32,
                            .heads = 4,
                            .mlp = 128,
@@ -115,7 +116,7 @@ public:
                            .norm_eps = 1e-5,
                            .qkv_bias = false,
                            .attention_scale = 1.0 / std::sqrt(32.0)};
-    Victim v{.name = folder_, .block = config, .layers = 3, .weights = {}, .pictures = {}, .text = {}};
+    BlockWeights v{.name = folder_, .block = config, .layers = 3, .weights = {}, .pictures = {}, .text = {}};
     for (std::int64_t layer = 0; layer < v.layers; ++layer) add_block(v.weights, layer);
     PictureInput p;
     p.channels = 1;
@@ -180,14 +181,14 @@ std::string checkpoint_in(const std::filesystem::path& folder) {
 
 } // namespace
 
-Victim open_victim(const std::string& path, RandomKey key) {
+BlockWeights open_block_weights(const std::string& path, RandomKey key) {
   const std::string checkpoint = path.ends_with(".bin") ? path : checkpoint_in(path);
   if (!checkpoint.empty()) return of_model(path, hub::load_llama2c(checkpoint), key, true);
   const std::string config = (std::filesystem::path(path) / "config.json").string();
   if (std::filesystem::exists(config)) {
     const nlohmann::json json = read_json(config);
     if (json.is_object() && json.value("architecture", nlohmann::json()) == "shallow ViT, MNIST")
-      return ShallowVit(path).victim();
+      return ShallowVit(path).model();
   }
   return open_folder(hub::model_folder_of_run(path), key);
 }

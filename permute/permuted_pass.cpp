@@ -7,15 +7,15 @@ namespace eg::permute {
 
 namespace {
 
-constexpr NamedValues<TrainMode, 4> modes{{{"none", TrainMode::none},
-                                           {"rows", TrainMode::rows},
-                                           {"columns", TrainMode::columns},
-                                           {"both", TrainMode::both}}};
+constexpr NamedValues<PermuteMode, 4> modes{{{"none", PermuteMode::none},
+                                             {"rows", PermuteMode::rows},
+                                             {"columns", PermuteMode::columns},
+                                             {"both", PermuteMode::both}}};
 
 } // namespace
 
-TrainMode train_mode_named(std::string_view name) { return value_named(modes, "permute", name); }
-std::string_view name_of(TrainMode mode) { return name_in(modes, mode); }
+PermuteMode permute_mode_named(std::string_view name) { return value_named(modes, "permute", name); }
+std::string_view name_of(PermuteMode mode) { return name_in(modes, mode); }
 
 Tensor PermutedPass::enter(const Tensor& z) const {
   const Tensor x = rows.defined() ? permute_rows(z, rows) : z;

@@ -11,12 +11,12 @@ namespace eg::permute {
 
 /// What is permuted on the way through the blocks: nothing, tokens (a fresh P_R for every sample and step), features
 /// (one P_C, with the weights coupled to it), or both.
-enum class TrainMode : std::uint8_t { none, rows, columns, both };
+enum class PermuteMode : std::uint8_t { none, rows, columns, both };
 /// "none", "rows", "columns" or "both". Throws ValueError that lists them.
-TrainMode train_mode_named(std::string_view name);
-std::string_view name_of(TrainMode mode);
-constexpr bool permutes_rows(TrainMode mode) { return mode == TrainMode::rows || mode == TrainMode::both; }
-constexpr bool permutes_columns(TrainMode mode) { return mode == TrainMode::columns || mode == TrainMode::both; }
+PermuteMode permute_mode_named(std::string_view name);
+std::string_view name_of(PermuteMode mode);
+constexpr bool permutes_rows(PermuteMode mode) { return mode == PermuteMode::rows || mode == PermuteMode::both; }
+constexpr bool permutes_columns(PermuteMode mode) { return mode == PermuteMode::columns || mode == PermuteMode::both; }
 
 /// The two permutations of one pass. Papers 000 and 001, theorem 4.1: with weights coupled to P_C the pass through an
 /// encoder equals the plain one.

@@ -37,20 +37,20 @@ constexpr std::array all{
 };
 
 /// Whether Q and K may be permuted within heads, each for itself.
-bool free_queries(const Victim& v) { return !v.block.rotary.on && v.kv_heads() == v.block.heads; }
+bool free_queries(const BlockWeights& v) { return !v.block.rotary.on && v.kv_heads() == v.block.heads; }
 
 struct Groups {
   std::string qk, v, o, hidden;
 };
 
-Groups groups_of(const Victim& v, Columns columns, const std::string& prefix) {
+Groups groups_of(const BlockWeights& v, Columns columns, const std::string& prefix) {
   if (columns == Columns::tied) return {"residual", "residual", "residual", ""};
   if (columns == Columns::residual || columns == Columns::plain) return {};
   const bool shared = v.kv_heads() != v.block.heads;
   return {free_queries(v) ? prefix + "qk" : "", prefix + "v", prefix + (shared ? "o" : "v"), prefix + "hidden"};
 }
 
-void add_block(AxisMap& map, const Victim& v, Columns columns, std::int64_t layer) {
+void add_block(AxisMap& map, const BlockWeights& v, Columns columns, std::int64_t layer) {
   const std::string prefix = fmt::format("blocks.{}.", layer), residual = "residual";
   const Groups g = groups_of(v, columns, prefix);
   const AxisMap every = {{"q", {g.qk, residual}},        {"q.bias", {g.qk}},
@@ -85,7 +85,7 @@ Permutation repeated(const Permutation& v, std::int64_t width, std::int64_t head
   return Permutation(std::move(gather));
 }
 
-void draw_inner(PermutationSet& key, const Victim& v, Columns columns, const PermutationSource& source,
+void draw_inner(PermutationSet& key, const BlockWeights& v, Columns columns, const PermutationSource& source,
                 std::int64_t layer) {
   const std::string prefix = fmt::format("blocks.{}.", layer);
   const std::int64_t width = v.block.width_of_head();
@@ -98,7 +98,7 @@ void draw_inner(PermutationSet& key, const Victim& v, Columns columns, const Per
   key.emplace(prefix + "hidden", source(v.block.mlp, prefix + "hidden"));
 }
 
-PermutationSet draw_key(const Victim& v, Columns columns, const PermutationSource& source) {
+PermutationSet draw_key(const BlockWeights& v, Columns columns, const PermutationSource& source) {
   PermutationSet key;
   if (columns == Columns::tied) {
     const Permutation heads = source(v.block.heads, "residual.heads");
@@ -112,8 +112,8 @@ PermutationSet draw_key(const Victim& v, Columns columns, const PermutationSourc
 }
 
 /// W Q where a matrix reads the stream, Q^T W where it writes to it.
-Hidden rotated(const Victim& v, RandomKey key) {
-  Hidden h{.weights = {}, .axes = {}, .key = {}, .map = {}};
+ObfuscatedModel rotated(const BlockWeights& v, RandomKey key) {
+  ObfuscatedModel h{.weights = {}, .axes = {}, .key = {}, .map = {}};
   h.map = random_orthogonal(v.block.dim, key);
   for (const auto& [name, w] : folded_gains(v)) {
     const bool writes = name.ends_with(".o") || name.ends_with(".down");
@@ -144,7 +144,7 @@ const SchemeInfo& scheme_named(const std::string& name) {
       fmt::format("there is no scheme '{}'{} there are {}", name, hint.empty() ? ";" : hint + ";", listed));
 }
 
-std::string cannot(const Victim& v, Columns columns) {
+std::string incompatible_because(const BlockWeights& v, Columns columns) {
   if (columns == Columns::tied && (v.inner() != v.block.dim || !free_queries(v)))
     return "the model's heads cannot carry the residual's permutation (rotary positions, shared key heads, or heads of "
            "another width)";
@@ -154,15 +154,15 @@ std::string cannot(const Victim& v, Columns columns) {
   return {};
 }
 
-AxisMap axes_of(const Victim& victim, Columns columns) {
-  if (const std::string why = cannot(victim, columns); !why.empty()) throw ValueError("key: " + why);
+AxisMap axes_of(const BlockWeights& model, Columns columns) {
+  if (const std::string why = incompatible_because(model, columns); !why.empty()) throw ValueError("key: " + why);
   AxisMap map;
   if (columns == Columns::plain || columns == Columns::orthogonal) return map;
-  for (std::int64_t layer = 0; layer < victim.layers; ++layer) add_block(map, victim, columns, layer);
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) add_block(map, model, columns, layer);
   return map;
 }
 
-double log2_keys(const Victim& v, Columns columns) {
+double log2_keys(const BlockWeights& v, Columns columns) {
   const double within = log2_factorial(v.block.width_of_head());
   if (columns == Columns::plain || columns == Columns::orthogonal) return 0.0;
   if (columns == Columns::tied) return static_cast<double>(v.block.heads) * within + log2_factorial(v.block.heads);
@@ -174,34 +174,34 @@ double log2_keys(const Victim& v, Columns columns) {
   return bits + static_cast<double>(v.layers) * layer;
 }
 
-Tensor Hidden::enter(const Tensor& z) const {
+Tensor ObfuscatedModel::enter(const Tensor& z) const {
   const PauseRecording pause;
   if (map.defined()) return matmul(z, map);
   const auto at = key.find("residual");
   return at == key.end() ? z : at->second.apply(z, -1);
 }
 
-nn::StateDict folded_gains(const Victim& victim) {
+nn::StateDict folded_gains(const BlockWeights& model) {
   const PauseRecording pause;
   nn::StateDict weights;
-  for (const auto& [name, w] : victim.weights) {
+  for (const auto& [name, w] : model.weights) {
     const std::string prefix = name.substr(0, name.find('.', 7) + 1), part = name.substr(prefix.size());
     Tensor folded = w;
-    if (part == "q" || part == "k" || part == "v") folded = w * weight_named(victim.weights, prefix + "norm1.weight");
-    if (part == "gate" || part == "up") folded = w * weight_named(victim.weights, prefix + "norm2.weight");
+    if (part == "q" || part == "k" || part == "v") folded = w * weight_named(model.weights, prefix + "norm1.weight");
+    if (part == "gate" || part == "up") folded = w * weight_named(model.weights, prefix + "norm2.weight");
     if (part == "norm1.weight" || part == "norm2.weight") folded = Tensor::ones(w.shape(), w.dtype());
     weights.emplace_back(name, folded);
   }
   return weights;
 }
 
-Hidden hide(const Victim& victim, Columns columns, const PermutationSource& source, RandomKey key) {
+ObfuscatedModel obfuscate(const BlockWeights& model, Columns columns, const PermutationSource& source, RandomKey key) {
   const PauseRecording pause;
-  Hidden h{.weights = victim.weights, .axes = axes_of(victim, columns), .key = {}, .map = {}};
+  ObfuscatedModel h{.weights = model.weights, .axes = axes_of(model, columns), .key = {}, .map = {}};
   if (columns == Columns::plain) return h;
-  if (columns == Columns::orthogonal) return rotated(victim, key);
-  h.key = draw_key(victim, columns, source);
-  h.weights = permute::transform(victim.weights, h.axes, h.key);
+  if (columns == Columns::orthogonal) return rotated(model, key);
+  h.key = draw_key(model, columns, source);
+  h.weights = permute::transform(model.weights, h.axes, h.key);
   return h;
 }
 

@@ -39,18 +39,19 @@ const SchemeInfo& scheme_named(const std::string& name);
 
 /// Why a model has no key of this kind; "" where it has. tied needs heads * head_dim = dim and unshared key heads
 /// without rotary positions, orthogonal RMSNorm before every branch without biases.
-std::string cannot(const Victim& victim, Columns columns);
+std::string incompatible_because(const BlockWeights& model, Columns columns);
 
 /// The groups of a model's weights under a scheme: "residual", "blocks.L.qk", "blocks.L.v", "blocks.L.hidden", and
 /// "blocks.L.o" for the columns of "o" where key heads are shared. Throws ValueError with
-/// cannot(). With rotary positions or shared key heads Q and K stay as they are within heads, and heads where they are.
-permute::AxisMap axes_of(const Victim& victim, Columns columns);
+/// incompatible_because(). With rotary positions or shared key heads Q and K stay as they are within heads, and heads
+/// where they are.
+permute::AxisMap axes_of(const BlockWeights& model, Columns columns);
 
 /// log2 of the number of keys.
-double log2_keys(const Victim& victim, Columns columns);
+double log2_keys(const BlockWeights& model, Columns columns);
 
 /// A model as a cloud holds it, with the secret that made it so.
-struct Hidden {
+struct ObfuscatedModel {
   nn::StateDict weights;
   permute::AxisMap axes;
   permute::PermutationSet key;
@@ -61,8 +62,9 @@ struct Hidden {
 };
 /// Draws the key from `source` (an orthogonal map from `key`, which is not secret: it is a stand-in for measurements)
 /// and moves the weights. Throws as axes_of.
-Hidden hide(const Victim& victim, Columns columns, const permute::PermutationSource& source, RandomKey key);
+ObfuscatedModel obfuscate(const BlockWeights& model, Columns columns, const permute::PermutationSource& source,
+                          RandomKey key);
 /// Weights with every gain folded into the matrices that read what it scales, gains of one: the same function.
-nn::StateDict folded_gains(const Victim& victim);
+nn::StateDict folded_gains(const BlockWeights& model);
 
 } // namespace eg::privacy

@@ -1,5 +1,5 @@
 #pragma once
-// The BERT that a run's options ask for, and what its tokenizer must have. For the tasks of this folder.
+// Builds the BERT of a run's options, and checks its tokenizer. For the tasks of this folder.
 
 #include "data/tokenizer.h"
 #include "nn/hub/model.h"

@@ -18,9 +18,9 @@ void restore_blocks(nn::Module& bert, const ClassifyOptions& options) {
 }
 
 BertModelTask::BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,
-                             PermutedEncoder encoder, SourcePrint source_print)
+                             PermutedEncoder encoder, DataFingerprint data_fingerprint)
     : HubModelTask(*options, std::move(encoder)), o_(std::move(options)) {
-  source_print_ = std::move(source_print);
+  data_fingerprint_ = std::move(data_fingerprint);
   const nn::BertConfig& config = dynamic_cast<const nn::Bert&>(model->module()).config;
   if (permutes_columns(o_->permute)) encoder_.draw_columns(config.encoder, config.layers);
   add_model(o_->permute, std::move(model), o_->start);

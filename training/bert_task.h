@@ -20,7 +20,7 @@ public:
 
 protected:
   BertModelTask(std::unique_ptr<const ClassifyOptions> options, std::unique_ptr<hub::Model> model,
-                PermutedEncoder encoder, SourcePrint source_print);
+                PermutedEncoder encoder, DataFingerprint data_fingerprint);
 
   const ClassifyOptions& options() const { return *o_; }
   const nn::Bert& bert() const { return dynamic_cast<const nn::Bert&>(module()); }

@@ -1,5 +1,5 @@
 #pragma once
-// Which checkpoint did best in its test: RUN/checkpoints/best.json.
+// Records the checkpoint with the best test result: RUN/checkpoints/best.json.
 
 #include "training/options.h"
 

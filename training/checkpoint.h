@@ -1,5 +1,5 @@
 #pragma once
-// Checkpoints: folders that appear complete or not at all.
+// Writes and reads checkpoints, folders that appear complete or not at all.
 //
 //   RUN/checkpoints/latest            the name of the newest complete checkpoint
 //   RUN/checkpoints/best.json         which one did best in its test, and how well (training/best.h)

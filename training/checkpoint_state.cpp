@@ -113,14 +113,14 @@ void refuse_newer(const nlohmann::json& state, const std::string& path) {
 struct Source {
   const char* key;  ///< in state.json
   const char* made; ///< what a checkpoint was that remembers another one
-  std::string SourcePrint::*print;
+  std::string DataFingerprint::*print;
 };
 /// In the order in which they are compared: another tokenizer makes other data.
-constexpr Source sources[] = {{"tokenizer", "made with another tokenizer", &SourcePrint::tokenizer},
-                              {"data", "made from other data", &SourcePrint::train},
-                              {"test_data", "tested on other data", &SourcePrint::test},
-                              {"pixels", "made with images normalised in another way", &SourcePrint::pixels},
-                              {"teacher", "made with another teacher", &SourcePrint::teacher}};
+constexpr Source sources[] = {{"tokenizer", "made with another tokenizer", &DataFingerprint::tokenizer},
+                              {"data", "made from other data", &DataFingerprint::train},
+                              {"test_data", "tested on other data", &DataFingerprint::test},
+                              {"pixels", "made with images normalised in another way", &DataFingerprint::pixels},
+                              {"teacher", "made with another teacher", &DataFingerprint::teacher}};
 
 bool is_sound(const nlohmann::json& state) {
   return state.is_object() && is_text(state, "format") && state["format"] == "equigrad-checkpoint" &&
@@ -196,12 +196,12 @@ void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json
   }
 }
 
-void remember_sources(nlohmann::ordered_json& state, const SourcePrint& print) {
+void remember_sources(nlohmann::ordered_json& state, const DataFingerprint& print) {
   for (const Source& s : sources)
     if (!(print.*s.print).empty()) state[s.key] = print.*s.print;
 }
 
-void require_same_sources(const nlohmann::json& state, const std::string& checkpoint, const SourcePrint& now) {
+void require_same_sources(const nlohmann::json& state, const std::string& checkpoint, const DataFingerprint& now) {
   for (const Source& s : sources)
     if (const std::string then = state.value(s.key, now.*s.print); then != now.*s.print)
       throw ValueError(fmt::format("train: {} was {}: {}; now {}", checkpoint, s.made, then, now.*s.print));

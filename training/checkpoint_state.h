@@ -1,5 +1,5 @@
 #pragma once
-// What state.json says of a checkpoint, and whether its files are still those that were written.
+// Reads and writes state.json of a checkpoint, and verifies the files that it lists.
 
 #include "core/base/error.h"
 
@@ -38,7 +38,7 @@ void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json
                              const std::vector<std::string>& needed = {});
 
 /// Fingerprints of what a run reads: files may move before it goes on, and not change. "" where there is no such thing.
-struct SourcePrint {
+struct DataFingerprint {
   std::string train, test;    ///< what it learns from and what it is tested on
   std::string tokenizer = {}; ///< the one that the options name, or that comes with a model
   std::string pixels = {};    ///< how images are normalised
@@ -46,9 +46,9 @@ struct SourcePrint {
 };
 
 /// Adds them to a checkpoint's state, as "data", "test_data", "tokenizer", "pixels" and "teacher".
-void remember_sources(nlohmann::ordered_json& state, const SourcePrint& print);
+void remember_sources(nlohmann::ordered_json& state, const DataFingerprint& print);
 /// Throws ValueError when a checkpoint's state remembers another print than `now`. One that remembers none is of an
 /// equigrad that did not.
-void require_same_sources(const nlohmann::json& state, const std::string& checkpoint, const SourcePrint& now);
+void require_same_sources(const nlohmann::json& state, const std::string& checkpoint, const DataFingerprint& now);
 
 } // namespace eg::training

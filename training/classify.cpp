@@ -76,9 +76,9 @@ public:
   ClassifyTask(std::unique_ptr<const ClassifyOptions> options, Material material, std::unique_ptr<hub::Model> model,
                PermutedEncoder encoder)
       : BertModelTask(std::move(options), std::move(model), std::move(encoder),
-                      SourcePrint{.train = fingerprint(material.train.flat()),
-                                  .test = fingerprint(material.test.flat()),
-                                  .tokenizer = material.tokenizer.fingerprint()}),
+                      DataFingerprint{.train = fingerprint(material.train.flat()),
+                                      .test = fingerprint(material.test.flat()),
+                                      .tokenizer = material.tokenizer.fingerprint()}),
         material_(std::move(material)),
         order_(material_.train.size(), this->options().batch, key_of(this->options(), draw_samples)) {
     // Texts of about one length share a batch of a test: little padding.

@@ -1,5 +1,5 @@
 #pragma once
-// Training BERT: to classify texts, and pairs of texts, or to guess masked words.
+// Trains BERT to classify texts and pairs of texts, or to guess masked words.
 
 #include "core/base/interrupt.h"
 #include "data/tokenizer.h"
@@ -41,7 +41,7 @@ struct ClassifyOptions : RunOptions {
   double dropout = 0.1;           ///< of the embedding, both residual branches and what the classifier reads
   double attention_dropout = 0.0; ///< of attention weights; above 0 a step takes a third more time
   double mask_share = 0.15;       ///< mlm: of the tokens of a window
-  permute::TrainMode permute = permute::TrainMode::none; ///< what is permuted on the way through the blocks
+  permute::PermuteMode permute = permute::PermuteMode::none; ///< what is permuted on the way through the blocks
   permute::KeyForm key_form = permute::KeyForm::decoupled;
   std::string key;  ///< secret key file (permute/key.h); empty: permutations are drawn from the seed
   FineTuning start; ///< from a model, whose sizes count then
@@ -70,8 +70,8 @@ void restore_blocks(nn::Module& bert, const ClassifyOptions& options);
 /// The trainer that options.task asks for: classify_trainer or masked_trainer. With options.permute Z passes the blocks
 /// as P_R^T Enc(P_R Z P_C) P_C^T, another P_R for every text and step, the mask of padding moved along; the blocks'
 /// weights are moved by P_C and the inner permutations of options.key_form before the first step, and stay moved in the
-/// model that the run leaves. With split.encoder the blocks are another party's, and the run leaves what split.ending
-/// says (paper 001, section 4.4; CVPR Table 5).
+/// model that the run leaves. With split.encoder the blocks are another party's, and the run leaves what
+/// split.final_weights says (paper 001, section 4.4; CVPR Table 5).
 std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
                                       const permute::SplitTraining& split = {});
 

@@ -81,7 +81,7 @@ void add_model(OptionTable<C>& t) {
         "mlm: share of the tokens that is to be guessed; of ten 8 are masked, one is another, one stays")
       .must(inner_share)
       .idle([](const C& o) { return unless(is_masked(o), "--task classify masks nothing"); });
-  t.word("permute", &C::permute, permute::train_mode_named,
+  t.word("permute", &C::permute, permute::permute_mode_named,
          "none, rows (another order of tokens for every text), columns (features, one order) or both, on the way "
          "through the blocks");
   add_key_form<C>(

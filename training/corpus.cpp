@@ -39,7 +39,7 @@ Corpus read_corpus(const CorpusSource& source,
   return naming_memory(path, [&] { return read_corpus_of(path, source, tokenizer_for, stop); });
 }
 
-SourcePrint print_of(const Corpus& corpus) {
+DataFingerprint fingerprint_of(const Corpus& corpus) {
   return {.train = fingerprint(corpus.train),
           .test = fingerprint(corpus.test),
           .tokenizer = corpus.tokenizer.fingerprint()};

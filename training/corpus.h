@@ -1,5 +1,5 @@
 #pragma once
-// A running text as tokens: a part to learn from and a part to test on, and windows of it.
+// Splits a running text, as tokens, into a training and a test part, and cuts windows from it.
 
 #include "core/base/function_ref.h"
 #include "core/base/interrupt.h"
@@ -37,7 +37,7 @@ Corpus read_corpus(const CorpusSource& source,
                    StopFlag stop);
 
 /// What checkpoints remember of it.
-SourcePrint print_of(const Corpus& corpus);
+DataFingerprint fingerprint_of(const Corpus& corpus);
 
 /// Throws ValueError unless there are more than `window` tokens to learn from and two to test on.
 void require_enough(const Corpus& corpus, std::int64_t window);

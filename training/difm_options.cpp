@@ -70,14 +70,14 @@ void add_model(OptionTable<D>& t) {
   t.word("activation", &D::activation, nn::activation_named, "gelu, gelu_tanh, relu, silu or tanh")
       .idle(sizes_of_start);
   t.add("dropout", &D::dropout, "Probability behind each layer of the bit-wise part").must(probability);
-  t.word("permute", &D::permute, train_mode_named,
+  t.word("permute", &D::permute, permute_mode_named,
          "none, or rows: the fields of each row pass the attention in an order of their own and come back")
-      .must([](TrainMode mode) {
-        return unless(mode == TrainMode::none || mode == TrainMode::rows,
+      .must([](PermuteMode mode) {
+        return unless(mode == PermuteMode::none || mode == PermuteMode::rows,
                       "must be none or rows, not {}: the fields are the rows", name_of(mode));
       });
   training::add_key<D>(
-      t, [](const D& o) { return o.permute == TrainMode::rows; },
+      t, [](const D& o) { return o.permute == PermuteMode::rows; },
       "Secret key file that the orders are drawn from (default: from the seed, not secret)");
 }
 

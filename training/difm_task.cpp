@@ -121,7 +121,7 @@ public:
         "{}: {} training and {} test rows, {} numbers and {} categories; DIFM with {} parameters; {} rows "
         "a step{}",
         table_.train.name, table_.train.size(), table_.test.size(), table_.train.dense, table_.train.categorical,
-        module().parameter_count(), o_->batch, o_->permute == TrainMode::rows ? ", their fields permuted" : "");
+        module().parameter_count(), o_->batch, o_->permute == PermuteMode::rows ? ", their fields permuted" : "");
   }
   void save_result(const std::string& folder) const override {
     data::save_safetensors(join_path(folder, weights_file), module().state_dict());
@@ -173,7 +173,7 @@ private:
   DifmTask(std::unique_ptr<const DifmOptions> options, data::Tabular table, std::shared_ptr<nn::Difm> model)
       : ModelTask(*options, encoder_of(*options)), o_(std::move(options)), table_(std::move(table)),
         model_(std::move(model)), order_(table_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
-    source_print_ = {fingerprint(table_.train), fingerprint(table_.test)};
+    data_fingerprint_ = {fingerprint(table_.train), fingerprint(table_.test)};
     add_variant(o_->permute, model_, training::trained_parameters(*model_, {}, o_->start));
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Training a dual input-aware factorization machine on a table, its fields permuted or not (paper 001, C.4).
+// Trains a dual input-aware factorization machine on a table, its fields permuted or not (paper 001, C.4).
 
 #include "core/base/interrupt.h"
 #include "data/tabular.h"
@@ -28,7 +28,7 @@ struct DifmOptions : training::RunOptions {
   double dropout = 0.0; ///< behind each of these layers
   /// none or rows: the fields pass the attention in an order of each row's own, drawn anew in every step, and come
   /// back.
-  TrainMode permute = TrainMode::none;
+  PermuteMode permute = PermuteMode::none;
   std::string key;            ///< secret key file that the orders are drawn from; empty: the seed, publicly
   training::FineTuning start; ///< from a run, whose sizes, columns and coding count then
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Labelled texts as token ids, packed, and batches of them.
+// Stores labelled texts as token ids, packed, and makes batches of them.
 
 #include "core/base/interrupt.h"
 #include "core/tensor.h"

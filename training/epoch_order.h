@@ -1,5 +1,5 @@
 #pragma once
-// Which samples a step learns from, where samples are taken in passes.
+// Selects the samples of a step, where samples are taken in passes.
 
 #include "core/random.h"
 

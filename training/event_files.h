@@ -1,5 +1,5 @@
 #pragma once
-// Event files that TensorBoard reads, beside the other metrics of a run: `tensorboard --logdir RUN`.
+// Writes event files that TensorBoard reads, beside the other metrics of a run: `tensorboard --logdir RUN`.
 
 #include "core/base/append_file.h"
 #include "training/metrics.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The records of TensorBoard's event files.
+// Encodes and decodes the records of TensorBoard's event files.
 //
 // A file is a row of frames (TFRecord): 8 bytes length, 4 bytes masked CRC-32C of them, the data, 4 bytes masked
 // CRC-32C of the data, little-endian; masked: ((crc >> 15) | (crc << 17)) + 0xa282ead8. The data of each is a protocol

@@ -1,5 +1,5 @@
 #pragma once
-// Beginning from a model that exists: which one, what of it is fresh, what stands still.
+// Configures fine-tuning: the model to begin from, its new parameters, its frozen parameters.
 
 #include "data/tokenizer.h"
 #include "nn/hub/folder.h"

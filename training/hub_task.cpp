@@ -8,10 +8,10 @@
 
 namespace eg::training {
 
-void HubModelTask::add_model(permute::TrainMode mode, std::shared_ptr<hub::Model> model, const FineTuning& start) {
+void HubModelTask::add_model(permute::PermuteMode mode, std::shared_ptr<hub::Model> model, const FineTuning& start) {
   if (permutes_columns(mode)) encoder_.couple(model->module());
   std::vector<std::string> learning = trained_parameters(model->module(), model->bindings(), start);
-  learning = encoder_.learning_here(std::move(learning), model->module());
+  learning = encoder_.trainable_here(std::move(learning), model->module());
   add_variant(mode, {model, &model->module()}, std::move(learning));
   models_.push_back(std::move(model));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What checkpoints remember of a secret key: its fingerprint. For the tasks of this folder.
+// Records the fingerprint of a secret key in checkpoints. For the tasks of this folder.
 
 #include "permute/key.h"
 

@@ -48,10 +48,10 @@ public:
                std::vector<std::unique_ptr<hub::Model>> models)
       : HubModelTask(*options, encoder_of(*options), options->drift_every), o_(std::move(options)),
         corpus_(std::move(corpus)), generation_(generation_of(o_->start)) {
-    source_print_ = print_of(corpus_);
+    data_fingerprint_ = fingerprint_of(corpus_);
     const nn::DecoderConfig& config = models.front()->decoder()->config;
     if (permutes_columns(o_->permute)) encoder_.draw_columns(config.block, config.layers);
-    const std::vector<permute::TrainMode> modes = modes_of(o_->permute, o_->twin);
+    const std::vector<permute::PermuteMode> modes = modes_of(o_->permute, o_->twin);
     for (std::size_t i = 0; i < modes.size(); ++i) add_model(modes[i], std::move(models[i]), o_->start);
   }
 

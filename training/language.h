@@ -1,5 +1,5 @@
 #pragma once
-// Training causal language models, GPT-2 and Llama, on plain text.
+// Trains causal language models, GPT-2 and Llama, on plain text.
 
 #include "core/base/interrupt.h"
 #include "data/tokenizer.h"
@@ -32,8 +32,8 @@ struct LanguageOptions : RunOptions {
   std::int64_t mlp = 0;      ///< width of the hidden layer; 0: 4 dim, for Llama 8/3 dim rounded up to 32
   double dropout = 0.0;      ///< GPT-2: of the embedding, the attention and both residual branches
   bool tied = true;          ///< the language-model head is the embedding matrix
-  permute::TrainMode permute =
-      permute::TrainMode::none; ///< none or columns: a causal mask leaves tokens no other order
+  permute::PermuteMode permute =
+      permute::PermuteMode::none; ///< none or columns: a causal mask leaves tokens no other order
   permute::KeyForm key_form = permute::KeyForm::decoupled;
   std::string key;               ///< secret key file (permute/key.h); empty: permutations are drawn from the seed
   bool twin = false;             ///< train the plain model beside the permuted one

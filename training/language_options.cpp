@@ -44,7 +44,7 @@ void add_model(OptionTable<L>& t) {
 }
 
 void add_permutation(OptionTable<L>& t) {
-  t.word("permute", &L::permute, permute::train_mode_named,
+  t.word("permute", &L::permute, permute::permute_mode_named,
          "none or columns: features in one secret order on the way through the blocks")
       .must([](const L& o) {
         return unless(!permutes_rows(o.permute),

@@ -32,7 +32,7 @@ class MaskedTask final : public BertModelTask {
 public:
   MaskedTask(std::unique_ptr<const ClassifyOptions> options, Corpus corpus, std::unique_ptr<hub::Model> model,
              PermutedEncoder encoder)
-      : BertModelTask(std::move(options), std::move(model), std::move(encoder), print_of(corpus)),
+      : BertModelTask(std::move(options), std::move(model), std::move(encoder), fingerprint_of(corpus)),
         corpus_(std::move(corpus)), masker_(corpus_.tokenizer.tokenizer(), this->options().mask_share) {}
 
   std::int64_t steps_per_epoch() const override {

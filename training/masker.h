@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens of a text a masked language model is to guess.
+// Selects the tokens of a text that a masked language model has to guess.
 
 #include "core/base/function_ref.h"
 #include "core/random.h"

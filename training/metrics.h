@@ -1,5 +1,5 @@
 #pragma once
-// metrics.jsonl: one JSON object a line, written line by line so that a run can be watched.
+// Writes and reads metrics.jsonl, one JSON object a line, so that a run can be watched.
 
 #include "core/base/append_file.h"
 #include "core/base/function_ref.h"

@@ -1,6 +1,6 @@
 #pragma once
-// All that a run writes of its steps and tests: metrics.jsonl and, unless they are not wanted, metrics.csv and event
-// files for TensorBoard.
+// Writes all metrics of a run: metrics.jsonl and, unless they are not wanted, metrics.csv and event files for
+// TensorBoard.
 
 #include "training/event_files.h"
 #include "training/metrics.h"

@@ -1,5 +1,5 @@
 #pragma once
-// metrics.csv: the records of metrics.jsonl as a table.
+// Writes metrics.csv, the records of metrics.jsonl as a table.
 
 #include "core/base/append_file.h"
 

@@ -16,16 +16,16 @@
 
 namespace eg::training {
 
-using permute::TrainMode;
+using permute::PermuteMode;
 
-std::vector<TrainMode> modes_of(TrainMode mode, bool twin) {
-  return twin ? std::vector{TrainMode::none, mode} : std::vector{mode};
+std::vector<PermuteMode> modes_of(PermuteMode mode, bool twin) {
+  return twin ? std::vector{PermuteMode::none, mode} : std::vector{mode};
 }
 
 ModelTask::ModelTask(const RunOptions& options, PermutedEncoder encoder, std::int64_t drift_every)
     : encoder_(std::move(encoder)), options_(options), drift_every_(drift_every) {}
 
-void ModelTask::add_variant(TrainMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained) {
+void ModelTask::add_variant(PermuteMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained) {
   Variant v{.mode = mode, .module = std::move(module)};
   names_ = std::move(trained);
   v.module->eval(); // between steps
@@ -69,9 +69,9 @@ void ModelTask::require_whole() const {
     throw ValueError("train: the step before ended half-way through its updates; resume from the last checkpoint");
 }
 
-void ModelTask::advance(Variant& v, const Place& place) {
+void ModelTask::advance(Variant& v, const StepContext& context) {
   const nn::ModeScope learning(*v.module, true);
-  const RandomKey dropout = key_of(options_, draw_dropout).fold(static_cast<std::uint64_t>(place.step));
+  const RandomKey dropout = key_of(options_, draw_dropout).fold(static_cast<std::uint64_t>(context.step));
   v.sums = {.counts = has_accuracy()};
   const auto part = [&](std::int64_t first, std::int64_t last) {
     const PartLoss found = loss_of(v, first, last, dropout.fold(static_cast<std::uint64_t>(first)));
@@ -80,15 +80,15 @@ void ModelTask::advance(Variant& v, const Place& place) {
     v.sums.weight += found.weight;
     return found.loss;
   };
-  const bool taken = take_step(*v.optimizer, options_, place, part, torn_, name_in_errors(v));
+  const bool taken = take_step(*v.optimizer, options_, context, part, torn_, name_in_errors(v));
   if (v.average && taken) v.average->update(v.optimizer->steps());
 }
 
-std::int64_t ModelTask::train(const Place& place) {
+std::int64_t ModelTask::train(const StepContext& context) {
   require_whole();
-  const std::int64_t units = draw_batch(place.step);
-  for (Variant& v : variants_) advance(v, place);
-  step_ = place.step + 1;
+  const std::int64_t units = draw_batch(context.step);
+  for (Variant& v : variants_) advance(v, context);
+  step_ = context.step + 1;
   return units;
 }
 
@@ -117,12 +117,12 @@ VariantRecord ModelTask::values_of(const Variant& v, data::Split split) const {
   return values;
 }
 
-bool ModelTask::wants_drift(const Occasion& o) const {
+bool ModelTask::wants_drift(const MetricsContext& o) const {
   return variants_.size() > 1 &&
          (o.split == data::Split::test || o.step == total_steps() || (drift_every_ > 0 && o.step % drift_every_ == 0));
 }
 
-nlohmann::ordered_json ModelTask::record(const Occasion& o) {
+nlohmann::ordered_json ModelTask::record(const MetricsContext& o) {
   last_ = {};
   for (const Variant& v : variants_) last_.variants.push_back(values_of(v, o.split));
   if (wants_drift(o))
@@ -139,8 +139,8 @@ nlohmann::ordered_json ModelTask::record(const Occasion& o) {
 double ModelTask::drift(std::size_t variant) const {
   const Variant& v = variants_.at(variant);
   const auto plain = std::find_if(variants_.begin(), variants_.end(),
-                                  [](const Variant& other) { return other.mode == TrainMode::none; });
-  if (plain == variants_.end() || v.mode == TrainMode::none) return not_measured;
+                                  [](const Variant& other) { return other.mode == PermuteMode::none; });
+  if (plain == variants_.end() || v.mode == PermuteMode::none) return not_measured;
   const nn::StateDict mine = v.module->state_dict();
   return weight_difference(permutes_columns(v.mode) ? encoder_.uncoupled(mine) : mine, plain->module->state_dict());
 }
@@ -185,13 +185,13 @@ void ModelTask::load(const std::string& checkpoint, std::int64_t updates) {
 
 void ModelTask::add_state(nlohmann::ordered_json& state) const {
   if (const nlohmann::json* config = remembered_config()) state["model"] = *config;
-  remember_sources(state, source_print_);
+  remember_sources(state, data_fingerprint_);
   encoder_.add_state(state);
 }
 
 void ModelTask::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
   if (const nlohmann::json* config = remembered_config()) require_same_model(state, checkpoint, *config);
-  require_same_sources(state, checkpoint, source_print_);
+  require_same_sources(state, checkpoint, data_fingerprint_);
   encoder_.check_state(state, checkpoint);
 }
 

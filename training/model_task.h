@@ -1,6 +1,6 @@
 #pragma once
-// A task with one model: batches in parts, gradients, clipping, the optimiser, what is saved. What a batch is and what
-// is lost on it is for the task to say.
+// Implements a task with one model: batches in parts, gradients, clipping, the optimiser, what is saved. A derived task
+// defines the batch and its loss.
 
 #include "core/base/function_ref.h"
 #include "core/base/interrupt.h"
@@ -24,7 +24,7 @@ namespace eg::training {
 
 /// Which models a run trains side by side, from coupled initialisations: that of the mode alone, or beside it the plain
 /// one (`twin`).
-std::vector<permute::TrainMode> modes_of(permute::TrainMode mode, bool twin);
+std::vector<permute::PermuteMode> modes_of(permute::PermuteMode mode, bool twin);
 
 /// One model or several variants of it with batches, losses and optimisers. What a batch is and what is lost on it is
 /// for the task to say.
@@ -34,9 +34,9 @@ public:
   enum Draw : std::uint64_t { draw_weights = 1, draw_samples, draw_dropout };
   static RandomKey key_of(const RunOptions& options, Draw draw) { return RandomKey{options.seed, 0}.fold(draw); }
 
-  std::int64_t train(const Place& place) final;
+  std::int64_t train(const StepContext& context) final;
   std::int64_t test(StopFlag stop) final;
-  nlohmann::ordered_json record(const Occasion& occasion) final;
+  nlohmann::ordered_json record(const MetricsContext& context) final;
   std::vector<std::string> checkpoint_files() const final;
   void save(const CheckpointWriter& writer) const override;
   void load(const std::string& checkpoint, std::int64_t updates) override;
@@ -52,10 +52,10 @@ public:
   virtual std::string step_words() const { return {}; }
   const Record& last() const { return last_; }
   /// Calls `told` now and then during a test with the share of it that is done.
-  void on_testing(std::function<void(double share)> told) { testing_ = std::move(told); }
+  void on_testing(std::function<void(double share)> on_progress) { testing_ = std::move(on_progress); }
 
   std::size_t variants() const { return variants_.size(); }
-  permute::TrainMode mode(std::size_t variant) const { return variants_.at(variant).mode; }
+  permute::PermuteMode mode(std::size_t variant) const { return variants_.at(variant).mode; }
   const nn::Module& module(std::size_t variant) const { return *variants_.at(variant).module; }
   const nn::Module& module() const { return *variants_.back().module; }
   /// The averages of its weights, in the order of module(variant).parameters(); empty without options.ema.
@@ -79,7 +79,7 @@ protected:
   ModelTask(const RunOptions& options, PermutedEncoder encoder, std::int64_t drift_every = 0);
   /// Adds a model, converted to the options' type, whose parameters called `trained` learn. The last one is the main
   /// one. Its blocks carry the column key already where the mode permutes columns.
-  void add_variant(permute::TrainMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained);
+  void add_variant(permute::PermuteMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained);
 
   /// Losses and hits of samples, summed.
   struct Sums {
@@ -91,7 +91,7 @@ protected:
     double accuracy() const { return counts ? correct / std::max(weight, 1.0) : not_measured; }
   };
   struct Variant {
-    permute::TrainMode mode = permute::TrainMode::none;
+    permute::PermuteMode mode = permute::PermuteMode::none;
     std::shared_ptr<nn::Module> module = {};
     std::vector<Tensor> parameters = {};
     std::unique_ptr<optim::Optimizer> optimizer = {};
@@ -140,14 +140,14 @@ protected:
   std::string suffix(std::size_t variant) const;
   const std::vector<std::string>& learning() const { return names_; }
   PermutedEncoder encoder_;
-  SourcePrint source_print_; ///< what checkpoints remember of the data
+  DataFingerprint data_fingerprint_; ///< what checkpoints remember of the data
 
 private:
-  void advance(Variant& variant, const Place& place);
+  void advance(Variant& variant, const StepContext& context);
   /// Throws ValueError when a step has failed half-way through its updates.
   void require_whole() const;
   VariantRecord values_of(const Variant& variant, data::Split split) const;
-  bool wants_drift(const Occasion& occasion) const;
+  bool wants_drift(const MetricsContext& context) const;
 
   const RunOptions& options_;
   std::int64_t drift_every_;
@@ -174,7 +174,7 @@ public:
 protected:
   using ModelTask::ModelTask;
   /// Adds a model; with a mode that permutes columns, its blocks are moved by the column key.
-  void add_model(permute::TrainMode mode, std::shared_ptr<hub::Model> model, const FineTuning& start);
+  void add_model(permute::PermuteMode mode, std::shared_ptr<hub::Model> model, const FineTuning& start);
   const nlohmann::json* remembered_config() const override { return &models_.back()->config(); }
   void fetch_blocks() override;
   /// Writes a model into a folder of its own below the run's, as people and other programs read it.

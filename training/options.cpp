@@ -134,11 +134,11 @@ void add_numbers(OptionTable<RunOptions>& t) {
   t.word("dtype", &R::dtype, dtype_named, "f32 or f64")
       .must([](DType dtype) { return unless(is_floating(dtype), "must be f32 or f64, not {}", name_of(dtype)); })
       .in_recipe();
-  t.word("precision", &R::precision, products_named,
+  t.word("precision", &R::precision, matmul_precision_named,
          "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is faster at "
          "that; weights, gradients and optimiser stay f32")
       .must([](const R& o) {
-        return unless(o.precision == Products::full || o.dtype == DType::f32, "bf16 needs dtype f32");
+        return unless(o.precision == MatmulPrecision::full || o.dtype == DType::f32, "bf16 needs dtype f32");
       })
       .resumes(OnResume::beside)
       .in_recipe();

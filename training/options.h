@@ -1,8 +1,8 @@
 #pragma once
-// What every training run is told, whatever is trained.
+// Defines the options of every training run.
 
 #include "core/dtype.h"
-#include "core/gemm/products.h"
+#include "core/gemm/matmul_precision.h"
 #include "optim/schedule.h"
 #include "training/option_info.h"
 
@@ -58,7 +58,7 @@ struct RunOptions {
   double label_smoothing = 0.0;
   double ema = 0.0; ///< decay of the average of the weights that is tested and saved beside them; 0: none
   DType dtype = DType::f32;
-  Products precision = Products::full; ///< of matrix products; bf16 needs dtype f32
+  MatmulPrecision precision = MatmulPrecision::full; ///< of matrix products; bf16 needs dtype f32
   std::uint64_t seed = 0;
   /// Steps between tests; 0: after every epoch when epochs are given; always at the end.
   std::int64_t evaluate_every = 0;

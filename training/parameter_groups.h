@@ -1,5 +1,5 @@
 #pragma once
-// Which parameters of a model are treated otherwise than the rest.
+// Selects the parameters of a model that are treated differently from the rest.
 
 #include "nn/module.h"
 #include "optim/optimizer.h"

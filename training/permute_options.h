@@ -8,7 +8,7 @@
 
 namespace eg::training {
 
-template <class O> bool permutes_at_all(const O& o) { return o.permute != permute::TrainMode::none; }
+template <class O> bool permutes_at_all(const O& o) { return o.permute != permute::PermuteMode::none; }
 
 /// `columns`: whether the options permute any; `how`: the value of --permute that does.
 template <class O> void add_key_form(OptionTable<O>& t, bool (*columns)(const O&), const char* how) {

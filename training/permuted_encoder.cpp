@@ -9,10 +9,10 @@
 
 namespace eg::training {
 
-using permute::Ending;
+using permute::FinalWeights;
 using permute::PermutationSet;
+using permute::PermuteMode;
 using permute::SecretKey;
-using permute::TrainMode;
 using permute::VitKey;
 
 PermutedEncoder::PermutedEncoder(const RunOptions& run, Options options, permute::SplitTraining split)
@@ -53,7 +53,7 @@ Tensor PermutedEncoder::rows(std::int64_t first, std::int64_t samples, std::int6
   return permute::row_permutations(samples, tokens, key.fold(sample));
 }
 
-Tensor PermutedEncoder::encode(TrainMode mode, const Tensor& z, const Tensor& mask, const Tensor& rows,
+Tensor PermutedEncoder::encode(PermuteMode mode, const Tensor& z, const Tensor& mask, const Tensor& rows,
                                std::optional<std::int64_t> step,
                                FunctionRef<Tensor(const Tensor& z, const Tensor& mask)> blocks) const {
   if (keyless_) return blocks(z, mask);
@@ -66,8 +66,8 @@ Tensor PermutedEncoder::encode(TrainMode mode, const Tensor& z, const Tensor& ma
   });
 }
 
-std::vector<std::string> PermutedEncoder::learning_here(std::vector<std::string> learning,
-                                                        const nn::Module& whole) const {
+std::vector<std::string> PermutedEncoder::trainable_here(std::vector<std::string> learning,
+                                                         const nn::Module& whole) const {
   if (!elsewhere()) return learning;
   const std::vector<std::string> all = nn::parameter_names(whole);
   if (std::ranges::count_if(learning, is_block) != std::ranges::count_if(all, is_block))
@@ -106,8 +106,8 @@ void PermutedEncoder::save(std::int64_t step, std::optional<std::int64_t> best) 
 }
 
 void PermutedEncoder::end(nn::Module& whole) const {
-  if (!columns_ || split_.ending == Ending::encrypted) return;
-  if (split_.ending == Ending::decrypted) return uncouple(whole);
+  if (!columns_ || split_.final_weights == FinalWeights::encrypted) return;
+  if (split_.final_weights == FinalWeights::decrypted) return uncouple(whole);
   const SecretKey next = SecretKey::load(split_.next_key);
   const PermutationSet to = key_for(columns_->config, columns_->layers, &next).permutations(columns_->config);
   transform_module(whole, columns_->axes, between(columns_->moves, to));
@@ -122,7 +122,7 @@ void PermutedEncoder::add_state(nlohmann::ordered_json& state) const {
   permute::remember_key(state, secret_ ? &*secret_ : nullptr);
   if (!elsewhere()) return;
   state["elsewhere"] = split_.encoder->run();
-  state["finish"] = name_of(split_.ending);
+  state["finish"] = name_of(split_.final_weights);
 }
 
 void PermutedEncoder::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
@@ -135,8 +135,8 @@ void PermutedEncoder::check_state(const nlohmann::json& state, const std::string
 }
 
 std::optional<permute::BlocksMark> PermutedEncoder::mark() const {
-  if (!columns_ || (elsewhere() && split_.ending == Ending::decrypted)) return {};
-  if (elsewhere() && split_.ending == Ending::rekeyed)
+  if (!columns_ || (elsewhere() && split_.final_weights == FinalWeights::decrypted)) return {};
+  if (elsewhere() && split_.final_weights == FinalWeights::rekeyed)
     return permute::BlocksMark{.key = SecretKey::load(split_.next_key).fingerprint(), .form = options_.form};
   return permute::BlocksMark{.key = secret_ ? secret_->fingerprint() : "", .form = options_.form};
 }

@@ -7,7 +7,7 @@
 #include "permute/permuted_pass.h"
 #include "permute/vit_key.h"
 #include "training/blocks_mark.h"
-#include "training/elsewhere.h"
+#include "training/remote_encoder.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -56,14 +56,14 @@ public:
   bool elsewhere() const { return split_.encoder != nullptr; }
   /// P_R^T Enc(P_R Z P_C) P_C^T of Z [B, T, dim] with its mask [B, T] (may be undefined). `rows`: undefined where the
   /// mode permutes none. `step`: of training; none in a test. `blocks`: computes them where they are here.
-  Tensor encode(permute::TrainMode mode, const Tensor& z, const Tensor& mask, const Tensor& rows,
+  Tensor encode(permute::PermuteMode mode, const Tensor& z, const Tensor& mask, const Tensor& rows,
                 std::optional<std::int64_t> step,
                 FunctionRef<Tensor(const Tensor& z, const Tensor& mask)> blocks) const;
 
   /// Of the `learning` parameters of a whole model those that learn here. Throws ValueError when the blocks are
   /// elsewhere and some of theirs are not among them (the party that holds them trains them all), or nothing before
   /// them is: only then does a gradient pass through them.
-  std::vector<std::string> learning_here(std::vector<std::string> learning, const nn::Module& whole) const;
+  std::vector<std::string> trainable_here(std::vector<std::string> learning, const nn::Module& whole) const;
   /// A run of so many steps begins elsewhere with the blocks among these weights.
   void begin(const nn::StateDict& weights, const nn::BlockConfig& config, std::int64_t layers,
              std::int64_t steps) const;
@@ -74,7 +74,7 @@ public:
   void save(std::int64_t step, std::optional<std::int64_t> best) const;
   /// The blocks that are elsewhere, under their names in the model, as they were trained.
   nn::StateDict blocks() const { return split_.encoder->blocks(); }
-  /// Moves blocks that were trained elsewhere to what split.ending says.
+  /// Moves blocks that were trained elsewhere to what split.final_weights says.
   void end(nn::Module& whole) const;
   /// From now on features and tokens pass as they are through blocks that are here: what a holder of the encoder sees
   /// that has no key.

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json; // the variants keep their order
 /// JSON has no NaN and no infinity: the loss of a step that was skipped may be null.
 double loss_in(const Json& json) { return json.at("loss").is_null() ? not_measured : json.at("loss").get<double>(); }
 
-VariantRecord values_in(const Json& json, permute::TrainMode mode) {
+VariantRecord values_in(const Json& json, permute::PermuteMode mode) {
   return {.mode = mode,
           .loss = loss_in(json),
           .accuracy = json.value("accuracy", not_measured),
@@ -29,7 +29,7 @@ VariantRecord values_in(const Json& json, permute::TrainMode mode) {
           .ema_accuracy = json.value("ema_accuracy", not_measured)};
 }
 
-Record record_in(const Json& json, permute::TrainMode main, const std::string& rate) {
+Record record_in(const Json& json, permute::PermuteMode main, const std::string& rate) {
   Record record;
   static_cast<VariantRecord&>(record) = values_in(json, main);
   record.split = is_test_record(json) ? data::Split::test : data::Split::train;
@@ -40,7 +40,7 @@ Record record_in(const Json& json, permute::TrainMode main, const std::string& r
   if (!json.contains("variants")) record.variants.push_back(record);
   if (json.contains("variants"))
     for (const auto& [mode, values] : json.at("variants").items())
-      record.variants.push_back(values_in(values, permute::train_mode_named(mode)));
+      record.variants.push_back(values_in(values, permute::permute_mode_named(mode)));
   return record;
 }
 
@@ -70,7 +70,7 @@ nlohmann::ordered_json record_json(const Record& r, const std::string& unit) {
   return line;
 }
 
-std::vector<Record> read_records(const std::string& path, std::int64_t through, permute::TrainMode main,
+std::vector<Record> read_records(const std::string& path, std::int64_t through, permute::PermuteMode main,
                                  const std::string& unit) {
   std::vector<Record> records;
   const std::string rate = unit + "_per_s";

@@ -17,7 +17,7 @@ inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 
 /// What one model did in a step or a test; what was not measured is NaN.
 struct VariantRecord {
-  permute::TrainMode mode = permute::TrainMode::none;
+  permute::PermuteMode mode = permute::PermuteMode::none;
   double loss = 0.0;              ///< mean, in nats
   double accuracy = not_measured; ///< share of samples that were right
   double auc = not_measured;      ///< area under the ROC curve
@@ -44,7 +44,7 @@ nlohmann::ordered_json record_json(const Record& record, const std::string& unit
 /// The records of a file whose step is at most `through`, in order, ending before a line that is torn or no record.
 /// `main`: the mode of a run with one model, which lines do not hold. Throws FileError when the file cannot be read or
 /// a line lacks a field; one that is missing holds none.
-std::vector<Record> read_records(const std::string& path, std::int64_t through, permute::TrainMode main,
+std::vector<Record> read_records(const std::string& path, std::int64_t through, permute::PermuteMode main,
                                  const std::string& unit);
 
 } // namespace eg::training

@@ -41,7 +41,7 @@ std::string run_of(const std::string& checkpoint) {
 }
 
 /// The run is resumed in the folder that it was in.
-bool goes_on_in_place(const RunOptions& o) {
+bool resumes_in_place(const RunOptions& o) {
   namespace fs = std::filesystem;
   if (o.resume.empty()) return false;
   const bool checkpoint = file_exists(join_path(o.resume, "state.json"));
@@ -59,7 +59,7 @@ std::int64_t newest_step(const std::string& run) {
 /// Throws ValueError when `out` holds another run that may not be overwritten. Returns what to say when it may be, or
 /// "".
 std::string require_free_folder(const RunOptions& o) {
-  if (o.out.empty() || goes_on_in_place(o)) return {};
+  if (o.out.empty() || resumes_in_place(o)) return {};
   if (const std::string other = foreign_file(o.out); !other.empty() && !o.overwrite)
     throw ValueError(fmt::format("train: {} is no run's, and a run would write over it: give another --out", other));
   if (!holds_run(o.out)) return {};
@@ -108,8 +108,8 @@ struct Damage {
 } // namespace
 
 Run::Run(RunOptions& options) {
-  const std::string no_bf16 = options.precision == Products::bf16 ? gemm::bf16_refusal() : "";
-  if (!no_bf16.empty()) options.precision = Products::full;
+  const std::string no_bf16 = options.precision == MatmulPrecision::bf16 ? gemm::bf16_refusal() : "";
+  if (!no_bf16.empty()) options.precision = MatmulPrecision::full;
   options_ = options;
   lock_ = lock_folder(options.out);
   const std::string overwriting = require_free_folder(options);
@@ -121,7 +121,7 @@ void Run::claim_folder() {
   if (claimed_) return;
   claimed_ = true;
   // What require_free_folder has let pass.
-  if (!goes_on_in_place(options_) && holds_run(options_.out)) clear_run(options_.out);
+  if (!resumes_in_place(options_) && holds_run(options_.out)) clear_run(options_.out);
 }
 
 std::string Run::save_checkpoint() {
@@ -141,7 +141,7 @@ std::string Run::save_checkpoint() {
   write_file(writer.path("state.json"), std::string_view(state.dump(2) + "\n"));
   std::string folder = writer.commit();
   saved_at_ = step_;
-  gives_up_later_ = false;
+  discards_later_checkpoints_ = false;
   prune_checkpoints(options_.out, step_, static_cast<std::size_t>(options_.keep), best);
   return folder;
 }
@@ -151,10 +151,10 @@ void Run::resume() {
   Damage damage;
   for (const std::string& checkpoint : find_checkpoints(folder)) try {
       resume_from(checkpoint);
-      gives_up_later_ = goes_on_in_place(options_) && newest_step(options_.out) > step_;
+      discards_later_checkpoints_ = resumes_in_place(options_) && newest_step(options_.out) > step_;
       if (damage.count > 0)
         notes_.push_back(fmt::format("damaged: {}; going on from {} (step {})", damage.words(), checkpoint, step_));
-      else if (gives_up_later_)
+      else if (discards_later_checkpoints_)
         notes_.push_back(fmt::format("going back to step {}: what {} holds of later steps, up to {}, is given up",
                                      step_, options_.out, newest_step(options_.out)));
       if (step_ == total_)
@@ -180,7 +180,7 @@ void Run::resume_from(const std::string& checkpoint) {
   if (guard_.skipped() > at)
     throw DamagedCheckpoint(fmt::format("{}: {} steps of {} were refused", checkpoint, guard_.skipped(), at));
   step_ = at;
-  if (goes_on_in_place(options_)) saved_at_ = at;
+  if (resumes_in_place(options_)) saved_at_ = at;
   task_->load(checkpoint, at - guard_.skipped());
   task_->seek(at);
   unwritten_ = state.contains("unwritten") ? state["unwritten"].get<std::string>() : "";

@@ -49,22 +49,22 @@ void Run::begin(Task& task) {
 std::int64_t Run::epoch_of(std::int64_t step) const { return step / per_epoch_; }
 
 nlohmann::ordered_json Run::train_step() {
-  const ProductsScope products(options_.precision);
+  const MatmulPrecisionScope products(options_.precision);
   const Clock::time_point begin = Clock::now();
   guard_.begin(step_);
-  const Place place{step_, epoch_of(step_), schedule_.at(step_), &guard_};
-  const std::int64_t units = task_->train(place);
+  const StepContext context{step_, epoch_of(step_), schedule_.at(step_), &guard_};
+  const std::int64_t units = task_->train(context);
   ++step_;
   const double seconds = seconds_since(begin);
   seconds_ += seconds;
   nlohmann::ordered_json record =
-      task_->record({data::Split::train, step_, place.epoch, place.lr, static_cast<double>(units) / seconds});
+      task_->record({data::Split::train, step_, context.epoch, context.lr, static_cast<double>(units) / seconds});
   if (!guard_.skip_reason().empty()) record["skipped"] = guard_.skip_reason();
   return record;
 }
 
 nlohmann::ordered_json Run::test(StopFlag stop) {
-  const ProductsScope products(options_.precision);
+  const MatmulPrecisionScope products(options_.precision);
   const Clock::time_point begin = Clock::now();
   const std::int64_t units = task_->test(stop);
   const std::int64_t last = std::max<std::int64_t>(step_, 1) - 1;
@@ -148,7 +148,7 @@ private:
   /// The checkpoint of the present step, which is written unless it is there.
   std::string checkpoint() {
     if (options_.out.empty()) return {};
-    if (run_.saved_at_ == run_.step_ && !run_.gives_up_later_)
+    if (run_.saved_at_ == run_.step_ && !run_.discards_later_checkpoints_)
       return join_path(options_.out, "checkpoints/" + checkpoint_name(run_.step_));
     std::string path = run_.save_checkpoint();
     if (callbacks_.checkpoint) callbacks_.checkpoint(path);

@@ -1,6 +1,6 @@
 #pragma once
-// What all training has in common: steps, schedule, tests, metrics, checkpoints, going on from them, the run folder,
-// interruption. What is trained is a Task.
+// Runs a training: steps, schedule, tests, metrics, checkpoints, resuming, the run folder, interruption. What is
+// trained is a Task.
 
 #include "core/base/function_ref.h"
 #include "core/base/interrupt.h"
@@ -76,8 +76,9 @@ private:
   optim::Schedule schedule_;
   std::int64_t step_ = 0, first_ = 0, total_ = 0, per_epoch_ = 1;
   double seconds_ = 0.0;
-  bool gives_up_later_ = false; ///< the folder has checkpoints of later steps, which go with the next one that is saved
-  std::int64_t saved_at_ = -1;  ///< step of the folder's newest checkpoint that is this run's
+  bool discards_later_checkpoints_ =
+      false;                   ///< the folder has checkpoints of later steps, which go with the next one that is saved
+  std::int64_t saved_at_ = -1; ///< step of the folder's newest checkpoint that is this run's
   StepGuard guard_;
   std::optional<BestCheckpoint> best_;
   bool claimed_ = false;  ///< what another run has left in the folder is gone
@@ -115,7 +116,7 @@ bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked,
 
 /// Goes on from the folder options.out where it holds a run with the same options, which options_of_run(folder) reads;
 /// begins anew otherwise, in place of what is there.
-template <class Options, class OptionsOfRun> void take_up(Options& options, OptionsOfRun&& options_of_run) {
+template <class Options, class OptionsOfRun> void resume_or_restart(Options& options, OptionsOfRun&& options_of_run) {
   if (options.out.empty()) return;
   if (holds_run_with(options.out, options_json(options), option_table(options).infos(options),
                      [&] { return options_json(options_of_run(options.out)); }))

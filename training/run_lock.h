@@ -1,5 +1,5 @@
 #pragma once
-// One process at a time works in a run folder.
+// Locks a run folder for one process at a time.
 
 #include <string>
 #include <vector>

@@ -32,11 +32,11 @@ bool updates_in_backward(const RunOptions& options) {
   return options.accumulate == 1 && options.clip == 0.0 && options.on_divergence == OnDivergence::stop;
 }
 
-bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const Place& place, LossOfPart loss_of,
+bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const StepContext& context, LossOfPart loss_of,
                bool& torn, const std::string& who) {
   std::optional<DetectAnomaly> watch;
   if (options.detect_anomaly) watch.emplace();
-  StepGuard& guard = *place.guard;
+  StepGuard& guard = *context.guard;
   const std::int64_t samples = options.batch, part = (samples + options.accumulate - 1) / options.accumulate;
   GradientAccumulator accumulator(static_cast<double>(samples));
   double total = 0.0;
@@ -49,7 +49,7 @@ bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const Pla
     total += value * weight;
     if (updates_in_backward(options)) {
       if (!guard.check_loss(total / static_cast<double>(samples), who)) return false;
-      const double norm = step_in_backward(tape, loss, optimizer, place.lr, torn);
+      const double norm = step_in_backward(tape, loss, optimizer, context.lr, torn);
       guard.check_gradients(norm, total / static_cast<double>(samples), who); // throws
       torn = false;
       return true;
@@ -62,7 +62,7 @@ bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const Pla
   const double norm =
       options.clip > 0.0 ? optim::clip_gradients(gradients, options.clip) : optim::gradient_norm(gradients);
   if (!guard.check_gradients(norm, mean, who)) return false;
-  optimizer.step(gradients, place.lr);
+  optimizer.step(gradients, context.lr);
   return true;
 }
 

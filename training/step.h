@@ -19,14 +19,14 @@ using LossOfPart = FunctionRef<Tensor(std::int64_t first, std::int64_t last)>;
 bool updates_in_backward(const RunOptions& options);
 
 /// Cuts a batch of options.batch samples into options.accumulate parts, averages their losses and gradients with their
-/// sizes for weights, clips the mean gradient (options.clip) and, unless place.guard skips it, lets the optimiser step.
-/// With options.detect_anomaly every value is looked at. `who`, "" or which model, is for the guard's error. Returns
-/// whether the optimiser stepped. Whatever is thrown leaves the parameters as they were, with one exception.
+/// sizes for weights, clips the mean gradient (options.clip) and, unless context.guard skips it, lets the optimiser
+/// step. With options.detect_anomaly every value is looked at. `who`, "" or which model, is for the guard's error.
+/// Returns whether the optimiser stepped. Whatever is thrown leaves the parameters as they were, with one exception.
 ///
 /// Where updates_in_backward(), each parameter is updated as soon as the backward pass has its gradient
 /// (Tape::gradient_each): the same bits, and gradients never stand side by side in memory. What is thrown after the
 /// first of these updates leaves a step half taken: `torn` is true then.
-bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const Place& place, LossOfPart loss_of,
+bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const StepContext& context, LossOfPart loss_of,
                bool& torn, const std::string& who = "");
 
 } // namespace eg::training

@@ -1,5 +1,5 @@
 #pragma once
-// What a training run asks of the thing that is trained.
+// Declares what a training run requires of the model that is trained.
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"
@@ -16,7 +16,7 @@
 namespace eg::training {
 
 /// Where a step stands before it is taken.
-struct Place {
+struct StepContext {
   std::int64_t step = 0;  ///< steps done
   std::int64_t epoch = 0; ///< epochs begun, from 0
   double lr = 0.0;
@@ -24,7 +24,7 @@ struct Place {
 };
 
 /// A step or a test that was just done.
-struct Occasion {
+struct MetricsContext {
   data::Split split = data::Split::train;
   std::int64_t step = 0; ///< steps done
   std::int64_t epoch = 0;
@@ -50,13 +50,13 @@ public:
   virtual std::int64_t steps_per_epoch() const = 0;
   /// Makes `step` the next one.
   virtual void seek(std::int64_t step) = 0;
-  /// Takes the next step of every model, without the update where place.guard refuses it. Returns how many units it
+  /// Takes the next step of every model, without the update where context.guard refuses it. Returns how many units it
   /// learnt from.
-  virtual std::int64_t train(const Place& place) = 0;
+  virtual std::int64_t train(const StepContext& context) = 0;
   /// Measures every model on the test data; ends early when `stop` becomes true. Returns how many units it looked at.
   virtual std::int64_t test(StopFlag stop) = 0;
   /// What the last train() or test() gave, as a line of metrics.jsonl.
-  virtual nlohmann::ordered_json record(const Occasion& occasion) = 0;
+  virtual nlohmann::ordered_json record(const MetricsContext& context) = 0;
 
   /// Files of a checkpoint beside state.json, without which it is damaged.
   virtual std::vector<std::string> checkpoint_files() const = 0;

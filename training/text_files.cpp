@@ -29,7 +29,7 @@ bool reads_vocabulary(const std::string& path, std::string_view name) {
 
 } // namespace
 
-std::string KeptTokenizer::print_of(std::span<const File> files) {
+std::string KeptTokenizer::fingerprint_of(std::span<const File> files) {
   std::uint32_t crc = 0;
   for (const File& file : files)
     for (const std::string* part : {&file.name, &file.content})
@@ -56,7 +56,7 @@ KeptTokenizer KeptTokenizer::open(const std::string& path) {
   if (files.empty()) keep(path, "tokenizer.json"); // one of another name
   for (const char* name : roles) keep_there(name);
   KeptTokenizer kept(std::move(tokenizer), std::move(files));
-  kept.fingerprint_ = print_of(kept.files_);
+  kept.fingerprint_ = fingerprint_of(kept.files_);
   return kept;
 }
 

@@ -35,7 +35,7 @@ private:
   struct File {
     std::string name, content;
   };
-  static std::string print_of(std::span<const File> files);
+  static std::string fingerprint_of(std::span<const File> files);
   KeptTokenizer(data::Tokenizer tokenizer, std::vector<File> files)
       : tokenizer_(std::move(tokenizer)), files_(std::move(files)) {}
 

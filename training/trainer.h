@@ -1,5 +1,5 @@
 #pragma once
-// Training one model to the end: a run and its task together.
+// Trains one model to the end: a run and its task together.
 
 #include "core/base/interrupt.h"
 #include "training/model_task.h"
@@ -71,7 +71,7 @@ public:
   /// " of 64 images", behind the number of steps; "" where the unit says all.
   std::string step_words() const { return task_->step_words(); }
   std::size_t variants() const { return task_->variants(); }
-  permute::TrainMode mode(std::size_t variant) const { return task_->mode(variant); }
+  permute::PermuteMode mode(std::size_t variant) const { return task_->mode(variant); }
   const nn::Module& module(std::size_t variant) const { return task_->module(variant); }
   std::vector<Tensor> average(std::size_t variant) const { return task_->average(variant); }
   /// See ModelTask::drift.

@@ -1,5 +1,6 @@
 #pragma once
-// Vision transformers as model folders of Hugging Face's format: to begin from, to learn from, and to leave behind.
+// Reads and writes vision transformers as model folders of Hugging Face's format: starting points, teachers and
+// results.
 
 #include "data/loader.h"
 #include "nn/hub/model.h"

@@ -58,11 +58,11 @@ std::string listed(const TrainOptions& o) {
 
 bool several(const TrainOptions& o) { return o.twin || o.variants.size() > 1; }
 
-bool any_variant(const TrainOptions& o, bool (*permutes)(TrainMode)) {
+bool any_variant(const TrainOptions& o, bool (*permutes)(PermuteMode)) {
   return std::any_of(o.variants.begin(), o.variants.end(), permutes);
 }
 
-bool permutes_at_all(TrainMode mode) { return mode != TrainMode::none; }
+bool permutes_at_all(PermuteMode mode) { return mode != PermuteMode::none; }
 
 void add_data(OptionTable<TrainOptions>& t) {
   using T = TrainOptions;
@@ -143,7 +143,7 @@ void add_batches(OptionTable<TrainOptions>& t) {
 
 void add_permutations(OptionTable<TrainOptions>& t) {
   using T = TrainOptions;
-  t.word("permute", &T::permute, train_mode_named, "none, rows, columns or both").idle(listed);
+  t.word("permute", &T::permute, permute_mode_named, "none, rows, columns or both").idle(listed);
   training::add_key_form<T>(
       t, [](const T& o) { return o.variants.empty() ? permutes_columns(o.permute) : any_variant(o, permutes_columns); },
       "columns or both");
@@ -153,9 +153,9 @@ void add_permutations(OptionTable<TrainOptions>& t) {
       "secret)");
   training::add_twin(t).idle(listed).split_if([](const T& o) { return !several(o); },
                                               "needs both models in one process; compare with a run of `train`");
-  t.words("variants", &T::variants, train_mode_named, "")
+  t.words("variants", &T::variants, permute_mode_named, "")
       .must([](const T& o) {
-        for (const TrainMode mode : o.variants)
+        for (const PermuteMode mode : o.variants)
           if (std::count(o.variants.begin(), o.variants.end(), mode) > 1)
             return fmt::format("holds '{}' twice", name_of(mode));
         return std::string();

@@ -137,24 +137,24 @@ VitTask::VitTask(std::unique_ptr<const TrainOptions> options, Material material,
   if (!o_->teacher.empty())
     teacher_ = std::make_unique<Teacher>(o_->teacher, kind_of(material_.train), pixels(), o_->dtype);
   const data::Normalization p = pixels();
-  source_print_ = {.train = material_.train.fingerprint(),
-                   .test = material_.test.fingerprint(),
-                   .pixels = fmt::format("mean {}, deviation {}", fmt::join(p.mean, " "), fmt::join(p.stddev, " ")),
-                   .teacher = teacher_ ? teacher_->fingerprint() : ""};
+  data_fingerprint_ = {.train = material_.train.fingerprint(),
+                       .test = material_.test.fingerprint(),
+                       .pixels = fmt::format("mean {}, deviation {}", fmt::join(p.mean, " "), fmt::join(p.stddev, " ")),
+                       .teacher = teacher_ ? teacher_->fingerprint() : ""};
   open_loaders();
   make_variants();
 }
 
 /// Weights of the model that the run begins from, moved by the key where the variant permutes columns and they do not
 /// carry it yet.
-void VitTask::begin_from_start(nn::Vit& model, TrainMode mode) const {
+void VitTask::begin_from_start(nn::Vit& model, PermuteMode mode) const {
   model.load_state_dict(material_.start->vit().state_dict());
   const bool moved = o_->from_permuted;
   if (permutes_columns(mode) && !moved) encoder_.couple(model);
   if (!permutes_columns(mode) && moved) encoder_.uncouple(model);
 }
 
-std::shared_ptr<nn::Vit> VitTask::made_model(TrainMode mode) const {
+std::shared_ptr<nn::Vit> VitTask::made_model(PermuteMode mode) const {
   // The same initial weights for all, moved by the key where columns are permuted: coupled initialisations.
   auto model = std::make_shared<nn::Vit>(o_->model, key_of(*o_, draw_weights));
   model->to(o_->dtype);
@@ -166,17 +166,18 @@ std::shared_ptr<nn::Vit> VitTask::made_model(TrainMode mode) const {
 }
 
 void VitTask::make_variants() {
-  const std::vector<TrainMode> modes = o_->variants.empty() ? training::modes_of(o_->permute, o_->twin) : o_->variants;
+  const std::vector<PermuteMode> modes =
+      o_->variants.empty() ? training::modes_of(o_->permute, o_->twin) : o_->variants;
   if (std::any_of(modes.begin(), modes.end(), permutes_rows) && o_->model.tokens() < 2)
     throw ValueError("train: one token cannot be permuted; use a smaller patch or no row permutation");
   if (std::any_of(modes.begin(), modes.end(), permutes_columns))
     encoder_.draw_columns(o_->model.encoder, o_->model.layers);
   std::span<const hub::Binding> bindings;
   if (material_.start) bindings = material_.start->model->bindings();
-  for (const TrainMode mode : modes) {
+  for (const PermuteMode mode : modes) {
     std::shared_ptr<nn::Vit> model = made_model(mode);
     std::vector<std::string> learning = training::trained_parameters(*model, bindings, o_->start);
-    learning = encoder_.learning_here(std::move(learning), *model);
+    learning = encoder_.trainable_here(std::move(learning), *model);
     if (encoder_.elsewhere()) model = without_blocks(*model);
     add_variant(mode, std::move(model), std::move(learning));
   }

@@ -75,8 +75,8 @@ private:
   static training::PermutedEncoder encoder_of(const TrainOptions& options, const SplitTraining& split);
   void open_loaders();
   void make_variants();
-  std::shared_ptr<nn::Vit> made_model(TrainMode mode) const;
-  void begin_from_start(nn::Vit& model, TrainMode mode) const;
+  std::shared_ptr<nn::Vit> made_model(PermuteMode mode) const;
+  void begin_from_start(nn::Vit& model, PermuteMode mode) const;
   /// The model without its blocks, which are kept in split_start_.
   std::shared_ptr<nn::Vit> without_blocks(const nn::Vit& whole);
   Tensor rows(std::int64_t first_sample, std::int64_t samples, data::Split split) const;

@@ -1,14 +1,14 @@
 #pragma once
-// Training vision transformers plain and permuted (Algorithm 1 of paper 000), one alone or several variants of one
-// model side by side from coupled initialisations.
+// Trains vision transformers plain and permuted, one alone or several variants of one model side by side from coupled
+// initialisations (Algorithm 1 of paper 000).
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"
 #include "nn/vit.h"
 #include "permute/vit_key.h"
-#include "training/elsewhere.h"
 #include "training/fine_tuning.h"
 #include "training/options.h"
+#include "training/remote_encoder.h"
 #include "training/trainer.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -42,13 +42,13 @@ struct TrainOptions : training::RunOptions {
   double erasing = 0.0;
   double mixup = 0.0; ///< data::Mixing: batches whose images are blends of two
   double cutmix = 0.0;
-  TrainMode permute = TrainMode::none;
+  PermuteMode permute = PermuteMode::none;
   KeyForm key_form = KeyForm::decoupled;
   std::string key;   ///< secret key file (permute/key.h); empty: permutations are drawn from the seed, publicly
   bool twin = false; ///< train the plain model beside the permuted one
-  std::vector<TrainMode> variants; ///< several variants instead of permute and twin; the last one is the main one
-  std::int64_t drift_every = 10;   ///< steps between measurements of the drift; 0: at the end only
-  training::FineTuning start;      ///< from a model, whose sizes count then
+  std::vector<PermuteMode> variants; ///< several variants instead of permute and twin; the last one is the main one
+  std::int64_t drift_every = 10;     ///< steps between measurements of the drift; 0: at the end only
+  training::FineTuning start;        ///< from a model, whose sizes count then
   bool from_permuted = false; ///< the encoder of that model carries the key already: nothing is moved before step 1
   std::string teacher;        ///< DeiT: model folder or run whose classes the distillation token learns; empty: labels
 
@@ -99,7 +99,7 @@ Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor&
                        RandomKey dropout_key = {});
 
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process;
-/// beside the rules of all models (training/elsewhere.h) those of a ViT: several variants, blocks computed again.
+/// beside the rules of all models (training/remote_encoder.h) those of a ViT: several variants, blocks computed again.
 void check_split(const TrainOptions& options, const SplitTraining& split);
 
 class VitTask;

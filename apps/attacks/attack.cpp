@@ -1,7 +1,7 @@
 #include "apps/attacks/attack.h"
 
-#include "apps/attacks/judge.h"
-#include "apps/attacks/picture_thief.h"
+#include "apps/attacks/image_view.h"
+#include "apps/attacks/perceptual_metric.h"
 
 #include "core/base/words.h"
 #include "core/call.h"
@@ -26,18 +26,19 @@ const std::array<Attack, 18>& list() {
   return all;
 }
 
-Victim known_victim(const Setting& s) {
-  if (s.base == Base::published) return s.victim;
-  return s.base == Base::tuned ? before_tuning(s.victim, s.delta, s.key.fold(1)) : stranger_to(s.victim, s.key.fold(2));
+BlockWeights known_model(const Setting& s) {
+  if (s.base == Base::published) return s.model;
+  return s.base == Base::tuned ? before_tuning(s.model, s.delta, s.key.fold(1)) : reinitialised(s.model, s.key.fold(2));
 }
 
-void check_album(const Album& album, const Victim& v) {
+void check_attack_images(const AttackImages& attack_images, const BlockWeights& v) {
   const PictureInput& p = *v.pictures;
-  if (album.own.channels() != p.channels || album.own.height() != p.side || album.own.width() != p.side)
+  if (attack_images.own.channels() != p.channels || attack_images.own.height() != p.side ||
+      attack_images.own.width() != p.side)
     throw ValueError(fmt::format("{}: the model is for pictures of {} channels and {} x {} pixels, those of {} have {} "
                                  "and {} x {}",
-                                 v.name, p.channels, p.side, p.side, album.own.name(), album.own.channels(),
-                                 album.own.height(), album.own.width()));
+                                 v.name, p.channels, p.side, p.side, attack_images.own.name(),
+                                 attack_images.own.channels(), attack_images.own.height(), attack_images.own.width()));
 }
 
 } // namespace
@@ -67,56 +68,57 @@ const Attack& attack_named(const std::string& name) {
   throw ValueError(fmt::format("there is no attack '{}'{}", name, did_you_mean(name, names)));
 }
 
-bool fits(const Attack& attack, const Victim& victim) {
-  return (attack.texts && victim.text) || (attack.pictures && victim.pictures) || (attack.texts && attack.pictures);
+bool fits(const Attack& attack, const BlockWeights& model) {
+  return (attack.texts && model.text) || (attack.pictures && model.pictures) || (attack.texts && attack.pictures);
 }
 
-Album::Album(data::ImageDataset own_pictures, data::ImageDataset attacked, JudgeTraining training, RandomKey key)
+AttackImages::AttackImages(data::ImageDataset own_pictures, data::ImageDataset attacked,
+                           PerceptualMetricTraining training, RandomKey key)
     : own(std::move(own_pictures)), targets(std::move(attacked)), training_(std::move(training)), key_(key) {
   if (own.size() < 2 || targets.size() < 2 || own.channels() != targets.channels() ||
       own.height() != targets.height() || own.width() != targets.width())
     throw ValueError("album: the attacker's pictures and those that are attacked are of one size, two of each or more");
 }
 
-Album::~Album() = default;
+AttackImages::~AttackImages() = default;
 
-const PictureJudge& Album::judge() const {
-  if (!judge_) {
+const PerceptualMetric& AttackImages::metric() const {
+  if (!metric_) {
     const PauseRecording pause;
-    auto judge = std::make_unique<PictureJudge>(own.channels(), own.classes(), key_.fold(1));
-    train_judge(*judge, own, training_, key_.fold(2));
-    judge_ = std::move(judge);
+    auto metric = std::make_unique<PerceptualMetric>(own.channels(), own.classes(), key_.fold(1));
+    train_perceptual_metric(*metric, own, training_, key_.fold(2));
+    metric_ = std::move(metric);
   }
-  return *judge_;
+  return *metric_;
 }
 
 Findings run_attack(const Attack& attack, const Setting& s) {
-  if (!fits(attack, s.victim))
+  if (!fits(attack, s.model))
     throw ValueError(fmt::format("{}: the attack is for models of {}, {} is none", attack.name,
-                                 attack.texts ? "texts" : "pictures", s.victim.name));
+                                 attack.texts ? "texts" : "pictures", s.model.name));
   if (s.tokens < 2 || !(s.noise >= 0.0) || !(s.delta >= 0.0))
     throw ValueError(fmt::format("{}: texts need two tokens or more, noise and delta are at least 0", attack.name));
-  if (attack.learns && s.album == nullptr)
+  if (attack.learns && s.attack_images == nullptr)
     throw ValueError(fmt::format("{}: the attack learns from pictures, and none were given", attack.name));
-  if (s.album != nullptr && s.victim.pictures) check_album(*s.album, s.victim);
+  if (s.attack_images != nullptr && s.model.pictures) check_attack_images(*s.attack_images, s.model);
   if (s.protection.defence != Defence::none && !attack.heeds_defences)
     return nothing("what the attack looks at is not what the defence changes");
-  if (const std::string why = cannot(s.victim, s.scheme.columns); !why.empty()) return nothing(why);
+  if (const std::string why = incompatible_because(s.model, s.scheme.columns); !why.empty()) return nothing(why);
   return attack.run(s);
 }
 
 Scene::Scene(const Setting& setting)
-    : s(setting), known(known_victim(setting)),
-      cloud(hide(setting.victim, setting.scheme.columns, setting.source, setting.key.fold(3))) {}
+    : s(setting), known(known_model(setting)),
+      cloud(obfuscate(setting.model, setting.scheme.columns, setting.source, setting.key.fold(3))) {}
 
 permute::Permutation Scene::order(std::int64_t tokens, std::uint64_t query) const {
   return rows() ? s.source(tokens, fmt::format("rows.{}", query)) : permute::Permutation::identity(tokens);
 }
 
 permute::Permutation Scene::columns(std::uint64_t query) const {
-  if (s.fresh && moves_features()) return s.source(s.victim.block.dim, fmt::format("columns.{}", query));
+  if (s.fresh && moves_features()) return s.source(s.model.block.dim, fmt::format("columns.{}", query));
   const auto at = cloud.key.find("residual");
-  return at == cloud.key.end() ? permute::Permutation::identity(s.victim.block.dim) : at->second;
+  return at == cloud.key.end() ? permute::Permutation::identity(s.model.block.dim) : at->second;
 }
 
 Tensor Scene::noisy(const Tensor& z, std::uint64_t query) const {
@@ -131,7 +133,7 @@ Tensor Scene::enter(const Tensor& z, std::uint64_t query) const {
 }
 
 Tensor Scene::texts(std::int64_t count) const {
-  return random_integers({count, s.tokens}, s.key.fold(5), 0, s.victim.text->vocabulary);
+  return random_integers({count, s.tokens}, s.key.fold(5), 0, s.model.text->vocabulary);
 }
 
 Tensor through(const nn::Blocks& blocks, std::int64_t count, const Tensor& z) {

@@ -2,7 +2,7 @@
 // Lists the attacks: what each sees, what it recovers, at what cost; runs one on a model under a scheme.
 
 #include "apps/attacks/defences.h"
-#include "apps/attacks/judge.h"
+#include "apps/attacks/perceptual_metric.h"
 #include "data/dataset.h"
 #include "data/image.h"
 #include "permute/scheme.h"
@@ -30,30 +30,30 @@ const char* name_of(Base base);
 
 /// Images that an attacker owns, images under attack, and the network of F-SIM, which is trained on the attacker's at
 /// its first use.
-class Album {
+class AttackImages {
 public:
   /// Throws ValueError unless both are of one size and two or more.
-  Album(data::ImageDataset own, data::ImageDataset targets, JudgeTraining training, RandomKey key);
-  ~Album();
-  const PictureJudge& judge() const;
+  AttackImages(data::ImageDataset own, data::ImageDataset targets, PerceptualMetricTraining training, RandomKey key);
+  ~AttackImages();
+  const PerceptualMetric& metric() const;
   const data::ImageDataset own, targets;
 
 private:
-  JudgeTraining training_;
+  PerceptualMetricTraining training_;
   RandomKey key_;
-  mutable std::unique_ptr<PictureJudge> judge_;
+  mutable std::unique_ptr<PerceptualMetric> metric_;
 };
 
 /// How much is spent on attacks that learn.
 struct Effort {
-  std::int64_t steps = 400;                                            ///< of a decoder, of P_C; iterations over pixels
-  std::int64_t pretraining = 0;                                        ///< steps of a decoder before it sees a pair
-  std::int64_t rounds = 4;                                             ///< of training that are looked at
-  std::function<void(double done, const std::string& what)> told = {}; ///< share of one attack; throws to stop
+  std::int64_t steps = 400;     ///< of a decoder, of P_C; iterations over pixels
+  std::int64_t pretraining = 0; ///< steps of a decoder before it sees a pair
+  std::int64_t rounds = 4;      ///< of training that are looked at
+  std::function<void(double done, const std::string& what)> on_progress = {}; ///< share of one attack; throws to stop
 };
 
 struct Setting {
-  const Victim& victim;
+  const BlockWeights& model;
   const SchemeInfo& scheme;
   Base base = Base::published;
   bool fresh = false;       ///< features get another P_C with every query; else the model's key
@@ -62,9 +62,9 @@ struct Setting {
   std::int64_t tokens = 16; ///< of a text
   std::int64_t layer = -1; ///< blocks that texts have passed when they are seen; -1: all, or none where that takes long
   RandomKey key;           ///< of everything that is random and not secret
-  permute::PermutationSource source; ///< of the keys
-  Protection protection = {};        ///< what the edge does beside the scheme
-  const Album* album = nullptr;      ///< images; attacks that learn need them
+  permute::PermutationSource source;           ///< of the keys
+  Protection protection = {};                  ///< what the edge does beside the scheme
+  const AttackImages* attack_images = nullptr; ///< images; attacks that learn need them
   Effort effort = {};
 };
 
@@ -106,7 +106,7 @@ std::span<const Attack> attacks();
 /// Throws ValueError with the nearest name.
 const Attack& attack_named(const std::string& name);
 /// Whether the attack is for models like this one.
-bool fits(const Attack& attack, const Victim& victim);
+bool fits(const Attack& attack, const BlockWeights& model);
 /// Runs it; empty Findings with the reason where the model has no such scheme, or the scheme leaves nothing to attack.
 /// Throws ValueError for an attack that does not fit the model and for settings outside their ranges, and what the
 /// library functions throw.

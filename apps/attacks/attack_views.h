@@ -10,8 +10,8 @@ struct Scene {
   explicit Scene(const Setting& setting);
 
   const Setting& s;
-  Victim known; ///< what the attacker knows
-  Hidden cloud; ///< what the cloud holds
+  BlockWeights known;    ///< what the attacker knows
+  ObfuscatedModel cloud; ///< what the cloud holds
 
   bool rows() const { return s.scheme.rows; }
   bool moves_features() const { return s.scheme.columns != Columns::plain; }

@@ -1,10 +1,10 @@
 // Attacks that learn: decoders, descent on pixels, jigsaws, P_C, several rounds.
 
+#include "apps/attacks/image_view.h"
 #include "apps/attacks/images.h"
 #include "apps/attacks/inversion.h"
 #include "apps/attacks/jigsaw.h"
 #include "apps/attacks/learnt_columns.h"
-#include "apps/attacks/picture_thief.h"
 #include "apps/attacks/pixel_search.h"
 
 #include "autograd/tape.h"
@@ -21,11 +21,11 @@ constexpr std::int64_t target_count = 16, batch = 32;
 constexpr std::uint64_t own_query = 100, target_query = 10'000'000;
 
 /// Tells how far an attack is, every step.
-std::function<void(std::int64_t)> told(const Setting& s, std::int64_t steps, const char* what, double begin = 0.0,
-                                       double part = 1.0) {
-  if (!s.effort.told) return {};
+std::function<void(std::int64_t)> on_progress(const Setting& s, std::int64_t steps, const char* what,
+                                              double begin = 0.0, double part = 1.0) {
+  if (!s.effort.on_progress) return {};
   return [&s, steps, what, begin, part](std::int64_t step) {
-    s.effort.told(begin + part * static_cast<double>(step) / static_cast<double>(steps), what);
+    s.effort.on_progress(begin + part * static_cast<double>(step) / static_cast<double>(steps), what);
   };
 }
 
@@ -34,8 +34,8 @@ Tensor drawn_batch(const Setting& s, std::int64_t step, std::int64_t size) {
   return random_integers({std::min(batch, size)}, s.key.fold(20).fold(static_cast<std::uint64_t>(step)), 0, size);
 }
 
-Tensor own_pictures(const Setting& s) { return signed_pictures(s.album->own, 0, s.album->own.size()); }
-Tensor target_pictures(const Setting& s) { return signed_pictures(s.album->targets, 0, target_count); }
+Tensor own_pictures(const Setting& s) { return signed_pictures(s.attack_images->own, 0, s.attack_images->own.size()); }
+Tensor target_pictures(const Setting& s) { return signed_pictures(s.attack_images->targets, 0, target_count); }
 
 DecoderConfig decoder_for(const PictureInput& input, std::int64_t tokens, std::int64_t dim) {
   return {.tokens = tokens,
@@ -56,12 +56,13 @@ InversionDecoder& trained_decoder(InversionDecoder& decoder, const Setting& s, c
   const std::int64_t before = s.effort.pretraining, steps = s.effort.steps;
   const double share = static_cast<double>(before) / static_cast<double>(before + steps);
   if (before > 0) {
-    const Tensor shapes = shape_pictures(*s.victim.pictures, 500, s.key.seed + 2).to(DType::f32);
+    const Tensor shapes = shape_pictures(*s.model.pictures, 500, s.key.seed + 2).to(DType::f32);
     pretrain_decoder(
-        decoder, {.steps = before, .told = told(s, before, "pre-training a decoder", 0.0, share)},
+        decoder, {.steps = before, .on_progress = on_progress(s, before, "pre-training a decoder", 0.0, share)},
         [&](std::int64_t step) { return pick(shapes, step); }, s.key.fold(21));
   }
-  train_decoder(decoder, {.steps = steps, .told = told(s, steps, "training a decoder", share, 1.0 - share)},
+  train_decoder(decoder,
+                {.steps = steps, .on_progress = on_progress(s, steps, "training a decoder", share, 1.0 - share)},
                 [&](std::int64_t step) {
                   return Pairs{pick(z, step), pick(x, step)};
                 });
@@ -71,14 +72,14 @@ InversionDecoder& trained_decoder(InversionDecoder& decoder, const Setting& s, c
 
 Findings decode(const Setting& s) {
   const Scene scene(s);
-  const PictureThief thief(scene);
-  const PictureInput& input = *s.victim.pictures;
+  const ImageView image_view(scene);
+  const PictureInput& input = *s.model.pictures;
   const Tensor own = own_pictures(s), targets = target_pictures(s);
-  const Tensor known = thief.look(patchify(own, input.patch), own_query).features;
+  const Tensor known = image_view.observe(patchify(own, input.patch), own_query).features;
   InversionDecoder decoder(decoder_for(input, known.size(1), known.size(2)), s.key.fold(22));
   trained_decoder(decoder, s, known, own);
   const PauseRecording pause;
-  const Tensor seen = thief.look(patchify(targets, input.patch), target_query).features;
+  const Tensor seen = image_view.observe(patchify(targets, input.patch), target_query).features;
   const Tensor found = decoder(seen.to(DType::f32)).to(DType::f64);
   Findings f;
   add_quality(f, s, targets, found);
@@ -100,19 +101,19 @@ Findings descend_to_pixels(const Setting& s) {
   const Scene scene(s);
   if (s.base == Base::secret) return nothing("the attacker does not know F1");
   if (scene.cloud.map.defined()) return nothing("an orthogonal map leaves nothing to sort (attack linear-map)");
-  const PictureThief thief(scene);
+  const ImageView image_view(scene);
   const PictureInput& input = *scene.known.pictures;
   const Tensor targets = target_pictures(s);
-  const Tensor seen = thief.look(patchify(targets, input.patch), target_query).features;
+  const Tensor seen = image_view.observe(patchify(targets, input.patch), target_query).features;
   const auto view = [&](const Tensor& pictures) {
     const RandomKey key = s.key.fold(23); // the attacker's own draw of what is random
     const Tensor z = input.embed(patchify(on_pictures(s.protection, pictures, key.fold(1)), input.patch));
     const Tensor rows = on_features(s.protection, z, key.fold(2), input.special);
     return slice(rows, 1, input.special, rows.size(1));
   };
-  const Tensor found =
-      invert_features(seen, targets.shape(), view, unknown_of(scene),
-                      {.iterations = s.effort.steps, .told = told(s, s.effort.steps, "on pixels")}, s.key.fold(24));
+  const Tensor found = invert_features(
+      seen, targets.shape(), view, unknown_of(scene),
+      {.iterations = s.effort.steps, .on_progress = on_progress(s, s.effort.steps, "on pixels")}, s.key.fold(24));
   Findings f;
   add_quality(f, s, targets, found);
   if (scene.rows()) f.remarks.emplace_back("whole patches in an unknown order: attack jigsaw puts them back");
@@ -123,8 +124,8 @@ Findings descend_to_pixels(const Setting& s) {
 /// The blocks of an image model and the gradients of their weights, of the patch embedding and of the rows.
 class GradientView {
 public:
-  explicit GradientView(const Victim& v)
-      : victim_(v), blocks_(blocks_with(v.block, v.layers, v.weights)), rows_(v.pictures->plain.clone()),
+  explicit GradientView(const BlockWeights& v)
+      : model_(v), blocks_(blocks_with(v.block, v.layers, v.weights)), rows_(v.pictures->plain.clone()),
         edge_(v.pictures->patch_weight.clone()) {
     for (const auto& block : blocks_)
       for (const Tensor& w : block->parameters()) weights_.push_back(w);
@@ -145,14 +146,14 @@ public:
 
 private:
   Tensor loss(const Tensor& pictures, const Tensor& labels, const permute::Permutation& order) const {
-    PictureInput input = *victim_.pictures;
+    PictureInput input = *model_.pictures;
     input.patch_weight = edge_;
     input.plain = rows_;
     const Tensor z = input.embed(patchify(pictures, input.patch));
-    const Tensor y = through(blocks_, victim_.layers, order.apply(z, 1));
+    const Tensor y = through(blocks_, model_.layers, order.apply(z, 1));
     return cross_entropy(input.classify(order.inverse().apply(y, 1)), labels);
   }
-  const Victim& victim_;
+  const BlockWeights& model_;
   nn::Blocks blocks_;
   Tensor rows_, edge_;
   std::vector<Tensor> weights_;
@@ -161,7 +162,7 @@ private:
 /// The image from the gradients of the edge's own weights.
 void solve_edge(Findings& f, const Setting& s, const GradientView& view, const Tensor& picture,
                 const permute::Permutation& order) {
-  const PictureInput& input = *s.victim.pictures;
+  const PictureInput& input = *s.model.pictures;
   const auto [weight, rows] = view.of_edge(picture, Tensor::arange(1), order);
   const Tensor patches = patches_from_gradients(weight, rows.slice(0, input.special, rows.size(0)));
   const Tensor truth = patchify(picture, input.patch).select(0, 0);
@@ -176,10 +177,10 @@ Findings invert_training(const Setting& s) {
   const Scene scene(s);
   if (s.base != Base::published) return nothing("gradients are inverted with the weights that they are of");
   constexpr std::int64_t count = 2;
-  const GradientView view(s.victim);
-  const Tensor targets = signed_pictures(s.album->targets, 0, count);
+  const GradientView view(s.model);
+  const Tensor targets = signed_pictures(s.attack_images->targets, 0, count);
   const Tensor label = Tensor::arange(1);
-  const std::int64_t tokens = s.victim.pictures->plain.size(0);
+  const std::int64_t tokens = s.model.pictures->plain.size(0);
   const auto plain = permute::Permutation::identity(tokens);
   std::vector<Tensor> found;
   double apart = 0.0;
@@ -194,7 +195,8 @@ Findings invert_training(const Setting& s) {
         GradientDistance::cosine,
         {.iterations = s.effort.steps,
          .tv = 1e-2,
-         .told = told(s, s.effort.steps, "inverting gradients", static_cast<double>(i) / count, 1.0 / count)},
+         .on_progress =
+             on_progress(s, s.effort.steps, "inverting gradients", static_cast<double>(i) / count, 1.0 / count)},
         s.key.fold(25)));
   }
   Findings f;
@@ -220,20 +222,21 @@ Bytes bytes_of(const Tensor& picture) {
 
 Findings put_together(const Setting& s) {
   const Scene scene(s);
-  const PictureInput& input = *s.victim.pictures;
+  const PictureInput& input = *s.model.pictures;
   if (!scene.rows()) return nothing("tokens are in their order");
   if (input.patch < 2) return nothing("patches of one pixel have no borders to compare");
-  const PictureThief thief(scene);
+  const ImageView image_view(scene);
   const Tensor own = own_pictures(s), targets = target_pictures(s), patches = patchify(targets, input.patch);
-  const LinearInversion inversion(thief.look(patchify(own, input.patch), own_query).features,
+  const LinearInversion inversion(image_view.observe(patchify(own, input.patch), own_query).features,
                                   patchify(own, input.patch), Places::unknown);
-  const Seen seen = thief.look(patches, target_query);
+  const Observation seen = image_view.observe(patches, target_query);
   const Tensor pieces = inversion(seen.features);
   const Tensor shuffled = as_pictures(input, pieces);
   std::vector<Tensor> solved;
   double right = 0.0;
   for (std::int64_t i = 0; i < targets.size(0); ++i) {
-    if (s.effort.told) s.effort.told(static_cast<double>(i) / static_cast<double>(targets.size(0)), "solving jigsaws");
+    if (s.effort.on_progress)
+      s.effort.on_progress(static_cast<double>(i) / static_cast<double>(targets.size(0)), "solving jigsaws");
     const auto n = static_cast<std::size_t>(i);
     const std::vector<std::int64_t> order = solve_jigsaw(
         border_costs(bytes_of(shuffled.select(0, i)), input.channels, input.side, input.patch), s.key.fold(26).fold(n));
@@ -254,7 +257,7 @@ Findings put_together(const Setting& s) {
 Findings learn_residual(const Setting& s) {
   const Scene scene(s);
   if (!scene.moves_features() || scene.cloud.map.defined()) return nothing("features are not permuted");
-  const Victim& v = s.victim;
+  const BlockWeights& v = s.model;
   const PictureInput& input = *v.pictures;
   const nn::Blocks plain = blocks_with(v.block, v.layers, v.weights),
                    moved = blocks_with(v.block, v.layers, scene.cloud.weights);
@@ -264,7 +267,8 @@ Findings learn_residual(const Setting& s) {
     return input.embed(index_select(patches, 0, slice(which, 0, 0, std::min<std::int64_t>(8, which.size(0)))));
   };
   const LearntColumns learnt = learn_columns(
-      v.block.dim, DType::f64, {.steps = s.effort.steps, .told = told(s, s.effort.steps, "learning P_C")}, {},
+      v.block.dim, DType::f64, {.steps = s.effort.steps, .on_progress = on_progress(s, s.effort.steps, "learning P_C")},
+      {},
       [&](const Tensor& m, std::int64_t step) {
         const Tensor z = picked(step);
         const Tensor answers =
@@ -281,10 +285,10 @@ Findings learn_residual(const Setting& s) {
 }
 
 /// The mean over rounds of what is seen of every image [N, T, d], rows in the order of its first round.
-Tensor over_rounds(const PictureThief& thief, const Tensor& patches, std::uint64_t query, std::int64_t rounds) {
+Tensor over_rounds(const ImageView& image_view, const Tensor& patches, std::uint64_t query, std::int64_t rounds) {
   std::vector<Tensor> looks;
   for (std::int64_t r = 0; r < rounds; ++r)
-    looks.push_back(thief.look(patches, query + static_cast<std::uint64_t>(r) * 1'000'000).features);
+    looks.push_back(image_view.observe(patches, query + static_cast<std::uint64_t>(r) * 1'000'000).features);
   std::vector<Tensor> all;
   for (std::int64_t i = 0; i < patches.size(0); ++i) {
     std::vector<Tensor> rows;
@@ -299,20 +303,20 @@ Tensor over_rounds(const PictureThief& thief, const Tensor& patches, std::uint64
 
 Findings look_often(const Setting& s) {
   const Scene scene(s);
-  const PictureInput& input = *s.victim.pictures;
+  const PictureInput& input = *s.model.pictures;
   const Defence defence = s.protection.defence;
   if (!s.scheme.noise && defence != Defence::noise && defence != Defence::feature_noise && defence != Defence::cutmix)
     return nothing("every round shows the same, but for the order of rows");
   if (s.fresh && scene.moves_features()) return nothing("P_C is another in every round (attack alignment)");
-  const PictureThief thief(scene);
-  const Tensor own = patchify(signed_pictures(s.album->own, 0, 200), input.patch), targets = target_pictures(s);
+  const ImageView image_view(scene);
+  const Tensor own = patchify(signed_pictures(s.attack_images->own, 0, 200), input.patch), targets = target_pictures(s);
   const Places places = scene.rows() ? Places::unknown : Places::known;
   Findings f;
   for (const std::int64_t rounds : {s.effort.rounds, std::int64_t{1}}) {
-    if (s.effort.told) s.effort.told(rounds == 1 ? 0.8 : 0.0, "looking at several rounds");
-    const LinearInversion inversion(over_rounds(thief, own, own_query, rounds), own, places);
+    if (s.effort.on_progress) s.effort.on_progress(rounds == 1 ? 0.8 : 0.0, "looking at several rounds");
+    const LinearInversion inversion(over_rounds(image_view, own, own_query, rounds), own, places);
     const Tensor found =
-        as_pictures(input, inversion(over_rounds(thief, patchify(targets, input.patch), target_query, rounds)));
+        as_pictures(input, inversion(over_rounds(image_view, patchify(targets, input.patch), target_query, rounds)));
     add_quality(f, s, targets, found, fmt::format(", {} round{}", rounds, rounds == 1 ? "" : "s"));
     add_pictures(f, targets, found, fmt::format("{} round{}", rounds, rounds == 1 ? "" : "s"));
   }

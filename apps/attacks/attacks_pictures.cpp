@@ -3,11 +3,11 @@
 #include "apps/attacks/alignment.h"
 #include "apps/attacks/attack_views.h"
 #include "apps/attacks/gradients.h"
+#include "apps/attacks/image_view.h"
 #include "apps/attacks/images.h"
 #include "apps/attacks/key_recovery.h"
 #include "apps/attacks/matching.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/picture_thief.h"
 
 #include "apps/report/pictures.h"
 #include "autograd/tape.h"
@@ -26,8 +26,8 @@ Tensor own_patches(const PictureInput& input, const Setting& s, bool alike) {
   constexpr std::int64_t count = 400;
   const bool enough = input.patch_weight.size(0) >= input.patch_elements();
   Tensor patches = enough ? random_patches(input, count, s.key.fold(7))
-                          : patchify(s.album != nullptr ? signed_pictures(s.album->own, 0, count)
-                                                        : shape_pictures(input, count, s.key.seed + 1),
+                          : patchify(s.attack_images != nullptr ? signed_pictures(s.attack_images->own, 0, count)
+                                                                : shape_pictures(input, count, s.key.seed + 1),
                                      input.patch);
   if (!alike) return patches;
   std::vector<Tensor> repeated;
@@ -50,14 +50,15 @@ Findings invert(const Setting& s) {
   const Scene scene(s);
   const PauseRecording pause;
   constexpr std::int64_t targets = 8;
-  const PictureInput& input = *s.victim.pictures;
-  const PictureThief thief(scene);
+  const PictureInput& input = *s.model.pictures;
+  const ImageView image_view(scene);
   const Tensor own = own_patches(input, s, scene.rows());
-  const LinearInversion inversion(thief.look(own, 100).features, own, scene.rows() ? Places::unknown : Places::known);
-  const Tensor pictures =
-      s.album != nullptr ? signed_pictures(s.album->targets, 0, targets) : shape_pictures(input, targets, s.key.seed);
+  const LinearInversion inversion(image_view.observe(own, 100).features, own,
+                                  scene.rows() ? Places::unknown : Places::known);
+  const Tensor pictures = s.attack_images != nullptr ? signed_pictures(s.attack_images->targets, 0, targets)
+                                                     : shape_pictures(input, targets, s.key.seed);
   const Tensor patches = patchify(pictures, input.patch);
-  const Seen seen = thief.look(patches, 10);
+  const Observation seen = image_view.observe(patches, 10);
   const Tensor found = inversion(seen.features);
   std::vector<Tensor> in_order;
   for (std::int64_t i = 0; i < pictures.size(0); ++i)
@@ -82,7 +83,7 @@ Findings invert(const Setting& s) {
 
 Findings find_positions(const Setting& s) {
   const Scene scene(s);
-  const PictureInput& input = *s.victim.pictures;
+  const PictureInput& input = *s.model.pictures;
   if (!scene.rows()) return nothing("tokens are in their order");
   if (!input.has_positions) return nothing("the model has no position embeddings");
   if (input.patch_weight.size(0) <= input.patch_elements())
@@ -91,7 +92,7 @@ Findings find_positions(const Setting& s) {
   const PauseRecording pause;
   constexpr std::int64_t pictures = 8;
   const Tensor z = input.embed(random_patches(input, pictures, s.key.fold(8)));
-  permute::Permutation columns = permute::Permutation::identity(s.victim.block.dim);
+  permute::Permutation columns = permute::Permutation::identity(s.model.block.dim);
   if (scene.moves_features())
     columns = recover_key(scene.cloud.weights, scene.known.weights, scene.cloud.axes).at("residual");
   double right = 0.0;
@@ -116,7 +117,7 @@ struct CutGradients {
 };
 
 CutGradients cut_gradients(const Scene& scene, const Tensor& patches, const Tensor& labels) {
-  const Victim& v = scene.s.victim;
+  const BlockWeights& v = scene.s.model;
   Tensor z, bias = weight_named(v.pictures->head, "bias");
   {
     const PauseRecording pause;
@@ -131,7 +132,7 @@ CutGradients cut_gradients(const Scene& scene, const Tensor& patches, const Tens
 /// Gradients [n, d] of query 1 in the order of query 2's features: both queries' features have the class token in them,
 /// and gradients are permuted as features are. As they are where keys are not fresh or nothing is common.
 Tensor aligned_gradients(const Scene& scene, const Tensor& rows) {
-  const PictureInput& input = *scene.s.victim.pictures;
+  const PictureInput& input = *scene.s.model.pictures;
   if (!scene.s.fresh || input.special == 0 || !scene.moves_features() || scene.cloud.map.defined()) return rows;
   const Tensor token = input.plain.slice(0, 0, 1);
   return align_queries(stack({scene.enter(token, 2), scene.enter(token, 1)}, 0))[1].apply(rows, 1);
@@ -140,7 +141,7 @@ Tensor aligned_gradients(const Scene& scene, const Tensor& rows) {
 Findings read_labels(const Setting& s) {
   const Scene scene(s);
   constexpr std::int64_t batch = 64;
-  const PictureInput& input = *s.victim.pictures;
+  const PictureInput& input = *s.model.pictures;
   const std::int64_t classes = weight_named(input.head, "bias").size(0), tokens = input.plain.size(0);
   const Tensor labels = random_integers({batch}, s.key.fold(9), 0, classes);
   const CutGradients others = cut_gradients(scene, random_patches(input, batch, s.key.fold(10)), labels);
@@ -174,7 +175,7 @@ Findings read_labels(const Setting& s) {
 Findings compare_gradients(const Setting& s) {
   const Scene scene(s);
   if (!scene.rows()) return nothing("tokens are in their order");
-  const Victim& v = s.victim;
+  const BlockWeights& v = s.model;
   const Tensor patches = random_patches(*v.pictures, 4, s.key.fold(12)), labels = Tensor::arange(4);
   const nn::Blocks blocks = blocks_with(v.block, v.layers, v.weights);
   std::vector<Tensor> weights;

@@ -17,13 +17,13 @@ namespace {
 constexpr std::int64_t candidates = 20, queries = 8;
 
 /// Input rows [count, T, d] of the same texts or images as a model embeds them.
-Tensor embedded(const Victim& v, const Scene& scene, std::int64_t count) {
-  if (scene.s.victim.text) return v.text->embed(scene.texts(count)).to(DType::f64);
-  return v.pictures->embed(random_patches(*scene.s.victim.pictures, count, scene.s.key.fold(6)));
+Tensor embedded(const BlockWeights& v, const Scene& scene, std::int64_t count) {
+  if (scene.s.model.text) return v.text->embed(scene.texts(count)).to(DType::f64);
+  return v.pictures->embed(random_patches(*scene.s.model.pictures, count, scene.s.key.fold(6)));
 }
 
 /// Scores of the first block, [heads, T, T] for each.
-std::vector<Tensor> scores_of(const Victim& v, const nn::StateDict& weights, const Tensor& z) {
+std::vector<Tensor> scores_of(const BlockWeights& v, const nn::StateDict& weights, const Tensor& z) {
   const nn::Blocks block = blocks_with(v.block, 1, weights);
   nn::MultiHeadAttention::Trace trace;
   block[0]->traced(z, trace);
@@ -35,9 +35,9 @@ std::vector<Tensor> scores_of(const Victim& v, const nn::StateDict& weights, con
 Findings compare_scores(const Setting& s) {
   const Scene scene(s);
   const PauseRecording pause;
-  const Tensor plain = embedded(s.victim, scene, candidates);
-  const std::vector<Tensor> seen = scores_of(s.victim, scene.cloud.weights, scene.cloud.enter(scene.noisy(plain, 0)));
-  const std::vector<Tensor> known = scores_of(s.victim, scene.known.weights, embedded(scene.known, scene, candidates));
+  const Tensor plain = embedded(s.model, scene, candidates);
+  const std::vector<Tensor> seen = scores_of(s.model, scene.cloud.weights, scene.cloud.enter(scene.noisy(plain, 0)));
+  const std::vector<Tensor> known = scores_of(s.model, scene.known.weights, embedded(scene.known, scene, candidates));
   double named = 0.0, places = 0.0;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const permute::Permutation order = scene.order(seen[i].size(1), i);
@@ -65,11 +65,11 @@ std::pair<std::int64_t, std::int64_t> common_row(const Tensor& a, const Tensor& 
 
 /// Queries that begin with one token, or have the class token.
 Tensor sharing_queries(const Scene& scene) {
-  Tensor z = embedded(scene.s.victim, scene, queries);
-  if (!scene.s.victim.text) return z;
+  Tensor z = embedded(scene.s.model, scene, queries);
+  if (!scene.s.model.text) return z;
   const Tensor ids = scene.texts(queries);
   const Tensor first = expand(ids.slice(0, 0, 1).slice(1, 0, 1), {queries, 1});
-  return scene.s.victim.text->embed(concat({first, ids.slice(1, 1, scene.s.tokens)}, 1)).to(DType::f64);
+  return scene.s.model.text->embed(concat({first, ids.slice(1, 1, scene.s.tokens)}, 1)).to(DType::f64);
 }
 
 Findings align(const Setting& s) {
@@ -77,7 +77,7 @@ Findings align(const Setting& s) {
   if (!scene.moves_features()) return nothing("features are in their order");
   if (scene.cloud.map.defined()) return nothing("an orthogonal map leaves no columns to match");
   if (!s.fresh) return nothing("one key for all queries: there is nothing to align");
-  if (!s.victim.text && s.victim.pictures->special == 0) return nothing("no token is common to all pictures");
+  if (!s.model.text && s.model.pictures->special == 0) return nothing("no token is common to all pictures");
   const PauseRecording pause;
   const Tensor z = sharing_queries(scene);
   const auto seen = [&](std::int64_t q) {

@@ -19,18 +19,18 @@ namespace {
 constexpr std::int64_t most_passes = 4096, chunk = 1024;
 
 std::int64_t layer_seen(const Setting& s) {
-  if (s.layer > s.victim.layers)
+  if (s.layer > s.model.layers)
     throw ValueError(fmt::format("vocabulary: the model has {}, not {}",
-                                 count_of(static_cast<std::uint64_t>(s.victim.layers), "block"), s.layer));
-  if (s.layer > 0 && !s.victim.block.causal)
+                                 count_of(static_cast<std::uint64_t>(s.model.layers), "block"), s.layer));
+  if (s.layer > 0 && !s.model.block.causal)
     throw ValueError("vocabulary: behind the blocks of an encoder a token depends on those after it; only layer 0 can "
                      "be tried token by token");
   if (s.layer >= 0) return s.layer;
-  return s.victim.block.causal && s.victim.text->vocabulary <= most_passes ? s.victim.layers : 0;
+  return s.model.block.causal && s.model.text->vocabulary <= most_passes ? s.model.layers : 0;
 }
 
 /// States of all tokens of the vocabulary behind `layer` blocks of the attacker's model.
-NextStates next_states(const Victim& known, std::int64_t layer) {
+NextStates next_states(const BlockWeights& known, std::int64_t layer) {
   auto blocks = std::make_shared<nn::Blocks>(blocks_with(known.block, layer, known.weights));
   return [blocks, layer, text = *known.text](std::span<const std::int64_t> prefix) {
     const auto before = static_cast<std::int64_t>(prefix.size());
@@ -62,8 +62,8 @@ Findings match_tokens(const Setting& s) {
   const std::int64_t layer = layer_seen(s);
   const Tensor ids = scene.texts(1);
   const auto text = ids.to_vector<std::int64_t>();
-  const nn::Blocks blocks = blocks_with(s.victim.block, layer, scene.cloud.weights);
-  const Tensor plain = s.victim.text->embed(ids).to(DType::f64);
+  const nn::Blocks blocks = blocks_with(s.model.block, layer, scene.cloud.weights);
+  const Tensor plain = s.model.text->embed(ids).to(DType::f64);
   // Under fresh keys the cloud gets weights under the key of the query: one new key.
   const Tensor inside = scene.noisy(through(blocks, layer, scene.cloud.enter(plain)), 0).select(0, 0).contiguous();
   const permute::Permutation order = scene.order(s.tokens, 0);
@@ -81,24 +81,24 @@ Findings match_tokens(const Setting& s) {
                       .value = token_recovery_rate(found.ids, text),
                       .theory = scene.all_if(exact)});
   if (scene.moves_features() && !scene.cloud.map.defined() && s.base == Base::published && !scene.rows()) {
-    const nn::Blocks own = blocks_with(s.victim.block, layer, scene.known.weights);
+    const nn::Blocks own = blocks_with(s.model.block, layer, scene.known.weights);
     add_key(f, scene, seen, through(own, layer, plain).select(0, 0).contiguous());
   }
-  f.remarks.push_back(fmt::format("{} tokens of {} seen behind {} of {} blocks", s.tokens, s.victim.text->vocabulary,
-                                  layer, s.victim.layers));
-  if (s.victim.text->drawn) f.remarks.emplace_back("embeddings are drawn: the files hold none");
+  f.remarks.push_back(fmt::format("{} tokens of {} seen behind {} of {} blocks", s.tokens, s.model.text->vocabulary,
+                                  layer, s.model.layers));
+  if (s.model.text->drawn) f.remarks.emplace_back("embeddings are drawn: the files hold none");
   return f;
 }
 
 /// Values of the first layer for states [V, d]: [kv_heads, V, head_dim].
-Tensor values_of(const Victim& v, const Tensor& states) {
+Tensor values_of(const BlockWeights& v, const Tensor& states) {
   const nn::Blocks block = blocks_with(v.block, 1, v.weights);
   const Tensor x = v.block.pre_norm ? block[0]->norm1(states.unsqueeze(0)) : states.unsqueeze(0);
   return block[0]->attention.trace(x).v.select(0, 0).contiguous();
 }
 
 /// The same without attention's own product, for a whole vocabulary.
-Tensor vocabulary_values(const Victim& v, const Tensor& states) {
+Tensor vocabulary_values(const BlockWeights& v, const Tensor& states) {
   const nn::Blocks block = blocks_with(v.block, 1, v.weights);
   const Tensor x = v.block.pre_norm ? block[0]->norm1(states) : states;
   Tensor y = matmul(x, weight_named(v.weights, "blocks.0.v"), false, true);
@@ -116,8 +116,8 @@ Findings read_cache(const Setting& s) {
   const Scene scene(s);
   const PauseRecording pause;
   const Tensor ids = scene.texts(1);
-  const Tensor entered = scene.cloud.enter(s.victim.text->embed(ids).to(DType::f64));
-  Victim cloud = s.victim;
+  const Tensor entered = scene.cloud.enter(s.model.text->embed(ids).to(DType::f64));
+  BlockWeights cloud = s.model;
   cloud.weights = scene.cloud.weights;
   Tensor cached = values_of(cloud, scene.noisy(entered, 0).select(0, 0).contiguous());
   const bool heads_move = s.scheme.columns == Columns::decoupled || s.scheme.columns == Columns::tied;
@@ -147,7 +147,7 @@ Findings read_cache(const Setting& s) {
 Findings read_mask(const Setting& s) {
   const Scene scene(s);
   if (!scene.rows()) return nothing("tokens are in their order");
-  if (!s.victim.block.causal) return nothing("the model has no causal mask");
+  if (!s.model.block.causal) return nothing("the model has no causal mask");
   const PauseRecording pause;
   const permute::Permutation order = scene.order(s.tokens, 0);
   const Tensor places = Tensor::arange(s.tokens);

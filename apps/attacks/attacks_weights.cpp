@@ -34,7 +34,7 @@ Findings match_weights(const Setting& s) {
        .value = key_recovery_rate(found.at("residual"), scene.cloud.key.at("residual")),
        .theory = theory},
       {.what = fmt::format("all {} permutations of the key", found.size()), .value = right / all, .theory = theory}};
-  f.remarks.push_back(fmt::format("one of 2^{:.0f} keys", log2_keys(s.victim, s.scheme.columns)));
+  f.remarks.push_back(fmt::format("one of 2^{:.0f} keys", log2_keys(s.model, s.scheme.columns)));
   return f;
 }
 
@@ -82,7 +82,7 @@ Findings solve_map(const Setting& s) {
   const bool folded = scene.cloud.map.defined();
   const Tensor known = reading_rows(folded ? folded_gains(scene.known) : scene.known.weights);
   const Tensor seen = reading_rows(scene.cloud.weights);
-  const Tensor truth = scene.cloud.enter(eye(s.victim.block.dim, -1, DType::f64));
+  const Tensor truth = scene.cloud.enter(eye(s.model.block.dim, -1, DType::f64));
   const Tensor found = recover_linear_map(seen, known);
   Findings f;
   f.list = {{.what = "columns of the features' map, to a cosine of 0.99",

@@ -18,7 +18,7 @@ Tensor causal_mask(std::int64_t tokens) {
 
 } // namespace
 
-FailedRows demonstrate_failed_rows(const Victim& decoder, const Tensor& z, RandomKey key) {
+FailedRows demonstrate_failed_rows(const BlockWeights& decoder, const Tensor& z, RandomKey key) {
   if (!decoder.block.causal) throw ValueError("stip: the model is no decoder: its tokens may be in any order");
   const std::int64_t tokens = z.size(1);
   if (tokens < 2) throw ValueError(fmt::format("stip: {} tokens have no order", tokens));

@@ -48,7 +48,7 @@ double train_decoder(InversionDecoder& decoder, const DecoderTraining& t,
       .kind = optim::Schedule::Kind::cosine, .base = t.lr, .warmup = t.warmup, .total_steps = t.steps};
   double error = 0.0;
   for (std::int64_t step = 0; step < t.steps; ++step) {
-    if (t.told) t.told(step);
+    if (t.on_progress) t.on_progress(step);
     const Pairs batch = pairs(step);
     Tape tape;
     const Tensor loss = mse_loss(decoder(batch.features), batch.pictures);

@@ -45,8 +45,8 @@ struct Pairs {
 
 struct DecoderTraining {
   std::int64_t steps = 400, warmup = 40;
-  double lr = 2e-3, weight_decay = 0.01;            ///< AdamW, cosine
-  std::function<void(std::int64_t step)> told = {}; ///< before each step; throws to stop
+  double lr = 2e-3, weight_decay = 0.01;                   ///< AdamW, cosine
+  std::function<void(std::int64_t step)> on_progress = {}; ///< before each step; throws to stop
 };
 
 /// Trains a decoder on mean squared error, pairs(step) in each step. Returns the last step's error. Throws NumericError

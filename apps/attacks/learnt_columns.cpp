@@ -40,7 +40,7 @@ LearntColumns learn_columns(std::int64_t dim, DType dtype, const ColumnLearning&
   parameters.push_back(a);
   const auto optimizer = optim::make_optimizer("adam", parameters);
   for (std::int64_t step = 0; step < learning.steps; ++step) {
-    if (learning.told) learning.told(step);
+    if (learning.on_progress) learning.on_progress(step);
     Tape tape;
     const Tensor value = loss(doubly_stochastic(a, learning.temperature), step);
     optimizer->step(tape.gradient(value, parameters), learning.lr);

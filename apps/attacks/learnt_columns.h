@@ -22,7 +22,7 @@ struct ColumnLearning {
   std::int64_t steps = 300;
   double lr = 0.05; ///< Adam
   double temperature = 0.5;
-  std::function<void(std::int64_t step)> told = {}; ///< before each step; throws to stop
+  std::function<void(std::int64_t step)> on_progress = {}; ///< before each step; throws to stop
 };
 
 struct LearntColumns {

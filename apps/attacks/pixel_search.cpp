@@ -65,7 +65,7 @@ Tensor search_pixels(const Shape& shape, const PixelSearch& s,
   Tensor best;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < s.iterations; ++i) {
-    if (s.told) s.told(i);
+    if (s.on_progress) s.on_progress(i);
     Tape tape;
     const Tensor x = tanh(u);
     Tensor value = loss(x, i);

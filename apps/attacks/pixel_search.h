@@ -18,8 +18,8 @@ Tensor total_variation(const Tensor& pictures);
 struct PixelSearch {
   std::int64_t iterations = 300;
   double lr = 0.1;
-  double tv = 1e-3;                                      ///< weight of the total variation
-  std::function<void(std::int64_t iteration)> told = {}; ///< before each; throws to stop
+  double tv = 1e-3;                                             ///< weight of the total variation
+  std::function<void(std::int64_t iteration)> on_progress = {}; ///< before each; throws to stop
 };
 
 /// Pictures of `shape` [N, C, H, W] with the least loss + tv total_variation that was reached; f64. `loss` is recorded;

@@ -13,12 +13,12 @@ const char* const not_encryption =
 namespace {
 
 /// The first model that the attack fits and that has the scheme; else the first that it fits; nullptr for none.
-const Victim* victim_for(const TableRequest& request, const Attack& attack, const SchemeInfo& scheme) {
-  const Victim* any = nullptr;
-  for (const Victim& victim : request.victims) {
-    if (!fits(attack, victim)) continue;
-    if (cannot(victim, scheme.columns).empty()) return &victim;
-    if (any == nullptr) any = &victim;
+const BlockWeights* model_for(const TableRequest& request, const Attack& attack, const SchemeInfo& scheme) {
+  const BlockWeights* any = nullptr;
+  for (const BlockWeights& model : request.models) {
+    if (!fits(attack, model)) continue;
+    if (incompatible_because(model, scheme.columns).empty()) return &model;
+    if (any == nullptr) any = &model;
   }
   return any;
 }
@@ -94,19 +94,19 @@ std::vector<Cell> run_table(const TableRequest& r) {
   const std::vector<Cell> planned = cells_of(r);
   for (std::size_t i = 0; i < planned.size(); ++i) {
     Cell cell = planned[i];
-    const Victim* victim = victim_for(r, *cell.attack, *cell.scheme);
-    if (victim == nullptr)
+    const BlockWeights* model = model_for(r, *cell.attack, *cell.scheme);
+    if (model == nullptr)
       throw ValueError(fmt::format("{}: the attack is for models of {}", cell.attack->name,
                                    cell.attack->texts ? "texts" : "pictures"));
-    cell.model = victim->name;
+    cell.model = model->name;
     Effort effort = r.effort;
-    effort.told = [&](double share, const std::string& what) {
-      if (r.tell)
-        r.tell((static_cast<double>(i) + share) / static_cast<double>(planned.size()),
-               fmt::format("{} {}{}", cell.scheme->name, cell.attack->name, what.empty() ? "" : ", " + what));
+    effort.on_progress = [&](double share, const std::string& what) {
+      if (r.on_progress)
+        r.on_progress((static_cast<double>(i) + share) / static_cast<double>(planned.size()),
+                      fmt::format("{} {}{}", cell.scheme->name, cell.attack->name, what.empty() ? "" : ", " + what));
     };
-    effort.told(0.0, "");
-    cell.findings = run_attack(*cell.attack, {.victim = *victim,
+    effort.on_progress(0.0, "");
+    cell.findings = run_attack(*cell.attack, {.model = *model,
                                               .scheme = *cell.scheme,
                                               .base = cell.base,
                                               .fresh = cell.fresh,
@@ -117,7 +117,7 @@ std::vector<Cell> run_table(const TableRequest& r) {
                                               .key = r.key,
                                               .source = r.source,
                                               .protection = cell.protection,
-                                              .album = r.album,
+                                              .attack_images = r.attack_images,
                                               .effort = effort});
     cells.push_back(std::move(cell));
   }

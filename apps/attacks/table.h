@@ -26,19 +26,19 @@ struct Cell {
 /// What is to be run: every attack under every scheme and protection for every base, with fixed or fresh keys. Attacks
 /// that learn take minutes each and are run for the first base and the first kind of keys alone.
 struct TableRequest {
-  std::vector<Victim> victims; ///< an attack takes the first that it fits and that has the scheme
+  std::vector<BlockWeights> models; ///< an attack takes the first that it fits and that has the scheme
   std::vector<const Attack*> attacks;
   std::vector<const SchemeInfo*> schemes;
   std::vector<Base> bases{Base::published};
   std::vector<bool> fresh{false};
   std::vector<Protection> protections{Protection{}};
-  const Album* album = nullptr;
-  Effort effort = {}; ///< its `told` is not used
+  const AttackImages* attack_images = nullptr;
+  Effort effort = {}; ///< its `on_progress` is not used
   double noise = 0.3, delta = 0.05;
   std::int64_t tokens = 16, layer = -1;
   RandomKey key;
   permute::PermutationSource source;
-  std::function<void(double done, const std::string& what)> tell = {}; ///< share of the whole; may be empty
+  std::function<void(double done, const std::string& what)> on_progress = {}; ///< share of the whole; may be empty
 };
 
 /// Runs all of it. Throws ValueError for an attack that fits no model, and what run_attack throws.

@@ -1,5 +1,5 @@
 #pragma once
-// What equigrad inspect finds out, as lines for people and as JSON.
+// Prints what equigrad inspect finds in a file, as text and as JSON.
 
 #include "core/base/error.h"
 #include "data/tensor_reader.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Model folders: which files belong to them, and reading one.
+// Finds the files of a model folder, and reads one.
 
 #include "apps/cli/shell/command_files.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The symmetries of a model folder or of a config, in the names of the folder's files.
+// Finds the symmetries of a model folder or of a config, in the names of the folder's files.
 
 #include "nn/hub/folder.h"
 #include "permute/symmetries.h"

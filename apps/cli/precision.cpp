@@ -18,14 +18,14 @@ void add_precision(CLI::App& app, std::string& precision) {
       ->type_name("TYPE");
 }
 
-Products granted(std::string_view precision, std::string_view dtype) {
-  const Products asked = products_named(precision);
-  if (asked == Products::full) return asked;
+MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype) {
+  const MatmulPrecision asked = matmul_precision_named(precision);
+  if (asked == MatmulPrecision::full) return asked;
   if (dtype == "f64") throw UsageError("--precision bf16 has no effect on f64; it is for --dtype f32");
   const std::string refusal = gemm::bf16_refusal();
   if (refusal.empty()) return asked;
   std::fputs(fmt::format("equigrad: bf16: {}\n", refusal).c_str(), stderr);
-  return Products::full;
+  return MatmulPrecision::full;
 }
 
 void add_weights(CLI::App& app, std::string& weights, const std::string& where) {
@@ -36,7 +36,7 @@ void add_weights(CLI::App& app, std::string& weights, const std::string& where) 
       ->type_name("TYPE");
 }
 
-nn::WeightStorage weights_asked(std::string_view weights, std::string_view dtype) {
+nn::WeightStorage requested_weight_storage(std::string_view weights, std::string_view dtype) {
   const nn::WeightStorage asked = nn::weight_storage_named(weights);
   if (asked != nn::WeightStorage::full && dtype == "f64")
     throw UsageError(fmt::format("--weights {} makes no sense with --dtype f64: it is for models in f32", weights));

@@ -1,7 +1,7 @@
 #pragma once
-// What --precision and --dtype bf16 ask for, and what this processor gives; what --weights asks for.
+// Resolves --precision, --dtype bf16 and --weights to what this processor supports.
 
-#include "core/gemm/products.h"
+#include "core/gemm/matmul_precision.h"
 #include "nn/narrow_weight.h"
 
 #include <CLI/CLI.hpp>
@@ -16,12 +16,12 @@ void add_precision(CLI::App& app, std::string& precision);
 
 /// What who asks for `precision` gets: bf16 where the processor has it and it pays; else f32, and a line on stderr says
 /// why. Throws UsageError for bf16 together with `dtype` f64.
-Products granted(std::string_view precision, std::string_view dtype);
+MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype);
 
 /// Declares --weights f32|bf16|int8; its description begins with `where`.
 void add_weights(CLI::App& app, std::string& weights, const std::string& where = "");
 
 /// How weights are to lie in memory. Throws UsageError for bf16 and int8 together with `dtype` f64.
-nn::WeightStorage weights_asked(std::string_view weights, std::string_view dtype);
+nn::WeightStorage requested_weight_storage(std::string_view weights, std::string_view dtype);
 
 } // namespace eg::cli

@@ -1,5 +1,5 @@
 #pragma once
-// What `generate` and `stip query` share: the text that is continued, how, and where it is shown.
+// Shares the flags of `generate` and `stip query`: the text that is continued, how, and where it is shown.
 
 #include "apps/cli/shell/verb.h"
 

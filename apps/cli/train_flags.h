@@ -1,6 +1,6 @@
 #pragma once
-// The flags of `train MODEL`, made from the rows of the model's options (training/option.h), so that flags, config
-// files and saved configs agree.
+// Makes the flags of `train MODEL` from the model's options in their JSON form, so that flags, config files and saved
+// configs agree.
 
 #include "apps/cli/shell/verb.h"
 #include "core/base/error.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What `train MODEL` does, model by model. The flags are parsed; what they leave is a job.
+// Runs `train MODEL` with parsed flags, model by model.
 
 #include "apps/cli/shell/core_dumps.h"
 #include "apps/cli/shell/progress.h"
@@ -83,7 +83,8 @@ void add_variants(nlohmann::json& json, const training::Result& result);
 
 /// Runs `train`, whose run folder is `out`. What ends it early says how to go on from the last checkpoint: an
 /// interruption always; a disk, or a cloud of `split`, that failed, when there is a checkpoint.
-void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out, FunctionRef<void()> train);
+void with_resume_hint(const TrainRequest& request, const SplitJob* split, const std::string& out,
+                      FunctionRef<void()> train);
 
 /// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
 /// and in which none is going on, so that training twice keeps both.
@@ -113,7 +114,7 @@ Options options_for(const TrainRequest& request, Options options, OfRun&& of_run
   refuse_idle_flags(request, [&](const std::string& key) { return option_table(options).idle(options, key); });
   if (request.seed_given) options.seed = request.common.seed;
   if constexpr (requires { options.key; })
-    if (!options.key.empty()) leave_no_core_dump();
+    if (!options.key.empty()) disable_core_dumps();
   return options;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What `train` prints of a run, whatever is trained.
+// Prints the lines of `train`, for every model.
 
 #include "apps/cli/shell/progress.h"
 #include "apps/cli/shell/verb.h"

@@ -68,8 +68,8 @@ std::vector<ProgressField> progress_fields(const Record& record, const Trainer& 
 }
 
 training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool talks, const SplitJob* split) {
-  training::Callbacks told;
-  told.step = [&progress, &trainer, split, drift = std::vector<double>()](const Record& r) mutable {
+  training::Callbacks callbacks;
+  callbacks.step = [&progress, &trainer, split, drift = std::vector<double>()](const Record& r) mutable {
     drift.resize(r.variants.size(), training::not_measured);
     for (std::size_t i = 0; i < drift.size(); ++i)
       if (!std::isnan(r.variants[i].drift)) drift[i] = r.variants[i].drift;
@@ -77,24 +77,24 @@ training::Callbacks callbacks(Progress& progress, const Trainer& trainer, bool t
     if (split != nullptr) fields.push_back(split->progress());
     progress.show(static_cast<double>(r.step), static_cast<double>(trainer.total_steps()), fields);
   };
-  told.test = [&progress, talks](const Record& r) {
+  callbacks.test = [&progress, talks](const Record& r) {
     progress.clear();
     if (talks) say(fmt::format("test   step {:>6}{}\n", r.step, test_text(r)));
   };
-  told.skipped = [&progress, &trainer, talks](const std::string& why) {
+  callbacks.skipped = [&progress, &trainer, talks](const std::string& why) {
     progress.clear();
     if (talks) say(skipped_line(trainer.step(), why));
   };
-  told.testing = [&progress, &trainer](double share) {
+  callbacks.testing = [&progress, &trainer](double share) {
     progress.show(static_cast<double>(trainer.step()), static_cast<double>(trainer.total_steps()),
                   {{fmt::format("step {}/{}", trainer.step(), trainer.total_steps()), 1},
                    {fmt::format("testing {:.0f} %", 100 * share), 2}});
   };
-  told.checkpoint = [&progress, talks](const std::string& folder) {
+  callbacks.checkpoint = [&progress, talks](const std::string& folder) {
     progress.clear();
     if (talks) say(fmt::format("saved  {}\n", folder));
   };
-  return told;
+  return callbacks;
 }
 
 } // namespace
@@ -180,8 +180,8 @@ bool has_checkpoint(const std::string& run) {
 
 std::string blocks_words(const SplitJob* split) { return split == nullptr ? "" : "; the blocks are in the cloud"; }
 
-void with_way_on(const TrainRequest& request, const SplitJob* split, const std::string& out,
-                 FunctionRef<void()> train) {
+void with_resume_hint(const TrainRequest& request, const SplitJob* split, const std::string& out,
+                      FunctionRef<void()> train) {
   const std::string way =
       fmt::format("go on with: {} --resume {}", split != nullptr ? split->command : "equigrad train " + request.model,
                   shell_word(out));
@@ -222,7 +222,7 @@ int train_to_end(Trainer& trainer, const TrainRequest& request, const std::strin
   say_note(common, permute::dropout_note(trainer.options_json()));
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
-  with_way_on(request, split, out, [&] {
+  with_resume_hint(request, split, out, [&] {
     const training::Result result = trainer.run(callbacks(progress, trainer, common.talks(), split), &stop_flag());
     progress.clear();
     const std::string how =

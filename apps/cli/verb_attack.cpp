@@ -72,22 +72,24 @@ template <class F> decltype(auto) chosen(F&& choose) {
 }
 
 /// `album`: pictures that the drawn model is to be for, or null.
-std::vector<privacy::Victim> victims_of(const AttackRequest& o, const privacy::Album* album, RandomKey key) {
-  if (!o.model.empty()) return {privacy::open_victim(o.model, key)};
-  if (album == nullptr) return {privacy::drawn_picture_victim(key), privacy::drawn_text_victim(key)};
-  return {privacy::drawn_picture_victim(key, album->own.height(), album->own.channels()),
-          privacy::drawn_text_victim(key)};
+std::vector<privacy::BlockWeights> models_of(const AttackRequest& o, const privacy::AttackImages* attack_images,
+                                             RandomKey key) {
+  if (!o.model.empty()) return {privacy::open_block_weights(o.model, key)};
+  if (attack_images == nullptr) return {privacy::random_image_model(key), privacy::random_text_model(key)};
+  return {privacy::random_image_model(key, attack_images->own.height(), attack_images->own.channels()),
+          privacy::random_text_model(key)};
 }
 
 bool is_left_out(const privacy::Attack& attack, const AttackRequest& o) { return attack.learns && !o.learned; }
 
 /// The attacks that were asked for; of all, those that fit some model.
-std::vector<const privacy::Attack*> attacks_of(const AttackRequest& o, const std::vector<privacy::Victim>& victims) {
+std::vector<const privacy::Attack*> attacks_of(const AttackRequest& o,
+                                               const std::vector<privacy::BlockWeights>& models) {
   if (o.name != "all") return {&chosen([&]() -> const privacy::Attack& { return privacy::attack_named(o.name); })};
   std::vector<const privacy::Attack*> fitting;
   for (const privacy::Attack& a : privacy::attacks())
     if (!is_left_out(a, o) &&
-        std::any_of(victims.begin(), victims.end(), [&](const privacy::Victim& v) { return privacy::fits(a, v); }))
+        std::any_of(models.begin(), models.end(), [&](const privacy::BlockWeights& v) { return privacy::fits(a, v); }))
       fitting.push_back(&a);
   return fitting;
 }
@@ -113,7 +115,7 @@ std::vector<privacy::Protection> protections_of(const AttackRequest& o) {
 }
 
 /// The pictures of attacks that learn, or of --data; null where neither is asked for.
-std::unique_ptr<privacy::Album> album_of(const AttackRequest& o, std::uint64_t seed) {
+std::unique_ptr<privacy::AttackImages> attack_images_of(const AttackRequest& o, std::uint64_t seed) {
   const bool learns = o.name == "all" ? o.learned : privacy::attack_named(o.name).learns;
   if (!learns && o.data.empty()) return nullptr;
   if (o.name != "all" && !privacy::attack_named(o.name).pictures)
@@ -122,25 +124,26 @@ std::unique_ptr<privacy::Album> album_of(const AttackRequest& o, std::uint64_t s
   const auto open = [&](data::Split split, std::int64_t limit) {
     return data::open_dataset(name, o.data_dir, split, {.limit = limit, .size = o.size, .stop = &stop_flag()});
   };
-  return std::make_unique<privacy::Album>(open(data::Split::train, o.pictures), open(data::Split::test, 100),
-                                          privacy::JudgeTraining{.told = [](std::int64_t) { throw_if_stopped(); }},
-                                          RandomKey{seed, 9});
+  return std::make_unique<privacy::AttackImages>(
+      open(data::Split::train, o.pictures), open(data::Split::test, 100),
+      privacy::PerceptualMetricTraining{.on_progress = [](std::int64_t) { throw_if_stopped(); }}, RandomKey{seed, 9});
 }
 
-privacy::TableRequest table_of(const AttackRequest& o, const privacy::Album* album, const CommonOptions& common) {
+privacy::TableRequest table_of(const AttackRequest& o, const privacy::AttackImages* attack_images,
+                               const CommonOptions& common) {
   privacy::TableRequest t;
   t.key = RandomKey{common.seed, 8};
   t.schemes = schemes_of(o);
   t.protections = protections_of(o);
-  t.album = album;
+  t.attack_images = attack_images;
   t.effort = o.effort;
   using enum privacy::Base;
   t.bases = {published, tuned, secret};
   if (!o.base.empty()) t.bases = {chosen([&] { return privacy::base_named(o.base); })};
   t.fresh = {false, true};
   if (!o.keys.empty()) t.fresh = {o.keys == "fresh"};
-  t.victims = victims_of(o, album, t.key);
-  t.attacks = attacks_of(o, t.victims);
+  t.models = models_of(o, attack_images, t.key);
+  t.attacks = attacks_of(o, t.models);
   t.noise = o.noise;
   t.delta = o.delta;
   t.tokens = o.tokens;
@@ -166,11 +169,11 @@ int attack(const AttackRequest& o, const CommonOptions& common) {
   // The secret of the party that is attacked; nothing of it is printed or written.
   const permute::SecretKey key = permute::SecretKey::generate("attack");
   if (o.name != "all") attacks_of(o, {}); // a wrong name is told before anything is read
-  const std::unique_ptr<privacy::Album> album = album_of(o, common.seed);
-  privacy::TableRequest request = table_of(o, album.get(), common);
+  const std::unique_ptr<privacy::AttackImages> attack_images = attack_images_of(o, common.seed);
+  privacy::TableRequest request = table_of(o, attack_images.get(), common);
   request.source = key.source("attack");
   Progress progress(!common.quiet);
-  request.tell = [&](double share, const std::string& what) { progress.show(share, 1.0, {{what, 1}}); };
+  request.on_progress = [&](double share, const std::string& what) { progress.show(share, 1.0, {{what, 1}}); };
   const StopScope stopping;
   const std::vector<privacy::Cell> cells = privacy::run_table(request);
   progress.clear();

@@ -56,12 +56,12 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       if (request->what != "step" && request->what != "gemm")
         throw UsageError("--dtype bf16 is for bench step and bench gemm");
       if (request->options.exact) throw UsageError("--dtype bf16 has no effect on exact reductions");
-      request->options.products = granted("bf16", "f32");
-      request->options.refused_bf16 = request->options.products == Products::full;
+      request->options.products = effective_precision("bf16", "f32");
+      request->options.refused_bf16 = request->options.products == MatmulPrecision::full;
     } else {
       request->options.dtype = dtype_named(request->dtype);
     }
-    request->options.weights = weights_asked(request->weights, request->dtype);
+    request->options.weights = requested_weight_storage(request->weights, request->dtype);
     if (request->what != "step" && request->options.weights != nn::WeightStorage::full)
       throw UsageError("--weights has an effect on bench step --case gpt2-decode alone");
     request->options.seed = common.seed;

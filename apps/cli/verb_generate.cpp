@@ -72,7 +72,7 @@ hub::GeneratedText generated(const GenerateRequest& r, const hub::Model& model, 
 int generate(const GenerateRequest& r, const CommonOptions& common) {
   for (const std::string& path : {r.model, r.text.tokenizer}) add_model(*common.files, path);
   common.files->check();
-  const nn::WeightStorage weights = weights_asked(r.weights, r.dtype);
+  const nn::WeightStorage weights = requested_weight_storage(r.weights, r.dtype);
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
   const hub::LoadModelOptions options{.dtype = r.dtype == "f64" ? DType::f64 : DType::f32};
@@ -82,7 +82,7 @@ int generate(const GenerateRequest& r, const CommonOptions& common) {
     fit(text, model->decoder()->config);
   }
 
-  const ProductsScope products(granted(r.precision, r.dtype));
+  const MatmulPrecisionScope products(effective_precision(r.precision, r.dtype));
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
   const hub::GeneratedText result = generated(r, *model, text, [&](std::string_view piece) { stream.show(piece); });
   const double per_s =

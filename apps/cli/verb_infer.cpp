@@ -183,7 +183,7 @@ nlohmann::json as_json(const hub::Model& model, const Computed& c, const InferOp
   nlohmann::json result = {{"model", o.model},
                            {"architecture", model.architecture()},
                            {"dtype", o.dtype},
-                           {"precision", name_of(products())},
+                           {"precision", name_of(matmul_precision())},
                            {"parameters", model.module().parameter_count()},
                            {"ms", c.ms}};
   for (const auto& [name, tensor] : c.outputs)
@@ -211,7 +211,7 @@ int infer(const InferOptions& o, const CommonOptions& common) {
   const Given given = given_by(o, dtype, options.image_size);
   const hub::LoadedModel loaded = opened_model(o.model, options);
   require_size(*loaded.model, given, o);
-  const ProductsScope products(granted(o.precision, o.dtype));
+  const MatmulPrecisionScope products(effective_precision(o.precision, o.dtype));
   const Computed result = computed(*loaded.model, given, o);
   if (!o.outputs.empty()) data::save_safetensors(o.outputs, result.outputs);
   if (!o.gradients.empty()) data::save_safetensors(o.gradients, result.gradients);

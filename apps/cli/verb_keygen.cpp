@@ -62,7 +62,7 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
                  "alone); names and globs, separated by commas (default: all)")
       ->type_name("LIST");
   return [o, &common, &app]() -> int {
-    leave_no_core_dump();
+    disable_core_dumps();
     if (app.count("--seed") > 0)
       throw UsageError("--seed has no effect on keygen: a secret key comes from the system's random source");
     const bool for_model = !o->model.empty() || !o->config.empty();

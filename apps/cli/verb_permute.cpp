@@ -216,7 +216,7 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
   common.files->result(app.add_option("--tensors-out", o->tensors_out, "Where those go"))->type_name("FILE");
   app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
   return [o, &common]() -> int {
-    leave_no_core_dump();
+    disable_core_dumps();
     const StopScope stopping;
     o->model = model_folder(o->model);
     check_usage(*o);

@@ -68,7 +68,7 @@ bool has_key(const runs::RunFolder& run) {
 int report(const ReportRequest& r, const CommonOptions& common) {
   const std::vector<runs::RunFolder> folders = runs::read_runs(r.runs);
   const bool keyed = std::any_of(folders.begin(), folders.end(), has_key);
-  if (keyed) leave_no_core_dump();
+  if (keyed) disable_core_dumps();
   if (!keyed && !r.key.empty()) throw UsageError("--key: none of the runs was trained with a secret key");
   add_sources(*common.files, folders);
   common.files->writes(r.out);
@@ -77,17 +77,17 @@ int report(const ReportRequest& r, const CommonOptions& common) {
     std::filesystem::create_directories(parent);
   require_writable(r.out);
   Progress progress(!common.quiet);
-  double told = 0.0;
+  double reported = 0.0;
   const runs::FigureOptions options{.data_dir = r.data_dir,
                                     .data = r.data,
                                     .key = r.key,
                                     .samples = r.samples,
                                     .seed = common.seed,
                                     .stop = &stop_flag(),
-                                    .tell = [&](const std::string& what) {
+                                    .on_progress = [&](const std::string& what) {
                                       throw_if_stopped();
                                       // Three pieces of work a run, about.
-                                      progress.show(told++, 3.0 * static_cast<double>(folders.size()), {{what, 1}});
+                                      progress.show(reported++, 3.0 * static_cast<double>(folders.size()), {{what, 1}});
                                     }};
   const runs::RunsReport made = runs::runs_report(folders, options);
   write_result(r.out, made.page.html());

@@ -75,12 +75,12 @@ int list_experiments(const CommonOptions& common) {
 Outcome do_again(const Experiment& experiment, const ReproduceRequest& request, const CommonOptions& common) {
   const reproduce::Plan plan = plan_for(experiment, request, common.seed == 0 ? 1 : common.seed);
   Progress progress(!common.quiet);
-  const reproduce::Workplace work{.data_dir = request.data_dir,
-                                  .folder = run_folder_of(experiment, plan, request),
-                                  .stop = &stop_flag(),
-                                  .tell = [&](double share, const std::string& what) {
-                                    progress.show(share, 1.0, {{experiment.id, 1}, {what, 2}});
-                                  }};
+  const reproduce::RunContext work{.data_dir = request.data_dir,
+                                   .folder = run_folder_of(experiment, plan, request),
+                                   .stop = &stop_flag(),
+                                   .on_progress = [&](double share, const std::string& what) {
+                                     progress.show(share, 1.0, {{experiment.id, 1}, {what, 2}});
+                                   }};
   Outcome outcome = reproduce::reproduce(experiment, plan, work);
   progress.clear();
   training::make_folder(work.folder);

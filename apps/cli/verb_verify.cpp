@@ -60,7 +60,7 @@ void write_report(const std::vector<permute::VerifyResult>& results, const std::
   Progress progress(show_progress);
   if (!options.model.empty()) show_axes_of(options.model, options);
   options.stop = &stop_flag();
-  options.tell = [&](double part, const std::string& what) {
+  options.on_progress = [&](double part, const std::string& what) {
     throw_if_stopped();
     progress.show(part, 1.0, {{"report: " + what, 1}});
   };

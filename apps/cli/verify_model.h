@@ -1,5 +1,5 @@
 #pragma once
-// `equigrad verify --model`: the theorems on a model folder's own weights.
+// Checks the theorems on a model folder's own weights, for `equigrad verify --model`.
 
 #include "permute/catalogue/catalogue.h"
 

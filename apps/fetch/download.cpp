@@ -96,7 +96,7 @@ std::size_t write_part(char* bytes, std::size_t, std::size_t count, void* user) 
     return 0;
   }
   t.done += static_cast<std::int64_t>(count);
-  if (t.options.told) t.options.told(t.done);
+  if (t.options.on_progress) t.options.on_progress(t.done);
   return count;
 }
 

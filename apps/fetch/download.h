@@ -20,7 +20,7 @@ struct RemoteFile {
 struct DownloadOptions {
   StopFlag stop = nullptr;
   /// Called now and then with the bytes received, of file.bytes.
-  std::function<void(std::int64_t done)> told = {};
+  std::function<void(std::int64_t done)> on_progress = {};
   int tries = 3;                     ///< connections in all, each of which resumes where the one before ended
   std::int64_t silence_seconds = 30; ///< a connection on which nothing comes for so long counts as ended
 };

@@ -101,7 +101,7 @@ const PublicSet& public_set(const std::string& name) {
 }
 
 std::string fetch_set(const PublicSet& set, const std::string& data_dir, const std::string& mirror, StopFlag stop,
-                      const SetTold& told) {
+                      const SetProgress& on_progress) {
   const std::string folder = join_path(data_dir, set.folder);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -112,8 +112,8 @@ std::string fetch_set(const PublicSet& set, const std::string& data_dir, const s
     const std::string place = mirror.empty() || mirror.ends_with('/') ? mirror : mirror + "/";
     const RemoteFile remote{(place.empty() ? file.url : place) + std::string(file.name), file.sha256, file.bytes};
     const std::string path = join_path(folder, file.name);
-    download(remote, path, {.stop = stop, .told = [&](std::int64_t done) {
-                              if (told) told(before + done, total, file.name);
+    download(remote, path, {.stop = stop, .on_progress = [&](std::int64_t done) {
+                              if (on_progress) on_progress(before + done, total, file.name);
                             }});
     if (set.unpack != nullptr) set.unpack(path, folder);
     before += file.bytes;

@@ -35,11 +35,11 @@ std::span<const PublicSet> public_sets();
 const PublicSet& public_set(const std::string& name);
 
 /// Progress: file by file, bytes of the whole set.
-using SetTold = std::function<void(std::int64_t done, std::int64_t total, const std::string& file)>;
+using SetProgress = std::function<void(std::int64_t done, std::int64_t total, const std::string& file)>;
 
 /// Downloads a set into `data_dir`, unpacking what is packed; existing files stay. `mirror`: another place for
 /// the same files, "" for the set's own. Returns the folder. Throws what download() throws.
 std::string fetch_set(const PublicSet& set, const std::string& data_dir, const std::string& mirror, StopFlag stop,
-                      const SetTold& told = {});
+                      const SetProgress& on_progress = {});
 
 } // namespace eg::fetch

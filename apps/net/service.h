@@ -57,7 +57,7 @@ protected:
   /// The frame of an answer; of a refusal (no_room) where memory for it is missing.
   Bytes answer_frame(const Message& answer) const;
   /// Reports to this side's operator.
-  void tell_trouble(const std::string& words) const {
+  void report_trouble(const std::string& words) const {
     if (trouble_) trouble_(words);
   }
 

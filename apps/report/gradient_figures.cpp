@@ -122,7 +122,7 @@ void add_attention_maps(Page& page, std::uint64_t seed) {
                230);
 }
 
-void add_depth(Page& page, std::uint64_t seed, const Tell& tell) {
+void add_depth(Page& page, std::uint64_t seed, const ProgressCallback& on_progress) {
   Chart errors{.title = "Error against depth", .x_label = "blocks", .y_label = "largest relative error", .log_y = true};
   Chart bits{.title = "Elements with other bits", .x_label = "blocks", .y_label = "percent of all elements"};
   double most_exact = 0.0;
@@ -135,7 +135,7 @@ void add_depth(Page& page, std::uint64_t seed, const Tell& tell) {
     Series exact{.name = type + " exact sums", .dashed = true, .color = color + 2};
     for (std::int64_t layers = 1; layers <= deepest; ++layers) {
       const double done = static_cast<double>(layers - 1) / deepest;
-      tell((dtype == DType::f64 ? 0.0 : 0.5) + done / 2, fmt::format("error at depth {} in {}", layers, type));
+      on_progress((dtype == DType::f64 ? 0.0 : 0.5) + done / 2, fmt::format("error at depth {} in {}", layers, type));
       Apart worst;
       for (int draw = 0; draw < draws; ++draw) {
         const Apart apart = measure(seed + static_cast<std::uint64_t>(draw), layers, dtype);

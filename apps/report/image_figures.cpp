@@ -58,16 +58,16 @@ TrainOptions small_training(const std::string& data, const std::string& data_dir
   options.dtype = DType::f64;
   options.seed = seed;
   options.drift_every = 0;
-  options.variants = {TrainMode::none, TrainMode::rows};
+  options.variants = {PermuteMode::none, PermuteMode::rows};
   return options;
 }
 
-void add_position_maps(Page& page, VitTrainer& trainer, const Tell& tell) {
+void add_position_maps(Page& page, VitTrainer& trainer, const ProgressCallback& on_progress) {
   const std::int64_t side = trainer.options().model.height() / trainer.options().model.patch;
   const Tensor before = positions(trainer.model(0)).clone();
   while (trainer.step() < trainer.total_steps()) {
-    tell(static_cast<double>(trainer.step()) / static_cast<double>(trainer.total_steps()),
-         fmt::format("position embeddings, step {}", trainer.step()));
+    on_progress(static_cast<double>(trainer.step()) / static_cast<double>(trainer.total_steps()),
+                fmt::format("position embeddings, step {}", trainer.step()));
     trainer.train_step();
   }
   const Tensor plain = positions(trainer.model(0)), shuffled = positions(trainer.model(1));

@@ -21,6 +21,6 @@ TrainOptions small_training(const std::string& data, const std::string& data_dir
 
 /// Trains to the end and shows how position embeddings look to each other (paper 001, Fig. 9): before, after training
 /// plain, after training with rows permuted, and the sinusoidal ones.
-void add_position_maps(Page& page, VitTrainer& trainer, const Tell& tell);
+void add_position_maps(Page& page, VitTrainer& trainer, const ProgressCallback& on_progress);
 
 } // namespace eg::permute::report

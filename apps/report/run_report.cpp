@@ -12,15 +12,15 @@
 namespace eg::permute::report {
 namespace {
 
-std::string variant_title(TrainMode mode) {
+std::string variant_title(PermuteMode mode) {
   switch (mode) {
-  case TrainMode::none:
+  case PermuteMode::none:
     return "plain";
-  case TrainMode::rows:
+  case PermuteMode::rows:
     return "rows permuted";
-  case TrainMode::columns:
+  case PermuteMode::columns:
     return "columns permuted";
-  case TrainMode::both:
+  case PermuteMode::both:
     return "rows and columns permuted";
   }
   return "";

@@ -102,8 +102,8 @@ void add_axes(Page& page, const TheoremReportOptions& options) {
 
 Page theorem_report(const std::vector<VerifyResult>& results, const TheoremReportOptions& options) {
   if (results.empty()) throw ValueError("report: there are no results");
-  const Tell tell = [&](double part, const std::string& what) {
-    if (options.tell) options.tell(part, what);
+  const ProgressCallback on_progress = [&](double part, const std::string& what) {
+    if (options.on_progress) options.on_progress(part, what);
   };
   Page page("equigrad: the permutation theorems of transformers, measured");
   page.style(card_styles);
@@ -116,13 +116,13 @@ Page theorem_report(const std::vector<VerifyResult>& results, const TheoremRepor
       "Two encoder blocks (f64, dim 32, 4 heads), once plain and once with every permutation at once: P_R on "
       "the tokens, P_C on the features, a permutation of its own on every inner axis. Blue is negative, red "
       "positive, white zero.");
-  tell(0.0, "gradient maps");
+  on_progress(0.0, "gradient maps");
   add_gradient_maps(page, options.seed);
   begin(page, attention);
   page.paragraph("S = Softmax(Q K^T / sqrt d), mean over the heads of the first block, for the first sample.");
   add_attention_maps(page, options.seed);
   begin(page, depth);
-  add_depth(page, options.seed, [&](double part, const std::string& what) { tell(part * depth_part, what); });
+  add_depth(page, options.seed, [&](double part, const std::string& what) { on_progress(part * depth_part, what); });
   VitTrainer trainer(small_training(options.data, options.data_dir, options.seed), options.stop);
   begin(page, positions);
   page.paragraph(fmt::format(
@@ -131,8 +131,9 @@ Page theorem_report(const std::vector<VerifyResult>& results, const TheoremRepor
       "with a fresh P_R for every image and step. Positions are added before rows are shuffled, so both learn the "
       "same.",
       trainer.train_data().name()));
-  add_position_maps(page, trainer,
-                    [&](double part, const std::string& what) { tell(depth_part + part * (1 - depth_part), what); });
+  add_position_maps(page, trainer, [&](double part, const std::string& what) {
+    on_progress(depth_part + part * (1 - depth_part), what);
+  });
   begin(page, images);
   page.paragraph("Permutation is obfuscation, not encryption: colours and textures stay, and attacks undo it.");
   add_shuffles(page, trainer);

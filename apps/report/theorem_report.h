@@ -19,12 +19,12 @@ struct TheoremReportOptions {
   /// Groups of that model's axes and what the figure shows; empty: those of a ViT of one block.
   SymmetryDiagram axes = {};
   std::string axes_caption = {};
-  Tell tell; ///< may be empty
+  ProgressCallback on_progress; ///< may be empty
   const std::atomic<bool>* stop = nullptr;
 };
 
 /// Summary, cards and figures. Computes the figures, in seconds. Throws ValueError without results, what VitTrainer
-/// throws for the data, Interrupted, and what `tell` throws.
+/// throws for the data, Interrupted, and what `on_progress` throws.
 Page theorem_report(const std::vector<VerifyResult>& results, const TheoremReportOptions& options);
 
 } // namespace eg::permute::report

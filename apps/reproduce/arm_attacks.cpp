@@ -40,15 +40,16 @@ data::Image strip_of(const Tensor& pictures) {
 }
 
 ArmAttacker::ArmAttacker(const Plan& plan, const SplitArm& arm, const Images& images, std::uint64_t seed,
-                         const std::function<const privacy::PictureJudge&()>& judge, std::function<void(double)> told)
-    : plan_(plan), arm_(arm), images_(images), root_{seed, 32}, judge_(judge), told_(std::move(told)) {}
+                         const std::function<const privacy::PerceptualMetric&()>& metric,
+                         std::function<void(double)> on_progress)
+    : plan_(plan), arm_(arm), images_(images), root_{seed, 32}, metric_(metric), on_progress_(std::move(on_progress)) {}
 
 Tensor ArmAttacker::targets(const Plan& plan, const data::ImageDataset& images) {
   return first_pictures(images, 0, plan.count("targets"));
 }
 
 std::function<void(std::int64_t)> ArmAttacker::step_of(std::int64_t steps) const {
-  return [this, steps](std::int64_t step) { told_(static_cast<double>(step) / static_cast<double>(steps)); };
+  return [this, steps](std::int64_t step) { on_progress_(static_cast<double>(step) / static_cast<double>(steps)); };
 }
 
 void ArmAttacker::note(Cell& cell, const std::string& attack, const Tensor& found, const Tensor& truth) const {
@@ -59,7 +60,7 @@ void ArmAttacker::note(Cell& cell, const std::string& attack, const Tensor& foun
   const Tensor back = found.to(DType::f64);
   put("ssim", privacy::ssim(back, truth, privacy::signed_peak));
   put("psnr", privacy::psnr(back, truth, privacy::papers_peak));
-  put("fsim", privacy::f_sim(judge_(), back, truth));
+  put("fsim", privacy::f_sim(metric_(), back, truth));
   cell.pictures.insert_or_assign(attack, strip_of(back));
 }
 
@@ -98,12 +99,12 @@ privacy::InversionDecoder decoder_for(const Plan& plan, const SplitArm& arm, std
 
 /// Pre-trains a decoder on generated shapes, where the plan requests it.
 void begin_decoder(privacy::InversionDecoder& decoder, const Plan& plan, RandomKey key,
-                   const std::function<void(std::int64_t)>& told) {
+                   const std::function<void(std::int64_t)>& on_progress) {
   const std::int64_t steps = plan.count("attack_pretraining"), batch = plan.count("attack_batch");
   if (steps == 0 || decoder.config.height != decoder.config.width || decoder.config.channels != 3) return;
   const data::ImageDataset shapes = data::generate_shapes(1000, data::Split::train, key.stream, decoder.config.height);
   privacy::pretrain_decoder(
-      decoder, {.steps = steps, .told = told},
+      decoder, {.steps = steps, .on_progress = on_progress},
       [&](std::int64_t step) {
         const Tensor numbers = random_integers({batch}, key.fold(static_cast<std::uint64_t>(step)), 0, shapes.size());
         return pictures_of(shapes, numbers.to_vector<std::int64_t>(), DType::f32);
@@ -118,7 +119,7 @@ void ArmAttacker::black_box(Cell& cell) const {
   privacy::InversionDecoder decoder =
       decoder_for(plan_, arm_, arm_.model().config.encoder.dim, root_.fold(draw_decoder));
   begin_decoder(decoder, plan_, root_.fold(draw_pretraining), step_of(plan_.count("attack_pretraining")));
-  privacy::train_decoder(decoder, {.steps = steps, .told = step_of(steps)}, [&](std::int64_t step) {
+  privacy::train_decoder(decoder, {.steps = steps, .on_progress = step_of(steps)}, [&](std::int64_t step) {
     const RandomKey key = root_.fold(draw_pairs).fold(static_cast<std::uint64_t>(step));
     const Tensor numbers = random_integers({batch}, key.fold(1), 0, images_.first.size());
     const Tensor pictures = pictures_of(images_.first, numbers.to_vector<std::int64_t>(), DType::f32);
@@ -137,7 +138,7 @@ void ArmAttacker::training(Cell& cell, std::size_t rounds) const {
   const Tensor known = features(own, root_.fold(draw_own), rounds), pictures = own.to(DType::f32);
   privacy::InversionDecoder decoder = decoder_for(plan_, arm_, known.size(2), root_.fold(draw_decoder));
   begin_decoder(decoder, plan_, root_.fold(draw_pretraining), step_of(plan_.count("attack_pretraining")));
-  privacy::train_decoder(decoder, {.steps = steps, .told = step_of(steps)}, [&](std::int64_t step) {
+  privacy::train_decoder(decoder, {.steps = steps, .on_progress = step_of(steps)}, [&](std::int64_t step) {
     const Tensor numbers =
         random_integers({batch}, root_.fold(draw_pairs).fold(static_cast<std::uint64_t>(step)), 0, own.size(0));
     return privacy::Pairs{index_select(known, 0, numbers), index_select(pictures, 0, numbers)};
@@ -163,7 +164,7 @@ void ArmAttacker::white_box(Cell& cell) const {
     const RandomKey own = root_.fold(draw_own); // the attacker's draw of what is random
     return privacy::invert_features(
         seen, truth.shape(), [&](const Tensor& x) { return view(x, own).features.to(DType::f64); }, unknown,
-        {.iterations = iterations, .told = step_of(iterations)}, root_.fold(draw_pixels));
+        {.iterations = iterations, .on_progress = step_of(iterations)}, root_.fold(draw_pixels));
   };
   const Unknown unknown =
       arm.rows ? (arm.columns ? Unknown::both : Unknown::rows) : (arm.columns ? Unknown::columns : Unknown::nothing);

@@ -1,8 +1,8 @@
 #pragma once
 // Attacks one arm of split learning, and measures the success.
 
-#include "apps/attacks/judge.h"
 #include "apps/attacks/metrics.h"
+#include "apps/attacks/perceptual_metric.h"
 #include "apps/reproduce/defended.h"
 #include "apps/reproduce/split_arm.h"
 
@@ -15,7 +15,7 @@ class ArmAttacker {
 public:
   /// `judge` gives F-SIM's network when it is needed. All must outlive the attacker.
   ArmAttacker(const Plan& plan, const SplitArm& arm, const Images& images, std::uint64_t seed,
-              const std::function<const privacy::PictureJudge&()>& judge, std::function<void(double)> told);
+              const std::function<const privacy::PerceptualMetric&()>& metric, std::function<void(double)> on_progress);
 
   /// Equation 88 of paper 000: a decoder trained on the training images, on test images.
   void black_box(Cell& cell) const;
@@ -39,8 +39,8 @@ private:
   const SplitArm& arm_;
   const Images& images_;
   RandomKey root_;
-  const std::function<const privacy::PictureJudge&()>& judge_;
-  std::function<void(double)> told_;
+  const std::function<const privacy::PerceptualMetric&()>& metric_;
+  std::function<void(double)> on_progress_;
 };
 
 /// Up to eight images [N, C, H, W] in [-1, 1] beside each other.

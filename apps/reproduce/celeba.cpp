@@ -10,7 +10,7 @@ namespace eg::reproduce {
 namespace {
 
 /// Where CelebA is; "" where it is missing.
-std::string celeba_place(const Plan& plan, const Workplace& work) {
+std::string celeba_place(const Plan& plan, const RunContext& work) {
   for (const std::string& folder : {plan.celeba->data_dir, work.data_dir, data::default_data_dir()}) {
     if (folder.empty()) continue;
     return std::filesystem::is_directory(join_path(folder, "celeba")) ? folder : "";
@@ -19,10 +19,12 @@ std::string celeba_place(const Plan& plan, const Workplace& work) {
 }
 
 /// Half of the work.
-Workplace half_of(const Workplace& work, double begin) {
-  Workplace half = work;
-  if (work.tell)
-    half.tell = [tell = work.tell, begin](double done, const std::string& what) { tell(begin + 0.5 * done, what); };
+RunContext half_of(const RunContext& work, double begin) {
+  RunContext half = work;
+  if (work.on_progress)
+    half.on_progress = [on_progress = work.on_progress, begin](double done, const std::string& what) {
+      on_progress(begin + 0.5 * done, what);
+    };
   return half;
 }
 
@@ -44,7 +46,7 @@ void append(const Outcome& column, Outcome& o) {
 
 } // namespace
 
-void run_with_celeba(const Experiment& experiment, const Plan& plan, const Workplace& work, Outcome& outcome) {
+void run_with_celeba(const Experiment& experiment, const Plan& plan, const RunContext& work, Outcome& outcome) {
   if (!plan.celeba) return experiment.run(plan, work, outcome);
   const std::string place = celeba_place(plan, work);
   if (place.empty()) {
@@ -56,7 +58,7 @@ void run_with_celeba(const Experiment& experiment, const Plan& plan, const Workp
   experiment.run(plan, half_of(work, 0.0), outcome);
   Plan other = plan;
   other.train = *std::exchange(other.celeba, std::nullopt);
-  Workplace there = half_of(work, 0.5);
+  RunContext there = half_of(work, 0.5);
   there.data_dir = place;
   there.folder = join_path(work.folder, "celeba");
   Outcome column;

@@ -42,7 +42,7 @@ private:
 };
 
 /// One image through the encoder of the plan's model, in shapes alone.
-double heard_multiply_adds(const nn::VitConfig& config) {
+double recorded_multiply_adds(const nn::VitConfig& config) {
   const MetaTensorScope tensors;
   const MetaCallScope calls;
   const nn::init::SkipScope skip;
@@ -75,7 +75,7 @@ double permutation_products(const nn::VitConfig& c) {
 }
 
 /// Flops of the same by gathers, recorded.
-double heard_gathers(const nn::VitConfig& c) {
+double recorded_gathers(const nn::VitConfig& c) {
   const auto key = permute::VitKey::random(c.encoder, 1, permute::KeyForm::residual, RandomKey{1, 1});
   const Tensor z = Tensor::zeros({1, c.tokens(), c.encoder.dim}, DType::f32);
   const Tensor rows = permute::row_permutations(1, c.tokens(), RandomKey{1, 2});
@@ -87,10 +87,10 @@ double heard_gathers(const nn::VitConfig& c) {
 
 } // namespace
 
-void operation_counts(const Plan& plan, const Workplace&, Outcome& o) {
+void operation_counts(const Plan& plan, const RunContext&, Outcome& o) {
   const nn::VitConfig config = encoder_of(plan);
   const double passes = plan.number("passes");
-  const double heard = heard_multiply_adds(config), derived = derived_multiply_adds(config);
+  const double heard = recorded_multiply_adds(config), derived = derived_multiply_adds(config);
   const double plain = passes * heard, permuted = passes * (heard + permutation_products(config));
   const auto giga = [](double count) { return std::vector<double>{count / 1e9}; };
   o.setting = fmt::format("encoder of {} blocks, width {}, MLP {}, {} tokens; linear layers of one image, times {:.0f} "
@@ -106,14 +106,14 @@ void operation_counts(const Plan& plan, const Workplace&, Outcome& o) {
       {.what = "more by products", .paper = "1.7 %", .ours = {100.0 * (permuted / plain - 1.0)}, .kind = Kind::count},
       {.what = "more by gathers",
        .paper = "",
-       .ours = {heard_gathers(config) / 1e9},
+       .ours = {recorded_gathers(config) / 1e9},
        .unit = "G",
        .kind = Kind::count}};
   o.claims = {{.what = "multiply-adds heard from the operations minus those derived from the sizes",
                .value = std::abs(heard - derived),
                .because = "T L (4 d^2 + 2 d m)"},
               {.what = "operations of permuting by gathers",
-               .value = heard_gathers(config),
+               .value = recorded_gathers(config),
                .because = "a gather moves, it does not compute"}};
   o.remarks.push_back("products inside attention, norms and activations are not in the paper's count; that the factor "
                       "is 6 follows from its numbers, which it does not explain");
@@ -127,7 +127,7 @@ struct Cost {
   double peak_mb = 0.0;
 };
 
-Cost cost_of(const TrainOptions& options, std::int64_t steps, const Workplace& work) {
+Cost cost_of(const TrainOptions& options, std::int64_t steps, const RunContext& work) {
   VitTrainer trainer(options, work.stop);
   const auto step = [&] {
     if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted while measuring");
@@ -149,15 +149,15 @@ double median(std::vector<double> values) {
 
 } // namespace
 
-void costs_on_the_edge(const Plan& plan, const Workplace& work, Outcome& o) {
+void costs_on_the_edge(const Plan& plan, const RunContext& work, Outcome& o) {
   const std::int64_t steps = plan.count("measured_steps"), rounds = plan.count("rounds");
-  const std::vector<TrainMode> modes{TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
+  const std::vector<PermuteMode> modes{PermuteMode::none, PermuteMode::rows, PermuteMode::columns, PermuteMode::both};
   std::vector<Cost> costs(modes.size());
   for (std::int64_t round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < modes.size(); ++i) { // in turn: the machine may have other work
-      if (work.tell)
-        work.tell((static_cast<double>(round) + static_cast<double>(i) / 4.0) / static_cast<double>(rounds),
-                  fmt::format("{} permuted", permute::name_of(modes[i])));
+      if (work.on_progress)
+        work.on_progress((static_cast<double>(round) + static_cast<double>(i) / 4.0) / static_cast<double>(rounds),
+                         fmt::format("{} permuted", permute::name_of(modes[i])));
       TrainOptions options = options_for(plan, work, plan.seeds.front(), {modes[i]});
       options.steps = steps + 2;
       options.epochs = 0;
@@ -194,7 +194,7 @@ void costs_on_the_edge(const Plan& plan, const Workplace& work, Outcome& o) {
                      .ours = {costs[3].peak_mb / costs[0].peak_mb},
                      .unit = "x",
                      .decimals = 3});
-  TrainOptions shown_options = options_for(plan, work, plan.seeds.front(), {TrainMode::none});
+  TrainOptions shown_options = options_for(plan, work, plan.seeds.front(), {PermuteMode::none});
   shown_options.checkpoint_every = 0;
   const VitTrainer shown(shown_options, work.stop);
   o.setting = setting_of(shown, 1) + fmt::format("; medians of {} steps in {} rounds, in turn", steps * rounds, rounds);

@@ -43,7 +43,7 @@ Claim lowers_ssim(const DefendedTable& table, std::size_t plain, std::size_t shu
 
 } // namespace
 
-void defended_split(const Plan& plan, const Workplace& work, Outcome& o) {
+void defended_split(const Plan& plan, const RunContext& work, Outcome& o) {
   const Protection low{Defence::low_pass, plan.number("low_pass")}, batch{Defence::batch_shuffle, plan.number("kept")};
   const auto paper = [](const char* accuracy, const char* ssim, const char* psnr, const char* fsim) {
     return std::map<std::string, const char*>{
@@ -95,7 +95,7 @@ Graph radius_graph(const Plan& plan, const DefendedTable& table, const std::stri
 
 } // namespace
 
-void low_pass_radii(const Plan& plan, const Workplace& work, Outcome& o) {
+void low_pass_radii(const Plan& plan, const RunContext& work, Outcome& o) {
   std::vector<DefendedRow> rows;
   for (const bool shuffled : {false, true})
     for (std::int64_t cutoff = 1; cutoff <= plan.count("cutoffs"); ++cutoff) {
@@ -127,7 +127,7 @@ void low_pass_radii(const Plan& plan, const Workplace& work, Outcome& o) {
       "over the fewer patches of a smaller picture");
 }
 
-void attacks_in_inference(const Plan& plan, const Workplace& work, Outcome& o) {
+void attacks_in_inference(const Plan& plan, const RunContext& work, Outcome& o) {
   const auto paper = [](const char* accuracy, std::array<const char*, 3> black, std::array<const char*, 3> white) {
     return std::map<std::string, const char*>{
         {"accuracy", accuracy},   {"black.ssim", black[0]}, {"black.psnr", black[1]}, {"black.fsim", black[2]},
@@ -179,7 +179,7 @@ void attacks_in_inference(const Plan& plan, const Workplace& work, Outcome& o) {
       "not converge: F1 is linear and injective, and a few hundred iterations give the picture");
 }
 
-void attacks_in_training(const Plan& plan, const Workplace& work, Outcome& o) {
+void attacks_in_training(const Plan& plan, const RunContext& work, Outcome& o) {
   const auto paper = [](const char* accuracy, const char* ssim, const char* psnr, const char* fsim) {
     return std::map<std::string, const char*>{
         {"accuracy", accuracy}, {"training.ssim", ssim}, {"training.psnr", psnr}, {"training.fsim", fsim}};
@@ -202,7 +202,7 @@ void attacks_in_training(const Plan& plan, const Workplace& work, Outcome& o) {
   o.doubts.emplace_back("the paper has 89.92 % for RCS, 'without any loss of accuracy', and 91.58 % in Table 4");
 }
 
-void attacks_on_cifar(const Plan& plan, const Workplace& work, Outcome& o) {
+void attacks_on_cifar(const Plan& plan, const RunContext& work, Outcome& o) {
   const DefendedTable table(
       plan, work,
       {{{.name = "SL"}, {{"black.ssim", "0.360"}, {"black.psnr", "2.761 dB"}, {"black.fsim", "0.644"}}},

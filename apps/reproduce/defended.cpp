@@ -95,16 +95,16 @@ bool are_twins(const Arm& plain, const Arm& other) {
 
 /// One cell from its beginning to its end.
 Cell made(const Plan& plan, const Arm& arm, const Looks& looks, const Images& images, std::uint64_t seed,
-          const std::function<const privacy::PictureJudge&()>& judge,
-          const std::function<void(double, const char*)>& told) {
+          const std::function<const privacy::PerceptualMetric&()>& metric,
+          const std::function<void(double, const char*)>& on_progress) {
   SplitArm split(plan, arm, images, seed);
   const auto rounds = looks.training ? plan.count("rounds") : std::int64_t{0};
-  split.train(rounds, [&](double share) { told(0.5 * share, "training"); });
-  const Answers answers = split.answers([&](double) { told(0.5, "testing"); });
+  split.train(rounds, [&](double share) { on_progress(0.5 * share, "training"); });
+  const Answers answers = split.answers([&](double) { on_progress(0.5, "testing"); });
   Cell cell{.numbers = {{"accuracy", answers.accuracy}}, .answers = answers.classes, .pictures = {}};
   if (arm.private_training) cell.numbers["epsilon"] = split.epsilon();
-  const ArmAttacker attacker(plan, split, images, seed, judge,
-                             [&](double share) { told(0.5 + 0.5 * share, "attacking"); });
+  const ArmAttacker attacker(plan, split, images, seed, metric,
+                             [&](double share) { on_progress(0.5 + 0.5 * share, "attacking"); });
   attacker.linear(cell);
   if (looks.black_box) attacker.black_box(cell);
   if (looks.white_box) attacker.white_box(cell);
@@ -112,7 +112,7 @@ Cell made(const Plan& plan, const Arm& arm, const Looks& looks, const Images& im
   return cell;
 }
 
-Images images_of(const Plan& plan, const Workplace& work) {
+Images images_of(const Plan& plan, const RunContext& work) {
   const auto open = [&](data::Split split, std::int64_t limit) {
     return data::open_dataset(plan.train.data, work.data_dir, split,
                               {.limit = limit, .size = plan.train.size, .stop = work.stop});
@@ -128,7 +128,7 @@ void check(const Plan& plan) {
 
 } // namespace
 
-DefendedTable::DefendedTable(const Plan& plan, const Workplace& work, std::vector<DefendedRow> rows, Looks looks)
+DefendedTable::DefendedTable(const Plan& plan, const RunContext& work, std::vector<DefendedRow> rows, Looks looks)
     : rows_(std::move(rows)), cells_(rows_.size()) {
   check(plan);
   const Images images = images_of(plan, work);
@@ -139,15 +139,15 @@ DefendedTable::DefendedTable(const Plan& plan, const Workplace& work, std::vecto
     if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted");
   };
   for (const std::uint64_t seed : plan.seeds) {
-    std::unique_ptr<privacy::PictureJudge> trained_judge;
-    const std::function<const privacy::PictureJudge&()> judge = [&]() -> const privacy::PictureJudge& {
+    std::unique_ptr<privacy::PerceptualMetric> trained_judge;
+    const std::function<const privacy::PerceptualMetric&()> metric = [&]() -> const privacy::PerceptualMetric& {
       if (trained_judge) return *trained_judge;
       const PauseRecording pause;
       const RandomKey key{seed + 1000, 33};
-      auto fresh = std::make_unique<privacy::PictureJudge>(images.first.channels(), images.first.classes(), key);
-      privacy::train_judge(*fresh, images.first,
-                           {.steps = plan.count("judge_steps"), .told = [&](std::int64_t) { leave_if_stopped(); }},
-                           key.fold(1));
+      auto fresh = std::make_unique<privacy::PerceptualMetric>(images.first.channels(), images.first.classes(), key);
+      privacy::train_perceptual_metric(
+          *fresh, images.first,
+          {.steps = plan.count("judge_steps"), .on_progress = [&](std::int64_t) { leave_if_stopped(); }}, key.fold(1));
       trained_judge = std::move(fresh);
       return *trained_judge;
     };
@@ -157,9 +157,9 @@ DefendedTable::DefendedTable(const Plan& plan, const Workplace& work, std::vecto
       const std::string from = fingerprint(plan, arm, looks, images);
       std::optional<Cell> cell = saved_cell(folder, from);
       if (!cell) {
-        cell = made(plan, arm, looks, images, seed, judge, [&](double share, const char* what) {
+        cell = made(plan, arm, looks, images, seed, metric, [&](double share, const char* what) {
           leave_if_stopped();
-          parts.tell(share, fmt::format("{}, seed {}, {}", arm.name, seed, what));
+          parts.report(share, fmt::format("{}, seed {}, {}", arm.name, seed, what));
         });
         save_cell(folder, from, *cell);
       }

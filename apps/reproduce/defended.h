@@ -51,7 +51,7 @@ struct DefendedRow {
 /// arm's. Throws Interrupted.
 class DefendedTable {
 public:
-  DefendedTable(const Plan& plan, const Workplace& work, std::vector<DefendedRow> rows, Looks looks);
+  DefendedTable(const Plan& plan, const RunContext& work, std::vector<DefendedRow> rows, Looks looks);
 
   const std::vector<DefendedRow>& rows() const { return rows_; }
   /// Of a row, one for each seed.

@@ -20,7 +20,7 @@ using training::Record;
 using training::Trainer;
 
 /// Tests a model on the trainer's data with the weights that `change` makes of its own, and puts those back.
-template <class Change> Record tested_with(Trainer& trainer, const Workplace& work, Change&& change) {
+template <class Change> Record tested_with(Trainer& trainer, const RunContext& work, Change&& change) {
   nn::StateDict kept;
   for (const auto& [name, value] : trainer.model().module().state_dict()) kept.emplace_back(name, value.clone());
   change(trainer.model());
@@ -42,13 +42,13 @@ void round_otherwise(hub::Model& model, RandomKey key) {
 
 nn::StateDict weights_of(Trainer& trainer) { return trainer.model().module().state_dict(); }
 
-void tell(const Workplace& work, double share, const std::string& what) {
-  if (work.tell) work.tell(share, what);
+void report_progress(const RunContext& work, double share, const std::string& what) {
+  if (work.on_progress) work.on_progress(share, what);
 }
 
 } // namespace
 
-void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
+void encrypted_texts(const Plan& plan, const RunContext& work, Outcome& o) {
   struct Papers {
     const char *plain, *permuted, *without;
   };
@@ -65,7 +65,7 @@ void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
       const std::string name = fmt::format("{}-{}", model, seed);
       const auto trainer =
           text_trainer(plan, work, {.model = model, .seed = seed, .folder = join_path(work.folder, name)});
-      finish(*trainer, work, [&](double share) { tell(work, (done + share) / parts, name); });
+      finish(*trainer, work, [&](double share) { report_progress(work, (done + share) / parts, name); });
       const TextKey key(trainer->model(), seed);
       const Record plain = tested_with(*trainer, work, [](hub::Model&) {});
       const Record moved = tested_with(*trainer, work, [&](hub::Model& m) { key.move(m); });
@@ -87,7 +87,7 @@ void encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
                       "a character");
 }
 
-void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) {
+void train_encrypted_texts(const Plan& plan, const RunContext& work, Outcome& o) {
   double done = 0.0, accuracy = 0.0, loss = 0.0, weights = 0.0, ratio = 0.0;
   const double parts = static_cast<double>(3 * plan.seeds.size() * plan.texts.size());
   for (const auto& planned : plan.texts) {
@@ -101,7 +101,7 @@ void train_encrypted_texts(const Plan& plan, const Workplace& work, Outcome& o) 
         const std::string name = fmt::format("{}-{}-{}", model, which, seed);
         auto trainer = text_trainer(plan, work, {.model = model, .seed = seed, .folder = join_path(work.folder, name)});
         prepare(*trainer);
-        finish(*trainer, work, [&](double share) { tell(work, (done + share) / parts, name); });
+        finish(*trainer, work, [&](double share) { report_progress(work, (done + share) / parts, name); });
         done += 1.0;
         return trainer;
       };

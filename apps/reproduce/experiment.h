@@ -13,18 +13,18 @@
 namespace eg::reproduce {
 
 /// The environment of an experiment: its paths and its progress callback.
-struct Workplace {
+struct RunContext {
   std::string data_dir; ///< empty: EQUIGRAD_DATA
   std::string folder;   ///< run folders of its trainings are here: a second call resumes them
   const std::atomic<bool>* stop = nullptr;
-  std::function<void(double done, const std::string& what)> tell; ///< share of the whole; may be empty
+  std::function<void(double done, const std::string& what)> on_progress; ///< share of the whole; may be empty
 };
 
 struct Experiment {
   const char* id;    ///< that of docs/theory.md
   const char* title; ///< what is shown
   const char* place; ///< table and paper
-  void (*run)(const Plan& plan, const Workplace& work, Outcome& outcome);
+  void (*run)(const Plan& plan, const RunContext& work, Outcome& outcome);
 };
 
 /// All experiments, in the order of the papers.
@@ -34,6 +34,6 @@ const Experiment& experiment_named(const std::string& id);
 
 /// Does it: title, place, time and what its function found. Throws Interrupted when work.stop becomes true, and what
 /// training throws.
-Outcome reproduce(const Experiment& experiment, const Plan& plan, const Workplace& work);
+Outcome reproduce(const Experiment& experiment, const Plan& plan, const RunContext& work);
 
 } // namespace eg::reproduce

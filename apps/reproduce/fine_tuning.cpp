@@ -46,7 +46,7 @@ data::ImageDataset classes_of(const data::ImageDataset& set, std::int64_t first,
 }
 
 /// Both splits of one half of the classes.
-Images half_of(const Plan& plan, const Workplace& work, bool first_half, std::int64_t limit) {
+Images half_of(const Plan& plan, const RunContext& work, bool first_half, std::int64_t limit) {
   const auto open = [&](data::Split split) {
     return data::open_dataset(plan.train.data, work.data_dir, split, {.size = plan.train.size, .stop = work.stop});
   };
@@ -69,7 +69,7 @@ void save_encrypted(const std::string& run, const std::string& folder, const per
 }
 
 /// How far every ViT was while it was fine-tuned.
-Graph vit_curves(const Plan& plan, const Workplace& work) {
+Graph vit_curves(const Plan& plan, const RunContext& work) {
   const auto curve = [&](const char* name, const char* run, const char* metric) {
     std::vector<std::string> folders;
     for (const std::uint64_t seed : plan.seeds)
@@ -89,7 +89,7 @@ Graph vit_curves(const Plan& plan, const Workplace& work) {
 
 } // namespace
 
-void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
+void fine_tuned(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {{.what = "ViT, normal", .paper = "97.74 %", .ours = {}},
              {.what = "ViT, authorised: encrypted, with the key", .paper = "97.94 %", .ours = {}, .kind = Kind::exact},
              {.what = "ViT, unauthorised: encrypted, without the key", .paper = "78.03 %", .ours = {}},
@@ -102,8 +102,8 @@ void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
   double differ = 0.0, drift = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
     const std::string pre = fmt::format("pre-{}", seed), encrypted = fmt::format("encrypted-{}", seed);
-    trained(options_for(plan, work, seed, {TrainMode::none}), work, pre, parts, before);
-    const auto fine_tune = [&](const std::string& name, const std::string& from, std::vector<TrainMode> variants) {
+    trained(options_for(plan, work, seed, {PermuteMode::none}), work, pre, parts, before);
+    const auto fine_tune = [&](const std::string& name, const std::string& from, std::vector<PermuteMode> variants) {
       TrainOptions options = options_for(plan, work, seed, std::move(variants));
       options.steps = plan.count("fine_tuning_steps");
       options.evaluate_every = plan.count("fine_tuning_evaluate_every");
@@ -111,13 +111,13 @@ void fine_tuned(const Plan& plan, const Workplace& work, Outcome& o) {
       if (!from.empty()) options.start.from = join_path(work.folder, from);
       return trained(options, work, fmt::format("{}-{}", name, seed), parts, after);
     };
-    const auto both = fine_tune("authorised", pre, {TrainMode::none, TrainMode::columns});
+    const auto both = fine_tune("authorised", pre, {PermuteMode::none, PermuteMode::columns});
     const permute::VitKey& key = *both->column_key();
     save_encrypted(join_path(work.folder, pre), join_path(work.folder, encrypted), key, plan.train.dtype);
-    const auto without = fine_tune("unauthorised", encrypted, {TrainMode::none});
-    const auto scratch = fine_tune("scratch", "", {TrainMode::none});
+    const auto without = fine_tune("unauthorised", encrypted, {PermuteMode::none});
+    const auto scratch = fine_tune("scratch", "", {PermuteMode::none});
     const LearntKey learnt = learn_key(plan, work, join_path(work.folder, encrypted), after, seed,
-                                       [&](double share, const std::string& what) { parts.tell(share, what); });
+                                       [&](double share, const std::string& what) { parts.report(share, what); });
     parts.next();
     const Answers normal = answers_of(*both, both->model(0), {}, work),
                   authorised = answers_of(*both, both->model(1), {.key = &key}, work);

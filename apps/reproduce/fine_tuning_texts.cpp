@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 /// Reviews in files of the experiment's own: some to learn from before, others to fine-tune on.
 class Reviews {
 public:
-  Reviews(const Plan& plan, const Workplace& work) : folder_(join_path(work.folder, "reviews")) {
+  Reviews(const Plan& plan, const RunContext& work) : folder_(join_path(work.folder, "reviews")) {
     const std::int64_t before = plan.count("reviews_before"), after = plan.count("reviews_after");
     const auto [train, test] = data::open_labelled_texts(
         plan.word("reviews"), work.data_dir,
@@ -71,7 +71,7 @@ private:
 /// One model's column for one seed.
 class Column {
 public:
-  Column(const Plan& plan, const Workplace& work, Parts& parts, const Reviews& reviews, std::string model,
+  Column(const Plan& plan, const RunContext& work, Parts& parts, const Reviews& reviews, std::string model,
          std::uint64_t seed)
       : plan_(plan), work_(work), parts_(parts), reviews_(reviews), model_(std::move(model)), seed_(seed) {}
 
@@ -110,13 +110,13 @@ private:
     auto trainer = text_trainer(plan_, work_,
                                 {.model = model_, .seed = seed_, .folder = folder(which), .changes = changes.dump()});
     if (key != nullptr && trainer->step() == 0) key->move(trainer->model());
-    finish(*trainer, work_, [&](double share) { parts_.tell(share, fmt::format("{}-{}-{}", model_, which, seed_)); });
+    finish(*trainer, work_, [&](double share) { parts_.report(share, fmt::format("{}-{}-{}", model_, which, seed_)); });
     parts_.next();
     return trainer;
   }
 
   const Plan& plan_;
-  const Workplace& work_;
+  const RunContext& work_;
   Parts& parts_;
   const Reviews& reviews_;
   std::string model_;
@@ -138,7 +138,7 @@ void add_lines(const std::string& model, Outcome& o) {
 
 const char* title_of(const std::string& model) { return model == "bert" ? "BERT" : "GPT-2"; }
 
-Graph curves_of(const Plan& plan, const Workplace& work, const std::string& model) {
+Graph curves_of(const Plan& plan, const RunContext& work, const std::string& model) {
   const bool bert = model == "bert";
   Graph graph{.chart = {.title = fmt::format("{} while it is fine-tuned", title_of(model)),
                         .x_label = "step",
@@ -155,7 +155,7 @@ Graph curves_of(const Plan& plan, const Workplace& work, const std::string& mode
   return graph;
 }
 
-void add_model(const Plan& plan, const Workplace& work, Parts& parts, const Reviews& reviews, const std::string& model,
+void add_model(const Plan& plan, const RunContext& work, Parts& parts, const Reviews& reviews, const std::string& model,
                Outcome& o) {
   const std::size_t first = o.lines.size();
   add_lines(model, o);
@@ -199,7 +199,7 @@ std::vector<std::string> fine_tuned_text_models(const Plan& plan) {
   return models;
 }
 
-void fine_tuned_texts(const Plan& plan, const Workplace& work, Parts& parts, Outcome& o) {
+void fine_tuned_texts(const Plan& plan, const RunContext& work, Parts& parts, Outcome& o) {
   const Reviews reviews(plan, work);
   for (const std::string& model : fine_tuned_text_models(plan)) add_model(plan, work, parts, reviews, model, o);
   o.remarks.push_back(fmt::format(

@@ -15,6 +15,6 @@ std::vector<std::string> fine_tuned_text_models(const Plan& plan);
 /// options of fine-tuning, "bert_before" and "gpt2_before" with those that are others in pre-training; the word
 /// "reviews" (labelled texts) and the numbers "reviews_before", "reviews_after" and "reviews_test", how many to learn
 /// from before, to fine-tune on and to test on. Five parts a seed and model. Throws Interrupted.
-void fine_tuned_texts(const Plan& plan, const Workplace& work, Parts& parts, Outcome& outcome);
+void fine_tuned_texts(const Plan& plan, const RunContext& work, Parts& parts, Outcome& outcome);
 
 } // namespace eg::reproduce

@@ -26,9 +26,9 @@ std::vector<Tensor> head_of(const nn::Vit& model) {
 
 } // namespace
 
-LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& encrypted,
+LearntKey learn_key(const Plan& plan, const RunContext& work, const std::string& encrypted,
                     const std::pair<data::ImageDataset, data::ImageDataset>& images, std::uint64_t seed,
-                    const std::function<void(double, const std::string&)>& tell) {
+                    const std::function<void(double, const std::string&)>& on_progress) {
   const DType dtype = plan.train.dtype;
   const permute::ImageKind kind{images.first.height(), images.first.channels(), images.first.class_names()};
   const permute::VisionStart start = permute::open_vision_start({.from = encrypted, .fresh = {}, .freeze = {}}, "vit",
@@ -49,11 +49,11 @@ LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& 
       {.steps = steps,
        .lr = plan.number("learn_rate"),
        .temperature = plan.number("learn_temperature"),
-       .told =
+       .on_progress =
            [&](std::int64_t step) {
              leave_if_stopped();
-             tell(static_cast<double>(step) / static_cast<double>(steps),
-                  fmt::format("learning P_C, step {}/{}", step, steps));
+             on_progress(static_cast<double>(step) / static_cast<double>(steps),
+                         fmt::format("learning P_C, step {}/{}", step, steps));
            }},
       head_of(model),
       [&](const Tensor& m, std::int64_t) {

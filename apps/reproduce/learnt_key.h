@@ -20,8 +20,8 @@ struct LearntKey {
 /// Keeps embedding and encoder of the model folder `encrypted` fixed and learns M and the head by Adam on
 /// cross_entropy(F2(Enc(F1(x) M) M^T)) (apps/attacks/learnt_columns.h).
 /// Numbers of the plan: learn_steps, learn_rate, learn_temperature. Throws Interrupted.
-LearntKey learn_key(const Plan& plan, const Workplace& work, const std::string& encrypted,
+LearntKey learn_key(const Plan& plan, const RunContext& work, const std::string& encrypted,
                     const std::pair<data::ImageDataset, data::ImageDataset>& images, std::uint64_t seed,
-                    const std::function<void(double, const std::string&)>& tell);
+                    const std::function<void(double, const std::string&)>& on_progress);
 
 } // namespace eg::reproduce

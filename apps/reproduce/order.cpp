@@ -38,7 +38,7 @@ data::ImageDataset order_task(const data::ImageDataset& images, std::int64_t pat
 
 } // namespace
 
-void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& o) {
+void shuffled_or_not(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {{.what = "plain", .paper = celeba_number(plan, "about 97 %"), .ours = {}},
              {.what = "tokens permuted behind the embedding",
               .paper = celeba_number(plan, "about 97 %"),
@@ -49,7 +49,8 @@ void shuffled_or_not(const Plan& plan, const Workplace& work, Outcome& o) {
   Parts parts(work, plan.seeds.size());
   double differ = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
-    const TrainOptions options = options_for(plan, work, seed, {TrainMode::none, TrainMode::rows, TrainMode::both});
+    const TrainOptions options =
+        options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows, PermuteMode::both});
     const auto split = [&](data::Split which, std::int64_t limit, std::uint64_t stream) {
       return order_task(data::open_dataset(options.data, options.data_dir, which,
                                            {.limit = limit, .size = options.size, .stop = work.stop}),

@@ -17,7 +17,7 @@ constexpr std::uint64_t draw_jigsaws = 78;
 
 } // namespace
 
-void patch_sizes(const Plan& plan, const Workplace& work, Outcome& o) {
+void patch_sizes(const Plan& plan, const RunContext& work, Outcome& o) {
   struct Row {
     std::int64_t patch;
     const char *accuracy, *jigsaw, *seconds;
@@ -45,7 +45,7 @@ void patch_sizes(const Plan& plan, const Workplace& work, Outcome& o) {
                  .unit = "s",
                  .decimals = 3};
     for (const std::uint64_t seed : plan.seeds) {
-      TrainOptions options = options_for(plan, work, seed, {TrainMode::none});
+      TrainOptions options = options_for(plan, work, seed, {PermuteMode::none});
       options.model.patch = row.patch;
       const auto t = trained(options, work, fmt::format("patch-{}-{}", row.patch, seed), parts);
       const auto begin = std::chrono::steady_clock::now();

@@ -23,7 +23,7 @@ Tensor positions_of(const nn::Vit& model) {
 
 } // namespace
 
-void without_positions(const Plan& plan, const Workplace& work, Outcome& o) {
+void without_positions(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {{.what = "with positions, plain", .paper = celeba_number(plan, "91.91 %"), .ours = {}},
              {.what = "with positions, tokens shuffled",
               .paper = celeba_number(plan, "91.83 %"),
@@ -38,7 +38,7 @@ void without_positions(const Plan& plan, const Workplace& work, Outcome& o) {
   double differ = 0.0;
   for (const std::uint64_t seed : plan.seeds)
     for (const bool with : {true, false}) {
-      TrainOptions options = options_for(plan, work, seed, {TrainMode::none, TrainMode::rows});
+      TrainOptions options = options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows});
       options.model.position = with ? nn::PositionEmbedding::learned : nn::PositionEmbedding::none;
       const auto t = trained(options, work, fmt::format("{}-{}", with ? "with" : "without", seed), parts);
       const Answers plain = answers_of(*t, t->model(0), {}, work),
@@ -53,7 +53,7 @@ void without_positions(const Plan& plan, const Workplace& work, Outcome& o) {
                      "plain with them (91.908 - 91.402); removing them alone costs 0.39");
 }
 
-void position_maps(const Plan& plan, const Workplace& work, Outcome& o) {
+void position_maps(const Plan& plan, const RunContext& work, Outcome& o) {
   Parts parts(work, plan.seeds.size());
   o.lines = {{.what = "relative difference of the embeddings, shuffled against plain",
               .paper = "similar",
@@ -63,7 +63,7 @@ void position_maps(const Plan& plan, const Workplace& work, Outcome& o) {
               .kind = Kind::exact}};
   double worst = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
-    const auto t = trained(options_for(plan, work, seed, {TrainMode::none, TrainMode::rows}), work,
+    const auto t = trained(options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows}), work,
                            fmt::format("coupled-{}", seed), parts);
     const Tensor plain = positions_of(t->model(0)), shuffled = positions_of(t->model(1));
     const double apart = relative_error(shuffled, plain);
@@ -81,7 +81,7 @@ void position_maps(const Plan& plan, const Workplace& work, Outcome& o) {
                .bound = permute::tolerance(permute::Gate::training, plan.train.dtype),
                .because = "thm10.1, cor4.3"},
               {.what = fmt::format("weights with other bits after {} steps in exact mode", plan.count("exact_steps")),
-               .value = differing_bits_in_exact_mode(plan, work, {TrainMode::none, TrainMode::rows}),
+               .value = differing_bits_in_exact_mode(plan, work, {PermuteMode::none, PermuteMode::rows}),
                .because = "the same, with sums whose order cannot matter"}};
 }
 

@@ -10,7 +10,7 @@
 #include <cmath>
 
 namespace eg::reproduce {
-void test_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
+void test_permuted(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {{.what = "nothing permuted", .paper = "97.65 %", .ours = {}, .kind = Kind::statistical},
              {.what = "tokens permuted", .paper = "97.65 %", .ours = {}, .kind = Kind::exact},
              {.what = "features permuted, weights too", .paper = "97.65 %", .ours = {}, .kind = Kind::exact},
@@ -19,7 +19,7 @@ void test_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
   double seen[3] = {0, 0, 0}, apart = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
     const auto trainer =
-        trained(options_for(plan, work, seed, {TrainMode::none}), work, fmt::format("plain-{}", seed), parts);
+        trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
     const TrainOptions& options = trainer->options();
     const auto key =
         permute::VitKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});
@@ -45,8 +45,8 @@ void test_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
                       "accuracies are not to be compared, their equality is; ADE20k is left out (no such data here)");
 }
 
-void train_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
-  const std::vector<TrainMode> modes{TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
+void train_permuted(const Plan& plan, const RunContext& work, Outcome& o) {
+  const std::vector<PermuteMode> modes{PermuteMode::none, PermuteMode::rows, PermuteMode::columns, PermuteMode::both};
   o.lines = {{.what = "trained plain", .paper = "97.75 %", .ours = {}},
              {.what = "tokens permuted", .paper = "97.73 %", .ours = {}, .kind = Kind::exact},
              {.what = "features permuted, coupled start", .paper = "97.94 %", .ours = {}, .kind = Kind::exact},
@@ -57,7 +57,7 @@ void train_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
   for (const std::uint64_t seed : plan.seeds) {
     const auto coupled = trained(options_for(plan, work, seed, modes), work, fmt::format("coupled-{}", seed), parts);
     const auto own =
-        trained(options_for(plan, work, seed + 1000, {TrainMode::columns}), work, fmt::format("own-{}", seed), parts);
+        trained(options_for(plan, work, seed + 1000, {PermuteMode::columns}), work, fmt::format("own-{}", seed), parts);
     const Answers plain = answers_of(*coupled, coupled->model(0), {}, work);
     for (std::size_t v = 0; v < modes.size(); ++v) {
       const Shuffle shuffle{.rows = permute::permutes_rows(modes[v]),
@@ -84,7 +84,7 @@ void train_permuted(const Plan& plan, const Workplace& work, Outcome& o) {
   o.doubts.push_back("Corollary 4.6 as printed needs coupled initial weights, which the paper does not say");
 }
 
-void without_key(const Plan& plan, const Workplace& work, Outcome& o) {
+void without_key(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {{.what = "plain model, plain images", .paper = "97.65 %", .ours = {}},
              {.what = "encrypted model with its key", .paper = "97.65 %", .ours = {}, .kind = Kind::exact},
              {.what = "encrypted model, plain images", .paper = "about 10 %", .ours = {}},
@@ -94,7 +94,7 @@ void without_key(const Plan& plan, const Workplace& work, Outcome& o) {
   double seen = 0.0, classes = 1.0;
   for (const std::uint64_t seed : plan.seeds) {
     const auto trainer =
-        trained(options_for(plan, work, seed, {TrainMode::none}), work, fmt::format("plain-{}", seed), parts);
+        trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
     const TrainOptions& options = trainer->options();
     const auto drawn = [&](std::uint64_t stream) {
       return permute::VitKey::random(options.model.encoder, options.model.layers, options.key_form,

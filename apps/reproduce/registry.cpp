@@ -56,7 +56,7 @@ const Experiment& experiment_named(const std::string& id) {
       fmt::format("there is no experiment '{}'{}; there are {}", id, did_you_mean(id, ids), fmt::join(ids, ", ")));
 }
 
-Outcome reproduce(const Experiment& experiment, const Plan& plan, const Workplace& work) {
+Outcome reproduce(const Experiment& experiment, const Plan& plan, const RunContext& work) {
   if (plan.id != experiment.id)
     throw ValueError(fmt::format("{}: is for the experiment '{}', not '{}'", plan.source, plan.id, experiment.id));
   const auto begin = std::chrono::steady_clock::now();

@@ -31,7 +31,7 @@ struct Arms {
   std::unique_ptr<Trainer> trainers[3];
   std::unique_ptr<TextKey> key;
 
-  Arms(const Plan& plan, const Workplace& work, std::uint64_t seed, const std::string& changes, bool keep) {
+  Arms(const Plan& plan, const RunContext& work, std::uint64_t seed, const std::string& changes, bool keep) {
     for (const PairsArm arm : arms) {
       const auto i = static_cast<std::size_t>(arm);
       const std::string folder = keep ? join_path(work.folder, fmt::format("{}-{}", names[i], seed)) : "";
@@ -55,7 +55,7 @@ struct Arms {
 };
 
 /// Numbers with other bits than the plain arm's after a few steps in exact mode.
-double bits_in_exact_mode(const Plan& plan, const Workplace& work) {
+double bits_in_exact_mode(const Plan& plan, const RunContext& work) {
   const std::int64_t batch = plan.count("exact_batch");
   const nlohmann::json changes = {
       {"steps", plan.count("exact_steps")}, {"epochs", 0},      {"warmup", 0},          {"batch", batch},
@@ -73,7 +73,7 @@ double bits_in_exact_mode(const Plan& plan, const Workplace& work) {
 
 } // namespace
 
-void shuffled_pairs(const Plan& plan, const Workplace& work, Outcome& o) {
+void shuffled_pairs(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {score_line("bert", "trained and tested plain", "76.5 %", Kind::statistical),
              score_line("bert", "tokens shuffled", "76.4 %", Kind::exact),
              score_line("bert", "features permuted, coupled start", "", Kind::exact)};
@@ -84,7 +84,7 @@ void shuffled_pairs(const Plan& plan, const Workplace& work, Outcome& o) {
     Record tested[3];
     for (std::size_t i = 0; i < 3; ++i) {
       finish(*all.trainers[i], work, [&](double share) {
-        if (work.tell) work.tell((done + share) / parts, fmt::format("{}-{}", names[i], seed));
+        if (work.on_progress) work.on_progress((done + share) / parts, fmt::format("{}-{}", names[i], seed));
       });
       done += 1.0;
       tested[i] = all.trainers[i]->test(work.stop);

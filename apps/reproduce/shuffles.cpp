@@ -9,7 +9,7 @@
 #include <algorithm>
 
 namespace eg::reproduce {
-void cross_tests(const Plan& plan, const Workplace& work, Outcome& o) {
+void cross_tests(const Plan& plan, const RunContext& work, Outcome& o) {
   struct Row {
     const char *what, *cifar, *celeba;
     Kind kind;
@@ -28,8 +28,8 @@ void cross_tests(const Plan& plan, const Workplace& work, Outcome& o) {
   Parts parts(work, plan.seeds.size());
   double rows_differ = 0.0, both_differ = 0.0, blind = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
-    const auto t = trained(options_for(plan, work, seed, {TrainMode::none, TrainMode::rows, TrainMode::both}), work,
-                           fmt::format("coupled-{}", seed), parts);
+    const auto t = trained(options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows, PermuteMode::both}),
+                           work, fmt::format("coupled-{}", seed), parts);
     const permute::VitKey* key = t->column_key();
     const nn::Vit &plain = t->model(0), &rows = t->model(1), &both = t->model(2);
     const Answers found[8] = {answers_of(*t, rows, {.rows = true}, work),
@@ -59,7 +59,7 @@ void cross_tests(const Plan& plan, const Workplace& work, Outcome& o) {
                      "and one key gives one number around it");
 }
 
-void decrypted(const Plan& plan, const Workplace& work, Outcome& o) {
+void decrypted(const Plan& plan, const RunContext& work, Outcome& o) {
   const bool faces = plan.on_celeba();
   o.lines = {{.what = "trained encrypted, tested encrypted", .paper = faces ? "91.30 %" : "80.76 %", .ours = {}},
              {.what = "the same decrypted, tested plain",
@@ -74,7 +74,7 @@ void decrypted(const Plan& plan, const Workplace& work, Outcome& o) {
   Parts parts(work, plan.seeds.size());
   double differ = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
-    const auto t = trained(options_for(plan, work, seed, {TrainMode::none, TrainMode::columns}), work,
+    const auto t = trained(options_for(plan, work, seed, {PermuteMode::none, PermuteMode::columns}), work,
                            fmt::format("coupled-{}", seed), parts);
     const TrainOptions& options = t->options();
     const permute::VitKey& key = *t->column_key();
@@ -111,7 +111,7 @@ permute::AxisMap matrices_alone(const nn::Vit& model, const TrainOptions& option
 
 } // namespace
 
-void unmoved_vectors(const Plan& plan, const Workplace& work, Outcome& o) {
+void unmoved_vectors(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {
       {.what = "plain", .paper = celeba_number(plan, "91.50991 %"), .ours = {}, .decimals = 3},
       {.what = "all moved", .paper = celeba_number(plan, "91.50979 %"), .ours = {}, .decimals = 3, .kind = Kind::exact},
@@ -120,7 +120,7 @@ void unmoved_vectors(const Plan& plan, const Workplace& work, Outcome& o) {
   double all_differ = 0.0, left_differ = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
     const auto t =
-        trained(options_for(plan, work, seed, {TrainMode::none}), work, fmt::format("plain-{}", seed), parts);
+        trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
     const TrainOptions& options = t->options();
     const auto key =
         permute::VitKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});

@@ -119,7 +119,7 @@ Tensor logits_of(const SplitArm& arm, const privacy::Leaving& out) {
 
 } // namespace
 
-void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(double)>& told) {
+void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(double)>& on_progress) {
   const TrainOptions& o = plan_.train;
   const std::vector<Tensor> parameters = trained_parameters();
   const auto optimizer = optim::make_optimizer(o.optimizer, parameters, o.weight_decay, o.eps);
@@ -131,7 +131,7 @@ void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(do
   const std::int64_t count = images_.first.size(), batch = std::min(o.batch, count), an_epoch = count / batch;
   std::vector<std::int64_t> order;
   for (std::int64_t step = 0; step < o.steps; ++step) {
-    told(static_cast<double>(step) / static_cast<double>(o.steps));
+    on_progress(static_cast<double>(step) / static_cast<double>(o.steps));
     if (step % an_epoch == 0)
       order = random_permutation(count, root_.fold(draw_order).fold(static_cast<std::uint64_t>(step / an_epoch)))
                   .to_vector<std::int64_t>();
@@ -155,7 +155,7 @@ void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(do
   }
 }
 
-void SplitArm::train_privately(const std::function<void(double)>& told) {
+void SplitArm::train_privately(const std::function<void(double)>& on_progress) {
   const TrainOptions& o = plan_.train;
   const std::vector<Tensor> parameters = trained_parameters();
   const auto optimizer = optim::make_optimizer(o.optimizer, parameters, o.weight_decay, o.eps);
@@ -164,7 +164,7 @@ void SplitArm::train_privately(const std::function<void(double)>& told) {
                q = batch / static_cast<double>(count), sigma = plan_.number("dp_noise");
   const optim::Schedule schedule = training::schedule_of(o, steps);
   for (std::int64_t step = 0; step < steps; ++step) {
-    told(static_cast<double>(step) / static_cast<double>(steps));
+    on_progress(static_cast<double>(step) / static_cast<double>(steps));
     const RandomKey key = root_.fold(draw_dp).fold(static_cast<std::uint64_t>(step));
     std::vector<std::int64_t> drawn = privacy::poisson_sample(count, q, key.fold(1));
     const bool none = drawn.empty();
@@ -184,21 +184,21 @@ void SplitArm::train_privately(const std::function<void(double)>& told) {
   epsilon_ = accountant.spent(1.0 / static_cast<double>(count)).epsilon;
 }
 
-void SplitArm::train(std::int64_t rounds, const std::function<void(double)>& told) {
+void SplitArm::train(std::int64_t rounds, const std::function<void(double)>& on_progress) {
   model_->train();
   if (arm_.private_training)
-    train_privately(told);
+    train_privately(on_progress);
   else
-    train_ordinarily(rounds, told);
+    train_ordinarily(rounds, on_progress);
   model_->eval();
 }
 
-Answers SplitArm::answers(const std::function<void(double)>& told) const {
+Answers SplitArm::answers(const std::function<void(double)>& on_progress) const {
   const PauseRecording pause;
   const data::ImageDataset& tests = images_.second;
   std::vector<Tensor> logits;
   for (std::int64_t i = 0; i < tests.size(); i += test_batch) {
-    told(static_cast<double>(i) / static_cast<double>(tests.size()));
+    on_progress(static_cast<double>(i) / static_cast<double>(tests.size()));
     const std::vector<std::int64_t> numbers = counted(i, std::min(i + test_batch, tests.size()));
     const Tensor pictures = pictures_of(tests, numbers, plan_.train.dtype);
     logits.push_back(logits_of(*this, leaving(pictures, root_.fold(draw_tests).fold(static_cast<std::uint64_t>(i)))));

@@ -28,11 +28,11 @@ public:
   /// A model at its start: all arms of a seed begin coupled.
   SplitArm(const Plan& plan, const Arm& arm, const Images& images, std::uint64_t seed);
 
-  /// Trains it; `told` is called before each step with its share and may throw. Keeps F1 as it was at the ends of
-  /// `rounds` equal parts of the training.
-  void train(std::int64_t rounds, const std::function<void(double)>& told);
+  /// Trains it; `on_progress` is called before each step with its share and may throw. Keeps F1 as it was at the ends
+  /// of `rounds` equal parts of the training.
+  void train(std::int64_t rounds, const std::function<void(double)>& on_progress);
   /// Of the test images, protected as in training.
-  Answers answers(const std::function<void(double)>& told) const;
+  Answers answers(const std::function<void(double)>& on_progress) const;
   /// What leaves the edge for images [N, C, H, W]; `round`: under that round's F1, else the final one.
   privacy::Leaving leaving(const Tensor& pictures, RandomKey key, std::optional<std::size_t> round = {}) const;
 
@@ -45,8 +45,8 @@ public:
 private:
   Tensor loss(const Tensor& logits, const Tensor& wanted) const;
   Tensor targets(std::span<const std::int64_t> numbers) const;
-  void train_ordinarily(std::int64_t rounds, const std::function<void(double)>& told);
-  void train_privately(const std::function<void(double)>& told);
+  void train_ordinarily(std::int64_t rounds, const std::function<void(double)>& on_progress);
+  void train_privately(const std::function<void(double)>& on_progress);
   std::vector<Tensor> trained_parameters() const;
 
   const Plan& plan_;

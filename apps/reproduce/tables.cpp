@@ -14,24 +14,24 @@
 
 namespace eg::reproduce {
 
-void permuted_tables(const Plan& plan, const Workplace& work, Outcome& o) {
+void permuted_tables(const Plan& plan, const RunContext& work, Outcome& o) {
   o.lines = {
       {.what = "AUC, fields as they are", .paper = "0.777", .ours = {}, .unit = "", .decimals = 4},
       {.what = "AUC, fields permuted", .paper = "0.777", .ours = {}, .unit = "", .decimals = 4, .kind = Kind::exact}};
   const double parts = static_cast<double>(2 * plan.seeds.size());
   double done = 0.0, auc = 0.0, loss = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
-    const auto tested = [&](permute::TrainMode mode) {
+    const auto tested = [&](permute::PermuteMode mode) {
       const std::string name = fmt::format("{}-{}", permute::name_of(mode), seed);
       const auto trainer = table_trainer(plan, work, seed, mode, join_path(work.folder, name));
       finish(*trainer, work, [&](double share) {
-        if (work.tell) work.tell((done + share) / parts, name);
+        if (work.on_progress) work.on_progress((done + share) / parts, name);
       });
       done += 1.0;
       if (o.setting.empty()) o.setting = fmt::format("{}; {} seeds", trainer->summary(), plan.seeds.size());
       return trainer->test(work.stop);
     };
-    const training::Record plain = tested(permute::TrainMode::none), rows = tested(permute::TrainMode::rows);
+    const training::Record plain = tested(permute::PermuteMode::none), rows = tested(permute::PermuteMode::rows);
     o.lines[0].ours.push_back(plain.auc);
     o.lines[1].ours.push_back(rows.auc);
     auc = worse(auc, std::abs(rows.auc - plain.auc));

@@ -20,7 +20,7 @@ namespace eg::reproduce {
 namespace {
 
 template <class Options>
-Options with_plan(Options options, const Plan& plan, const Workplace& work, const TextRun& run) {
+Options with_plan(Options options, const Plan& plan, const RunContext& work, const TextRun& run) {
   apply_options(options, parse_json(plan.text(run.model), plan.source), plan.source);
   apply_options(options, parse_json(run.changes, plan.source), plan.source);
   options.seed = run.seed;
@@ -31,25 +31,26 @@ Options with_plan(Options options, const Plan& plan, const Workplace& work, cons
 
 } // namespace
 
-std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const TextRun& run) {
+std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const RunContext& work, const TextRun& run) {
   if (run.model == "bert") {
     auto options = with_plan(training::ClassifyOptions(), plan, work, run);
-    if (run.permuted_rows) options.permute = permute::TrainMode::rows;
-    training::take_up(options, training::classify_options_of_run);
+    if (run.permuted_rows) options.permute = permute::PermuteMode::rows;
+    training::resume_or_restart(options, training::classify_options_of_run);
     return training::bert_trainer(options, work.stop);
   }
   if (run.model != "gpt2") throw FileError(plan.source + ": text models are bert and gpt2, not " + run.model);
   constexpr auto kind = training::LanguageModel::gpt2;
   auto options = with_plan(training::language_defaults(kind), plan, work, run);
-  training::take_up(options, [](const std::string& at) { return training::language_options_of_run(at, kind); });
+  training::resume_or_restart(options,
+                              [](const std::string& at) { return training::language_options_of_run(at, kind); });
   return training::language_trainer(options, work.stop);
 }
 
-std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const Workplace& work, std::uint64_t seed,
-                                                 permute::TrainMode mode, const std::string& folder) {
+std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const RunContext& work, std::uint64_t seed,
+                                                 permute::PermuteMode mode, const std::string& folder) {
   auto options = with_plan(permute::DifmOptions(), plan, work, {.model = "difm", .seed = seed, .folder = folder});
   options.permute = mode;
-  training::take_up(options, permute::difm_options_of_run);
+  training::resume_or_restart(options, permute::difm_options_of_run);
   return permute::difm_trainer(options, work.stop);
 }
 
@@ -67,11 +68,11 @@ Line score_line(const std::string& model, const std::string& what, const std::st
 
 double relative_difference(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), 1e-300); }
 
-void finish(training::Trainer& trainer, const Workplace& work, const std::function<void(double)>& tell) {
+void finish(training::Trainer& trainer, const RunContext& work, const std::function<void(double)>& on_progress) {
   const auto total = static_cast<double>(trainer.total_steps());
-  training::Callbacks told;
-  told.step = [&](const training::Record& r) { tell(static_cast<double>(r.step) / total); };
-  trainer.run(told, work.stop); // also at its last step: whoever was interrupted may owe the test and the model
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) { on_progress(static_cast<double>(r.step) / total); };
+  trainer.run(callbacks, work.stop); // also at its last step: whoever was interrupted may owe the test and the model
 }
 
 TextKey::TextKey(hub::Model& model, std::uint64_t seed) {

@@ -20,11 +20,11 @@ struct TextRun {
   bool permuted_rows = false; ///< BERT: tokens pass the blocks in an order of each text's own
 };
 /// Its trainer. Throws FileError, ValueError, Interrupted.
-std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const Workplace& work, const TextRun& run);
+std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const RunContext& work, const TextRun& run);
 
 /// The same for the plan's table ("difm"), its fields permuted as `mode` says.
-std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const Workplace& work, std::uint64_t seed,
-                                                 permute::TrainMode mode, const std::string& folder);
+std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const RunContext& work, std::uint64_t seed,
+                                                 permute::PermuteMode mode, const std::string& folder);
 
 /// A test's number for display: accuracy in percent, or perplexity a token.
 double score(const training::Record& record);
@@ -33,8 +33,8 @@ Line score_line(const std::string& model, const std::string& what, const std::st
 /// |a - b| / |b|
 double relative_difference(double a, double b);
 
-/// Trains it to the end, unless that was done. `tell` receives the share of its steps that is done.
-void finish(training::Trainer& trainer, const Workplace& work, const std::function<void(double)>& tell);
+/// Trains it to the end, unless that was done. `on_progress` receives the share of its steps that is done.
+void finish(training::Trainer& trainer, const RunContext& work, const std::function<void(double)>& on_progress);
 
 /// Permutations of a model: those of its group that leave inputs and outputs alone, drawn by a seed.
 class TextKey {

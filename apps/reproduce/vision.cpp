@@ -42,11 +42,12 @@ Answers answers_from(Tensor logits, const Tensor& labels) {
   return answers;
 }
 
-void Parts::tell(double share_of_part, const std::string& what) const {
-  if (work_.tell) work_.tell((done_ + share_of_part) / parts_, what);
+void Parts::report(double share_of_part, const std::string& what) const {
+  if (work_.on_progress) work_.on_progress((done_ + share_of_part) / parts_, what);
 }
 
-TrainOptions options_for(const Plan& plan, const Workplace& work, std::uint64_t seed, std::vector<TrainMode> variants) {
+TrainOptions options_for(const Plan& plan, const RunContext& work, std::uint64_t seed,
+                         std::vector<PermuteMode> variants) {
   TrainOptions options = plan.train;
   options.seed = seed;
   options.data_dir = work.data_dir;
@@ -54,24 +55,24 @@ TrainOptions options_for(const Plan& plan, const Workplace& work, std::uint64_t 
   return options;
 }
 
-std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work, const std::string& name, Parts& parts,
+std::unique_ptr<VitTrainer> trained(TrainOptions options, const RunContext& work, const std::string& name, Parts& parts,
                                     std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images) {
   options.out = join_path(work.folder, name);
-  training::take_up(options, [](const std::string& at) { return permute::options_of_run(at); });
+  training::resume_or_restart(options, [](const std::string& at) { return permute::options_of_run(at); });
   auto trainer = images ? std::make_unique<VitTrainer>(options, images->first, images->second)
                         : std::make_unique<VitTrainer>(options, work.stop);
   const auto total = static_cast<double>(trainer->total_steps());
-  training::Callbacks told;
-  told.step = [&](const training::Record& r) {
-    parts.tell(static_cast<double>(r.step) / total,
-               fmt::format("{}, step {}/{}", name, r.step, trainer->total_steps()));
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) {
+    parts.report(static_cast<double>(r.step) / total,
+                 fmt::format("{}, step {}/{}", name, r.step, trainer->total_steps()));
   };
-  trainer->run(told, work.stop); // also at its last step: whoever was interrupted may owe the test and the model
+  trainer->run(callbacks, work.stop); // also at its last step: whoever was interrupted may owe the test and the model
   parts.next();
   return trainer;
 }
 
-Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const Workplace& work) {
+Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const RunContext& work) {
   const TrainOptions& o = trainer.options();
   const data::Loader loader(
       trainer.test_data(),
@@ -122,7 +123,8 @@ std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& opti
   return moved;
 }
 
-double differing_bits_in_exact_mode(const Plan& plan, const Workplace& work, const std::vector<TrainMode>& variants) {
+double differing_bits_in_exact_mode(const Plan& plan, const RunContext& work,
+                                    const std::vector<PermuteMode>& variants) {
   TrainOptions options = options_for(plan, work, plan.seeds.front(), variants);
   options.epochs = 0;
   options.steps = plan.count("exact_steps");

@@ -13,28 +13,29 @@
 
 namespace eg::reproduce {
 
-using permute::TrainMode;
+using permute::PermuteMode;
 using permute::TrainOptions;
 using permute::VitTrainer;
 
 /// Reports the share of several trainings of equal length that is done.
 class Parts {
 public:
-  Parts(const Workplace& work, std::size_t parts) : work_(work), parts_(static_cast<double>(parts)) {}
-  void tell(double share_of_part, const std::string& what) const;
+  Parts(const RunContext& work, std::size_t parts) : work_(work), parts_(static_cast<double>(parts)) {}
+  void report(double share_of_part, const std::string& what) const;
   void next() { done_ += 1.0; }
 
 private:
-  const Workplace& work_;
+  const RunContext& work_;
   double parts_, done_ = 0.0;
 };
 
 /// The plan's options for one run with a seed.
-TrainOptions options_for(const Plan& plan, const Workplace& work, std::uint64_t seed, std::vector<TrainMode> variants);
+TrainOptions options_for(const Plan& plan, const RunContext& work, std::uint64_t seed,
+                         std::vector<PermuteMode> variants);
 
 /// Trains to the end in the folder `name`; an existing run with the same options is resumed. `images`:
 /// for training and testing, instead of those that the options name. Throws Interrupted.
-std::unique_ptr<VitTrainer> trained(TrainOptions options, const Workplace& work, const std::string& name, Parts& parts,
+std::unique_ptr<VitTrainer> trained(TrainOptions options, const RunContext& work, const std::string& name, Parts& parts,
                                     std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images = {});
 
 /// The permutation of test images in the encoder.
@@ -54,7 +55,7 @@ Answers answers_from(Tensor logits, const Tensor& labels);
 /// that is right more often.
 double blind_accuracy(const data::ImageDataset& images);
 /// The model on the trainer's test images. Throws Interrupted.
-Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const Workplace& work);
+Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const RunContext& work);
 
 /// How many images the two models see differently.
 double differing(const Answers& a, const Answers& b);
@@ -69,7 +70,7 @@ std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& opti
 
 /// How many parameters' elements differ in their bits between coupled variants (the plain one first) after a short
 /// training in exact mode, mapped back: the plan's "exact_steps" steps of "exact_batch" images.
-double differing_bits_in_exact_mode(const Plan& plan, const Workplace& work, const std::vector<TrainMode>& variants);
+double differing_bits_in_exact_mode(const Plan& plan, const RunContext& work, const std::vector<PermuteMode>& variants);
 
 /// "cifar10: 10000 training and 2000 test images, ..." for Outcome::setting.
 std::string setting_of(const VitTrainer& trainer, std::size_t seeds);

@@ -3,7 +3,7 @@
 #include "apps/net/service.h"
 #include "apps/split/recipe.h"
 #include "core/base/bytes.h"
-#include "core/gemm/products.h"
+#include "core/gemm/matmul_precision.h"
 #include "core/ops.h"
 #include "data/safetensors.h"
 #include "nn/heads.h"
@@ -112,7 +112,7 @@ Tensor HostedRun::forward(std::int64_t step, const Tensor& z, const Tensor& mask
                         fmt::format("split: step {} of a run of {} steps", step, recipe_.run.steps));
   step_ = step; // also when the pass fails: the edge has left out the one that waited
   drop_pending();
-  const ProductsScope products(recipe_.run.precision);
+  const MatmulPrecisionScope products(recipe_.run.precision);
   Pending now{.tape = std::make_unique<Tape>(), .z = z, .y = {}};
   now.y = blocks_(z, mask, training::dropout_key(place_.seed, step));
   now.tape->close();
@@ -130,7 +130,7 @@ Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
     wrong(fmt::format("dy must be {} {}, not {} {}", name_of(pending_->y.dtype()), pending_->y.shape().str(),
                       name_of(dy.dtype()), dy.shape().str()));
   require_finite(dy, "dy");
-  const ProductsScope products(recipe_.run.precision);
+  const MatmulPrecisionScope products(recipe_.run.precision);
   std::vector<Tensor> of = parameters_;
   of.push_back(pending_->z);
   const Pending used = std::move(*pending_);
@@ -147,7 +147,7 @@ Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
 
 Tensor HostedRun::evaluate(const Tensor& z, const Tensor& mask) {
   require_input(z, mask);
-  const ProductsScope products(recipe_.run.precision);
+  const MatmulPrecisionScope products(recipe_.run.precision);
   const PauseRecording pause;
   const nn::ModeScope evaluating(blocks_, false);
   return blocks_(z, mask, {});

@@ -6,7 +6,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "training/checkpoint.h"
-#include "training/elsewhere.h"
+#include "training/remote_encoder.h"
 #include "training/run_lock.h"
 
 #include <nlohmann/json_fwd.hpp>

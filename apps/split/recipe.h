@@ -1,7 +1,7 @@
 #pragma once
 // Encodes what both sides must agree on as JSON.
 
-#include "training/elsewhere.h"
+#include "training/remote_encoder.h"
 
 #include <nlohmann/json_fwd.hpp>
 

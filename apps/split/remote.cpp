@@ -32,12 +32,12 @@ std::string fresh_run_name() {
 
 } // namespace
 
-RemoteEncoder::RemoteEncoder(Connect connect, const RemoteOptions& options)
+CloudEncoder::CloudEncoder(Connect connect, const RemoteOptions& options)
     : connect_(std::move(connect)), options_(options) {}
 
-RemoteEncoder::~RemoteEncoder() = default;
+CloudEncoder::~CloudEncoder() = default;
 
-Message RemoteEncoder::exchange(ByteView frame) {
+Message CloudEncoder::exchange(ByteView frame) {
   counts_.sent += frame.size();
   channel_->send(frame);
   const Bytes answer = channel_->receive();
@@ -45,7 +45,7 @@ Message RemoteEncoder::exchange(ByteView frame) {
   return parse_frame(answer, options_.frames);
 }
 
-void RemoteEncoder::open() {
+void CloudEncoder::open() {
   channel_.reset();
   channel_ = connect_();
   const char* how = how_ == How::fresh ? "new" : how_ == How::resume ? "resume" : "continue";
@@ -60,7 +60,7 @@ void RemoteEncoder::open() {
                         fmt::format("split: the cloud answers open with {}", name_of(answer.kind)));
 }
 
-Message RemoteEncoder::answered(ByteView frame, std::uint64_t serial) {
+Message CloudEncoder::answered(ByteView frame, std::uint64_t serial) {
   const auto once = [&](int attempt) {
     if (!channel_) {
       open();
@@ -76,14 +76,14 @@ Message RemoteEncoder::answered(ByteView frame, std::uint64_t serial) {
     return answer;
   };
   try {
-    return options_.patience.keep(once, [this] { channel_.reset(); });
+    return options_.retry_policy.keep(once, [this] { channel_.reset(); });
   } catch (...) {
     channel_.reset();
     throw;
   }
 }
 
-Message RemoteEncoder::ask(Message request, MessageKind expected) {
+Message CloudEncoder::ask(Message request, MessageKind expected) {
   const PauseRecording pause;
   Message answer;
   for (int attempt = 0;; ++attempt) try {
@@ -93,7 +93,7 @@ Message RemoteEncoder::ask(Message request, MessageKind expected) {
       require_not_refused(answer);
       break;
     } catch (const NoRoomError& full) {
-      options_.patience.wait(attempt, full);
+      options_.retry_policy.wait(attempt, full);
     }
   if (answer.kind != expected)
     throw ProtocolError(RefusalCode::unexpected, fmt::format("split: the cloud answers {} with {}",
@@ -101,17 +101,17 @@ Message RemoteEncoder::ask(Message request, MessageKind expected) {
   return answer;
 }
 
-void RemoteEncoder::begin(const training::EncoderRecipe& recipe, const nn::StateDict& blocks) {
+void CloudEncoder::begin(const training::EncoderRecipe& recipe, const nn::StateDict& blocks) {
   recipe_ = recipe;
   for (int attempt = 1;; ++attempt) try {
       return send_weights(blocks);
     } catch (const ProtocolError& e) {
       // A cloud that was started again has forgotten a run that had not begun.
-      if (e.code() != RefusalCode::unknown_run || attempt >= options_.patience.attempts) throw;
+      if (e.code() != RefusalCode::unknown_run || attempt >= options_.retry_policy.attempts) throw;
     }
 }
 
-void RemoteEncoder::send_weights(const nn::StateDict& blocks) {
+void CloudEncoder::send_weights(const nn::StateDict& blocks) {
   run_ = fresh_run_name();
   how_ = How::fresh;
   names_.clear();
@@ -122,14 +122,14 @@ void RemoteEncoder::send_weights(const nn::StateDict& blocks) {
   ask({.kind = MessageKind::begin, .text = options_.draw_there ? "draw" : "put"}, MessageKind::done);
 }
 
-void RemoteEncoder::resume(const training::EncoderRecipe& recipe, const std::string& run, std::int64_t step) {
+void CloudEncoder::resume(const training::EncoderRecipe& recipe, const std::string& run, std::int64_t step) {
   recipe_ = recipe;
   run_ = run;
   step_ = step;
   how_ = How::resume;
   names_ = nn::parameter_names(EncoderBlocks(recipe.layers, recipe.block));
   try {
-    options_.patience.keep([this](int) { open(); }, [this] { channel_.reset(); });
+    options_.retry_policy.keep([this](int) { open(); }, [this] { channel_.reset(); });
     how_ = How::again;
   } catch (const ProtocolError& e) {
     channel_.reset();
@@ -157,7 +157,7 @@ std::vector<NamedTensor> inputs(const Tensor& z, const Tensor& mask) {
 
 } // namespace
 
-Tensor RemoteEncoder::forward(std::int64_t step, const Tensor& z, const Tensor& mask) {
+Tensor CloudEncoder::forward(std::int64_t step, const Tensor& z, const Tensor& mask) {
   step_ = step;
   const Message answer =
       ask({.kind = MessageKind::forward, .step = static_cast<std::uint64_t>(step), .tensors = inputs(z, mask)},
@@ -165,21 +165,21 @@ Tensor RemoteEncoder::forward(std::int64_t step, const Tensor& z, const Tensor& 
   return require_like(answer.tensors[0].value, z, "features");
 }
 
-Tensor RemoteEncoder::backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy) {
+Tensor CloudEncoder::backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy) {
   Message answer;
   for (int attempt = 1;; ++attempt) try {
       answer = ask({.kind = MessageKind::backward, .step = static_cast<std::uint64_t>(step), .tensors = {{"dy", dy}}},
                    MessageKind::gradients);
       break;
     } catch (const ProtocolError& e) {
-      if (e.code() != RefusalCode::no_forward || attempt >= options_.patience.attempts) throw;
+      if (e.code() != RefusalCode::no_forward || attempt >= options_.retry_policy.attempts) throw;
       forward(step, z, mask); // the cloud was restarted: the same numbers again
     }
   step_ = step + 1;
   return require_like(answer.tensors[0].value, z, "gradients");
 }
 
-void RemoteEncoder::count_step(double seconds, std::uint64_t bytes_before, bool done) {
+void CloudEncoder::count_step(double seconds, std::uint64_t bytes_before, bool done) {
   counts_.step_bytes += counts_.sent + counts_.received - bytes_before;
   counts_.step_seconds += seconds;
   this_step_ += seconds;
@@ -189,7 +189,7 @@ void RemoteEncoder::count_step(double seconds, std::uint64_t bytes_before, bool 
   this_step_ = 0.0;
 }
 
-Tensor RemoteEncoder::encode(const Tensor& z, const Tensor& mask, std::int64_t step) {
+Tensor CloudEncoder::encode(const Tensor& z, const Tensor& mask, std::int64_t step) {
   const auto timed = [this](bool done, auto&& f) {
     const Clock::time_point begin = Clock::now();
     const std::uint64_t before = counts_.sent + counts_.received;
@@ -211,12 +211,12 @@ Tensor RemoteEncoder::encode(const Tensor& z, const Tensor& mask, std::int64_t s
   return call(std::shared_ptr<const CustomOp>(op), std::span<const Tensor>(&z, 1))[0];
 }
 
-Tensor RemoteEncoder::evaluate(const Tensor& z, const Tensor& mask) {
+Tensor CloudEncoder::evaluate(const Tensor& z, const Tensor& mask) {
   const Message answer = ask({.kind = MessageKind::evaluate, .tensors = inputs(z, mask)}, MessageKind::features);
   return require_like(answer.tensors[0].value, z, "features");
 }
 
-void RemoteEncoder::save(std::int64_t step, std::optional<std::int64_t> best) {
+void CloudEncoder::save(std::int64_t step, std::optional<std::int64_t> best) {
   step_ = step;
   const std::string kept = best ? std::to_string(*best) : "";
   for (int attempt = 0;; ++attempt) try {
@@ -224,11 +224,11 @@ void RemoteEncoder::save(std::int64_t step, std::optional<std::int64_t> best) {
       return;
     } catch (const ProtocolError& e) {
       if (e.code() != RefusalCode::internal) throw;
-      options_.patience.wait(attempt, ConnectionError(e.what())); // a full disk may get space
+      options_.retry_policy.wait(attempt, ConnectionError(e.what())); // a full disk may get space
     }
 }
 
-nn::StateDict RemoteEncoder::blocks() {
+nn::StateDict CloudEncoder::blocks() {
   nn::StateDict found;
   for (const std::string& name : names_) {
     const Message answer = ask({.kind = MessageKind::fetch, .text = name}, MessageKind::weight);

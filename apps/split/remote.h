@@ -2,9 +2,9 @@
 // Implements the edge's half of a split encoder.
 
 #include "apps/net/channel.h"
-#include "apps/net/patience.h"
+#include "apps/net/retry_policy.h"
 #include "apps/net/wire.h"
-#include "training/elsewhere.h"
+#include "training/remote_encoder.h"
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@ namespace eg::privacy {
 
 struct RemoteOptions {
   bool draw_there = false; ///< the cloud draws the first weights
-  Patience patience;
+  RetryPolicy retry_policy;
   FrameLimits frames;
 };
 
@@ -34,10 +34,10 @@ struct WireCounts {
 /// Blocks behind a channel. A lost connection is made again, and the outstanding request sent again: the cloud does
 /// each once. Requests beyond the cloud's capacity are sent again. Throws ConnectionError when that did not help,
 /// ProtocolError when the cloud refuses.
-class RemoteEncoder : public training::EncoderElsewhere {
+class CloudEncoder : public training::RemoteEncoder {
 public:
-  explicit RemoteEncoder(Connect connect, const RemoteOptions& options = {});
-  ~RemoteEncoder() override;
+  explicit CloudEncoder(Connect connect, const RemoteOptions& options = {});
+  ~CloudEncoder() override;
 
   void begin(const training::EncoderRecipe& recipe, const nn::StateDict& blocks) override;
   void resume(const training::EncoderRecipe& recipe, const std::string& run, std::int64_t step) override;

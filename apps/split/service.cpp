@@ -193,7 +193,7 @@ HostedPlace EncoderService::place_of(const std::string& run, const std::string& 
           .keep = options_.keep};
 }
 
-EncoderService::Runs::iterator EncoderService::who_goes() {
+EncoderService::Runs::iterator EncoderService::eviction_candidate() {
   auto oldest = runs_.end();
   if (runs_.size() < options_.runs) return oldest;
   for (auto it = runs_.begin(); it != runs_.end(); ++it)
@@ -214,14 +214,14 @@ void EncoderService::require_allowed(const training::EncoderRecipe& recipe) cons
 }
 
 EncoderService::Hosted& EncoderService::take_in(const std::string& name, FunctionRef<Hosted()> make) {
-  who_goes(); // throws before anything is made
+  eviction_candidate(); // throws before anything is made
   Hosted made = make();
-  if (const auto goes = who_goes(); goes != runs_.end()) {
+  if (const auto goes = eviction_candidate(); goes != runs_.end()) {
     save(goes->second);
     runs_.erase(goes);
   }
-  if (made.run->recipe().run.precision == Products::bf16)
-    if (const std::string no_bf16 = gemm::bf16_refusal(); !no_bf16.empty()) tell_trouble("bf16: " + no_bf16);
+  if (made.run->recipe().run.precision == MatmulPrecision::bf16)
+    if (const std::string no_bf16 = gemm::bf16_refusal(); !no_bf16.empty()) report_trouble("bf16: " + no_bf16);
   return runs_.emplace(name, std::move(made)).first->second;
 }
 

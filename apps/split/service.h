@@ -78,7 +78,7 @@ private:
   Hosted& take_in(const std::string& name, FunctionRef<Hosted()> make);
   Hosted& hosted_for(const Peer& peer);
   /// The run that would have to go for another one; runs_.end() when none. Throws ProtocolError (no_room).
-  Runs::iterator who_goes();
+  Runs::iterator eviction_candidate();
   HostedPlace place_of(const std::string& run, const std::string& peer) const;
   void once(Hosted& hosted, const Message& request, ByteView frame);
   /// The frame of the last answer. Throws MemoryError; it can be requested again.

@@ -2,7 +2,7 @@
 
 #include "core/base/json.h"
 #include "core/call.h"
-#include "core/gemm/few_rows.h"
+#include "core/gemm/skinny_gemm.h"
 #include "core/ops.h"
 #include "nn/heads.h"
 
@@ -190,7 +190,7 @@ bool StipService::fits(const Group& group, const Waiting& one) const {
     rows += rows_of(other.z);
     fewest = std::min(fewest, rows_of(other.z));
   }
-  return rows <= options_.tokens && (rows <= few_rows::most || fewest > few_rows::most);
+  return rows <= options_.tokens && (rows <= skinny_gemm::most || fewest > skinny_gemm::most);
 }
 
 Tensor StipService::advance(const Group& group, const Tensor& z) const {

@@ -30,7 +30,7 @@ struct StipServiceCounts {
 /// some are padded; the same shape out). A session is its connection's and ends with it.
 ///
 /// Requests that wait together pass through the blocks together, where one pass has the bits of several: texts of one
-/// length, and products on the same side of few_rows::most, below which a product's kernel is another one. So the
+/// length, and products on the same side of skinny_gemm::most, below which a product's kernel is another one. So the
 /// answer does not depend on the other users. (Where the processor has neither AVX2 nor NEON, OpenBLAS multiplies
 /// and the last bits may.)
 class StipService : public Service {

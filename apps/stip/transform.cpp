@@ -44,7 +44,7 @@ permute::PermutationSource source_of(const permute::SecretKey& kept, const permu
   };
 }
 
-Victim parts_of(const std::string& name, const nn::Blocks& blocks) {
+BlockWeights parts_of(const std::string& name, const nn::Blocks& blocks) {
   return {.name = name,
           .block = blocks.front()->config,
           .layers = static_cast<std::int64_t>(blocks.size()),
@@ -115,9 +115,9 @@ Transformed transform_for_stip(const TransformJob& job) {
   const std::int64_t dim = model->blocks().front()->config.dim;
   const permute::SecretKey kept = permute::SecretKey::generate(stip_key_label(id, dim));
   const permute::SecretKey forgotten = permute::SecretKey::generate();
-  const Victim parts = parts_of(job.model, model->blocks());
+  const BlockWeights parts = parts_of(job.model, model->blocks());
   const Columns columns = info_of(job.scheme).columns;
-  const Hidden hidden = hide(parts, columns, source_of(kept, forgotten, id), {});
+  const ObfuscatedModel hidden = obfuscate(parts, columns, source_of(kept, forgotten, id), {});
   const nn::Blocks blocks = blocks_with(parts.block, parts.layers, hidden.weights);
 
   Transformed result{.id = id,

@@ -80,13 +80,13 @@ Tensor CloudSession::evaluate(const Tensor& z, const Tensor& mask) {
   return answered(std::move(request), z.shape());
 }
 
-CloudText::CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience,
+CloudText::CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const RetryPolicy& retry_policy,
                      const FrameLimits& frames)
-    : connect_(std::move(connect)), user_(user), tokens_(tokens), patience_(patience), frames_(frames) {
+    : connect_(std::move(connect)), user_(user), tokens_(tokens), retry_policy_(retry_policy), frames_(frames) {
   for (int attempt = 0; !session_; ++attempt) try {
       this->connect();
     } catch (const NoRoomError& full) { // other users' texts end some time
-      patience_.wait(attempt, full);
+      retry_policy_.wait(attempt, full);
     }
 }
 
@@ -113,7 +113,7 @@ Tensor CloudText::pass(const Tensor& z) {
     for (; passed_ < sent_.size(); ++passed_) y = session_->advance(sent_[passed_]);
     return y;
   };
-  return patience_.keep(send_the_rest, [&] {
+  return retry_policy_.keep(send_the_rest, [&] {
     before_ = traffic();
     session_.reset();
     passed_ = 0;
@@ -123,7 +123,7 @@ Tensor CloudText::pass(const Tensor& z) {
 StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
                        std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
                        const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
-                       const Patience& patience, const FrameLimits& frames) {
+                       const RetryPolicy& retry_policy, const FrameLimits& frames) {
   const nn::Decoder* decoder = user.model().decoder();
   // The cloud takes no more, whatever its positions are.
   if (const std::int64_t most = user.model().positions();
@@ -136,7 +136,7 @@ StipText stip_generate(const UserModel& user, const Connect& connect, const data
   StipText result;
   const auto hidden = [&](const Tensor& ids) {
     if (!session)
-      session.emplace(connect, user, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens, patience,
+      session.emplace(connect, user, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens, retry_policy,
                       frames);
     const Tensor y = session->advance(user.hidden(decoder->embed({.ids = ids}, past)));
     if (past == 0) result.prompt = session->traffic();
@@ -152,7 +152,7 @@ StipText stip_generate(const UserModel& user, const Connect& connect, const data
 }
 
 StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs,
-                         const Patience& patience, const FrameLimits& frames) {
+                         const RetryPolicy& retry_policy, const FrameLimits& frames) {
   StipOutputs result;
   result.outputs = user.model().forward_around(inputs, [&](const Tensor& z, const Tensor& mask) {
     const auto ask = [&](int) {
@@ -161,7 +161,7 @@ StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hu
       result.traffic = session.traffic();
       return y;
     };
-    return patience.keep(ask, [] {});
+    return retry_policy.keep(ask, [] {});
   });
   return result;
 }

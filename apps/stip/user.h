@@ -2,7 +2,7 @@
 // Runs the user's part: embeddings, key and head here, the blocks at the cloud.
 
 #include "apps/net/channel.h"
-#include "apps/net/patience.h"
+#include "apps/net/retry_policy.h"
 #include "apps/net/wire.h"
 #include "apps/stip/folders.h"
 #include "nn/hub/text.h"
@@ -53,7 +53,7 @@ private:
 class CloudText {
 public:
   /// Connects; again only as long as the cloud is at capacity. Throws what CloudSession does, Interrupted.
-  CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const Patience& patience,
+  CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const RetryPolicy& retry_policy,
             const FrameLimits& frames = {});
 
   /// As CloudSession::advance. Throws ConnectionError when patience has ended, Interrupted, ProtocolError.
@@ -68,7 +68,7 @@ private:
   Connect connect_;
   const UserModel& user_;
   std::int64_t tokens_;
-  Patience patience_;
+  RetryPolicy retry_policy_;
   FrameLimits frames_;
   std::optional<CloudSession> session_;
   std::vector<Tensor> sent_;
@@ -90,7 +90,7 @@ struct StipText {
 StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
                        std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
                        const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
-                       const Patience& patience = {}, const FrameLimits& frames = {});
+                       const RetryPolicy& retry_policy = {}, const FrameLimits& frames = {});
 
 /// Outputs of one pass, as hub::Model::forward gives them.
 struct StipOutputs {
@@ -100,6 +100,6 @@ struct StipOutputs {
 /// `patience`: a lost connection, and a cloud at capacity, are tried again. `frames`: the largest messages.
 /// Throws what hub::Model::forward does, and what CloudText does.
 StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs,
-                         const Patience& patience = {}, const FrameLimits& frames = {});
+                         const RetryPolicy& retry_policy = {}, const FrameLimits& frames = {});
 
 } // namespace eg::privacy

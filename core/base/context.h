@@ -10,18 +10,18 @@
 
 namespace eg {
 
-enum class Products : std::uint8_t;  // core/gemm/products.h
-enum class Reduction : std::uint8_t; // core/reduction.h
+enum class MatmulPrecision : std::uint8_t; // core/gemm/matmul_precision.h
+enum class Reduction : std::uint8_t;       // core/reduction.h
 
 /// How a thread computes. Each member belongs to one scope, whose header says what it means.
 struct ContextSettings {
-  Products products{};    ///< ProductsScope
-  Reduction reduction{};  ///< ReductionScope
-  int meta_tensors = 0;   ///< open MetaTensorScopes
-  int meta_calls = 0;     ///< open MetaCallScopes
-  int unread = 0;         ///< open UnreadScopes
-  int init_skips = 0;     ///< open nn::init::SkipScopes
-  int recomputations = 0; ///< checkpointed functions that run again
+  MatmulPrecision products{}; ///< MatmulPrecisionScope
+  Reduction reduction{};      ///< ReductionScope
+  int meta_tensors = 0;       ///< open MetaTensorScopes
+  int meta_calls = 0;         ///< open MetaCallScopes
+  int unread = 0;             ///< open UnreadScopes
+  int init_skips = 0;         ///< open nn::init::SkipScopes
+  int recomputations = 0;     ///< checkpointed functions that run again
   bool operator==(const ContextSettings&) const = default;
 };
 

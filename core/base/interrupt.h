@@ -1,6 +1,5 @@
 #pragma once
-// A way to stop long work from outside: a language binding that has to look for Ctrl-C, a server whose client went
-// away.
+// Stops long work from outside: on Ctrl-C in a language binding, or when a server's client disconnects.
 
 #include "core/base/function_ref.h"
 

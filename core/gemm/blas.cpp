@@ -7,9 +7,9 @@
 
 #include "core/base/error.h"
 #include "core/base/shared_library.h"
-#include "core/gemm/few_rows.h"
 #include "core/gemm/gemm.h"
 #include "core/gemm/gemm_bf16.h"
+#include "core/gemm/skinny_gemm.h"
 #include "core/threads/at_fork.h"
 #include "core/threads/parallel.h"
 
@@ -215,10 +215,10 @@ bool own_kernel() {
 
 /// Where bf16 is asked for, the processor has it, and the operands can be rounded to it: the product, else false.
 template <class T>
-bool bf16_product([[maybe_unused]] Products products, [[maybe_unused]] const gemm::Product<T>& p,
+bool bf16_product([[maybe_unused]] MatmulPrecision products, [[maybe_unused]] const gemm::Product<T>& p,
                   [[maybe_unused]] FunctionRef<void(const Tile&)> after) {
   if constexpr (std::is_same_v<T, float>) {
-    if (products != Products::bf16 || p.k == 0 || !gemm::bf16_available()) return false;
+    if (products != MatmulPrecision::bf16 || p.k == 0 || !gemm::bf16_available()) return false;
     gemm::product_bf16(p, after);
     return true;
   }
@@ -246,25 +246,25 @@ void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T 
 /// first.
 template <class T>
 bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>& a, const Matrix<T>& b) {
-  return m <= few_rows::most && !a.transposed && b.transposed && n * k >= few_rows::least_weights;
+  return m <= skinny_gemm::most && !a.transposed && b.transposed && n * k >= skinny_gemm::least_weights;
 }
 
 /// What is added to the product is in C already.
-template <class T> few_rows::Operands<T> few_rows_of(const gemm::Product<T>& p) {
+template <class T> skinny_gemm::Operands<T> skinny_of(const gemm::Product<T>& p) {
   return {p.k, p.alpha, p.a.data, p.a.ld, p.b.data, p.b.ld, p.plus.any() ? T(1) : p.beta, p.c, p.ldc};
 }
 
-template <class T> void few_rows_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
-  const few_rows::Operands<T> p = few_rows_of(whole);
+template <class T> void skinny_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
+  const skinny_gemm::Operands<T> p = skinny_of(whole);
   constexpr std::int64_t bytes = std::int64_t{1} << 18;
   const std::int64_t grain = parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), bytes);
   parallel::for_each(whole.n, grain, [&](std::int64_t begin, std::int64_t end) {
     const Tile tile{0, whole.m, begin, end - begin};
-    few_rows::Operands<T> part = p;
+    skinny_gemm::Operands<T> part = p;
     part.b += begin * p.ldb;
     part.c += begin;
     whole.plus.from(0, begin).fill(tile.rows, tile.cols, part.c, part.ldc);
-    few_rows::product(tile.rows, tile.cols, part);
+    skinny_gemm::product(tile.rows, tile.cols, part);
     after(tile);
   });
 }
@@ -292,8 +292,8 @@ template <class T> void openblas_tiled(const gemm::Product<T>& p, FunctionRef<vo
 
 template <class T> void product_tiled(const gemm::Product<T>& p, FunctionRef<void(const Tile&)> after) {
   if (p.m == 0 || p.n == 0) return;
-  if (is_few_rows(p.m, p.n, p.k, p.a, p.b)) return few_rows_tiled(p, after);
-  if (bf16_product<T>(products(), p, after)) return;
+  if (is_few_rows(p.m, p.n, p.k, p.a, p.b)) return skinny_tiled(p, after);
+  if (bf16_product<T>(matmul_precision(), p, after)) return;
   if (own_kernel() && p.k > 0) return gemm::product<T>(p, after);
   openblas_tiled(p, after);
 }
@@ -302,7 +302,7 @@ template <class T> void product_tiled(const gemm::Product<T>& p, FunctionRef<voi
 
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
-          std::int64_t ldc, Products products) {
+          std::int64_t ldc, MatmulPrecision products) {
   if (m == 0 || n == 0) return;
   const auto nothing = [](const Tile&) {};
   const gemm::Product<T> whole{m, n, k, alpha, a, b, beta, c, ldc};
@@ -349,7 +349,7 @@ void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int
 #define EG_INSTANTIATE(T)                                                                                              \
   template struct Addends<T>;                                                                                          \
   template void gemm<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T, T*, std::int64_t,        \
-                        Products);                                                                                     \
+                        MatmulPrecision);                                                                              \
   template void gemm_openblas_threads<T>(int, std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, T,    \
                                          T*, std::int64_t);                                                            \
   template void gemm_tiled<T>(std::int64_t, std::int64_t, std::int64_t, T, Matrix<T>, Matrix<T>, const Addends<T>&,    \

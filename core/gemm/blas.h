@@ -4,7 +4,7 @@
 // (never along K) on a grid that depends on the sizes alone, so the bits do not depend on the number of threads.
 
 #include "core/base/function_ref.h"
-#include "core/gemm/products.h"
+#include "core/gemm/matmul_precision.h"
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ template <class T> struct Matrix {
 /// which a task on another thread cannot see; without effect for double.
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c,
-          std::int64_t ldc, Products products = Products::full);
+          std::int64_t ldc, MatmulPrecision products = MatmulPrecision::full);
 
 /// Rectangle of C that one tile covers: rows [row, row+rows), columns [col, col+cols).
 struct Tile {

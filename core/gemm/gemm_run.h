@@ -4,7 +4,7 @@
 
 #include "core/gemm/gemm.h"
 #include "core/memory/allocator.h"
-#include "core/memory/rooms.h"
+#include "core/memory/scratch_pool.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
@@ -88,7 +88,7 @@ template <class Kernel, bool transposed> class Run {
 public:
   Run(const Product<T>& product, FunctionRef<void(const blas::Tile&)> after)
       : p_(product), after_(after), block_(product.m, product.n, product.k, packs_left(product)),
-        left_rooms_(tasks(), product.parallel ? left_bytes() : 0) {
+        left_buffers_(tasks(), product.parallel ? left_bytes() : 0) {
     assert(p_.beta == T(0) || !p_.plus.any());
     const std::int64_t deep = std::min(block_.region_depth, (p_.k + block_.depth - 1) / block_.depth * block_.depth);
     // One thread keeps its part of the left operand behind the right one.
@@ -178,10 +178,10 @@ private:
   /// A task: a tile of C, its columns counted from the region's.
   void compute(const blas::Tile& region, const blas::Tile& tile) {
     const blas::Tile whole{tile.row, tile.rows, region.col + tile.col, tile.cols};
-    const Rooms::Room room = left_rooms_.take();
+    const ScratchPool::Buffer buffer = left_buffers_.take();
     for (std::int64_t from = 0; from < region.rows; from += block_.depth) {
       const std::int64_t k = std::min(block_.depth, region.rows - from), at_k = region.row + from;
-      Packed* const left = p_.parallel ? reinterpret_cast<Packed*>(room.data()) : left_;
+      Packed* const left = p_.parallel ? reinterpret_cast<Packed*>(buffer.data()) : left_;
       if (packs_left(p_)) pack_left(whole, at_k, k, left);
       add_terms(whole, at_k, k, left, packed(region, tile.col, from, k));
     }
@@ -225,7 +225,7 @@ private:
   const Product<T> p_;
   FunctionRef<void(const blas::Tile&)> after_;
   Blocking<Kernel> block_;
-  Rooms left_rooms_;
+  ScratchPool left_buffers_;
   alignas(64) std::byte small_[std::size_t{1} << 16]; // enough for most heads of attention
   std::shared_ptr<std::byte> large_;
   Packed* right_; // the packed region, block after block

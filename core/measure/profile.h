@@ -69,8 +69,8 @@ private:
   };
   void record(const Event& event) override;
   void activity(const Activity& activity) override;
-  void walk_starts() override { ++walks_; }
-  void walk_ends() override { --walks_; }
+  void backward_starts() override { ++walks_; }
+  void backward_ends() override { --walks_; }
   bool observes() const override { return true; }
   bool only_counts() const override { return true; }
   void add(Call call, Clock::time_point began);

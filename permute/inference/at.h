@@ -1,5 +1,5 @@
 #pragma once
-// Not for users.
+// Converts an index of a tensor to an index of a vector. Not for users.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// What happens to the points of axes when axes are renumbered, cut, joined and picked from. Not for users.
+// Transforms the points of axes when axes are renumbered, cut, joined and indexed. Not for users.
 
 #include "permute/inference/points.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The points that a model's permutations move: what the symmetry inference knows while it reads a tape. Not for users.
+// Represents the points that a model's permutations act on while the inference reads a tape. Not for users.
 //
 // Every index of every axis of every tensor is a point. Two axes on which the same permutation acts hold the same
 // points in the same order. A permutation of an axis may depend on the index along another one (features within a head

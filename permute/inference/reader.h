@@ -1,5 +1,5 @@
 #pragma once
-// Reads a tape and tells the points of every tensor. Not for users: they make a ModelSymmetries.
+// Reads a tape and finds the points of every tensor. Not for users: they make a ModelSymmetries.
 
 #include "core/call.h"
 #include "permute/inference/points.h"

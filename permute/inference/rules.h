@@ -1,6 +1,6 @@
 #pragma once
-// How the inference reads operations: by the symmetries that their rows declare, and by rules of their own where
-// indices are cut, joined, picked or repeated. Not for users.
+// Applies the symmetries that op definitions declare, and the inference's own rules where indices are cut, joined,
+// selected or repeated. Not for users.
 
 #include "core/call.h"
 #include "permute/inference/layout.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What ModelSymmetries keeps. Not for users.
+// Holds the state of a ModelSymmetries. Not for users.
 
 #include "permute/inference/reader.h"
 #include "permute/inference/structure.h"

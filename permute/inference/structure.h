@@ -1,5 +1,5 @@
 #pragma once
-// The group that is left when a tape was read: its free parts, its size, its elements. Not for users.
+// Computes the group that remains after a tape was read: its free parts, its size, its elements. Not for users.
 
 #include "permute/inference/points.h"
 

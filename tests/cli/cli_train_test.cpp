@@ -140,7 +140,7 @@ TEST_CASE("the progress line drops whole fields on a narrow terminal") {
     std::size_t lines = 0;
     for (std::size_t at = shown.find(begin); at != std::string::npos; at = shown.find(begin, at + 1)) {
       const std::string line = shown.substr(at + begin.size(), shown.find(begin, at + 1) - at - begin.size());
-      if (line.find('%') == std::string::npos) continue; // the line was cleared
+      if (line.find('%') == std::string::npos) continue;                       // the line was cleared
       if (line.find(" loss ") == std::string::npos && columns >= 80) continue; // reading or testing
       ++lines;
       INFO(line);

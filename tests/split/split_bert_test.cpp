@@ -84,7 +84,7 @@ public:
     parameters_ = nn::parameters_named(bert_, names_);
     optimizer_ = training::optimizer_for(options_, bert_, names_);
     if (cloud == nullptr) return;
-    remote_ = std::make_unique<RemoteEncoder>(connect_to(*cloud, "edge"), at_once());
+    remote_ = std::make_unique<CloudEncoder>(connect_to(*cloud, "edge"), at_once());
     nn::StateDict blocks;
     for (const auto& [name, value] : bert_.state_dict())
       if (name.starts_with("blocks.")) blocks.emplace_back(name, value);
@@ -131,7 +131,7 @@ private:
   std::vector<std::string> names_;
   std::vector<Tensor> parameters_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<RemoteEncoder> remote_;
+  std::unique_ptr<CloudEncoder> remote_;
 };
 
 bool same(const nn::StateDict& a, const nn::StateDict& b) {

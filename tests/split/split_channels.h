@@ -10,7 +10,7 @@ namespace eg::test {
 /// Attempts without pauses.
 inline privacy::RemoteOptions at_once() {
   privacy::RemoteOptions o;
-  o.patience.pause = o.patience.longest_pause = std::chrono::milliseconds(0);
+  o.retry_policy.pause = o.retry_policy.longest_pause = std::chrono::milliseconds(0);
   return o;
 }
 

@@ -50,7 +50,7 @@ struct Cloud : ServerThread {
 
 TrainOptions few_steps(std::int64_t steps = 10) {
   TrainOptions o = small();
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   o.steps = steps;
   return o;
 }
@@ -65,8 +65,9 @@ bool equal_weights(const VitTrainer& a, const VitTrainer& b) {
 
 /// Trains a few steps there and says whether that gave what one process gives.
 bool trains(const ClientOptions& client, const VitTrainer& expected, std::int64_t steps = 10) {
-  const auto edge = std::make_shared<RemoteEncoder>(connect_over_tcp(client), at_once());
-  VitTrainer trainer(few_steps(steps), nullptr, {.encoder = edge, .ending = Ending::encrypted, .next_key = {}});
+  const auto edge = std::make_shared<CloudEncoder>(connect_over_tcp(client), at_once());
+  VitTrainer trainer(few_steps(steps), nullptr,
+                     {.encoder = edge, .final_weights = FinalWeights::encrypted, .next_key = {}});
   trainer.run();
   return equal_weights(expected, trainer);
 }

@@ -33,7 +33,7 @@ using namespace eg::test;
 
 namespace {
 
-TrainOptions fifty_steps(TrainMode mode) {
+TrainOptions fifty_steps(PermuteMode mode) {
   TrainOptions o = small();
   o.permute = mode;
   o.steps = 50;
@@ -45,13 +45,13 @@ TrainOptions fifty_steps(TrainMode mode) {
   return o;
 }
 
-SplitTraining split_with(std::shared_ptr<RemoteEncoder> encoder, Ending ending = Ending::encrypted) {
-  return {.encoder = std::move(encoder), .ending = ending, .next_key = {}};
+SplitTraining split_with(std::shared_ptr<CloudEncoder> encoder, FinalWeights final_weights = FinalWeights::encrypted) {
+  return {.encoder = std::move(encoder), .final_weights = final_weights, .next_key = {}};
 }
 
-std::shared_ptr<RemoteEncoder> edge_of(EncoderService& cloud, std::function<Fate(ByteView)> fate = {},
-                                       Traffic* traffic = nullptr) {
-  return std::make_shared<RemoteEncoder>(connect_to(cloud, "edge", std::move(fate), traffic), at_once());
+std::shared_ptr<CloudEncoder> edge_of(EncoderService& cloud, std::function<Fate(ByteView)> fate = {},
+                                      Traffic* traffic = nullptr) {
+  return std::make_shared<CloudEncoder>(connect_to(cloud, "edge", std::move(fate), traffic), at_once());
 }
 
 bool same_weights(const nn::StateDict& a, nn::StateDict b) {
@@ -81,7 +81,7 @@ struct BothWays {
   VitTrainer here;
   training::Result one;
   EncoderService cloud;
-  std::shared_ptr<RemoteEncoder> edge;
+  std::shared_ptr<CloudEncoder> edge;
   VitTrainer there;
   training::Result two;
 };
@@ -130,7 +130,7 @@ bool contains(const Bytes& where, const void* what, std::size_t size) {
 } // namespace
 
 TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
-  for (const TrainMode mode : {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both}) {
+  for (const PermuteMode mode : {PermuteMode::none, PermuteMode::rows, PermuteMode::columns, PermuteMode::both}) {
     CAPTURE(name_of(mode));
     BothWays ran(fifty_steps(mode));
     CHECK(same_weights(ran.here.weights(0), ran.there.weights(0)));
@@ -145,7 +145,7 @@ TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
 }
 
 TEST_CASE("split: a step that the spike guard skips is taken by neither side") {
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   o.lr = 0.1; // so that losses jump
   o.spike_guard = 1.02;
   o.skip_limit = 50;
@@ -158,7 +158,7 @@ TEST_CASE("split: a step that the spike guard skips is taken by neither side") {
 
 TEST_CASE("split: the checkpoint that did best stays on both sides") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   o.steps = 12;
   o.warmup = 0;
   o.schedule = optim::Schedule::Kind::constant;
@@ -194,7 +194,7 @@ TEST_CASE("split: the checkpoint that did best stays on both sides") {
 }
 
 TEST_CASE("split: with another key the weights are others (negative control)") {
-  TrainOptions o = fifty_steps(TrainMode::columns);
+  TrainOptions o = fifty_steps(PermuteMode::columns);
   o.steps = 3;
   EncoderService cloud = cloud_of(o.seed);
   const TemporaryFolder folder;
@@ -212,7 +212,7 @@ TEST_CASE("split: with another key the weights are others (negative control)") {
 }
 
 TEST_CASE("split: a connection that breaks at every message changes nothing") {
-  const TrainOptions o = fifty_steps(TrainMode::both);
+  const TrainOptions o = fifty_steps(PermuteMode::both);
   VitTrainer here(o);
   here.run();
   EncoderService cloud = cloud_of(o.seed);
@@ -228,7 +228,7 @@ TEST_CASE("split: a connection that breaks at every message changes nothing") {
 }
 
 TEST_CASE("split: a cloud without room is asked again, which changes nothing; one that never has any is given up") {
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   o.workers = 0;                                                 // batches are not made while memory is short
   for (const char* optimizer : {"adafactor", "muon", "adamw"}) { // which take memory while they step, or do not
     CAPTURE(optimizer);
@@ -239,7 +239,7 @@ TEST_CASE("split: a cloud without room is asked again, which changes nothing; on
     ShortOfMemory cloud(inner);
     std::vector<std::string> heard;
     inner.on_trouble([&](const std::string& words) { heard.push_back(words); });
-    const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge"), at_once());
+    const auto edge = std::make_shared<CloudEncoder>(connect_to(cloud, "edge"), at_once());
     VitTrainer there(o, nullptr, split_with(edge));
     there.run();
     CHECK(same_weights(here.weights(0), there.weights(0)));
@@ -252,19 +252,19 @@ TEST_CASE("split: a cloud without room is asked again, which changes nothing; on
   full.runs = 0;
   EncoderService closed(full);
   RemoteOptions few = at_once();
-  few.patience.attempts = 3;
-  int told = 0;
-  few.patience.tell = [&](const ConnectionError&, std::chrono::milliseconds) { ++told; };
+  few.retry_policy.attempts = 3;
+  int reports = 0;
+  few.retry_policy.on_pause = [&](const ConnectionError&, std::chrono::milliseconds) { ++reports; };
   const std::string words = message_of<ConnectionError>([&] {
-    VitTrainer(o, nullptr, split_with(std::make_shared<RemoteEncoder>(connect_to(closed, "edge"), few))).run();
+    VitTrainer(o, nullptr, split_with(std::make_shared<CloudEncoder>(connect_to(closed, "edge"), few))).run();
   });
   CHECK(words.find("no room for more (after 3 attempts)") != std::string::npos);
-  CHECK(told == 2);
+  CHECK(reports == 2);
 }
 
 TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from its own") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   VitTrainer here(o);
   here.run();
   o.out = folder.path("edge");
@@ -302,7 +302,7 @@ TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from 
     channel->restart = &restart;
     return channel;
   };
-  const auto edge = std::make_shared<RemoteEncoder>(breaking, at_once());
+  const auto edge = std::make_shared<CloudEncoder>(breaking, at_once());
   VitTrainer second(again, nullptr, split_with(edge));
   CHECK(second.step() == 20);
   for (int i = 0; i < 5; ++i) second.train_step();
@@ -334,7 +334,7 @@ private:
 } // namespace
 
 TEST_CASE("split: a cloud that is ended and started again at any message goes on, whether its answer arrived or not") {
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   o.steps = 2;
   o.test_limit = 4;
   VitTrainer here(o);
@@ -346,13 +346,13 @@ TEST_CASE("split: a cloud that is ended and started again at any message goes on
       const TemporaryFolder folder;
       RestartedCloud cloud(service_options(o.seed, folder.path("cloud")));
       int count = 0;
-      const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
-                                                                   [&](ByteView) {
-                                                                     ++count;
-                                                                     if (count == at + 1) cloud.restart();
-                                                                     return count == at ? fate : Fate::arrives;
-                                                                   }),
-                                                        at_once());
+      const auto edge = std::make_shared<CloudEncoder>(connect_to(cloud, "edge",
+                                                                  [&](ByteView) {
+                                                                    ++count;
+                                                                    if (count == at + 1) cloud.restart();
+                                                                    return count == at ? fate : Fate::arrives;
+                                                                  }),
+                                                       at_once());
       VitTrainer there(o, nullptr, split_with(edge));
       there.run();
       CHECK(same_weights(here.weights(0), there.weights(0)));
@@ -362,7 +362,7 @@ TEST_CASE("split: a cloud that is ended and started again at any message goes on
 }
 
 TEST_CASE("split: a step that is left out is left out by the next cloud too") {
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   o.lr = 0.1; // so that losses jump
   o.spike_guard = 1.02;
   o.skip_limit = 50;
@@ -373,16 +373,16 @@ TEST_CASE("split: a step that is left out is left out by the next cloud too") {
   int restarts = 0;
   std::uint64_t count = 0;
   bool ended = false;
-  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
-                                                               [&](ByteView) {
-                                                                 if (std::exchange(ended, false)) {
-                                                                   cloud.restart();
-                                                                   ++restarts;
-                                                                 }
-                                                                 ended = ++count > 40 && count % 7 == 0;
-                                                                 return ended ? Fate::lost : Fate::arrives;
-                                                               }),
-                                                    at_once());
+  const auto edge = std::make_shared<CloudEncoder>(connect_to(cloud, "edge",
+                                                              [&](ByteView) {
+                                                                if (std::exchange(ended, false)) {
+                                                                  cloud.restart();
+                                                                  ++restarts;
+                                                                }
+                                                                ended = ++count > 40 && count % 7 == 0;
+                                                                return ended ? Fate::lost : Fate::arrives;
+                                                              }),
+                                                   at_once());
   VitTrainer there(o, nullptr, split_with(edge));
   there.run();
   CHECK(restarts > 10);
@@ -391,7 +391,7 @@ TEST_CASE("split: a step that is left out is left out by the next cloud too") {
 
 TEST_CASE("split: what a cloud writes when it is ended takes the place of no checkpoint that the edge has") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   VitTrainer here(o);
   here.run();
   o.out = folder.path("edge");
@@ -399,13 +399,13 @@ TEST_CASE("split: what a cloud writes when it is ended takes the place of no che
   options.keep = 2;
   RestartedCloud cloud(options);
   bool end = false;
-  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge",
-                                                               [&](ByteView) {
-                                                                 if (!std::exchange(end, false)) return Fate::arrives;
-                                                                 cloud.restart();
-                                                                 return Fate::lost;
-                                                               }),
-                                                    at_once());
+  const auto edge = std::make_shared<CloudEncoder>(connect_to(cloud, "edge",
+                                                              [&](ByteView) {
+                                                                if (!std::exchange(end, false)) return Fate::arrives;
+                                                                cloud.restart();
+                                                                return Fate::lost;
+                                                              }),
+                                                   at_once());
   std::string run;
   {
     VitTrainer first(o, nullptr, split_with(edge));
@@ -420,7 +420,7 @@ TEST_CASE("split: what a cloud writes when it is ended takes the place of no che
   } // the edge is lost
   TrainOptions again = o;
   again.resume = o.out;
-  const auto next = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge"), at_once());
+  const auto next = std::make_shared<CloudEncoder>(connect_to(cloud, "edge"), at_once());
   VitTrainer second(again, nullptr, split_with(next));
   CHECK(second.step() == 20);
   second.run();
@@ -429,23 +429,23 @@ TEST_CASE("split: what a cloud writes when it is ended takes the place of no che
 
 TEST_CASE("split: the endings keep the plain weights, the trained ones, or another holder's") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   o.steps = 4;
   SecretKey::generate().save(folder.path("key"));
   SecretKey::generate().save(folder.path("next"));
   o.key = folder.path("key");
   EncoderService cloud = cloud_of(o.seed);
-  const auto ended = [&](Ending ending, const std::string& out) {
+  const auto ended = [&](FinalWeights final_weights, const std::string& out) {
     TrainOptions mine = o;
     mine.out = folder.path(out);
-    SplitTraining split = split_with(edge_of(cloud), ending);
+    SplitTraining split = split_with(edge_of(cloud), final_weights);
     split.next_key = folder.path("next");
     VitTrainer trainer(mine, nullptr, split);
     trainer.run();
     return read_file(folder.path(out + "/model.safetensors"));
   };
-  const Bytes plain = ended(Ending::decrypted, "a"), trained = ended(Ending::encrypted, "b"),
-              next = ended(Ending::rekeyed, "c");
+  const Bytes plain = ended(FinalWeights::decrypted, "a"), trained = ended(FinalWeights::encrypted, "b"),
+              next = ended(FinalWeights::rekeyed, "c");
   CHECK(plain != trained);
   CHECK(next != trained);
   CHECK(next != plain);
@@ -465,7 +465,7 @@ TEST_CASE("split: the endings keep the plain weights, the trained ones, or anoth
 
 TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   o.steps = 5;
   o.seed = 0x1f2e3d4c5b6a7988;
   o.model.encoder.dropout = 0.0;
@@ -515,12 +515,12 @@ TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
 }
 
 TEST_CASE("split: with first weights that the cloud draws nothing of the encoder is sent, and it learns") {
-  TrainOptions o = fifty_steps(TrainMode::both);
+  TrainOptions o = fifty_steps(PermuteMode::both);
   Traffic traffic;
   EncoderService cloud = cloud_of(8);
   RemoteOptions options = at_once();
   options.draw_there = true;
-  const auto edge = std::make_shared<RemoteEncoder>(connect_to(cloud, "edge", {}, &traffic), options);
+  const auto edge = std::make_shared<CloudEncoder>(connect_to(cloud, "edge", {}, &traffic), options);
   VitTrainer trainer(o, nullptr, split_with(edge));
   CHECK(traffic.sent.size() < 4096);
   const nn::StateDict first = trainer.weights(0);
@@ -533,7 +533,7 @@ TEST_CASE("split: with first weights that the cloud draws nothing of the encoder
 TEST_CASE("split: what cannot be split is refused by name") {
   EncoderService cloud = cloud_of(1);
   const auto refused = [&](auto change, const char* words) {
-    TrainOptions o = fifty_steps(TrainMode::none);
+    TrainOptions o = fifty_steps(PermuteMode::none);
     change(o);
     CHECK(message_of([&] { VitTrainer(o, nullptr, split_with(edge_of(cloud))); }).find(words) != std::string::npos);
   };
@@ -542,5 +542,5 @@ TEST_CASE("split: what cannot be split is refused by name") {
   refused([](TrainOptions& o) { o.layer_decay = 0.9; }, "layer_decay");
   refused([](TrainOptions& o) { o.accumulate = 2; }, "accumulate");
   refused([](TrainOptions& o) { o.on_divergence = training::OnDivergence::skip; }, "on_divergence");
-  refused([](TrainOptions& o) { o.permute = TrainMode::rows, o.twin = true, o.model.encoder.dropout = 0.0; }, "twin");
+  refused([](TrainOptions& o) { o.permute = PermuteMode::rows, o.twin = true, o.model.encoder.dropout = 0.0; }, "twin");
 }

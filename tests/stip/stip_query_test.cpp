@@ -94,7 +94,7 @@ TEST_CASE("stip: a connection that is lost at every message costs time and not a
   const StipParties parties("llama");
   StipService cloud = parties.service();
   const UserModel user = parties.user();
-  const Patience at_once{.attempts = 4, .pause = {}, .longest_pause = {}};
+  const RetryPolicy at_once{.attempts = 4, .pause = {}, .longest_pause = {}};
   const auto said = [&](std::function<Fate(ByteView)> fate, std::int64_t count) {
     const StipText text = stip_generate(
         user, connect_to(cloud, "user", std::move(fate)), nullptr, prompt, tokens(count, 0.8), {},
@@ -139,27 +139,27 @@ TEST_CASE("stip: a cloud without room is asked again; a long prompt goes in part
   StipService cloud = parties.service(one, DType::f64);
   const UserModel user = parties.user(DType::f64);
   std::optional<CloudSession> other(std::in_place, connect_to(cloud, "other"), user, 8);
-  int told = 0;
-  Patience patience{.attempts = 4, .pause = {}, .longest_pause = {}};
-  patience.tell = [&](const ConnectionError&, std::chrono::milliseconds) {
-    if (++told == 3) other.reset(); // its text has ended
+  int reports = 0;
+  RetryPolicy retry_policy{.attempts = 4, .pause = {}, .longest_pause = {}};
+  retry_policy.on_pause = [&](const ConnectionError&, std::chrono::milliseconds) {
+    if (++reports == 3) other.reset(); // its text has ended
   };
   const auto said = [&](const FrameLimits& frames) {
     const StipText text = stip_generate(
-        user, connect_to(cloud, "user"), nullptr, prompt, tokens(12, 0.8), {}, [](std::string_view) {}, patience,
+        user, connect_to(cloud, "user"), nullptr, prompt, tokens(12, 0.8), {}, [](std::string_view) {}, retry_policy,
         frames);
     return std::pair{text.text.ids, text.prompt.requests};
   };
   const auto waited = said({});
-  CHECK(told == 3);
+  CHECK(reports == 3);
   CHECK(waited.second == 2);
   const std::uint64_t two_tokens = 2 * 48 * sizeof(double) + 2 * frame_overhead;
   const auto in_parts = said({.body = two_tokens});
   CHECK(in_parts.second == 1 + (prompt.size() + 1) / 2);
   CHECK(in_parts.first == waited.first);
-  CHECK(told == 3);
+  CHECK(reports == 3);
   other.emplace(connect_to(cloud, "other"), user, 8);
-  told = 3;
+  reports = 3;
   CHECK(message_of<ConnectionError>([&] { said({}); }).find("(after 4 attempts)") != std::string::npos);
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("stip: outputs of a pass come as well when connections are lost on the
   const UserModel user = parties.user();
   const hub::Tensors inputs = small_inputs(*plain);
   const hub::Tensors whole = stip_forward(user, connect_to(cloud, "user"), inputs).outputs;
-  const Patience at_once{.attempts = 4, .pause = {}, .longest_pause = {}};
+  const RetryPolicy at_once{.attempts = 4, .pause = {}, .longest_pause = {}};
   for (const int losses : {1, 3, 4}) {
     int sent = 0;
     const auto passed = [&] {

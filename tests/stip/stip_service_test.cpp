@@ -68,7 +68,7 @@ TEST_CASE("stip service: the answer does not depend on who else is served, bit f
     CAPTURE(family);
     const StipParties parties(family);
     StipService cloud = parties.service();
-    const std::size_t count = 12; // more than few_rows::most
+    const std::size_t count = 12; // more than skinny_gemm::most
     const std::vector<std::int64_t> prompts = {5, 9, 9, 3, 3, 3, 20, 1, 1, 40, 5, 9};
     std::vector<RawUser> users, alone;
     std::vector<Message> messages;

@@ -35,7 +35,7 @@ Verdict second_derivative_law(const OpDef& op);
 /// undefined cotangents count as zeros.
 Verdict wants_law(const OpDef& op);
 /// A rule reads every value that its row makes the tape keep.
-Verdict thrift_law(const OpDef& op);
+Verdict saves_only_what_is_read(const OpDef& op);
 /// A row without a rule refuses a gradient and says why.
 Verdict no_gradient_law(const OpDef& op);
 

@@ -170,7 +170,7 @@ Verdict wants_law(const OpDef& op) {
   return verdict;
 }
 
-Verdict thrift_law(const OpDef& op) {
+Verdict saves_only_what_is_read(const OpDef& op) {
   Verdict verdict;
   if (op.vjp == nullptr || op.saves == saves::nothing) return verdict;
   for (std::uint32_t bit = 0; bit < 32; ++bit) {

@@ -25,8 +25,8 @@ public:
     where.sin_family = AF_INET;
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{10, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval retry_policy{10, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &retry_policy, sizeof retry_policy);
     connected_ = ::connect(socket_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
   }
   ~RawSocket() { ::close(socket_); }

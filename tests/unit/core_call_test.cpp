@@ -39,7 +39,7 @@ TEST_CASE("a recorder that is closed in a pause is gone when the pause ends") {
     std::optional<Counter> one;
     one.emplace();
     {
-      const PauseRecording deaf(&*one);
+      const PauseRecording muted(&*one);
       one.reset();
       one.emplace();
       mul(x, x);

@@ -4,7 +4,7 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/tape.h"
-#include "core/gemm/products.h"
+#include "core/gemm/matmul_precision.h"
 #include "core/meta.h"
 #include "core/ops.h"
 #include "core/random.h"
@@ -70,13 +70,13 @@ Tensor times_constant(const Tensor& h) {
 
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
-      {"f32 products", run_under<ProductsScope, Products::full>, product},
-      {"bf16 products", run_under<ProductsScope, Products::bf16>, product},
+      {"f32 products", run_under<MatmulPrecisionScope, MatmulPrecision::full>, product},
+      {"bf16 products", run_under<MatmulPrecisionScope, MatmulPrecision::bf16>, product},
       {"fast sums", run_under<ReductionScope, Reduction::fast>, product},
       {"exact sums", run_under<ReductionScope, Reduction::exact>, product},
       {"meta calls", run_under<MetaCallScope>, product},
       {"meta tensors", run_under<MetaTensorScope, MetaCallScope>, [](const Tensor& h) { return slice(h, 0, 3, 9); }},
-      {"unread", run_under<UnreadScope>, [](const Tensor& h) { return affine(h, 3.0, 1.0); }},
+      {"unread", run_under<ShapeOnlyScope>, [](const Tensor& h) { return affine(h, 3.0, 1.0); }},
       {"initialisers skipped", run_under<nn::init::SkipScope>, times_drawn},
       {"initialisers drawn", run_under<>, times_drawn},
       {"a pause inside", run_under<>, times_constant},
@@ -180,22 +180,22 @@ TEST_CASE("context: a scope installs all settings and puts all of them back") {
   CHECK(std::ranges::count(seen, ContextSettings{}) == 4); // two defaults by name, and two cases without a scope
   const ContextSettings exact = seen[3];
   CHECK(exact.reduction == Reduction::exact);
-  const ProductsScope bf16(Products::bf16);
+  const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   {
     const ContextScope scope(exact);
     CHECK(settings() == exact);
-    CHECK(products() == Products::full);
+    CHECK(matmul_precision() == MatmulPrecision::full);
     const MetaCallScope opened_inside;
     CHECK(settings() != exact);
   }
-  CHECK(products() == Products::bf16);
+  CHECK(matmul_precision() == MatmulPrecision::bf16);
   CHECK(reduction() == Reduction::fast);
 }
 
 TEST_CASE("context: the workers of a loop see the settings of the thread that began it, and none of its recorders") {
   const int before = parallel::threads();
   parallel::set_threads(3);
-  const ProductsScope bf16(Products::bf16);
+  const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   const ReductionScope exact(Reduction::exact);
   const nn::init::SkipScope skip;
   const ContextSettings here = settings();

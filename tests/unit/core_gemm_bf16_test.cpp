@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/bf16.h"
 #include "core/gemm/gemm_bf16.h"
-#include "core/gemm/products.h"
+#include "core/gemm/matmul_precision.h"
 #include "core/ops.h"
 #include "core/reduction.h"
 #include "core/threads/parallel.h"
@@ -84,7 +84,7 @@ TEST_CASE("an element's bits in bf16 depend on its row, its column and k alone")
 
 TEST_CASE("bf16 products have the same bits for any number of threads") {
   if (!has_bf16()) return;
-  const ProductsScope scope(Products::bf16);
+  const MatmulPrecisionScope scope(MatmulPrecision::bf16);
   const Tensor a = matrix(300, 700, 1), b = matrix(400, 700, 2), x = random_normal({3, 4, 9, 9}, {7, 3}),
                w = random_normal({5, 4, 3, 3}, {7, 4}), batch = random_normal({20, 9, 11}, {7, 5});
   std::vector<Tensor> first;
@@ -110,7 +110,7 @@ TEST_CASE("bf16 blocks are announced after they are whole") {
 
 TEST_CASE("NaN and infinities pass through bf16 products, subnormal operands count as zeros") {
   if (!has_bf16()) return;
-  const ProductsScope scope(Products::bf16);
+  const MatmulPrecisionScope scope(MatmulPrecision::bf16);
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   Tensor a = Tensor::ones({13, 9}), b = Tensor::ones({9, 17});
   float* left = a.mutable_data<float>();
@@ -132,25 +132,25 @@ TEST_CASE("NaN and infinities pass through bf16 products, subnormal operands cou
 }
 
 TEST_CASE("scopes of products nest, and are restored by exceptions") {
-  CHECK(products() == Products::full);
+  CHECK(matmul_precision() == MatmulPrecision::full);
   {
-    const ProductsScope outer(Products::bf16);
-    CHECK(products() == Products::bf16);
+    const MatmulPrecisionScope outer(MatmulPrecision::bf16);
+    CHECK(matmul_precision() == MatmulPrecision::bf16);
     {
-      const ProductsScope inner(Products::full);
-      CHECK(products() == Products::full);
+      const MatmulPrecisionScope inner(MatmulPrecision::full);
+      CHECK(matmul_precision() == MatmulPrecision::full);
     }
-    CHECK(products() == Products::bf16);
+    CHECK(matmul_precision() == MatmulPrecision::bf16);
   }
   try {
-    const ProductsScope scope(Products::bf16);
+    const MatmulPrecisionScope scope(MatmulPrecision::bf16);
     throw ValueError("thrown");
   } catch (const ValueError&) {
   }
-  CHECK(products() == Products::full);
-  CHECK(products_named("bf16") == Products::bf16);
-  CHECK(products_named(name_of(Products::full)) == Products::full);
-  CHECK_THROWS_AS(products_named("f16"), ValueError);
+  CHECK(matmul_precision() == MatmulPrecision::full);
+  CHECK(matmul_precision_named("bf16") == MatmulPrecision::bf16);
+  CHECK(matmul_precision_named(name_of(MatmulPrecision::full)) == MatmulPrecision::full);
+  CHECK_THROWS_AS(matmul_precision_named("f16"), ValueError);
 }
 
 TEST_CASE("the scope reaches products of every kind in f32, and neither f64 nor exact sums") {
@@ -159,7 +159,7 @@ TEST_CASE("the scope reaches products of every kind in f32, and neither f64 nor 
                w = random_normal({5, 4, 3, 3}, {7, 4}), batch = random_normal({20, 9, 11}, {7, 5});
   const auto differs = [](auto&& f) {
     const Tensor full = f();
-    const ProductsScope scope(Products::bf16);
+    const MatmulPrecisionScope scope(MatmulPrecision::bf16);
     return !same_bits(full, f());
   };
   CHECK(differs([&] { return matmul(a, b); }));
@@ -185,30 +185,30 @@ TEST_CASE("a checkpoint runs again with the products of its forward pass") {
     return all;
   };
   {
-    const ProductsScope scope(Products::bf16);
+    const MatmulPrecisionScope scope(MatmulPrecision::bf16);
     CHECK(same(block.gradients(false), block.gradients(true)));
   }
   // The forward pass inside the scope, the gradient outside: the function runs again as it ran first.
-  std::vector<Products> seen;
+  std::vector<MatmulPrecision> seen;
   const auto watched = [&](const Tensor& in) {
-    seen.push_back(products());
+    seen.push_back(matmul_precision());
     return block.value(in);
   };
   Tape tape;
   Tensor y;
   {
-    const ProductsScope scope(Products::bf16);
+    const MatmulPrecisionScope scope(MatmulPrecision::bf16);
     y = checkpoint(watched, block.x);
   }
   tape.gradient(sum(y), {block.x});
-  CHECK(seen == std::vector<Products>{Products::bf16, Products::bf16});
+  CHECK(seen == std::vector<MatmulPrecision>{MatmulPrecision::bf16, MatmulPrecision::bf16});
 }
 
 TEST_CASE("gradients in bf16 are near those in f32") {
   if (!has_bf16()) return;
   const Block block;
   const std::vector<Tensor> full = block.gradients(false);
-  const ProductsScope scope(Products::bf16);
+  const MatmulPrecisionScope scope(MatmulPrecision::bf16);
   const std::vector<Tensor> found = block.gradients(false);
   for (std::size_t i = 0; i < full.size(); ++i) {
     CHECK(relative_error(found[i], full[i]) < 2e-2);

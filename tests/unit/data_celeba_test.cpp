@@ -110,7 +110,7 @@ TEST_CASE("celeba: a ViT learns attributes; accuracy is the share of them that i
   o.lr = 1e-2;
   o.dtype = DType::f64;
   o.twin = true;
-  o.permute = permute::TrainMode::both;
+  o.permute = permute::PermuteMode::both;
   permute::VitTrainer trainer(o);
   const training::VariantRecord before = trainer.test().variants[0];
   const training::Result result = trainer.run();

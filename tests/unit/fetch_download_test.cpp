@@ -50,10 +50,10 @@ TEST_CASE("download: a file comes whole, and one that is there is not asked for 
   const TemporaryFolder folder;
   const HttpServer server(body(), {});
   const RemoteFile file = file_of(server, body());
-  std::int64_t told = 0;
-  download(file, folder.path("file"), {.told = [&](std::int64_t done) { told = done; }});
+  std::int64_t received = 0;
+  download(file, folder.path("file"), {.on_progress = [&](std::int64_t done) { received = done; }});
   CHECK(read(folder.path("file")) == body());
-  CHECK(told == file.bytes);
+  CHECK(received == file.bytes);
   CHECK(server.connections() == 1);
   download(file, folder.path("file"));
   CHECK(server.connections() == 1);
@@ -121,7 +121,7 @@ TEST_CASE("download: stopping keeps what came") {
   const TemporaryFolder folder;
   const HttpServer server(body(), {.cut_after = 5000, .cut_times = 1});
   std::atomic<bool> stop = false;
-  const DownloadOptions options{.stop = &stop, .told = [&](std::int64_t) { stop = true; }};
+  const DownloadOptions options{.stop = &stop, .on_progress = [&](std::int64_t) { stop = true; }};
   CHECK_THROWS_AS(download(file_of(server, body()), folder.path("file"), options), Interrupted);
   CHECK(std::filesystem::file_size(folder.path("file.part")) > 0);
 }

@@ -64,14 +64,14 @@ TEST_CASE("permuted BERT: rows leave every weight, columns its test, whatever is
     while (plain->step() < plain->total_steps()) plain->train_step();
     const double after = plain->test().loss;
     CHECK(after < before);
-    for (const TrainMode how : {TrainMode::rows, TrainMode::columns, TrainMode::both}) {
+    for (const PermuteMode how : {PermuteMode::rows, PermuteMode::columns, PermuteMode::both}) {
       CAPTURE(name_of(how));
       o.permute = how;
       const auto other = training::bert_trainer(o);
       while (other->step() < other->total_steps()) other->train_step();
       CHECK(std::abs(other->test().loss / after - 1.0) < 1e-9);
       const double apart = training::weight_difference(weights(*other), weights(*plain));
-      if (how == TrainMode::rows)
+      if (how == PermuteMode::rows)
         CHECK(apart < 1e-9);
       else
         CHECK(apart > 1e-2); // moved: the plain weights are not there to be read
@@ -86,7 +86,7 @@ TEST_CASE("permuted BERT: a run that is cut and resumed ends with the same bits;
   ClassifyOptions o = small(reviews(folder));
   o.dropout = 0.2;
   o.checkpoint_every = 5;
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   for (const char* name : {"a.key", "b.key"}) SecretKey::generate().save(folder.path(name));
   o.key = folder.path("a.key");
   o.out = folder.path("whole");
@@ -94,7 +94,7 @@ TEST_CASE("permuted BERT: a run that is cut and resumed ends with the same bits;
   o.out = folder.path("cut");
   run_until(training::bert_trainer(o), 7);
   ClassifyOptions again = training::classify_options_of_run(o.out);
-  CHECK(again.permute == TrainMode::both);
+  CHECK(again.permute == PermuteMode::both);
   again.key = folder.path("b.key");
   CHECK(message_of<ValueError>([&] { training::bert_trainer(again); }).find("another secret key") != std::string::npos);
   again.key = folder.path("a.key");

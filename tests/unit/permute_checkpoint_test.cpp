@@ -343,7 +343,7 @@ TEST_CASE("training: a run that diverged says how to go on and does not block th
     CHECK(retry.run().steps == 8);
   }
   const std::vector<training::Record> records =
-      training::read_records(o.out + "/metrics.jsonl", 8, TrainMode::none, "images");
+      training::read_records(o.out + "/metrics.jsonl", 8, PermuteMode::none, "images");
   CHECK(records.size() == 9); // nothing of the first run
 
   o.out = folder.path("later");
@@ -364,7 +364,7 @@ TEST_CASE("training: resuming a finished run says so and tests it once more") {
     CHECK(again.run().steps == 8);
   }
   CHECK(read_file(o.out + "/model.safetensors") == weights);
-  CHECK(training::read_records(o.out + "/metrics.jsonl", 8, TrainMode::none, "images").size() ==
+  CHECK(training::read_records(o.out + "/metrics.jsonl", 8, PermuteMode::none, "images").size() ==
         9); // one test, not three
 }
 
@@ -399,7 +399,7 @@ TEST_CASE("training: going back to an earlier checkpoint says what is given up")
 TEST_CASE("training: which interrupted run the same options go on with") {
   const TemporaryFolder folder;
   TrainOptions o = small(folder.path("run"));
-  o.variants = {TrainMode::none, TrainMode::both};
+  o.variants = {PermuteMode::none, PermuteMode::both};
   o.drift_every = 2;
   CHECK_FALSE(unfinished_run(o));
   std::atomic<bool> stop = false;

@@ -70,7 +70,7 @@ double difference(const std::string& a, const std::string& b) {
 TEST_CASE("difm: runs that are cut and resumed end in the same bytes, whatever the threads") {
   const TemporaryFolder folder;
   write_file(folder.path("pairs.csv"), std::string_view(pairs(80)));
-  for (const TrainMode mode : {TrainMode::none, TrainMode::rows}) {
+  for (const PermuteMode mode : {PermuteMode::none, PermuteMode::rows}) {
     DifmOptions o = small(folder.path("pairs.csv"));
     o.permute = mode;
     o.dropout = 0.1;
@@ -100,7 +100,7 @@ TEST_CASE("difm: fields that are permuted and come back change nothing but round
     o.dtype = dtype;
     o.steps = 60;
     std::vector<double> aucs, losses;
-    for (const TrainMode mode : {TrainMode::none, TrainMode::rows}) {
+    for (const PermuteMode mode : {PermuteMode::none, PermuteMode::rows}) {
       o.permute = mode;
       o.out = folder.path(fmt::format("{}-{}", name_of(dtype), name_of(mode)));
       const training::Result result = difm_trainer(o)->run();
@@ -155,7 +155,7 @@ TEST_CASE("difm: options, keys and data that are wrong are named") {
   write_file(path, std::string_view(pairs(80)));
   DifmOptions o = small(path);
   const auto refused = [&](const DifmOptions& wrong) { return message_of<ValueError>([&] { difm_trainer(wrong); }); };
-  o.permute = TrainMode::columns;
+  o.permute = PermuteMode::columns;
   CHECK(refused(o) == "train: permute must be none or rows, not columns: the fields are the rows");
   o = small(path);
   o.hidden = "8,x";
@@ -176,7 +176,7 @@ TEST_CASE("difm: options, keys and data that are wrong are named") {
   SecretKey::generate().save(folder.path("key"));
   SecretKey::generate().save(folder.path("other"));
   o = small(path);
-  o.permute = TrainMode::rows;
+  o.permute = PermuteMode::rows;
   o.key = folder.path("key");
   o.out = folder.path("run");
   difm_trainer(o)->run();

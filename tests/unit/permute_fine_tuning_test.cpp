@@ -157,7 +157,7 @@ TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permute
   // The owner goes on from the plain model, plain and permuted side by side.
   o = tuned(folder.path("plain"), folder.path("owner"));
   o.dtype = DType::f64;
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   o.twin = true;
   VitTrainer owner(o);
   const training::Result authorised = owner.run();
@@ -168,7 +168,7 @@ TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permute
   // The permuted model that came out, again with the key: nothing is moved a second time.
   TrainOptions again = tuned(folder.path("owner"), folder.path("again"));
   again.dtype = DType::f64;
-  again.permute = TrainMode::columns;
+  again.permute = PermuteMode::columns;
   again.twin = true;
   again.from_permuted = true;
   VitTrainer keyed(again);
@@ -278,7 +278,7 @@ TEST_CASE("distillation: a run that is cut ends in the same bytes, permuted too"
   const TemporaryFolder folder;
   TrainOptions o = usual(folder.path("whole"));
   o.model.distillation = true;
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   o.twin = true;
   o.dtype = DType::f64;
   VitTrainer trainer(o);

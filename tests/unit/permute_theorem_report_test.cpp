@@ -204,14 +204,14 @@ TEST_CASE("report: every row of the catalogue has a card with a formula") {
 }
 
 TEST_CASE("report: the whole page has every section, is well formed and needs nothing else") {
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   double last = -1.0;
   TheoremReportOptions options;
-  options.tell = [&](double part, const std::string& what) {
+  options.on_progress = [&](double part, const std::string& what) {
     CHECK(part >= last);
     CHECK(part <= 1.0);
     last = part;
-    told.push_back(what);
+    reports.push_back(what);
   };
   const std::string html = theorem_report(some_results(), options).html();
   CHECK(test::fault_of_markup(html) == "");
@@ -225,7 +225,7 @@ TEST_CASE("report: the whole page has every section, is well formed and needs no
   CHECK(count(html, "src=\"") == count(html, "src=\"data:image/png;base64,"));
   CHECK(count(html, "<img ") >= 15 + 4 + 4 + 12);
   CHECK(html.size() < 3u << 20);
-  CHECK(told.size() > 30);
+  CHECK(reports.size() > 30);
   for (std::size_t at = html.find("href=\"#"); at != std::string::npos; at = html.find("href=\"#", at + 1)) {
     const std::string target = html.substr(at + 7, html.find('"', at + 7) - at - 7);
     CHECK_MESSAGE(count(html, " id=\"" + target + "\"") == 1, target);
@@ -243,7 +243,7 @@ TEST_CASE("report: the whole page has every section, is well formed and needs no
 
 TEST_CASE("report: whoever is told may end the work") {
   TheoremReportOptions options;
-  options.tell = [](double part, const std::string&) {
+  options.on_progress = [](double part, const std::string&) {
     if (part > 0.01) throw Interrupted("enough");
   };
   CHECK_THROWS_AS(theorem_report(some_results(), options), Interrupted);

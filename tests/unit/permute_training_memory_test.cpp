@@ -87,7 +87,7 @@ TEST_CASE("training: a batch in parts takes the same step to rounding") {
   TrainOptions o = small();
   o.dtype = DType::f64;
   o.batch = 8;
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   const auto weights = [&](std::int64_t parts) {
     o.accumulate = parts;
     VitTrainer trainer(o);

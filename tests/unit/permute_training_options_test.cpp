@@ -20,7 +20,7 @@ using namespace eg::test;
 
 TEST_CASE("training: options to JSON and back, and every mistake by name") {
   TrainOptions o = small();
-  o.variants = {TrainMode::none, TrainMode::both};
+  o.variants = {PermuteMode::none, PermuteMode::both};
   o.model.pooling = nn::Pooling::mean;
   o.model.encoder.activation = nn::Activation::silu;
   TrainOptions back;
@@ -71,12 +71,12 @@ TEST_CASE("training: options to JSON and back, and every mistake by name") {
   CHECK(wrong([](TrainOptions& t) { t.checkpoint_every = 2; }) ==
         "train: checkpoint_every needs a run folder: give out");
   CHECK(wrong([](TrainOptions& t) {
-          t.permute = TrainMode::rows;
+          t.permute = PermuteMode::rows;
           t.model.patch = 16;
           t.model.pooling = nn::Pooling::mean;
         }) == "train: one token cannot be permuted; use a smaller patch or no row permutation");
   CHECK(wrong([](TrainOptions& t) {
-          t.permute = TrainMode::rows;
+          t.permute = PermuteMode::rows;
           t.twin = true;
           t.model.encoder.dropout = 0.1;
         }).starts_with("train: dropout must be 0 for twins"));

@@ -58,7 +58,7 @@ TEST_CASE("training: permuted twins follow the plain model, whatever the optimis
     o.dtype = DType::f64;
     o.optimizer = optimizer;
     o.weight_decay = 0.01;
-    o.variants = {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
+    o.variants = {PermuteMode::none, PermuteMode::rows, PermuteMode::columns, PermuteMode::both};
     VitTrainer trainer(o);
     CHECK(trainer.drift(2) == 0.0);
     const training::Result result = trainer.run();
@@ -85,7 +85,7 @@ TEST_CASE("training: another initialisation drifts (negative control)") {
 
 TEST_CASE("training: the same bits for one and three threads, and again") {
   TrainOptions o = small();
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   o.augment = true;
   o.clip = 1.0;
   std::vector<std::unique_ptr<VitTrainer>> runs;
@@ -102,7 +102,7 @@ TEST_CASE("training: the same bits for one and three threads, and again") {
 TEST_CASE("training: an interrupted run goes on bit for bit") {
   const TemporaryFolder whole, parts;
   TrainOptions o = small();
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   o.twin = true;
   o.steps = 12; // crosses an epoch of 10 batches
   o.schedule = optim::Schedule::Kind::cosine;
@@ -386,7 +386,7 @@ TEST_CASE("training: permutations from a secret key; a checkpoint asks for the s
   SecretKey::generate().save(other);
   TrainOptions o = small();
   o.dtype = DType::f64;
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   o.twin = true;
   o.key = key;
   o.out = folder.path("run");

@@ -2,10 +2,10 @@
 
 #include "apps/attacks/attack.h"
 #include "apps/attacks/inversion.h"
-#include "apps/attacks/judge.h"
 #include "apps/attacks/learnt_columns.h"
 #include "apps/attacks/matching.h"
 #include "apps/attacks/metrics.h"
+#include "apps/attacks/perceptual_metric.h"
 #include "apps/attacks/pixel_search.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
@@ -174,33 +174,35 @@ TEST_CASE("learning P_C: found from answers where they tell it, not from answers
 
 TEST_CASE("F-SIM: 1 for equal pictures, less for others, whatever their pixels' distance") {
   const data::ImageDataset set = data::generate_faces(300, data::Split::train, 3, 16);
-  PictureJudge judge(3, set.classes(), {12, 0});
-  train_judge(judge, set, {.steps = 60, .batch = 32}, {12, 1});
+  PerceptualMetric metric(3, set.classes(), {12, 0});
+  train_perceptual_metric(metric, set, {.steps = 60, .batch = 32}, {12, 1});
   std::vector<double> pixels;
   for (std::int64_t i = 0; i < 20; ++i)
     for (const std::uint8_t byte : set.pixels(i)) pixels.push_back(static_cast<double>(byte) / 127.5 - 1.0);
   const Tensor x = Tensor::from<double>(pixels, {20, 3, 16, 16});
-  CHECK(amin(f_sim(judge, x, x)).item() > 1.0 - 1e-6);
-  const double others = mean(f_sim(judge, x, roll(x, {1}, {0}))).item(), near = mean(f_sim(judge, x, x * 0.95)).item();
+  CHECK(amin(f_sim(metric, x, x)).item() > 1.0 - 1e-6);
+  const double others = mean(f_sim(metric, x, roll(x, {1}, {0}))).item(),
+               near = mean(f_sim(metric, x, x * 0.95)).item();
   CHECK(others < near);
   CHECK(others < 0.99);
-  CHECK_THROWS_AS(f_sim(judge, x, x.slice(0, 0, 3)), ShapeError);
+  CHECK_THROWS_AS(f_sim(metric, x, x.slice(0, 0, 3)), ShapeError);
 }
 
 TEST_CASE("attacks that learn: what they find under no scheme and under shuffled rows, and what they refuse") {
-  const Album album(data::generate_faces(60, data::Split::train, 1, 16),
-                    data::generate_faces(8, data::Split::test, 1, 16), {.steps = 20, .batch = 16}, {1, 0});
-  const Victim victim = drawn_picture_victim({1, 0});
+  const AttackImages attack_images(data::generate_faces(60, data::Split::train, 1, 16),
+                                   data::generate_faces(8, data::Split::test, 1, 16), {.steps = 20, .batch = 16},
+                                   {1, 0});
+  const BlockWeights model = random_image_model({1, 0});
   const permute::PermutationSource source = [](std::int64_t size, std::string_view site) {
     return Permutation::random(size, RandomKey{17, std::hash<std::string_view>{}(site)});
   };
   const auto run = [&](const char* attack, const char* scheme, Protection protection = {}) {
-    return run_attack(attack_named(attack), {.victim = victim,
+    return run_attack(attack_named(attack), {.model = model,
                                              .scheme = scheme_named(scheme),
                                              .key = {1, 1},
                                              .source = source,
                                              .protection = protection,
-                                             .album = &album,
+                                             .attack_images = &attack_images,
                                              .effort = {.steps = 25, .rounds = 2}});
   };
   for (const Attack& attack : attacks()) {
@@ -219,12 +221,13 @@ TEST_CASE("attacks that learn: what they find under no scheme and under shuffled
   CHECK(run("gradient-inversion", "row", {Defence::noise, 1.0}).because.find("defence") != std::string::npos);
   CHECK(run("rounds", "none").because.find("every round shows the same") != std::string::npos);
   CHECK_THROWS_AS(run_attack(attack_named("decoder"),
-                             {.victim = victim, .scheme = scheme_named("none"), .key = {}, .source = source}),
+                             {.model = model, .scheme = scheme_named("none"), .key = {}, .source = source}),
                   ValueError);
-  const Album other(data::generate_faces(4, data::Split::train, 1, 24),
-                    data::generate_faces(4, data::Split::test, 1, 24), {}, {});
+  const AttackImages other(data::generate_faces(4, data::Split::train, 1, 24),
+                           data::generate_faces(4, data::Split::test, 1, 24), {}, {});
   CHECK(message_of<ValueError>([&] {
-          run_attack(attack_named("linear"),
-                     {.victim = victim, .scheme = scheme_named("none"), .key = {}, .source = source, .album = &other});
+          run_attack(
+              attack_named("linear"),
+              {.model = model, .scheme = scheme_named("none"), .key = {}, .source = source, .attack_images = &other});
         }).find("16 x 16 pixels") != std::string::npos);
 }

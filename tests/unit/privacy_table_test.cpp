@@ -17,9 +17,9 @@ using namespace eg::privacy;
 
 namespace {
 
-TableRequest small_request(std::vector<Victim> victims, Base base) {
+TableRequest small_request(std::vector<BlockWeights> models, Base base) {
   TableRequest r;
-  r.victims = std::move(victims);
+  r.models = std::move(models);
   r.bases = {base};
   r.fresh = {false, true};
   r.tokens = 6;
@@ -47,10 +47,10 @@ std::string failures(const std::vector<Cell>& cells) {
   return text;
 }
 
-void check_same_function(const Victim& v, const SchemeInfo& scheme) {
+void check_same_function(const BlockWeights& v, const SchemeInfo& scheme) {
   CAPTURE(v.name);
   CAPTURE(scheme.name);
-  const Hidden cloud = hide(v, scheme.columns, permute::public_source({6, 0}), {7, 0});
+  const ObfuscatedModel cloud = obfuscate(v, scheme.columns, permute::public_source({6, 0}), {7, 0});
   const Tensor z = random_normal({2, 5, v.block.dim}, {8, 0}, 0.0, 1.0, DType::f64);
   const Tensor plain = through(blocks_with(v.block, v.layers, v.weights), v.layers, z);
   const Tensor moved = through(blocks_with(v.block, v.layers, cloud.weights), v.layers, cloud.enter(z));
@@ -61,16 +61,15 @@ void check_same_function(const Victim& v, const SchemeInfo& scheme) {
 } // namespace
 
 TEST_CASE("privacy: under every scheme the cloud computes what the plain model does, moved") {
-  for (const Victim& v : {drawn_text_victim({1, 0}), drawn_picture_victim({2, 0})})
+  for (const BlockWeights& v : {random_text_model({1, 0}), random_image_model({2, 0})})
     for (const SchemeInfo& scheme : schemes())
-      if (cannot(v, scheme.columns).empty()) check_same_function(v, scheme);
-  CHECK(cannot(drawn_text_victim({1, 0}), Columns::tied).find("rotary") != std::string::npos);
-  CHECK(cannot(drawn_picture_victim({1, 0}), Columns::orthogonal).find("RMSNorm") != std::string::npos);
+      if (incompatible_because(v, scheme.columns).empty()) check_same_function(v, scheme);
+  CHECK(incompatible_because(random_text_model({1, 0}), Columns::tied).find("rotary") != std::string::npos);
+  CHECK(incompatible_because(random_image_model({1, 0}), Columns::orthogonal).find("RMSNorm") != std::string::npos);
 }
 
 TEST_CASE("privacy: public weights give everything that theory says, on drawn models, fixed or fresh keys") {
-  const auto cells =
-      run_table(small_request({drawn_picture_victim({1, 0}), drawn_text_victim({1, 0})}, Base::published));
+  const auto cells = run_table(small_request({random_image_model({1, 0}), random_text_model({1, 0})}, Base::published));
   const std::string failed = failures(cells);
   CHECK_MESSAGE(failed.empty(), failed);
   for (const char* scheme : {"tied", "decoupled", "both", "stip1", "stip2"})
@@ -94,7 +93,7 @@ TEST_CASE("privacy: public weights give everything that theory says, on drawn mo
 
 TEST_CASE(
     "privacy: who knows nothing of the weights reads no keys and texts from them, but inverts pictures all the same") {
-  const auto cells = run_table(small_request({drawn_picture_victim({1, 0}), drawn_text_victim({1, 0})}, Base::secret));
+  const auto cells = run_table(small_request({random_image_model({1, 0}), random_text_model({1, 0})}, Base::secret));
   for (const char* scheme : {"decoupled", "stip1", "stip2"}) {
     CHECK(rate(cells, "weights", scheme) < 0.2);
     CHECK(rate(cells, "gains", scheme) < 0.2);
@@ -108,7 +107,7 @@ TEST_CASE(
 }
 
 TEST_CASE("privacy: weights tuned by 5 % give the same keys") {
-  TableRequest r = small_request({drawn_picture_victim({1, 0}), drawn_text_victim({1, 0})}, Base::tuned);
+  TableRequest r = small_request({random_image_model({1, 0}), random_text_model({1, 0})}, Base::tuned);
   r.attacks = {&attack_named("weights")};
   const auto cells = run_table(r);
   for (const char* scheme : {"tied", "decoupled", "stip1", "stip2"}) CHECK(rate(cells, "weights", scheme) == 1.0);
@@ -118,7 +117,7 @@ TEST_CASE("privacy: requests that cannot be run are refused, results are told") 
   CHECK(test::message_of<ValueError>([] { attack_named("weigths"); }).find("weights") != std::string::npos);
   CHECK(test::message_of<ValueError>([] { scheme_named("stip3"); }).find("stip1") != std::string::npos);
   CHECK(test::message_of<ValueError>([] { base_named("public"); }).find("published") != std::string::npos);
-  TableRequest r = small_request({drawn_text_victim({1, 0})}, Base::published);
+  TableRequest r = small_request({random_text_model({1, 0})}, Base::published);
   r.attacks = {&attack_named("positions")};
   CHECK(test::message_of<ValueError>([&] { run_table(r); }).find("models of pictures") != std::string::npos);
   r.attacks = {&attack_named("mask")};
@@ -140,7 +139,7 @@ TEST_CASE("privacy: trained weights give their keys away") {
     const auto folder = test::data_or_skip(std::string("privacy: ") + name, std::string("weights/") + name);
     if (folder.empty()) continue;
     CAPTURE(name);
-    const Victim v = open_victim(folder.string(), {5, 0});
+    const BlockWeights v = open_block_weights(folder.string(), {5, 0});
     TableRequest r = small_request({v}, Base::published);
     r.fresh = {false};
     r.attacks = {&attack_named("weights"), &attack_named("gains"), &attack_named("attention")};
@@ -153,6 +152,6 @@ TEST_CASE("privacy: trained weights give their keys away") {
     r.attacks = {&attack_named("weights")};
     CHECK(rate(run_table(r), "weights", "stip2") < 0.3);
     for (const SchemeInfo& scheme : schemes())
-      if (cannot(v, scheme.columns).empty()) check_same_function(v, scheme);
+      if (incompatible_because(v, scheme.columns).empty()) check_same_function(v, scheme);
   }
 }

@@ -127,7 +127,7 @@ Plan small_plan(const std::string& id, const std::string& celeba = "") {
 
 Outcome outcome_of(const std::string& id, const std::string& folder, const std::atomic<bool>* stop = nullptr) {
   return reproduce::reproduce(experiment_named(id), small_plan(id),
-                              {.data_dir = "", .folder = folder, .stop = stop, .tell = {}});
+                              {.data_dir = "", .folder = folder, .stop = stop, .on_progress = {}});
 }
 
 const Line& line_of(const Outcome& o, const std::string& what) {
@@ -187,7 +187,7 @@ TEST_CASE("reproduce: columns on CelebA are run where it is there, and named whe
   const auto outcome = [&](const std::string& id, const std::string& data, const std::string& runs) {
     return reproduce::reproduce(
         experiment_named(id), small_plan(id, data),
-        {.data_dir = folder.path("none"), .folder = folder.path(runs), .stop = nullptr, .tell = {}});
+        {.data_dir = folder.path("none"), .folder = folder.path(runs), .stop = nullptr, .on_progress = {}});
   };
   for (const char* id : {"s1-T1", "s1-T2", "s1-T3", "s1-C1", "s1-C2"}) {
     CAPTURE(id);
@@ -254,15 +254,15 @@ TEST_CASE("reproduce: an experiment that is stopped goes on from its runs") {
   const Outcome whole = outcome_of("s1-T1", folder.path("whole"));
   std::atomic<bool> stop = false;
   const Plan plan = small_plan("s1-T1");
-  int told = 0;
-  const Workplace cut{.data_dir = "",
-                      .folder = folder.path("cut"),
-                      .stop = &stop,
-                      .tell = [&](double, const std::string&) { stop = ++told == 8; }};
+  int reports = 0;
+  const RunContext cut{.data_dir = "",
+                       .folder = folder.path("cut"),
+                       .stop = &stop,
+                       .on_progress = [&](double, const std::string&) { stop = ++reports == 8; }};
   CHECK_THROWS_AS(reproduce::reproduce(experiment_named("s1-T1"), plan, cut), Interrupted);
   stop = false;
   const Outcome rest = reproduce::reproduce(experiment_named("s1-T1"), plan, cut);
-  CHECK(told < 16); // 12 steps in all, of which 8 were taken before
+  CHECK(reports < 16); // 12 steps in all, of which 8 were taken before
   for (std::size_t i = 0; i < whole.lines.size(); ++i) CHECK(rest.lines[i].ours == whole.lines[i].ours);
 }
 
@@ -270,14 +270,16 @@ TEST_CASE("reproduce: runs that are complete are not trained again, also where c
   for (const char* id : {"s1-T1", "s1-C4"}) {
     const TemporaryFolder folder;
     const Plan plan = small_plan(id);
-    int told = 0;
-    const Workplace work{
-        .data_dir = "", .folder = folder.path(), .stop = nullptr, .tell = [&](double, const std::string&) { ++told; }};
+    int reports = 0;
+    const RunContext work{.data_dir = "",
+                          .folder = folder.path(),
+                          .stop = nullptr,
+                          .on_progress = [&](double, const std::string&) { ++reports; }};
     const Outcome first = reproduce::reproduce(experiment_named(id), plan, work);
-    const int trained = std::exchange(told, 0);
+    const int trained = std::exchange(reports, 0);
     const Outcome again = reproduce::reproduce(experiment_named(id), plan, work);
     CHECK(trained >= 12);
-    CHECK(told < trained - 6);
+    CHECK(reports < trained - 6);
     for (std::size_t i = 0; i < first.lines.size(); ++i) CHECK(again.lines[i].ours == first.lines[i].ours);
   }
 }
@@ -298,7 +300,7 @@ TEST_CASE("reproduce: attacked arms are not done again, and least squares see th
   const Plan plan = parse_plan(file.dump(), "s1-T6", "small", 3);
   const auto run = [&] {
     return reproduce::reproduce(experiment_named("s1-T6"), plan,
-                                {.data_dir = "", .folder = folder.path("runs"), .stop = nullptr, .tell = {}});
+                                {.data_dir = "", .folder = folder.path("runs"), .stop = nullptr, .on_progress = {}});
   };
   const Outcome first = run();
   const auto claim = std::find_if(first.claims.begin(), first.claims.end(),
@@ -315,7 +317,7 @@ TEST_CASE("reproduce: attacked arms are not done again, and least squares see th
   Plan other = plan;
   other.numbers["attack_steps"] = 4;
   reproduce::reproduce(experiment_named("s1-T6"), other,
-                       {.data_dir = "", .folder = folder.path("runs"), .stop = nullptr, .tell = {}});
+                       {.data_dir = "", .folder = folder.path("runs"), .stop = nullptr, .on_progress = {}});
   CHECK(std::filesystem::last_write_time(cell) != before);
 }
 

@@ -216,16 +216,16 @@ TEST_CASE("runs: the page of two ViTs has every part, is well formed and needs n
   o.evaluate_every = 4;
   o.out = folder.path("plain");
   permute::VitTrainer(o).run();
-  o.permute = permute::TrainMode::both;
+  o.permute = permute::PermuteMode::both;
   o.lr = 1e-3;
   o.out = folder.path("shuffled");
   permute::VitTrainer(o).run();
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   const auto runs = read_runs({folder.path("plain"), folder.path("shuffled")});
   const RunsReport made =
-      runs_report(runs, {.samples = 12, .tell = [&](const std::string& what) { told.push_back(what); }});
+      runs_report(runs, {.samples = 12, .on_progress = [&](const std::string& what) { reports.push_back(what); }});
   CHECK(made.notes.empty());
-  CHECK(told.size() >= 4);
+  CHECK(reports.size() >= 4);
   const std::string html = made.page.html();
   CHECK(fault_of_markup(html) == "");
   for (const char* part :
@@ -282,7 +282,7 @@ TEST_CASE("runs: the page of a factorization machine has its ROC curve and calib
   o.steps = 60;
   o.batch = 20;
   o.lr = 1e-2;
-  o.permute = permute::TrainMode::rows;
+  o.permute = permute::PermuteMode::rows;
   o.out = folder.path("run");
   const training::Record test = permute::difm_trainer(o)->run().test;
   const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
@@ -383,7 +383,7 @@ TEST_CASE("runs: a permuted model is shown as it was trained") {
   o.steps = 60;
   o.train_limit = 400;
   o.test_limit = 100;
-  o.permute = permute::TrainMode::both;
+  o.permute = permute::PermuteMode::both;
   o.out = folder.path("run");
   const auto result = permute::VitTrainer(o).run();
   const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});

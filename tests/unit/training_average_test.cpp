@@ -32,7 +32,7 @@ namespace {
 TrainOptions busy(const std::string& out) {
   TrainOptions o = test::small();
   o.steps = 12; // crosses an epoch of 10 batches
-  o.permute = TrainMode::both;
+  o.permute = PermuteMode::both;
   o.twin = true;
   o.schedule = optim::Schedule::Kind::one_cycle;
   o.augment = true;

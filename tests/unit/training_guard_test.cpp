@@ -202,13 +202,13 @@ TEST_CASE("guard: a run that diverges skips what it may, then stops") {
   o.clip = 0.0;
   o.lr = 1e12;
   o.on_divergence = OnDivergence::skip;
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   Callbacks callbacks;
-  callbacks.skipped = [&](const std::string& why) { told.push_back(why); };
+  callbacks.skipped = [&](const std::string& why) { reports.push_back(why); };
   const std::string error = message_of<ValueError>([&] { language_trainer(o)->run(callbacks); });
   CHECK_MESSAGE(error.find("10 steps in a row were skipped") != std::string::npos, error);
-  CHECK(told.size() >= 9);
-  CHECK(skipped_steps(o.out).size() == told.size());
+  CHECK(reports.size() >= 9);
+  CHECK(skipped_steps(o.out).size() == reports.size());
 }
 
 TEST_CASE("checkpoints: so many stay as are asked for, and the best one besides") {

@@ -178,7 +178,7 @@ TEST_CASE("metrics: the table gets a column when a record brings one, and cells 
 TEST_CASE("metrics: a run that is cut and resumed holds each step once in every file") {
   const TemporaryFolder folder;
   permute::TrainOptions o = small();
-  o.permute = permute::TrainMode::rows;
+  o.permute = permute::PermuteMode::rows;
   o.twin = true;
   o.evaluate_every = 4;
   o.checkpoint_every = 3;

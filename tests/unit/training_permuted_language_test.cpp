@@ -24,7 +24,7 @@ using namespace eg;
 using namespace eg::test;
 using namespace eg::training;
 using permute::KeyForm;
-using permute::TrainMode;
+using permute::PermuteMode;
 
 namespace {
 
@@ -49,7 +49,7 @@ LanguageOptions small(const TemporaryFolder& folder, LanguageModel model) {
   o.drift_every = 5;
   o.eps = 1e-6;
   o.dtype = DType::f64;
-  o.permute = TrainMode::columns;
+  o.permute = PermuteMode::columns;
   return o;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("permuted language models: a twin trains as the plain model does, behi
       const double before = trainer->test().loss;
       const Result result = trainer->run();
       REQUIRE(result.test.variants.size() == 2);
-      CHECK(result.test.variants[0].mode == TrainMode::none);
+      CHECK(result.test.variants[0].mode == PermuteMode::none);
       CHECK(result.test.loss < before);
       CHECK(result.test.drift < 1e-10);
       CHECK(result.test.drift > 0.0);
@@ -76,7 +76,7 @@ TEST_CASE("permuted language models: a twin trains as the plain model does, behi
       // The weights themselves are moved, and the plain twin is the model of a run without permutations.
       CHECK(weight_difference(trainer->module(1).state_dict(), trainer->module(0).state_dict()) > 1e-2);
       o.twin = false;
-      o.permute = TrainMode::none;
+      o.permute = PermuteMode::none;
       const auto plain = language_trainer(o);
       plain->run();
       CHECK(weight_difference(plain->module().state_dict(), trainer->module(0).state_dict()) == 0.0);
@@ -115,7 +115,7 @@ TEST_CASE("permuted language models: a run that is cut and resumed has the same 
     o.out = folder.path(name + "-cut");
     run_until(language_trainer(o), 7);
     LanguageOptions again = language_options_of_run(o.out, model);
-    CHECK(again.permute == TrainMode::columns);
+    CHECK(again.permute == PermuteMode::columns);
     CHECK(again.twin);
     again.key = folder.path("b.key");
     CHECK(message_of<ValueError>([&] { language_trainer(again); }).find("another secret key") != std::string::npos);
@@ -161,11 +161,11 @@ TEST_CASE("permuted language models: options that contradict each other are refu
     change(o);
     return message_of<ValueError>([&] { language_trainer(o); });
   };
-  CHECK(refused([](auto& o) { o.permute = TrainMode::rows; }) ==
+  CHECK(refused([](auto& o) { o.permute = PermuteMode::rows; }) ==
         "train: permute must be none or columns: behind a causal mask tokens have no other order");
-  CHECK(refused([](auto& o) { o.permute = TrainMode::both; }).find("causal mask") != std::string::npos);
-  CHECK(refused([](auto& o) { o.permute = TrainMode::none, o.twin = true; }).find("twin needs") != std::string::npos);
-  CHECK(refused([](auto& o) { o.permute = TrainMode::none, o.key = "a.key"; }).find("nothing is permuted") !=
+  CHECK(refused([](auto& o) { o.permute = PermuteMode::both; }).find("causal mask") != std::string::npos);
+  CHECK(refused([](auto& o) { o.permute = PermuteMode::none, o.twin = true; }).find("twin needs") != std::string::npos);
+  CHECK(refused([](auto& o) { o.permute = PermuteMode::none, o.key = "a.key"; }).find("nothing is permuted") !=
         std::string::npos);
   CHECK(refused([](auto& o) { o.key_form = KeyForm::tied; }).find("shared key heads") != std::string::npos);
   CHECK(refused([](auto& o) { o.twin = true, o.on_divergence = OnDivergence::skip; }).find("on_divergence") !=

@@ -1,11 +1,11 @@
 #pragma once
-// What the benchmarks share.
+// Shares options and helpers of the benchmarks.
 
 #include "apps/cli/bench/measure.h"
 
 #include "core/base/error.h"
 #include "core/dtype.h"
-#include "core/gemm/products.h"
+#include "core/gemm/matmul_precision.h"
 #include "nn/narrow_weight.h"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@ struct Options {
   std::string name;       ///< one case, or empty for all
   std::int64_t batch = 0; ///< 0: the case's own
   DType dtype = DType::f32;
-  Products products = Products::full; ///< bf16 where it was asked for and is used
-  bool refused_bf16 = false;          ///< asked for, and not used
-  double seconds = 5.0;               ///< per case, after warm-up
+  MatmulPrecision products = MatmulPrecision::full; ///< bf16 where it was asked for and is used
+  bool refused_bf16 = false;                        ///< asked for, and not used
+  double seconds = 5.0;                             ///< per case, after warm-up
   std::uint64_t seed = 0;
   bool checkpoint = false;                             ///< step: activation checkpointing
   nn::WeightStorage weights = nn::WeightStorage::full; ///< step: of models that decode
@@ -28,7 +28,7 @@ struct Options {
 
   bool matches(std::string_view candidate) const { return name.empty() || name == candidate; }
   /// What was computed with: bf16 only where it was used.
-  std::string_view dtype_name() const { return products == Products::bf16 ? "bf16" : eg::name_of(dtype); }
+  std::string_view dtype_name() const { return products == MatmulPrecision::bf16 ? "bf16" : eg::name_of(dtype); }
   /// "equigrad", with a note where bf16 was asked for and not used.
   std::string engine() const { return refused_bf16 ? "equigrad (f32 in place of bf16)" : "equigrad"; }
 };

@@ -76,7 +76,7 @@ template <class T> void run(const GemmCase& c, const Options& options, Output& o
 } // namespace
 
 void gemm(const Options& options, Output& output) {
-  const ProductsScope products(options.products);
+  const MatmulPrecisionScope products(options.products);
   bool found = false;
   for (const GemmCase& c : cases)
     if (options.matches(c.name)) {

@@ -1,5 +1,5 @@
 #pragma once
-// Timing: repetitions, medians, and the one line of JSON that a measurement becomes.
+// Measures times: repetitions, medians, and the line of JSON of a measurement.
 
 #include "core/base/bytes.h"
 #include "core/base/function_ref.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What `bench ops` calls: inputs of the sizes that models use.
+// Lists the calls of `bench ops`: inputs of the sizes that models use.
 
 #include "core/op.h"
 #include "core/ops.h"

@@ -90,7 +90,7 @@ void run(const StepCase& c, const Options& options, Output& output) {
 
 void step(const Options& options, Output& output) {
   const ReductionScope reduction(options.exact ? Reduction::exact : Reduction::fast);
-  const ProductsScope products(options.products);
+  const MatmulPrecisionScope products(options.products);
   std::vector<StepCase> cases = vit_cases();
   for (const StepCase& c : text_cases()) cases.push_back(c);
   bool found = false;

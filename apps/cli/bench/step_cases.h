@@ -1,5 +1,5 @@
 #pragma once
-// The models of `bench step` with their data: what is timed.
+// Lists the models of `bench step` with their data.
 
 #include "autograd/tape.h"
 #include "core/base/function_ref.h"

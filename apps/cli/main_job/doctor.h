@@ -1,5 +1,5 @@
 #pragma once
-// What this program runs on, as lines for people.
+// Describes the machine and the build that this program runs on.
 
 #include <string>
 #include <utility>

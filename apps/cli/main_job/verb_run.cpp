@@ -24,7 +24,7 @@
 namespace eg::cli {
 namespace {
 
-using permute::TrainMode;
+using permute::PermuteMode;
 using permute::TrainOptions;
 using training::Record;
 
@@ -56,7 +56,7 @@ TrainOptions twin_options(const CommonOptions& common, const RunRequest& request
   options.dtype = DType::f64; // so that what is left of the drift is the theorem's, not f32's rounding under Adam
   options.seed = common.seed;
   options.out = join_path(request.out, "run");
-  options.variants = {TrainMode::none, TrainMode::rows, TrainMode::columns, TrainMode::both};
+  options.variants = {PermuteMode::none, PermuteMode::rows, PermuteMode::columns, PermuteMode::both};
   if (permute::unfinished_run(options))
     options.resume = options.out;
   else
@@ -112,8 +112,8 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
   for (const training::Record& r : trainer.history())
     if (r.split == data::Split::train) story.steps.push_back(r);
   Progress progress(show_progress);
-  training::Callbacks told;
-  told.step = [&](const training::Record& r) {
+  training::Callbacks callbacks;
+  callbacks.step = [&](const training::Record& r) {
     story.steps.push_back(r);
     const training::VariantRecord& first = r.variants.front();
     const training::VariantRecord& last = r.variants.back();
@@ -122,11 +122,11 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
                    {fmt::format("loss plain {:.4f}", first.loss), 3},
                    {fmt::format("loss permuted {:.4f}", last.loss), 4}});
   };
-  told.test = [&](const training::Record& r) {
+  callbacks.test = [&](const training::Record& r) {
     story.test = r;
     progress.clear();
   };
-  story.test = trainer.run(told, &stop_flag()).test;
+  story.test = trainer.run(callbacks, &stop_flag()).test;
 }
 
 nlohmann::json summary(const permute::report::RunStory& story, const DriftGate& gate, const std::string& report) {

@@ -1,5 +1,5 @@
 #pragma once
-// Running the catalogue with a progress line and a table for people: shared by `verify` and the main job.
+// Runs the catalogue with a progress line and a table: shared by `verify` and the main job.
 
 #include "permute/catalogue/catalogue.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the verbs of split learning share on the command line: certificates and places.
+// Shares the flags for certificates and addresses of the verbs of split learning.
 
 #include "apps/cli/shell/verb.h"
 

@@ -10,7 +10,7 @@
 
 namespace eg::cli {
 
-std::function<void(const std::string&)> tell_trouble(Progress& progress) {
+std::function<void(const std::string&)> report_trouble(Progress& progress) {
   using Clock = std::chrono::steady_clock;
   return [&progress, last = std::string(), when = Clock::time_point()](const std::string& words) mutable {
     const Clock::time_point now = Clock::now();

@@ -4,7 +4,7 @@
 #include "apps/cli/shell/progress.h"
 #include "apps/cli/shell/verb.h"
 
-#include "apps/net/patience.h"
+#include "apps/net/retry_policy.h"
 
 #include <chrono>
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace eg::cli {
 
 /// For Service::on_trouble: "equigrad: WORDS" on stderr, the same words at most once a minute. `progress` is cleared
 /// before and must live as long as what is returned.
-std::function<void(const std::string&)> tell_trouble(Progress& progress);
+std::function<void(const std::string&)> report_trouble(Progress& progress);
 
 /// What the line before a notice is: one of progress, which the notice takes the place of, or a text.
 enum class LineBefore : std::uint8_t { progress, text };
 
-/// For Patience::tell: on a terminal, unless --quiet, why there is a pause and how long it is.
+/// For RetryPolicy::on_pause: on a terminal, unless --quiet, why there is a pause and how long it is.
 std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
 tell_waiting(const CommonOptions& common, LineBefore before);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What verbs that listen, and verbs that connect, share on the command line.
+// Shares the flags of verbs that listen and of verbs that connect.
 
 #include "apps/cli/net/certificates.h"
 

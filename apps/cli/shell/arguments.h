@@ -1,6 +1,6 @@
 #pragma once
-// The command line as a whole: what is said of options that do not exist, stand twice or lack their value, and the
-// values that options take.
+// Checks the command line as a whole: unknown options, options given twice or without a value, and the values that
+// options take.
 
 #include <CLI/CLI.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Tells names of data sets from paths, and which images there are.
+// Distinguishes names of data sets from paths, and finds the images that exist.
 
 #include <string>
 

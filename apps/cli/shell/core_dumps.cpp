@@ -4,7 +4,7 @@
 
 namespace eg::cli {
 
-void leave_no_core_dump() {
+void disable_core_dumps() {
   rlimit limit{};
   getrlimit(RLIMIT_CORE, &limit);
   limit.rlim_cur = 0;

@@ -5,6 +5,6 @@ namespace eg::cli {
 
 /// From now on a crash of this process leaves no core dump, in which permutations drawn from a secret key would lie
 /// (the key itself is left out of dumps: permute/key.h). For verbs that read or make a key.
-void leave_no_core_dump();
+void disable_core_dumps();
 
 } // namespace eg::cli

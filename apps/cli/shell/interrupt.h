@@ -1,5 +1,5 @@
 #pragma once
-// Ctrl-C: the first one asks the work to stop at its next step, the second one ends the program at once.
+// Handles Ctrl-C: the first stops the work at its next step, the second ends the program at once.
 
 #include "core/base/interrupt.h"
 

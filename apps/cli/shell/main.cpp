@@ -137,7 +137,7 @@ int parse_and_run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   using namespace eg::cli;
   catch_interrupts();
-  fail_rather_than_die();
+  fail_on_broken_output();
   reserve_standard_streams();
   try {
     return finished(parse_and_run({argv + std::min(argc, 1), argv + argc}));

@@ -109,7 +109,7 @@ void LongOutput::finish() {
   require_output();
 }
 
-void fail_rather_than_die() {
+void fail_on_broken_output() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Where results go, looked at before the work begins.
+// Writes results, and checks their destinations before the work begins.
 
 #include "apps/cli/shell/verb.h"
 
@@ -47,6 +47,6 @@ private:
 
 /// From here on, writing to a pipe that nobody reads, or beyond the largest file that is allowed, fails with an error
 /// that can be told, instead of ending the process by SIGPIPE or SIGXFSZ.
-void fail_rather_than_die();
+void fail_on_broken_output();
 
 } // namespace eg::cli

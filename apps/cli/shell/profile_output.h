@@ -1,5 +1,5 @@
 #pragma once
-// --profile FILE: a verb's job under the profiler.
+// Runs a verb's job under the profiler, for --profile FILE.
 
 #include "apps/cli/shell/verb.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// A line that is rewritten in place on a terminal, and nothing at all in a pipe or on a terminal that cannot do that.
+// Rewrites a progress line in place on a terminal, and prints nothing in a pipe or on a terminal without escape
+// sequences.
 
 #include <chrono>
 #include <optional>

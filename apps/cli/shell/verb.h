@@ -1,5 +1,5 @@
 #pragma once
-// One verb of the program: a file verb_NAME.cpp that declares its options and says what runs.
+// Defines a verb of the program: a file verb_NAME.cpp that declares its options and returns its job.
 
 #include "apps/cli/shell/command_files.h"
 

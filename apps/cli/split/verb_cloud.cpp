@@ -59,7 +59,7 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   }
   tell_place(r.place, server);
   Progress progress(!common.quiet);
-  service.on_trouble(tell_trouble(progress));
+  service.on_trouble(report_trouble(progress));
   server.run(stop_flag(), [&] {
     const privacy::ServiceCounts& c = service.counts();
     progress.show_open({{count_of(service.runs(), "run"), 1},

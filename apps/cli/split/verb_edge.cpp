@@ -27,26 +27,27 @@ struct EdgeRequest {
   std::int64_t attempts = 20;
 };
 
-permute::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<privacy::RemoteEncoder> encoder) {
-  permute::SplitTraining split{.encoder = std::move(encoder), .ending = permute::Ending::decrypted, .next_key = {}};
-  if (r.finish == "encrypted") split.ending = permute::Ending::encrypted;
+permute::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<privacy::CloudEncoder> encoder) {
+  permute::SplitTraining split{
+      .encoder = std::move(encoder), .final_weights = permute::FinalWeights::decrypted, .next_key = {}};
+  if (r.finish == "encrypted") split.final_weights = permute::FinalWeights::encrypted;
   if (r.finish != "encrypted" && r.finish != "decrypt") {
     if (!file_exists(r.finish))
       throw UsageError(fmt::format("--finish: '{}' is neither decrypt nor encrypted nor a key file", r.finish));
-    split.ending = permute::Ending::rekeyed;
+    split.final_weights = permute::FinalWeights::rekeyed;
     split.next_key = r.finish;
   }
   return split;
 }
 
-std::shared_ptr<privacy::RemoteEncoder> encoder_of(const EdgeRequest& r, const CommonOptions& common) {
+std::shared_ptr<privacy::CloudEncoder> encoder_of(const EdgeRequest& r, const CommonOptions& common) {
   const privacy::ClientOptions client = r.place.options();
   privacy::RemoteOptions options;
   options.draw_there = r.init == "cloud";
-  options.patience.attempts = static_cast<int>(r.attempts);
-  options.patience.stop = &stop_flag();
-  options.patience.tell = tell_waiting(common, LineBefore::progress);
-  return std::make_shared<privacy::RemoteEncoder>(privacy::connect_over_tcp(client), options);
+  options.retry_policy.attempts = static_cast<int>(r.attempts);
+  options.retry_policy.stop = &stop_flag();
+  options.retry_policy.on_pause = tell_waiting(common, LineBefore::progress);
+  return std::make_shared<privacy::CloudEncoder>(privacy::connect_over_tcp(client), options);
 }
 
 nlohmann::json wire_json(const privacy::WireCounts& c) {
@@ -75,15 +76,15 @@ std::string resume_words(const EdgeRequest& r) {
 
 /// A run that goes on ends as it was begun, where nothing else is said.
 void finish_as_begun(EdgeRequest& r, const TrainRequest& request) {
-  const auto ending = permute::ending_of_run(request.resumed());
-  if (ending == permute::Ending::encrypted) r.finish = "encrypted";
-  if (ending == permute::Ending::rekeyed)
+  const auto final_weights = permute::final_weights_of_run(request.resumed());
+  if (final_weights == permute::FinalWeights::encrypted) r.finish = "encrypted";
+  if (final_weights == permute::FinalWeights::rekeyed)
     throw UsageError("--finish: the run was to end behind another holder's key: name its file again, or say decrypt or "
                      "encrypted");
 }
 
 int train(const EdgeRequest& r, const TrainRequest& request) {
-  const std::shared_ptr<privacy::RemoteEncoder> encoder = encoder_of(r, request.common);
+  const std::shared_ptr<privacy::CloudEncoder> encoder = encoder_of(r, request.common);
   SplitJob job;
   job.training = training_of(r, encoder);
   job.command = resume_words(r);
@@ -141,7 +142,7 @@ Job declare_edge(CLI::App& app, const CommonOptions& common) {
       "Embedding, head, labels and key stay here. What the cloud gets is in a permuted order, which is obfuscation,\n"
       "not encryption: docs/split-learning.md says what undoes it.");
   return [r, flags, &common, &app]() -> int {
-    leave_no_core_dump();
+    disable_core_dumps();
     const TrainRequest request{.model = r->model,
                                .config = r->config,
                                .given = flags->given(),

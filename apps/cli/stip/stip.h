@@ -1,5 +1,5 @@
 #pragma once
-// The parts of `equigrad stip`: a word after the verb, each with options of its own.
+// Declares the parts of `equigrad stip`: a word after the verb, each with options of its own.
 
 #include "apps/cli/shell/verb.h"
 

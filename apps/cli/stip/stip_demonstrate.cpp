@@ -18,13 +18,13 @@ namespace eg::cli {
 namespace {
 
 /// Embeddings of drawn ids, [1, tokens, dim].
-Tensor embedded(const privacy::Victim& victim, std::int64_t tokens, RandomKey key) {
-  if (!victim.text) throw ValueError(victim.name + ": has no texts");
+Tensor embedded(const privacy::BlockWeights& weights, std::int64_t tokens, RandomKey key) {
+  if (!weights.text) throw ValueError(weights.name + ": has no texts");
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < tokens; ++i)
     ids.push_back(static_cast<std::int64_t>(uniform_at(key, static_cast<std::uint64_t>(i)) *
-                                            static_cast<double>(victim.text->vocabulary)));
-  return victim.text->embed(Tensor::from<std::int64_t>(ids, {1, tokens}));
+                                            static_cast<double>(weights.text->vocabulary)));
+  return weights.text->embed(Tensor::from<std::int64_t>(ids, {1, tokens}));
 }
 
 int demonstrate(const std::string& model, std::int64_t tokens, const CommonOptions& common) {
@@ -32,9 +32,10 @@ int demonstrate(const std::string& model, std::int64_t tokens, const CommonOptio
   add_model(*common.files, model);
   common.files->check();
   const RandomKey key{common.seed, 9};
-  const privacy::Victim victim = model.empty() ? privacy::drawn_text_victim(key) : privacy::open_victim(model, key);
+  const privacy::BlockWeights weights =
+      model.empty() ? privacy::random_text_model(key) : privacy::open_block_weights(model, key);
   const privacy::FailedRows f =
-      privacy::demonstrate_failed_rows(victim, embedded(victim, tokens, key.fold(1)), key.fold(2));
+      privacy::demonstrate_failed_rows(weights, embedded(weights, tokens, key.fold(1)), key.fold(2));
   // What the paper says, as numbers: wrong, right, and given away.
   const bool holds =
       f.with_plain_mask > 1e-3 && f.with_permuted_mask < 1e-9 && f.recovered == 1.0 && f.without_mask < 1e-9;
@@ -44,9 +45,9 @@ int demonstrate(const std::string& model, std::int64_t tokens, const CommonOptio
                     "  causal mask permuted along  {:.2e}  right\n"
                     "  what the cloud reads off that mask: {:.0f} % of the order\n"
                     "  no mask (an encoder)        {:.2e}  right\n",
-                    victim.name, f.tokens, f.with_plain_mask, f.with_permuted_mask, 100.0 * f.recovered,
+                    weights.name, f.tokens, f.with_plain_mask, f.with_permuted_mask, 100.0 * f.recovered,
                     f.without_mask));
-  write_json(common, {{"model", victim.name},
+  write_json(common, {{"model", weights.name},
                       {"tokens", f.tokens},
                       {"with_plain_mask", f.with_plain_mask},
                       {"with_permuted_mask", f.with_permuted_mask},

@@ -59,9 +59,10 @@ nlohmann::json as_json(const QueryRequest& r, const privacy::StipText& t) {
 
 DType dtype_of(const QueryRequest& r) { return r.dtype == "f64" ? DType::f64 : DType::f32; }
 
-privacy::Patience patience_of(const QueryRequest& r, const CommonOptions& common) {
-  return {
-      .attempts = static_cast<int>(r.attempts), .stop = &stop_flag(), .tell = tell_waiting(common, LineBefore::text)};
+privacy::RetryPolicy retry_policy_of(const QueryRequest& r, const CommonOptions& common) {
+  return {.attempts = static_cast<int>(r.attempts),
+          .stop = &stop_flag(),
+          .on_pause = tell_waiting(common, LineBefore::text)};
 }
 
 privacy::FrameLimits frames_of(const QueryRequest& r) {
@@ -77,7 +78,7 @@ int continue_text(const QueryRequest& r, const CommonOptions& common) {
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
   const privacy::StipText result = privacy::stip_generate(
       user, connect, tokenizer, text.prompt, text.options, r.text.stops,
-      [&](std::string_view piece) { stream.show(piece); }, patience_of(r, common), frames_of(r));
+      [&](std::string_view piece) { stream.show(piece); }, retry_policy_of(r, common), frames_of(r));
   stream.show(tokenizer != nullptr ? "\n" : fmt::format("{}\n", fmt::join(result.text.ids, ",")));
   if (common.talks())
     fmt::print(stderr, "{} tokens, ended by {}; prompt {:.0f} ms; a token {:.1f} ms, {:.0f} bytes{}\n",
@@ -95,7 +96,7 @@ int compute_outputs(const QueryRequest& r, const CommonOptions& common) {
   const hub::Tensors inputs = read_tensor_inputs(r.inputs, dtype_of(r));
   const privacy::UserModel user(r.model, dtype_of(r));
   const privacy::StipOutputs result = privacy::stip_forward(user, privacy::connect_over_tcp(r.place.options()), inputs,
-                                                            patience_of(r, common), frames_of(r));
+                                                            retry_policy_of(r, common), frames_of(r));
   data::save_safetensors(r.outputs, result.outputs);
   nlohmann::json json{
       {"model", r.model}, {"architecture", user.model().architecture()}, {"wire", as_json(result.traffic)}};
@@ -150,7 +151,7 @@ Job declare_stip_query(CLI::App& app, const CommonOptions& common) {
       "Embeddings, head and key stay here. What the cloud gets is in a permuted order, which is obfuscation, not\n"
       "encryption: docs/stip.md says what undoes it.");
   return [r, &common, &app]() -> int {
-    leave_no_core_dump();
+    disable_core_dumps();
     r->text.settle(app);
     return query(*r, common);
   };

@@ -50,7 +50,7 @@ int serve(const ServeRequest& r, const CommonOptions& common) {
   privacy::Server server(service, where);
   tell_place(r.place, server);
   Progress progress(!common.quiet);
-  service.on_trouble(tell_trouble(progress));
+  service.on_trouble(report_trouble(progress));
   server.run(stop_flag(), [&] {
     const privacy::StipServiceCounts& c = service.counts();
     progress.show_open(

@@ -82,7 +82,7 @@ Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
   app.footer("Keys come from the system's random source; the inner permutations are forgotten. A permutation is\n"
              "obfuscation, not encryption: docs/stip.md says what the cloud learns.");
   return [o, &common, &app]() -> int {
-    leave_no_core_dump();
+    disable_core_dumps();
     const StopScope stopping;
     if (app.count("--seed") > 0)
       throw UsageError("--seed has no effect on stip transform: keys come from the system's random source");

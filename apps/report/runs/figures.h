@@ -21,7 +21,7 @@ struct FigureOptions {
   std::uint64_t seed = 0;      ///< of texts that are sampled
   StopFlag stop = nullptr;
   /// Told before each piece of work; may be empty.
-  std::function<void(const std::string& what)> tell = {};
+  std::function<void(const std::string& what)> on_progress = {};
 };
 
 /// Accuracy, confusion matrix, classes, predictions with their images, attention maps, attention rollout and position

@@ -158,10 +158,10 @@ void add_window(Page& page, const Subject& s, std::int64_t begin, RandomKey key)
 } // namespace
 
 void add_masked_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  tell(o, run.name + ": reading the model and its text");
+  report_progress(o, run.name + ": reading the model and its text");
   const Subject subject(run, o);
   const std::int64_t length = subject.window(), whole = subject.tokens() / length;
-  tell(o, run.name + ": guessing masked words");
+  report_progress(o, run.name + ": guessing masked words");
   std::vector<Guess> all;
   std::vector<std::int64_t> ids;
   for (std::int64_t w = 0; w < whole && (o.samples == 0 || std::ssize(all) < o.samples); ++w) {

@@ -20,9 +20,9 @@ struct Curve {
 
 struct RunFolder {
   std::string path;
-  std::string name;               ///< its name on pages: the folder's own name, or more of its path to distinguish runs
-  std::string model;              ///< "vit", "bert", "gpt2", ...
-  nlohmann::json options;         ///< of config.json
+  std::string name;       ///< its name on pages: the folder's own name, or more of its path to distinguish runs
+  std::string model;      ///< "vit", "bert", "gpt2", ...
+  nlohmann::json options; ///< of config.json
   /// By split and metric, named as by training::each_metric with "."; numbers alone.
   std::map<std::pair<data::Split, std::string>, Curve> curves;
   std::int64_t step = 0;      ///< last one that was recorded

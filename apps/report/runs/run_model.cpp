@@ -41,8 +41,8 @@ void leave_if_stopped(const FigureOptions& o) {
   if (o.stop != nullptr && o.stop->load()) throw Interrupted("report: interrupted");
 }
 
-void tell(const FigureOptions& o, const std::string& what) {
-  if (o.tell) o.tell(what);
+void report_progress(const FigureOptions& o, const std::string& what) {
+  if (o.on_progress) o.on_progress(what);
 }
 
 } // namespace eg::runs

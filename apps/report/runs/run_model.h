@@ -13,7 +13,7 @@
 namespace eg::runs {
 
 /// Takes the paths of samples and key from the figures' options.
-template <class Options> void look_where_told(Options& options, const FigureOptions& o) {
+template <class Options> void override_data_paths(Options& options, const FigureOptions& o) {
   if (!o.data_dir.empty()) options.data_dir = o.data_dir;
   if (!o.data.empty()) options.data = o.data;
   if constexpr (requires { options.key; })
@@ -23,7 +23,7 @@ template <class Options> void look_where_told(Options& options, const FigureOpti
 /// The options that a run's config.json holds, over `options`.
 template <class Options> Options options_in(const RunFolder& run, Options options, const FigureOptions& o) {
   apply_options(options, run.options, join_path(run.path, "config.json"));
-  look_where_told(options, o);
+  override_data_paths(options, o);
   return options;
 }
 
@@ -42,12 +42,12 @@ template <class Options> std::unique_ptr<hub::Model> plain_model_of(const RunFol
 /// The tokenizer of such a run.
 data::Tokenizer tokenizer_of(const RunFolder& run);
 
-/// Throws ValueError when what a run was tested on had another fingerprint (training::SourcePrint) than `print`.
+/// Throws ValueError when what a run was tested on had another fingerprint (training::DataFingerprint) than `print`.
 void require_test_data(const RunFolder& run, const std::string& print);
 
 /// Throws Interrupted when o.stop is set.
 void leave_if_stopped(const FigureOptions& o);
-/// Calls o.tell, if set.
-void tell(const FigureOptions& o, const std::string& what);
+/// Calls o.on_progress, if set.
+void report_progress(const FigureOptions& o, const std::string& what);
 
 } // namespace eg::runs

@@ -109,7 +109,7 @@ Predictions predictions_of(const std::vector<double>& logits, const std::vector<
 } // namespace
 
 void add_table_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  tell(o, run.name + ": reading the model and its table");
+  report_progress(o, run.name + ": reading the model and its table");
   const auto options = options_in(run, permute::DifmOptions(), o);
   data::TabularOptions wanted = options.table;
   wanted.stop = o.stop;
@@ -122,7 +122,7 @@ void add_table_figures(Page& page, const RunFolder& run, const FigureOptions& o)
   require_test_data(run, permute::fingerprint(table.test));
   const std::unique_ptr<nn::Difm> model = model_of(run, options, table.code);
   const std::int64_t count = o.samples > 0 ? std::min(o.samples, table.test.size()) : table.test.size();
-  tell(o, run.name + ": predicting test rows");
+  report_progress(o, run.name + ": predicting test rows");
   const std::vector<double> logits = logits_of(*model, table.test, count, options, o);
   const std::vector<std::uint8_t> labels(table.test.labels.begin(), table.test.labels.begin() + count);
   const Predictions p = predictions_of(logits, labels, table.code);

@@ -84,7 +84,7 @@ std::vector<std::int64_t> slice_of(const std::vector<std::int32_t>& ids, std::si
 } // namespace
 
 void add_classifier_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  tell(o, run.name + ": reading the model and its texts");
+  report_progress(o, run.name + ": reading the model and its texts");
   const auto options = options_in(run, training::ClassifyOptions(), o);
   const std::unique_ptr<hub::Model> model = plain_model_of(run, options);
   if (model->architecture() != "BertForSequenceClassification")
@@ -100,7 +100,7 @@ void add_classifier_figures(Page& page, const RunFolder& run, const FigureOption
   require_test_data(run, training::fingerprint(every.flat()));
   const data::LabelledTexts test = some_of(all, o.samples);
   const training::EncodedTexts encoded(test, tokenizer, options.context, o.stop);
-  tell(o, run.name + ": predicting test texts");
+  report_progress(o, run.name + ": predicting test texts");
   const Predictions p = predict(*model, encoded, test.class_names, options.batch, o.stop);
   page.paragraph(fmt::format("The final model on {} test texts of {}: {:.2f} % right.", p.size(), options.data,
                              100.0 * static_cast<double>(p.correct()) / static_cast<double>(p.size())));
@@ -115,7 +115,7 @@ void add_classifier_figures(Page& page, const RunFolder& run, const FigureOption
 }
 
 void add_language_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  tell(o, run.name + ": continuing the held-out text");
+  report_progress(o, run.name + ": continuing the held-out text");
   const auto kind = run.model == "llama" ? training::LanguageModel::llama : training::LanguageModel::gpt2;
   const auto options = options_in(run, training::language_defaults(kind), o);
   const std::unique_ptr<hub::Model> model = plain_model_of(run, options);

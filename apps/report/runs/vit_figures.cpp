@@ -100,21 +100,21 @@ void add_classes_of(Page& page, const VitSubject& subject, const Predictions& p,
 } // namespace
 
 void add_vit_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
-  tell(o, run.name + ": reading the model and its images");
+  report_progress(o, run.name + ": reading the model and its images");
   const OpenedVit opened = opened_vit(run, o);
   const VitSubject subject(opened);
   if (opened.split)
     page.paragraph("Its blocks were trained by another party. This is the final model that the run left here.");
-  tell(o, run.name + ": predicting test images");
+  report_progress(o, run.name + ": predicting test images");
   if (subject.data().has_attributes()) {
     const Attributes named = attributes_of(subject, o);
     add_attributes(page, subject, named);
-    tell(o, run.name + ": attention");
+    report_progress(o, run.name + ": attention");
     add_attention(page, subject, named.size(), [&](std::size_t i) { return named_list(subject, named[i]); });
   } else {
     const Predictions p = subject.predict(o.samples, o.stop);
     add_classes_of(page, subject, p, o);
-    tell(o, run.name + ": attention");
+    report_progress(o, run.name + ": attention");
     add_attention(page, subject, p.labels.size(), [&](std::size_t i) { return p.caption(i); });
   }
   add_positions(page, subject);

@@ -18,12 +18,12 @@ OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::
     throw FileError(run.path +
                     ": its blocks are elsewhere, and no final model is here: it comes when training is done");
   options.resume.clear();
-  const permute::TrainMode mode = options.variants.empty() ? options.permute : options.variants.front();
+  const permute::PermuteMode mode = options.variants.empty() ? options.permute : options.variants.front();
   options.variants.clear();
   options.permute = mode;
   if (!carries_key(run.path, options.key)) {
     options.key.clear();
-    options.permute = permute::TrainMode::none;
+    options.permute = permute::PermuteMode::none;
     options.from_permuted = false;
   }
   OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop), step, true};
@@ -45,7 +45,7 @@ OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o) {
   permute::TrainOptions options = permute::options_of_run(run.path, defaults);
   options.out.clear();
   options.checkpoint_every = 0;
-  look_where_told(options, o);
+  override_data_paths(options, o);
   const nlohmann::json state = training::newest_state(run.path);
   if (state.contains("elsewhere")) return final_model(run, std::move(options), state["step"].get<std::int64_t>(), o);
   OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop)};

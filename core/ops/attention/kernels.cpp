@@ -2,7 +2,7 @@
 
 #include "core/gemm/blas.h"
 #include "core/memory/allocator.h"
-#include "core/memory/rooms.h"
+#include "core/memory/scratch_pool.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 struct Plan {
   std::int64_t tile_rows = 1; ///< queries in one tile
   std::int64_t tiles = 0;     ///< tiles of one head
-  Products products = eg::products();
+  MatmulPrecision products = eg::matmul_precision();
 };
 
 template <class T> Plan plan_for(const Extents& e) {
@@ -46,7 +46,7 @@ double flops_of_product(std::int64_t m, std::int64_t n, std::int64_t k) {
 /// Buffers for one chunk of heads, carved from one scratch buffer.
 template <class T> class Scratch {
 public:
-  explicit Scratch(Rooms& rooms) : room_(rooms.take()), next_(reinterpret_cast<T*>(room_.data())) {}
+  explicit Scratch(ScratchPool& pool) : buffer_(pool.take()), next_(reinterpret_cast<T*>(buffer_.data())) {}
   T* take(std::int64_t elements) { return std::exchange(next_, next_ + padded(elements)); }
   /// Elements that `take` uses up.
   static std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
@@ -54,7 +54,7 @@ public:
   static std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements + 64) * sizeof(T); }
 
 private:
-  Rooms::Room room_;
+  ScratchPool::Buffer buffer_;
   T* next_;
 };
 
@@ -210,9 +210,9 @@ template <class T> void forward(const Extents& e, FunctionRef<ForwardHead<T>(std
   std::int64_t grain = grain_for(flops);
   if (e.causal && e.heads >= 8) grain = std::max(grain, plan.tiles); // whole heads, whose tiles differ in size
   using S = Scratch<T>;
-  Rooms rooms(parallel::chunks(e.heads * plan.tiles, grain), S::bytes(scores));
+  ScratchPool pool(parallel::chunks(e.heads * plan.tiles, grain), S::bytes(scores));
   parallel::for_each(e.heads * plan.tiles, grain, [&](std::int64_t begin, std::int64_t end) {
-    S scratch(rooms);
+    S scratch(pool);
     T* const s = scratch.take(scores);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t h = i / plan.tiles;
@@ -243,9 +243,9 @@ void backward(const Extents& e, FunctionRef<BackwardHead<T>(std::int64_t)> head,
   MaskSums<T> sums(dmask, parallel::chunks(groups, grain));
   const std::int64_t scores = plan.tile_rows * e.keys;
   using S = Scratch<T>;
-  Rooms rooms(parallel::chunks(groups, grain), S::bytes(2 * S::padded(scores)));
+  ScratchPool pool(parallel::chunks(groups, grain), S::bytes(2 * S::padded(scores)));
   parallel::for_each(groups, grain, [&](std::int64_t begin, std::int64_t end) {
-    S scratch(rooms);
+    S scratch(pool);
     T* const s = scratch.take(scores);
     T* const ds = scratch.take(scores);
     const BackwardScratch<T> buffers{s, ds, dmask.data != nullptr ? sums.of_chunk(begin / grain) : nullptr};

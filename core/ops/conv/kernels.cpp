@@ -5,7 +5,7 @@
 
 #include "core/gemm/blas.h"
 #include "core/memory/allocator.h"
-#include "core/memory/rooms.h"
+#include "core/memory/scratch_pool.h"
 #include "core/threads/parallel.h"
 
 namespace eg::conv {
@@ -17,7 +17,7 @@ using windows::Band;
 /// Columns of one band of planes: the planes themselves where a window is a pixel.
 template <class T> class Columns {
 public:
-  Columns(const Conv& c, Rooms& rooms) : c_(c), room_(rooms.take()) {}
+  Columns(const Conv& c, ScratchPool& pool) : c_(c), buffer_(pool.take()) {}
 
   /// Bytes of a scratch buffer for bands of at most so many channels.
   static std::size_t bytes(const Conv& c, const Bands& bands, std::int64_t most_channels) {
@@ -31,11 +31,11 @@ public:
     windows::to_columns<T>(c_.axes, band, channels, planes, data());
     return {data(), band.rows() * width, transposed};
   }
-  T* data() const { return reinterpret_cast<T*>(room_.data()); }
+  T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
 
 private:
   const Conv& c_;
-  Rooms::Room room_;
+  ScratchPool::Buffer buffer_;
 };
 
 template <class T> void fill_with_bias(const T* bias, std::int64_t rows, std::int64_t n, T* y, std::int64_t ld) {
@@ -46,13 +46,13 @@ template <class T> void fill_with_bias(const T* bias, std::int64_t rows, std::in
 
 template <class T> void forward(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
   if (c.depthwise()) return depthwise_forward(c, x, w, bias, y);
-  const Products wanted = products();
+  const MatmulPrecision wanted = matmul_precision();
   const Bands bands = bands_of(c, c.depth(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
   const std::int64_t width = c.axes.columns.count;
-  Rooms rooms(c.images * c.groups * bands.count, Columns<T>::bytes(c, bands, c.inputs));
+  ScratchPool pool(c.images * c.groups * bands.count, Columns<T>::bytes(c, bands, c.inputs));
   parallel::for_each(c.images * c.groups * bands.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Columns<T> columns(c, rooms);
+    const Columns<T> columns(c, pool);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const Band band = bands[unit % bands.count];
       const std::int64_t slab = unit / bands.count; // image and group
@@ -69,14 +69,14 @@ template <class T> void forward(const Conv& c, const T* x, const T* w, const T* 
 
 template <class T> void input_backward(const Conv& c, const T* w, const T* g, T* dx) {
   if (c.depthwise()) return depthwise_input_backward(c, w, g, dx);
-  const Products wanted = products();
+  const MatmulPrecision wanted = matmul_precision();
   const ChannelBlocks blocks = blocks_of(c, c.images * c.groups);
   const Bands bands = bands_of(c, blocks.size * c.axes.taps(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
   const std::int64_t width = c.axes.columns.count;
-  Rooms rooms(c.images * c.groups * blocks.count, Columns<T>::bytes(c, bands, blocks.size));
+  ScratchPool pool(c.images * c.groups * blocks.count, Columns<T>::bytes(c, bands, blocks.size));
   parallel::for_each(c.images * c.groups * blocks.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Columns<T> columns(c, rooms);
+    const Columns<T> columns(c, pool);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t block = unit % blocks.count;
       const std::int64_t slab = unit / blocks.count;
@@ -101,7 +101,7 @@ template <class T> void input_backward(const Conv& c, const T* w, const T* g, T*
 
 template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T* dw) {
   if (c.depthwise()) return depthwise_weight_backward(c, x, g, dw);
-  const Products wanted = products();
+  const MatmulPrecision wanted = matmul_precision();
   const std::int64_t size = c.groups * c.outputs * c.depth();
   if (c.images == 0) return void(std::fill_n(dw, size, T(0)));
   const ChannelBlocks blocks = blocks_of(c, c.groups);
@@ -113,9 +113,9 @@ template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T
   const std::int64_t width = c.axes.columns.count;
   const auto partial = allocator::allocate(static_cast<std::size_t>((chunks - 1) * size) * sizeof(T));
   T* const further = reinterpret_cast<T*>(partial.get()); // sums of the pieces behind the first
-  Rooms rooms(chunks * c.groups * blocks.count, Columns<T>::bytes(c, bands, blocks.size));
+  ScratchPool pool(chunks * c.groups * blocks.count, Columns<T>::bytes(c, bands, blocks.size));
   parallel::for_each(chunks * c.groups * blocks.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const Columns<T> columns(c, rooms);
+    const Columns<T> columns(c, pool);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t block = unit % blocks.count;
       const std::int64_t group = unit / blocks.count % c.groups;

@@ -116,7 +116,7 @@ template <class T> void product(const OpArgs& args, Tensor& y, bool exact) {
   }
   constexpr double flops_per_chunk = 2e6;
   const auto grain = static_cast<std::int64_t>(std::clamp(flops_per_chunk / std::max(flops, 1.0), 1.0, 1e6));
-  const Products wanted = products();
+  const MatmulPrecision wanted = matmul_precision();
   parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const blas::Matrix<T> l = left(offsets.a[static_cast<std::size_t>(i)]);

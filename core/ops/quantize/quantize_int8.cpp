@@ -1,7 +1,7 @@
 // quantize_int8: a matrix in 8 bits with a scale for each row; dequantize_int8: the matrix that they represent.
 
 #include "core/call.h"
-#include "core/gemm/narrow.h"
+#include "core/gemm/low_bit_weights.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -140,8 +140,9 @@ void dequantize_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Tensor codes = packed(args.in[0]), scales = packed(args.in[1]);
   const std::int64_t n = codes.size(1);
   visit_floating(scales.dtype(), [&]<class T>() {
-    narrow::widen<T, std::int8_t>(codes.size(0), n, reinterpret_cast<const std::int8_t*>(codes.data<std::uint8_t>()), n,
-                                  scales.data<T>(), out[0].mutable_data<T>("dequantize_int8"));
+    low_bit_weights::widen<T, std::int8_t>(codes.size(0), n,
+                                           reinterpret_cast<const std::int8_t*>(codes.data<std::uint8_t>()), n,
+                                           scales.data<T>(), out[0].mutable_data<T>("dequantize_int8"));
   });
 }
 

@@ -1,4 +1,4 @@
-#include "core/memory/rooms.h"
+#include "core/memory/scratch_pool.h"
 #include "core/ops/softmax/kernels.h"
 #include "core/threads/parallel.h"
 
@@ -37,10 +37,10 @@ template <class T> void along_axis(RowsKernel<T> kernel, const AxisSplit& split,
   const std::int64_t blocks = (split.inner + columns_at_once - 1) / columns_at_once;
   const std::int64_t grain = parallel::grain_for_bytes(row_bytes * columns_at_once);
   const std::int64_t panel = columns_at_once * n;
-  Rooms rooms(parallel::chunks(split.outer * blocks, grain), static_cast<std::size_t>(panel * 2) * sizeof(T));
+  ScratchPool pool(parallel::chunks(split.outer * blocks, grain), static_cast<std::size_t>(panel * 2) * sizeof(T));
   parallel::for_each(split.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    const Rooms::Room room = rooms.take();
-    T* const first = reinterpret_cast<T*>(room.data());
+    const ScratchPool::Buffer buffer = pool.take();
+    T* const first = reinterpret_cast<T*>(buffer.data());
     T* const second = first + panel;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t column = i % blocks * columns_at_once;

@@ -29,10 +29,10 @@ private:
 
 } // namespace
 
-std::vector<Tensor> Tape::Node::values(const std::vector<Kept>& kept) const {
+std::vector<Tensor> Tape::Node::values(const std::vector<SavedTensor>& kept) const {
   std::vector<Tensor> list;
   list.reserve(kept.size());
-  for (const Kept& k : kept) list.push_back(k.tensor);
+  for (const SavedTensor& k : kept) list.push_back(k.tensor);
   return list;
 }
 
@@ -68,10 +68,11 @@ std::vector<bool> Tape::State::mark_active(std::span<const Tensor> xs) {
   std::vector<bool> active(slots.size());
   for (const Tensor& x : xs) active[slot(x)] = true;
   for (const Node& node : nodes) {
-    const bool reached = std::any_of(node.in.begin(), node.in.end(),
-                                     [&](const Kept& kept) { return kept.slot != no_slot && active[kept.slot]; });
+    const bool reached = std::any_of(node.in.begin(), node.in.end(), [&](const SavedTensor& kept) {
+      return kept.slot != no_slot && active[kept.slot];
+    });
     if (!reached) continue;
-    for (const Kept& kept : node.out)
+    for (const SavedTensor& kept : node.out)
       if (kept.slot != no_slot) active[kept.slot] = true;
   }
   for (const BrokenPath& path : broken)
@@ -139,14 +140,14 @@ void finish(Tensor& g, const Tensor& x) {
 } // namespace
 
 /// One backward walk over a tape.
-struct Tape::Walk {
+struct Tape::BackwardPass {
   State& state;
   std::vector<bool> active;
   Cotangents cotangents;
   std::vector<bool> is_x;      // by slot
   std::vector<Tensor> arrived; // by slot, for xs that the tape computed: kept when their node takes them
 
-  Walk(State& tape, std::span<const Tensor> xs)
+  BackwardPass(State& tape, std::span<const Tensor> xs)
       : state(tape), active(tape.mark_active(xs)), cotangents(active.size()), is_x(active.size()),
         arrived(active.size()) {
     for (const Tensor& x : xs) is_x[state.slot(x)] = true;
@@ -166,7 +167,7 @@ struct Tape::Walk {
 };
 
 /// What the hooks on a value make of its cotangent.
-void Tape::Walk::pass_hooks(Slot s, Tensor& g) const {
+void Tape::BackwardPass::pass_hooks(Slot s, Tensor& g) const {
   if (!state.hooks) return;
   // A hook may remove itself or another one.
   std::vector<std::uint64_t> numbers;
@@ -186,7 +187,7 @@ void Tape::Walk::pass_hooks(Slot s, Tensor& g) const {
 }
 
 /// The cotangents of a node's outputs, all contributions in. False when none arrived.
-bool Tape::Walk::take(const Node& node, std::vector<Tensor>& grad) {
+bool Tape::BackwardPass::take(const Node& node, std::vector<Tensor>& grad) {
   bool any = false;
   for (std::size_t o = 0; o < grad.size(); ++o) {
     const Slot s = node.out[o].slot;
@@ -199,11 +200,11 @@ bool Tape::Walk::take(const Node& node, std::vector<Tensor>& grad) {
   return any;
 }
 
-void Tape::Walk::step(const Node& node) {
+void Tape::BackwardPass::step(const Node& node) {
   std::vector<Tensor> grad(node.out.size());
   if (!take(node, grad)) return;
   std::vector<bool> wanted;
-  for (const Kept& input : node.in) wanted.push_back(input.slot != no_slot && active[input.slot]);
+  for (const SavedTensor& input : node.in) wanted.push_back(input.slot != no_slot && active[input.slot]);
   if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
   if (!node.has_rule())
     throw AutogradError(fmt::format("tape: {}{} has no gradient: {}", node.name(), at_place(node.place),
@@ -215,7 +216,7 @@ void Tape::Walk::step(const Node& node) {
     run_rule(node, grad, wanted);
 }
 
-void Tape::Walk::run_rule(const Node& node, std::vector<Tensor>& grad, const std::vector<bool>& wanted) {
+void Tape::BackwardPass::run_rule(const Node& node, std::vector<Tensor>& grad, const std::vector<bool>& wanted) {
   std::uint32_t mask = 0;
   for (std::size_t i = 0; i < std::min<std::size_t>(wanted.size(), 32); ++i)
     if (wanted[i]) mask |= 1U << i;
@@ -228,7 +229,7 @@ void Tape::Walk::run_rule(const Node& node, std::vector<Tensor>& grad, const std
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     Tensor g = std::exchange(gradients[i], Tensor{});
     if (i >= node.in.size() || !wanted[i] || !g.defined()) continue;
-    const Kept& input = node.in[i];
+    const SavedTensor& input = node.in[i];
     if (g.shape() != input.tensor.shape() || g.dtype() != input.tensor.dtype())
       g = fitted(g, input.tensor, fmt::format("{} for {}", node.name(), node.name_of_input(i)));
     cotangents.add(input.slot, std::move(g));
@@ -236,14 +237,14 @@ void Tape::Walk::run_rule(const Node& node, std::vector<Tensor>& grad, const std
 }
 
 /// A user's rule that adds does so always; a row's where what has arrived may be written to and nobody looks on.
-bool Tape::Walk::adds(const Node& node) const {
+bool Tape::BackwardPass::adds(const Node& node) const {
   if (node.custom) return node.custom->adding_vjp != nullptr;
   const Slot s = node.in[0].slot;
   if (node.op->adding_vjp == nullptr || values_recording() || !cotangents.has(s)) return false;
   return cotangents.get(s).exclusive() && cotangents.get(s).is_contiguous();
 }
 
-void Tape::Walk::run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted) {
+void Tape::BackwardPass::run_adding_rule(const Node& node, std::vector<Tensor>& grad, std::vector<bool> wanted) {
   std::vector<Tensor> sums(node.in.size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j)
@@ -264,14 +265,14 @@ void Tape::Walk::run_adding_rule(const Node& node, std::vector<Tensor>& grad, st
 }
 
 /// What arrived at an x, when the walk has passed all its uses; undefined where nothing did.
-Tensor Tape::Walk::take_result(Slot s) {
+Tensor Tape::BackwardPass::take_result(Slot s) {
   Tensor g = cotangents.take(s);
   if (g.defined()) pass_hooks(s, g);
   return g;
 }
 
 /// What arrived at each x, undefined where nothing did.
-std::vector<Tensor> Tape::Walk::results(std::span<const Tensor> xs) {
+std::vector<Tensor> Tape::BackwardPass::results(std::span<const Tensor> xs) {
   std::vector<Tensor> gradients;
   for (const Tensor& x : xs) {
     const Slot s = state.slot(x);
@@ -296,9 +297,9 @@ void require_floating(std::span<const Tensor> xs) {
 
 } // namespace
 
-std::vector<Tensor> Tape::walk_back(std::span<const Tensor> ys, std::span<const Tensor> xs,
-                                    std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain,
-                                    FunctionRef<void(Walk& walk, std::size_t node)> passed) {
+std::vector<Tensor> Tape::run_backward(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                       std::span<const Tensor> cotangents, std::span<Tensor> sums, bool retain,
+                                       FunctionRef<void(BackwardPass& pass, std::size_t node)> passed) {
   State& state = *state_;
   if (state.used_up)
     throw AutogradError("tape: it was used up by an earlier gradient; pass retain = true to that one to use it again");
@@ -326,23 +327,23 @@ std::vector<Tensor> Tape::walk_back(std::span<const Tensor> ys, std::span<const 
     state.used_up = true;
     close_recorder(this);
   }
-  const PauseRecording deaf(this);
-  const WalkScope way_back;
-  Walk walk(state, xs);
+  const PauseRecording muted(this);
+  const BackwardScope backward_scope;
+  BackwardPass pass(state, xs);
   for (std::size_t i = 0; i < sums.size(); ++i)
-    if (sums[i].defined()) walk.cotangents.put(state.slot(xs[i]), std::move(sums[i]));
-  walk.start(ys, std::move(seeds));
+    if (sums[i].defined()) pass.cotangents.put(state.slot(xs[i]), std::move(sums[i]));
+  pass.start(ys, std::move(seeds));
   for (std::size_t i = state.nodes.size(); i-- > 0;) {
-    walk.step(state.nodes[i]);
+    pass.step(state.nodes[i]);
     if (!retain) state.nodes.pop_back();
-    passed(walk, i);
+    passed(pass, i);
   }
-  return walk.results(xs);
+  return pass.results(xs);
 }
 
 std::vector<Tensor> Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                    std::span<const Tensor> cotangents, bool retain) {
-  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, {}, retain, [](Walk&, std::size_t) {});
+  std::vector<Tensor> gradients = run_backward(ys, xs, cotangents, {}, retain, [](BackwardPass&, std::size_t) {});
   for (std::size_t i = 0; i < xs.size(); ++i) finish(gradients[i], xs[i]);
   return gradients;
 }
@@ -351,7 +352,7 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> ys, std::span<const T
 std::vector<Tape::State::FirstUse> Tape::State::first_uses(std::span<const Tensor> xs) {
   std::vector<std::size_t> first(slots.size(), nodes.size());
   for (std::size_t n = nodes.size(); n-- > 0;)
-    for (const Kept& kept : nodes[n].in)
+    for (const SavedTensor& kept : nodes[n].in)
       if (kept.slot != no_slot) first[kept.slot] = n;
   std::vector<FirstUse> uses;
   for (std::size_t i = 0; i < xs.size(); ++i)
@@ -380,9 +381,9 @@ void Tape::gradient_each(const Tensor& y, std::span<const Tensor> xs,
     finish(g, xs[i]);
     take(i, std::move(g));
   };
-  walk_back(std::span(&y, 1), xs, {}, {}, false, [&](Walk& walk, std::size_t node) {
+  run_backward(std::span(&y, 1), xs, {}, {}, false, [&](BackwardPass& pass, std::size_t node) {
     for (; next < due.size() && due[next].node == node; ++next)
-      give(due[next].x, walk.take_result(walk.state.slot(xs[due[next].x])));
+      give(due[next].x, pass.take_result(pass.state.slot(xs[due[next].x])));
   });
   for (std::size_t i = 0; i < xs.size(); ++i)
     if (!given[i]) give(i, {});
@@ -392,7 +393,7 @@ void Tape::add_gradient(std::span<const Tensor> ys, std::span<const Tensor> xs, 
                         std::span<Tensor> sums) {
   if (sums.size() != xs.size())
     throw AutogradError(fmt::format("tape: {} sums were given for {} tensors", sums.size(), xs.size()));
-  std::vector<Tensor> gradients = walk_back(ys, xs, cotangents, sums, false, [](Walk&, std::size_t) {});
+  std::vector<Tensor> gradients = run_backward(ys, xs, cotangents, sums, false, [](BackwardPass&, std::size_t) {});
   std::move(gradients.begin(), gradients.end(), sums.begin());
 }
 

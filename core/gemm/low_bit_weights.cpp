@@ -1,4 +1,4 @@
-#include "core/gemm/narrow.h"
+#include "core/gemm/low_bit_weights.h"
 
 #include "core/tensor.h"
 #include "core/threads/parallel.h"
@@ -6,28 +6,28 @@
 #include <algorithm>
 #include <type_traits>
 
-namespace eg::narrow {
+namespace eg::low_bit_weights {
 namespace {
 
 /// B in place, in pieces of about 64 KiB: enough of them to share out one of 768 x 768.
 template <class B>
-void few_rows_tiled(std::int64_t m, std::int64_t n, const few_rows::Operands<float, B>& p,
-                    const blas::Addends<float>& plus) {
+void skinny_tiled(std::int64_t m, std::int64_t n, const skinny_gemm::Operands<float, B>& p,
+                  const blas::Addends<float>& plus) {
   const std::int64_t grain = parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(B)));
   parallel::for_each(n, (grain + 3) / 4 * 4, [&](std::int64_t begin, std::int64_t end) {
-    few_rows::Operands<float, B> part = p;
+    skinny_gemm::Operands<float, B> part = p;
     part.beta = plus.any() ? 1.0F : 0.0F;
     part.b += begin * p.ldb;
     part.c += begin;
     if (p.scales != nullptr) part.scales += begin;
     plus.from(0, begin).fill(m, end - begin, part.c, part.ldc);
-    few_rows::product(m, end - begin, part);
+    skinny_gemm::product(m, end - begin, part);
   });
 }
 
 /// B widened to T, at most 4 MiB of it at a time.
 template <class T, class B>
-void widened_tiled(std::int64_t m, std::int64_t n, const few_rows::Operands<T, B>& p, const blas::Addends<T>& plus) {
+void widened_tiled(std::int64_t m, std::int64_t n, const skinny_gemm::Operands<T, B>& p, const blas::Addends<T>& plus) {
   const std::int64_t most =
       std::min(n, parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), std::int64_t{1} << 22));
   Tensor room = Tensor::empty({most, p.k}, dtype_of<T>);
@@ -43,19 +43,19 @@ void widened_tiled(std::int64_t m, std::int64_t n, const few_rows::Operands<T, B
 } // namespace
 
 template <class T, class B>
-void product(std::int64_t m, std::int64_t n, const few_rows::Operands<T, B>& p, const blas::Addends<T>& plus) {
+void product(std::int64_t m, std::int64_t n, const skinny_gemm::Operands<T, B>& p, const blas::Addends<T>& plus) {
   if (m == 0 || n == 0) return;
   if constexpr (std::is_same_v<T, float>)
-    if (m <= few_rows::most) return few_rows_tiled<B>(m, n, p, plus);
+    if (m <= skinny_gemm::most) return skinny_tiled<B>(m, n, p, plus);
   widened_tiled<T, B>(m, n, p, plus);
 }
 
 #define EG_INSTANTIATE(T, B)                                                                                           \
-  template void product<T, B>(std::int64_t, std::int64_t, const few_rows::Operands<T, B>&, const blas::Addends<T>&);
+  template void product<T, B>(std::int64_t, std::int64_t, const skinny_gemm::Operands<T, B>&, const blas::Addends<T>&);
 EG_INSTANTIATE(float, std::int8_t)
 EG_INSTANTIATE(float, BFloat16)
 EG_INSTANTIATE(double, std::int8_t)
 EG_INSTANTIATE(double, BFloat16)
 #undef EG_INSTANTIATE
 
-} // namespace eg::narrow
+} // namespace eg::low_bit_weights

@@ -13,9 +13,9 @@ namespace eg::privacy {
 
 /// A small convolutional network in place of the papers' (FaceNet's InceptionResnetV1, ResNet18): three 3 x 3
 /// convolutions of stride 2 with GroupNorm and GELU (32, 64, 128 channels), the mean over places, a linear classifier.
-class PictureJudge : public nn::Module {
+class PerceptualMetric : public nn::Module {
 public:
-  PictureJudge(std::int64_t channels, std::int64_t classes, RandomKey key);
+  PerceptualMetric(std::int64_t channels, std::int64_t classes, RandomKey key);
   /// Pictures [N, C, H, W] -> features [N, 128].
   Tensor features(const Tensor& pictures) const;
   /// Logits [N, classes].
@@ -25,17 +25,18 @@ public:
   nn::Linear classifier;
 };
 
-struct JudgeTraining {
+struct PerceptualMetricTraining {
   std::int64_t steps = 400, batch = 64;
-  double lr = 2e-3;                                 ///< Adam, cosine
-  std::function<void(std::int64_t step)> told = {}; ///< before each step; throws to stop
+  double lr = 2e-3;                                        ///< Adam, cosine
+  std::function<void(std::int64_t step)> on_progress = {}; ///< before each step; throws to stop
 };
 
 /// Trains it on the labels or attributes of `images`, pixels in [-1, 1], order from `key`.
-void train_judge(PictureJudge& judge, const data::ImageDataset& images, const JudgeTraining& training, RandomKey key);
+void train_perceptual_metric(PerceptualMetric& metric, const data::ImageDataset& images,
+                             const PerceptualMetricTraining& training, RandomKey key);
 
 /// |cosine| of the features of each pair of images [N, C, H, W], f64 [N]: F-SIM as the papers' code has it. Throws
 /// ShapeError when the shapes differ.
-Tensor f_sim(const PictureJudge& judge, const Tensor& x, const Tensor& y);
+Tensor f_sim(const PerceptualMetric& metric, const Tensor& x, const Tensor& y);
 
 } // namespace eg::privacy

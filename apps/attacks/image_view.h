@@ -6,22 +6,22 @@
 namespace eg::privacy {
 
 /// What the cloud sees of images, the class token removed, and the order of their patches.
-struct Seen {
+struct Observation {
   Tensor features; ///< [N, T', d]
   std::vector<permute::Permutation> orders;
 };
 
 /// The black-box attacker's view: own images and others' through the same edge.
-class PictureThief {
+class ImageView {
 public:
-  explicit PictureThief(const Scene& scene);
+  explicit ImageView(const Scene& scene);
   /// Patches [N, T', p] as they are seen behind the setting's protection, query numbers from `query` on. Fresh keys are
   /// aligned by the class token.
-  Seen look(const Tensor& patches, std::uint64_t query) const;
+  Observation observe(const Tensor& patches, std::uint64_t query) const;
 
 private:
   Tensor protect(const Tensor& patches, std::uint64_t query) const;
-  Tensor without_token(const Tensor& z, const permute::Permutation& order, Seen& seen) const;
+  Tensor without_token(const Tensor& z, const permute::Permutation& order, Observation& seen) const;
 
   const Scene& scene_;
   const PictureInput& input_;

@@ -1,9 +1,9 @@
-#include "apps/attacks/picture_thief.h"
+#include "apps/attacks/image_view.h"
 
 #include "apps/attacks/alignment.h"
-#include "apps/attacks/judge.h"
 #include "apps/attacks/matching.h"
 #include "apps/attacks/metrics.h"
+#include "apps/attacks/perceptual_metric.h"
 
 #include "apps/report/pictures.h"
 #include "core/call.h"
@@ -26,12 +26,12 @@ std::int64_t row_of_token(const Tensor& z, const Tensor& token, bool sorted) {
 
 } // namespace
 
-PictureThief::PictureThief(const Scene& scene) : scene_(scene), input_(*scene.s.victim.pictures) {
+ImageView::ImageView(const Scene& scene) : scene_(scene), input_(*scene.s.model.pictures) {
   // The class token is common to all images: the attacker sees it once, from any two of them.
   token_ = scene.enter(input_.plain.slice(0, 0, 1), first_query).select(0, 0).contiguous();
 }
 
-Tensor PictureThief::protect(const Tensor& patches, std::uint64_t query) const {
+Tensor ImageView::protect(const Tensor& patches, std::uint64_t query) const {
   const Protection& p = scene_.s.protection;
   if (p.defence == Defence::none) return input_.embed(patches);
   std::vector<Tensor> all;
@@ -44,10 +44,10 @@ Tensor PictureThief::protect(const Tensor& patches, std::uint64_t query) const {
   return concat(all, 0);
 }
 
-Seen PictureThief::look(const Tensor& patches, std::uint64_t query) const {
+Observation ImageView::observe(const Tensor& patches, std::uint64_t query) const {
   const PauseRecording pause;
   const Tensor z = protect(patches, query);
-  Seen seen;
+  Observation seen;
   std::vector<Tensor> all;
   for (std::int64_t i = 0; i < z.size(0); ++i) {
     const std::uint64_t q = query + static_cast<std::uint64_t>(i);
@@ -58,7 +58,7 @@ Seen PictureThief::look(const Tensor& patches, std::uint64_t query) const {
   return seen;
 }
 
-Tensor PictureThief::without_token(const Tensor& z, const permute::Permutation& order, Seen& seen) const {
+Tensor ImageView::without_token(const Tensor& z, const permute::Permutation& order, Observation& seen) const {
   if (input_.special == 0) {
     seen.orders.push_back(order);
     return z;
@@ -100,11 +100,11 @@ void add_quality(Findings& f, const Setting& s, const Tensor& truth, const Tenso
   if (truth.size(2) >= 11 && truth.size(3) >= 11) add("SSIM", ssim(found, truth, signed_peak), "SSIM");
   add("PSNR, peak 2", psnr(found, truth, signed_peak), "dB");
   add("PSNR, the paper's peak 1", psnr(found, truth, papers_peak), "dB");
-  if (s.album == nullptr) return;
-  add("F-SIM", f_sim(s.album->judge(), found, truth), "F-SIM");
+  if (s.attack_images == nullptr) return;
+  add("F-SIM", f_sim(s.attack_images->metric(), found, truth), "F-SIM");
   const Tensor others = roll(truth, {1}, {0});
-  f.remarks.push_back(
-      fmt::format("F-SIM of other pictures{}: {:.3f}", what, mean(f_sim(s.album->judge(), others, truth)).item()));
+  f.remarks.push_back(fmt::format("F-SIM of other pictures{}: {:.3f}", what,
+                                  mean(f_sim(s.attack_images->metric(), others, truth)).item()));
 }
 
 } // namespace eg::privacy

@@ -1,5 +1,5 @@
 #pragma once
-// What matrix products compute with: f32 throughout, or operands rounded to bf16.
+// Selects the precision of matrix products: f32 throughout, or operands rounded to bf16.
 
 #include <cstdint>
 #include <string_view>
@@ -12,26 +12,26 @@ namespace eg {
 /// full. Everything else stays f32: tensors, sums, norms, weights, gradients, optimisers. Products with at most 8 rows
 /// on the left and large weights on the right (decoding token by token), which wait for memory, stay f32 too, and so
 /// do products in f64 and exact reductions. Subnormal operands count as zeros.
-enum class Products : std::uint8_t { full, bf16 };
+enum class MatmulPrecision : std::uint8_t { full, bf16 };
 
 /// "f32" or "bf16": how the command line names them. Throws ValueError that lists them.
-Products products_named(std::string_view name);
-std::string_view name_of(Products products);
+MatmulPrecision matmul_precision_named(std::string_view name);
+std::string_view name_of(MatmulPrecision products);
 
 /// What holds on this thread; full unless a scope says otherwise.
-Products products();
+MatmulPrecision matmul_precision();
 
 /// Sets the products of this thread while it lives. The rules that a tape runs follow the scope that is open when the
 /// gradient is taken, so keep it open over forward and backward.
-class ProductsScope {
+class MatmulPrecisionScope {
 public:
-  explicit ProductsScope(Products wanted);
-  ~ProductsScope();
-  ProductsScope(const ProductsScope&) = delete;
-  ProductsScope& operator=(const ProductsScope&) = delete;
+  explicit MatmulPrecisionScope(MatmulPrecision wanted);
+  ~MatmulPrecisionScope();
+  MatmulPrecisionScope(const MatmulPrecisionScope&) = delete;
+  MatmulPrecisionScope& operator=(const MatmulPrecisionScope&) = delete;
 
 private:
-  Products before_;
+  MatmulPrecision before_;
 };
 
 } // namespace eg

@@ -10,13 +10,13 @@
 namespace eg::privacy {
 
 /// How often, and how long, a lost connection is made again, and a request to a cloud at capacity is sent again.
-struct Patience {
+struct RetryPolicy {
   int attempts = 20;                    ///< to connect and to be answered, of one request
   std::chrono::milliseconds pause{100}; ///< before the second attempt; doubled for each, up to longest_pause
   std::chrono::milliseconds longest_pause{5000};
   const std::atomic<bool>* stop = nullptr; ///< ends the pauses with Interrupted
   /// Called before each pause with its reason and its length.
-  std::function<void(const ConnectionError&, std::chrono::milliseconds)> tell = {};
+  std::function<void(const ConnectionError&, std::chrono::milliseconds)> on_pause = {};
 
   /// Waits after attempt number `attempt` (from 0), which ended with `lost`. Throws Interrupted; ConnectionError with
   /// the words of `lost` when that was the last one.

@@ -1,7 +1,7 @@
 // y = x W^T + b (+ addend) of weights in 8 bits or in bf16, which are read in place.
 
 #include "core/call.h"
-#include "core/gemm/narrow.h"
+#include "core/gemm/low_bit_weights.h"
 #include "core/ops.h"
 #include "core/ops/linear/parts.h"
 #include "core/ops/list.h"
@@ -19,15 +19,15 @@ void product(const OpArgs& args, const B* b, const T* scales, std::size_t more, 
   const Tensor rows = flatten_to_rows(args.in[0]);
   const LinearAddends plus(args, more);
   const std::int64_t k = rows.shape()[1], columns = out.shape()[-1];
-  const few_rows::Operands<T, B> operands{.k = k,
-                                          .a = rows.data<T>(),
-                                          .lda = rows.strides()[0],
-                                          .b = b,
-                                          .ldb = k,
-                                          .c = out.mutable_data<T>("linear"),
-                                          .ldc = columns,
-                                          .scales = scales};
-  narrow::product<T, B>(rows.shape()[0], columns, operands, plus.of<T>(columns));
+  const skinny_gemm::Operands<T, B> operands{.k = k,
+                                             .a = rows.data<T>(),
+                                             .lda = rows.strides()[0],
+                                             .b = b,
+                                             .ldb = k,
+                                             .c = out.mutable_data<T>("linear"),
+                                             .ldc = columns,
+                                             .scales = scales};
+  low_bit_weights::product<T, B>(rows.shape()[0], columns, operands, plus.of<T>(columns));
 }
 
 /// Gradients of x, bias and addend from g = dL/dy: g W, column sums of g, g.

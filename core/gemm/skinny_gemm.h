@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace eg::few_rows {
+namespace eg::skinny_gemm {
 
 /// Most rows of A: with more, packing B once pays.
 inline constexpr std::int64_t most = 8;
@@ -33,4 +33,4 @@ template <class T, class B = T> struct Operands {
 /// the bits are those of the product with a B of floats.
 template <class T, class B = T> void product(std::int64_t m, std::int64_t n, const Operands<T, B>& operands);
 
-} // namespace eg::few_rows
+} // namespace eg::skinny_gemm

@@ -1,11 +1,11 @@
-#include "core/gemm/narrow.h"
+#include "core/gemm/low_bit_weights.h"
 
 #include "core/threads/parallel.h"
 
 #include <cstddef>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/gemm/narrow_simd.cpp"
+#define HWY_TARGET_INCLUDE "core/gemm/low_bit_weights_simd.cpp"
 #include "core/simd/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,7 +36,7 @@ namespace eg {
 HWY_EXPORT(RowInt8);
 HWY_EXPORT(RowBf16);
 
-namespace narrow {
+namespace low_bit_weights {
 namespace {
 
 void widen_row(std::int64_t k, const std::int8_t* b, float scale, float* out) {
@@ -68,6 +68,6 @@ template void widen<double, std::int8_t>(std::int64_t, std::int64_t, const std::
 template void widen<double, BFloat16>(std::int64_t, std::int64_t, const BFloat16*, std::int64_t, const double*,
                                       double*);
 
-} // namespace narrow
+} // namespace low_bit_weights
 } // namespace eg
 #endif

@@ -1,6 +1,6 @@
 // Weights in 8 bits and in bf16: what a number loses, products against plain loops, and what their bits depend on.
 
-#include "core/gemm/narrow.h"
+#include "core/gemm/low_bit_weights.h"
 
 #include "core/ops.h"
 #include "core/threads/parallel.h"
@@ -36,17 +36,17 @@ double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, double a
   const Tensor before = random_normal({m, ldc}, {72, 3}, 0.0, 1.0, dtype_of<T>);
   const Tensor bias = random_normal({n}, {72, 4}, 0.0, 1.0, dtype_of<T>);
   Tensor c = before.clone();
-  narrow::product<T, B>(m, n,
-                        {.k = k,
-                         .alpha = static_cast<T>(alpha),
-                         .a = a.data<T>(),
-                         .lda = lda,
-                         .b = numbers<B>(b),
-                         .ldb = ldb,
-                         .c = c.mutable_data<T>(),
-                         .ldc = ldc,
-                         .scales = scaled ? scales.data<T>() : nullptr},
-                        {biased ? bias.data<T>() : nullptr, added ? before.data<T>() : nullptr, ldc});
+  low_bit_weights::product<T, B>(m, n,
+                                 {.k = k,
+                                  .alpha = static_cast<T>(alpha),
+                                  .a = a.data<T>(),
+                                  .lda = lda,
+                                  .b = numbers<B>(b),
+                                  .ldb = ldb,
+                                  .c = c.mutable_data<T>(),
+                                  .ldc = ldc,
+                                  .scales = scaled ? scales.data<T>() : nullptr},
+                                 {biased ? bias.data<T>() : nullptr, added ? before.data<T>() : nullptr, ldc});
   double worst = 0.0;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < ldc; ++j) {
@@ -186,11 +186,11 @@ TEST_CASE(
     "narrow weights: a row's bits are the same beside others, for any number of threads, and move with W's rows") {
   const Tensor w = random_normal({701, 301}, {77, 0}), bias = random_normal({701}, {77, 1});
   const Tensor many = random_normal({40, 301}, {77, 2});
-  const Tensor few = many.slice(0, 0, few_rows::most);
+  const Tensor few = many.slice(0, 0, skinny_gemm::most);
   const Tensor order = random_nonidentity_permutation(701, {77, 3});
   for (const Product product : {by_int8, by_bf16}) {
     const Tensor y = product(few, w, bias);
-    for (std::int64_t i = 0; i < few_rows::most; ++i)
+    for (std::int64_t i = 0; i < skinny_gemm::most; ++i)
       CHECK(same_bits(product(few.slice(0, i, i + 1), w, bias), y.slice(0, i, i + 1)));
     for (const Tensor& x : {few, many}) {
       const Tensor whole = product(x, w, bias);
@@ -203,7 +203,7 @@ TEST_CASE(
       CHECK(same_bits(moved, index_select(whole, 1, order)));
       CHECK_FALSE(same_bits(product(x, index_select(w, 0, order), bias), index_select(whole, 1, order))); // bias stayed
     }
-    CHECK(relative_error(product(many, w, bias).slice(0, 0, few_rows::most), y) < 1e-6); // another order of sums
+    CHECK(relative_error(product(many, w, bias).slice(0, 0, skinny_gemm::most), y) < 1e-6); // another order of sums
     CHECK(relative_error(y, linear(few, w, bias)) < 0.02);
   }
   const Int8Matrix m = quantize_int8(w);
@@ -218,9 +218,9 @@ TEST_CASE("linear_int8 and linear_bf16 are linear of the matrix that they stand 
     const Tensor wider = random_normal({rows, 301}, {78, 4}), table = random_normal({211, 301}, {78, 5});
     const Int8Matrix large = quantize_int8(table);
     const Tensor same = linear(wider, dequantize_int8(large.codes, large.scales)); // f32 has a kernel for few rows too
-    CHECK((same_bits(linear_int8(wider, large.codes, large.scales), same) || rows > few_rows::most));
+    CHECK((same_bits(linear_int8(wider, large.codes, large.scales), same) || rows > skinny_gemm::most));
     CHECK((same_bits(linear_bf16(wider, table.to(DType::bf16)), linear(wider, table.to(DType::bf16))) ||
-           rows > few_rows::most));
+           rows > skinny_gemm::most));
     const Tensor x = random_normal({rows, 45}, {78, 2}), addend = random_normal({rows, 67}, {78, 3});
     const auto wide = [](const Tensor& t) { return t.to(DType::f64); };
     const Tensor int8 = linear_int8(x, m.codes, m.scales, bias, addend);

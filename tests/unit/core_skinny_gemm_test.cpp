@@ -1,6 +1,6 @@
 // Products with few rows: against plain loops, and what their bits depend on.
 
-#include "core/gemm/few_rows.h"
+#include "core/gemm/skinny_gemm.h"
 
 #include "core/gemm/blas.h"
 #include "core/ops.h"
@@ -23,16 +23,16 @@ template <class T> double largest_error(std::int64_t m, std::int64_t n, std::int
   const Tensor a = rows_of<T>(m, k, k + 3, 1), b = rows_of<T>(n, k, k + 5, 2);
   const Tensor before = random_normal({m, n + 2}, {62, 0}, 0.0, 1.0, dtype_of<T>);
   Tensor c = before.clone();
-  few_rows::product<T>(m, n,
-                       {.k = k,
-                        .alpha = static_cast<T>(alpha),
-                        .a = a.data<T>(),
-                        .lda = k + 3,
-                        .b = b.data<T>(),
-                        .ldb = k + 5,
-                        .beta = static_cast<T>(beta),
-                        .c = c.mutable_data<T>(),
-                        .ldc = n + 2});
+  skinny_gemm::product<T>(m, n,
+                          {.k = k,
+                           .alpha = static_cast<T>(alpha),
+                           .a = a.data<T>(),
+                           .lda = k + 3,
+                           .b = b.data<T>(),
+                           .ldb = k + 5,
+                           .beta = static_cast<T>(beta),
+                           .c = c.mutable_data<T>(),
+                           .ldc = n + 2});
   double error = 0.0;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n + 2; ++j) {
@@ -49,7 +49,7 @@ template <class T> double largest_error(std::int64_t m, std::int64_t n, std::int
 } // namespace
 
 TEST_CASE("few rows: every number of rows, odd extents, leading dimensions, alpha and beta") {
-  for (std::int64_t m = 1; m <= few_rows::most; ++m)
+  for (std::int64_t m = 1; m <= skinny_gemm::most; ++m)
     for (const std::int64_t n : {1, 3, 4, 17})
       for (const std::int64_t k : {1, 7, 16, 33, 250}) {
         CAPTURE(m);
@@ -65,15 +65,16 @@ TEST_CASE("few rows: every number of rows, odd extents, leading dimensions, alph
 TEST_CASE("few rows: beta 0 does not read C") {
   const Tensor a = Tensor::ones({2, 5}), b = Tensor::ones({3, 5});
   Tensor c = Tensor::full({2, 3}, std::nan(""));
-  few_rows::product<float>(2, 3, {5, 1.0F, a.data<float>(), 5, b.data<float>(), 5, 0.0F, c.mutable_data<float>(), 3});
+  skinny_gemm::product<float>(2, 3,
+                              {5, 1.0F, a.data<float>(), 5, b.data<float>(), 5, 0.0F, c.mutable_data<float>(), 3});
   CHECK(same_bits(c, Tensor::full({2, 3}, 5.0)));
 }
 
 TEST_CASE("linear: a row's bits are the same beside others (up to few_rows::most), and for any number of threads") {
-  const Tensor x = random_normal({few_rows::most, 301}, {63, 0}), w = random_normal({701, 301}, {63, 1});
+  const Tensor x = random_normal({skinny_gemm::most, 301}, {63, 0}), w = random_normal({701, 301}, {63, 1});
   const Tensor bias = random_normal({701}, {63, 2});
   const Tensor y = linear(x, w, bias);
-  for (std::int64_t i = 0; i < few_rows::most; ++i)
+  for (std::int64_t i = 0; i < skinny_gemm::most; ++i)
     CHECK(same_bits(linear(x.slice(0, i, i + 1), w, bias), y.slice(0, i, i + 1)));
   CHECK(same_bits(linear(x.slice(0, 2, 5), w, bias), y.slice(0, 2, 5)));
   for (const int threads : {1, 2, 3}) {

@@ -1,4 +1,4 @@
-#include "apps/net/patience.h"
+#include "apps/net/retry_policy.h"
 
 #include <fmt/format.h>
 
@@ -7,12 +7,12 @@
 
 namespace eg::privacy {
 
-void Patience::wait(int attempt, const ConnectionError& lost) const {
+void RetryPolicy::wait(int attempt, const ConnectionError& lost) const {
   using Clock = std::chrono::steady_clock;
   if (attempt + 1 >= attempts)
     throw ConnectionError(attempts <= 1 ? lost.what() : fmt::format("{} (after {} attempts)", lost.what(), attempts));
   const std::chrono::milliseconds time = std::min(pause * (1 << std::min(attempt, 16)), longest_pause);
-  if (tell) tell(lost, time);
+  if (on_pause) on_pause(lost, time);
   const auto until = Clock::now() + time;
   while (Clock::now() < until) {
     if (stop != nullptr && stop->load()) throw Interrupted("interrupted while the cloud was out of reach");

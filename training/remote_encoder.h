@@ -29,12 +29,12 @@ RandomKey dropout_key(std::uint64_t seed, std::int64_t step);
 /// One stack of blocks in training, from the side of the party with the data; apps/split answers. What passes is
 /// permuted already, if it is permuted at all. Members throw ConnectionError and ProtocolError (apps/net/errors.h) when
 /// the other party cannot be reached or refuses.
-class EncoderElsewhere {
+class RemoteEncoder {
 public:
-  EncoderElsewhere() = default;
-  virtual ~EncoderElsewhere() = default;
-  EncoderElsewhere(const EncoderElsewhere&) = delete;
-  EncoderElsewhere& operator=(const EncoderElsewhere&) = delete;
+  RemoteEncoder() = default;
+  virtual ~RemoteEncoder() = default;
+  RemoteEncoder(const RemoteEncoder&) = delete;
+  RemoteEncoder& operator=(const RemoteEncoder&) = delete;
 
   /// Begins a run. `blocks`: initial weights under their names in the model ("blocks.0.norm1.weight").
   virtual void begin(const EncoderRecipe& recipe, const nn::StateDict& blocks) = 0;
@@ -61,24 +61,24 @@ namespace eg::permute {
 
 /// What is kept of an encoder that was trained elsewhere under a key: the plain weights, the weights as they were
 /// trained, or the weights moved to another key for another holder (paper 001, section 5.1).
-enum class Ending : std::uint8_t { decrypted, encrypted, rekeyed };
+enum class FinalWeights : std::uint8_t { decrypted, encrypted, rekeyed };
 /// "decrypt", "encrypted" or "key", as --finish has them.
-std::string_view name_of(Ending ending);
+std::string_view name_of(FinalWeights final_weights);
 
 /// Split learning: embedding, head, labels and keys here, the encoder's blocks elsewhere (paper 001, Fig. 3).
 struct SplitTraining {
-  std::shared_ptr<training::EncoderElsewhere> encoder; ///< null: everything is here
-  Ending ending = Ending::decrypted;
-  std::string next_key; ///< of Ending::rekeyed: the secret key file of the next holder
+  std::shared_ptr<training::RemoteEncoder> encoder; ///< null: everything is here
+  FinalWeights final_weights = FinalWeights::decrypted;
+  std::string next_key; ///< of FinalWeights::rekeyed: the secret key file of the next holder
 };
 
 /// What a run with its blocks elsewhere is to leave, as its newest checkpoint says; nothing when it does not. Throws
 /// FileError.
-std::optional<Ending> ending_of_run(const std::string& folder);
+std::optional<FinalWeights> final_weights_of_run(const std::string& folder);
 
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process:
 /// clipping by a joint norm, parts of a batch, averages of weights, updates that one side leaves out. `mode`: what is
 /// permuted.
-void check_split(const training::RunOptions& options, TrainMode mode, const SplitTraining& split);
+void check_split(const training::RunOptions& options, PermuteMode mode, const SplitTraining& split);
 
 } // namespace eg::permute

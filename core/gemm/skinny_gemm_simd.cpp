@@ -1,16 +1,16 @@
-#include "core/gemm/few_rows.h"
+#include "core/gemm/skinny_gemm.h"
 
 #include <cstddef>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/gemm/few_rows_simd.cpp"
+#define HWY_TARGET_INCLUDE "core/gemm/skinny_gemm_simd.cpp"
 #include "core/simd/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
 
-using few_rows::Operands;
+using skinny_gemm::Operands;
 
 /// Asks for the lines of R vectors of B from b on, which may be past its end. Narrow rows are so short that R of
 /// them begin on one page, and then the processor does not see them coming: 38 MB of 8 bits took 8 ms without this, 2
@@ -130,7 +130,7 @@ HWY_EXPORT(FewRowsF64);
 HWY_EXPORT(FewRowsInt8);
 HWY_EXPORT(FewRowsBf16);
 
-namespace few_rows {
+namespace skinny_gemm {
 
 template <> void product<float>(std::int64_t m, std::int64_t n, const Operands<float>& operands) {
   HWY_DYNAMIC_DISPATCH(FewRowsF32)(m, n, operands);
@@ -145,6 +145,6 @@ template <> void product<float>(std::int64_t m, std::int64_t n, const Operands<f
   HWY_DYNAMIC_DISPATCH(FewRowsBf16)(m, n, operands);
 }
 
-} // namespace few_rows
+} // namespace skinny_gemm
 } // namespace eg
 #endif
