@@ -128,8 +128,8 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
 }
 
 bool shapes_alone(const ContextSettings& settings, const OpArgs& args) {
-  if (settings.unread > 0) {
-    assert(args.op.saves >> 16 == 0 && "UnreadScope: the rule reads an output, which would have no values");
+  if (settings.shape_only > 0) {
+    assert(args.op.saves >> 16 == 0 && "ShapeOnlyScope: the rule reads an output, which would have no values");
     return true;
   }
   return settings.meta_calls > 0 &&

@@ -47,7 +47,7 @@ struct LoaderOptions {
 
 struct Batch {
   Tensor images;                     ///< [B, C, H, W], normalised
-  Tensor labels;                     ///< [B], i64
+  Tensor labels;                     ///< [B], i64; all 0 where images have attributes
   Tensor attributes;                 ///< [B, classes] of the images' type, 0 or 1; undefined where images have labels
   std::vector<std::int64_t> indices; ///< which images of the dataset
   std::int64_t epoch = 0;

@@ -49,9 +49,9 @@ TensorFile load_safetensors(const std::string& path, const LoadOptions& options 
 TensorFile parse_safetensors(ByteView bytes, const std::string& source, const LoadOptions& options = {});
 
 /// Writes tensors (of any layout) and text so that the file appears complete or not at all; tensors that are mapped
-/// from the old file stay what they are. Data is ordered by element size, largest first, and 8-byte aligned; within a
-/// size the given order is kept. Throws ValueError for an empty, repeated, reserved ("__metadata__") or non-UTF-8 name
-/// or an undefined tensor, FileError when it cannot be written.
+/// from the old file stay what they are. The data begins at a multiple of 8 bytes; tensors follow without gaps, those
+/// of the largest elements first, in the given order within a size. Throws ValueError for an empty, repeated, reserved
+/// ("__metadata__") or non-UTF-8 name or an undefined tensor, FileError when it cannot be written.
 void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
 /// Options of save_sharded.

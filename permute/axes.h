@@ -1,6 +1,7 @@
 #pragma once
 // Says which permutation acts on which axis of which parameter, and applies them. The same map moves weights, gradients
-// (dL/dW_(P) = P_out^T dL/dW P_in) and optimiser state, because all three have the parameter's shape.
+// (dL/dW_(P) = P_out^T dL/dW P_in) and optimiser state, because gradients have the
+// parameter's shape, and each axis of an optimiser's state has the parameter's extent or 1.
 
 #include "nn/module.h"
 #include "optim/optimizer.h"

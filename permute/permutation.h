@@ -27,7 +27,7 @@ public:
   static Permutation identity(std::int64_t size);
   /// Uniform from a counter-based key (not secret; see permute/key.h for secret ones).
   static Permutation random(std::int64_t size, RandomKey key);
-  /// Uniform among all but the identity; size >= 2.
+  /// Uniform among all but the identity. Throws ValueError for a size below 2.
   static Permutation random_nonidentity(std::int64_t size, RandomKey key);
 
   std::int64_t size() const { return static_cast<std::int64_t>(gather_.size()); }
@@ -37,11 +37,12 @@ public:
   /// Overwrites the entries with zeros and becomes the permutation of nothing.
   void wipe() noexcept;
   Permutation inverse() const;
-  /// Gathering with the result equals gathering with *this and then with `next`: r[i] = (*this)[next[i]].
+  /// Gathering with the result equals gathering with *this and then with `next`: r[i] = (*this)[next[i]]. Throws
+  /// ShapeError when the sizes differ.
   Permutation then(const Permutation& next) const;
   /// The index tensor, i64 [size], for permute_rows and permute_columns.
   Tensor tensor() const;
-  /// x gathered along one axis.
+  /// x gathered along one axis; a negative one counts from the end. Throws ShapeError when its extent is not size().
   Tensor apply(const Tensor& x, int axis) const;
 
   friend bool operator==(const Permutation&, const Permutation&) = default;

@@ -18,11 +18,11 @@ std::string_view name_of(PermuteMode mode);
 constexpr bool permutes_rows(PermuteMode mode) { return mode == PermuteMode::rows || mode == PermuteMode::both; }
 constexpr bool permutes_columns(PermuteMode mode) { return mode == PermuteMode::columns || mode == PermuteMode::both; }
 
-/// The two permutations of one pass. Papers 000 and 001, theorem 4.1: with weights coupled to P_C the pass through an
-/// encoder equals the plain one.
+/// The two permutations of one pass. Theorem 4.1 of Xu et al. (CVPR 2024) and of paper 001: with weights coupled to P_C
+/// the pass through an encoder equals the plain one.
 struct PermutedPass {
   Tensor rows = {};                     ///< P_R, i64 [B, T]: the order of each sample's tokens; undefined: as they are
-  const Permutation* columns = nullptr; ///< P_C over features; null: as they are
+  const Permutation* columns = nullptr; ///< P_C over features, which must outlive this; null: as they are
 
   /// P_R Z P_C of Z [B, T, C].
   Tensor enter(const Tensor& z) const;
@@ -30,7 +30,8 @@ struct PermutedPass {
   Tensor enter_mask(const Tensor& mask) const;
   /// P_R^T Y P_C^T of Y [B, T, C].
   Tensor leave(const Tensor& y) const;
-  /// leave(f(enter(z))).
+  /// leave(f(enter(z))); with f an encoder whose weights are coupled to P_C, the plain encoder of z. Throws ShapeError
+  /// where the permutations do not fit.
   Tensor through(const Tensor& z, FunctionRef<Tensor(const Tensor& z)> f) const { return leave(f(enter(z))); }
 };
 

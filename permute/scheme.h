@@ -17,7 +17,7 @@ enum class Scheme : std::uint8_t { none, row, tied, decoupled, both, stip1, stip
 enum class Columns : std::uint8_t {
   plain,
   residual,     ///< P_C on the residual stream alone: inner axes stay (STIP's first version)
-  tied,         ///< W' = P_C^T W P_C with P_C in S_head wr S_heads (the papers' blind training, well read)
+  tied,         ///< W' = P_C^T W P_C with P_C in S_head wr S_heads (the papers' blind training, read in full)
   within_heads, ///< any P_C; Q and K, V, and the hidden axis have permutations of their own (STIP's second version)
   decoupled,    ///< the same, and whole heads move
   orthogonal,   ///< an orthogonal map of the residual stream, gains folded into weights (RMSNorm alone)

@@ -1,6 +1,6 @@
 #pragma once
-// Defines keys of encoder blocks and vision transformers, and the axis maps that carry them to the parameters of
-// nn::Block and nn::Vit. A key has permutations for the residual, the inner attention axes and the MLP's hidden axis.
+// Defines keys of any stack of transformer blocks (ViT, BERT, GPT-2, Llama), and the axis maps that carry them to
+// parameters. A key has permutations for the residual, the inner attention axes and the MLP's hidden axis.
 
 #include "nn/vit.h"
 #include "permute/axes.h"

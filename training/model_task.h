@@ -26,8 +26,8 @@ namespace eg::training {
 /// one (`twin`).
 std::vector<permute::PermuteMode> modes_of(permute::PermuteMode mode, bool twin);
 
-/// One model or several variants of it with batches, losses and optimisers. What a batch is and what is lost on it is
-/// for the task to say.
+/// One model or several variants of it with batches, losses and optimisers. The subclass defines the
+/// batch and its loss.
 class ModelTask : public Task {
 public:
   /// Sequences of random numbers of the run, by what they are for.

@@ -60,9 +60,9 @@ public:
                 std::optional<std::int64_t> step,
                 FunctionRef<Tensor(const Tensor& z, const Tensor& mask)> blocks) const;
 
-  /// Of the `learning` parameters of a whole model those that learn here. Throws ValueError when the blocks are
-  /// elsewhere and some of theirs are not among them (the party that holds them trains them all), or nothing before
-  /// them is: only then does a gradient pass through them.
+  /// The parameters among `learning` that are trained in this process. With remote blocks, throws ValueError when a
+  /// parameter of a block is frozen (the other party trains all of them), or when no parameter before the blocks is
+  /// trained (no gradient would reach the blocks).
   std::vector<std::string> trainable_here(std::vector<std::string> learning, const nn::Module& whole) const;
   /// A run of so many steps begins elsewhere with the blocks among these weights.
   void begin(const nn::StateDict& weights, const nn::BlockConfig& config, std::int64_t layers,

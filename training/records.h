@@ -31,7 +31,7 @@ struct VariantRecord {
 struct Record : VariantRecord {
   data::Split split = data::Split::train;
   std::int64_t step = 0;  ///< steps done
-  std::int64_t epoch = 0; ///< epochs begun, from 0
+  std::int64_t epoch = 0; ///< number of the step's epoch, from 0
   double lr = 0.0;
   double per_s = 0.0; ///< units a second, whatever the number of models
   std::vector<VariantRecord> variants;

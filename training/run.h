@@ -114,8 +114,8 @@ Options options_to_resume(const std::string& folder, const std::string& model, c
 bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked, const std::vector<OptionInfo>& options,
                     FunctionRef<nlohmann::ordered_json()> found);
 
-/// Goes on from the folder options.out where it holds a run with the same options, which options_of_run(folder) reads;
-/// begins anew otherwise, in place of what is there.
+/// Sets options.resume where the folder options.out holds a run with the same options, which options_of_run(folder)
+/// reads; sets options.overwrite otherwise, so that a new run replaces what is there.
 template <class Options, class OptionsOfRun> void resume_or_restart(Options& options, OptionsOfRun&& options_of_run) {
   if (options.out.empty()) return;
   if (holds_run_with(options.out, options_json(options), option_table(options).infos(options),

@@ -21,7 +21,8 @@ bool updates_in_backward(const RunOptions& options);
 /// Cuts a batch of options.batch samples into options.accumulate parts, averages their losses and gradients with their
 /// sizes for weights, clips the mean gradient (options.clip) and, unless context.guard skips it, lets the optimiser
 /// step. With options.detect_anomaly every value is looked at. `who`, "" or which model, is for the guard's error.
-/// Returns whether the optimiser stepped. Whatever is thrown leaves the parameters as they were, with one exception.
+/// Returns whether the optimiser stepped. An exception leaves the parameters as they were, unless
+/// updates_in_backward().
 ///
 /// Where updates_in_backward(), each parameter is updated as soon as the backward pass has its gradient
 /// (Tape::gradient_each): the same bits, and gradients never stand side by side in memory. What is thrown after the

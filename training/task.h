@@ -18,7 +18,7 @@ namespace eg::training {
 /// Where a step stands before it is taken.
 struct StepContext {
   std::int64_t step = 0;  ///< steps done
-  std::int64_t epoch = 0; ///< epochs begun, from 0
+  std::int64_t epoch = 0; ///< number of the step's epoch, from 0
   double lr = 0.0;
   StepGuard* guard = nullptr; ///< asked before the update
 };
@@ -53,7 +53,8 @@ public:
   /// Takes the next step of every model, without the update where context.guard refuses it. Returns how many units it
   /// learnt from.
   virtual std::int64_t train(const StepContext& context) = 0;
-  /// Measures every model on the test data; ends early when `stop` becomes true. Returns how many units it looked at.
+  /// Measures every model on the test data. When `stop` becomes true it ends early: the values then cover a part of the
+  /// data, and the caller discards them. Returns the units of the whole test set.
   virtual std::int64_t test(StopFlag stop) = 0;
   /// What the last train() or test() gave, as a line of metrics.jsonl.
   virtual nlohmann::ordered_json record(const MetricsContext& context) = 0;

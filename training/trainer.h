@@ -49,7 +49,8 @@ public:
   Result run(const Callbacks& callbacks = {}, StopFlag stop = nullptr);
   /// One training step.
   Record train_step();
-  /// Mean loss over the test data.
+  /// Evaluates every model on the test data: loss, and accuracy or AUC where the task has them. If `stop` became true
+  /// meanwhile, the values cover a part of the data; discard them.
   Record test(StopFlag stop = nullptr);
   /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
   std::string save_checkpoint() { return run_->save_checkpoint(); }

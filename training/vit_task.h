@@ -17,8 +17,8 @@ namespace eg::permute {
 /// What the options ask of training images of that size.
 data::Augmentation augmentation_of(const TrainOptions& options, std::int64_t side, std::int64_t channels);
 
-/// Images and what they show: labels [B]; or, where images are mixed or have attributes, shares of the classes
-/// [B, classes] instead.
+/// Images and what they show: labels [B], all 0 where they have attributes. Where images are mixed or have attributes,
+/// shares of the classes [B, classes] take the labels' place in the loss.
 struct Samples {
   Tensor images, labels, shares;
   bool attributes = false;

@@ -1,6 +1,6 @@
 #pragma once
 // Trains vision transformers plain and permuted, one alone or several variants of one model side by side from coupled
-// initialisations (Algorithm 1 of paper 000).
+// initialisations (Algorithm 1 of Xu et al., CVPR 2024).
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"
@@ -104,8 +104,9 @@ void check_split(const TrainOptions& options, const SplitTraining& split);
 
 class VitTask;
 
-/// Trains the variants of a ViT that the options ask for (Algorithm 1 of paper 000). Everything drawn (initial weights,
-/// order, augmentation, permutations, dropout) depends on seed and step alone, so a resumed run has the same bits.
+/// Trains the variants of a ViT that the options ask for (Algorithm 1 of Xu et al., CVPR 2024). Everything drawn
+/// (initial weights, order, augmentation, permutations, dropout) depends on seed and step alone, so a resumed run has
+/// the same bits.
 class VitTrainer : public training::Trainer {
 public:
   /// Locks the run folder for as long as the trainer lives (it is made when it is missing), opens the data, refuses

@@ -15,7 +15,7 @@ namespace eg::fetch {
 /// One file of a set.
 struct SetFile {
   const char* name;
-  const char* url; ///< what precedes the name
+  const char* url; ///< prefix: the file's address is this and its name
   const char* sha256;
   std::int64_t bytes;
 };

@@ -15,13 +15,13 @@ enum class Reduction : std::uint8_t;       // core/reduction.h
 
 /// How a thread computes. Each member belongs to one scope, whose header says what it means.
 struct ContextSettings {
-  MatmulPrecision products{}; ///< MatmulPrecisionScope
-  Reduction reduction{};      ///< ReductionScope
-  int meta_tensors = 0;       ///< open MetaTensorScopes
-  int meta_calls = 0;         ///< open MetaCallScopes
-  int unread = 0;             ///< open UnreadScopes
-  int init_skips = 0;         ///< open nn::init::SkipScopes
-  int recomputations = 0;     ///< checkpointed functions that run again
+  MatmulPrecision matmul_precision{}; ///< MatmulPrecisionScope
+  Reduction reduction{};              ///< ReductionScope
+  int meta_tensors = 0;               ///< open MetaTensorScopes
+  int meta_calls = 0;                 ///< open MetaCallScopes
+  int shape_only = 0;                 ///< open ShapeOnlyScopes
+  int init_skips = 0;                 ///< open nn::init::SkipScopes
+  int recomputations = 0;             ///< checkpointed functions that run again
   bool operator==(const ContextSettings&) const = default;
 };
 

@@ -16,11 +16,11 @@ MatmulPrecision matmul_precision_named(std::string_view name) {
 
 std::string_view name_of(MatmulPrecision products) { return products == MatmulPrecision::bf16 ? "bf16" : "f32"; }
 
-MatmulPrecision matmul_precision() { return execution_context().settings.products; }
+MatmulPrecision matmul_precision() { return execution_context().settings.matmul_precision; }
 
 MatmulPrecisionScope::MatmulPrecisionScope(MatmulPrecision wanted)
-    : before_(std::exchange(execution_context().settings.products, wanted)) {}
+    : before_(std::exchange(execution_context().settings.matmul_precision, wanted)) {}
 
-MatmulPrecisionScope::~MatmulPrecisionScope() { execution_context().settings.products = before_; }
+MatmulPrecisionScope::~MatmulPrecisionScope() { execution_context().settings.matmul_precision = before_; }
 
 } // namespace eg

@@ -76,7 +76,7 @@ const std::vector<Case>& cases() {
       {"exact sums", run_under<ReductionScope, Reduction::exact>, product},
       {"meta calls", run_under<MetaCallScope>, product},
       {"meta tensors", run_under<MetaTensorScope, MetaCallScope>, [](const Tensor& h) { return slice(h, 0, 3, 9); }},
-      {"unread", run_under<ShapeOnlyScope>, [](const Tensor& h) { return affine(h, 3.0, 1.0); }},
+      {"shape only", run_under<ShapeOnlyScope>, [](const Tensor& h) { return affine(h, 3.0, 1.0); }},
       {"initialisers skipped", run_under<nn::init::SkipScope>, times_drawn},
       {"initialisers drawn", run_under<>, times_drawn},
       {"a pause inside", run_under<>, times_constant},
