@@ -5,6 +5,7 @@
 #include "nn/bert.h"
 #include "nn/decoder.h"
 #include "nn/vit.h"
+#include "training/checkpoint.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,13 @@ void write_blocks_mark(const std::string& folder, const std::optional<BlocksMark
   std::error_code code;
   std::filesystem::remove(path_of(folder), code);
   if (code) throw FileError(fmt::format("{}: cannot be removed: {}", path_of(folder), code.message()));
+}
+
+void write_marked(const std::string& folder, const std::optional<BlocksMark>& mark, FunctionRef<void()> save) {
+  training::make_folder(folder);
+  if (mark) write_blocks_mark(folder, mark);
+  save();
+  if (!mark) write_blocks_mark(folder, mark);
 }
 
 void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key) {

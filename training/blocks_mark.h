@@ -1,6 +1,7 @@
 #pragma once
 // Marks a model whose blocks a run left permuted (permuted_blocks.json); undo_blocks() restores them with the key.
 
+#include "core/base/function_ref.h"
 #include "nn/hub/model.h"
 #include "permute/axes.h"
 #include "permute/key.h"
@@ -22,6 +23,10 @@ struct BlocksMark {
 std::optional<BlocksMark> read_blocks_mark(const std::string& folder);
 /// Writes the mark, or with none removes the one that is there. Throws FileError.
 void write_blocks_mark(const std::string& folder, const std::optional<BlocksMark>& mark);
+
+/// Writes a model into `folder` by save(), marked or not. A mark is there before the weights, so that a process which
+/// is killed leaves no permuted weights without it. Throws FileError.
+void write_marked(const std::string& folder, const std::optional<BlocksMark>& mark, FunctionRef<void()> save);
 
 /// Restores the plain blocks of a ViT, DeiT, BERT, GPT-2 or Llama with that mark. Throws ValueError for another key and
 /// for another kind of model.

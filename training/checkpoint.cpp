@@ -127,7 +127,7 @@ constexpr std::array run_files = {"config.json",
                                   "model_ema_columns.safetensors",
                                   "model_ema_both.safetensors"};
 
-/// What a run writes into each of the folders RUN/model and RUN/model-ema.
+/// What a run writes into each of the folders RUN/model, RUN/model-ema and those of a plain twin.
 constexpr std::array model_files = {"config.json",
                                     "model.safetensors",
                                     "tokenizer.json",
@@ -141,8 +141,12 @@ constexpr std::array model_files = {"config.json",
                                     "generation_config.json",
                                     "permuted_blocks.json"};
 
-std::array<std::string, 2> models_of(const std::string& run_folder) {
-  return {join_path(run_folder, "model"), join_path(run_folder, "model-ema")};
+constexpr std::array model_folders = {"model", "model-ema", "model-none", "model-none-ema"};
+
+std::vector<std::string> models_of(const std::string& run_folder) {
+  std::vector<std::string> folders;
+  for (const char* name : model_folders) folders.push_back(join_path(run_folder, name));
+  return folders;
 }
 
 /// Whether `name` is a leftover of one of these files.
@@ -287,7 +291,9 @@ bool holds_checkpoint(const std::string& folder) {
 } // namespace
 
 bool holds_results(const std::string& folder) {
-  return holds_checkpoint(folder) || is_there(join_path(models_of(folder)[0], "config.json")) ||
+  return holds_checkpoint(folder) ||
+         std::ranges::any_of(models_of(folder),
+                             [](const std::string& model) { return is_there(join_path(model, "config.json")); }) ||
          std::any_of(run_files.begin(), run_files.end(), [&](std::string_view name) {
            return name.starts_with("model") && is_there(join_path(folder, name));
          });

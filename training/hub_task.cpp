@@ -37,10 +37,11 @@ void HubModelTask::save_result(const std::string& folder) const {
     const Variant& v = all_variants()[i];
     const bool main = i + 1 == models_.size();
     const std::string path = join_path(folder, main ? "model" : fmt::format("model-{}", name_of(v.mode)));
-    save_model(*models_[i], path);
-    with_average(v, [&] { save_model(*models_[i], path + "-ema"); });
-    for (const std::string& place : {path, path + "-ema"})
-      if (folder_exists(place)) write_blocks_mark(place, main ? mark() : std::nullopt);
+    const auto save = [&](const std::string& place) {
+      write_marked(place, main ? mark() : std::nullopt, [&] { save_model(*models_[i], place); });
+    };
+    save(path);
+    with_average(v, [&] { save(path + "-ema"); });
   }
 }
 

@@ -63,18 +63,19 @@ nlohmann::json VitTask::folder_config() const {
 void VitTask::save_result(const std::string& folder) const {
   const std::unique_ptr<nn::Vit> whole = encoder_.elsewhere() ? whole_model() : nullptr;
   if (whole) encoder_.end(*whole);
-  for (std::size_t i = 0; i < variants(); ++i) {
-    const Variant& v = all_variants()[i];
-    const std::string tail = suffix(i) + ".safetensors";
-    data::save_safetensors(join_path(folder, "model" + tail), (whole ? *whole : *v.module).state_dict());
-    with_average(v, [&] { data::save_safetensors(join_path(folder, "model_ema" + tail), v.module->state_dict()); });
-  }
   const nn::Vit& main = whole ? *whole : vit_of(main_variant());
-  write_blocks_mark(folder, mark());
+  write_marked(folder, mark(), [&] {
+    for (std::size_t i = 0; i < variants(); ++i) {
+      const Variant& v = all_variants()[i];
+      const std::string tail = suffix(i) + ".safetensors";
+      data::save_safetensors(join_path(folder, "model" + tail), (whole ? *whole : *v.module).state_dict());
+      with_average(v, [&] { data::save_safetensors(join_path(folder, "model_ema" + tail), v.module->state_dict()); });
+    }
+  });
   const nlohmann::json config = folder_config();
   if (config.is_null()) return;
-  save_vision_model(main, config, pixels(), join_path(folder, "model"));
-  write_blocks_mark(join_path(folder, "model"), mark());
+  const std::string model = join_path(folder, "model");
+  write_marked(model, mark(), [&] { save_vision_model(main, config, pixels(), model); });
 }
 
 VitTrainer::VitTrainer(Parts parts) : Trainer(std::move(parts.run), std::move(parts.task)) {

@@ -10,6 +10,7 @@
 #include "data/tokenizer.h"
 #include "nn/hub/folder.h"
 #include "nn/hub/timm.h"
+#include "training/blocks_mark.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -126,6 +127,17 @@ void inspect_model(const std::string& folder, std::string& lines, json& out) {
   out["model"] = {{"loads", loads}, {"report", report}};
 }
 
+/// Says whose permutations the blocks carry, where a run left them permuted.
+void inspect_mark(const std::string& folder, std::string& lines, json& out) {
+  const auto mark = permute::read_blocks_mark(folder);
+  if (!mark) return;
+  lines +=
+      fmt::format("permuted_blocks.json  the blocks carry the permutations of {}; without them the model is another "
+                  "function\n",
+                  mark->key.empty() ? "a run's seed" : "key " + mark->key);
+  out["permuted_blocks"] = {{"key", mark->key}, {"key_form", name_of(mark->form)}};
+}
+
 /// Whether the tokenizer's files can be read together.
 void inspect_tokenizer(const std::string& folder, std::string& lines, json& out) {
   std::string report;
@@ -210,6 +222,7 @@ bool inspect_folder(const std::string& folder, std::string& lines, json& out) {
     inspect_config(config, known + " to equigrad infer", lines, out);
     out["config"]["support"] = known;
     if (holds_tensors(folder)) inspect_model(folder, lines, out);
+    inspect_mark(folder, lines, out);
   }
   const bool has_tokenizer = list_files(folder, "tokenizer", tokenizer_files, lines, out);
   if (has_tokenizer) inspect_tokenizer(folder, lines, out);

@@ -241,3 +241,28 @@ TEST_CASE("a text classifier is trained from a file of rows") {
   const Outcome idle = run_program({"train", "bert", "--data", "imdb", "--held-out", "0.2", "--steps", "1"});
   CHECK(idle.err.find("--held-out has no effect: imdb has a test part of its own") != std::string::npos);
 }
+
+TEST_CASE("a language model and its plain twin train side by side, and the key makes the permuted one plain") {
+  const TemporaryFolder folder;
+  REQUIRE(run_program({"keygen", "--out", folder.path("a.key")}).code == 0);
+  for (const std::string model : {"gpt2", "llama"}) {
+    CAPTURE(model);
+    const std::string run = folder.path(model);
+    const Outcome got = run_program(small(folder, model.c_str(),
+                                          {"--steps", "3", "--permute", "columns", "--twin", "--key",
+                                           folder.path("a.key"), "--json", "-", "--out", run}));
+    REQUIRE_MESSAGE(got.code == 0, got.err);
+    const auto json = nlohmann::json::parse(got.out);
+    REQUIRE(json["variants"].size() == 2);
+    CHECK(json["variants"][0]["permute"] == "none");
+    CHECK(json["drift"] < 1e-3);
+    CHECK(run_program({"inspect", run + "/model"}).out.find("the blocks carry the permutations of key ") !=
+          std::string::npos);
+    CHECK(run_program({"inspect", run + "/model-none"}).out.find("permutations") == std::string::npos);
+    const std::string plain = folder.path(model + "-plain");
+    CHECK(run_program({"permute", "--model", run, "--key", folder.path("a.key"), "--inverse", "--out", plain}).code ==
+          0);
+    CHECK(run_program({"inspect", plain}).out.find("permutations") == std::string::npos);
+    CHECK(run_program({"report", run, "--key", folder.path("a.key"), "--out", folder.path(model + ".html")}).code == 0);
+  }
+}

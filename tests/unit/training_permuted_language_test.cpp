@@ -11,6 +11,7 @@
 #include "nn/hub/folder.h"
 #include "permute/key.h"
 #include "training/blocks_mark.h"
+#include "training/checkpoint.h"
 #include "training/language.h"
 #include "training/metrics.h"
 
@@ -152,6 +153,42 @@ TEST_CASE("permuted language models: the folder is marked, and the key restores 
     undo_blocks(*moved, *mark, key);
     CHECK(weight_difference(moved->module().state_dict(), plain->module().state_dict()) < 1e-10);
   }
+}
+
+TEST_CASE("permuted language models: the plain twin's folder belongs to the run") {
+  const TemporaryFolder folder;
+  LanguageOptions o = small(folder, LanguageModel::gpt2);
+  o.twin = true;
+  o.out = folder.path("run");
+  // Another model in the place of the twin's is not overwritten.
+  make_folder(o.out + "/model-none");
+  write_file(o.out + "/model-none/config.json", std::string_view("{}"));
+  CHECK(message_of<ValueError>([&] { language_trainer(o); }).find("already holds a run") != std::string::npos);
+  CHECK(bytes_of(o.out + "/model-none/config.json") == "{}");
+  o.overwrite = true;
+  language_trainer(o)->run();
+  CHECK(folder_exists(o.out + "/model-none"));
+  // A run without a twin in its place leaves none.
+  o.twin = false;
+  o.permute = PermuteMode::none;
+  language_trainer(o)->run();
+  CHECK(folder_exists(o.out + "/model"));
+  CHECK_FALSE(folder_exists(o.out + "/model-none"));
+}
+
+TEST_CASE("marks: permuted weights never stand without one, whenever their writer ends") {
+  const TemporaryFolder folder;
+  const permute::BlocksMark mark{.key = "0123456789abcdef", .form = KeyForm::residual};
+  const std::string path = folder.path("model");
+  const auto dies = [&] {
+    CHECK(permute::read_blocks_mark(path));
+    throw FileError("no space left");
+  };
+  CHECK_THROWS_AS(permute::write_marked(path, mark, dies), FileError);
+  CHECK(permute::read_blocks_mark(path)->key == mark.key);
+  // Plain weights lose the mark when they are there.
+  permute::write_marked(path, std::nullopt, [&] { CHECK(permute::read_blocks_mark(path)); });
+  CHECK_FALSE(permute::read_blocks_mark(path));
 }
 
 TEST_CASE("permuted language models: options that contradict each other are refused") {
