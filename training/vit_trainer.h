@@ -1,6 +1,6 @@
 #pragma once
-// Trains vision transformers plain and permuted, one alone or several variants of one model side by side from coupled
-// initialisations (Algorithm 1 of Xu et al., CVPR 2024).
+// Trains vision transformers plain and permuted, alone or side by side from coupled initialisations (Algorithm 1 of Xu
+// et al., CVPR 2024).
 
 #include "core/base/interrupt.h"
 #include "data/dataset.h"
