@@ -236,7 +236,7 @@ void Tape::BackwardPass::run_rule(const Node& node, std::vector<Tensor>& grad, c
   }
 }
 
-/// A user's rule that adds does so always; a row's where what has arrived may be written to and nobody looks on.
+/// A user's adding rule always adds. A row's does so where the sum may be written to and no recorder observes it.
 bool Tape::BackwardPass::adds(const Node& node) const {
   if (node.custom) return node.custom->adding_vjp != nullptr;
   const Slot s = node.in[0].slot;

@@ -170,8 +170,8 @@ struct OpDef {
   KernelFn cuda = nullptr;              ///< for a device; no row has one yet
   std::uint32_t saves = saves::nothing; ///< what the tape keeps for the rule
   VjpFn vjp = nullptr;                  ///< the rule, made of ops
-  /// Instead of vjp where the sum of the first input, the only one with a gradient, has arrived, is packed and nobody
-  /// else holds it. For a gradient that is mostly zeros: the bits of adding vjp's, the sign of a zero apart.
+  /// Instead of vjp where the first input alone has a gradient, and its sum so far is packed and has no other holder.
+  /// For a gradient that is mostly zeros: the bits of adding vjp's, the sign of a zero apart.
   AddingVjpFn adding_vjp = nullptr;
   std::string_view no_gradient = {};   ///< why there is no rule, where there is none
   std::string_view zero_gradient = {}; ///< why the rule gives zero everywhere, where it does

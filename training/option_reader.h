@@ -29,7 +29,7 @@ public:
   void words(const char* key, FunctionRef<void(const std::vector<std::string>&)> assign);
   /// The model that the options are for, where they say: the key "model". Throws ValueError when it is another one.
   void require_model(std::string_view model);
-  /// Throws ValueError that names a key which nobody asked for, and the nearest one that is known.
+  /// Throws ValueError that names a key of no option, and the nearest key that is known.
   void require_all_known() const;
 
 private:

@@ -71,7 +71,7 @@ std::vector<std::string> PermutedEncoder::trainable_here(std::vector<std::string
   if (!elsewhere()) return learning;
   const std::vector<std::string> all = nn::parameter_names(whole);
   if (std::ranges::count_if(learning, is_block) != std::ranges::count_if(all, is_block))
-    throw ValueError("train: freeze holds weights of the encoder, and who has the encoder trains all of them");
+    throw ValueError("train: freeze holds weights of the encoder, and the party with the encoder trains all of them");
   std::erase_if(learning, is_block);
   const auto before = [](const std::string& name) {
     return name.find("embedding") != std::string::npos || name.ends_with("_token");

@@ -218,7 +218,7 @@ TEST_CASE("context: the workers of a loop see the settings of the thread that be
   CHECK((std::ranges::count(elsewhere, true) > 0 || parallel::backend() == "serial"));
   CHECK(std::ranges::count(seen, here) == 256);
   CHECK(std::ranges::count(heard, true) == 0);
-  std::thread([&] { seen[0] = settings(); }).join(); // control: a thread that nobody gave them to
+  std::thread([&] { seen[0] = settings(); }).join(); // control: a thread without the settings
   CHECK(seen[0] == ContextSettings{});
   parallel::set_threads(before);
 }

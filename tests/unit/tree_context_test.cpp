@@ -1,4 +1,4 @@
-// What holds for one thread alone stands in one place, so that nobody who carries it forgets a part.
+// The state of one thread is in one variable, so that carrying it forgets no part.
 
 #include "core/base/bytes.h"
 #include "support/temporary_folder.h"
