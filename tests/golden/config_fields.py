@@ -7,7 +7,7 @@
 A field counts when the family's config class declares it, when its modelling file spells it (config.NAME, getattr and hasattr of a
 config), or when any code of transformers asks the config for it while one of the supported classes is read and run. Names are those of
 the file; what is spelt only under another name (attribute_map) is listed under both.
-hub_fields_test.cpp holds the tables of hub/ against it: each of these is read, or known to change nothing, or refused.
+nn_hub_fields_test.cpp holds the tables of hub/ against it: each of these is read, or known to change nothing, or refused.
 """
 import dataclasses
 import inspect

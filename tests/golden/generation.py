@@ -1,5 +1,5 @@
 """Prints what transformers' generate makes of a small Llama whose weights follow from a formula: the values in
-tests/unit/hub_generation_test.cpp.
+tests/unit/nn_hub_generation_test.cpp.
 
     python tests/golden/generation.py        (transformers 4.57 or 5)
 """

@@ -11,7 +11,7 @@
 #include "support/server_thread.h"
 #include "support/temporary_folder.h"
 #include "training/vit_trainer.h"
-#include "unit/permute_small_run.h"
+#include "unit/training_small_run.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>

@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"
 #include "training/vit_trainer.h"
-#include "unit/permute_small_run.h"
+#include "unit/training_small_run.h"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,7 @@
 #include "training/checkpoint.h"
 #include "training/language.h"
 #include "training/vit_trainer.h"
-#include "unit/permute_small_run.h"
+#include "unit/training_small_run.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -3,12 +3,12 @@
 #include "core/base/append_file.h"
 #include "core/base/bytes.h"
 #include "core/base/crc32c.h"
-#include "permute_small_run.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/event_files.h"
 #include "training/event_record.h"
 #include "training/metrics_log.h"
+#include "training_small_run.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

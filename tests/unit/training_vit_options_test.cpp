@@ -4,7 +4,7 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/vit_trainer.h"
-#include "unit/permute_small_run.h"
+#include "unit/training_small_run.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

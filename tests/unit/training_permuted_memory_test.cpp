@@ -3,7 +3,7 @@
 #include "core/memory/allocator.h"
 #include "support/message.h"
 #include "training/vit_trainer.h"
-#include "unit/permute_small_run.h"
+#include "unit/training_small_run.h"
 
 #include <doctest/doctest.h>
 

@@ -10,12 +10,12 @@
 #include "core/ops.h"
 #include "drawn_faces.h"
 #include "nn/metrics.h"
-#include "permute_small_run.h"
 #include "support/markup.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/classify.h"
 #include "training/difm_task.h"
+#include "training_small_run.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

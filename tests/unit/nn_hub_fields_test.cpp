@@ -242,7 +242,7 @@ std::string field_rules_markdown() {
 
 TEST_CASE("docs/models.md lists the fields as they are") {
   const std::string path = EQUIGRAD_SOURCE_DIR "/docs/models.md";
-  const std::string begin = "<!-- fields: written by hub_fields_test with EQUIGRAD_WRITE_DOCS=1 -->\n";
+  const std::string begin = "<!-- fields: written by nn_hub_fields_test with EQUIGRAD_WRITE_DOCS=1 -->\n";
   const std::string end = "<!-- end of fields -->\n";
   std::string page = file_text(path);
   const std::size_t from = page.find(begin), to = page.find(end);
