@@ -55,7 +55,7 @@ public:
   Permutation permutation(std::int64_t size, const KeySite& site) const;
   /// The same, never the identity. size >= 2.
   Permutation nonidentity_permutation(std::int64_t size, const KeySite& site) const;
-  /// Draws for VitKey::draw: site names become KeySite::site. The source refers to this key, which must outlive it.
+  /// Draws for BlocksKey::draw: site names become KeySite::site. The source refers to this key, which must outlive it.
   PermutationSource source(std::string_view model) const;
   /// One row permutation for each of `samples` samples, numbered from first_sample: i64 [samples, tokens].
   Tensor row_permutations(std::int64_t samples, std::int64_t tokens, std::string_view model,

@@ -5,7 +5,7 @@
 #include "core/base/words.h"
 #include "core/call.h"
 #include "core/ops.h"
-#include "permute/vit_key.h"
+#include "permute/blocks_key.h"
 
 #include <array>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Permutations, and how they move the weights of a model.
 
 #include "permute/axes.h"
+#include "permute/blocks_key.h"
 #include "permute/key.h"
 #include "permute/permutation.h"
 #include "permute/permutation_file.h"
-#include "permute/vit_key.h"
 
 #include "modules.h"
 #include "path.h"
@@ -142,25 +142,25 @@ void bind_axes(nb::module_& m) {
       nb::sig("def load_permutations(path: str | os.PathLike) -> dict[str, Permutation]"));
 }
 
-void bind_vit_key(nb::module_& m) {
-  using permute::VitKey;
-  nb::class_<VitKey>(m, "VitKey", "Permutations of a stack of encoder blocks that share the residual axis.")
+void bind_blocks_key(nb::module_& m) {
+  using permute::BlocksKey;
+  nb::class_<BlocksKey>(m, "BlocksKey", "Permutations of a stack of encoder blocks that share the residual axis.")
       .def_static(
           "random",
           [](const nn::BlockConfig& config, std::int64_t layers, const std::string& form, RandomKey key) {
-            return VitKey::random(config, layers, permute::key_form_named(form), key);
+            return BlocksKey::random(config, layers, permute::key_form_named(form), key);
           },
           "config"_a, "layers"_a, "form"_a, "key"_a, "form: paper, tied, decoupled or residual; not secret.")
-      .def_static("identity", &VitKey::identity, "config"_a, "layers"_a)
-      .def_ro("residual", &VitKey::residual, "P_C.")
-      .def("inverse", &VitKey::inverse)
+      .def_static("identity", &BlocksKey::identity, "config"_a, "layers"_a)
+      .def_ro("residual", &BlocksKey::residual, "P_C.")
+      .def("inverse", &BlocksKey::inverse)
       .def(
           "permutations",
-          [](const VitKey& key, const nn::BlockConfig& config) { return dict_of(key.permutations(config)); },
+          [](const BlocksKey& key, const nn::BlockConfig& config) { return dict_of(key.permutations(config)); },
           "config"_a, "By group name, as vit_axes() names them.",
           nb::sig("def permutations(self, config: equigrad._core.nn.BlockConfig) -> dict[str, Permutation]"))
-      .def("apply_columns", &VitKey::apply_columns, "z"_a, "Z P_C.")
-      .def("undo_columns", &VitKey::undo_columns, "z"_a);
+      .def("apply_columns", &BlocksKey::apply_columns, "z"_a, "Z P_C.")
+      .def("undo_columns", &BlocksKey::undo_columns, "z"_a);
   m.def(
       "block_axes", [](std::int64_t layer, const std::string& prefix) { return permute::block_axes(layer, prefix); },
       "layer"_a = 0, "prefix"_a = "", "Axis map of one EncoderBlock whose parameters' names begin with `prefix`.");
@@ -209,12 +209,12 @@ void bind_secret_key(nb::module_& m) {
           },
           "size"_a, "site"_a, "model"_a = "", "layer"_a = 0, "sample"_a = 0, "Never the identity; size >= 2.")
       .def(
-          "vit_key",
+          "blocks_key",
           [](const SecretKey& key, const nn::BlockConfig& config, std::int64_t layers, const std::string& form,
              const std::string& model) {
-            return permute::VitKey::draw(config, layers, permute::key_form_named(form), key.source(model));
+            return permute::BlocksKey::draw(config, layers, permute::key_form_named(form), key.source(model));
           },
-          "config"_a, "layers"_a, "form"_a, "model"_a = "", "A VitKey drawn from this key.")
+          "config"_a, "layers"_a, "form"_a, "model"_a = "", "A BlocksKey drawn from this key.")
       .def(
           "__reduce_ex__",
           [](nb::handle, int) -> nb::object {
@@ -231,7 +231,7 @@ void bind_permute(nb::module_& parent) {
   nb::module_ m = parent.def_submodule("permute", "Permutations, keys, and how they move a model's weights.");
   bind_permutation(m);
   bind_axes(m);
-  bind_vit_key(m);
+  bind_blocks_key(m);
   bind_secret_key(m);
 }
 

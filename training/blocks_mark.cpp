@@ -62,7 +62,7 @@ void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key
   if (mark.key != key.fingerprint())
     throw ValueError(fmt::format("the blocks carry key {}, this is key {}", mark.key, key.fingerprint()));
   const auto undo = [&](const nn::BlockConfig& block, std::int64_t layers, const std::string& family) {
-    const VitKey drawn = VitKey::draw(block, layers, mark.form, key.source(family));
+    const BlocksKey drawn = BlocksKey::draw(block, layers, mark.form, key.source(family));
     transform_module(model.module(), blocks_axes(block, layers), inverse(drawn.permutations(block)));
   };
   if (auto* vit = dynamic_cast<nn::Vit*>(&model.module()))

@@ -4,8 +4,8 @@
 #include "core/base/function_ref.h"
 #include "nn/hub/model.h"
 #include "permute/axes.h"
+#include "permute/blocks_key.h"
 #include "permute/key.h"
-#include "permute/vit_key.h"
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 namespace eg::permute {
 
 /// FOLDER/permuted_blocks.json of a model folder, and of the run folder of a ViT: the blocks beside it carry a key of
-/// training (VitKey), and without it the model is another function. The key itself is nowhere in it.
+/// training (BlocksKey), and without it the model is another function. The key itself is nowhere in it.
 struct BlocksMark {
   std::string key; ///< fingerprint; "" where the permutations were drawn from the run's seed
   KeyForm form = KeyForm::decoupled;

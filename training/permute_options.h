@@ -1,8 +1,8 @@
 #pragma once
 // Declares the options that permuted runs share: which keys, which twins.
 
+#include "permute/blocks_key.h"
 #include "permute/permuted_pass.h"
-#include "permute/vit_key.h"
 #include "training/option.h"
 #include "training/options.h"
 

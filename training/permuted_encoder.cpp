@@ -9,27 +9,27 @@
 
 namespace eg::training {
 
+using permute::BlocksKey;
 using permute::FinalWeights;
 using permute::PermutationSet;
 using permute::PermuteMode;
 using permute::SecretKey;
-using permute::VitKey;
 
 PermutedEncoder::PermutedEncoder(const RunOptions& run, Options options, permute::SplitTraining split)
     : run_(run), options_(std::move(options)), split_(std::move(split)) {
   if (!options_.key.empty()) secret_.emplace(SecretKey::load(options_.key));
 }
 
-VitKey PermutedEncoder::key_for(const nn::BlockConfig& config, std::int64_t layers, const SecretKey* secret) const {
+BlocksKey PermutedEncoder::key_for(const nn::BlockConfig& config, std::int64_t layers, const SecretKey* secret) const {
   const PermutationDraws& draws = options_.draws;
   const permute::PermutationSource source = secret != nullptr
                                                 ? secret->source(draws.model)
                                                 : permute::public_source(RandomKey{run_.seed, 0}.fold(draws.columns));
-  return VitKey::draw(config, layers, options_.form, source);
+  return BlocksKey::draw(config, layers, options_.form, source);
 }
 
 void PermutedEncoder::draw_columns(const nn::BlockConfig& config, std::int64_t layers) {
-  VitKey key = key_for(config, layers, secret_ ? &*secret_ : nullptr);
+  BlocksKey key = key_for(config, layers, secret_ ? &*secret_ : nullptr);
   PermutationSet moves = key.permutations(config);
   columns_.emplace(Columns{std::move(key), permute::blocks_axes(config, layers), std::move(moves), config, layers});
 }

@@ -3,9 +3,9 @@
 
 #include "core/base/function_ref.h"
 #include "data/dataset.h"
+#include "permute/blocks_key.h"
 #include "permute/key.h"
 #include "permute/permuted_pass.h"
-#include "permute/vit_key.h"
 #include "training/blocks_mark.h"
 #include "training/remote_encoder.h"
 
@@ -41,7 +41,7 @@ public:
   /// form.
   void draw_columns(const nn::BlockConfig& config, std::int64_t layers);
   /// Null where draw_columns() was not called.
-  const permute::VitKey* column_key() const { return columns_ ? &columns_->key : nullptr; }
+  const permute::BlocksKey* column_key() const { return columns_ ? &columns_->key : nullptr; }
   /// Moves a model's blocks by the column key, or back.
   void couple(nn::Module& model) const;
   void uncouple(nn::Module& model) const;
@@ -89,13 +89,14 @@ public:
 
 private:
   struct Columns {
-    permute::VitKey key;
+    permute::BlocksKey key;
     permute::AxisMap axes;
     permute::PermutationSet moves;
     nn::BlockConfig config;
     std::int64_t layers = 0;
   };
-  permute::VitKey key_for(const nn::BlockConfig& config, std::int64_t layers, const permute::SecretKey* secret) const;
+  permute::BlocksKey key_for(const nn::BlockConfig& config, std::int64_t layers,
+                             const permute::SecretKey* secret) const;
   EncoderRecipe recipe(const nn::BlockConfig& config, std::int64_t layers, std::int64_t steps) const;
 
   RunOptions run_;

@@ -78,7 +78,7 @@ public:
   /// See ModelTask::drift.
   double drift(std::size_t variant) const { return task_->drift(variant); }
   /// P_C and the inner permutations of the variants that permute columns; null when none does.
-  const permute::VitKey* column_key() const { return task_->encoder().column_key(); }
+  const permute::BlocksKey* column_key() const { return task_->encoder().column_key(); }
   /// Whether another party holds the blocks and sees permuted columns.
   bool hides_columns() const { return task_->encoder().elsewhere() && column_key() != nullptr; }
   /// Split learning: a test for a holder of the encoder without the key, its features going in as they are; computed

@@ -55,14 +55,14 @@ Samples Samples::cut(std::int64_t first, std::int64_t last) const {
   return {part(images), part(labels), part(shares), attributes, part(rows), part(taught)};
 }
 
-Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
                        RandomKey dropout_key) {
   const PermutedPass pass{.rows = rows, .columns = key != nullptr ? &key->residual : nullptr};
   return pass.through(model.embed(images, nn::Vit::embedding_key(dropout_key)),
                       [&](const Tensor& z) { return model.encode(z, dropout_key); });
 }
 
-Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
                        RandomKey dropout_key) {
   return model.head(permuted_hidden(model, images, rows, key, dropout_key));
 }

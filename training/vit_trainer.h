@@ -5,7 +5,7 @@
 #include "core/base/interrupt.h"
 #include "data/dataset.h"
 #include "nn/vit.h"
-#include "permute/vit_key.h"
+#include "permute/blocks_key.h"
 #include "training/fine_tuning.h"
 #include "training/options.h"
 #include "training/remote_encoder.h"
@@ -91,11 +91,11 @@ void require_memory(const TrainOptions& options, std::size_t images, std::size_t
 
 /// The encoder's output for images whose tokens pass it permuted, permuted back: P_R^T Enc(P_R F1(x) P_C) P_C^T; see
 /// permuted_logits.
-Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
                        RandomKey dropout_key = {});
 /// The logits of images whose tokens pass the encoder permuted: F2(P_R^T Enc(P_R F1(x) P_C) P_C^T). `rows` [B, T] or
 /// undefined, `key` null for no column permutation. The encoder's weights must be coupled to the key.
-Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const VitKey* key,
+Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
                        RandomKey dropout_key = {});
 
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process;

@@ -3,7 +3,7 @@
 #include "core/base/words.h"
 #include "core/ops.h"
 #include "data/mix.h"
-#include "permute/vit_key.h"
+#include "permute/blocks_key.h"
 
 #include <algorithm>
 #include <array>

@@ -76,7 +76,7 @@ double permutation_products(const nn::VitConfig& c) {
 
 /// Flops of the same by gathers, recorded.
 double recorded_gathers(const nn::VitConfig& c) {
-  const auto key = permute::VitKey::random(c.encoder, 1, permute::KeyForm::residual, RandomKey{1, 1});
+  const auto key = permute::BlocksKey::random(c.encoder, 1, permute::KeyForm::residual, RandomKey{1, 1});
   const Tensor z = Tensor::zeros({1, c.tokens(), c.encoder.dim}, DType::f32);
   const Tensor rows = permute::row_permutations(1, c.tokens(), RandomKey{1, 2});
   const WorkMeter meter;

@@ -57,7 +57,7 @@ Images half_of(const Plan& plan, const RunContext& work, bool first_half, std::i
 }
 
 /// A copy of a run's model folder whose encoder the key has moved: what the encrypted model's holder gives away.
-void save_encrypted(const std::string& run, const std::string& folder, const permute::VitKey& key, DType dtype) {
+void save_encrypted(const std::string& run, const std::string& folder, const permute::BlocksKey& key, DType dtype) {
   const hub::LoadedModel loaded = hub::load_model(join_path(run, "model"), {.dtype = dtype});
   auto& vit = dynamic_cast<nn::Vit&>(loaded.model->module());
   permute::transform_module(vit, permute::vit_axes(vit.config), key.permutations(vit.config.encoder));
@@ -112,7 +112,7 @@ void fine_tuned(const Plan& plan, const RunContext& work, Outcome& o) {
       return trained(options, work, fmt::format("{}-{}", name, seed), parts, after);
     };
     const auto both = fine_tune("authorised", pre, {PermuteMode::none, PermuteMode::columns});
-    const permute::VitKey& key = *both->column_key();
+    const permute::BlocksKey& key = *both->column_key();
     save_encrypted(join_path(work.folder, pre), join_path(work.folder, encrypted), key, plan.train.dtype);
     const auto without = fine_tune("unauthorised", encrypted, {PermuteMode::none});
     const auto scratch = fine_tune("scratch", "", {PermuteMode::none});

@@ -59,7 +59,7 @@ void shuffled_or_not(const Plan& plan, const RunContext& work, Outcome& o) {
     const auto t =
         trained(options, work, fmt::format("order-{}", seed), parts,
                 {{split(data::Split::train, options.train_limit, 1), split(data::Split::test, options.test_limit, 2)}});
-    const permute::VitKey* key = t->column_key();
+    const permute::BlocksKey* key = t->column_key();
     const Answers found[4] = {answers_of(*t, t->model(0), {}, work), answers_of(*t, t->model(1), {.rows = true}, work),
                               answers_of(*t, t->model(2), {.rows = true, .key = key}, work),
                               answers_of(*t, t->model(2), {}, work)};

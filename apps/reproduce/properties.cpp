@@ -22,7 +22,7 @@ void test_permuted(const Plan& plan, const RunContext& work, Outcome& o) {
         trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
     const TrainOptions& options = trainer->options();
     const auto key =
-        permute::VitKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});
+        permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});
     const auto moved = moved_by(trainer->model(0), options, key);
     const Answers plain = answers_of(*trainer, trainer->model(0), {}, work);
     const Answers others[3] = {answers_of(*trainer, trainer->model(0), {.rows = true}, work),
@@ -97,10 +97,10 @@ void without_key(const Plan& plan, const RunContext& work, Outcome& o) {
         trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
     const TrainOptions& options = trainer->options();
     const auto drawn = [&](std::uint64_t stream) {
-      return permute::VitKey::random(options.model.encoder, options.model.layers, options.key_form,
-                                     RandomKey{seed, stream});
+      return permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form,
+                                        RandomKey{seed, stream});
     };
-    const permute::VitKey key = drawn(1), other = drawn(2);
+    const permute::BlocksKey key = drawn(1), other = drawn(2);
     const auto moved = moved_by(trainer->model(0), options, key);
     const Answers plain = answers_of(*trainer, trainer->model(0), {}, work);
     const Answers with_key = answers_of(*trainer, *moved, {.key = &key}, work);

@@ -30,7 +30,7 @@ void cross_tests(const Plan& plan, const RunContext& work, Outcome& o) {
   for (const std::uint64_t seed : plan.seeds) {
     const auto t = trained(options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows, PermuteMode::both}),
                            work, fmt::format("coupled-{}", seed), parts);
-    const permute::VitKey* key = t->column_key();
+    const permute::BlocksKey* key = t->column_key();
     const nn::Vit &plain = t->model(0), &rows = t->model(1), &both = t->model(2);
     const Answers found[8] = {answers_of(*t, rows, {.rows = true}, work),
                               answers_of(*t, rows, {}, work),
@@ -77,9 +77,9 @@ void decrypted(const Plan& plan, const RunContext& work, Outcome& o) {
     const auto t = trained(options_for(plan, work, seed, {PermuteMode::none, PermuteMode::columns}), work,
                            fmt::format("coupled-{}", seed), parts);
     const TrainOptions& options = t->options();
-    const permute::VitKey& key = *t->column_key();
+    const permute::BlocksKey& key = *t->column_key();
     const auto second =
-        permute::VitKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 3});
+        permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 3});
     const auto plain = moved_by(t->model(1), options, key.inverse());
     const auto encrypted = moved_by(t->model(0), options, key), again = moved_by(*plain, options, second);
     const Answers found[4] = {answers_of(*t, t->model(1), {.key = &key}, work), answers_of(*t, *plain, {}, work),
@@ -123,10 +123,10 @@ void unmoved_vectors(const Plan& plan, const RunContext& work, Outcome& o) {
         trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
     const TrainOptions& options = t->options();
     const auto key =
-        permute::VitKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});
+        permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});
     const auto all = moved_by(t->model(0), options, key);
     const auto partly =
-        moved_by(t->model(0), options, permute::VitKey::identity(options.model.encoder, options.model.layers));
+        moved_by(t->model(0), options, permute::BlocksKey::identity(options.model.encoder, options.model.layers));
     permute::transform_module(*partly, matrices_alone(*partly, options), key.permutations(options.model.encoder));
     const Answers plain = answers_of(*t, t->model(0), {}, work), moved = answers_of(*t, *all, {.key = &key}, work),
                   left = answers_of(*t, *partly, {.key = &key}, work);

@@ -14,7 +14,7 @@
 namespace eg::reproduce {
 namespace {
 
-using permute::VitKey;
+using permute::BlocksKey;
 
 /// Streams of a seed, so that all arms share what they have in common.
 enum Draw : std::uint64_t { draw_model = 1, draw_key, draw_order, draw_leaving, draw_tests, draw_adversary, draw_dp };
@@ -66,7 +66,7 @@ SplitArm::SplitArm(const Plan& plan, const Arm& arm, const Images& images, std::
   model_->to(plan.train.dtype);
   if (!arm.columns) return;
   const nn::VitConfig& c = model_->config;
-  key_ = VitKey::random(c.encoder, c.layers, plan.train.key_form, root_.fold(draw_key));
+  key_ = BlocksKey::random(c.encoder, c.layers, plan.train.key_form, root_.fold(draw_key));
   permute::transform_module(*model_, permute::vit_axes(c), key_->permutations(c.encoder));
 }
 

@@ -5,7 +5,7 @@
 #include "apps/reproduce/vision.h"
 
 #include "apps/attacks/accountant.h"
-#include "permute/vit_key.h"
+#include "permute/blocks_key.h"
 
 #include <functional>
 #include <memory>
@@ -38,7 +38,7 @@ public:
 
   const nn::Vit& model() const { return *model_; }
   const Arm& arm() const { return arm_; }
-  const permute::VitKey* key() const { return key_ ? &*key_ : nullptr; }
+  const permute::BlocksKey* key() const { return key_ ? &*key_ : nullptr; }
   double epsilon() const { return epsilon_; } ///< of DP-SGD
   std::string about() const;                  ///< the model and the training in a few words
 
@@ -54,7 +54,7 @@ private:
   Images images_;
   RandomKey root_;
   std::unique_ptr<nn::Vit> model_;
-  std::optional<permute::VitKey> key_;
+  std::optional<permute::BlocksKey> key_;
   std::vector<std::pair<Tensor, Tensor>> edges_; ///< F1's weight and bias at the end of each round
   double epsilon_ = 0.0;
 };

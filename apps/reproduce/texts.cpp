@@ -2,8 +2,8 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
+#include "permute/blocks_key.h"
 #include "permute/hub_symmetries.h"
-#include "permute/vit_key.h"
 #include "training/classify.h"
 #include "training/difm_task.h"
 #include "training/language.h"

@@ -15,7 +15,7 @@
 namespace eg::reproduce {
 namespace {
 
-using permute::VitKey;
+using permute::BlocksKey;
 
 /// Row orders of test images are drawn separately from those of training.
 constexpr std::uint64_t draw_test_rows = 77;
@@ -117,7 +117,7 @@ Claim none_differ(const std::string& what, double differing, const std::string& 
 
 double logit_difference(const Answers& a, const Answers& b) { return relative_error(a.logits, b.logits); }
 
-std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const VitKey& key) {
+std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const BlocksKey& key) {
   auto moved = copy_of(model, options);
   permute::transform_module(*moved, permute::vit_axes(options.model), key.permutations(options.model.encoder));
   return moved;

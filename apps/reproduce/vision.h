@@ -40,8 +40,8 @@ std::unique_ptr<VitTrainer> trained(TrainOptions options, const RunContext& work
 
 /// The permutation of test images in the encoder.
 struct Shuffle {
-  bool rows = false;                    ///< another P_R for each image
-  const permute::VitKey* key = nullptr; ///< P_C before the encoder and its inverse behind it
+  bool rows = false;                       ///< another P_R for each image
+  const permute::BlocksKey* key = nullptr; ///< P_C before the encoder and its inverse behind it
 };
 /// A model's predictions for test images.
 struct Answers {
@@ -66,7 +66,7 @@ double logit_difference(const Answers& a, const Answers& b);
 Claim none_differ(const std::string& what, double differing, const std::string& because);
 
 /// A copy of a model with these options whose encoder is moved by `key`.
-std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const permute::VitKey& key);
+std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const permute::BlocksKey& key);
 
 /// How many parameters' elements differ in their bits between coupled variants (the plain one first) after a short
 /// training in exact mode, mapped back: the plan's "exact_steps" steps of "exact_batch" images.

@@ -2,8 +2,8 @@
 // Defines the input and the result of a catalogue identity's measurement.
 
 #include "core/ops.h"
+#include "permute/blocks_key.h"
 #include "permute/catalogue/catalogue.h"
-#include "permute/vit_key.h"
 
 namespace eg::permute {
 

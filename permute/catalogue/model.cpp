@@ -14,7 +14,7 @@ struct VitTwins {
   nn::VitConfig config;
   std::unique_ptr<nn::Vit> vit, moved_vit;
   VitBatch batch;
-  VitKey key;
+  BlocksKey key;
   Permuting permuting;
   VitPass plain, moved;
   Tensor z0_gradient, moved_z0_gradient, z_gradient;
@@ -38,7 +38,7 @@ std::unique_ptr<VitTwins> run_vit_twins(Case& c) {
   t->config = vit_config(c);
   t->vit = draw_vit(c, t->config);
   t->batch = draw_batch(c, t->config);
-  t->key = VitKey::random(t->config.encoder, t->config.layers, KeyForm::decoupled, c.key());
+  t->key = BlocksKey::random(t->config.encoder, t->config.layers, KeyForm::decoupled, c.key());
   t->moved_vit = vit_copy(*t->vit, &t->key);
   t->permuting = {t->batch.rows, &t->key.residual, true};
   t->z0_gradient = gradients_of(*t->vit, t->batch, {}, t->plain, t->gradients)[0];

@@ -15,7 +15,7 @@ void compare_values(Claim& claim, const StackTwins& t) {
 }
 
 /// Output of a stack whose weights `key` has moved, permuted back by `permuting`.
-Tensor output_with(const StackTwins& t, const VitKey& key, const Permuting& permuting) {
+Tensor output_with(const StackTwins& t, const BlocksKey& key, const Permuting& permuting) {
   return permuting.leave((*permuted_copy(*t.plain_stack, key))(permuting.enter(t.z)));
 }
 
@@ -33,15 +33,15 @@ Permutation splitting(Case& c, const nn::BlockConfig& config) {
   }
 }
 
-VitKey tied_to(const nn::BlockConfig& config, std::int64_t layers, const Permutation& p) {
-  VitKey key = VitKey::identity(config, layers);
+BlocksKey tied_to(const nn::BlockConfig& config, std::int64_t layers, const Permutation& p) {
+  BlocksKey key = BlocksKey::identity(config, layers);
   key.residual = p;
   for (BlockKey& block : key.blocks) block.qk = block.v = p;
   return key;
 }
 
 void control_any_tied(Claim& claim, Case& c, const StackTwins& t) {
-  const VitKey any = tied_to(t.config, c.options.layers, splitting(c, t.config));
+  const BlocksKey any = tied_to(t.config, c.options.layers, splitting(c, t.config));
   claim.differs("a tied P_C that splits heads", output_with(t, any, {{}, &any.residual}), t.plain.output);
 }
 
@@ -51,7 +51,7 @@ Claim tied_is_valid(Case& c) {
   compare_values(claim, *t);
   compare_gradients(claim, c, *t, KeyForm::tied);
   claim.fails.clear();
-  const VitKey paper = VitKey::random(t->config, c.options.layers, KeyForm::paper, c.key());
+  const BlocksKey paper = BlocksKey::random(t->config, c.options.layers, KeyForm::paper, c.key());
   claim.equal("the papers' keys, one within-head permutation for all heads",
               output_with(*t, paper, {{}, &paper.residual}), t->plain.output);
   control_any_tied(claim, c, *t);
@@ -64,7 +64,7 @@ Claim decoupled_is_valid(Case& c) {
   compare_values(claim, *t);
   compare_gradients(claim, c, *t, KeyForm::decoupled);
   claim.fails.clear();
-  VitKey wrong = t->key;
+  BlocksKey wrong = t->key;
   // the same within-head permutations, but V's heads moved by one more place
   for (BlockKey& block : wrong.blocks) {
     std::vector<std::int64_t> rotated;

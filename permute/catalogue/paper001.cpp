@@ -147,7 +147,7 @@ Claim key_is_needed(Case& c) {
 /// Several heads, a wide MLP and a head_dim of its own: no weight is square.
 Claim any_shape(Case& c) {
   const auto t = run_stack_twins(c, KeyForm::decoupled, true, c.options.dim / c.options.heads + 1);
-  VitKey half = t->key; // W_1's rows move, W_2's columns do not
+  BlocksKey half = t->key; // W_1's rows move, W_2's columns do not
   const AxisMap axes = stack_axes(c.options.layers);
   nn::StateDict weights = transform(t->plain_stack->state_dict(), axes, half.permutations(t->config));
   for (BlockKey& block : half.blocks) block.hidden = Permutation::identity(block.hidden.size());
@@ -169,7 +169,7 @@ Claim edge(Case& c) {
   const nn::VitConfig config = vit_config(c);
   const auto vit = draw_vit(c, config);
   const VitBatch batch = draw_batch(c, config);
-  const VitKey key = VitKey::random(config.encoder, config.layers, KeyForm::tied, c.key());
+  const BlocksKey key = BlocksKey::random(config.encoder, config.layers, KeyForm::tied, c.key());
   const auto moved_vit = vit_copy(*vit, &key);
   const auto gradients = [&](const nn::Vit& model, const Permuting& permuting) {
     Tape tape;

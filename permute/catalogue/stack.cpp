@@ -53,12 +53,12 @@ std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::BlockConfig& config) {
   return stack;
 }
 
-VitKey another_key(const VitKey& key, const nn::BlockConfig& config, KeyForm form, Case& c) {
+BlocksKey another_key(const BlocksKey& key, const nn::BlockConfig& config, KeyForm form, Case& c) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    VitKey other = VitKey::random(config, c.options.layers, form, c.key());
+    BlocksKey other = BlocksKey::random(config, c.options.layers, form, c.key());
     if (other.residual != key.residual) return other;
   }
-  VitKey other = key; // two heads of two features have one tied key
+  BlocksKey other = key; // two heads of two features have one tied key
   other.residual = c.another(key.residual);
   return other;
 }
@@ -94,7 +94,7 @@ AxisMap stack_axes(std::int64_t layers) {
   return map;
 }
 
-std::unique_ptr<BlockStack> permuted_copy(const BlockStack& stack, const VitKey& key) {
+std::unique_ptr<BlockStack> permuted_copy(const BlockStack& stack, const BlocksKey& key) {
   const auto layers = static_cast<std::int64_t>(stack.blocks.size());
   const nn::StateDict weights = stack.state_dict();
   auto copy = std::make_unique<BlockStack>(stack.config, layers, weights.front().second.dtype());
@@ -139,7 +139,7 @@ std::unique_ptr<StackTwins> run_stack_twins(Case& c, KeyForm form, bool rows, st
   t->z = c.normal({c.options.batch, c.options.tokens, c.options.dim});
   t->g = c.normal({c.options.batch, c.options.tokens, c.options.dim});
   t->plain_stack = draw_stack(c, t->config);
-  t->key = VitKey::random(t->config, c.options.layers, form, c.key());
+  t->key = BlocksKey::random(t->config, c.options.layers, form, c.key());
   t->permuting.columns = &t->key.residual;
   if (rows) t->permuting.rows = c.rows();
   t->plain = run_stack(*t->plain_stack, t->z, t->g);
@@ -149,7 +149,7 @@ std::unique_ptr<StackTwins> run_stack_twins(Case& c, KeyForm form, bool rows, st
 
 void compare_gradients(Claim& claim, Case& c, const StackTwins& t, KeyForm form, std::string_view part) {
   const AxisMap axes = stack_axes(c.options.layers);
-  const VitKey other = another_key(t.key, t.config, form, c);
+  const BlocksKey other = another_key(t.key, t.config, form, c);
   const nn::StateDict expected = transform(t.plain.gradients, axes, t.key.permutations(t.config));
   const nn::StateDict wrong = transform(t.plain.gradients, axes, other.permutations(t.config));
   for (std::size_t i = 0; i < expected.size(); ++i) {

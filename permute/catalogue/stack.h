@@ -27,7 +27,7 @@ void draw_parameters(nn::Module& module, Case& c);
 std::unique_ptr<BlockStack> draw_stack(Case& c, const nn::BlockConfig& config);
 /// A key that moves the residual stream otherwise, for negative controls: of the same form, but where the model is so
 /// small that there is none.
-VitKey another_key(const VitKey& key, const nn::BlockConfig& config, KeyForm form, Case& c);
+BlocksKey another_key(const BlocksKey& key, const nn::BlockConfig& config, KeyForm form, Case& c);
 /// Axis map of blocks whose residual stream alone is permuted (group "residual"), whatever their kind: W' = W P_C where
 /// a weight reads the stream, P_C^T W where it writes to it.
 AxisMap residual_axes(const nn::Module& blocks);
@@ -36,7 +36,7 @@ std::unique_ptr<BlockStack> residual_copy(const BlockStack& stack, const Permuta
 /// Axis map of a stack.
 AxisMap stack_axes(std::int64_t layers);
 /// A copy whose parameters the key has moved.
-std::unique_ptr<BlockStack> permuted_copy(const BlockStack& stack, const VitKey& key);
+std::unique_ptr<BlockStack> permuted_copy(const BlockStack& stack, const BlocksKey& key);
 
 /// How Z enters the blocks and leaves them: P_R (rows, [B, T], undefined: none) and P_C (columns, null: none).
 struct Permuting {
@@ -65,7 +65,7 @@ struct StackTwins {
   nn::BlockConfig config;
   Tensor z, g;
   std::unique_ptr<BlockStack> plain_stack;
-  VitKey key;
+  BlocksKey key;
   Permuting permuting; ///< its columns point at key.residual
   StackPass plain, permuted;
 };

@@ -65,7 +65,7 @@ struct Task {
 
 Claim row_training(Case& c, const std::string& optimizer) {
   const auto plain = draw_stack(c, encoder_config(c));
-  const VitKey none = VitKey::identity(plain->config, c.options.layers);
+  const BlocksKey none = BlocksKey::identity(plain->config, c.options.layers);
   const auto rows = permuted_copy(*plain, none), left = permuted_copy(*plain, none);
   const Task task(c, c.options.steps);
   const Trained a = task.run(*plain, optimizer, false, nullptr), b = task.run(*rows, optimizer, true, nullptr);
@@ -82,9 +82,9 @@ Claim row_training(Case& c, const std::string& optimizer) {
 Claim column_training(Case& c, const std::string& optimizer) {
   const nn::BlockConfig config = encoder_config(c);
   const auto plain = draw_stack(c, config);
-  const VitKey key = VitKey::random(config, c.options.layers, KeyForm::tied, c.key());
+  const BlocksKey key = BlocksKey::random(config, c.options.layers, KeyForm::tied, c.key());
   const auto moved = permuted_copy(*plain, key);
-  const auto same = permuted_copy(*plain, VitKey::identity(config, c.options.layers));
+  const auto same = permuted_copy(*plain, BlocksKey::identity(config, c.options.layers));
   const Task task(c, c.options.steps);
   const Trained a = task.run(*plain, optimizer, false, nullptr), b = task.run(*moved, optimizer, true, &key.residual);
   task.run(*same, optimizer, true, &key.residual);
@@ -100,7 +100,7 @@ Claim column_training(Case& c, const std::string& optimizer) {
 Claim algorithm_1(Case& c) {
   const nn::VitConfig config = vit_config(c);
   const auto plain = draw_vit(c, config);
-  const VitKey key = VitKey::random(config.encoder, config.layers, KeyForm::decoupled, c.key());
+  const BlocksKey key = BlocksKey::random(config.encoder, config.layers, KeyForm::decoupled, c.key());
   const auto moved = vit_copy(*plain, &key), left = vit_copy(*plain, &key);
   std::vector<VitBatch> batches;
   for (std::int64_t step = 0; step < c.options.steps; ++step) batches.push_back(draw_batch(c, config));

@@ -193,7 +193,7 @@ TwinRun train_twins(Case& c, const Recipe& recipe, const std::function<void(Reci
     *net = std::make_unique<TwinNet>(config, c.options.layers, c.dtype, recipe.batch_norm);
   draw_parameters(*run.plain, c);
   if (run.plain->norm) run.plain->norm->running_var.copy_from(exp(c.normal({config.dim}, 0.3)));
-  const VitKey key = VitKey::random(config, c.options.layers, KeyForm::decoupled, c.key());
+  const BlocksKey key = BlocksKey::random(config, c.options.layers, KeyForm::decoupled, c.key());
   const PermutationSet permutations = key.permutations(config);
   const AxisMap axes = axes_of(*run.plain);
   run.columns = key.residual;

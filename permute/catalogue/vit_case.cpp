@@ -23,7 +23,7 @@ std::unique_ptr<nn::Vit> draw_vit(Case& c, const nn::VitConfig& config) {
   return vit;
 }
 
-std::unique_ptr<nn::Vit> vit_copy(const nn::Vit& vit, const VitKey* key, KeyScope scope) {
+std::unique_ptr<nn::Vit> vit_copy(const nn::Vit& vit, const BlocksKey* key, KeyScope scope) {
   auto copy = std::make_unique<nn::Vit>(vit.config, RandomKey{});
   copy->to(vit.classifier->weight.dtype());
   nn::StateDict weights = vit.state_dict();

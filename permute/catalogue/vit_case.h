@@ -9,7 +9,7 @@ namespace eg::permute {
 nn::VitConfig vit_config(const Case& c, nn::Pooling pooling = nn::Pooling::cls);
 std::unique_ptr<nn::Vit> draw_vit(Case& c, const nn::VitConfig& config);
 /// A copy whose encoder the key has moved; a null key: a plain copy.
-std::unique_ptr<nn::Vit> vit_copy(const nn::Vit& vit, const VitKey* key, KeyScope scope = KeyScope::encoder);
+std::unique_ptr<nn::Vit> vit_copy(const nn::Vit& vit, const BlocksKey* key, KeyScope scope = KeyScope::encoder);
 
 /// Images, labels, and one row permutation for each image over all tokens, the class token among them; no permutation
 /// leaves token 0 at its place.

@@ -28,7 +28,7 @@ def test_a_permuted_model_computes_the_permuted_function():
     """f_(P)(Z P) = f(Z) P, and dL/dW_(P) = P_out^T dL/dW P_in."""
     plain, moved = vit(1), vit(2)
     config = plain.config
-    key = eg.permute.VitKey.random(config.encoder, config.layers, "decoupled", key=3)
+    key = eg.permute.BlocksKey.random(config.encoder, config.layers, "decoupled", key=3)
     axes, permutations = eg.permute.vit_axes(config, "encoder"), key.permutations(config.encoder)
     moved.load_state_dict(eg.permute.transform(plain.state_dict(), axes, permutations))
     images = eg.random.normal((4, 3, 8, 8), key=5, dtype="f64")

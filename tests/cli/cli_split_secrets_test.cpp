@@ -5,8 +5,8 @@
 #include "cli/traces.h"
 
 #include "data/dataset.h"
+#include "permute/blocks_key.h"
 #include "permute/key.h"
-#include "permute/vit_key.h"
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,8 @@ constexpr std::int64_t dim = 48, layers = 2, images = 256;
 Secrets secrets_of(const std::string& key_path) {
   const permute::SecretKey key = permute::SecretKey::load(key_path);
   const nn::BlockConfig block{.dim = dim, .heads = 2, .mlp = 32};
-  const permute::VitKey drawn = permute::VitKey::draw(block, layers, permute::KeyForm::decoupled, key.source("vit"));
+  const permute::BlocksKey drawn =
+      permute::BlocksKey::draw(block, layers, permute::KeyForm::decoupled, key.source("vit"));
   Secrets found;
   found["master key"] = read_text(key_path).substr(16, 32); // behind the head of the file
   add_order(found, "P_C", drawn.residual.gather());

@@ -4,7 +4,7 @@
 #include "core/ops.h"
 #include "core/random.h"
 #include "nn/bert.h"
-#include "permute/vit_key.h"
+#include "permute/blocks_key.h"
 #include "split/split_channels.h"
 #include "training/parameter_groups.h"
 
@@ -76,7 +76,7 @@ public:
       : rows_(rows), bert_(small_bert(), {7, 0}) {
     const nn::BertConfig& c = bert_.config;
     if (columns) {
-      key_ = VitKey::random(c.encoder, c.layers, KeyForm::decoupled, {key, 0});
+      key_ = BlocksKey::random(c.encoder, c.layers, KeyForm::decoupled, {key, 0});
       transform_module(bert_, axes_of(c), key_->permutations(c.encoder));
     }
     for (const std::string& name : nn::parameter_names(bert_))
@@ -127,7 +127,7 @@ private:
   bool rows_;
   training::RunOptions options_ = run_options();
   nn::Bert bert_;
-  std::optional<VitKey> key_;
+  std::optional<BlocksKey> key_;
   std::vector<std::string> names_;
   std::vector<Tensor> parameters_;
   std::unique_ptr<optim::Optimizer> optimizer_;

@@ -455,8 +455,8 @@ TEST_CASE("split: the endings keep the plain weights, the trained ones, or anoth
   here.run();
   CHECK(read_file(folder.path("one/model.safetensors")) == trained);
   // Moved to the next key by hand.
-  const VitKey key =
-      VitKey::draw(o.model.encoder, o.model.layers, o.key_form, SecretKey::load(folder.path("next")).source("vit"));
+  const BlocksKey key =
+      BlocksKey::draw(o.model.encoder, o.model.layers, o.key_form, SecretKey::load(folder.path("next")).source("vit"));
   nn::VitConfig config = here.options().model;
   const nn::StateDict moved = transform(data::load_safetensors(folder.path("a/model.safetensors")).tensors,
                                         vit_axes(config, KeyScope::encoder), key.permutations(config.encoder));

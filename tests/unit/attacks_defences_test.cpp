@@ -5,7 +5,7 @@
 #include "autograd/check.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
-#include "permute/vit_key.h"
+#include "permute/blocks_key.h"
 #include "support/message.h"
 
 #include <algorithm>

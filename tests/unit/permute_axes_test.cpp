@@ -1,7 +1,7 @@
 #include "core/ops.h"
 #include "core/reduction.h"
+#include "permute/blocks_key.h"
 #include "permute/key.h"
-#include "permute/vit_key.h"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -63,17 +63,17 @@ TEST_CASE("keys: block permutations are the wreath product") {
 
 TEST_CASE("keys: forms have the structure that they promise") {
   const auto config = small();
-  const VitKey tied = VitKey::random(config, 2, KeyForm::tied, {7, 0});
+  const BlocksKey tied = BlocksKey::random(config, 2, KeyForm::tied, {7, 0});
   CHECK(is_block_permutation(tied.residual, 4));
   CHECK(tied.blocks[1].qk == tied.residual);
   CHECK(tied.blocks[1].v == tied.residual);
   CHECK(tied.blocks[0].hidden.is_identity());
 
-  const VitKey paper = VitKey::random(config, 2, KeyForm::paper, {7, 0});
+  const BlocksKey paper = BlocksKey::random(config, 2, KeyForm::paper, {7, 0});
   for (std::int64_t h = 0; h < 3; ++h)
     for (std::int64_t i = 0; i < 4; ++i) CHECK(paper.residual[h * 4 + i] % 4 == paper.residual[i] % 4);
 
-  const VitKey free = VitKey::random(config, 2, KeyForm::decoupled, {7, 0});
+  const BlocksKey free = BlocksKey::random(config, 2, KeyForm::decoupled, {7, 0});
   CHECK(free.blocks[0].qk != free.blocks[1].qk);
   for (const BlockKey& block : free.blocks) {
     CHECK(is_block_permutation(block.qk, 4));
@@ -82,7 +82,7 @@ TEST_CASE("keys: forms have the structure that they promise") {
     CHECK_FALSE(block.hidden.is_identity());
     for (std::int64_t i = 0; i < 12; ++i) CHECK(block.qk[i] / 4 == block.v[i] / 4);
   }
-  const VitKey residual = VitKey::random(config, 2, KeyForm::residual, {7, 0});
+  const BlocksKey residual = BlocksKey::random(config, 2, KeyForm::residual, {7, 0});
   CHECK_FALSE(residual.residual.is_identity());
   CHECK(residual.blocks[0].qk.is_identity());
 }
@@ -90,9 +90,9 @@ TEST_CASE("keys: forms have the structure that they promise") {
 TEST_CASE("keys: tied forms need a square attention, decoupled ones do not") {
   auto config = small();
   config.head_dim = 5;
-  CHECK_THROWS_WITH_AS(VitKey::random(config, 1, KeyForm::tied, {}), doctest::Contains("3 * 5 is not 12"),
+  CHECK_THROWS_WITH_AS(BlocksKey::random(config, 1, KeyForm::tied, {}), doctest::Contains("3 * 5 is not 12"),
                        eg::ValueError);
-  const VitKey key = VitKey::random(config, 1, KeyForm::decoupled, {});
+  const BlocksKey key = BlocksKey::random(config, 1, KeyForm::decoupled, {});
   CHECK(key.blocks[0].qk.size() == 15);
   CHECK(key.permutations(config).at("blocks.0.qkv").size() == 45);
   CHECK(key_form_named("tied") == KeyForm::tied);
@@ -101,7 +101,7 @@ TEST_CASE("keys: tied forms need a square attention, decoupled ones do not") {
 
 TEST_CASE("keys: the fused projection's rows are (which, head, inner)") {
   const auto config = small();
-  const VitKey key = VitKey::random(config, 1, KeyForm::decoupled, {8, 0});
+  const BlocksKey key = BlocksKey::random(config, 1, KeyForm::decoupled, {8, 0});
   const Permutation qkv = key.permutations(config).at("blocks.0.qkv");
   for (std::int64_t i = 0; i < 12; ++i) {
     CHECK(qkv[i] == key.blocks[0].qk[i]);
@@ -113,10 +113,11 @@ TEST_CASE("keys: the fused projection's rows are (which, head, inner)") {
 TEST_CASE("keys: secret keys draw for every site") {
   const auto config = small();
   const SecretKey secret = SecretKey::generate();
-  const VitKey a = VitKey::draw(config, 2, KeyForm::decoupled, secret.source("m"));
-  const VitKey b = VitKey::draw(config, 2, KeyForm::decoupled, secret.source("m"));
+  const BlocksKey a = BlocksKey::draw(config, 2, KeyForm::decoupled, secret.source("m"));
+  const BlocksKey b = BlocksKey::draw(config, 2, KeyForm::decoupled, secret.source("m"));
   CHECK(a.permutations(config) == b.permutations(config));
-  CHECK(a.permutations(config) != VitKey::draw(config, 2, KeyForm::decoupled, secret.source("n")).permutations(config));
+  CHECK(a.permutations(config) !=
+        BlocksKey::draw(config, 2, KeyForm::decoupled, secret.source("n")).permutations(config));
 }
 
 TEST_CASE("keys: a ViT's map moves every parameter of the encoder, and the edges when asked") {
@@ -175,7 +176,7 @@ TEST_CASE("axes: a module's parameters move in place and come back") {
   const eg::nn::StateDict handles = vit.state_dict();
   eg::nn::StateDict before;
   for (const auto& [name, value] : handles) before.emplace_back(name, value.clone());
-  const VitKey key = VitKey::random(config.encoder, config.layers, KeyForm::decoupled, {6, 0});
+  const BlocksKey key = BlocksKey::random(config.encoder, config.layers, KeyForm::decoupled, {6, 0});
   const AxisMap axes = vit_axes(config);
   const PermutationSet set = key.permutations(config.encoder);
   transform_module(vit, axes, set);

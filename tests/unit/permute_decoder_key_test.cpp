@@ -7,8 +7,8 @@
 #include "core/base/error.h"
 #include "core/ops.h"
 #include "nn/decoder.h"
+#include "permute/blocks_key.h"
 #include "permute/permuted_pass.h"
-#include "permute/vit_key.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -96,7 +96,7 @@ TEST_CASE("decoder keys: columns leave the pass as it is and move gradients with
     for (const KeyForm form : {KeyForm::residual, KeyForm::decoupled})
       for (std::uint64_t draw = 0; draw < 20; ++draw) {
         CAPTURE(name_of(form));
-        const VitKey key = VitKey::random(config.block, config.layers, form, {10, draw});
+        const BlocksKey key = BlocksKey::random(config.block, config.layers, form, {10, draw});
         const PermutationSet moves = key.permutations(config.block);
         const auto moved = generic(config);
         transform_module(*moved, axes, moves);
@@ -114,7 +114,7 @@ TEST_CASE("decoder keys: columns leave the pass as it is and move gradients with
 TEST_CASE("decoder keys: heads that share keys stay together, and with rotary positions features of a head stay") {
   const nn::BlockConfig config = nn::llama_config(24, 6, 2, 10, 2).block;
   for (std::uint64_t draw = 0; draw < 50; ++draw) {
-    const VitKey key = VitKey::random(config, 2, KeyForm::decoupled, {11, draw});
+    const BlocksKey key = BlocksKey::random(config, 2, KeyForm::decoupled, {11, draw});
     for (const BlockKey& block : key.blocks) {
       CHECK(is_block_permutation(block.qk, 12)); // three queries of a key head
       CHECK(is_block_permutation(block.v, 12));
@@ -125,7 +125,7 @@ TEST_CASE("decoder keys: heads that share keys stay together, and with rotary po
     }
   }
   // A head that leaves its group gives another function.
-  VitKey key = VitKey::random(config, 2, KeyForm::decoupled, {11, 0});
+  BlocksKey key = BlocksKey::random(config, 2, KeyForm::decoupled, {11, 0});
   std::vector<std::int64_t> swapped = key.blocks[0].qk.gather();
   for (std::size_t i = 0; i < 4; ++i) std::swap(swapped[i], swapped[12 + i]);
   key.blocks[0].qk = Permutation(std::move(swapped));
@@ -140,11 +140,11 @@ TEST_CASE("decoder keys: heads that share keys stay together, and with rotary po
 
 TEST_CASE("decoder keys: the papers' forms are refused where blocks have no room for them") {
   const auto refused = [](const nn::BlockConfig& config, KeyForm form) {
-    return message_of<ValueError>([&] { VitKey::random(config, 1, form, {1, 0}); });
+    return message_of<ValueError>([&] { BlocksKey::random(config, 1, form, {1, 0}); });
   };
   for (const KeyForm form : {KeyForm::paper, KeyForm::tied}) {
     CHECK(refused(nn::llama_config(24, 6, 2, 10, 1).block, form).find("shared key heads") != std::string::npos);
     CHECK(refused(nn::llama_config(24, 6, 6, 10, 1).block, form).find("rotary positions") != std::string::npos);
-    CHECK_NOTHROW(VitKey::random(nn::gpt2_config(12, 3, 1).block, 1, form, {1, 0}));
+    CHECK_NOTHROW(BlocksKey::random(nn::gpt2_config(12, 3, 1).block, 1, form, {1, 0}));
   }
 }

@@ -60,7 +60,7 @@ private:
   const permute::VitTrainer& trainer_;
   std::int64_t step_;
   const nn::Vit& model_;
-  const permute::VitKey* key_;
+  const permute::BlocksKey* key_;
   data::Normalization pixels_;
   data::Loader loader_;
 };

@@ -10,7 +10,7 @@ int main() {
   nn::Vit plain(config, {}), blind(config, {});
   randomize(plain);
   blind.to(DType::f64);
-  const auto key = permute::VitKey::random(config.encoder, 2, permute::KeyForm::decoupled, {.seed = 5});
+  const auto key = permute::BlocksKey::random(config.encoder, 2, permute::KeyForm::decoupled, {.seed = 5});
   const auto map = [&] {
     return permute::transform(plain.state_dict(), permute::vit_axes(config), key.permutations(config.encoder));
   };

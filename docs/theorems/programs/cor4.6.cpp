@@ -7,8 +7,8 @@ using namespace theorem;
 int main() {
   nn::Block plain({.dim = 12, .heads = 3, .mlp = 20}, {});
   randomize(plain);
-  const auto key = permute::VitKey::random(plain.config, 1, permute::KeyForm::tied, {.seed = 5});
-  const auto coupled = moved_by(key, plain), same = moved_by(permute::VitKey::identity(plain.config, 1), plain);
+  const auto key = permute::BlocksKey::random(plain.config, 1, permute::KeyForm::tied, {.seed = 5});
+  const auto coupled = moved_by(key, plain), same = moved_by(permute::BlocksKey::identity(plain.config, 1), plain);
   train(plain, [&](const Tensor& z, std::uint64_t) { return plain(z); });
   for (nn::Block* block : {coupled.get(), same.get()})
     train(*block, [&](const Tensor& z, std::uint64_t) { return key.undo_columns((*block)(key.apply_columns(z))); });

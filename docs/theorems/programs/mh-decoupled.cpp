@@ -8,7 +8,7 @@ int main() {
   nn::Block encoder({.dim = 12, .heads = 3, .mlp = 20}, {});
   randomize(encoder);
   const Tensor z = normal({2, 7, 12});
-  auto key = permute::VitKey::random(encoder.config, 1, permute::KeyForm::decoupled, {.seed = 5});
+  auto key = permute::BlocksKey::random(encoder.config, 1, permute::KeyForm::decoupled, {.seed = 5});
   key.residual = Permutation({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0}); // splits every head
   holds("any P_C on the residual stream", (*moved_by(key, encoder))(key.apply_columns(z)),
         key.apply_columns(encoder(z)));

@@ -42,7 +42,7 @@ inline void randomize(nn::Module& module) {
 }
 
 /// A block whose weights `key` has moved.
-inline std::unique_ptr<nn::Block> moved_by(const permute::VitKey& key, const nn::Block& block) {
+inline std::unique_ptr<nn::Block> moved_by(const permute::BlocksKey& key, const nn::Block& block) {
   auto moved = std::make_unique<nn::Block>(block.config, RandomKey{});
   moved->to(DType::f64);
   moved->load_state_dict(permute::transform(block.state_dict(), permute::block_axes(), key.permutations(block.config)));

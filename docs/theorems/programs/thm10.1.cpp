@@ -10,7 +10,7 @@ int main() {
   nn::Vit plain(config, {}), moved(config, {});
   randomize(plain);
   moved.to(DType::f64);
-  const auto key = permute::VitKey::random(config.encoder, 2, permute::KeyForm::decoupled, {.seed = 5});
+  const auto key = permute::BlocksKey::random(config.encoder, 2, permute::KeyForm::decoupled, {.seed = 5});
   moved.load_state_dict(
       permute::transform(plain.state_dict(), permute::vit_axes(config), key.permutations(config.encoder)));
   const Tensor images = normal({3, 2, 8, 8}), p = rows(3, config.tokens());

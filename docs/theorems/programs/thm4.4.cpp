@@ -7,7 +7,7 @@ using namespace theorem;
 int main() {
   nn::Block encoder({.dim = 12, .heads = 3, .mlp = 20}, {});
   randomize(encoder);
-  const auto key = permute::VitKey::random(encoder.config, 1, permute::KeyForm::decoupled, {.seed = 5});
+  const auto key = permute::BlocksKey::random(encoder.config, 1, permute::KeyForm::decoupled, {.seed = 5});
   const auto moved = moved_by(key, encoder);
   const Tensor z = normal({2, 7, 12}), expected = key.apply_columns(encoder(z));
   holds("Enc_(C)(Z P_C) = Enc(Z) P_C", (*moved)(key.apply_columns(z)), expected);

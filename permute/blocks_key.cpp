@@ -1,4 +1,4 @@
-#include "permute/vit_key.h"
+#include "permute/blocks_key.h"
 
 #include "core/base/named_values.h"
 #include "core/ops.h"
@@ -142,8 +142,9 @@ bool is_block_permutation(const Permutation& p, std::int64_t block) {
   return true;
 }
 
-VitKey VitKey::draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, const PermutationSource& source) {
-  VitKey key = identity(config, layers);
+BlocksKey BlocksKey::draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form,
+                          const PermutationSource& source) {
+  BlocksKey key = identity(config, layers);
   if (form == KeyForm::decoupled || form == KeyForm::residual) {
     key.residual = source(config.dim, "residual");
   } else {
@@ -156,24 +157,24 @@ VitKey VitKey::draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm 
   return key;
 }
 
-VitKey VitKey::random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key) {
+BlocksKey BlocksKey::random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key) {
   return draw(config, layers, form, public_source(key));
 }
 
-VitKey VitKey::identity(const nn::BlockConfig& config, std::int64_t layers) {
+BlocksKey BlocksKey::identity(const nn::BlockConfig& config, std::int64_t layers) {
   const BlockKey block = {Permutation::identity(inner_of(config)), Permutation::identity(inner_of(config)),
                           Permutation::identity(config.mlp)};
   return {Permutation::identity(config.dim), std::vector<BlockKey>(static_cast<std::size_t>(layers), block)};
 }
 
-VitKey VitKey::inverse() const {
-  VitKey result{residual.inverse(), {}};
+BlocksKey BlocksKey::inverse() const {
+  BlocksKey result{residual.inverse(), {}};
   for (const BlockKey& block : blocks)
     result.blocks.push_back({block.qk.inverse(), block.v.inverse(), block.hidden.inverse()});
   return result;
 }
 
-PermutationSet VitKey::permutations(const nn::BlockConfig& config) const {
+PermutationSet BlocksKey::permutations(const nn::BlockConfig& config) const {
   const auto check = [](std::string_view what, const Permutation& p, std::int64_t size) {
     if (p.size() != size)
       throw ValueError(fmt::format("key: the {} permutation has {} elements, the model {}", what, p.size(), size));
@@ -195,9 +196,9 @@ PermutationSet VitKey::permutations(const nn::BlockConfig& config) const {
   return set;
 }
 
-Tensor VitKey::apply_columns(const Tensor& z) const { return permute_columns(z, residual.tensor()); }
+Tensor BlocksKey::apply_columns(const Tensor& z) const { return permute_columns(z, residual.tensor()); }
 
-Tensor VitKey::undo_columns(const Tensor& z) const { return permute_columns(z, residual.inverse().tensor()); }
+Tensor BlocksKey::undo_columns(const Tensor& z) const { return permute_columns(z, residual.inverse().tensor()); }
 
 AxisMap block_axes(std::int64_t layer, std::string_view prefix) {
   const std::string group = layer_prefix(layer);

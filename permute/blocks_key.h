@@ -53,7 +53,7 @@ struct BlockKey {
 };
 
 /// Permutations of a stack of encoder blocks that share the residual axis.
-struct VitKey {
+struct BlocksKey {
   Permutation residual; ///< P_C, size dim
   std::vector<BlockKey> blocks;
 
@@ -61,12 +61,13 @@ struct VitKey {
   /// heads share keys and values, groups of heads move onto groups, and all heads of a group move alike within. Throws
   /// ValueError when the form needs heads * head_dim == dim and they differ, and for the forms paper and tied of blocks
   /// with shared keys, rotary positions or a gated MLP.
-  static VitKey draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, const PermutationSource& source);
-  static VitKey random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key);
+  static BlocksKey draw(const nn::BlockConfig& config, std::int64_t layers, KeyForm form,
+                        const PermutationSource& source);
+  static BlocksKey random(const nn::BlockConfig& config, std::int64_t layers, KeyForm form, RandomKey key);
   /// All identity.
-  static VitKey identity(const nn::BlockConfig& config, std::int64_t layers);
+  static BlocksKey identity(const nn::BlockConfig& config, std::int64_t layers);
 
-  VitKey inverse() const;
+  BlocksKey inverse() const;
   /// The permutations by group name, as the axis maps below name them. Throws ValueError when a size does not fit.
   PermutationSet permutations(const nn::BlockConfig& config) const;
   /// Z P_C and its undoing, along the last axis.
