@@ -10,7 +10,7 @@
 
 namespace eg::permute {
 
-void check_split(const TrainOptions& o, const SplitTraining& split) {
+void check_split(const VitOptions& o, const SplitTraining& split) {
   option_table(o).check_split(o);
   check_split(o, o.variants.empty() ? o.permute : o.variants.front(), split);
 }
@@ -82,20 +82,20 @@ VitTrainer::VitTrainer(Parts parts) : Trainer(std::move(parts.run), std::move(pa
   task_ = &dynamic_cast<const VitTask&>(task());
 }
 
-VitTrainer::VitTrainer(const TrainOptions& options, StopFlag stop, const SplitTraining& split)
+VitTrainer::VitTrainer(const VitOptions& options, StopFlag stop, const SplitTraining& split)
     : VitTrainer(parts_of(options, stop, split)) {}
 
-VitTrainer::VitTrainer(const TrainOptions& options, data::ImageDataset train, data::ImageDataset test,
+VitTrainer::VitTrainer(const VitOptions& options, data::ImageDataset train, data::ImageDataset test,
                        const SplitTraining& split)
     : VitTrainer(parts_of(options, nullptr, std::move(train), std::move(test), split)) {}
 
-const TrainOptions& VitTrainer::options() const { return task_->options(); }
+const VitOptions& VitTrainer::options() const { return task_->options(); }
 const nn::Vit& VitTrainer::model(std::size_t variant) const { return task_->vit(variant); }
 nn::StateDict VitTrainer::weights(std::size_t variant) const {
   return task_->encoder().elsewhere() ? task_->whole_model()->state_dict() : model(variant).state_dict();
 }
 std::vector<training::Record> VitTrainer::history() const {
-  const TrainOptions& o = options();
+  const VitOptions& o = options();
   if (o.resume.empty() || o.out.empty()) return {};
   return training::read_records(join_path(o.out, "metrics.jsonl"), step(), mode(variants() - 1), unit());
 }

@@ -12,11 +12,11 @@ namespace eg::permute {
 namespace {
 
 /// State of the optimiser and the average of the weights, in parameters.
-int copies_of_state(const TrainOptions& o) {
+int copies_of_state(const VitOptions& o) {
   return optim::rule_traits(o.optimizer).state_per_element + (o.ema > 0.0 ? 1 : 0);
 }
 
-std::size_t variant_count(const TrainOptions& o) { return o.variants.empty() ? (o.twin ? 2 : 1) : o.variants.size(); }
+std::size_t variant_count(const VitOptions& o) { return o.variants.empty() ? (o.twin ? 2 : 1) : o.variants.size(); }
 
 // Counts are doubles: exact below 2^53, and beyond that no config can overflow them.
 
@@ -57,12 +57,12 @@ double pixels_of(const nn::VitConfig& c) {
   return static_cast<double>(c.channels) * static_cast<double>(c.image) * static_cast<double>(c.image);
 }
 
-double bytes_of_image(const TrainOptions& o) {
+double bytes_of_image(const VitOptions& o) {
   return static_cast<double>(size_of(o.dtype)) * (activation_elements(o.model) + batches_ready * pixels_of(o.model));
 }
 
 /// Images that pass through the model at once.
-double part_of_batch(const TrainOptions& o) { return static_cast<double>((o.batch + o.accumulate - 1) / o.accumulate); }
+double part_of_batch(const VitOptions& o) { return static_cast<double>((o.batch + o.accumulate - 1) / o.accumulate); }
 
 /// A count of bytes; what is beyond any machine becomes 2^60.
 std::size_t whole(double bytes) { return static_cast<std::size_t>(std::min(bytes, 0x1p60)); }
@@ -74,7 +74,7 @@ std::string size_text(std::size_t bytes) {
 
 } // namespace
 
-MemoryEstimate estimate_memory(const TrainOptions& o, std::size_t images) {
+MemoryEstimate estimate_memory(const VitOptions& o, std::size_t images) {
   const auto element = static_cast<double>(size_of(o.dtype));
   const double weights = parameter_elements(o.model) * element;
   const auto batch = static_cast<double>(o.batch);
@@ -89,7 +89,7 @@ MemoryEstimate estimate_memory(const TrainOptions& o, std::size_t images) {
   return estimate;
 }
 
-void require_memory(const TrainOptions& o, std::size_t images, std::size_t limit) {
+void require_memory(const VitOptions& o, std::size_t images, std::size_t limit) {
   const MemoryEstimate need = estimate_memory(o, images);
   if (need.total() <= limit) return;
   const std::size_t fixed = need.parameters + images;
@@ -97,7 +97,7 @@ void require_memory(const TrainOptions& o, std::size_t images, std::size_t limit
       fixed < limit ? static_cast<std::size_t>(static_cast<double>(limit - fixed) / bytes_of_image(o)) : 0;
   std::string remedy = fits > 0 ? fmt::format("--batch {} would fit", fits)
                                 : "no batch would fit: use a smaller --dim, --layers or --mlp";
-  TrainOptions cut = o;
+  VitOptions cut = o;
   cut.accumulate = o.batch;
   if (o.accumulate < o.batch && estimate_memory(cut, images).total() <= limit) remedy += ", and so would --accumulate";
   cut.accumulate = o.accumulate;

@@ -1,4 +1,4 @@
-// TrainOptions: checks, and to and from JSON.
+// VitOptions: checks, and to and from JSON.
 
 #include "core/base/bytes.h"
 #include "training/checkpoint_state.h"
@@ -13,7 +13,7 @@
 #include <algorithm>
 
 namespace eg::permute {
-data::Augmentation augmentation_of(const TrainOptions& o, std::int64_t side, std::int64_t channels) {
+data::Augmentation augmentation_of(const VitOptions& o, std::int64_t side, std::int64_t channels) {
   data::Augmentation a{.crop_area = o.crop_area,
                        .randaugment = o.randaugment,
                        .randaugment_ops = static_cast<int>(o.randaugment_ops),
@@ -43,29 +43,29 @@ bool has_images_of_one_size(const std::string& data) {
 
 bool is_generated(const std::string& data) { return data == "shapes" || data == "faces"; }
 
-std::string why_no_folder(const TrainOptions& o) {
+std::string why_no_folder(const VitOptions& o) {
   if (is_generated(o.data)) return fmt::format("{} are generated", o.data);
   return unless(has_images_of_one_size(o.data) || o.data == "celeba", "--data names the folder {}", o.data);
 }
 
-std::string sizes_of_start(const TrainOptions& o) {
+std::string sizes_of_start(const VitOptions& o) {
   return unless(!o.start.begins(), "the model of {} has its own", o.start.from);
 }
 
-std::string listed(const TrainOptions& o) {
+std::string listed(const VitOptions& o) {
   return unless(o.variants.empty(), "the options of the run list its variants");
 }
 
-bool several(const TrainOptions& o) { return o.twin || o.variants.size() > 1; }
+bool several(const VitOptions& o) { return o.twin || o.variants.size() > 1; }
 
-bool any_variant(const TrainOptions& o, bool (*permutes)(PermuteMode)) {
+bool any_variant(const VitOptions& o, bool (*permutes)(PermuteMode)) {
   return std::any_of(o.variants.begin(), o.variants.end(), permutes);
 }
 
 bool permutes_at_all(PermuteMode mode) { return mode != PermuteMode::none; }
 
-void add_data(OptionTable<TrainOptions>& t) {
-  using T = TrainOptions;
+void add_data(OptionTable<VitOptions>& t) {
+  using T = VitOptions;
   t.add("data", &T::data,
         "cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, mnist, fashion-mnist, shapes, "
         "faces, or a folder of class folders")
@@ -90,11 +90,11 @@ void add_data(OptionTable<TrainOptions>& t) {
       .resumes(OnResume::free);
 }
 
-void add_model(OptionTable<TrainOptions>& t) {
+void add_model(OptionTable<VitOptions>& t) {
   using V = nn::VitConfig;
   using B = nn::BlockConfig;
-  const auto of_model = [](auto field) { return training::member(&TrainOptions::model, field); };
-  const auto of_block = [](auto field) { return training::member(&TrainOptions::model, &V::encoder, field); };
+  const auto of_model = [](auto field) { return training::member(&VitOptions::model, field); };
+  const auto of_block = [](auto field) { return training::member(&VitOptions::model, &V::encoder, field); };
   t.add("patch", of_model(&V::patch), "Side of a patch in pixels").idle(sizes_of_start);
   t.add("dim", of_block(&B::dim), "Width of the encoder").idle(sizes_of_start);
   t.add("layers", of_model(&V::layers), "Encoder blocks").idle(sizes_of_start);
@@ -102,7 +102,7 @@ void add_model(OptionTable<TrainOptions>& t) {
   t.add("head_dim", of_block(&B::head_dim), "Width of a head (0: dim / heads)").idle(sizes_of_start);
   t.add("mlp", of_block(&B::mlp), "Width of the MLP's hidden layer").idle(sizes_of_start);
   t.add("pre_norm", of_block(&B::pre_norm), "true: x + f(LN x); false: LN(x + f(x))").idle(sizes_of_start);
-  t.add("dropout", of_block(&B::dropout), "Probability on both residual branches").must([](const TrainOptions& o) {
+  t.add("dropout", of_block(&B::dropout), "Probability on both residual branches").must([](const VitOptions& o) {
     return training::dropout_of_twins(several(o), o.model.encoder.dropout);
   });
   t.add("norm_eps", of_block(&B::norm_eps), "Epsilon of LayerNorm").idle(sizes_of_start);
@@ -118,8 +118,8 @@ void add_model(OptionTable<TrainOptions>& t) {
       .idle(sizes_of_start);
 }
 
-void add_batches(OptionTable<TrainOptions>& t) {
-  using T = TrainOptions;
+void add_batches(OptionTable<VitOptions>& t) {
+  using T = VitOptions;
   t.add("workers", &T::workers, "Threads that make batches ahead (0: none); no bit depends on it")
       .must(not_negative, training::at_most(256))
       .resumes(OnResume::beside);
@@ -141,8 +141,8 @@ void add_batches(OptionTable<TrainOptions>& t) {
       .must(within(0, 1000));
 }
 
-void add_permutations(OptionTable<TrainOptions>& t) {
-  using T = TrainOptions;
+void add_permutations(OptionTable<VitOptions>& t) {
+  using T = VitOptions;
   t.word("permute", &T::permute, permute_mode_named, "none, rows, columns or both").idle(listed);
   training::add_key_form<T>(
       t, [](const T& o) { return o.variants.empty() ? permutes_columns(o.permute) : any_variant(o, permutes_columns); },
@@ -164,8 +164,8 @@ void add_permutations(OptionTable<TrainOptions>& t) {
   training::add_drift<T>(t, several);
 }
 
-void add_start(OptionTable<TrainOptions>& t) {
-  using T = TrainOptions;
+void add_start(OptionTable<VitOptions>& t) {
+  using T = VitOptions;
   t.append(training::option_table(training::FineTuning()), &T::start);
   t.add("from_permuted", &T::from_permuted,
         "The encoder of --from carries the key already: nothing is moved before the first step")
@@ -181,9 +181,9 @@ void add_start(OptionTable<TrainOptions>& t) {
 
 } // namespace
 
-const OptionTable<TrainOptions>& option_table(const TrainOptions&) {
-  static const OptionTable<TrainOptions> table = [] {
-    OptionTable<TrainOptions> t;
+const OptionTable<VitOptions>& option_table(const VitOptions&) {
+  static const OptionTable<VitOptions> table = [] {
+    OptionTable<VitOptions> t;
     add_data(t);
     add_model(t);
     add_batches(t);
@@ -195,7 +195,7 @@ const OptionTable<TrainOptions>& option_table(const TrainOptions&) {
   return table;
 }
 
-void check(const TrainOptions& o) {
+void check(const VitOptions& o) {
   check_run_options(o);
   option_table(o).check(o);
   check(augmentation_of(o, 1, 1), 1, 1, "train");
@@ -203,20 +203,20 @@ void check(const TrainOptions& o) {
   check(o.start, o.out);
 }
 
-TrainOptions deit_defaults() {
-  TrainOptions o;
+VitOptions deit_defaults() {
+  VitOptions o;
   o.model.distillation = true;
   return o;
 }
 
-nlohmann::ordered_json options_json(const TrainOptions& options) {
+nlohmann::ordered_json options_json(const VitOptions& options) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   if (options.family() != "vit") out["model"] = options.family(); // runs of `train vit` have never said so
   return option_table(options).write(options, out);
 }
 
-void apply_options(TrainOptions& options, const nlohmann::json& json, const std::string& source) {
-  TrainOptions changed = options;
+void apply_options(VitOptions& options, const nlohmann::json& json, const std::string& source) {
+  VitOptions changed = options;
   training::OptionReader reader(json, source);
   option_table(changed).read(changed, reader);
   reader.require_model(options.family());
@@ -224,11 +224,11 @@ void apply_options(TrainOptions& options, const nlohmann::json& json, const std:
   options = changed;
 }
 
-TrainOptions options_of_run(const std::string& folder, const TrainOptions& defaults) {
+VitOptions options_of_run(const std::string& folder, const VitOptions& defaults) {
   return training::options_to_resume(folder, defaults.family(), defaults);
 }
 
-bool unfinished_run(const TrainOptions& options) {
+bool unfinished_run(const VitOptions& options) {
   return !file_exists(join_path(options.out, "model.safetensors")) &&
          training::holds_run_with(options.out, options_json(options), option_table(options).infos(options),
                                   [&] { return options_json(options_of_run(options.out)); });

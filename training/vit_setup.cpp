@@ -13,7 +13,7 @@
 namespace eg::permute {
 namespace {
 
-data::ImageDataset open_split(const TrainOptions& o, data::Split split, training::Run& run, StopFlag stop) {
+data::ImageDataset open_split(const VitOptions& o, data::Split split, training::Run& run, StopFlag stop) {
   data::DatasetOptions options;
   std::vector<std::string> skipped;
   options.bad_images = o.bad_images;
@@ -31,7 +31,7 @@ data::ImageDataset open_split(const TrainOptions& o, data::Split split, training
 }
 
 /// What the model takes from its images.
-void infer_input_size(TrainOptions& o, const data::ImageDataset& set) {
+void infer_input_size(VitOptions& o, const data::ImageDataset& set) {
   if (set.height() != set.width())
     throw ValueError(fmt::format("train: the images of '{}' are {} x {}; a ViT here takes square ones (give size)",
                                  o.data, set.height(), set.width()));
@@ -80,7 +80,7 @@ std::size_t image_bytes(const data::ImageDataset& set) {
 nlohmann::ordered_json VitTask::options_json() const { return permute::options_json(*o_); }
 std::vector<training::OptionInfo> VitTask::option_infos() const { return option_table(*o_).infos(*o_); }
 nlohmann::ordered_json VitTask::default_options() const {
-  return permute::options_json(o_->model.distillation ? deit_defaults() : TrainOptions());
+  return permute::options_json(o_->model.distillation ? deit_defaults() : VitOptions());
 }
 
 std::string VitTask::summary() const {
@@ -117,7 +117,7 @@ void VitTask::open_loaders() {
   test_loader_.emplace(material_.test, l);
 }
 
-training::PermutedEncoder VitTask::encoder_of(const TrainOptions& o, const SplitTraining& split) {
+training::PermutedEncoder VitTask::encoder_of(const VitOptions& o, const SplitTraining& split) {
   return training::PermutedEncoder(
       o, {.form = o.key_form, .key = o.key, .draws = {.model = "vit", .columns = 2, .rows = 3, .test_rows = 5}}, split);
 }
@@ -131,7 +131,7 @@ ImageKind kind_of(const data::ImageDataset& images) {
 
 } // namespace
 
-VitTask::VitTask(std::unique_ptr<const TrainOptions> options, Material material, const SplitTraining& split)
+VitTask::VitTask(std::unique_ptr<const VitOptions> options, Material material, const SplitTraining& split)
     : ModelTask(*options, encoder_of(*options, split), options->drift_every), o_(std::move(options)),
       material_(std::move(material)) {
   if (!o_->teacher.empty())
@@ -183,7 +183,7 @@ void VitTask::make_variants() {
   }
 }
 
-VitTrainer::Parts VitTrainer::parts_of(TrainOptions options, StopFlag stop, const SplitTraining& split) {
+VitTrainer::Parts VitTrainer::parts_of(VitOptions options, StopFlag stop, const SplitTraining& split) {
   check(options);
   if (split.encoder) check_split(options, split);
   auto run = std::make_unique<training::Run>(options);
@@ -193,8 +193,8 @@ VitTrainer::Parts VitTrainer::parts_of(TrainOptions options, StopFlag stop, cons
   return parts_of(std::move(options), std::move(run), std::move(train), std::move(test), split);
 }
 
-VitTrainer::Parts VitTrainer::parts_of(TrainOptions options, std::unique_ptr<training::Run> run,
-                                       data::ImageDataset train, data::ImageDataset test, const SplitTraining& split) {
+VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<training::Run> run, data::ImageDataset train,
+                                       data::ImageDataset test, const SplitTraining& split) {
   if (!run) {
     check(options);
     if (split.encoder) check_split(options, split);
@@ -212,10 +212,10 @@ VitTrainer::Parts VitTrainer::parts_of(TrainOptions options, std::unique_ptr<tra
     options.model.encoder.checkpoint = checkpoint;
   }
   nn::check(options.model);
-  TrainOptions here = options;
+  VitOptions here = options;
   if (split.encoder) here.model.layers = 0;
   require_memory(here, image_bytes(train) + image_bytes(test), allocator::limit());
-  auto task = std::make_unique<VitTask>(std::make_unique<const TrainOptions>(options),
+  auto task = std::make_unique<VitTask>(std::make_unique<const VitOptions>(options),
                                         VitTask::Material{std::move(train), std::move(test), std::move(start)}, split);
   if (task->folder_config().is_null())
     run->note("the run will leave no model folder (model/): neither transformers nor timm has such a ViT; its "

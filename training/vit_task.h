@@ -15,7 +15,7 @@
 namespace eg::permute {
 
 /// What the options ask of training images of that size.
-data::Augmentation augmentation_of(const TrainOptions& options, std::int64_t side, std::int64_t channels);
+data::Augmentation augmentation_of(const VitOptions& options, std::int64_t side, std::int64_t channels);
 
 /// Images and what they show: labels [B], all 0 where they have attributes. Where images are mixed or have attributes,
 /// shares of the classes [B, classes] take the labels' place in the loss.
@@ -37,7 +37,7 @@ public:
     std::optional<VisionStart> start = {}; ///< what the variants begin from
   };
   /// `options` must be those of `run`, completed from the data.
-  VitTask(std::unique_ptr<const TrainOptions> options, Material material, const SplitTraining& split);
+  VitTask(std::unique_ptr<const VitOptions> options, Material material, const SplitTraining& split);
 
   nlohmann::ordered_json options_json() const override;
   nlohmann::ordered_json default_options() const override;
@@ -49,7 +49,7 @@ public:
   std::string step_words() const override;
   void save_result(const std::string& folder) const override;
 
-  const TrainOptions& options() const { return *o_; }
+  const VitOptions& options() const { return *o_; }
   const data::ImageDataset& train_data() const { return material_.train; }
   const data::ImageDataset& test_data() const { return material_.test; }
   const nn::Vit& vit(std::size_t variant) const { return vit_of(all_variants().at(variant)); }
@@ -72,7 +72,7 @@ protected:
 
 private:
   static const nn::Vit& vit_of(const Variant& v) { return static_cast<const nn::Vit&>(*v.module); }
-  static training::PermutedEncoder encoder_of(const TrainOptions& options, const SplitTraining& split);
+  static training::PermutedEncoder encoder_of(const VitOptions& options, const SplitTraining& split);
   void open_loaders();
   void make_variants();
   std::shared_ptr<nn::Vit> made_model(PermuteMode mode) const;
@@ -84,7 +84,7 @@ private:
   Tensor hidden(const Variant& variant, const Tensor& images, const Tensor& rows, RandomKey dropout,
                 std::optional<std::int64_t> step) const;
 
-  std::unique_ptr<const TrainOptions> o_;
+  std::unique_ptr<const VitOptions> o_;
   Material material_;
   std::unique_ptr<Teacher> teacher_; ///< null: labels teach
   std::optional<data::Loader> loader_, test_loader_;

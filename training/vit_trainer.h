@@ -27,10 +27,10 @@ namespace eg::permute {
 /// All that determines a run. The fields that are not model settings have the command line's names. A larger eps keeps
 /// f32 twins closer together: the rounding of a gradient far below eps moves a weight by far less than the learning
 /// rate.
-struct TrainOptions : training::RunOptions {
-  TrainOptions() { data = "cifar10"; } ///< see data::open_dataset
-  nn::VitConfig model;                 ///< image, channels and classes are taken from the data
-  std::int64_t train_limit = 0;        ///< at most that many training images; 0: all
+struct VitOptions : training::RunOptions {
+  VitOptions() { data = "cifar10"; } ///< see data::open_dataset
+  nn::VitConfig model;               ///< image, channels and classes are taken from the data
+  std::int64_t train_limit = 0;      ///< at most that many training images; 0: all
   std::int64_t test_limit = 0;
   std::int64_t size = 0;    ///< side to which images of a folder are resized, or side of generated ones; 0: as they are
   std::int64_t workers = 1; ///< threads that make batches ahead; 0: none. No bit depends on it
@@ -57,24 +57,24 @@ struct TrainOptions : training::RunOptions {
 };
 
 /// The options of a DeiT unless told otherwise.
-TrainOptions deit_defaults();
+VitOptions deit_defaults();
 
 /// The rows of these options (training/option.h).
-const training::OptionTable<TrainOptions>& option_table(const TrainOptions& options);
+const training::OptionTable<VitOptions>& option_table(const VitOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
-void check(const TrainOptions& options);
+void check(const VitOptions& options);
 /// The options as one flat JSON object, keys named as the command line's flags with '_' for '-'.
-nlohmann::ordered_json options_json(const TrainOptions& options);
+nlohmann::ordered_json options_json(const VitOptions& options);
 /// Overrides the options that `json` names. Throws ValueError, beginning with `source`, for an unknown key, a value of
 /// another kind or a word that no option knows.
-void apply_options(TrainOptions& options, const nlohmann::json& json, const std::string& source);
+void apply_options(VitOptions& options, const nlohmann::json& json, const std::string& source);
 /// The options that a run or checkpoint folder was made with, `resume` set to the folder and `out` to the run's own. Of
 /// a run, those of its newest checkpoint that is not damaged. Throws FileError; one that a newer equigrad wrote, or
 /// that may not be read, is an error and never passed over.
-TrainOptions options_of_run(const std::string& folder, const TrainOptions& defaults = {});
+VitOptions options_of_run(const std::string& folder, const VitOptions& defaults = {});
 /// Whether `options.out` holds a run with these very options (but for paths) that has a checkpoint and no final model:
 /// one that was interrupted and can be resumed. Throws FileError as options_of_run, but not for damage.
-bool unfinished_run(const TrainOptions& options);
+bool unfinished_run(const VitOptions& options);
 
 /// Bytes that a training step needs at once.
 struct MemoryEstimate {
@@ -85,9 +85,9 @@ struct MemoryEstimate {
 };
 /// From the model's sizes and the batch alone: about the allocator's peak, from a tenth below it to a fifth above. A
 /// teacher, and the model that a run begins from, come on top. `images`: bytes of the data.
-MemoryEstimate estimate_memory(const TrainOptions& options, std::size_t images = 0);
+MemoryEstimate estimate_memory(const VitOptions& options, std::size_t images = 0);
 /// Throws MemoryError with the estimate, the limit and what would fit, when the step does not fit in `limit` bytes.
-void require_memory(const TrainOptions& options, std::size_t images, std::size_t limit);
+void require_memory(const VitOptions& options, std::size_t images, std::size_t limit);
 
 /// The encoder's output for images whose tokens pass it permuted, permuted back: P_R^T Enc(P_R F1(x) P_C) P_C^T; see
 /// permuted_logits.
@@ -100,7 +100,7 @@ Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor&
 
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process;
 /// beside the rules of all models (training/remote_encoder.h) those of a ViT: several variants, blocks computed again.
-void check_split(const TrainOptions& options, const SplitTraining& split);
+void check_split(const VitOptions& options, const SplitTraining& split);
 
 class VitTask;
 
@@ -113,13 +113,13 @@ public:
   /// what cannot fit in memory or would overwrite another run, builds the models and resumes; from the newest
   /// checkpoint that is whole when a damaged one is later. Throws ValueError, FileError, MemoryError; Interrupted when
   /// `stop` becomes true while the data is read.
-  explicit VitTrainer(const TrainOptions& options, StopFlag stop = nullptr, const SplitTraining& split = {});
+  explicit VitTrainer(const VitOptions& options, StopFlag stop = nullptr, const SplitTraining& split = {});
   /// The same with these images instead of those that options.data names; limits and size are not looked at.
-  VitTrainer(const TrainOptions& options, data::ImageDataset train, data::ImageDataset test,
+  VitTrainer(const VitOptions& options, data::ImageDataset train, data::ImageDataset test,
              const SplitTraining& split = {});
 
   /// The options, completed from the data; precision is what is used: full where gemm::bf16_refusal() refuses bf16.
-  const TrainOptions& options() const;
+  const VitOptions& options() const;
   /// In eval(), but while a step is taken. With its blocks elsewhere a model without blocks.
   const nn::Vit& model(std::size_t variant) const;
   /// All weights of a variant as they are trained (permuted, where it permutes columns), blocks that are elsewhere
@@ -139,8 +139,8 @@ private:
     std::unique_ptr<VitTask> task;
   };
   explicit VitTrainer(Parts parts);
-  static Parts parts_of(TrainOptions options, StopFlag stop, const SplitTraining& split);
-  static Parts parts_of(TrainOptions options, std::unique_ptr<training::Run> run, data::ImageDataset train,
+  static Parts parts_of(VitOptions options, StopFlag stop, const SplitTraining& split);
+  static Parts parts_of(VitOptions options, std::unique_ptr<training::Run> run, data::ImageDataset train,
                         data::ImageDataset test, const SplitTraining& split);
   const VitTask* task_; ///< the trainer's
 };

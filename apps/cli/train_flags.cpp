@@ -26,7 +26,7 @@ template <class Options> TrainModel model_of(const char* name, const Options& de
 
 const std::vector<TrainModel>& models() {
   static const std::vector<TrainModel> table = {
-      model_of("vit", permute::TrainOptions()),
+      model_of("vit", permute::VitOptions()),
       model_of("deit", permute::deit_defaults()),
       model_of("bert", training::ClassifyOptions()),
       model_of("gpt2", training::language_defaults(training::LanguageModel::gpt2)),

@@ -20,7 +20,7 @@
 namespace eg::cli {
 namespace {
 
-using permute::TrainOptions;
+using permute::VitOptions;
 
 nlohmann::json result_json(const training::Result& result, const std::string& out) {
   const training::Record& main = result.test;
@@ -36,13 +36,13 @@ nlohmann::json result_json(const training::Result& result, const std::string& ou
 }
 
 /// Files that a run reads, and that its results must spare.
-std::vector<std::string> files_read(const TrainOptions& options, const std::string& model, const SplitJob* split) {
+std::vector<std::string> files_read(const VitOptions& options, const std::string& model, const SplitJob* split) {
   std::vector<std::string> files = {data_path(model, options.data), options.key, options.start.from, options.teacher};
   if (split != nullptr) files.push_back(split->training.next_key);
   return files;
 }
 
-int train(TrainOptions& options, const TrainRequest& request, const SplitJob* split) {
+int train(VitOptions& options, const TrainRequest& request, const SplitJob* split) {
   std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
     if (options.start.begins() && !options.from_permuted) warn_of_key(model_folder(options.start.from));
@@ -64,8 +64,8 @@ int train(TrainOptions& options, const TrainRequest& request, const SplitJob* sp
 } // namespace
 
 int train_vit(const TrainRequest& request, const SplitJob* split) {
-  const TrainOptions defaults = request.model == "deit" ? permute::deit_defaults() : TrainOptions();
-  TrainOptions options = options_for(
+  const VitOptions defaults = request.model == "deit" ? permute::deit_defaults() : VitOptions();
+  VitOptions options = options_for(
       request, defaults, [&](const std::string& folder) { return permute::options_of_run(folder, defaults); });
   return train(options, request, split);
 }

@@ -40,8 +40,8 @@ void add_shuffles(Page& page, const VitTrainer& trainer) {
   }
 }
 
-TrainOptions small_training(const std::string& data, const std::string& data_dir, std::uint64_t seed) {
-  TrainOptions options;
+VitOptions small_training(const std::string& data, const std::string& data_dir, std::uint64_t seed) {
+  VitOptions options;
   options.data = data;
   options.data_dir = data_dir;
   options.train_limit = 512;

@@ -17,7 +17,7 @@ Tensor raw_image(const data::ImageDataset& data, std::int64_t i);
 void add_shuffles(Page& page, const VitTrainer& trainer);
 
 /// The options of that training: tens of steps, in f64, plain and with rows permuted from one initialisation.
-TrainOptions small_training(const std::string& data, const std::string& data_dir, std::uint64_t seed);
+VitOptions small_training(const std::string& data, const std::string& data_dir, std::uint64_t seed);
 
 /// Trains to the end and shows how position embeddings look to each other (paper 001, Fig. 9): before, after training
 /// plain, after training with rows permuted, and the sinusoidal ones.

@@ -119,7 +119,7 @@ Page run_report(const RunStory& story, const VitTrainer& trainer) {
   std::vector<std::vector<std::string>> machine;
   for (const auto& [what, value] : story.machine) machine.push_back({what, value});
   page.table({}, machine);
-  const TrainOptions& options = trainer.options();
+  const VitOptions& options = trainer.options();
   page.heading("Permuted training (Algorithm 1)");
   page.paragraph(
       fmt::format("A ViT with {} blocks of dim {}, {} heads and MLP {}, patch {}, trained on {} for {} steps of {} "

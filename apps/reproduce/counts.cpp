@@ -127,7 +127,7 @@ struct Cost {
   double peak_mb = 0.0;
 };
 
-Cost cost_of(const TrainOptions& options, std::int64_t steps, const RunContext& work) {
+Cost cost_of(const VitOptions& options, std::int64_t steps, const RunContext& work) {
   VitTrainer trainer(options, work.stop);
   const auto step = [&] {
     if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted while measuring");
@@ -158,7 +158,7 @@ void costs_on_the_edge(const Plan& plan, const RunContext& work, Outcome& o) {
       if (work.on_progress)
         work.on_progress((static_cast<double>(round) + static_cast<double>(i) / 4.0) / static_cast<double>(rounds),
                          fmt::format("{} permuted", permute::name_of(modes[i])));
-      TrainOptions options = options_for(plan, work, plan.seeds.front(), {modes[i]});
+      VitOptions options = options_for(plan, work, plan.seeds.front(), {modes[i]});
       options.steps = steps + 2;
       options.epochs = 0;
       options.checkpoint_every = 0;
@@ -194,7 +194,7 @@ void costs_on_the_edge(const Plan& plan, const RunContext& work, Outcome& o) {
                      .ours = {costs[3].peak_mb / costs[0].peak_mb},
                      .unit = "x",
                      .decimals = 3});
-  TrainOptions shown_options = options_for(plan, work, plan.seeds.front(), {PermuteMode::none});
+  VitOptions shown_options = options_for(plan, work, plan.seeds.front(), {PermuteMode::none});
   shown_options.checkpoint_every = 0;
   const VitTrainer shown(shown_options, work.stop);
   o.setting = setting_of(shown, 1) + fmt::format("; medians of {} steps in {} rounds, in turn", steps * rounds, rounds);

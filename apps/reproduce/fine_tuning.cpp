@@ -104,7 +104,7 @@ void fine_tuned(const Plan& plan, const RunContext& work, Outcome& o) {
     const std::string pre = fmt::format("pre-{}", seed), encrypted = fmt::format("encrypted-{}", seed);
     trained(options_for(plan, work, seed, {PermuteMode::none}), work, pre, parts, before);
     const auto fine_tune = [&](const std::string& name, const std::string& from, std::vector<PermuteMode> variants) {
-      TrainOptions options = options_for(plan, work, seed, std::move(variants));
+      VitOptions options = options_for(plan, work, seed, std::move(variants));
       options.steps = plan.count("fine_tuning_steps");
       options.evaluate_every = plan.count("fine_tuning_evaluate_every");
       options.epochs = 0;

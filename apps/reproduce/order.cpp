@@ -49,8 +49,7 @@ void shuffled_or_not(const Plan& plan, const RunContext& work, Outcome& o) {
   Parts parts(work, plan.seeds.size());
   double differ = 0.0;
   for (const std::uint64_t seed : plan.seeds) {
-    const TrainOptions options =
-        options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows, PermuteMode::both});
+    const VitOptions options = options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows, PermuteMode::both});
     const auto split = [&](data::Split which, std::int64_t limit, std::uint64_t stream) {
       return order_task(data::open_dataset(options.data, options.data_dir, which,
                                            {.limit = limit, .size = options.size, .stop = work.stop}),

@@ -45,7 +45,7 @@ void patch_sizes(const Plan& plan, const RunContext& work, Outcome& o) {
                  .unit = "s",
                  .decimals = 3};
     for (const std::uint64_t seed : plan.seeds) {
-      TrainOptions options = options_for(plan, work, seed, {PermuteMode::none});
+      VitOptions options = options_for(plan, work, seed, {PermuteMode::none});
       options.model.patch = row.patch;
       const auto t = trained(options, work, fmt::format("patch-{}-{}", row.patch, seed), parts);
       const auto begin = std::chrono::steady_clock::now();

@@ -38,7 +38,7 @@ void without_positions(const Plan& plan, const RunContext& work, Outcome& o) {
   double differ = 0.0;
   for (const std::uint64_t seed : plan.seeds)
     for (const bool with : {true, false}) {
-      TrainOptions options = options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows});
+      VitOptions options = options_for(plan, work, seed, {PermuteMode::none, PermuteMode::rows});
       options.model.position = with ? nn::PositionEmbedding::learned : nn::PositionEmbedding::none;
       const auto t = trained(options, work, fmt::format("{}-{}", with ? "with" : "without", seed), parts);
       const Answers plain = answers_of(*t, t->model(0), {}, work),

@@ -20,7 +20,7 @@ void test_permuted(const Plan& plan, const RunContext& work, Outcome& o) {
   for (const std::uint64_t seed : plan.seeds) {
     const auto trainer =
         trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
-    const TrainOptions& options = trainer->options();
+    const VitOptions& options = trainer->options();
     const auto key =
         permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});
     const auto moved = moved_by(trainer->model(0), options, key);
@@ -95,7 +95,7 @@ void without_key(const Plan& plan, const RunContext& work, Outcome& o) {
   for (const std::uint64_t seed : plan.seeds) {
     const auto trainer =
         trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
-    const TrainOptions& options = trainer->options();
+    const VitOptions& options = trainer->options();
     const auto drawn = [&](std::uint64_t stream) {
       return permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form,
                                         RandomKey{seed, stream});

@@ -76,7 +76,7 @@ void decrypted(const Plan& plan, const RunContext& work, Outcome& o) {
   for (const std::uint64_t seed : plan.seeds) {
     const auto t = trained(options_for(plan, work, seed, {PermuteMode::none, PermuteMode::columns}), work,
                            fmt::format("coupled-{}", seed), parts);
-    const TrainOptions& options = t->options();
+    const VitOptions& options = t->options();
     const permute::BlocksKey& key = *t->column_key();
     const auto second =
         permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 3});
@@ -99,7 +99,7 @@ void decrypted(const Plan& plan, const RunContext& work, Outcome& o) {
 namespace {
 
 /// The axes of the map but for the vectors: biases, gains and shifts stay where they are.
-permute::AxisMap matrices_alone(const nn::Vit& model, const TrainOptions& options) {
+permute::AxisMap matrices_alone(const nn::Vit& model, const VitOptions& options) {
   permute::AxisMap axes = permute::vit_axes(options.model);
   const nn::StateDict state = model.state_dict();
   std::erase_if(axes, [&](const permute::ParameterAxes& p) {
@@ -121,7 +121,7 @@ void unmoved_vectors(const Plan& plan, const RunContext& work, Outcome& o) {
   for (const std::uint64_t seed : plan.seeds) {
     const auto t =
         trained(options_for(plan, work, seed, {PermuteMode::none}), work, fmt::format("plain-{}", seed), parts);
-    const TrainOptions& options = t->options();
+    const VitOptions& options = t->options();
     const auto key =
         permute::BlocksKey::random(options.model.encoder, options.model.layers, options.key_form, RandomKey{seed, 1});
     const auto all = moved_by(t->model(0), options, key);

@@ -120,7 +120,7 @@ Tensor logits_of(const SplitArm& arm, const privacy::Leaving& out) {
 } // namespace
 
 void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(double)>& on_progress) {
-  const TrainOptions& o = plan_.train;
+  const VitOptions& o = plan_.train;
   const std::vector<Tensor> parameters = trained_parameters();
   const auto optimizer = optim::make_optimizer(o.optimizer, parameters, o.weight_decay, o.eps);
   const optim::Schedule schedule = training::schedule_of(o, o.steps);
@@ -156,7 +156,7 @@ void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(do
 }
 
 void SplitArm::train_privately(const std::function<void(double)>& on_progress) {
-  const TrainOptions& o = plan_.train;
+  const VitOptions& o = plan_.train;
   const std::vector<Tensor> parameters = trained_parameters();
   const auto optimizer = optim::make_optimizer(o.optimizer, parameters, o.weight_decay, o.eps);
   const std::int64_t steps = plan_.count("dp_steps"), count = images_.first.size();
@@ -215,7 +215,7 @@ Answers SplitArm::answers(const std::function<void(double)>& on_progress) const 
 }
 
 std::string SplitArm::about() const {
-  const TrainOptions& o = plan_.train;
+  const VitOptions& o = plan_.train;
   const nn::VitConfig& c = model_->config;
   return fmt::format("{}: {} training and {} test images of {} x {} pixels; ViT of {} blocks, width {}, {} heads, "
                      "patches of {} x {} ({} "

@@ -21,7 +21,7 @@ using permute::BlocksKey;
 constexpr std::uint64_t draw_test_rows = 77;
 
 /// A copy of a model's config and weights.
-std::unique_ptr<nn::Vit> copy_of(const nn::Vit& model, const TrainOptions& options) {
+std::unique_ptr<nn::Vit> copy_of(const nn::Vit& model, const VitOptions& options) {
   auto copy = std::make_unique<nn::Vit>(options.model, RandomKey{});
   copy->to(options.dtype);
   copy->load_state_dict(model.state_dict());
@@ -46,16 +46,16 @@ void Parts::report(double share_of_part, const std::string& what) const {
   if (work_.on_progress) work_.on_progress((done_ + share_of_part) / parts_, what);
 }
 
-TrainOptions options_for(const Plan& plan, const RunContext& work, std::uint64_t seed,
-                         std::vector<PermuteMode> variants) {
-  TrainOptions options = plan.train;
+VitOptions options_for(const Plan& plan, const RunContext& work, std::uint64_t seed,
+                       std::vector<PermuteMode> variants) {
+  VitOptions options = plan.train;
   options.seed = seed;
   options.data_dir = work.data_dir;
   options.variants = std::move(variants);
   return options;
 }
 
-std::unique_ptr<VitTrainer> trained(TrainOptions options, const RunContext& work, const std::string& name, Parts& parts,
+std::unique_ptr<VitTrainer> trained(VitOptions options, const RunContext& work, const std::string& name, Parts& parts,
                                     std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images) {
   options.out = join_path(work.folder, name);
   training::resume_or_restart(options, [](const std::string& at) { return permute::options_of_run(at); });
@@ -73,7 +73,7 @@ std::unique_ptr<VitTrainer> trained(TrainOptions options, const RunContext& work
 }
 
 Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffle& shuffle, const RunContext& work) {
-  const TrainOptions& o = trainer.options();
+  const VitOptions& o = trainer.options();
   const data::Loader loader(
       trainer.test_data(),
       {.batch_size = 100, .shuffle = false, .normalization = trainer.pixels(), .dtype = o.dtype, .workers = 0});
@@ -117,7 +117,7 @@ Claim none_differ(const std::string& what, double differing, const std::string& 
 
 double logit_difference(const Answers& a, const Answers& b) { return relative_error(a.logits, b.logits); }
 
-std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const BlocksKey& key) {
+std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const VitOptions& options, const BlocksKey& key) {
   auto moved = copy_of(model, options);
   permute::transform_module(*moved, permute::vit_axes(options.model), key.permutations(options.model.encoder));
   return moved;
@@ -125,7 +125,7 @@ std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& opti
 
 double differing_bits_in_exact_mode(const Plan& plan, const RunContext& work,
                                     const std::vector<PermuteMode>& variants) {
-  TrainOptions options = options_for(plan, work, plan.seeds.front(), variants);
+  VitOptions options = options_for(plan, work, plan.seeds.front(), variants);
   options.epochs = 0;
   options.steps = plan.count("exact_steps");
   options.batch = plan.count("exact_batch");
@@ -150,7 +150,7 @@ double differing_bits_in_exact_mode(const Plan& plan, const RunContext& work,
 }
 
 std::string setting_of(const VitTrainer& trainer, std::size_t seeds) {
-  const TrainOptions& o = trainer.options();
+  const VitOptions& o = trainer.options();
   return fmt::format("{}: {} training and {} test images; ViT of {} blocks, width {}, {} heads, patches of {} x {} ({} "
                      "tokens), {} parameters; {} steps of {} images, {}, {}; {} seed{}",
                      trainer.train_data().name(), trainer.train_data().size(), trainer.test_data().size(),

@@ -14,7 +14,7 @@
 namespace eg::reproduce {
 
 using permute::PermuteMode;
-using permute::TrainOptions;
+using permute::VitOptions;
 using permute::VitTrainer;
 
 /// Reports the share of several trainings of equal length that is done.
@@ -30,12 +30,11 @@ private:
 };
 
 /// The plan's options for one run with a seed.
-TrainOptions options_for(const Plan& plan, const RunContext& work, std::uint64_t seed,
-                         std::vector<PermuteMode> variants);
+VitOptions options_for(const Plan& plan, const RunContext& work, std::uint64_t seed, std::vector<PermuteMode> variants);
 
 /// Trains to the end in the folder `name`; an existing run with the same options is resumed. `images`:
 /// for training and testing, instead of those that the options name. Throws Interrupted.
-std::unique_ptr<VitTrainer> trained(TrainOptions options, const RunContext& work, const std::string& name, Parts& parts,
+std::unique_ptr<VitTrainer> trained(VitOptions options, const RunContext& work, const std::string& name, Parts& parts,
                                     std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images = {});
 
 /// The permutation of test images in the encoder.
@@ -66,7 +65,7 @@ double logit_difference(const Answers& a, const Answers& b);
 Claim none_differ(const std::string& what, double differing, const std::string& because);
 
 /// A copy of a model with these options whose encoder is moved by `key`.
-std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const TrainOptions& options, const permute::BlocksKey& key);
+std::unique_ptr<nn::Vit> moved_by(const nn::Vit& model, const VitOptions& options, const permute::BlocksKey& key);
 
 /// How many parameters' elements differ in their bits between coupled variants (the plain one first) after a short
 /// training in exact mode, mapped back: the plan's "exact_steps" steps of "exact_batch" images.

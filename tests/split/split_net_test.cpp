@@ -48,8 +48,8 @@ struct Cloud : ServerThread {
         }) {}
 };
 
-TrainOptions few_steps(std::int64_t steps = 10) {
-  TrainOptions o = small();
+VitOptions few_steps(std::int64_t steps = 10) {
+  VitOptions o = small();
   o.permute = PermuteMode::both;
   o.steps = steps;
   return o;

@@ -33,8 +33,8 @@ using namespace eg::test;
 
 namespace {
 
-TrainOptions fifty_steps(PermuteMode mode) {
-  TrainOptions o = small();
+VitOptions fifty_steps(PermuteMode mode) {
+  VitOptions o = small();
   o.permute = mode;
   o.steps = 50;
   o.schedule = optim::Schedule::Kind::cosine;
@@ -74,7 +74,7 @@ EncoderService cloud_of(std::uint64_t seed) { return EncoderService(service_opti
 
 /// A run in one process, and the same one with its blocks at a cloud.
 struct BothWays {
-  explicit BothWays(const TrainOptions& o)
+  explicit BothWays(const VitOptions& o)
       : here(o), one(here.run()), cloud(service_options(o.seed)), edge(edge_of(cloud)),
         there(o, nullptr, split_with(edge)), two(there.run()) {}
 
@@ -145,7 +145,7 @@ TEST_CASE("split: 50 steps give the weights of one process, bit for bit") {
 }
 
 TEST_CASE("split: a step that the spike guard skips is taken by neither side") {
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   o.lr = 0.1; // so that losses jump
   o.spike_guard = 1.02;
   o.skip_limit = 50;
@@ -158,14 +158,14 @@ TEST_CASE("split: a step that the spike guard skips is taken by neither side") {
 
 TEST_CASE("split: the checkpoint that did best stays on both sides") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   o.steps = 12;
   o.warmup = 0;
   o.schedule = optim::Schedule::Kind::constant;
   o.evaluate_every = o.checkpoint_every = 1;
   o.keep = 1;
   const auto best_at = [&](double lr) { // losses that jump have their least before the end
-    TrainOptions here = o;
+    VitOptions here = o;
     here.lr = lr;
     here.out = folder.path("here-" + std::to_string(lr));
     return VitTrainer(here).run().best.value_or(12);
@@ -185,7 +185,7 @@ TEST_CASE("split: the checkpoint that did best stays on both sides") {
   }
   REQUIRE(best);
   REQUIRE(*best < 10);
-  TrainOptions again = o;
+  VitOptions again = o;
   again.resume = folder.path("edge/checkpoints/" + training::checkpoint_name(*best));
   again.out = folder.path("from the best");
   VitTrainer trainer(again, nullptr, split_with(edge_of(cloud)));
@@ -194,12 +194,12 @@ TEST_CASE("split: the checkpoint that did best stays on both sides") {
 }
 
 TEST_CASE("split: with another key the weights are others (negative control)") {
-  TrainOptions o = fifty_steps(PermuteMode::columns);
+  VitOptions o = fifty_steps(PermuteMode::columns);
   o.steps = 3;
   EncoderService cloud = cloud_of(o.seed);
   const TemporaryFolder folder;
   const auto trained_with = [&](const char* key) {
-    TrainOptions keyed = o;
+    VitOptions keyed = o;
     keyed.key = folder.path(key);
     if (!file_exists(keyed.key)) SecretKey::generate().save(keyed.key);
     VitTrainer trainer(keyed, nullptr, split_with(edge_of(cloud)));
@@ -212,7 +212,7 @@ TEST_CASE("split: with another key the weights are others (negative control)") {
 }
 
 TEST_CASE("split: a connection that breaks at every message changes nothing") {
-  const TrainOptions o = fifty_steps(PermuteMode::both);
+  const VitOptions o = fifty_steps(PermuteMode::both);
   VitTrainer here(o);
   here.run();
   EncoderService cloud = cloud_of(o.seed);
@@ -228,7 +228,7 @@ TEST_CASE("split: a connection that breaks at every message changes nothing") {
 }
 
 TEST_CASE("split: a cloud without room is asked again, which changes nothing; one that never has any is given up") {
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   o.workers = 0;                                                 // batches are not made while memory is short
   for (const char* optimizer : {"adafactor", "muon", "adamw"}) { // which take memory while they step, or do not
     CAPTURE(optimizer);
@@ -264,7 +264,7 @@ TEST_CASE("split: a cloud without room is asked again, which changes nothing; on
 
 TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from its own") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   VitTrainer here(o);
   here.run();
   o.out = folder.path("edge");
@@ -277,7 +277,7 @@ TEST_CASE("split: both sides go on from checkpoints, and a restarted cloud from 
     for (int i = 0; i < 3; ++i) first.train_step(); // lost with the edge
   }
   auto cloud = std::make_unique<EncoderService>(kept);
-  TrainOptions again = o;
+  VitOptions again = o;
   again.resume = o.out;
   bool restart = false;
   const auto connect = [&]() -> std::unique_ptr<Channel> { return connect_to(*cloud, "edge")(); };
@@ -334,7 +334,7 @@ private:
 } // namespace
 
 TEST_CASE("split: a cloud that is ended and started again at any message goes on, whether its answer arrived or not") {
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   o.steps = 2;
   o.test_limit = 4;
   VitTrainer here(o);
@@ -362,7 +362,7 @@ TEST_CASE("split: a cloud that is ended and started again at any message goes on
 }
 
 TEST_CASE("split: a step that is left out is left out by the next cloud too") {
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   o.lr = 0.1; // so that losses jump
   o.spike_guard = 1.02;
   o.skip_limit = 50;
@@ -391,7 +391,7 @@ TEST_CASE("split: a step that is left out is left out by the next cloud too") {
 
 TEST_CASE("split: what a cloud writes when it is ended takes the place of no checkpoint that the edge has") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   VitTrainer here(o);
   here.run();
   o.out = folder.path("edge");
@@ -418,7 +418,7 @@ TEST_CASE("split: what a cloud writes when it is ended takes the place of no che
     }
     CHECK(training::checkpoint_steps(run) == std::vector<std::int64_t>{20, 24});
   } // the edge is lost
-  TrainOptions again = o;
+  VitOptions again = o;
   again.resume = o.out;
   const auto next = std::make_shared<CloudEncoder>(connect_to(cloud, "edge"), at_once());
   VitTrainer second(again, nullptr, split_with(next));
@@ -429,14 +429,14 @@ TEST_CASE("split: what a cloud writes when it is ended takes the place of no che
 
 TEST_CASE("split: the endings keep the plain weights, the trained ones, or another holder's") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   o.steps = 4;
   SecretKey::generate().save(folder.path("key"));
   SecretKey::generate().save(folder.path("next"));
   o.key = folder.path("key");
   EncoderService cloud = cloud_of(o.seed);
   const auto ended = [&](FinalWeights final_weights, const std::string& out) {
-    TrainOptions mine = o;
+    VitOptions mine = o;
     mine.out = folder.path(out);
     SplitTraining split = split_with(edge_of(cloud), final_weights);
     split.next_key = folder.path("next");
@@ -449,7 +449,7 @@ TEST_CASE("split: the endings keep the plain weights, the trained ones, or anoth
   CHECK(plain != trained);
   CHECK(next != trained);
   CHECK(next != plain);
-  TrainOptions one = o;
+  VitOptions one = o;
   one.out = folder.path("one");
   VitTrainer here(one);
   here.run();
@@ -465,7 +465,7 @@ TEST_CASE("split: the endings keep the plain weights, the trained ones, or anoth
 
 TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
   const TemporaryFolder folder;
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   o.steps = 5;
   o.seed = 0x1f2e3d4c5b6a7988;
   o.model.encoder.dropout = 0.0;
@@ -515,7 +515,7 @@ TEST_CASE("split: no label, no key and no seed is in what the cloud gets") {
 }
 
 TEST_CASE("split: with first weights that the cloud draws nothing of the encoder is sent, and it learns") {
-  TrainOptions o = fifty_steps(PermuteMode::both);
+  VitOptions o = fifty_steps(PermuteMode::both);
   Traffic traffic;
   EncoderService cloud = cloud_of(8);
   RemoteOptions options = at_once();
@@ -533,14 +533,14 @@ TEST_CASE("split: with first weights that the cloud draws nothing of the encoder
 TEST_CASE("split: what cannot be split is refused by name") {
   EncoderService cloud = cloud_of(1);
   const auto refused = [&](auto change, const char* words) {
-    TrainOptions o = fifty_steps(PermuteMode::none);
+    VitOptions o = fifty_steps(PermuteMode::none);
     change(o);
     CHECK(message_of([&] { VitTrainer(o, nullptr, split_with(edge_of(cloud))); }).find(words) != std::string::npos);
   };
-  refused([](TrainOptions& o) { o.clip = 1.0; }, "clip");
-  refused([](TrainOptions& o) { o.ema = 0.9; }, "ema");
-  refused([](TrainOptions& o) { o.layer_decay = 0.9; }, "layer_decay");
-  refused([](TrainOptions& o) { o.accumulate = 2; }, "accumulate");
-  refused([](TrainOptions& o) { o.on_divergence = training::OnDivergence::skip; }, "on_divergence");
-  refused([](TrainOptions& o) { o.permute = PermuteMode::rows, o.twin = true, o.model.encoder.dropout = 0.0; }, "twin");
+  refused([](VitOptions& o) { o.clip = 1.0; }, "clip");
+  refused([](VitOptions& o) { o.ema = 0.9; }, "ema");
+  refused([](VitOptions& o) { o.layer_decay = 0.9; }, "layer_decay");
+  refused([](VitOptions& o) { o.accumulate = 2; }, "accumulate");
+  refused([](VitOptions& o) { o.on_divergence = training::OnDivergence::skip; }, "on_divergence");
+  refused([](VitOptions& o) { o.permute = PermuteMode::rows, o.twin = true, o.model.encoder.dropout = 0.0; }, "twin");
 }

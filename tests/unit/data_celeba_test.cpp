@@ -98,7 +98,7 @@ TEST_CASE("celeba: the layout as it is distributed, and lists that are wrong") {
 TEST_CASE("celeba: a ViT learns attributes; accuracy is the share of them that is right") {
   const TemporaryFolder folder;
   write_celeba(folder);
-  permute::TrainOptions o;
+  permute::VitOptions o;
   o.data = "celeba";
   o.data_dir = folder.path();
   o.size = 8;

@@ -212,7 +212,7 @@ TEST_CASE("runs: what was said, and the surest mistakes") {
 
 TEST_CASE("runs: the page of two ViTs has every part, is well formed and needs nothing else") {
   const TemporaryFolder folder;
-  permute::TrainOptions o = small();
+  permute::VitOptions o = small();
   o.evaluate_every = 4;
   o.out = folder.path("plain");
   permute::VitTrainer(o).run();
@@ -338,7 +338,7 @@ TEST_CASE("runs: the page of a masked language model has words and what it guess
 TEST_CASE("runs: the page of a model of attributes has a row for each") {
   const TemporaryFolder folder;
   write_faces(folder.path(), 120);
-  permute::TrainOptions o = small();
+  permute::VitOptions o = small();
   o.data = "celeba";
   o.data_dir = folder.path();
   o.steps = 60;
@@ -358,11 +358,11 @@ TEST_CASE("runs: the page of a model of attributes has a row for each") {
 
 TEST_CASE("runs: the page of a DeiT says how it agrees with its teacher") {
   const TemporaryFolder folder;
-  permute::TrainOptions teacher = small();
+  permute::VitOptions teacher = small();
   teacher.model.encoder.head_dim = 0;
   teacher.out = folder.path("teacher");
   permute::VitTrainer(teacher).run();
-  permute::TrainOptions o = small();
+  permute::VitOptions o = small();
   o.model.encoder.head_dim = 0;
   o.model.distillation = true;
   o.teacher = folder.path("teacher");
@@ -379,7 +379,7 @@ TEST_CASE("runs: the page of a DeiT says how it agrees with its teacher") {
 TEST_CASE("runs: a permuted model is shown as it was trained") {
   // Columns are permuted by the run's key: without it the model would guess.
   const TemporaryFolder folder;
-  permute::TrainOptions o = small();
+  permute::VitOptions o = small();
   o.steps = 60;
   o.train_limit = 400;
   o.test_limit = 100;

@@ -29,8 +29,8 @@ using namespace eg::test;
 namespace {
 
 /// Everything that a step of a ViT can draw.
-TrainOptions busy(const std::string& out) {
-  TrainOptions o = test::small();
+VitOptions busy(const std::string& out) {
+  VitOptions o = test::small();
   o.steps = 12; // crosses an epoch of 10 batches
   o.permute = PermuteMode::both;
   o.twin = true;
@@ -107,7 +107,7 @@ TEST_CASE("training: with every augmentation, mixing and an average a run that i
 
 TEST_CASE("training: the average is tested and saved beside the weights, and twins' averages agree") {
   const TemporaryFolder folder;
-  TrainOptions o = busy(folder.path());
+  VitOptions o = busy(folder.path());
   o.dtype = DType::f64;
   VitTrainer trainer(o);
   const training::Result result = trainer.run();
@@ -138,7 +138,7 @@ TEST_CASE("training: the average is tested and saved beside the weights, and twi
 
 TEST_CASE("training: a checkpoint without its average is damaged; one made without an average is refused") {
   const TemporaryFolder folder;
-  TrainOptions o = busy(folder.path());
+  VitOptions o = busy(folder.path());
   VitTrainer(o).run();
   write_file(folder.path("checkpoints/step-00000012/ema.safetensors"), std::string_view("torn"));
   CHECK(message_of<FileError>([&] { VitTrainer{options_of_run(folder.path())}; }).find("ema.safetensors") !=
@@ -148,14 +148,14 @@ TEST_CASE("training: a checkpoint without its average is damaged; one made witho
   o.ema = 0.0;
   VitTrainer(o).run();
   CHECK_FALSE(file_exists(plain.path("model_ema.safetensors")));
-  TrainOptions again = options_of_run(plain.path());
+  VitOptions again = options_of_run(plain.path());
   again.ema = 0.5;
   CHECK(message_of<ValueError>([&] { VitTrainer{again}; }).ends_with("was made with other options: ema 0.0 (now 0.5)"));
 }
 
 TEST_CASE("training: a checkpoint that lacks an option is one of a run that did what the default does") {
   const TemporaryFolder folder;
-  TrainOptions o = test::small();
+  VitOptions o = test::small();
   o.out = folder.path();
   VitTrainer(o).run();
   const std::string path = folder.path("checkpoints/step-00000008/state.json");
@@ -163,7 +163,7 @@ TEST_CASE("training: a checkpoint that lacks an option is one of a run that did 
   for (const char* key : {"ema", "decay_on", "mixup", "drop_factor"}) state["options"].erase(key);
   write_json(path, state);
   CHECK(VitTrainer(options_of_run(folder.path())).step() == 8);
-  TrainOptions other = options_of_run(folder.path());
+  VitOptions other = options_of_run(folder.path());
   other.mixup = 0.5;
   CHECK(
       message_of<ValueError>([&] { VitTrainer{other}; }).ends_with("was made with other options: mixup 0.0 (now 0.5)"));

@@ -33,8 +33,8 @@ using namespace eg::test;
 
 namespace {
 
-TrainOptions small(const std::string& out) {
-  TrainOptions o;
+VitOptions small(const std::string& out) {
+  VitOptions o;
   o.data = "shapes";
   o.size = 16;
   o.train_limit = 48;
@@ -50,8 +50,8 @@ TrainOptions small(const std::string& out) {
 }
 
 /// Leaves checkpoints of steps 6 and 8.
-TrainOptions finished(const std::string& out) {
-  TrainOptions o = small(out);
+VitOptions finished(const std::string& out) {
+  VitOptions o = small(out);
   o.checkpoint_every = 2;
   VitTrainer(o).run();
   return o;
@@ -134,7 +134,7 @@ TEST_CASE("run lock: one at a time, and gone with its holder") {
 TEST_CASE("checkpoint: files of another run of equal shapes are not taken for its own") {
   const TemporaryFolder folder;
   finished(folder.path("run"));
-  TrainOptions other = small(folder.path("other"));
+  VitOptions other = small(folder.path("other"));
   other.seed = 6;
   VitTrainer(other).run();
   for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
@@ -145,7 +145,7 @@ TEST_CASE("checkpoint: files of another run of equal shapes are not taken for it
     const Bytes foreign = read_file(folder.path("other/checkpoints/step-00000008/") + name);
     REQUIRE(own.size() == foreign.size());
     write_file(file, ByteView(foreign));
-    TrainOptions again = options_of_run(checkpoint);
+    VitOptions again = options_of_run(checkpoint);
     CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
           file + ": not the file that was written: its checksum is another one");
     write_file(file, ByteView(foreign).subspan(1));
@@ -158,14 +158,14 @@ TEST_CASE("checkpoint: files of another run of equal shapes are not taken for it
   nlohmann::json state = state_of(checkpoint);
   state["files"].erase("optimizer.safetensors");
   write_json(checkpoint + "/state.json", state);
-  TrainOptions again = options_of_run(checkpoint);
+  VitOptions again = options_of_run(checkpoint);
   CHECK(message_of<FileError>([&] { VitTrainer{again}; }) ==
         checkpoint + "/state.json: does not record 'optimizer.safetensors'");
 }
 
 TEST_CASE("checkpoint: a run that goes on behind a line that could not be written keeps and makes up every test") {
   const TemporaryFolder folder;
-  TrainOptions o = small(folder.path("run"));
+  VitOptions o = small(folder.path("run"));
   o.evaluate_every = 1;
   o.checkpoint_every = 2;
   o.keep = 8;
@@ -196,8 +196,8 @@ TEST_CASE("checkpoint: a run that goes on behind a line that could not be writte
 
 TEST_CASE("checkpoint: going back to a step that is the last one asked for gives up the later ones as well") {
   const TemporaryFolder folder;
-  const TrainOptions o = finished(folder.path("run"));
-  TrainOptions back = options_of_run(folder.path("run/checkpoints/step-00000006"));
+  const VitOptions o = finished(folder.path("run"));
+  VitOptions back = options_of_run(folder.path("run/checkpoints/step-00000006"));
   back.steps = 6;
   VitTrainer(back).run();
   CHECK(checkpoint_steps(o.out) == std::vector<std::int64_t>{6});
@@ -224,7 +224,7 @@ TEST_CASE("checkpoint: its run is found however its path is written") {
 
 TEST_CASE("checkpoint: one that a person has renamed is not removed unasked") {
   const TemporaryFolder folder;
-  const TrainOptions o = finished(folder.path("run"));
+  const VitOptions o = finished(folder.path("run"));
   const std::string root = folder.path("run/checkpoints/");
   std::filesystem::rename(root + "step-00000008", root + "mine");
   std::filesystem::remove_all(root + "step-00000006");
@@ -236,7 +236,7 @@ TEST_CASE("checkpoint: one that a person has renamed is not removed unasked") {
 
 TEST_CASE("checkpoint: a damaged one takes no place of a good one") {
   const TemporaryFolder folder;
-  TrainOptions o = finished(folder.path("run"));
+  VitOptions o = finished(folder.path("run"));
   const std::string root = folder.path("run/checkpoints/");
   Bytes bytes = read_file(root + "step-00000008/model.safetensors");
   bytes.back() ^= 1; // of equal size, and still a safetensors file
@@ -251,7 +251,7 @@ TEST_CASE("checkpoint: a damaged one takes no place of a good one") {
 
 TEST_CASE("checkpoint: a line of metrics or a description of data that is none is damage") {
   const TemporaryFolder folder;
-  TrainOptions o = finished(folder.path("run"));
+  VitOptions o = finished(folder.path("run"));
   const std::string checkpoint = folder.path("run/checkpoints/step-00000008");
   const nlohmann::json sound = state_of(checkpoint);
   const auto resumes_at = [&](const char* key, const nlohmann::json& value) {
@@ -271,7 +271,7 @@ TEST_CASE("checkpoint: a line of metrics or a description of data that is none i
 TEST_CASE("checkpoint: one of a newer equigrad or without permission is an error and stays") {
   const TemporaryFolder folder;
   REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
-  const TrainOptions o = finished(folder.path("run"));
+  const VitOptions o = finished(folder.path("run"));
   const std::string checkpoint = folder.path("run/checkpoints/step-00000008"), path = checkpoint + "/state.json";
   REQUIRE(::chmod(path.c_str(), 0) == 0);
   {
@@ -310,7 +310,7 @@ TEST_CASE("checkpoint: a loop of links is one clear message") {
 
 TEST_CASE("training: what a killed process left goes when the run folder is opened again") {
   const TemporaryFolder folder;
-  const TrainOptions o = finished(folder.path("run"));
+  const VitOptions o = finished(folder.path("run"));
   const std::string run = o.out + "/", root = run + "checkpoints/";
   const std::vector<std::string> left = {run + "model.safetensors.tmp-12-0", run + "metrics.jsonl.tmp-12-3",
                                          root + "latest.tmp-12-0", root + ".step-00000002.tmp-12",
@@ -325,7 +325,7 @@ TEST_CASE("training: what a killed process left goes when the run folder is open
 
 TEST_CASE("training: a run that diverged says how to go on and does not block the next") {
   const TemporaryFolder folder;
-  TrainOptions o = small(folder.path("run"));
+  VitOptions o = small(folder.path("run"));
   o.optimizer = "sgd";
   o.lr = 1e30;
   CHECK(message_of<ValueError>([&] { VitTrainer(o).run(); })
@@ -333,7 +333,7 @@ TEST_CASE("training: a run that diverged says how to go on and does not block th
                                    "again",
                                    o.out)));
   CHECK(file_exists(o.out + "/metrics.jsonl"));
-  TrainOptions again = o;
+  VitOptions again = o;
   again.lr = 1e-3;
   {
     VitTrainer retry(again);
@@ -354,7 +354,7 @@ TEST_CASE("training: a run that diverged says how to go on and does not block th
 
 TEST_CASE("training: resuming a finished run says so and tests it once more") {
   const TemporaryFolder folder;
-  const TrainOptions o = finished(folder.path("run"));
+  const VitOptions o = finished(folder.path("run"));
   const Bytes weights = read_file(o.out + "/model.safetensors");
   for (int i = 0; i < 2; ++i) {
     VitTrainer again(options_of_run(o.out));
@@ -371,7 +371,7 @@ TEST_CASE("training: resuming a finished run says so and tests it once more") {
 TEST_CASE("training: going back to an earlier checkpoint says what is given up") {
   const TemporaryFolder folder;
   finished(folder.path("run"));
-  TrainOptions back = options_of_run(folder.path("run/checkpoints/step-00000006"));
+  VitOptions back = options_of_run(folder.path("run/checkpoints/step-00000006"));
   REQUIRE(back.out == folder.path("run"));
   {
     VitTrainer trainer(back);
@@ -398,7 +398,7 @@ TEST_CASE("training: going back to an earlier checkpoint says what is given up")
 
 TEST_CASE("training: which interrupted run the same options go on with") {
   const TemporaryFolder folder;
-  TrainOptions o = small(folder.path("run"));
+  VitOptions o = small(folder.path("run"));
   o.variants = {PermuteMode::none, PermuteMode::both};
   o.drift_every = 2;
   CHECK_FALSE(unfinished_run(o));
@@ -411,7 +411,7 @@ TEST_CASE("training: which interrupted run the same options go on with") {
   };
   CHECK_THROWS_AS(VitTrainer(o).run(callbacks, &stop), Interrupted);
   CHECK(unfinished_run(o));
-  TrainOptions other = o;
+  VitOptions other = o;
   other.seed = 9;
   CHECK_FALSE(unfinished_run(other));
   other = o;

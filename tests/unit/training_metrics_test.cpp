@@ -96,7 +96,7 @@ std::map<std::string, std::map<std::int64_t, float>> scalars_of(const std::strin
 }
 
 /// Runs until `stop_at` steps are done, as if somebody had pressed Ctrl-C there.
-void run_until(const permute::TrainOptions& o, std::int64_t stop_at) {
+void run_until(const permute::VitOptions& o, std::int64_t stop_at) {
   std::atomic<bool> stop = false;
   training::Callbacks callbacks;
   callbacks.step = [&](const training::Record& r) { stop = r.step == stop_at; };
@@ -177,7 +177,7 @@ TEST_CASE("metrics: the table gets a column when a record brings one, and cells 
 
 TEST_CASE("metrics: a run that is cut and resumed holds each step once in every file") {
   const TemporaryFolder folder;
-  permute::TrainOptions o = small();
+  permute::VitOptions o = small();
   o.permute = permute::PermuteMode::rows;
   o.twin = true;
   o.evaluate_every = 4;
@@ -227,7 +227,7 @@ TEST_CASE("metrics: a run that is cut and resumed holds each step once in every 
 
 TEST_CASE("metrics: table and events can be left out, and then none of an earlier process stays behind the run") {
   const TemporaryFolder folder;
-  permute::TrainOptions o = small();
+  permute::VitOptions o = small();
   o.out = folder.path("run");
   run_until(o, 3);
   CHECK(file_exists(o.out + "/metrics.csv"));

@@ -25,15 +25,15 @@ using namespace eg::test;
 namespace {
 
 /// small() with heads that share dim evenly, so that transformers has such a model.
-TrainOptions usual(const std::string& out) {
-  TrainOptions o = small();
+VitOptions usual(const std::string& out) {
+  VitOptions o = small();
   o.model.encoder.head_dim = 0;
   o.out = out;
   return o;
 }
 
-TrainOptions tuned(const std::string& from, const std::string& out) {
-  TrainOptions o = small();
+VitOptions tuned(const std::string& from, const std::string& out) {
+  VitOptions o = small();
   o.model.encoder = {}; // the model's own sizes count
   o.start.from = from;
   o.out = out;
@@ -57,7 +57,7 @@ Tensor parameter(const VitTrainer& trainer, const std::string& name, std::size_t
 TEST_CASE("vision fine-tuning: a run leaves a folder that computes what it computed") {
   const TemporaryFolder folder;
   for (const bool deit : {false, true}) {
-    TrainOptions o = usual(folder.path(deit ? "deit" : "vit"));
+    VitOptions o = usual(folder.path(deit ? "deit" : "vit"));
     o.model.distillation = deit;
     VitTrainer trainer(o);
     trainer.run();
@@ -70,7 +70,7 @@ TEST_CASE("vision fine-tuning: a run leaves a folder that computes what it compu
     const Tensor logits = hub::find(loaded.model->forward({{"pixel_values", images}}), "logits");
     CHECK(relative_error(logits, trainer.model(0)(images)) < 1e-6);
   }
-  TrainOptions mean = usual(folder.path("mean"));
+  VitOptions mean = usual(folder.path("mean"));
   mean.model.pooling = nn::Pooling::mean;
   VitTrainer trainer(mean);
   CHECK(trainer.notes().empty());
@@ -80,7 +80,7 @@ TEST_CASE("vision fine-tuning: a run leaves a folder that computes what it compu
   const Tensor images = random_normal({3, 3, 16, 16}, {1, 1});
   CHECK(relative_error(hub::find(loaded.model->forward({{"pixel_values", images}}), "logits"),
                        trainer.model(0)(images)) < 1e-6);
-  TrainOptions none = usual(folder.path("none"));
+  VitOptions none = usual(folder.path("none"));
   none.model.position = nn::PositionEmbedding::none;
   VitTrainer without(none);
   REQUIRE(without.notes().size() == 1);
@@ -93,7 +93,7 @@ TEST_CASE("vision fine-tuning: a run begins from another one, exactly resumed, w
   const TemporaryFolder folder;
   VitTrainer first(usual(folder.path("first")));
   first.run();
-  TrainOptions o = tuned(folder.path("first"), folder.path("second"));
+  VitOptions o = tuned(folder.path("first"), folder.path("second"));
   o.start.freeze = "patch_embedding.*,blocks.0.*";
   {
     VitTrainer second(o);
@@ -123,7 +123,7 @@ TEST_CASE("vision fine-tuning: other classes get a fresh head, larger images oth
   // The same folder with two classes.
   const std::string two = folder.path("first/model");
   nlohmann::json config = read_json(two + "/config.json");
-  TrainOptions o = tuned(two, folder.path("larger"));
+  VitOptions o = tuned(two, folder.path("larger"));
   o.size = 24;
   VitTrainer larger(o);
   CHECK(parameter(larger, "position_embedding").shape() == Shape{1, 37, 12});
@@ -140,7 +140,7 @@ TEST_CASE("vision fine-tuning: other classes get a fresh head, larger images oth
   CHECK(message_of([&] { VitTrainer{tuned(two, "")}; }).find("takes images of 1 channels, these have 3") !=
         std::string::npos);
   CHECK(message_of<ValueError>([&] {
-          TrainOptions deit = deit_defaults();
+          VitOptions deit = deit_defaults();
           deit.data = "shapes";
           deit.steps = 1;
           deit.start.from = two;
@@ -150,7 +150,7 @@ TEST_CASE("vision fine-tuning: other classes get a fresh head, larger images oth
 
 TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permuted, who has not does not") {
   const TemporaryFolder folder;
-  TrainOptions o = usual(folder.path("plain"));
+  VitOptions o = usual(folder.path("plain"));
   o.dtype = DType::f64;
   VitTrainer(o).run();
 
@@ -166,7 +166,7 @@ TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permute
   CHECK(authorised.test.variants[0].loss == doctest::Approx(authorised.test.variants[1].loss).epsilon(1e-10));
 
   // The permuted model that came out, again with the key: nothing is moved a second time.
-  TrainOptions again = tuned(folder.path("owner"), folder.path("again"));
+  VitOptions again = tuned(folder.path("owner"), folder.path("again"));
   again.dtype = DType::f64;
   again.permute = PermuteMode::columns;
   again.twin = true;
@@ -180,7 +180,7 @@ TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permute
   CHECK(loss == doctest::Approx(authorised.test.variants[1].loss).epsilon(1e-10));
 
   // The same folder without the key is another function.
-  TrainOptions thief = tuned(folder.path("owner"), "");
+  VitOptions thief = tuned(folder.path("owner"), "");
   thief.dtype = DType::f64;
   VitTrainer unauthorised(thief);
   CHECK(std::abs(unauthorised.test().variants[0].loss - loss) > 1e-4);
@@ -190,7 +190,7 @@ TEST_CASE("vision fine-tuning: who has the key trains as if nothing were permute
 
 TEST_CASE("distillation: the second token learns what the teacher says") {
   const TemporaryFolder folder;
-  TrainOptions o = usual(folder.path("teacher"));
+  VitOptions o = usual(folder.path("teacher"));
   o.model.distillation = false;
   VitTrainer teacher(o);
   teacher.run();
@@ -211,7 +211,7 @@ TEST_CASE("distillation: the second token learns what the teacher says") {
   // The teacher's classes move the distillation classifier elsewhere than labels do; the rest of a step is the same.
   std::vector<Tensor> after;
   for (const bool taught : {false, true}) {
-    TrainOptions student = usual(folder.path(taught ? "taught" : "plain"));
+    VitOptions student = usual(folder.path(taught ? "taught" : "plain"));
     student.model.distillation = true;
     if (taught) student.teacher = folder.path("teacher");
     student.steps = 1;
@@ -238,14 +238,14 @@ TEST_CASE("distillation: the second token learns what the teacher says") {
 TEST_CASE("distillation: model and teacher of a run may move before it goes on, not change") {
   const TemporaryFolder folder;
   for (const std::uint64_t seed : {1, 2}) {
-    TrainOptions teacher = usual(folder.path(fmt::format("teacher{}", seed)));
+    VitOptions teacher = usual(folder.path(fmt::format("teacher{}", seed)));
     teacher.seed = seed;
     VitTrainer(teacher).run();
   }
-  TrainOptions first = usual(folder.path("first"));
+  VitOptions first = usual(folder.path("first"));
   first.model.distillation = true;
   VitTrainer(first).run();
-  TrainOptions o = tuned(folder.path("first"), folder.path("whole"));
+  VitOptions o = tuned(folder.path("first"), folder.path("whole"));
   o.model.distillation = true;
   o.teacher = folder.path("teacher1");
   VitTrainer(o).run();
@@ -256,7 +256,7 @@ TEST_CASE("distillation: model and teacher of a run may move before it goes on, 
   CHECK_THROWS_AS(VitTrainer(o).run(callbacks, &stop), Interrupted);
 
   std::filesystem::rename(folder.path("first"), folder.path("moved"));
-  TrainOptions again = options_of_run(o.out, deit_defaults());
+  VitOptions again = options_of_run(o.out, deit_defaults());
   again.start.from = folder.path("moved");
   again.teacher = folder.path("teacher2");
   CHECK(message_of<ValueError>([&] { VitTrainer{again}; }).find("was made with another teacher: ") !=
@@ -276,7 +276,7 @@ TEST_CASE("distillation: model and teacher of a run may move before it goes on, 
 
 TEST_CASE("distillation: a run that is cut ends in the same bytes, permuted too") {
   const TemporaryFolder folder;
-  TrainOptions o = usual(folder.path("whole"));
+  VitOptions o = usual(folder.path("whole"));
   o.model.distillation = true;
   o.permute = PermuteMode::both;
   o.twin = true;

@@ -16,7 +16,7 @@ using namespace eg::permute;
 using namespace eg::test;
 
 TEST_CASE("training: the memory estimate is near the allocator's peak, and too large a batch is refused in time") {
-  TrainOptions o = small();
+  VitOptions o = small();
   o.size = 32;
   o.train_limit = 200;
   o.batch = 64;
@@ -29,7 +29,7 @@ TEST_CASE("training: the memory estimate is near the allocator's peak, and too l
   VitTrainer trainer(o);
   trainer.train_step();
   const auto peak = static_cast<double>(allocator::stats().peak_bytes - before);
-  TrainOptions full = trainer.options();
+  VitOptions full = trainer.options();
   const auto estimate = static_cast<double>(estimate_memory(full).total());
   CAPTURE(peak);
   CAPTURE(estimate);
@@ -52,7 +52,7 @@ TEST_CASE("training: the memory estimate is near the allocator's peak, and too l
 }
 
 TEST_CASE("training: checkpointed blocks give the same weights bit for bit, in less memory, near the estimate") {
-  TrainOptions o = small();
+  VitOptions o = small();
   o.size = 32;
   o.train_limit = 200;
   o.batch = 64;
@@ -84,7 +84,7 @@ TEST_CASE("training: checkpointed blocks give the same weights bit for bit, in l
 }
 
 TEST_CASE("training: a batch in parts takes the same step to rounding") {
-  TrainOptions o = small();
+  VitOptions o = small();
   o.dtype = DType::f64;
   o.batch = 8;
   o.permute = PermuteMode::both;

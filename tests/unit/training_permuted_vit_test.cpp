@@ -54,7 +54,7 @@ std::vector<std::string> notes_of(const VitTrainer& trainer) {
 TEST_CASE("training: permuted twins follow the plain model, whatever the optimiser") {
   for (const char* optimizer : {"sgd", "momentum", "adam", "adamw", "rmsprop", "lion", "muon"}) {
     CAPTURE(optimizer);
-    TrainOptions o = small();
+    VitOptions o = small();
     o.dtype = DType::f64;
     o.optimizer = optimizer;
     o.weight_decay = 0.01;
@@ -77,14 +77,14 @@ TEST_CASE("training: permuted twins follow the plain model, whatever the optimis
 }
 
 TEST_CASE("training: another initialisation drifts (negative control)") {
-  TrainOptions a = small(), b = small();
+  VitOptions a = small(), b = small();
   b.seed = 6;
   const VitTrainer one(a), other(b);
   CHECK(training::weight_difference(one.model(0).state_dict(), other.model(0).state_dict()) > 1e-3);
 }
 
 TEST_CASE("training: the same bits for one and three threads, and again") {
-  TrainOptions o = small();
+  VitOptions o = small();
   o.permute = PermuteMode::both;
   o.augment = true;
   o.clip = 1.0;
@@ -101,7 +101,7 @@ TEST_CASE("training: the same bits for one and three threads, and again") {
 
 TEST_CASE("training: an interrupted run goes on bit for bit") {
   const TemporaryFolder whole, parts;
-  TrainOptions o = small();
+  VitOptions o = small();
   o.permute = PermuteMode::both;
   o.twin = true;
   o.steps = 12; // crosses an epoch of 10 batches
@@ -128,7 +128,7 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
   }
   CHECK(text == "train: interrupted at step 5 of 12; checkpoint " + parts.path("checkpoints/step-00000005"));
 
-  TrainOptions again = options_of_run(parts.path());
+  VitOptions again = options_of_run(parts.path());
   CHECK(again.resume == parts.path());
   CHECK(again.out == parts.path());
   VitTrainer second(again);
@@ -160,7 +160,7 @@ TEST_CASE("training: an interrupted run goes on bit for bit") {
 
 TEST_CASE("training: checkpoints are kept newest two, and what does not fit is refused") {
   const TemporaryFolder folder;
-  TrainOptions o = small();
+  VitOptions o = small();
   o.out = folder.path();
   o.checkpoint_every = 2;
   VitTrainer(o).run();
@@ -169,7 +169,7 @@ TEST_CASE("training: checkpoints are kept newest two, and what does not fit is r
   CHECK(folder_exists(root + "step-00000006"));
   CHECK_FALSE(folder_exists(root + "step-00000004"));
 
-  TrainOptions other = options_of_run(folder.path());
+  VitOptions other = options_of_run(folder.path());
   other.batch = 4;
   other.optimizer = "adam";
   CHECK(message_of([&] { VitTrainer{other}; }) ==
@@ -207,11 +207,11 @@ TEST_CASE("training: a run does not go on with other images or other names of cl
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i % 2);
     return data::ImageDataset("drawn", 3, 16, 16, {"cat", name}, pixels, labels);
   };
-  TrainOptions o = small();
+  VitOptions o = small();
   o.out = folder.path();
   o.steps = 2;
   VitTrainer(o, images(1, "dog"), images(1, "dog")).run();
-  TrainOptions again = o;
+  VitOptions again = o;
   again.resume = o.out;
   again.steps = 4;
   for (const auto& other : {images(2, "dog"), images(1, "hen")})
@@ -227,14 +227,14 @@ TEST_CASE("training: a run does not go on with other images or other names of cl
 
 TEST_CASE("training: a checkpoint that was taken out of its run is none of the folders around it") {
   const TemporaryFolder folder;
-  TrainOptions o = small();
+  VitOptions o = small();
   o.out = folder.path("run");
   VitTrainer(o).run();
   std::filesystem::create_directories(folder.path("home/models"));
   write_file(folder.path("home/config.json"), std::string_view("{\"mine\": 1}"));
   const std::string copy = folder.path("home/models/best");
   std::filesystem::copy(folder.path("run/checkpoints/step-00000008"), copy, std::filesystem::copy_options::recursive);
-  TrainOptions again = options_of_run(copy);
+  VitOptions again = options_of_run(copy);
   CHECK(again.out.empty());
   again.steps = 10;
   again.out = folder.path("home"); // two folders above it, as a run's folder would be
@@ -249,7 +249,7 @@ TEST_CASE("training: a checkpoint that was taken out of its run is none of the f
 
 TEST_CASE("training: a file that is no run's is not written over") {
   const TemporaryFolder folder;
-  TrainOptions o = small();
+  VitOptions o = small();
   o.out = folder.path();
   for (const char* name : {"metrics.csv", "table.json", "config.json"}) {
     write_file(folder.path(name), std::string_view("text,label\n"));
@@ -263,7 +263,7 @@ TEST_CASE("training: a file that is no run's is not written over") {
 
 TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
   const TemporaryFolder folder;
-  TrainOptions o = small();
+  VitOptions o = small();
   o.out = folder.path("whole");
   VitTrainer whole(o);
   whole.run();
@@ -304,7 +304,7 @@ TEST_CASE("training: a damaged newest checkpoint is passed over with a word") {
 
 TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   const TemporaryFolder folder;
-  TrainOptions o = small();
+  VitOptions o = small();
   o.out = folder.path();
   VitTrainer(o).run();
   const Bytes before = read_file(folder.path("model.safetensors"));
@@ -315,7 +315,7 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
                               " to go on, or --overwrite";
   CHECK(message_of<ValueError>([&] { VitTrainer{o}; }) == refusal);
   CHECK(read_file(folder.path("model.safetensors")) == before);
-  TrainOptions elsewhere = options_of_run(folder.path());
+  VitOptions elsewhere = options_of_run(folder.path());
   elsewhere.out = folder.path("second");
   VitTrainer(elsewhere).run();
   elsewhere.out = folder.path();
@@ -340,7 +340,7 @@ TEST_CASE("training: a folder that holds a run is not overwritten unasked") {
   CHECK_FALSE(folder_exists(folder.path("checkpoints/step-00000008")));
   CHECK(file_exists(folder.path("notes.txt")));
   overwriting.reset();
-  const TrainOptions again = options_of_run(folder.path());
+  const VitOptions again = options_of_run(folder.path());
   CHECK(again.seed == 6);
   CHECK_FALSE(again.overwrite);
   CHECK(VitTrainer(again).step() == 0);
@@ -384,14 +384,14 @@ TEST_CASE("training: permutations from a secret key; a checkpoint asks for the s
   const std::string key = folder.path("a.key"), other = folder.path("b.key");
   SecretKey::generate().save(key);
   SecretKey::generate().save(other);
-  TrainOptions o = small();
+  VitOptions o = small();
   o.dtype = DType::f64;
   o.permute = PermuteMode::both;
   o.twin = true;
   o.key = key;
   o.out = folder.path("run");
   CHECK(VitTrainer(o).run().test.drift < 1e-11);
-  TrainOptions again = options_of_run(o.out);
+  VitOptions again = options_of_run(o.out);
   CHECK(VitTrainer(again).step() == 8);
   again.key = other;
   CHECK(message_of([&] { VitTrainer{again}; }).find("another secret key") != std::string::npos);
@@ -402,7 +402,7 @@ TEST_CASE("training: permutations from a secret key; a checkpoint asks for the s
 }
 
 TEST_CASE("training: anomalies are told with their place") {
-  TrainOptions o = small();
+  VitOptions o = small();
   o.detect_anomaly = true;
   o.lr = 1e30;
   o.optimizer = "sgd";

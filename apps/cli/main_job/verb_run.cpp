@@ -25,7 +25,7 @@ namespace eg::cli {
 namespace {
 
 using permute::PermuteMode;
-using permute::TrainOptions;
+using permute::VitOptions;
 using training::Record;
 
 /// What the command line asks for.
@@ -36,8 +36,8 @@ struct RunRequest {
 };
 
 /// Goes on with the run that is in the folder when it is this very one and was interrupted, and begins anew otherwise.
-TrainOptions twin_options(const CommonOptions& common, const RunRequest& request) {
-  TrainOptions options;
+VitOptions twin_options(const CommonOptions& common, const RunRequest& request) {
+  VitOptions options;
   options.data = available_data(request.data_dir);
   options.data_dir = request.data_dir;
   options.steps = request.steps;
@@ -165,7 +165,7 @@ int main_job(const CommonOptions& common, const RunRequest& request) {
   common.files->makes(report);
   common.files->makes(join_path(request.out, "run"));
   common.files->check();
-  const TrainOptions options = twin_options(common, request); // refuses a missing folder before the work begins
+  const VitOptions options = twin_options(common, request); // refuses a missing folder before the work begins
   story.machine = doctor_lines();
   if (common.talks()) print_doctor(story.machine);
   // Everything that can be refused is refused before the first wait.

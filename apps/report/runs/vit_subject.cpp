@@ -12,7 +12,7 @@ namespace eg::runs {
 namespace {
 
 /// The weights of a run's final model, in a trainer that has made no step.
-OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::int64_t step, const FigureOptions& o) {
+OpenedVit final_model(const RunFolder& run, permute::VitOptions options, std::int64_t step, const FigureOptions& o) {
   const std::string weights = join_path(run.path, "model.safetensors");
   if (!file_exists(weights))
     throw FileError(run.path +
@@ -41,8 +41,8 @@ OpenedVit final_model(const RunFolder& run, permute::TrainOptions options, std::
 } // namespace
 
 OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o) {
-  const auto defaults = run.model == "deit" ? permute::deit_defaults() : permute::TrainOptions();
-  permute::TrainOptions options = permute::options_of_run(run.path, defaults);
+  const auto defaults = run.model == "deit" ? permute::deit_defaults() : permute::VitOptions();
+  permute::VitOptions options = permute::options_of_run(run.path, defaults);
   options.out.clear();
   options.checkpoint_every = 0;
   override_data_paths(options, o);

@@ -33,7 +33,7 @@ public:
   explicit VitSubject(const OpenedVit& opened);
 
   const nn::Vit& model() const { return model_; }
-  const permute::TrainOptions& options() const { return trainer_.options(); }
+  const permute::VitOptions& options() const { return trainer_.options(); }
   const data::ImageDataset& data() const { return trainer_.test_data(); }
   const data::Normalization& pixels() const { return pixels_; }
   /// The first so many images (0: all) in batches.

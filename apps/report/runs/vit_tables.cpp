@@ -20,7 +20,7 @@ std::int64_t agreeing(const std::vector<std::int64_t>& a, const std::vector<std:
 } // namespace
 
 void add_teacher(pages::Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o) {
-  const permute::TrainOptions& options = subject.options();
+  const permute::VitOptions& options = subject.options();
   const permute::ImageKind kind{subject.data().height(), subject.data().channels(), subject.data().class_names()};
   const permute::Teacher teacher(options.teacher, kind, subject.pixels(), options.dtype);
   std::vector<std::int64_t> taught, by_class, by_distillation;
