@@ -36,7 +36,7 @@ int main() {
   const permute::ModelSymmetries symmetries(query);
 
   for (const permute::SymmetryGroup& g : symmetries.groups()) {
-    std::printf("%-14s S_%d, 2^%.1f permutations:", g.name.c_str(), static_cast<int>(g.size), g.log2_size);
+    std::printf("%-14s S_%d, 2^%.1f permutations:", g.name.c_str(), static_cast<int>(g.size), g.log2_count);
     for (const permute::AxisUse& use : g.axes) std::printf(" %s:%d", use.tensor.c_str(), use.axis);
     std::printf("\n");
   }

@@ -156,7 +156,7 @@ Found group_of(const Relation& relation) {
 
 } // namespace
 
-double PermutationGroup::log2_order() const {
+double PermutationGroup::log2_count() const {
   double bits = 0.0;
   for (const std::int64_t factor : factors) bits += std::log2(static_cast<double>(factor));
   return bits;

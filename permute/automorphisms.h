@@ -18,7 +18,7 @@ struct PermutationGroup {
   std::vector<std::int64_t> factors;
 
   /// Bits of the group's order: log2 of the product of `factors`.
-  double log2_order() const;
+  double log2_count() const;
   /// Points that the group carries into each other, each orbit and the list of them in ascending order.
   std::vector<std::vector<std::int64_t>> orbits() const;
 };

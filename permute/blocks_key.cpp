@@ -266,7 +266,7 @@ AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope) {
   return map;
 }
 
-double key_space_log2(const nn::BlockConfig& config, std::int64_t layers, KeyForm form) {
+double log2_count(const nn::BlockConfig& config, std::int64_t layers, KeyForm form) {
   const auto heads = static_cast<double>(config.heads);
   const double wreath = heads * log2_factorial(head_dim_of(config));
   const double head_moves = log2_factorial(config.heads);

@@ -86,7 +86,7 @@ AxisMap blocks_axes(const nn::BlockConfig& config, std::int64_t layers);
 AxisMap vit_axes(const nn::VitConfig& config, KeyScope scope = KeyScope::encoder);
 
 /// log2 of the number of keys of a form: residual choices times the inner choices of every layer.
-double key_space_log2(const nn::BlockConfig& config, std::int64_t layers, KeyForm form);
+double log2_count(const nn::BlockConfig& config, std::int64_t layers, KeyForm form);
 
 /// One row permutation for each of `samples` samples, none the identity: i64 [samples, tokens] for permute_rows.
 /// Sample s depends on (key, s) alone.

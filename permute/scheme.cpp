@@ -162,7 +162,7 @@ AxisMap axes_of(const BlockWeights& model, Columns columns) {
   return map;
 }
 
-double log2_keys(const BlockWeights& v, Columns columns) {
+double log2_count(const BlockWeights& v, Columns columns) {
   const double within = log2_factorial(v.block.width_of_head());
   if (columns == Columns::plain || columns == Columns::orthogonal) return 0.0;
   if (columns == Columns::tied) return static_cast<double>(v.block.heads) * within + log2_factorial(v.block.heads);

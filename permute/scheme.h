@@ -48,7 +48,7 @@ std::string incompatible_because(const BlockWeights& model, Columns columns);
 permute::AxisMap axes_of(const BlockWeights& model, Columns columns);
 
 /// log2 of the number of keys.
-double log2_keys(const BlockWeights& model, Columns columns);
+double log2_count(const BlockWeights& model, Columns columns);
 
 /// A model as a cloud holds it, with the secret that made it so.
 struct ObfuscatedModel {

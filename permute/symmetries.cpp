@@ -107,10 +107,10 @@ const SymmetryGroup* ModelSymmetries::find(std::string_view name) const {
   return nullptr;
 }
 
-double ModelSymmetries::log2_key_space() const {
+double ModelSymmetries::log2_count() const {
   double sum = 0.0;
   for (const SymmetryGroup& g : groups_)
-    if (g.is_secret()) sum += g.log2_size;
+    if (g.is_secret()) sum += g.log2_count;
   return sum;
 }
 

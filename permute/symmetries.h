@@ -45,7 +45,7 @@ struct SymmetryGroup {
   std::int64_t copies = 1; ///< independent permutations of that many points, one for each block
   /// Groups whose elements move the blocks; empty for a wreath product that holds the permutations of its blocks.
   std::vector<std::string> over = {};
-  double log2_size = 0.0;
+  double log2_count = 0.0;
   std::vector<AxisUse> axes = {};
   bool moves_parameters = false;
   bool moves_outside = false; ///< inputs or outputs
@@ -88,7 +88,7 @@ public:
   const std::vector<SymmetryGroup>& groups() const { return groups_; }
   const SymmetryGroup* find(std::string_view name) const;
   /// log2 of the number of keys: elements that move weights, whatever they do to inputs and outputs.
-  double log2_key_space() const;
+  double log2_count() const;
 
   /// The element that moves the named groups by permutations from `source` (sites are the groups' names, with the
   /// number of the block behind a wreath group's: "blocks.0.qk[3]") and leaves the others. Throws ValueError for a name

@@ -176,7 +176,7 @@ void bind_blocks_key(nb::module_& m) {
   m.def(
       "key_space_log2",
       [](const nn::BlockConfig& config, std::int64_t layers, const std::string& form) {
-        return permute::key_space_log2(config, layers, permute::key_form_named(form));
+        return permute::log2_count(config, layers, permute::key_form_named(form));
       },
       "config"_a, "layers"_a, "form"_a, "log2 of the number of keys of a form.");
   m.def(

@@ -34,7 +34,7 @@ Findings match_weights(const Setting& s) {
        .value = key_recovery_rate(found.at("residual"), scene.cloud.key.at("residual")),
        .theory = theory},
       {.what = fmt::format("all {} permutations of the key", found.size()), .value = right / all, .theory = theory}};
-  f.remarks.push_back(fmt::format("one of 2^{:.0f} keys", log2_keys(s.model, s.scheme.columns)));
+  f.remarks.push_back(fmt::format("one of 2^{:.0f} keys", log2_count(s.model, s.scheme.columns)));
   return f;
 }
 

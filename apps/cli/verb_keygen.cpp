@@ -22,22 +22,22 @@ struct KeygenOptions {
 permute::SecretKey key_for_model(const KeygenOptions& o, nlohmann::json& json, std::string& lines) {
   const OutlinedModel outlined = o.model.empty() ? outline_config(o.config) : outline_folder(o.model);
   const std::set<std::string> groups = permute::choose_groups(outlined.symmetries, o.groups);
-  double bits = 0.0;
+  double log2_count = 0.0;
   bool outside = false;
   for (const std::string& name : groups) {
     const permute::SymmetryGroup& g = *outlined.symmetries.find(name);
-    bits += g.log2_size;
+    log2_count += g.log2_count;
     outside = outside || g.moves_outside;
   }
   json["groups"] = groups;
-  json["log2_keys"] = bits;
+  json["log2_keys"] = log2_count;
   json["architecture"] = outlined.model->architecture();
   lines =
       fmt::format("{} groups of {}, one of 2^{:.1f} keys (the key's 256 bits choose it)\n{}"
                   "This is obfuscation, not encryption: with public weights, or one pair of plain and permuted data, "
                   "the permutation is found\nwhatever the number of keys (row matching, sorted rows, vocabulary "
                   "matching: docs/theory.md).\n",
-                  groups.size(), outlined.model->architecture(), bits,
+                  groups.size(), outlined.model->architecture(), log2_count,
                   outside ? "Some move inputs or outputs: equigrad permute --tensors moves those.\n" : "");
   return permute::make_model_key(outlined.symmetries, groups, outlined.model->architecture());
 }

@@ -36,7 +36,7 @@ nlohmann::json json_of(const permute::AxisUse& use) {
 }
 
 nlohmann::json json_of(const permute::SymmetryGroup& g) {
-  nlohmann::json json{{"name", g.name}, {"size", g.size}, {"kind", name_of(g.kind)}, {"log2_size", g.log2_size}};
+  nlohmann::json json{{"name", g.name}, {"size", g.size}, {"kind", name_of(g.kind)}, {"log2_size", g.log2_count}};
   if (g.copies > 1) json["copies"] = g.copies;
   if (!g.over.empty()) json["over"] = g.over;
   if (!g.because.empty()) json["because"] = g.because;
@@ -77,7 +77,7 @@ void print(const OutlinedModel& outlined, bool every_axis) {
   out.add(fmt::format("{:<52} {:<16} {:>12}  {}\n", "group", "elements", "log2", "axes"));
   for (const permute::SymmetryGroup& g : s.groups()) {
     if (g.kind == permute::GroupKind::trivial) continue;
-    out.add(fmt::format("{:<52} {:<16} {:>12.1f}  {}{}\n", g.name, described(g), g.log2_size,
+    out.add(fmt::format("{:<52} {:<16} {:>12.1f}  {}{}\n", g.name, described(g), g.log2_count,
                         every_axis ? "" : listed(g.axes), g.is_secret() ? "" : "  (data: in no key)"));
     if (every_axis)
       for (const permute::AxisUse& use : g.axes) out.add(fmt::format("    {}\n", json_of(use).dump()));
@@ -91,7 +91,7 @@ void print(const OutlinedModel& outlined, bool every_axis) {
   out.add(
       fmt::format("\nkey space: {:.1f} bits. This counts keys; it is no measure of security: with public weights, or "
                   "one pair of\nplain and permuted data, a permutation is found at once (docs/theory.md).\n",
-                  s.log2_key_space()));
+                  s.log2_count()));
   out.finish();
 }
 
@@ -111,7 +111,7 @@ Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
     if (common.talks()) print(outlined, o->axes);
     nlohmann::json result{{"architecture", outlined.model->architecture()},
                           {"groups", nlohmann::json::array()},
-                          {"log2_key_space", outlined.symmetries.log2_key_space()}};
+                          {"log2_key_space", outlined.symmetries.log2_count()}};
     for (const permute::SymmetryGroup& g : outlined.symmetries.groups()) result["groups"].push_back(json_of(g));
     write_json(common, result);
     return done;

@@ -51,7 +51,7 @@ void show_axes_of(const std::string& folder, permute::report::TheoremReportOptio
   options.axes_caption =
       fmt::format("{} of the {} tensors of {}, each with the groups that permute its axes; equigrad "
                   "symmetries lists all of them. The model's keys have {:.0f} bits.",
-                  options.axes.parameters.size(), tensors.size(), folder, outlined.symmetries.log2_key_space());
+                  options.axes.parameters.size(), tensors.size(), folder, outlined.symmetries.log2_count());
 }
 
 /// Writes the page, or leaves what is there as it is when Ctrl-C comes first.

@@ -195,7 +195,7 @@ SymmetryDiagram diagram_of(const ModelSymmetries& symmetries, const nn::StateDic
   }
   for (const SymmetryGroup& group : symmetries.groups()) {
     if (group.kind == GroupKind::trivial) continue;
-    diagram.notes[group.name] = fmt::format("{}, {:.1f} bits", elements_of(group), group.log2_size);
+    diagram.notes[group.name] = fmt::format("{}, {:.1f} bits", elements_of(group), group.log2_count);
     for (const AxisUse& use : group.axes)
       for (DiagramParameter& parameter : diagram.parameters)
         if (use.role == TensorRole::parameter && use.axis >= 0 && parameter.name == use.tensor)

@@ -125,7 +125,7 @@ Transformed transform_for_stip(const TransformJob& job) {
                      .architecture = model->architecture(),
                      .layers = parts.layers,
                      .dim = dim,
-                     .log2_keys = log2_keys(parts, columns)};
+                     .log2_count = log2_count(parts, columns)};
   for (const auto& block : blocks) result.cloud_parameters += block->parameter_count();
   poll_interrupt();
   write_cloud(out.make_folder("cloud"), config_of(*model, id), blocks);

@@ -21,7 +21,7 @@ struct Transformed {
   std::string architecture;
   std::int64_t layers = 0, dim = 0;
   std::int64_t cloud_parameters = 0, user_parameters = 0;
-  double log2_keys = 0.0; ///< of all that was drawn
+  double log2_count = 0.0; ///< of all that was drawn
 };
 
 /// x pi with a fresh secret pi on the residual stream: W_q, W_k, W_v and W_1 read it (W' = pi^T W as x W), W_o and W_2

@@ -64,7 +64,7 @@ double log2_factorial(std::int64_t n) {
   return bits;
 }
 
-/// Valid permutations of ViT-Base's residual stream, in bits: key_space_log2 against factorials written out.
+/// Valid permutations of ViT-Base's residual stream, in bits: log2_count against factorials written out.
 Claim key_space(Case& c) {
   nn::BlockConfig config;
   config.dim = 768;
@@ -75,7 +75,7 @@ Claim key_space(Case& c) {
     const auto count = static_cast<std::int64_t>(values.size());
     return Tensor::from<double>(values, {count}).to(c.dtype);
   };
-  const auto keys = [&](KeyForm form) { return key_space_log2(config, 1, form); };
+  const auto keys = [&](KeyForm form) { return log2_count(config, 1, form); };
   Claim claim;
   claim.sizes = {{"dim", config.dim}, {"heads", config.heads}};
   claim.equal("the papers' generator, 12! 64!", bits({keys(KeyForm::paper)}), bits({printed}));

@@ -202,7 +202,7 @@ Claim mask_automorphisms(Case& c) {
     }
     found.push_back(commuting);
     orders.push_back(mask.automorphisms);
-    searched.push_back(std::round(std::exp2(automorphisms(mask_of(mask.entry, aut_tokens, c.dtype)).log2_order())));
+    searched.push_back(std::round(std::exp2(automorphisms(mask_of(mask.entry, aut_tokens, c.dtype)).log2_count())));
   }
   const auto count = static_cast<std::int64_t>(orders.size());
   Claim claim;

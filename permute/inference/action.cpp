@@ -158,7 +158,7 @@ bool SymmetryProbe::is_seen() const {
   });
 }
 
-double SymmetryProbe::log2_order() const { return state_->structure->log2_order_on(list_); }
+double SymmetryProbe::log2_count() const { return state_->structure->log2_count_of(list_); }
 
 std::optional<nn::StateDict> SymmetryProbe::moved(const Permutation& p, const nn::StateDict& tensors) const {
   PointList to;

@@ -25,7 +25,7 @@ public:
   /// Different points of the list.
   std::int64_t degree() const { return static_cast<std::int64_t>(list_.size()); }
   /// log2 of the number of ways in which the inferred group moves them.
-  double log2_order() const;
+  double log2_count() const;
   /// All tensors as a permutation of the points moves them, with what has to go along; nothing where that cannot be.
   /// Tensors by name: inputs, parameters, outputs.
   std::optional<nn::StateDict> moved(const Permutation& p, const nn::StateDict& tensors) const;

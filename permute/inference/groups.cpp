@@ -66,7 +66,7 @@ private:
     std::vector<AxisUse> direct, carried; // its own points; also what goes along
   };
 
-  bool is_free(std::size_t k) const { return structure_.classes()[k].log2_order() > 0.0; }
+  bool is_free(std::size_t k) const { return structure_.classes()[k].log2_count() > 0.0; }
 
   /// Free classes that move the points of a class.
   void find_above() {
@@ -144,9 +144,9 @@ private:
     SymmetryGroup g;
     g.size = own.size();
     g.copies = own.copies();
-    g.log2_size = own.log2_order();
+    g.log2_count = own.log2_count();
     const std::size_t block = sole_block_class(k);
-    if (block != none) g.log2_size += structure_.classes()[block].log2_order();
+    if (block != none) g.log2_count += structure_.classes()[block].log2_count();
     g.kind = own.group ? GroupKind::automorphisms : own.over.empty() ? GroupKind::symmetric : GroupKind::wreath;
     g.axes = uses.direct;
     for (const AxisUse& use : uses.carried) {

@@ -80,7 +80,7 @@ void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::s
     hold(points, static_cast<std::int64_t>(points->size()));
     for (std::size_t k = 2; k <= orbit.size(); ++k) most += std::log2(static_cast<double>(k));
   }
-  if (most > group.log2_order() + 0.5) kept_.emplace_back(list, std::move(group));
+  if (most > group.log2_count() + 0.5) kept_.emplace_back(list, std::move(group));
 }
 
 Point Points::joint(std::vector<Point> parents) {

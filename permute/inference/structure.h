@@ -18,7 +18,7 @@ struct PointClass {
 
   std::int64_t size() const { return static_cast<std::int64_t>(cells.front().size()); }
   std::int64_t copies() const { return static_cast<std::int64_t>(cells.size()); }
-  double log2_order() const;
+  double log2_count() const;
 };
 
 /// A permutation of all points, as a gather: place p gets what stood at image[p]. Points that others stand for stay.
@@ -45,7 +45,7 @@ public:
   /// The points, all above them, and all below those.
   PointList related(const PointList& list) const;
   /// log2 of the number of ways in which elements move these points.
-  double log2_order_on(const PointList& list) const;
+  double log2_count_of(const PointList& list) const;
   Point root(Point p) const { return root_[static_cast<std::size_t>(p)]; }
 
 private:

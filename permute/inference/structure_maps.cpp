@@ -15,8 +15,8 @@ double log2_factorial(std::int64_t n) { return std::lgamma(static_cast<double>(n
 
 } // namespace
 
-double PointClass::log2_order() const {
-  return group ? group->log2_order() : static_cast<double>(copies()) * log2_factorial(size());
+double PointClass::log2_count() const {
+  return group ? group->log2_count() : static_cast<double>(copies()) * log2_factorial(size());
 }
 
 std::pair<PointMap, std::optional<std::size_t>>
@@ -68,7 +68,7 @@ PointList Structure::related(const PointList& list) const {
   return with_all_above(with_all_above(list, above_), below_);
 }
 
-double Structure::log2_order_on(const PointList& list) const {
+double Structure::log2_count_of(const PointList& list) const {
   PointList roots;
   for (const Point p : list) roots.push_back(root_[at(p)]);
   std::sort(roots.begin(), roots.end());
@@ -79,7 +79,7 @@ double Structure::log2_order_on(const PointList& list) const {
   for (const PointClass& c : classes_)
     for (const PointList& cell : c.cells) {
       const auto moved = std::count_if(cell.begin(), cell.end(), [&](Point p) { return concerned[at(p)]; });
-      if (moved > 0) sum += c.group ? c.group->log2_order() : log2_factorial(moved);
+      if (moved > 0) sum += c.group ? c.group->log2_count() : log2_factorial(moved);
     }
   return sum;
 }

@@ -195,9 +195,9 @@ TEST_CASE("keys: sizes of the key spaces of ViT-Base") {
   base.heads = 12;
   base.head_dim = 64;
   base.mlp = 3072;
-  CHECK(std::round(key_space_log2(base, 12, KeyForm::paper)) == 325);
-  CHECK(std::round(key_space_log2(base, 12, KeyForm::tied)) == 3581);
-  CHECK(std::round(key_space_log2(base, 12, KeyForm::residual)) == 6259);
+  CHECK(std::round(log2_count(base, 12, KeyForm::paper)) == 325);
+  CHECK(std::round(log2_count(base, 12, KeyForm::tied)) == 3581);
+  CHECK(std::round(log2_count(base, 12, KeyForm::residual)) == 6259);
 }
 
 } // namespace

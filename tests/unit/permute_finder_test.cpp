@@ -47,9 +47,9 @@ TEST_CASE("finder: a linear map needs its weight moved along") {
   const TensorFunction f = [](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {linear(in[0], in[1])}; };
   const std::vector<Tensor> in{normal({4, 9}, 1), normal({3, 9}, 2)};
   const FoundGroup both = found(f, in, {in_leg(0, -1), in_leg(1, -1)});
-  CHECK(both.group.log2_order() == doctest::Approx(log2_factorial(9)));
+  CHECK(both.group.log2_count() == doctest::Approx(log2_factorial(9)));
   CHECK(both.maximal);
-  CHECK(found(f, in, {in_leg(0, 0), out_leg(0, 0)}).group.log2_order() == doctest::Approx(log2_factorial(4)));
+  CHECK(found(f, in, {in_leg(0, 0), out_leg(0, 0)}).group.log2_count() == doctest::Approx(log2_factorial(4)));
   const FoundGroup alone = found(f, {normal({4, 5}, 3), normal({3, 5}, 4)}, {in_leg(0, -1)});
   CHECK(alone.group.generators.empty());
   CHECK(alone.maximal);
@@ -78,7 +78,7 @@ TEST_CASE("finder: the rows of a masked attention are the automorphisms of its m
       return {matmul(softmax(matmul(linear(in[0], wq), linear(in[0], wk), false, true) * 0.1 + mask), in[0])};
     };
     const FoundGroup rows = found(f, {normal({n, 8}, 1)}, {in_leg(0, 0), out_leg(0, 0)});
-    CHECK(rows.group.log2_order() == doctest::Approx(automorphisms(mask).log2_order()));
+    CHECK(rows.group.log2_count() == doctest::Approx(automorphisms(mask).log2_count()));
     for (const Permutation& p : rows.group.generators) CHECK(is_automorphism(mask, p));
     if (n == 6) CHECK(rows.maximal);
   }
@@ -91,17 +91,17 @@ TEST_CASE("finder: what the papers' one P_C may be in multi-head attention, and 
     return found(attention_of(heads), attention_inputs(dim), legs);
   };
   const FoundGroup small = tied(3, 6);
-  CHECK(small.group.log2_order() == doctest::Approx(std::log2(48.0))); // S_2 wr S_3
+  CHECK(small.group.log2_count() == doctest::Approx(std::log2(48.0))); // S_2 wr S_3
   CHECK(small.maximal);
-  CHECK(tied(4, 16).group.log2_order() == doctest::Approx(5 * log2_factorial(4))); // S_4 wr S_4
-  CHECK(tied(1, 8).group.log2_order() == doctest::Approx(log2_factorial(8)));
+  CHECK(tied(4, 16).group.log2_count() == doctest::Approx(5 * log2_factorial(4))); // S_4 wr S_4
+  CHECK(tied(1, 8).group.log2_count() == doctest::Approx(log2_factorial(8)));
   const FoundGroup decoupled =
       found(attention_of(4), attention_inputs(16),
             {in_leg(0, 1), in_leg(1, 1), in_leg(2, 1), in_leg(3, 1), in_leg(4, 0), out_leg(0, 1)});
-  CHECK(decoupled.group.log2_order() == doctest::Approx(log2_factorial(16)));
+  CHECK(decoupled.group.log2_count() == doctest::Approx(log2_factorial(16)));
   CHECK(decoupled.maximal);
   // Queries and keys alone: each head for itself.
-  CHECK(found(attention_of(4), attention_inputs(16), {in_leg(1, 0), in_leg(2, 0)}).group.log2_order() ==
+  CHECK(found(attention_of(4), attention_inputs(16), {in_leg(1, 0), in_leg(2, 0)}).group.log2_count() ==
         doctest::Approx(4 * log2_factorial(4)));
 }
 
@@ -112,12 +112,12 @@ TEST_CASE("finder: heads whose features do not move are found as runs, interleav
     return {matmul(in[0].reshape({3, 4, 5}), shared).reshape({3, 20})};
   };
   const FoundGroup heads = found(runs, {normal({3, 20}, 1)}, {in_leg(0, 1), out_leg(0, 1)});
-  CHECK(heads.group.log2_order() == doctest::Approx(log2_factorial(4)));
+  CHECK(heads.group.log2_count() == doctest::Approx(log2_factorial(4)));
   CHECK(!heads.maximal); // runs were a guess
   const TensorFunction combs = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     return {matmul(shared, in[0].reshape({5, 4})).reshape({20})};
   };
-  CHECK(found(combs, {normal({20}, 2)}, {in_leg(0, 0), out_leg(0, 0)}).group.log2_order() ==
+  CHECK(found(combs, {normal({20}, 2)}, {in_leg(0, 0), out_leg(0, 0)}).group.log2_count() ==
         doctest::Approx(log2_factorial(4)));
 }
 
@@ -126,8 +126,8 @@ TEST_CASE("finder: convolution passes channels and no places, LayerNorm its feat
     return {conv2d(in[0], in[1], {}, {.padding = {1, 1}})};
   };
   const std::vector<Tensor> in{normal({1, 5, 6, 6}, 1), normal({4, 5, 3, 3}, 2)};
-  CHECK(found(conv, in, {in_leg(0, 1), in_leg(1, 1)}).group.log2_order() == doctest::Approx(log2_factorial(5)));
-  CHECK(found(conv, in, {in_leg(1, 0), out_leg(0, 1)}).group.log2_order() == doctest::Approx(log2_factorial(4)));
+  CHECK(found(conv, in, {in_leg(0, 1), in_leg(1, 1)}).group.log2_count() == doctest::Approx(log2_factorial(5)));
+  CHECK(found(conv, in, {in_leg(1, 0), out_leg(0, 1)}).group.log2_count() == doctest::Approx(log2_factorial(4)));
   const FoundGroup places = found(conv, in, {in_leg(0, 3), out_leg(0, 3)});
   CHECK(places.group.generators.empty());
   CHECK(places.maximal);
@@ -135,7 +135,7 @@ TEST_CASE("finder: convolution passes channels and no places, LayerNorm its feat
     return {layer_norm(x[0], x[1], x[2], 1e-5)};
   };
   const std::vector<Tensor> three{normal({4, 6}, 3), normal({6}, 4), normal({6}, 5)};
-  CHECK(found(norm, three, {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1)}).group.log2_order() ==
+  CHECK(found(norm, three, {in_leg(0, 1), in_leg(1, 0), in_leg(2, 0), out_leg(0, 1)}).group.log2_count() ==
         doctest::Approx(log2_factorial(6)));
   const FoundGroup still = found(norm, three, {in_leg(0, 1), out_leg(0, 1)});
   CHECK(still.group.generators.empty());
@@ -171,7 +171,7 @@ TEST_CASE("finder: every symmetry that a row declares is found whole") {
             extent = sample.in[static_cast<std::size_t>(leg.index)].size(leg.axis);
         if (extent < 2 || extent > 40) continue;
         const FoundGroup all = find_symmetries(f, sample.in, symmetry, {.tolerance = 1e-9, .brute = 1});
-        CHECK(all.group.log2_order() == doctest::Approx(log2_factorial(extent)));
+        CHECK(all.group.log2_count() == doctest::Approx(log2_factorial(extent)));
         CHECK(all.maximal);
         ++groups;
       }

@@ -104,10 +104,10 @@ void compare(const std::string& what, const Subject& s, const nn::StateDict& out
              const std::function<double()>& rest, bool sound) {
   const FoundGroup found =
       find_group(probe.degree(), [&](const Permutation& p) { return commutes(s, probe, outputs, p); });
-  const double more = found.group.log2_order() - probe.log2_order();
+  const double more = found.group.log2_count() - probe.log2_count();
   if (std::abs(more) < 1e-6 || (more < 0.0 && !found.maximal) || (more > 0.0 && sound)) return;
-  CHECK_MESSAGE(std::abs(more - rest()) < 1e-6, what, ": the finder finds 2^", found.group.log2_order(),
-                ", the inference 2^", probe.log2_order());
+  CHECK_MESSAGE(std::abs(more - rest()) < 1e-6, what, ": the finder finds 2^", found.group.log2_count(),
+                ", the inference 2^", probe.log2_count());
 }
 
 /// Elements of the inferred group, all parts of it moving, commute with f.
@@ -354,7 +354,7 @@ TEST_CASE(
         const SymmetryProbe probe(symmetries, name, axis);
         const FoundGroup found =
             find_group(probe.degree(), [&](const Permutation& p) { return commutes(s, probe, outputs, p); });
-        CHECK_MESSAGE(probe.log2_order() <= found.group.log2_order() + 1e-9, what, ": ", name, " axis ", axis);
+        CHECK_MESSAGE(probe.log2_count() <= found.group.log2_count() + 1e-9, what, ": ", name, " axis ", axis);
       }
   };
   check("two cycles", {6, 2}, {1}, [](const Tensor& x, const Tensor& w) {

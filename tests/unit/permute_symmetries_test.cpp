@@ -82,7 +82,7 @@ TEST_CASE("ViT-Base: 768! on the residual, a hidden permutation for each MLP, fr
   const Tensor images = Tensor::meta({1, 3, 224, 224}, DType::f32);
   const ModelSymmetries s = of(*model, {{"images", images}}, [&] { return (*model)(images); });
   CHECK(group(s, "residual").size == 768);
-  CHECK(group(s, "residual").log2_size == doctest::Approx(6259.4).epsilon(1e-4));
+  CHECK(group(s, "residual").log2_count == doctest::Approx(6259.4).epsilon(1e-4));
   for (int layer = 0; layer < 12; ++layer) {
     const std::string block = "blocks." + std::to_string(layer);
     CHECK(group(s, block + ".mlp.fc1").size == 3072);
@@ -95,14 +95,14 @@ TEST_CASE("ViT-Base: 768! on the residual, a hidden permutation for each MLP, fr
       CHECK(within->copies == 12);
       CHECK(within->kind == GroupKind::wreath);
       CHECK(within->over == std::vector<std::string>{heads.name});
-      CHECK(within->log2_size == doctest::Approx(12 * log2_factorial(64)));
+      CHECK(within->log2_count == doctest::Approx(12 * log2_factorial(64)));
     }
   }
-  CHECK(group(s, "classifier").log2_size == doctest::Approx(log2_factorial(1000)));
+  CHECK(group(s, "classifier").log2_count == doctest::Approx(log2_factorial(1000)));
   // Patches may change places by rows and columns of the image alone, pixels within a patch likewise.
   double inner = 6259.4 + 12 * (log2_factorial(3072) + 24 * log2_factorial(64) + log2_factorial(12));
   inner += log2_factorial(1000) + log2_factorial(3) + 2 * log2_factorial(14) + 2 * log2_factorial(16);
-  CHECK(s.log2_key_space() == doctest::Approx(inner).epsilon(1e-6));
+  CHECK(s.log2_count() == doctest::Approx(inner).epsilon(1e-6));
 }
 
 TEST_CASE("STIP's 3 L + 2 permutations of a decoder, and the rest that it does not use") {
@@ -192,7 +192,7 @@ TEST_CASE("one permutation tied over residual and inner axes is the wreath produ
   CHECK(residual.kind == GroupKind::wreath);
   CHECK(residual.size == 64);
   CHECK(residual.copies == 12);
-  CHECK(residual.log2_size == doctest::Approx(3580.8).epsilon(1e-4));
+  CHECK(residual.log2_count == doctest::Approx(3580.8).epsilon(1e-4));
   CHECK(log2_factorial(12) + log2_factorial(64) == doctest::Approx(325).epsilon(0.01)); // the same within every head
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("masks: automorphisms of a constant one, all tokens without, none of a
   const auto tokens = [](const ModelSymmetries& s) {
     for (const SymmetryGroup& g : s.groups())
       for (const AxisUse& use : g.axes)
-        if (use.tensor == "x" && use.axis == 0) return std::pair{g.kind, g.log2_size};
+        if (use.tensor == "x" && use.axis == 0) return std::pair{g.kind, g.log2_count};
     return std::pair{GroupKind::trivial, -1.0};
   };
   CHECK(tokens(attention({})).second == doctest::Approx(log2_factorial(9)));

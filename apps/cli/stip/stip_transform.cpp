@@ -53,7 +53,7 @@ int transform(const privacy::TransformJob& job, const CommonOptions& common) {
                       {"dim", t.dim},
                       {"cloud_parameters", t.cloud_parameters},
                       {"user_parameters", t.user_parameters},
-                      {"log2_keys", t.log2_keys}});
+                      {"log2_keys", t.log2_count}});
   return done;
 }
 
