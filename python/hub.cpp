@@ -84,8 +84,13 @@ void bind_model(nb::module_& m) {
           "config", [](const Model& self) { return parsed(self.config()); }, "config.json as it was read.",
           nb::sig("def config(self) -> dict[str, typing.Any]"))
       .def(
-          "state", [](const Model& self) { return dict_of(self.state()); }, "Copies of the parameters by file name.",
-          nb::sig("def state(self) -> dict[str, equigrad._core.Tensor]"))
+          "state",
+          [](const Model& self) {
+            hub::Tensors state = self.state();
+            for (auto& [name, tensor] : state) tensor = tensor.clone();
+            return dict_of(state);
+          },
+          "Copies of the parameters by file name.", nb::sig("def state(self) -> dict[str, equigrad._core.Tensor]"))
       .def(
           "by_file_names",
           [](const Model& self, nb::handle gradients) {

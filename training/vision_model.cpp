@@ -3,6 +3,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/meta.h"
 #include "core/ops.h"
 #include "data/preprocess.h"
 #include "nn/hub/folder.h"
@@ -129,12 +130,12 @@ void save_vision_model(const nn::Vit& model, const nlohmann::json& config, const
                        const std::string& folder) {
   std::unique_ptr<hub::Model> out;
   {
-    const nn::init::SkipScope skip; // every parameter is copied
+    const MetaTensorScope tensors; // it writes `model`'s own
+    const MetaCallScope calls;
+    const nn::init::SkipScope skip;
     out = hub::make_model(config, {}, folder);
   }
-  nn::StateDict state = model.state_dict();
-  if (!state.empty()) out->module().to(state.front().second.dtype());
-  out->module().load_state_dict(state);
+  out->module().adopt(model.contents());
   const nlohmann::json preprocessor = {{"image_processor_type", "ViTImageProcessor"},
                                        {"do_resize", true},
                                        {"size", {{"height", model.config.height()}, {"width", model.config.width()}}},

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/words.h"
+#include "core/call.h"
 #include "nn/hub/family.h"
 #include "nn/hub/field_rules.h"
 
@@ -88,17 +89,18 @@ Tensors Model::by_file_names(const std::vector<Tensor>& gradients) const {
   if (gradients.size() != parameters.size())
     throw ValueError(fmt::format("{}: there are {} parameters and {} gradients", architecture_, parameters.size(),
                                  gradients.size()));
+  const PauseRecording pause;
   Tensors named;
   for (const Binding& b : bindings_)
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      if (parameters[i].name == b.parameter) named.emplace_back(b.file, extract(gradients[i], b));
+      if (parameters[i].name == b.parameter) named.emplace_back(b.file, bound(gradients[i], b));
   return named;
 }
 
 Tensors Model::state() const {
   Tensors named = by_file_names(module().parameters());
   for (const Binding& b : bindings_)
-    if (!b.twin.empty()) named.emplace_back(b.twin, find(named, b.file).clone());
+    if (!b.twin.empty()) named.emplace_back(b.twin, find(named, b.file));
   return named;
 }
 

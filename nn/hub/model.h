@@ -76,9 +76,10 @@ public:
   /// What the names of the base model begin with in this architecture's files; "" for the base model itself.
   const std::string& prefix() const { return prefix_; }
 
-  /// Gradients by parameter, in the order of module().parameters(), as tensors under the file's names.
+  /// Gradients by parameter, in the order of module().parameters(), as tensors under the file's names: bound() of each.
   Tensors by_file_names(const std::vector<Tensor>& gradients) const;
-  /// The parameters under the file's names (copies), those with a twin under its name too.
+  /// The parameters under the file's names, those with a twin under its name too. They share the parameters' memory
+  /// where the layouts agree: clone() what shall not change with the model.
   Tensors state() const;
 
 private:
