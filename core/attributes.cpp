@@ -24,6 +24,13 @@ std::string_view described(AttrKind kind) {
   return "";
 }
 
+Attrs::Attrs() = default;
+Attrs::Attrs(const Attrs& other) = default;
+Attrs::Attrs(Attrs&& other) noexcept = default;
+Attrs& Attrs::operator=(const Attrs& other) = default;
+Attrs& Attrs::operator=(Attrs&& other) noexcept = default;
+Attrs::~Attrs() = default;
+
 Attrs::Attrs(std::initializer_list<std::pair<std::string_view, AttrValue>> items) {
   items_.reserve(items.size());
   for (const auto& [name, value] : items) items_.emplace_back(name, value);

@@ -58,7 +58,13 @@ constexpr AttrSpec required_attr(std::string_view name, AttrKind kind, std::stri
 /// The attributes of one call, by name.
 class Attrs {
 public:
-  Attrs() = default;
+  // Out of line: samples and calls make and drop them in every operation's file.
+  Attrs();
+  Attrs(const Attrs& other);
+  Attrs(Attrs&& other) noexcept;
+  Attrs& operator=(const Attrs& other);
+  Attrs& operator=(Attrs&& other) noexcept;
+  ~Attrs();
   Attrs(std::initializer_list<std::pair<std::string_view, AttrValue>> items);
 
   bool has(std::string_view name) const;

@@ -53,10 +53,14 @@ void Tensor::refuse_undefined(const char* asked) {
   throw Error(fmt::format("{}: this tensor is undefined: default constructed, it stands for \"not given\"", asked));
 }
 
+void Tensor::release() noexcept {
+  if (impl_->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) delete impl_;
+}
+
 Tensor Tensor::make(std::shared_ptr<Storage> storage, const Shape& shape, const Shape& strides, std::int64_t offset,
                     DType dtype) {
   Tensor result;
-  result.impl_ = std::make_shared<Impl>();
+  result.impl_ = new Impl;
   Impl& impl = *result.impl_;
   impl.storage = std::move(storage);
   impl.shape = shape;

@@ -6,10 +6,12 @@
 #include "core/memory/storage.h"
 #include "core/shape.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace eg {
@@ -23,6 +25,19 @@ namespace eg {
 class Tensor {
 public:
   Tensor() = default;
+  Tensor(const Tensor& other) noexcept : impl_(other.impl_) {
+    if (impl_ != nullptr) impl_->handles.fetch_add(1, std::memory_order_relaxed);
+  }
+  Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  Tensor& operator=(const Tensor& other) noexcept { return *this = Tensor(other); }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor taken(std::move(other)); // empties `other` before what this held goes, in case they are one
+    std::swap(impl_, taken.impl_);
+    return *this;
+  }
+  ~Tensor() {
+    if (impl_ != nullptr) release();
+  }
 
   /// Uninitialised, densely packed. Throws MemoryError.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32);
@@ -61,7 +76,7 @@ public:
   std::uint64_t id() const { return impl_ ? impl_->id : 0; }
   const std::shared_ptr<Storage>& storage() const { return impl("storage").storage; }
   /// True when this handle is the only one on its elements: no copy of it and no view shares them.
-  bool exclusive() const { return has_storage() && impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
+  bool exclusive() const { return has_storage() && impl_->handles.load(std::memory_order_acquire) == 1 && impl_->storage.use_count() == 1; }
   std::uint64_t version() const { return has_storage() ? impl_->storage->version : 0; }
 
   /// First element. Throws DTypeError when T is not the element type, Error for a meta tensor.
@@ -118,7 +133,9 @@ public:
   Tensor view_as(const Shape& shape, const Shape& strides, std::int64_t offset) const;
 
 private:
+  /// Counted here and not by a std::shared_ptr, whose inlined copies and destructors made up a tenth of all code.
   struct Impl {
+    std::atomic<std::uint32_t> handles = 1;
     std::shared_ptr<Storage> storage;
     Shape shape;
     Shape strides;
@@ -135,10 +152,12 @@ private:
     return *impl_;
   }
   [[noreturn]] static void refuse_undefined(const char* asked);
+  /// Gives up this handle; the last one takes shape and storage with it.
+  void release() noexcept;
   const void* raw(DType wanted) const;
   void* raw_mutable(DType wanted, const char* writer);
 
-  std::shared_ptr<Impl> impl_;
+  Impl* impl_ = nullptr;
 };
 
 /// True when both have the same dtype, shape and bytes (a NaN equals itself, 0 differs from -0).
