@@ -48,7 +48,7 @@ void accumulate(Tensor& sum, Tensor term) {
     if (!recording()) return;
     const std::array<Tensor, 2> in = {sum, term};
     const Attrs none;
-    report(Event{.op = &add_op, .in = in, .out = std::span(&sum, 1), .attrs = &none, .began = began});
+    notify_recorders(Event{.op = &add_op, .in = in, .out = std::span(&sum, 1), .attrs = &none, .began = began});
     return;
   }
   sum = add(sum, term);

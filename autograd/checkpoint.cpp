@@ -121,7 +121,7 @@ Tensors checkpointed(const TellingFunction& f, const Tensors& inputs) {
     self.backward(v);
   };
   op->saves_outputs = false;
-  report_composite({.custom = op, .in = in, .out = outputs});
+  notify_of_composite({.custom = op, .in = in, .out = outputs});
   return outputs;
 }
 

@@ -224,7 +224,7 @@ void Tape::BackwardPass::run_rule(const Node& node, std::vector<Tensor>& grad, c
   if (gradients.size() < node.in.size())
     throw AutogradError(fmt::format("tape: the rule of {} gave {} gradients for {} inputs", node.name(),
                                     gradients.size(), node.in.size()));
-  if (recording()) report(RuleEvent{node.name(), node.place, grad, gradients});
+  if (recording()) notify_recorders(RuleEvent{node.name(), node.place, grad, gradients});
   grad.clear(); // a cotangent that the rule handed through may be written to when nobody else holds it
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     Tensor g = std::exchange(gradients[i], Tensor{});
@@ -252,7 +252,7 @@ void Tape::BackwardPass::run_adding_rule(const Node& node, std::vector<Tensor>& 
     if (wanted[i]) sums[i] = cotangents.take(node.in[i].slot);
   }
   node.apply_adding_rule(grad, wanted, sums);
-  if (recording()) report(RuleEvent{node.name(), node.place, grad, sums});
+  if (recording()) notify_recorders(RuleEvent{node.name(), node.place, grad, sums});
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (!wanted[i] || !sums[i].defined()) continue;
     const Tensor& input = node.in[i].tensor;

@@ -232,7 +232,7 @@ std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attr
     std::vector<Tensor> out = run(op, args);
     if (heard) {
       const Event event{.op = &op, .in = in, .out = out, .attrs = &attrs, .began = began};
-      is_shape_only() ? report_composite(event) : report(event);
+      is_shape_only() ? notify_of_composite(event) : notify_recorders(event);
     }
     return out;
   } catch (const Error&) {
@@ -260,7 +260,7 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
   for (Tensor& y : out)
     for (const Tensor& x : in)
       if (y.defined() && x.defined() && y.id() == x.id()) y = y.detach();
-  if (recording()) report({.custom = op, .in = in, .out = out, .began = began});
+  if (recording()) notify_recorders({.custom = op, .in = in, .out = out, .began = began});
   return out;
 }
 
@@ -289,21 +289,21 @@ bool graph_recording() {
   return some_listener([](const Recorder& recorder) { return recorder.links(); });
 }
 
-void report(const Event& event) {
+void notify_recorders(const Event& event) {
   notify_all([&](Recorder& recorder) { recorder.record(event); });
 }
 
-void report_composite(const Event& event) {
+void notify_of_composite(const Event& event) {
   notify_all([&](Recorder& recorder) {
     if (!recorder.observes()) recorder.record(event);
   });
 }
 
-void report(const RuleEvent& event) {
+void notify_recorders(const RuleEvent& event) {
   notify_all([&](Recorder& recorder) { recorder.rule_done(event); });
 }
 
-void report(const Activity& activity) {
+void notify_recorders(const Activity& activity) {
   notify_all([&](Recorder& recorder) { recorder.activity(activity); });
 }
 

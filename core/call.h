@@ -98,10 +98,10 @@ bool values_recording();
 bool graph_recording();
 /// Reports one event to the recorders that listen: for what is done otherwise than by call(). A composite event goes to
 /// those alone that are no observers.
-void report(const Event& event);
-void report_composite(const Event& event);
-void report(const RuleEvent& event);
-void report(const Activity& activity);
+void notify_recorders(const Event& event);
+void notify_of_composite(const Event& event);
+void notify_recorders(const RuleEvent& event);
+void notify_recorders(const Activity& activity);
 
 /// A tape's way back, while it lives: the recorders that listen when it begins hear of both ends.
 class BackwardScope {

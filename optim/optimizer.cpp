@@ -177,7 +177,7 @@ void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gr
   parallel::for_each(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) update(pieces[static_cast<std::size_t>(i)]);
   });
-  if (recording()) report(Activity{name(), {.flops = 0, .bytes = bytes}, began});
+  if (recording()) notify_recorders(Activity{name(), {.flops = 0, .bytes = bytes}, began});
 }
 
 } // namespace eg::optim

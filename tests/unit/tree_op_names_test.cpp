@@ -144,7 +144,7 @@ TEST_CASE("op names: what chooses by name is noticed") {
   CHECK(count("permute/inference/a.cpp", R"(if (op == "conv2d") return read_conv2d;)") == 1);
   CHECK(count("permute/inference/a.cpp", R"(constexpr Rule rules[] = {{"roll", read_roll}, {"flip", read_flip}};)") ==
         2);
-  CHECK(count("autograd/a.cpp", R"(report(find_op("add"));)") == 1);
+  CHECK(count("autograd/a.cpp", R"(notify_recorders(find_op("add"));)") == 1);
   CHECK(count("nn/a.cpp", R"(const bool sums = listed({"sum", "mean"}, event.op->name);)") == 2);
   CHECK(count("core/ops/a.cpp", R"(return args.op.name == "group_norm" ? 1 : 2;)") == 1);
   CHECK(count("tests/support/a.cpp", R"(if (op->name.starts_with("linear")) return;)") == 1);
