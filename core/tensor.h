@@ -76,7 +76,9 @@ public:
   std::uint64_t id() const { return impl_ ? impl_->id : 0; }
   const std::shared_ptr<Storage>& storage() const { return impl("storage").storage; }
   /// True when this handle is the only one on its elements: no copy of it and no view shares them.
-  bool exclusive() const { return has_storage() && impl_->handles.load(std::memory_order_acquire) == 1 && impl_->storage.use_count() == 1; }
+  bool exclusive() const {
+    return has_storage() && impl_->handles.load(std::memory_order_acquire) == 1 && impl_->storage.use_count() == 1;
+  }
   std::uint64_t version() const { return has_storage() ? impl_->storage->version : 0; }
 
   /// First element. Throws DTypeError when T is not the element type, Error for a meta tensor.

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg {
+namespace eg::nn {
 namespace {
 
 void need_type(const char* function, const char* name, const Tensor& x, DType wanted) {
@@ -127,4 +127,4 @@ Tensor confusion_matrix(const Tensor& predictions, const Tensor& labels, std::in
   return counts;
 }
 
-} // namespace eg
+} // namespace eg::nn

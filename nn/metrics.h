@@ -4,7 +4,7 @@
 
 #include "core/tensor.h"
 
-namespace eg {
+namespace eg::nn {
 
 /// How many rows of logits [N, C] have their label [N] among the k largest: fewer than k logits are larger, or equal
 /// and further left. A NaN counts as larger than everything; a row whose label has a NaN is wrong. Throws ShapeError,
@@ -23,4 +23,4 @@ double auc(const Tensor& scores, const Tensor& labels);
 /// shape, i64. Throws IndexError for a number outside [0, classes).
 Tensor confusion_matrix(const Tensor& predictions, const Tensor& labels, std::int64_t classes);
 
-} // namespace eg
+} // namespace eg::nn

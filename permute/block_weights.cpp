@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::permute {
 namespace {
 
 /// A fused parameter and the parts that it is cut into along its rows.
@@ -207,4 +207,4 @@ BlockWeights before_tuning(const BlockWeights& model, double delta, RandomKey ke
   return before;
 }
 
-} // namespace eg::privacy
+} // namespace eg::permute

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::permute {
 
 /// How images become rows: Z = X E^T + plain, X [T', p] the patches.
 struct PictureInput {
@@ -76,4 +76,4 @@ BlockWeights reinitialised(const BlockWeights& model, RandomKey key);
 /// The same model before it was tuned: every weight differs by normal numbers of `delta` times its tensor's deviation.
 BlockWeights before_tuning(const BlockWeights& model, double delta, RandomKey key);
 
-} // namespace eg::privacy
+} // namespace eg::permute

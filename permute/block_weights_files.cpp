@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace eg::privacy {
+namespace eg::permute {
 namespace {
 
 BlockWeights of_blocks(std::string name, const nn::Blocks& blocks) {
@@ -193,4 +193,4 @@ BlockWeights open_block_weights(const std::string& path, RandomKey key) {
   return open_folder(hub::model_folder_of_run(path), key);
 }
 
-} // namespace eg::privacy
+} // namespace eg::permute

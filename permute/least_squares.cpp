@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
-namespace eg::privacy {
+namespace eg::permute {
 namespace {
 
 std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -125,4 +125,4 @@ Tensor random_orthogonal(std::int64_t size, RandomKey key) {
   return PivotedQr(random_normal({size, size}, key, 0.0, 1.0, DType::f64)).q();
 }
 
-} // namespace eg::privacy
+} // namespace eg::permute

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::permute {
 
 /// A P = Q R of a matrix A [m, n] (f32 or f64, computed in f64) by Householder reflections with column pivoting: Golub
 /// and Van Loan, Matrix Computations, 5.4. O(m n min(m, n)). Diagonal elements of R below `tolerance` times the first
@@ -48,4 +48,4 @@ private:
 /// 17, 1980). Not secret. f64.
 Tensor random_orthogonal(std::int64_t size, RandomKey key);
 
-} // namespace eg::privacy
+} // namespace eg::permute

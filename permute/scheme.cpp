@@ -11,13 +11,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::permute {
 namespace {
-
-using permute::AxisMap;
-using permute::Permutation;
-using permute::PermutationSet;
-using permute::PermutationSource;
 
 constexpr std::array all{
     SchemeInfo{Scheme::none, "none", "plain weights and features", false, Columns::plain},
@@ -62,7 +57,7 @@ void add_block(AxisMap& map, const BlockWeights& v, Columns columns, std::int64_
                          {"down", {residual, g.hidden}}, {"down.bias", {residual}},
                          {"norm1.weight", {residual}},   {"norm1.bias", {residual}},
                          {"norm2.weight", {residual}},   {"norm2.bias", {residual}}};
-  for (const permute::ParameterAxes& axes : every)
+  for (const ParameterAxes& axes : every)
     for (const auto& [name, value] : v.weights)
       if (name == prefix + axes.parameter) map.push_back({name, axes.groups});
 }
@@ -205,4 +200,4 @@ ObfuscatedModel obfuscate(const BlockWeights& model, Columns columns, const Perm
   return h;
 }
 
-} // namespace eg::privacy
+} // namespace eg::permute

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace eg::privacy {
+namespace eg::permute {
 
 enum class Scheme : std::uint8_t { none, row, tied, decoupled, both, stip1, stip2, orthogonal, noise, stip2_noise };
 
@@ -45,7 +45,7 @@ std::string incompatible_because(const BlockWeights& model, Columns columns);
 /// "blocks.L.o" for the columns of "o" where key heads are shared. Throws ValueError with
 /// incompatible_because(). With rotary positions or shared key heads Q and K stay as they are within heads, and heads
 /// where they are.
-permute::AxisMap axes_of(const BlockWeights& model, Columns columns);
+AxisMap axes_of(const BlockWeights& model, Columns columns);
 
 /// log2 of the number of keys.
 double log2_count(const BlockWeights& model, Columns columns);
@@ -53,8 +53,8 @@ double log2_count(const BlockWeights& model, Columns columns);
 /// A model as a cloud holds it, with the secret that made it so.
 struct ObfuscatedModel {
   nn::StateDict weights;
-  permute::AxisMap axes;
-  permute::PermutationSet key;
+  AxisMap axes;
+  PermutationSet key;
   Tensor map; ///< [d, d] of an orthogonal scheme, else undefined
 
   /// Features [..., d] as they enter the cloud.
@@ -62,9 +62,8 @@ struct ObfuscatedModel {
 };
 /// Draws the key from `source` (an orthogonal map from `key`, which is not secret: it is a stand-in for measurements)
 /// and moves the weights. Throws as axes_of.
-ObfuscatedModel obfuscate(const BlockWeights& model, Columns columns, const permute::PermutationSource& source,
-                          RandomKey key);
+ObfuscatedModel obfuscate(const BlockWeights& model, Columns columns, const PermutationSource& source, RandomKey key);
 /// Weights with every gain folded into the matrices that read what it scales, gains of one: the same function.
 nn::StateDict folded_gains(const BlockWeights& model);
 
-} // namespace eg::privacy
+} // namespace eg::permute

@@ -40,9 +40,9 @@ void bind_system(nb::module_& m) {
       "Bytes of tensors: live, their peak, kept for reuse, and the limit.", nb::sig("def memory() -> dict[str, int]"));
   m.def("release_memory", &allocator::release_cache, "Gives memory that is kept for reuse back to the system.");
   m.def("set_memory_limit", &allocator::set_limit, "bytes"_a, "Most bytes that tensors may have at once.");
-  m.def("top_k_accuracy", &top_k_accuracy, "logits"_a, "labels"_a, "k"_a = 1,
+  m.def("top_k_accuracy", &nn::top_k_accuracy, "logits"_a, "labels"_a, "k"_a = 1,
         "Share of the rows of logits [N, C] whose label is among the k largest.");
-  m.def("auc", &auc, "scores"_a, "labels"_a, "Area under the ROC curve.");
+  m.def("auc", &nn::auc, "scores"_a, "labels"_a, "Area under the ROC curve.");
 }
 
 } // namespace eg::python

@@ -4,7 +4,7 @@
 
 namespace eg::training {
 
-PermutedEncoder encoder_of(const ClassifyOptions& o, permute::SplitTraining split) {
+PermutedEncoder encoder_of(const ClassifyOptions& o, SplitTraining split) {
   if (split.encoder) check_split(o, o.permute, split);
   return PermutedEncoder(o, {.form = o.key_form, .key = o.key, .draws = {.model = "bert"}}, std::move(split));
 }

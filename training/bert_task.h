@@ -39,6 +39,6 @@ private:
 
 /// What permutes the texts of a run of such options. Throws ValueError for options that a split run cannot have,
 /// FileError for a key file.
-PermutedEncoder encoder_of(const ClassifyOptions& options, permute::SplitTraining split);
+PermutedEncoder encoder_of(const ClassifyOptions& options, SplitTraining split);
 
 } // namespace eg::training

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 constexpr const char* mark_format = "equigrad-permuted-blocks";
@@ -30,7 +30,7 @@ std::optional<BlocksMark> read_blocks_mark(const std::string& folder) {
   if (!json.is_object() || !text("format") || json["format"] != mark_format || !text("key") || !text("key_form"))
     throw FileError(path + ": does not say what a run says of blocks that it left permuted");
   try {
-    return BlocksMark{.key = json["key"], .form = key_form_named(json["key_form"].get<std::string>())};
+    return BlocksMark{.key = json["key"], .form = permute::key_form_named(json["key_form"].get<std::string>())};
   } catch (const ValueError& e) {
     throw FileError(fmt::format("{}: {}", path, e.what()));
   }
@@ -56,14 +56,15 @@ void write_marked(const std::string& folder, const std::optional<BlocksMark>& ma
   if (!mark) write_blocks_mark(folder, mark);
 }
 
-void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key) {
+void undo_blocks(hub::Model& model, const BlocksMark& mark, const permute::SecretKey& key) {
   if (mark.key.empty())
     throw ValueError("the blocks carry permutations drawn from the run's seed, and those of no secret key");
   if (mark.key != key.fingerprint())
     throw ValueError(fmt::format("the blocks carry key {}, this is key {}", mark.key, key.fingerprint()));
   const auto undo = [&](const nn::BlockConfig& block, std::int64_t layers, const std::string& family) {
-    const BlocksKey drawn = BlocksKey::draw(block, layers, mark.form, key.source(family));
-    transform_module(model.module(), blocks_axes(block, layers), inverse(drawn.permutations(block)));
+    const permute::BlocksKey drawn = permute::BlocksKey::draw(block, layers, mark.form, key.source(family));
+    permute::transform_module(model.module(), permute::blocks_axes(block, layers),
+                              permute::inverse(drawn.permutations(block)));
   };
   if (auto* vit = dynamic_cast<nn::Vit*>(&model.module()))
     undo(vit->config.encoder, vit->config.layers, "vit");
@@ -75,4 +76,4 @@ void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key
     throw ValueError(fmt::format("a {} has no blocks that training permutes", model.architecture()));
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -10,13 +10,13 @@
 #include <optional>
 #include <string>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// FOLDER/permuted_blocks.json of a model folder, and of the run folder of a ViT: the blocks beside it carry a key of
 /// training (BlocksKey), and without it the model is another function. The key itself is nowhere in it.
 struct BlocksMark {
   std::string key; ///< fingerprint; "" where the permutations were drawn from the run's seed
-  KeyForm form = KeyForm::decoupled;
+  permute::KeyForm form = permute::KeyForm::decoupled;
 };
 
 /// The mark of a folder; nothing where there is none. Throws FileError for one that cannot be read.
@@ -30,6 +30,6 @@ void write_marked(const std::string& folder, const std::optional<BlocksMark>& ma
 
 /// Restores the plain blocks of a ViT, DeiT, BERT, GPT-2 or Llama with that mark. Throws ValueError for another key and
 /// for another kind of model.
-void undo_blocks(hub::Model& model, const BlocksMark& mark, const SecretKey& key);
+void undo_blocks(hub::Model& model, const BlocksMark& mark, const permute::SecretKey& key);
 
-} // namespace eg::permute
+} // namespace eg::training

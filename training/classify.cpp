@@ -112,7 +112,7 @@ protected:
     const Tensor logits = bert().classify(hidden_in_step(input_of(texts), step_, first, dropout), dropout.fold(1));
     return {.loss = cross_entropy(logits, texts.labels, options().label_smoothing),
             .weight = static_cast<double>(last - first),
-            .correct = static_cast<double>(count_in_top(logits, texts.labels))};
+            .correct = static_cast<double>(nn::count_in_top(logits, texts.labels))};
   }
 
   std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
@@ -122,7 +122,7 @@ protected:
       const TextBatch texts = material_.test.batch(part, material_.padding);
       const Tensor logits = bert().classify(hidden_in_test(input_of(texts), static_cast<std::int64_t>(at)));
       sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
-      sums.correct += static_cast<double>(count_in_top(logits, texts.labels));
+      sums.correct += static_cast<double>(nn::count_in_top(logits, texts.labels));
       sums.weight += static_cast<double>(part.size());
       tell_tested(static_cast<std::int64_t>(at), material_.test.size());
     }
@@ -147,8 +147,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, StopFlag stop,
-                                          const permute::SplitTraining& split) {
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, StopFlag stop, const SplitTraining& split) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
   PermutedEncoder encoder = encoder_of(*options, split);

@@ -56,7 +56,7 @@ nlohmann::ordered_json options_json(const ClassifyOptions& options);
 /// Overrides the options that `json` names. Throws ValueError, beginning with `source`, for an unknown key (with the
 /// nearest one there is), a value of another kind, a word that no option knows, and options of another model.
 void apply_options(ClassifyOptions& options, const nlohmann::json& json, const std::string& source);
-/// The options that a run or checkpoint folder was made with, as permute::options_of_run. Throws ValueError when it is
+/// The options that a run or checkpoint folder was made with, as training::options_of_run. Throws ValueError when it is
 /// a run of another model, FileError.
 ClassifyOptions classify_options_of_run(const std::string& folder);
 
@@ -73,7 +73,7 @@ void restore_blocks(nn::Module& bert, const ClassifyOptions& options);
 /// model that the run leaves. With split.encoder the blocks are another party's, and the run leaves what
 /// split.final_weights says (paper 001, section 4.4; CVPR Table 5).
 std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                      const permute::SplitTraining& split = {});
+                                      const SplitTraining& split = {});
 
 /// Opens text and tokenizer (without one: the words of the training text), makes the model (BertForMaskedLM), resumes.
 /// A step takes `batch` windows of context - 2 tokens between [CLS] and [SEP] at places that (seed, step) draws;
@@ -82,7 +82,7 @@ std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag s
 /// text into such windows side by side, whose masks their number alone draws, and counts what was guessed right.
 /// Throws ValueError, FileError, MemoryError; Interrupted.
 std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                        const permute::SplitTraining& split = {});
+                                        const SplitTraining& split = {});
 
 /// Opens texts and tokenizer, makes the model (BertForSequenceClassification), resumes. The texts of an epoch come in
 /// an order that (seed, epoch) draws; a last batch that is not full is left out. A test measures cross-entropy and
@@ -90,6 +90,6 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, StopFlag
 /// tokenizer and the classes' names. Throws ValueError, FileError, MemoryError; Interrupted when `stop` becomes true
 /// while texts are read.
 std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                          const permute::SplitTraining& split = {});
+                                          const SplitTraining& split = {});
 
 } // namespace eg::training

@@ -4,7 +4,9 @@
 #include "training/permute_options.h"
 #include "training/run.h"
 
-namespace eg::permute {
+namespace eg::training {
+
+using permute::PermuteMode;
 namespace {
 
 using namespace training; // the words of option.h
@@ -70,7 +72,7 @@ void add_model(OptionTable<D>& t) {
   t.word("activation", &D::activation, nn::activation_named, "gelu, gelu_tanh, relu, silu or tanh")
       .idle(sizes_of_start);
   t.add("dropout", &D::dropout, "Probability behind each layer of the bit-wise part").must(probability);
-  t.word("permute", &D::permute, permute_mode_named,
+  t.word("permute", &D::permute, permute::permute_mode_named,
          "none, or rows: the fields of each row pass the attention in an order of their own and come back")
       .must([](PermuteMode mode) {
         return unless(mode == PermuteMode::none || mode == PermuteMode::rows,
@@ -89,12 +91,12 @@ DifmOptions::DifmOptions() {
   lr = 1e-3;
 }
 
-const training::OptionTable<DifmOptions>& option_table(const DifmOptions&) {
+const OptionTable<DifmOptions>& option_table(const DifmOptions&) {
   static const OptionTable<DifmOptions> table = [] {
     OptionTable<DifmOptions> t;
     add_rows(t);
     add_model(t);
-    t.append(training::option_table(FineTuning()), &DifmOptions::start);
+    t.append(option_table(FineTuning()), &DifmOptions::start);
     t.append(run_options({.epochs = "Passes over the training rows",
                           .batch = "Rows a step",
                           .label_smoothing = "Share of a label moved half-way to the other one",
@@ -117,7 +119,7 @@ nlohmann::ordered_json options_json(const DifmOptions& options) {
 
 void apply_options(DifmOptions& options, const nlohmann::json& json, const std::string& source) {
   DifmOptions changed = options;
-  training::OptionReader reader(json, source);
+  OptionReader reader(json, source);
   reader.require_model("difm");
   option_table(changed).read(changed, reader);
   reader.require_all_known();
@@ -128,4 +130,4 @@ DifmOptions difm_options_of_run(const std::string& folder) {
   return training::options_to_resume(folder, "difm", DifmOptions());
 }
 
-} // namespace eg::permute
+} // namespace eg::training

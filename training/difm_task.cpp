@@ -18,7 +18,7 @@
 #include <numeric>
 #include <optional>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 std::vector<std::int64_t> widths_of(const std::string& list) {
@@ -83,7 +83,7 @@ std::optional<DifmStart> open_start(DifmOptions& o) {
 }
 
 /// Gives the model those weights that are not to be fresh. Throws ValueError for a pattern that fits none.
-void begin_from(nn::Difm& model, const DifmStart& start, const training::FineTuning& options) {
+void begin_from(nn::Difm& model, const DifmStart& start, const FineTuning& options) {
   nn::StateDict weights = model.state_dict();
   std::vector<std::string> names;
   for (const auto& [name, value] : weights) names.push_back(name);
@@ -102,7 +102,7 @@ void begin_from(nn::Difm& model, const DifmStart& start, const training::FineTun
   model.load_state_dict(mixed);
 }
 
-class DifmTask final : public training::ModelTask {
+class DifmTask final : public ModelTask {
 public:
   static std::unique_ptr<DifmTask> make(std::unique_ptr<const DifmOptions> options, data::Tabular table,
                                         const std::optional<DifmStart>& start) {
@@ -111,9 +111,9 @@ public:
     return std::unique_ptr<DifmTask>(new DifmTask(std::move(options), std::move(table), std::move(model)));
   }
 
-  nlohmann::ordered_json options_json() const override { return permute::options_json(*o_); }
-  nlohmann::ordered_json default_options() const override { return permute::options_json(DifmOptions()); }
-  std::vector<training::OptionInfo> option_infos() const override { return option_table(*o_).infos(*o_); }
+  nlohmann::ordered_json options_json() const override { return training::options_json(*o_); }
+  nlohmann::ordered_json default_options() const override { return training::options_json(DifmOptions()); }
+  std::vector<OptionInfo> option_infos() const override { return option_table(*o_).infos(*o_); }
   std::int64_t steps_per_epoch() const override { return order_.batches(); }
   const char* unit() const override { return "rows"; }
   std::string summary() const override {
@@ -121,7 +121,8 @@ public:
         "{}: {} training and {} test rows, {} numbers and {} categories; DIFM with {} parameters; {} rows "
         "a step{}",
         table_.train.name, table_.train.size(), table_.test.size(), table_.train.dense, table_.train.categorical,
-        module().parameter_count(), o_->batch, o_->permute == PermuteMode::rows ? ", their fields permuted" : "");
+        module().parameter_count(), o_->batch,
+        o_->permute == permute::PermuteMode::rows ? ", their fields permuted" : "");
   }
   void save_result(const std::string& folder) const override {
     data::save_safetensors(join_path(folder, weights_file), module().state_dict());
@@ -177,13 +178,14 @@ private:
     add_variant(o_->permute, model_, training::trained_parameters(*model_, {}, o_->start));
   }
 
-  static training::PermutedEncoder encoder_of(const DifmOptions& o) {
-    return training::PermutedEncoder(o, {.key = o.key, .draws = {.model = "difm", .rows = 16, .test_rows = 17}});
+  static PermutedEncoder encoder_of(const DifmOptions& o) {
+    return PermutedEncoder(o, {.key = o.key, .draws = {.model = "difm", .rows = 16, .test_rows = 17}});
   }
 
   /// The order of the fields for each of `samples` rows; undefined when nothing is permuted.
   Tensor orders(std::int64_t first, std::int64_t samples, data::Split split) const {
-    return permutes_rows(o_->permute) ? encoder_.rows(first, samples, model_->config.fields(), split) : Tensor{};
+    return permute::permutes_rows(o_->permute) ? encoder_.rows(first, samples, model_->config.fields(), split)
+                                               : Tensor{};
   }
 
   /// NaN where a logit is none: the loss says so.
@@ -192,13 +194,13 @@ private:
       return training::not_measured;
     const std::vector<std::int64_t> labels(table_.test.labels.begin(), table_.test.labels.end());
     const Shape shape{std::ssize(scores)};
-    return auc(Tensor::from(scores, shape), Tensor::from(labels, shape));
+    return nn::auc(Tensor::from(scores, shape), Tensor::from(labels, shape));
   }
 
   std::unique_ptr<const DifmOptions> o_;
   data::Tabular table_;
   std::shared_ptr<nn::Difm> model_;
-  training::EpochOrder order_;
+  EpochOrder order_;
   std::span<const std::int64_t> batch_; ///< the present one
   Tensor orders_;                       ///< of its fields
 };
@@ -227,15 +229,15 @@ nn::DifmConfig difm_config(const DifmOptions& o, const data::TabularCode& code) 
 Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& batch, const Tensor& rows,
                        RandomKey dropout_key) {
   const Tensor e = model.embed(batch.ids, batch.numbers);
-  const Tensor o =
-      PermutedPass{.rows = rows}.through(e, [&](const Tensor& permuted) { return model.vector_wise(permuted); });
+  const Tensor o = permute::PermutedPass{.rows = rows}.through(
+      e, [&](const Tensor& permuted) { return model.vector_wise(permuted); });
   return model.machine(batch.ids, batch.numbers, e, model.factors(o, model.bit_wise(e, dropout_key)));
 }
 
-std::unique_ptr<training::Trainer> difm_trainer(const DifmOptions& given, StopFlag stop) {
+std::unique_ptr<Trainer> difm_trainer(const DifmOptions& given, StopFlag stop) {
   auto options = std::make_unique<DifmOptions>(given);
   check(*options);
-  auto run = std::make_unique<training::Run>(*options);
+  auto run = std::make_unique<Run>(*options);
   const std::optional<DifmStart> start = open_start(*options);
   data::TabularOptions wanted = options->table;
   wanted.stop = stop;
@@ -246,7 +248,7 @@ std::unique_ptr<training::Trainer> difm_trainer(const DifmOptions& given, StopFl
     throw ValueError(fmt::format("train: {} has {} training rows, fewer than a batch of {}", table.train.name,
                                  table.train.size(), options->batch));
   auto task = DifmTask::make(std::move(options), std::move(table), start);
-  return std::make_unique<training::Trainer>(std::move(run), std::move(task));
+  return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -14,10 +14,10 @@
 #include <memory>
 #include <string>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// All that determines a run. `data` is a table (data::open_tabular), a batch is so many rows of it.
-struct DifmOptions : training::RunOptions {
+struct DifmOptions : RunOptions {
   DifmOptions();
   data::TabularOptions table; ///< its columns are completed when the data is read
   std::int64_t dim = 8;       ///< width of a field's embedding
@@ -28,13 +28,13 @@ struct DifmOptions : training::RunOptions {
   double dropout = 0.0; ///< behind each of these layers
   /// none or rows: the fields pass the attention in an order of each row's own, drawn anew in every step, and come
   /// back.
-  PermuteMode permute = PermuteMode::none;
-  std::string key;            ///< secret key file that the orders are drawn from; empty: the seed, publicly
-  training::FineTuning start; ///< from a run, whose sizes, columns and coding count then
+  permute::PermuteMode permute = permute::PermuteMode::none;
+  std::string key;  ///< secret key file that the orders are drawn from; empty: the seed, publicly
+  FineTuning start; ///< from a run, whose sizes, columns and coding count then
 };
 
 /// The rows of these options (training/option.h).
-const training::OptionTable<DifmOptions>& option_table(const DifmOptions& options);
+const OptionTable<DifmOptions>& option_table(const DifmOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const DifmOptions& options);
 /// The options as one flat JSON object, keys named as the command line's flags with '_' for '-', and "model".
@@ -62,6 +62,6 @@ Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& ba
 /// the held-out rows, permuted as in training. The run folder receives model.safetensors (nn::Difm) and table.json,
 /// which says how columns become numbers and ids; options.start.from names such a folder. Throws ValueError, FileError,
 /// MemoryError; Interrupted when `stop` becomes true while the table is read.
-std::unique_ptr<training::Trainer> difm_trainer(const DifmOptions& options, StopFlag stop = nullptr);
+std::unique_ptr<Trainer> difm_trainer(const DifmOptions& options, StopFlag stop = nullptr);
 
-} // namespace eg::permute
+} // namespace eg::training

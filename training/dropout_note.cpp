@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 std::string text_of(const nlohmann::ordered_json& options, const char* key, const char* otherwise) {
@@ -25,8 +25,7 @@ bool drops(const nlohmann::ordered_json& options, const char* key) {
 
 std::string dropout_note(const nlohmann::ordered_json& options) {
   const std::string model = text_of(options, "model", "vit"); // runs of `train vit` may not say so
-  using training::option_key;
-  using Texts = training::ClassifyOptions; // other models' keys are the same
+  using Texts = ClassifyOptions;                              // other models' keys are the same
   const std::string mode = text_of(options, option_key(&Texts::permute), "none");
   // The fields of a factorization machine are back in their places where it drops some.
   if (mode == "none" || model == "difm") return {};
@@ -40,4 +39,4 @@ std::string dropout_note(const nlohmann::ordered_json& options) {
       which, mode);
 }
 
-} // namespace eg::permute
+} // namespace eg::training

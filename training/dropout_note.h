@@ -5,10 +5,10 @@
 
 #include <string>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// What a person should know of a run with these options (as in RUN/config.json): its dropout draws masks by place, so
 /// that permuted features meet other masks than plain ones. "" for a run that is not permuted or drops nothing there.
 std::string dropout_note(const nlohmann::ordered_json& options);
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace eg::permute {
+namespace eg::training {
 
-void remember_key(nlohmann::ordered_json& state, const SecretKey* key) {
+void remember_key(nlohmann::ordered_json& state, const permute::SecretKey* key) {
   if (key != nullptr) state["key_fingerprint"] = key->fingerprint();
 }
 
-void require_same_key(const nlohmann::json& state, const std::string& checkpoint, const SecretKey* key) {
+void require_same_key(const nlohmann::json& state, const std::string& checkpoint, const permute::SecretKey* key) {
   const std::string fingerprint = state.contains("key_fingerprint") ? state["key_fingerprint"].get<std::string>() : "";
   if (fingerprint != (key != nullptr ? key->fingerprint() : ""))
     throw ValueError(fmt::format("train: {} was made with {}", checkpoint,
@@ -17,4 +17,4 @@ void require_same_key(const nlohmann::json& state, const std::string& checkpoint
                                                                    : "no secret key, but one is given now"));
 }
 
-} // namespace eg::permute
+} // namespace eg::training

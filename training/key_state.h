@@ -7,11 +7,11 @@
 
 #include <string>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// Adds the fingerprint of a key, if there is one, to a checkpoint's state.
-void remember_key(nlohmann::ordered_json& state, const SecretKey* key);
+void remember_key(nlohmann::ordered_json& state, const permute::SecretKey* key);
 /// Throws ValueError when a checkpoint was made with another key, or with one and none is given now, or the reverse.
-void require_same_key(const nlohmann::json& state, const std::string& checkpoint, const SecretKey* key);
+void require_same_key(const nlohmann::json& state, const std::string& checkpoint, const permute::SecretKey* key);
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -55,7 +55,7 @@ nlohmann::ordered_json options_json(const LanguageOptions& options);
 /// Overrides the options that `json` names. Throws ValueError, beginning with `source`, for an unknown key (with the
 /// nearest one there is), a value of another kind, a word that no option knows, and options of another model.
 void apply_options(LanguageOptions& options, const nlohmann::json& json, const std::string& source);
-/// The options that a run or checkpoint folder was made with, as permute::options_of_run. Throws ValueError when it is
+/// The options that a run or checkpoint folder was made with, as training::options_of_run. Throws ValueError when it is
 /// a run of another model, FileError.
 LanguageOptions language_options_of_run(const std::string& folder, LanguageModel model);
 

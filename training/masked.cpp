@@ -68,7 +68,7 @@ protected:
     const Tensor logits = logits_of(hidden_in_step({.ids = batch.ids}, step_, first, dropout), batch);
     return {.loss = cross_entropy(logits, batch.wanted, options().label_smoothing),
             .weight = static_cast<double>(batch.wanted.numel()),
-            .correct = static_cast<double>(count_in_top(logits, batch.wanted))};
+            .correct = static_cast<double>(nn::count_in_top(logits, batch.wanted))};
   }
 
   std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
@@ -83,7 +83,7 @@ protected:
       });
       const Tensor logits = logits_of(hidden_in_test({.ids = batch.ids}, at), batch);
       sums.loss += cross_entropy(logits, batch.wanted, 0.0, -100, "sum").item();
-      sums.correct += static_cast<double>(count_in_top(logits, batch.wanted));
+      sums.correct += static_cast<double>(nn::count_in_top(logits, batch.wanted));
       sums.weight += static_cast<double>(batch.wanted.numel());
       tell_tested(at, whole);
     }
@@ -111,8 +111,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag stop,
-                                        const permute::SplitTraining& split) {
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag stop, const SplitTraining& split) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
   PermutedEncoder encoder = encoder_of(*options, split);
@@ -127,8 +126,7 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag s
   return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 
-std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop,
-                                      const permute::SplitTraining& split) {
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop, const SplitTraining& split) {
   return options.task == BertTask::mlm ? masked_trainer(options, stop, split) : classify_trainer(options, stop, split);
 }
 

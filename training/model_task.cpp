@@ -201,7 +201,7 @@ void ModelTask::with_average(const Variant& v, FunctionRef<void()> save) {
   save();
 }
 
-std::optional<permute::BlocksMark> ModelTask::mark() const {
+std::optional<BlocksMark> ModelTask::mark() const {
   return permutes_columns(variants_.back().mode) ? encoder_.mark() : std::nullopt;
 }
 

@@ -128,7 +128,7 @@ protected:
   /// Puts blocks that were trained elsewhere into the main model.
   virtual void fetch_blocks() {}
   /// What the run folder says of the main model's blocks; nothing where they are plain.
-  std::optional<permute::BlocksMark> mark() const;
+  std::optional<BlocksMark> mark() const;
 
   const std::vector<Variant>& all_variants() const { return variants_; }
   Variant& main_variant() { return variants_.back(); }

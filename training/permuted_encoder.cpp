@@ -10,12 +10,11 @@
 namespace eg::training {
 
 using permute::BlocksKey;
-using permute::FinalWeights;
 using permute::PermutationSet;
 using permute::PermuteMode;
 using permute::SecretKey;
 
-PermutedEncoder::PermutedEncoder(const RunOptions& run, Options options, permute::SplitTraining split)
+PermutedEncoder::PermutedEncoder(const RunOptions& run, Options options, SplitTraining split)
     : run_(run), options_(std::move(options)), split_(std::move(split)) {
   if (!options_.key.empty()) secret_.emplace(SecretKey::load(options_.key));
 }
@@ -119,14 +118,14 @@ void PermutedEncoder::forget_key() {
 }
 
 void PermutedEncoder::add_state(nlohmann::ordered_json& state) const {
-  permute::remember_key(state, secret_ ? &*secret_ : nullptr);
+  training::remember_key(state, secret_ ? &*secret_ : nullptr);
   if (!elsewhere()) return;
   state["elsewhere"] = split_.encoder->run();
   state["finish"] = name_of(split_.final_weights);
 }
 
 void PermutedEncoder::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
-  permute::require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
+  training::require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
   const bool was = state.contains("elsewhere");
   if (was == elsewhere() && (!was || state["elsewhere"].is_string())) return;
   throw ValueError(fmt::format("train: {} is of a run {}", checkpoint,
@@ -134,11 +133,11 @@ void PermutedEncoder::check_state(const nlohmann::json& state, const std::string
                                    : "in one process: go on with equigrad train"));
 }
 
-std::optional<permute::BlocksMark> PermutedEncoder::mark() const {
+std::optional<BlocksMark> PermutedEncoder::mark() const {
   if (!columns_ || (elsewhere() && split_.final_weights == FinalWeights::decrypted)) return {};
   if (elsewhere() && split_.final_weights == FinalWeights::rekeyed)
-    return permute::BlocksMark{.key = SecretKey::load(split_.next_key).fingerprint(), .form = options_.form};
-  return permute::BlocksMark{.key = secret_ ? secret_->fingerprint() : "", .form = options_.form};
+    return BlocksMark{.key = SecretKey::load(split_.next_key).fingerprint(), .form = options_.form};
+  return BlocksMark{.key = secret_ ? secret_->fingerprint() : "", .form = options_.form};
 }
 
 bool is_block(const std::string& parameter) { return parameter.starts_with("blocks."); }

@@ -35,7 +35,7 @@ public:
     PermutationDraws draws;
   };
   /// Throws FileError for a key file.
-  PermutedEncoder(const RunOptions& run, Options options, permute::SplitTraining split = {});
+  PermutedEncoder(const RunOptions& run, Options options, SplitTraining split = {});
 
   /// Draws P_C and the inner permutations of `layers` blocks. Throws ValueError for blocks that have no key of the
   /// form.
@@ -85,7 +85,7 @@ public:
   void add_state(nlohmann::ordered_json& state) const;
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const;
   /// What a model folder says of blocks that carry the column key; nothing when they are plain. Throws FileError.
-  std::optional<permute::BlocksMark> mark() const;
+  std::optional<BlocksMark> mark() const;
 
 private:
   struct Columns {
@@ -101,7 +101,7 @@ private:
 
   RunOptions run_;
   Options options_;
-  permute::SplitTraining split_;
+  SplitTraining split_;
   std::optional<permute::SecretKey> secret_;
   std::optional<Columns> columns_;
   bool keyless_ = false; ///< forget_key() was called

@@ -14,7 +14,7 @@ RandomKey dropout_key(std::uint64_t seed, std::int64_t step) {
 
 } // namespace eg::training
 
-namespace eg::permute {
+namespace eg::training {
 
 std::string_view name_of(FinalWeights final_weights) {
   return final_weights == FinalWeights::decrypted   ? "decrypt"
@@ -30,10 +30,10 @@ std::optional<FinalWeights> final_weights_of_run(const std::string& folder) {
   return {};
 }
 
-void check_split(const training::RunOptions& o, PermuteMode mode, const SplitTraining& split) {
+void check_split(const RunOptions& o, permute::PermuteMode mode, const SplitTraining& split) {
   option_table(o).check_split(o);
-  if (split.final_weights == FinalWeights::rekeyed && !permutes_columns(mode))
+  if (split.final_weights == FinalWeights::rekeyed && !permute::permutes_columns(mode))
     throw ValueError("train: finish with another key needs permuted columns: there is no key to change");
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -57,7 +57,7 @@ public:
 
 } // namespace eg::training
 
-namespace eg::permute {
+namespace eg::training {
 
 /// What is kept of an encoder that was trained elsewhere under a key: the plain weights, the weights as they were
 /// trained, or the weights moved to another key for another holder (paper 001, section 5.1).
@@ -67,7 +67,7 @@ std::string_view name_of(FinalWeights final_weights);
 
 /// Split learning: embedding, head, labels and keys here, the encoder's blocks elsewhere (paper 001, Fig. 3).
 struct SplitTraining {
-  std::shared_ptr<training::RemoteEncoder> encoder; ///< null: everything is here
+  std::shared_ptr<RemoteEncoder> encoder; ///< null: everything is here
   FinalWeights final_weights = FinalWeights::decrypted;
   std::string next_key; ///< of FinalWeights::rekeyed: the secret key file of the next holder
 };
@@ -79,6 +79,6 @@ std::optional<FinalWeights> final_weights_of_run(const std::string& folder);
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process:
 /// clipping by a joint norm, parts of a batch, averages of weights, updates that one side leaves out. `mode`: what is
 /// permuted.
-void check_split(const training::RunOptions& options, PermuteMode mode, const SplitTraining& split);
+void check_split(const RunOptions& options, permute::PermuteMode mode, const SplitTraining& split);
 
-} // namespace eg::permute
+} // namespace eg::training

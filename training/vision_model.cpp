@@ -15,7 +15,7 @@
 
 #include <array>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 /// Writes the classes' names into a config.
@@ -84,7 +84,7 @@ void require_names(const nlohmann::json& config, const std::string& teacher, con
 
 nn::Vit& VisionStart::vit() const { return dynamic_cast<nn::Vit&>(model->module()); }
 
-VisionStart open_vision_start(const training::FineTuning& options, const std::string& family, const ImageKind& images,
+VisionStart open_vision_start(const FineTuning& options, const std::string& family, const ImageKind& images,
                               double dropout, DType dtype, RandomKey key) {
   const std::string folder = training::start_folder(options);
   hub::LoadModelOptions load{.dtype = dtype, .key = key, .image_size = std::pair(images.side, images.side)};
@@ -192,4 +192,4 @@ Tensor Teacher::classes(const Tensor& images) const {
   return argmax(hub::find(model_->forward({{"pixel_values", seen}}), "logits"), -1);
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// Images that a model is to take.
 struct ImageKind {
@@ -35,7 +35,7 @@ struct VisionStart {
 
 /// Throws ValueError when the folder's model is of another family ("vit", "deit") or takes another number of channels,
 /// FileError.
-VisionStart open_vision_start(const training::FineTuning& options, const std::string& family, const ImageKind& images,
+VisionStart open_vision_start(const FineTuning& options, const std::string& family, const ImageKind& images,
                               double dropout, DType dtype, RandomKey key);
 
 /// The config.json of a ViT, or with a distillation token of a DeiTForImageClassificationWithTeacher, or with mean
@@ -65,4 +65,4 @@ private:
   Tensor scale_, shift_; ///< [C, 1, 1]: from the student's pixels to the teacher's; undefined where they are the same
 };
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace eg::permute {
+namespace eg::training {
 
 void check_split(const VitOptions& o, const SplitTraining& split) {
   option_table(o).check_split(o);
@@ -94,7 +94,7 @@ const nn::Vit& VitTrainer::model(std::size_t variant) const { return task_->vit(
 nn::StateDict VitTrainer::weights(std::size_t variant) const {
   return task_->encoder().elsewhere() ? task_->whole_model()->state_dict() : model(variant).state_dict();
 }
-std::vector<training::Record> VitTrainer::history() const {
+std::vector<Record> VitTrainer::history() const {
   const VitOptions& o = options();
   if (o.resume.empty() || o.out.empty()) return {};
   return training::read_records(join_path(o.out, "metrics.jsonl"), step(), mode(variants() - 1), unit());
@@ -103,4 +103,4 @@ const data::ImageDataset& VitTrainer::train_data() const { return task_->train_d
 data::Normalization VitTrainer::pixels() const { return task_->pixels(); }
 const data::ImageDataset& VitTrainer::test_data() const { return task_->test_data(); }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 /// State of the optimiser and the average of the weights, in parameters.
@@ -110,4 +110,4 @@ void require_memory(const VitOptions& o, std::size_t images, std::size_t limit) 
                                 size_text(need.activations), size_text(need.input), size_text(limit), remedy));
 }
 
-} // namespace eg::permute
+} // namespace eg::training

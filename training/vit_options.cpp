@@ -12,7 +12,9 @@
 
 #include <algorithm>
 
-namespace eg::permute {
+namespace eg::training {
+
+using permute::PermuteMode;
 data::Augmentation augmentation_of(const VitOptions& o, std::int64_t side, std::int64_t channels) {
   data::Augmentation a{.crop_area = o.crop_area,
                        .randaugment = o.randaugment,
@@ -25,14 +27,6 @@ data::Augmentation augmentation_of(const VitOptions& o, std::int64_t side, std::
 }
 
 namespace {
-
-using training::from_to;
-using training::not_negative;
-using training::OnResume;
-using training::OptionPath;
-using training::OptionTable;
-using training::unless;
-using training::within;
 
 bool has_images_of_one_size(const std::string& data) {
   for (const char* name :
@@ -143,9 +137,12 @@ void add_batches(OptionTable<VitOptions>& t) {
 
 void add_permutations(OptionTable<VitOptions>& t) {
   using T = VitOptions;
-  t.word("permute", &T::permute, permute_mode_named, "none, rows, columns or both").idle(listed);
+  t.word("permute", &T::permute, permute::permute_mode_named, "none, rows, columns or both").idle(listed);
   training::add_key_form<T>(
-      t, [](const T& o) { return o.variants.empty() ? permutes_columns(o.permute) : any_variant(o, permutes_columns); },
+      t,
+      [](const T& o) {
+        return o.variants.empty() ? permute::permutes_columns(o.permute) : any_variant(o, permute::permutes_columns);
+      },
       "columns or both");
   training::add_key<T>(
       t, [](const T& o) { return training::permutes_at_all(o) || any_variant(o, permutes_at_all); },
@@ -153,7 +150,7 @@ void add_permutations(OptionTable<VitOptions>& t) {
       "secret)");
   training::add_twin(t).idle(listed).split_if([](const T& o) { return !several(o); },
                                               "needs both models in one process; compare with a run of `train`");
-  t.words("variants", &T::variants, permute_mode_named, "")
+  t.words("variants", &T::variants, permute::permute_mode_named, "")
       .must([](const T& o) {
         for (const PermuteMode mode : o.variants)
           if (std::count(o.variants.begin(), o.variants.end(), mode) > 1)
@@ -166,11 +163,12 @@ void add_permutations(OptionTable<VitOptions>& t) {
 
 void add_start(OptionTable<VitOptions>& t) {
   using T = VitOptions;
-  t.append(training::option_table(training::FineTuning()), &T::start);
+  t.append(option_table(FineTuning()), &T::start);
   t.add("from_permuted", &T::from_permuted,
         "The encoder of --from carries the key already: nothing is moved before the first step")
       .must([](const T& o) {
-        return unless(!o.from_permuted || permutes_columns(o.permute) || any_variant(o, permutes_columns),
+        return unless(!o.from_permuted || permute::permutes_columns(o.permute) ||
+                          any_variant(o, permute::permutes_columns),
                       "is given, but no columns are permuted");
       })
       .must([](const T& o) { return unless(!o.from_permuted || o.start.begins(), "needs a model: give from"); });
@@ -217,7 +215,7 @@ nlohmann::ordered_json options_json(const VitOptions& options) {
 
 void apply_options(VitOptions& options, const nlohmann::json& json, const std::string& source) {
   VitOptions changed = options;
-  training::OptionReader reader(json, source);
+  OptionReader reader(json, source);
   option_table(changed).read(changed, reader);
   reader.require_model(options.family());
   reader.require_all_known();
@@ -234,4 +232,4 @@ bool unfinished_run(const VitOptions& options) {
                                   [&] { return options_json(options_of_run(options.out)); });
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 
-namespace eg::permute {
+namespace eg::training {
+
+using permute::PermuteMode;
 namespace {
 
-data::ImageDataset open_split(const VitOptions& o, data::Split split, training::Run& run, StopFlag stop) {
+data::ImageDataset open_split(const VitOptions& o, data::Split split, Run& run, StopFlag stop) {
   data::DatasetOptions options;
   std::vector<std::string> skipped;
   options.bad_images = o.bad_images;
@@ -77,10 +79,10 @@ std::size_t image_bytes(const data::ImageDataset& set) {
 
 } // namespace
 
-nlohmann::ordered_json VitTask::options_json() const { return permute::options_json(*o_); }
-std::vector<training::OptionInfo> VitTask::option_infos() const { return option_table(*o_).infos(*o_); }
+nlohmann::ordered_json VitTask::options_json() const { return training::options_json(*o_); }
+std::vector<OptionInfo> VitTask::option_infos() const { return option_table(*o_).infos(*o_); }
 nlohmann::ordered_json VitTask::default_options() const {
-  return permute::options_json(o_->model.distillation ? deit_defaults() : VitOptions());
+  return training::options_json(o_->model.distillation ? deit_defaults() : VitOptions());
 }
 
 std::string VitTask::summary() const {
@@ -117,8 +119,8 @@ void VitTask::open_loaders() {
   test_loader_.emplace(material_.test, l);
 }
 
-training::PermutedEncoder VitTask::encoder_of(const VitOptions& o, const SplitTraining& split) {
-  return training::PermutedEncoder(
+PermutedEncoder VitTask::encoder_of(const VitOptions& o, const SplitTraining& split) {
+  return PermutedEncoder(
       o, {.form = o.key_form, .key = o.key, .draws = {.model = "vit", .columns = 2, .rows = 3, .test_rows = 5}}, split);
 }
 
@@ -150,8 +152,8 @@ VitTask::VitTask(std::unique_ptr<const VitOptions> options, Material material, c
 void VitTask::begin_from_start(nn::Vit& model, PermuteMode mode) const {
   model.load_state_dict(material_.start->vit().state_dict());
   const bool moved = o_->from_permuted;
-  if (permutes_columns(mode) && !moved) encoder_.couple(model);
-  if (!permutes_columns(mode) && moved) encoder_.uncouple(model);
+  if (permute::permutes_columns(mode) && !moved) encoder_.couple(model);
+  if (!permute::permutes_columns(mode) && moved) encoder_.uncouple(model);
 }
 
 std::shared_ptr<nn::Vit> VitTask::made_model(PermuteMode mode) const {
@@ -160,7 +162,7 @@ std::shared_ptr<nn::Vit> VitTask::made_model(PermuteMode mode) const {
   model->to(o_->dtype);
   if (material_.start)
     begin_from_start(*model, mode);
-  else if (permutes_columns(mode))
+  else if (permute::permutes_columns(mode))
     encoder_.couple(*model);
   return model;
 }
@@ -168,9 +170,9 @@ std::shared_ptr<nn::Vit> VitTask::made_model(PermuteMode mode) const {
 void VitTask::make_variants() {
   const std::vector<PermuteMode> modes =
       o_->variants.empty() ? training::modes_of(o_->permute, o_->twin) : o_->variants;
-  if (std::any_of(modes.begin(), modes.end(), permutes_rows) && o_->model.tokens() < 2)
+  if (std::any_of(modes.begin(), modes.end(), permute::permutes_rows) && o_->model.tokens() < 2)
     throw ValueError("train: one token cannot be permuted; use a smaller patch or no row permutation");
-  if (std::any_of(modes.begin(), modes.end(), permutes_columns))
+  if (std::any_of(modes.begin(), modes.end(), permute::permutes_columns))
     encoder_.draw_columns(o_->model.encoder, o_->model.layers);
   std::span<const hub::Binding> bindings;
   if (material_.start) bindings = material_.start->model->bindings();
@@ -186,19 +188,19 @@ void VitTask::make_variants() {
 VitTrainer::Parts VitTrainer::parts_of(VitOptions options, StopFlag stop, const SplitTraining& split) {
   check(options);
   if (split.encoder) check_split(options, split);
-  auto run = std::make_unique<training::Run>(options);
+  auto run = std::make_unique<Run>(options);
   data::ImageDataset train = open_split(options, data::Split::train, *run, stop);
   infer_input_size(options, train); // before the test images are read
   data::ImageDataset test = open_split(options, data::Split::test, *run, stop);
   return parts_of(std::move(options), std::move(run), std::move(train), std::move(test), split);
 }
 
-VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<training::Run> run, data::ImageDataset train,
+VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<Run> run, data::ImageDataset train,
                                        data::ImageDataset test, const SplitTraining& split) {
   if (!run) {
     check(options);
     if (split.encoder) check_split(options, split);
-    run = std::make_unique<training::Run>(options);
+    run = std::make_unique<Run>(options);
   }
   infer_input_size(options, train);
   require_fit(train, test, options.data);
@@ -206,7 +208,7 @@ VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<train
   if (options.start.begins()) {
     const double dropout = options.model.encoder.dropout;
     const bool checkpoint = options.model.encoder.checkpoint;
-    const RandomKey key = training::ModelTask::key_of(options, training::ModelTask::draw_weights);
+    const RandomKey key = ModelTask::key_of(options, ModelTask::draw_weights);
     start = open_vision_start(options.start, options.family(), kind_of(train), dropout, options.dtype, key);
     options.model = start->vit().config;
     options.model.encoder.checkpoint = checkpoint;
@@ -223,4 +225,4 @@ VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<train
   return {std::move(run), std::move(task)};
 }
 
-} // namespace eg::permute
+} // namespace eg::training

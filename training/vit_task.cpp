@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace eg::permute {
+namespace eg::training {
 namespace {
 
 /// Parts of the run that draw random numbers, beside those of its permutations (vit_setup.cpp).
@@ -19,7 +19,7 @@ constexpr std::uint64_t draw_mix = 6;
 /// them that the logits' signs name.
 double count_right(const Tensor& logits, const Samples& samples) {
   const PauseRecording pause;
-  if (!samples.shares.defined()) return static_cast<double>(count_in_top(logits, samples.labels));
+  if (!samples.shares.defined()) return static_cast<double>(nn::count_in_top(logits, samples.labels));
   if (!samples.attributes) return sum(gather(samples.shares, 1, argmax(logits, -1).unsqueeze(1))).item();
   const Tensor named = gt(logits, 0.0).to(logits.dtype());
   const Tensor right = named * samples.shares + affine(named, -1.0, 1.0) * affine(samples.shares, -1.0, 1.0);
@@ -55,14 +55,14 @@ Samples Samples::cut(std::int64_t first, std::int64_t last) const {
   return {part(images), part(labels), part(shares), attributes, part(rows), part(taught)};
 }
 
-Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
+Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const permute::BlocksKey* key,
                        RandomKey dropout_key) {
-  const PermutedPass pass{.rows = rows, .columns = key != nullptr ? &key->residual : nullptr};
+  const permute::PermutedPass pass{.rows = rows, .columns = key != nullptr ? &key->residual : nullptr};
   return pass.through(model.embed(images, nn::Vit::embedding_key(dropout_key)),
                       [&](const Tensor& z) { return model.encode(z, dropout_key); });
 }
 
-Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
+Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const permute::BlocksKey* key,
                        RandomKey dropout_key) {
   return model.head(permuted_hidden(model, images, rows, key, dropout_key));
 }
@@ -74,7 +74,7 @@ void VitTask::seek(std::int64_t step) {
 
 Tensor VitTask::rows(std::int64_t first_sample, std::int64_t samples, data::Split split) const {
   for (const Variant& v : all_variants())
-    if (permutes_rows(v.mode)) return encoder_.rows(first_sample, samples, o_->model.tokens(), split);
+    if (permute::permutes_rows(v.mode)) return encoder_.rows(first_sample, samples, o_->model.tokens(), split);
   return {};
 }
 
@@ -104,7 +104,7 @@ Tensor VitTask::hidden(const Variant& v, const Tensor& images, const Tensor& row
                          [&](const Tensor& z, const Tensor&) { return model.encode(z, dropout); });
 }
 
-training::ModelTask::PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey) {
+ModelTask::PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey) {
   RandomKey dropout = training::dropout_key(o_->seed, batch_step_);
   if (first > 0) dropout = dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
   const Samples samples = samples_.cut(first, last);
@@ -130,4 +130,4 @@ std::int64_t VitTask::measure(const Variant& v, Sums& sums, StopFlag stop) {
   return all;
 }
 
-} // namespace eg::permute
+} // namespace eg::training

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace eg::permute {
+namespace eg::training {
 
 /// What the options ask of training images of that size.
 data::Augmentation augmentation_of(const VitOptions& options, std::int64_t side, std::int64_t channels);
@@ -29,7 +29,7 @@ struct Samples {
   Samples cut(std::int64_t first, std::int64_t last) const;
 };
 
-class VitTask final : public training::ModelTask {
+class VitTask final : public ModelTask {
 public:
   /// What the options and the data give, before models are made.
   struct Material {
@@ -41,7 +41,7 @@ public:
 
   nlohmann::ordered_json options_json() const override;
   nlohmann::ordered_json default_options() const override;
-  std::vector<training::OptionInfo> option_infos() const override;
+  std::vector<OptionInfo> option_infos() const override;
   std::int64_t steps_per_epoch() const override { return loader_->batches_per_epoch(); }
   void seek(std::int64_t step) override;
   const char* unit() const override { return "images"; }
@@ -72,11 +72,11 @@ protected:
 
 private:
   static const nn::Vit& vit_of(const Variant& v) { return static_cast<const nn::Vit&>(*v.module); }
-  static training::PermutedEncoder encoder_of(const VitOptions& options, const SplitTraining& split);
+  static PermutedEncoder encoder_of(const VitOptions& options, const SplitTraining& split);
   void open_loaders();
   void make_variants();
-  std::shared_ptr<nn::Vit> made_model(PermuteMode mode) const;
-  void begin_from_start(nn::Vit& model, PermuteMode mode) const;
+  std::shared_ptr<nn::Vit> made_model(permute::PermuteMode mode) const;
+  void begin_from_start(nn::Vit& model, permute::PermuteMode mode) const;
   /// The model without its blocks, which are kept in split_start_.
   std::shared_ptr<nn::Vit> without_blocks(const nn::Vit& whole);
   Tensor rows(std::int64_t first_sample, std::int64_t samples, data::Split split) const;
@@ -94,4 +94,4 @@ private:
   nn::StateDict split_start_;    ///< what the blocks elsewhere begin from
 };
 
-} // namespace eg::permute
+} // namespace eg::training

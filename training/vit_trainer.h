@@ -22,12 +22,12 @@ namespace eg::data {
 struct Normalization;
 } // namespace eg::data
 
-namespace eg::permute {
+namespace eg::training {
 
 /// All that determines a run. The fields that are not model settings have the command line's names. A larger eps keeps
 /// f32 twins closer together: the rounding of a gradient far below eps moves a weight by far less than the learning
 /// rate.
-struct VitOptions : training::RunOptions {
+struct VitOptions : RunOptions {
   VitOptions() { data = "cifar10"; } ///< see data::open_dataset
   nn::VitConfig model;               ///< image, channels and classes are taken from the data
   std::int64_t train_limit = 0;      ///< at most that many training images; 0: all
@@ -42,15 +42,16 @@ struct VitOptions : training::RunOptions {
   double erasing = 0.0;
   double mixup = 0.0; ///< data::Mixing: batches whose images are blends of two
   double cutmix = 0.0;
-  PermuteMode permute = PermuteMode::none;
-  KeyForm key_form = KeyForm::decoupled;
+  permute::PermuteMode permute = permute::PermuteMode::none;
+  permute::KeyForm key_form = permute::KeyForm::decoupled;
   std::string key;   ///< secret key file (permute/key.h); empty: permutations are drawn from the seed, publicly
   bool twin = false; ///< train the plain model beside the permuted one
-  std::vector<PermuteMode> variants; ///< several variants instead of permute and twin; the last one is the main one
-  std::int64_t drift_every = 10;     ///< steps between measurements of the drift; 0: at the end only
-  training::FineTuning start;        ///< from a model, whose sizes count then
-  bool from_permuted = false; ///< the encoder of that model carries the key already: nothing is moved before step 1
-  std::string teacher;        ///< DeiT: model folder or run whose classes the distillation token learns; empty: labels
+  std::vector<permute::PermuteMode>
+      variants;                  ///< several variants instead of permute and twin; the last one is the main one
+  std::int64_t drift_every = 10; ///< steps between measurements of the drift; 0: at the end only
+  FineTuning start;              ///< from a model, whose sizes count then
+  bool from_permuted = false;    ///< the encoder of that model carries the key already: nothing is moved before step 1
+  std::string teacher; ///< DeiT: model folder or run whose classes the distillation token learns; empty: labels
 
   /// What is trained: "vit", or with a distillation token "deit".
   std::string family() const { return model.distillation ? "deit" : "vit"; }
@@ -60,7 +61,7 @@ struct VitOptions : training::RunOptions {
 VitOptions deit_defaults();
 
 /// The rows of these options (training/option.h).
-const training::OptionTable<VitOptions>& option_table(const VitOptions& options);
+const OptionTable<VitOptions>& option_table(const VitOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check(const VitOptions& options);
 /// The options as one flat JSON object, keys named as the command line's flags with '_' for '-'.
@@ -91,11 +92,11 @@ void require_memory(const VitOptions& options, std::size_t images, std::size_t l
 
 /// The encoder's output for images whose tokens pass it permuted, permuted back: P_R^T Enc(P_R F1(x) P_C) P_C^T; see
 /// permuted_logits.
-Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
+Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const permute::BlocksKey* key,
                        RandomKey dropout_key = {});
 /// The logits of images whose tokens pass the encoder permuted: F2(P_R^T Enc(P_R F1(x) P_C) P_C^T). `rows` [B, T] or
 /// undefined, `key` null for no column permutation. The encoder's weights must be coupled to the key.
-Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const BlocksKey* key,
+Tensor permuted_logits(const nn::Vit& model, const Tensor& images, const Tensor& rows, const permute::BlocksKey* key,
                        RandomKey dropout_key = {});
 
 /// Throws ValueError that names the option when a run with its blocks elsewhere cannot be what it is in one process;
@@ -107,7 +108,7 @@ class VitTask;
 /// Trains the variants of a ViT that the options ask for (Algorithm 1 of Xu et al., CVPR 2024). Everything drawn
 /// (initial weights, order, augmentation, permutations, dropout) depends on seed and step alone, so a resumed run has
 /// the same bits.
-class VitTrainer : public training::Trainer {
+class VitTrainer : public Trainer {
 public:
   /// Locks the run folder for as long as the trainer lives (it is made when it is missing), opens the data, refuses
   /// what cannot fit in memory or would overwrite another run, builds the models and resumes; from the newest
@@ -127,7 +128,7 @@ public:
   nn::StateDict weights(std::size_t variant) const;
   /// What the run recorded up to the present step in an earlier process, from its metrics.jsonl; empty unless it is
   /// resumed in its own folder.
-  std::vector<training::Record> history() const;
+  std::vector<Record> history() const;
   const data::ImageDataset& train_data() const;
   /// How pixels are scaled before the model sees them.
   data::Normalization pixels() const;
@@ -135,14 +136,14 @@ public:
 
 private:
   struct Parts {
-    std::unique_ptr<training::Run> run;
+    std::unique_ptr<Run> run;
     std::unique_ptr<VitTask> task;
   };
   explicit VitTrainer(Parts parts);
   static Parts parts_of(VitOptions options, StopFlag stop, const SplitTraining& split);
-  static Parts parts_of(VitOptions options, std::unique_ptr<training::Run> run, data::ImageDataset train,
-                        data::ImageDataset test, const SplitTraining& split);
+  static Parts parts_of(VitOptions options, std::unique_ptr<Run> run, data::ImageDataset train, data::ImageDataset test,
+                        const SplitTraining& split);
   const VitTask* task_; ///< the trainer's
 };
 
-} // namespace eg::permute
+} // namespace eg::training

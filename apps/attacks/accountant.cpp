@@ -10,7 +10,7 @@
 #include <numbers>
 #include <utility>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -144,4 +144,4 @@ std::vector<std::int64_t> poisson_sample(std::int64_t count, double q, RandomKey
   return drawn;
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

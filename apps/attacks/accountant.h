@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// Renyi differential privacy of one step that draws every sample with probability q and adds Normal(0, sigma^2) to a
 /// sum of sensitivity 1 (adding or removing one sample):
@@ -51,4 +51,4 @@ std::vector<Tensor> private_gradient(const std::vector<Tensor>& per_sample, doub
 /// Numbers below `count` of which each is drawn with probability q, from `key` alone.
 std::vector<std::int64_t> poisson_sample(std::int64_t count, double q, RandomKey key);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

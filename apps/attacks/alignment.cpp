@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 std::vector<permute::Permutation> align_queries(const Tensor& shared) {
   if (shared.rank() != 3 || shared.numel() == 0)
@@ -20,4 +20,4 @@ std::vector<permute::Permutation> align_queries(const Tensor& shared) {
   return gathers;
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// For each query the gather that puts its features into the order of the first query's. shared [Q, S, d]: rows that
 /// are the same in all queries but for the order of features (a class token, the beginning of a text); columns are
@@ -14,4 +14,4 @@ namespace eg::privacy {
 /// After the alignment of shuffled activations in arXiv 2605.04901 (ACL 2026). Throws ShapeError.
 std::vector<permute::Permutation> align_queries(const Tensor& shared);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

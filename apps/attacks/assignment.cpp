@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-namespace eg {
+namespace eg::attacks {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -159,4 +159,4 @@ Assignment hungarian(const Tensor& cost, bool maximize) {
   return {Tensor::from(rows, shape), Tensor::from(columns, shape)};
 }
 
-} // namespace eg
+} // namespace eg::attacks

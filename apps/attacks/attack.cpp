@@ -12,7 +12,10 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
+
+using permute::BlockWeights;
+using permute::PictureInput;
 namespace {
 
 constexpr std::array bases{Base::published, Base::tuned, Base::secret};
@@ -28,7 +31,8 @@ const std::array<Attack, 18>& list() {
 
 BlockWeights known_model(const Setting& s) {
   if (s.base == Base::published) return s.model;
-  return s.base == Base::tuned ? before_tuning(s.model, s.delta, s.key.fold(1)) : reinitialised(s.model, s.key.fold(2));
+  return s.base == Base::tuned ? permute::before_tuning(s.model, s.delta, s.key.fold(1))
+                               : permute::reinitialised(s.model, s.key.fold(2));
 }
 
 void check_attack_images(const AttackImages& attack_images, const BlockWeights& v) {
@@ -103,13 +107,14 @@ Findings run_attack(const Attack& attack, const Setting& s) {
   if (s.attack_images != nullptr && s.model.pictures) check_attack_images(*s.attack_images, s.model);
   if (s.protection.defence != Defence::none && !attack.heeds_defences)
     return nothing("what the attack looks at is not what the defence changes");
-  if (const std::string why = incompatible_because(s.model, s.scheme.columns); !why.empty()) return nothing(why);
+  if (const std::string why = permute::incompatible_because(s.model, s.scheme.columns); !why.empty())
+    return nothing(why);
   return attack.run(s);
 }
 
 Scene::Scene(const Setting& setting)
     : s(setting), known(known_model(setting)),
-      cloud(obfuscate(setting.model, setting.scheme.columns, setting.source, setting.key.fold(3))) {}
+      cloud(permute::obfuscate(setting.model, setting.scheme.columns, setting.source, setting.key.fold(3))) {}
 
 permute::Permutation Scene::order(std::int64_t tokens, std::uint64_t query) const {
   return rows() ? s.source(tokens, fmt::format("rows.{}", query)) : permute::Permutation::identity(tokens);
@@ -157,4 +162,4 @@ Findings nothing(std::string because) {
   return {.list = {}, .because = std::move(because), .remarks = {}, .pictures = {}};
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

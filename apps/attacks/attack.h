@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// What the attacker knows of the weights before they were moved.
 enum class Base : std::uint8_t {
@@ -53,8 +53,8 @@ struct Effort {
 };
 
 struct Setting {
-  const BlockWeights& model;
-  const SchemeInfo& scheme;
+  const permute::BlockWeights& model;
+  const permute::SchemeInfo& scheme;
   Base base = Base::published;
   bool fresh = false;       ///< features get another P_C with every query; else the model's key
   double noise = 0.3;       ///< of schemes with noise: in standard deviations of the features
@@ -106,10 +106,10 @@ std::span<const Attack> attacks();
 /// Throws ValueError with the nearest name.
 const Attack& attack_named(const std::string& name);
 /// Whether the attack is for models like this one.
-bool fits(const Attack& attack, const BlockWeights& model);
+bool fits(const Attack& attack, const permute::BlockWeights& model);
 /// Runs it; empty Findings with the reason where the model has no such scheme, or the scheme leaves nothing to attack.
 /// Throws ValueError for an attack that does not fit the model and for settings outside their ranges, and what the
 /// library functions throw.
 Findings run_attack(const Attack& attack, const Setting& setting);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

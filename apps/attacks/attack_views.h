@@ -3,21 +3,21 @@
 
 #include "apps/attacks/attack.h"
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// A setting with the model as the cloud holds it and as the attacker knows it.
 struct Scene {
   explicit Scene(const Setting& setting);
 
   const Setting& s;
-  BlockWeights known;    ///< what the attacker knows
-  ObfuscatedModel cloud; ///< what the cloud holds
+  permute::BlockWeights known;    ///< what the attacker knows
+  permute::ObfuscatedModel cloud; ///< what the cloud holds
 
   bool rows() const { return s.scheme.rows; }
-  bool moves_features() const { return s.scheme.columns != Columns::plain; }
+  bool moves_features() const { return s.scheme.columns != permute::Columns::plain; }
   bool moves_inside() const {
-    return s.scheme.columns == Columns::within_heads || s.scheme.columns == Columns::decoupled ||
-           s.scheme.columns == Columns::tied;
+    return s.scheme.columns == permute::Columns::within_heads || s.scheme.columns == permute::Columns::decoupled ||
+           s.scheme.columns == permute::Columns::tied;
   }
   /// Whether all is recovered by theory: the weights are public and nothing but permutations was done.
   std::optional<double> all_if(bool exact) const {
@@ -39,9 +39,9 @@ struct Scene {
 /// z through the first blocks.
 Tensor through(const nn::Blocks& blocks, std::int64_t count, const Tensor& z);
 /// Uniform images in [-1, 1] as patches [N, T', p].
-Tensor random_patches(const PictureInput& input, std::int64_t count, RandomKey key);
+Tensor random_patches(const permute::PictureInput& input, std::int64_t count, RandomKey key);
 /// Generated shapes in [-1, 1], [N, C, side, side].
-Tensor shape_pictures(const PictureInput& input, std::int64_t count, std::uint64_t seed);
+Tensor shape_pictures(const permute::PictureInput& input, std::int64_t count, std::uint64_t seed);
 Findings nothing(std::string because);
 
 extern const Attack weights_attack, gains_attack, linear_map_attack;                  // attacks_weights.cpp
@@ -52,4 +52,4 @@ extern const Attack linear_attack, positions_attack, labels_attack, gradients_at
 extern const Attack decoder_attack, white_box_attack, gradient_inversion_attack; // attacks_learnt.cpp
 extern const Attack jigsaw_attack, columns_attack, rounds_attack;                // attacks_learnt.cpp
 
-} // namespace eg::privacy
+} // namespace eg::attacks

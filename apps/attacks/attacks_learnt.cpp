@@ -14,7 +14,10 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
+
+using permute::BlockWeights;
+using permute::PictureInput;
 namespace {
 
 constexpr std::int64_t target_count = 16, batch = 32;
@@ -125,7 +128,7 @@ Findings descend_to_pixels(const Setting& s) {
 class GradientView {
 public:
   explicit GradientView(const BlockWeights& v)
-      : model_(v), blocks_(blocks_with(v.block, v.layers, v.weights)), rows_(v.pictures->plain.clone()),
+      : model_(v), blocks_(permute::blocks_with(v.block, v.layers, v.weights)), rows_(v.pictures->plain.clone()),
         edge_(v.pictures->patch_weight.clone()) {
     for (const auto& block : blocks_)
       for (const Tensor& w : block->parameters()) weights_.push_back(w);
@@ -259,8 +262,8 @@ Findings learn_residual(const Setting& s) {
   if (!scene.moves_features() || scene.cloud.map.defined()) return nothing("features are not permuted");
   const BlockWeights& v = s.model;
   const PictureInput& input = *v.pictures;
-  const nn::Blocks plain = blocks_with(v.block, v.layers, v.weights),
-                   moved = blocks_with(v.block, v.layers, scene.cloud.weights);
+  const nn::Blocks plain = permute::blocks_with(v.block, v.layers, v.weights),
+                   moved = permute::blocks_with(v.block, v.layers, scene.cloud.weights);
   const Tensor patches = patchify(own_pictures(s), input.patch);
   const auto picked = [&](std::int64_t step) {
     const Tensor which = drawn_batch(s, step, patches.size(0));
@@ -382,4 +385,4 @@ const Attack rounds_attack = learnt({.name = "rounds",
                                      .run = look_often,
                                      .heeds_defences = true});
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -17,7 +17,9 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
+
+using permute::PictureInput;
 namespace {
 
 /// The attacker's own images: any pixels where that is enough, else natural ones; all patches of one image
@@ -117,11 +119,12 @@ struct CutGradients {
 };
 
 CutGradients cut_gradients(const Scene& scene, const Tensor& patches, const Tensor& labels) {
-  const BlockWeights& v = scene.s.model;
-  Tensor z, bias = weight_named(v.pictures->head, "bias");
+  const permute::BlockWeights& v = scene.s.model;
+  Tensor z, bias = permute::weight_named(v.pictures->head, "bias");
   {
     const PauseRecording pause;
-    z = through(blocks_with(v.block, v.layers, v.weights), v.layers, scene.noisy(v.pictures->embed(patches), 0));
+    z = through(permute::blocks_with(v.block, v.layers, v.weights), v.layers,
+                scene.noisy(v.pictures->embed(patches), 0));
   }
   Tape tape;
   const std::vector<Tensor> g =
@@ -142,7 +145,7 @@ Findings read_labels(const Setting& s) {
   const Scene scene(s);
   constexpr std::int64_t batch = 64;
   const PictureInput& input = *s.model.pictures;
-  const std::int64_t classes = weight_named(input.head, "bias").size(0), tokens = input.plain.size(0);
+  const std::int64_t classes = permute::weight_named(input.head, "bias").size(0), tokens = input.plain.size(0);
   const Tensor labels = random_integers({batch}, s.key.fold(9), 0, classes);
   const CutGradients others = cut_gradients(scene, random_patches(input, batch, s.key.fold(10)), labels);
   const CutGradients own =
@@ -175,9 +178,9 @@ Findings read_labels(const Setting& s) {
 Findings compare_gradients(const Setting& s) {
   const Scene scene(s);
   if (!scene.rows()) return nothing("tokens are in their order");
-  const BlockWeights& v = s.model;
+  const permute::BlockWeights& v = s.model;
   const Tensor patches = random_patches(*v.pictures, 4, s.key.fold(12)), labels = Tensor::arange(4);
-  const nn::Blocks blocks = blocks_with(v.block, v.layers, v.weights);
+  const nn::Blocks blocks = permute::blocks_with(v.block, v.layers, v.weights);
   std::vector<Tensor> weights;
   for (const auto& block : blocks)
     for (const Tensor& w : block->parameters()) weights.push_back(w);
@@ -248,4 +251,4 @@ const Attack gradients_attack{.name = "gradients",
                               .pictures = true,
                               .run = compare_gradients};
 
-} // namespace eg::privacy
+} // namespace eg::attacks

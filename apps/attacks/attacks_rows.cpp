@@ -11,20 +11,20 @@
 
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr std::int64_t candidates = 20, queries = 8;
 
 /// Input rows [count, T, d] of the same texts or images as a model embeds them.
-Tensor embedded(const BlockWeights& v, const Scene& scene, std::int64_t count) {
+Tensor embedded(const permute::BlockWeights& v, const Scene& scene, std::int64_t count) {
   if (scene.s.model.text) return v.text->embed(scene.texts(count)).to(DType::f64);
   return v.pictures->embed(random_patches(*scene.s.model.pictures, count, scene.s.key.fold(6)));
 }
 
 /// Scores of the first block, [heads, T, T] for each.
-std::vector<Tensor> scores_of(const BlockWeights& v, const nn::StateDict& weights, const Tensor& z) {
-  const nn::Blocks block = blocks_with(v.block, 1, weights);
+std::vector<Tensor> scores_of(const permute::BlockWeights& v, const nn::StateDict& weights, const Tensor& z) {
+  const nn::Blocks block = permute::blocks_with(v.block, 1, weights);
   nn::MultiHeadAttention::Trace trace;
   block[0]->traced(z, trace);
   std::vector<Tensor> scores;
@@ -123,4 +123,4 @@ const Attack alignment_attack{.name = "alignment",
                               .pictures = true,
                               .run = align};
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -12,7 +12,10 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
+
+using permute::BlockWeights;
+using permute::Columns;
 namespace {
 
 /// Behind blocks every token is tried with a pass of its own: for large vocabularies that takes hours.
@@ -31,7 +34,7 @@ std::int64_t layer_seen(const Setting& s) {
 
 /// States of all tokens of the vocabulary behind `layer` blocks of the attacker's model.
 NextStates next_states(const BlockWeights& known, std::int64_t layer) {
-  auto blocks = std::make_shared<nn::Blocks>(blocks_with(known.block, layer, known.weights));
+  auto blocks = std::make_shared<nn::Blocks>(permute::blocks_with(known.block, layer, known.weights));
   return [blocks, layer, text = *known.text](std::span<const std::int64_t> prefix) {
     const auto before = static_cast<std::int64_t>(prefix.size());
     std::vector<Tensor> parts;
@@ -62,7 +65,7 @@ Findings match_tokens(const Setting& s) {
   const std::int64_t layer = layer_seen(s);
   const Tensor ids = scene.texts(1);
   const auto text = ids.to_vector<std::int64_t>();
-  const nn::Blocks blocks = blocks_with(s.model.block, layer, scene.cloud.weights);
+  const nn::Blocks blocks = permute::blocks_with(s.model.block, layer, scene.cloud.weights);
   const Tensor plain = s.model.text->embed(ids).to(DType::f64);
   // Under fresh keys the cloud gets weights under the key of the query: one new key.
   const Tensor inside = scene.noisy(through(blocks, layer, scene.cloud.enter(plain)), 0).select(0, 0).contiguous();
@@ -81,7 +84,7 @@ Findings match_tokens(const Setting& s) {
                       .value = token_recovery_rate(found.ids, text),
                       .theory = scene.all_if(exact)});
   if (scene.moves_features() && !scene.cloud.map.defined() && s.base == Base::published && !scene.rows()) {
-    const nn::Blocks own = blocks_with(s.model.block, layer, scene.known.weights);
+    const nn::Blocks own = permute::blocks_with(s.model.block, layer, scene.known.weights);
     add_key(f, scene, seen, through(own, layer, plain).select(0, 0).contiguous());
   }
   f.remarks.push_back(fmt::format("{} tokens of {} seen behind {} of {} blocks", s.tokens, s.model.text->vocabulary,
@@ -92,16 +95,16 @@ Findings match_tokens(const Setting& s) {
 
 /// Values of the first layer for states [V, d]: [kv_heads, V, head_dim].
 Tensor values_of(const BlockWeights& v, const Tensor& states) {
-  const nn::Blocks block = blocks_with(v.block, 1, v.weights);
+  const nn::Blocks block = permute::blocks_with(v.block, 1, v.weights);
   const Tensor x = v.block.pre_norm ? block[0]->norm1(states.unsqueeze(0)) : states.unsqueeze(0);
   return block[0]->attention.trace(x).v.select(0, 0).contiguous();
 }
 
 /// The same without attention's own product, for a whole vocabulary.
 Tensor vocabulary_values(const BlockWeights& v, const Tensor& states) {
-  const nn::Blocks block = blocks_with(v.block, 1, v.weights);
+  const nn::Blocks block = permute::blocks_with(v.block, 1, v.weights);
   const Tensor x = v.block.pre_norm ? block[0]->norm1(states) : states;
-  Tensor y = matmul(x, weight_named(v.weights, "blocks.0.v"), false, true);
+  Tensor y = matmul(x, permute::weight_named(v.weights, "blocks.0.v"), false, true);
   for (const auto& [name, bias] : v.weights)
     if (name == "blocks.0.v.bias") y = y + bias;
   return transpose(y.reshape({states.size(0), v.kv_heads(), v.block.width_of_head()}), 0, 1).contiguous();
@@ -192,4 +195,4 @@ const Attack mask_attack{.name = "mask",
                          .pictures = false,
                          .run = read_mask};
 
-} // namespace eg::privacy
+} // namespace eg::attacks

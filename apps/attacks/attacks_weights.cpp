@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr const char* plain_weights = "the weights are plain: nothing is hidden";
@@ -34,7 +34,7 @@ Findings match_weights(const Setting& s) {
        .value = key_recovery_rate(found.at("residual"), scene.cloud.key.at("residual")),
        .theory = theory},
       {.what = fmt::format("all {} permutations of the key", found.size()), .value = right / all, .theory = theory}};
-  f.remarks.push_back(fmt::format("one of 2^{:.0f} keys", log2_count(s.model, s.scheme.columns)));
+  f.remarks.push_back(fmt::format("one of 2^{:.0f} keys", permute::log2_count(s.model, s.scheme.columns)));
   return f;
 }
 
@@ -80,7 +80,7 @@ Findings solve_map(const Setting& s) {
   if (!scene.moves_features()) return nothing(plain_weights);
   if (scene.moves_inside()) return nothing("rows of the weights are permuted too; see weights");
   const bool folded = scene.cloud.map.defined();
-  const Tensor known = reading_rows(folded ? folded_gains(scene.known) : scene.known.weights);
+  const Tensor known = reading_rows(folded ? permute::folded_gains(scene.known) : scene.known.weights);
   const Tensor seen = reading_rows(scene.cloud.weights);
   const Tensor truth = scene.cloud.enter(eye(s.model.block.dim, -1, DType::f64));
   const Tensor found = recover_linear_map(seen, known);
@@ -128,4 +128,4 @@ const Attack linear_map_attack{.name = "linear-map",
                                .pictures = true,
                                .run = solve_map};
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr std::array all{
@@ -182,4 +182,4 @@ permute::PermutedPass EdgeView::pass(const Tensor& order) const {
   return {.rows = order, .columns = columns ? &*columns : nullptr};
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

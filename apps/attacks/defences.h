@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// x + n, n ~ Normal(0, stddev^2) for each element; drawn from `key`. Differentiable in x. GN of papers 000
 /// and 001, there with variance 4 (001 cites Dong, Roth, Su, "Gaussian differential privacy", arXiv 1905.02383); the
@@ -97,4 +97,4 @@ struct EdgeView {
   permute::PermutedPass pass(const Tensor& order) const;
 };
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 /// boolean [1, 1, T, T]: true where row i sees token j <= i.
@@ -18,15 +18,15 @@ Tensor causal_mask(std::int64_t tokens) {
 
 } // namespace
 
-FailedRows demonstrate_failed_rows(const BlockWeights& decoder, const Tensor& z, RandomKey key) {
+FailedRows demonstrate_failed_rows(const permute::BlockWeights& decoder, const Tensor& z, RandomKey key) {
   if (!decoder.block.causal) throw ValueError("stip: the model is no decoder: its tokens may be in any order");
   const std::int64_t tokens = z.size(1);
   if (tokens < 2) throw ValueError(fmt::format("stip: {} tokens have no order", tokens));
   const PauseRecording pause;
   nn::BlockConfig open = decoder.block;
   open.causal = false;
-  const nn::Blocks masked = blocks_with(decoder.block, decoder.layers, decoder.weights);
-  const nn::Blocks unmasked = blocks_with(open, decoder.layers, decoder.weights);
+  const nn::Blocks masked = permute::blocks_with(decoder.block, decoder.layers, decoder.weights);
+  const nn::Blocks unmasked = permute::blocks_with(open, decoder.layers, decoder.weights);
   const permute::Permutation rows = permute::Permutation::random_nonidentity(tokens, key);
   const Tensor moved = rows.apply(z, 1), positions = rows.tensor();
   const Tensor mask = causal_mask(tokens), moved_mask = rows.apply(rows.apply(mask, 0), 1);
@@ -45,4 +45,4 @@ FailedRows demonstrate_failed_rows(const BlockWeights& decoder, const Tensor& z,
   return f;
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

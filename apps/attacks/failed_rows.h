@@ -4,7 +4,7 @@
 
 #include "permute/block_weights.h"
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// What a decoder does to tokens in another order. Differences are max |a - b| / max |b|, against the plain output
 /// brought into that order.
@@ -19,6 +19,6 @@ struct FailedRows {
 /// Of `tokens` tokens with random features (or embedded ones, where `z` [1, T, d] is given), through the model's blocks
 /// in f64; rotary positions are permuted with their tokens. Throws ValueError for a model that is not a decoder, or
 /// fewer than two tokens.
-FailedRows demonstrate_failed_rows(const BlockWeights& decoder, const Tensor& z, RandomKey key);
+FailedRows demonstrate_failed_rows(const permute::BlockWeights& decoder, const Tensor& z, RandomKey key);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

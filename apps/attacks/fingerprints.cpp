@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 void need_scores(const Tensor& scores) {
@@ -100,4 +100,4 @@ std::vector<std::int64_t> text_by_cache(const Tensor& cached, const Tensor& voca
   return nearest(squared_distances(rows_of_cache(cached, form), rows_of_cache(vocabulary, form)));
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

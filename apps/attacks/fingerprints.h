@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// P_R from a causal mask that was permuted along, M' = P_R M P_R^T: row i of M' sees r[i] + 1 tokens. mask [T, T],
 /// boolean (true: seen) or added (0: seen). Sees: the mask. O(T^2). STIP (paper 004), section 4. Throws ShapeError,
@@ -34,4 +34,4 @@ enum class CacheForm : std::uint8_t {
 /// permuted. Nothing of pi is needed. O(V T d). Throws ShapeError.
 std::vector<std::int64_t> text_by_cache(const Tensor& cached, const Tensor& vocabulary, CacheForm form);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 std::vector<std::int64_t> labels_from_cut_gradients(const Tensor& gradients, const Tensor& examples) {
   if (gradients.rank() != 2 || examples.rank() != 2 || gradients.size(1) != examples.size(1))
@@ -27,4 +27,4 @@ std::int64_t class_token_row(const Tensor& gradient) {
   return argmax(norm(gradient, 2.0, {1}), 0).to_vector<std::int64_t>().front();
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

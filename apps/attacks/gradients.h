@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// Labels from gradients at the cut, [B, d]: what an edge with the head sends back for each sample's class token. Those
 /// of one class point one way, as W_head^T (p - onehot), so each sample has the label of the example (one a class, [C,
@@ -19,4 +19,4 @@ std::vector<std::int64_t> labels_from_cut_gradients(const Tensor& gradients, con
 /// row with the largest norm. O(T d).
 std::int64_t class_token_row(const Tensor& gradient);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr std::uint64_t first_query = 0;
@@ -74,7 +74,7 @@ Tensor ImageView::without_token(const Tensor& z, const permute::Permutation& ord
   return rows;
 }
 
-Tensor as_pictures(const PictureInput& input, const Tensor& patches) {
+Tensor as_pictures(const permute::PictureInput& input, const Tensor& patches) {
   return unpatchify(patches, input.channels, input.side, input.side, input.patch);
 }
 
@@ -89,7 +89,7 @@ Tensor signed_pictures(const data::ImageDataset& images, std::int64_t first, std
 void add_pictures(Findings& f, const Tensor& truth, const Tensor& found, const std::string& how) {
   for (std::int64_t i = 0; i < std::min<std::int64_t>(truth.size(0), 6); ++i)
     for (const auto& [x, what] : {std::pair{truth, std::string("picture")}, {found, how}})
-      f.pictures.emplace_back(pages::picture((x.select(0, i) + 1.0) * 127.5), fmt::format("{} {}", what, i + 1));
+      f.pictures.emplace_back(report::picture((x.select(0, i) + 1.0) * 127.5), fmt::format("{} {}", what, i + 1));
 }
 
 void add_quality(Findings& f, const Setting& s, const Tensor& truth, const Tensor& found, const std::string& what) {
@@ -107,4 +107,4 @@ void add_quality(Findings& f, const Setting& s, const Tensor& truth, const Tenso
                                   mean(f_sim(s.attack_images->metric(), others, truth)).item()));
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -3,7 +3,7 @@
 
 #include "apps/attacks/attack_views.h"
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// What the cloud sees of images, the class token removed, and the order of their patches.
 struct Observation {
@@ -24,12 +24,12 @@ private:
   Tensor without_token(const Tensor& z, const permute::Permutation& order, Observation& seen) const;
 
   const Scene& scene_;
-  const PictureInput& input_;
+  const permute::PictureInput& input_;
   Tensor token_;
 };
 
 /// Patches [N, T', p] -> [N, C, side, side].
-Tensor as_pictures(const PictureInput& input, const Tensor& patches);
+Tensor as_pictures(const permute::PictureInput& input, const Tensor& patches);
 /// The first `count` images of a set from number `first` on, in [-1, 1], f64 [N, C, H, W]; fewer where there are
 /// fewer.
 Tensor signed_pictures(const data::ImageDataset& images, std::int64_t first, std::int64_t count);
@@ -38,4 +38,4 @@ void add_pictures(Findings& f, const Tensor& truth, const Tensor& found, const s
 /// Means of SSIM, PSNR with both peaks and, where the setting has images, F-SIM.
 void add_quality(Findings& f, const Setting& s, const Tensor& truth, const Tensor& found, const std::string& what = "");
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 Tensor LinearInversion::with_places(const Tensor& features) const {
   const std::int64_t n = features.size(0), tokens = features.size(1), dim = features.size(2);
@@ -24,7 +24,7 @@ LinearInversion::LinearInversion(const Tensor& features, const Tensor& patches, 
                                  features.shape().str(), patches.shape().str()));
   const PauseRecording pause;
   const Tensor right = patches.to(DType::f64).reshape({patches.size(0) * patches.size(1), patches.size(2)});
-  map_ = PivotedQr(with_places(features)).solve(right);
+  map_ = permute::PivotedQr(with_places(features)).solve(right);
 }
 
 Tensor LinearInversion::operator()(const Tensor& features) const {
@@ -42,7 +42,7 @@ permute::Permutation rows_by_positions(const Tensor& features, const Tensor& pat
         fmt::format("positions: features {} and plain rows {} are [T, d], the patch embedding {} is [d, p]",
                     features.shape().str(), plain.shape().str(), patch_weight.shape().str()));
   const PauseRecording pause;
-  const Tensor null = PivotedQr(patch_weight).null_space();
+  const Tensor null = permute::PivotedQr(patch_weight).null_space();
   if (null.size(1) == 0)
     throw ValueError(fmt::format("positions: the patch embedding {} fills all features: nothing is free of the picture",
                                  patch_weight.shape().str()));
@@ -50,4 +50,4 @@ permute::Permutation rows_by_positions(const Tensor& features, const Tensor& pat
       match(squared_distances(matmul(features.to(DType::f64), null), matmul(plain.to(DType::f64), null))));
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

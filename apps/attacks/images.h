@@ -4,7 +4,7 @@
 #include "core/tensor.h"
 #include "permute/permutation.h"
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// Whether pairs of patches and features include the position of a token in its image.
 enum class Places : std::uint8_t { known, unknown };
@@ -39,4 +39,4 @@ private:
 /// ShapeError, ValueError when E leaves no null space (d <= p).
 permute::Permutation rows_by_positions(const Tensor& features, const Tensor& patch_weight, const Tensor& plain);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 nn::BlockConfig block_of(const DecoderConfig& c) { return {.dim = c.hidden, .heads = c.heads, .mlp = 2 * c.hidden}; }
@@ -82,4 +82,4 @@ std::vector<permute::Permutation> align_rounds(const std::vector<Tensor>& rounds
   return orders;
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 struct DecoderConfig {
   std::int64_t tokens = 64; ///< rows of features, one for each patch
@@ -66,4 +66,4 @@ void pretrain_decoder(InversionDecoder& decoder, const DecoderTraining& training
 /// P_R in every round adds to one P_R: nothing. O(e T^2 d + e T^3).
 std::vector<permute::Permutation> align_rounds(const std::vector<Tensor>& rounds);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 using Order = std::vector<std::int64_t>;
@@ -225,4 +225,4 @@ double jigsaw_accuracy(const data::ImageDataset& images, std::int64_t patch, std
   return 100.0 * static_cast<double>(right) / static_cast<double>(all * pieces);
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

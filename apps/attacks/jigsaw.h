@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// A square image, planar [channels, side, side], with patch order[p] at place p.
 Bytes shuffled_patches(ByteView pixels, std::int64_t channels, std::int64_t side, std::int64_t patch,
@@ -35,4 +35,4 @@ std::vector<std::int64_t> solve_jigsaw(const BorderCosts& costs, RandomKey key);
 double jigsaw_accuracy(const data::ImageDataset& images, std::int64_t patch, std::int64_t count, RandomKey key,
                        StopFlag stop);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 using permute::AxisMap;
@@ -113,11 +113,11 @@ Permutation sort_match(const Tensor& observed, const Tensor& known) {
 }
 
 Tensor recover_linear_map(const Tensor& observed, const Tensor& known) {
-  const PivotedQr qr(known);
+  const permute::PivotedQr qr(known);
   if (qr.rank() < known.size(1))
     throw ValueError(fmt::format("linear map: the known rows {} have rank {}, a map of {} features needs {}",
                                  known.shape().str(), qr.rank(), known.size(1), known.size(1)));
   return qr.solve(observed);
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// Row and sorted-row matching. For each group of `axes` (which axes a scheme moves together is public) the
 /// permutation that takes `known` to `observed` best: index i of a group is described by everything at i on
@@ -32,4 +32,4 @@ permute::Permutation sort_match(const Tensor& observed, const Tensor& known);
 /// ShapeError, and ValueError when known has less than full rank.
 Tensor recover_linear_map(const Tensor& observed, const Tensor& known);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -5,7 +5,7 @@
 #include "core/ops.h"
 #include "optim/optimizer.h"
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr int sinkhorn_rounds = 20;
@@ -51,4 +51,4 @@ LearntColumns learn_columns(std::int64_t dim, DType dtype, const ColumnLearning&
   return learnt;
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// exp(A / temperature), [d, d], its rows and columns divided by their sums in turn, 20 times (Sinkhorn; Mena et al.,
 /// "Learning latent permutations with Gumbel-Sinkhorn networks", ICLR 2018). Differentiable.
@@ -37,4 +37,4 @@ struct LearntColumns {
 LearntColumns learn_columns(std::int64_t dim, DType dtype, const ColumnLearning& learning, std::vector<Tensor> others,
                             const std::function<Tensor(const Tensor& m, std::int64_t step)>& loss, RandomKey key);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

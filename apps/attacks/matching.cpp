@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 void check(const Tensor& a, const Tensor& b) {
@@ -53,4 +53,4 @@ Tensor sorted_rows(const Tensor& x) {
   return sort(x, -1).values;
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

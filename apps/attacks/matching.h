@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// |a_i - b_j|^2 of the rows of a [n, k] and b [m, k], f64 [n, m]; never negative. O(n m k). Throws ShapeError.
 Tensor squared_distances(const Tensor& a, const Tensor& b);
@@ -22,4 +22,4 @@ std::vector<std::int64_t> nearest(const Tensor& distances);
 /// Every row in ascending order: what is left of a row whose elements may have been permuted.
 Tensor sorted_rows(const Tensor& x);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

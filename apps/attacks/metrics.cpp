@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr std::int64_t window = 11;
@@ -104,4 +104,4 @@ double token_bag_rate(std::span<const std::int64_t> found, std::span<const std::
   return static_cast<double>(right) / static_cast<double>(truth.size());
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

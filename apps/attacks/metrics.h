@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// Peaks of PSNR for images in [-1, 1]. The right one is the distance between black and white. The released code of
 /// CVPR 2024 (paper 000) takes 1: its figures are 20 log10(2) = 6.02 dB lower.
@@ -39,4 +39,4 @@ double token_recovery_rate(std::span<const std::int64_t> found, std::span<const 
 /// The same without regard to order: the share of the true tokens, each as often as it occurs, that were found.
 double token_bag_rate(std::span<const std::int64_t> found, std::span<const std::int64_t> truth);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr std::int64_t width = 32, groups = 8;
@@ -66,4 +66,4 @@ Tensor f_sim(const PerceptualMetric& metric, const Tensor& x, const Tensor& y) {
   return abs(cosine_similarity(features(x), features(y), 1));
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// A small convolutional network in place of the papers' (FaceNet's InceptionResnetV1, ResNet18): three 3 x 3
 /// convolutions of stride 2 with GroupNorm and GELU (32, 64, 128 channels), the mean over places, a linear classifier.
@@ -39,4 +39,4 @@ void train_perceptual_metric(PerceptualMetric& metric, const data::ImageDataset&
 /// ShapeError when the shapes differ.
 Tensor f_sim(const PerceptualMetric& metric, const Tensor& x, const Tensor& y);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <limits>
 
-namespace eg::privacy {
+namespace eg::attacks {
 namespace {
 
 constexpr std::int64_t match_every = 10;
@@ -111,7 +111,7 @@ Tensor patches_from_gradients(const Tensor& weight_gradient, const Tensor& row_g
     throw ShapeError(fmt::format("patches from gradients: dL/dE is [d, p] and dL/dZ [T, d], not {} and {}",
                                  weight_gradient.shape().str(), row_gradients.shape().str()));
   const PauseRecording pause;
-  return PivotedQr(row_gradients.transpose(0, 1).contiguous()).solve(weight_gradient);
+  return permute::PivotedQr(row_gradients.transpose(0, 1).contiguous()).solve(weight_gradient);
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

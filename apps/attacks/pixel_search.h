@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// Total variation: the mean absolute difference of neighbouring pixels along both axes of [N, C, H, W].
 /// Differentiable. Rudin, Osher, Fatemi, Physica D 60 (1992), its anisotropic form.
@@ -62,4 +62,4 @@ Tensor invert_gradients(const std::vector<Tensor>& seen, const Shape& shape,
 /// rank T, so T <= d. No optimisation. Kin to APRIL (Lu et al., CVPR 2022, arXiv 2112.14087). Throws ShapeError.
 Tensor patches_from_gradients(const Tensor& weight_gradient, const Tensor& row_gradients);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

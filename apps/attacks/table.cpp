@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace eg::privacy {
+namespace eg::attacks {
+
+using permute::BlockWeights;
 
 const char* const not_encryption =
     "A permutation is obfuscation, not encryption: the number of keys says how many there are, not what it costs to "
@@ -13,11 +15,11 @@ const char* const not_encryption =
 namespace {
 
 /// The first model that the attack fits and that has the scheme; else the first that it fits; nullptr for none.
-const BlockWeights* model_for(const TableRequest& request, const Attack& attack, const SchemeInfo& scheme) {
+const BlockWeights* model_for(const TableRequest& request, const Attack& attack, const permute::SchemeInfo& scheme) {
   const BlockWeights* any = nullptr;
   for (const BlockWeights& model : request.models) {
     if (!fits(attack, model)) continue;
-    if (incompatible_because(model, scheme.columns).empty()) return &model;
+    if (permute::incompatible_because(model, scheme.columns).empty()) return &model;
     if (any == nullptr) any = &model;
   }
   return any;
@@ -71,7 +73,7 @@ private:
 /// What is to be run, without findings.
 std::vector<Cell> cells_of(const TableRequest& r) {
   std::vector<Cell> cells;
-  for (const SchemeInfo* scheme : r.schemes)
+  for (const permute::SchemeInfo* scheme : r.schemes)
     for (const Protection& protection : r.protections)
       for (const Base base : r.bases)
         for (const bool fresh : r.fresh)
@@ -186,8 +188,8 @@ nlohmann::ordered_json to_json(const Cell& cell) {
   return json;
 }
 
-pages::Page page_of(const std::vector<Cell>& cells) {
-  pages::Page page("equigrad: attacks");
+report::Page page_of(const std::vector<Cell>& cells) {
+  report::Page page("equigrad: attacks");
   page.paragraph(not_encryption);
   const Matrix m(cells);
   std::vector<std::string> header = m.columns;
@@ -208,7 +210,7 @@ pages::Page page_of(const std::vector<Cell>& cells) {
     for (const Finding& f : cell.findings.list)
       findings.push_back({f.what, value_text(f), theory_text(f), f.holds() ? "pass" : "fail"});
     page.table({"", "measured", "theory, at least", ""}, findings);
-    std::vector<pages::Page::Figure> figures;
+    std::vector<report::Page::Figure> figures;
     for (const auto& [image, caption] : cell.findings.pictures) figures.push_back({image, caption});
     if (!figures.empty()) page.figures(figures, 128);
     for (const std::string& remark : cell.findings.remarks) page.paragraph(remark);
@@ -216,4 +218,4 @@ pages::Page page_of(const std::vector<Cell>& cells) {
   return page;
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

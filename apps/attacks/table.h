@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// One run.
 struct Cell {
   const Attack* attack = nullptr;
-  const SchemeInfo* scheme = nullptr;
+  const permute::SchemeInfo* scheme = nullptr;
   Base base = Base::published;
   bool fresh = false;
   Protection protection = {};
@@ -26,9 +26,9 @@ struct Cell {
 /// What is to be run: every attack under every scheme and protection for every base, with fixed or fresh keys. Attacks
 /// that learn take minutes each and are run for the first base and the first kind of keys alone.
 struct TableRequest {
-  std::vector<BlockWeights> models; ///< an attack takes the first that it fits and that has the scheme
+  std::vector<permute::BlockWeights> models; ///< an attack takes the first that it fits and that has the scheme
   std::vector<const Attack*> attacks;
-  std::vector<const SchemeInfo*> schemes;
+  std::vector<const permute::SchemeInfo*> schemes;
   std::vector<Base> bases{Base::published};
   std::vector<bool> fresh{false};
   std::vector<Protection> protections{Protection{}};
@@ -55,6 +55,6 @@ std::string matrix_of(const std::vector<Cell>& cells);
 /// The same in Markdown.
 std::string markdown_of(const std::vector<Cell>& cells);
 nlohmann::ordered_json to_json(const Cell& cell);
-pages::Page page_of(const std::vector<Cell>& cells);
+report::Page page_of(const std::vector<Cell>& cells);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 VocabularyMatch match_vocabulary(const Tensor& observed, const NextStates& next, StateForm form) {
   if (observed.rank() != 2)
@@ -43,4 +43,4 @@ permute::Permutation features_from_states(const Tensor& observed, const Tensor& 
       match(squared_distances(transpose(observed).contiguous(), transpose(known).contiguous())));
 }
 
-} // namespace eg::privacy
+} // namespace eg::attacks

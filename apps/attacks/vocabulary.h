@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::attacks {
 
 /// What was done to the states before they were seen; the four forms of the attack.
 struct StateForm {
@@ -40,4 +40,4 @@ VocabularyMatch match_vocabulary(const Tensor& observed, const NextStates& next,
 /// features differ. O(T d^2).
 permute::Permutation features_from_states(const Tensor& observed, const Tensor& known);
 
-} // namespace eg::privacy
+} // namespace eg::attacks

@@ -129,7 +129,7 @@ void inspect_model(const std::string& folder, std::string& lines, json& out) {
 
 /// Says whose permutations the blocks carry, where a run left them permuted.
 void inspect_mark(const std::string& folder, std::string& lines, json& out) {
-  const auto mark = permute::read_blocks_mark(folder);
+  const auto mark = training::read_blocks_mark(folder);
   if (!mark) return;
   lines +=
       fmt::format("permuted_blocks.json  the blocks carry the permutations of {}; without them the model is another "

@@ -35,7 +35,7 @@ hub::LoadedModel opened_model(const std::string& path, const hub::LoadModelOptio
 }
 
 void warn_of_key(const std::string& folder) {
-  if (const auto mark = permute::read_blocks_mark(folder))
+  if (const auto mark = training::read_blocks_mark(folder))
     std::fputs(fmt::format("equigrad: {}: its blocks carry the permutations of {}; without them the model is another "
                            "function (permuted_blocks.json){}\n",
                            folder, mark->key.empty() ? "a run's seed" : "key " + mark->key,

@@ -12,14 +12,14 @@
 
 namespace eg::cli {
 int train_difm(const TrainRequest& request) {
-  permute::DifmOptions options = options_for(request, permute::DifmOptions(), permute::difm_options_of_run);
+  training::DifmOptions options = options_for(request, training::DifmOptions(), training::difm_options_of_run);
   std::vector<std::string> read = {data_path(request.model, options.data), options.table.validation, options.key};
   if (options.start.begins()) read.push_back(options.start.from);
   std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
     in_run_folder(request.model, options, [&] {
       add_files(request, read, options);
-      trainer = opened(request, options.data, [&] { return permute::difm_trainer(options, &stop_flag()); });
+      trainer = opened(request, options.data, [&] { return training::difm_trainer(options, &stop_flag()); });
     });
   });
   return train_to_end(*trainer, request, options.out, join_path(options.out, "model.safetensors"));

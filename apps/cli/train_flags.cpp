@@ -26,12 +26,12 @@ template <class Options> TrainModel model_of(const char* name, const Options& de
 
 const std::vector<TrainModel>& models() {
   static const std::vector<TrainModel> table = {
-      model_of("vit", permute::VitOptions()),
-      model_of("deit", permute::deit_defaults()),
+      model_of("vit", training::VitOptions()),
+      model_of("deit", training::deit_defaults()),
       model_of("bert", training::ClassifyOptions()),
       model_of("gpt2", training::language_defaults(training::LanguageModel::gpt2)),
       model_of("llama", training::language_defaults(training::LanguageModel::llama)),
-      model_of("difm", permute::DifmOptions()),
+      model_of("difm", training::DifmOptions()),
   };
   return table;
 }

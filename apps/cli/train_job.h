@@ -39,7 +39,7 @@ struct TrainRequest {
 
 /// A run whose encoder is elsewhere, and what is said of the way there.
 struct SplitJob {
-  permute::SplitTraining training;
+  training::SplitTraining training;
   std::string command;                              ///< that trains so, up to --resume
   std::function<ProgressField()> progress;          ///< after each step
   std::function<void(nlohmann::json& json)> result; ///< adds to the result

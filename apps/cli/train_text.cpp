@@ -219,7 +219,7 @@ int train_to_end(Trainer& trainer, const TrainRequest& request, const std::strin
   if (common.talks())
     say(fmt::format("{}{}; {} steps{}\n", trainer.summary(), blocks_words(split), trainer.total_steps(),
                     trainer.step_words()));
-  say_note(common, permute::dropout_note(trainer.options_json()));
+  say_note(common, training::dropout_note(trainer.options_json()));
   const bool complete = trainer.step() == trainer.total_steps();
   Progress progress(!common.quiet);
   with_resume_hint(request, split, out, [&] {
@@ -297,7 +297,7 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
       add_files(request, read, options);
       trainer = opened(request, options.data, [&] {
         return training::bert_trainer(options, &stop_flag(),
-                                      split != nullptr ? split->training : permute::SplitTraining());
+                                      split != nullptr ? split->training : training::SplitTraining());
       });
     });
   });

@@ -20,7 +20,7 @@
 namespace eg::cli {
 namespace {
 
-using permute::VitOptions;
+using training::VitOptions;
 
 nlohmann::json result_json(const training::Result& result, const std::string& out) {
   const training::Record& main = result.test;
@@ -50,12 +50,12 @@ int train(VitOptions& options, const TrainRequest& request, const SplitJob* spli
     in_run_folder(split != nullptr ? "edge-" + request.model : request.model, options, [&] {
       add_files(request, files_read(options, request.model, split), options);
       trainer = opened(request, options.data, [&] {
-        return std::make_unique<permute::VitTrainer>(options, &stop_flag(),
-                                                     split != nullptr ? split->training : permute::SplitTraining());
+        return std::make_unique<training::VitTrainer>(options, &stop_flag(),
+                                                      split != nullptr ? split->training : training::SplitTraining());
       });
     });
   });
-  const auto& vit = dynamic_cast<const permute::VitTrainer&>(*trainer);
+  const auto& vit = dynamic_cast<const training::VitTrainer&>(*trainer);
   const std::string out = vit.options().out;
   return train_to_end(*trainer, request, out, "", split,
                       [&](const training::Result& result) { return result_json(result, out); });
@@ -64,9 +64,9 @@ int train(VitOptions& options, const TrainRequest& request, const SplitJob* spli
 } // namespace
 
 int train_vit(const TrainRequest& request, const SplitJob* split) {
-  const VitOptions defaults = request.model == "deit" ? permute::deit_defaults() : VitOptions();
+  const VitOptions defaults = request.model == "deit" ? training::deit_defaults() : VitOptions();
   VitOptions options = options_for(
-      request, defaults, [&](const std::string& folder) { return permute::options_of_run(folder, defaults); });
+      request, defaults, [&](const std::string& folder) { return training::options_of_run(folder, defaults); });
   return train(options, request, split);
 }
 

@@ -27,15 +27,15 @@ struct AttackRequest {
   std::string name, model, scheme, base, keys, out, markdown, defences, data, data_dir;
   double noise = 0.3, delta = 0.05;
   std::int64_t tokens = 16, layer = -1, size = 0, pictures = 1000;
-  privacy::Effort effort = {};
+  attacks::Effort effort = {};
   bool list = false, learned = false;
 };
 
 int list_attacks(const CommonOptions& common) {
   nlohmann::ordered_json attacks = nlohmann::ordered_json::array(), schemes = attacks;
   std::string text;
-  for (const privacy::Attack& a : privacy::attacks()) {
-    text += privacy::described(a);
+  for (const attacks::Attack& a : attacks::attacks()) {
+    text += attacks::described(a);
     attacks.push_back({{"name", a.name},
                        {"id", a.id},
                        {"sees", a.sees},
@@ -45,19 +45,19 @@ int list_attacks(const CommonOptions& common) {
                        {"learns", a.learns}});
   }
   text += "\nschemes\n";
-  for (const privacy::SchemeInfo& s : privacy::schemes()) {
+  for (const permute::SchemeInfo& s : permute::schemes()) {
     text += fmt::format("  {:<11} {}\n", s.name, s.what);
     schemes.push_back({{"name", s.name}, {"what", s.what}});
   }
   nlohmann::ordered_json defences = nlohmann::ordered_json::array();
   text += "\ndefences\n";
-  for (const privacy::DefenceInfo& d : privacy::defences()) {
+  for (const attacks::DefenceInfo& d : attacks::defences()) {
     const std::string strength =
         *d.strength == '\0' ? "" : fmt::format(" (:X {}; {} unless told otherwise)", d.strength, d.usual);
     text += fmt::format("  {:<13} {}{}\n", d.name, d.what, strength);
     defences.push_back({{"name", d.name}, {"what", d.what}, {"strength", d.strength}, {"usual", d.usual}});
   }
-  if (common.talks()) say(text + "\n" + privacy::not_encryption + "\n");
+  if (common.talks()) say(text + "\n" + attacks::not_encryption + "\n");
   write_json(common, {{"attacks", attacks}, {"schemes", schemes}, {"defences", defences}});
   return done;
 }
@@ -72,74 +72,74 @@ template <class F> decltype(auto) chosen(F&& choose) {
 }
 
 /// `album`: pictures that the drawn model is to be for, or null.
-std::vector<privacy::BlockWeights> models_of(const AttackRequest& o, const privacy::AttackImages* attack_images,
+std::vector<permute::BlockWeights> models_of(const AttackRequest& o, const attacks::AttackImages* attack_images,
                                              RandomKey key) {
-  if (!o.model.empty()) return {privacy::open_block_weights(o.model, key)};
-  if (attack_images == nullptr) return {privacy::random_image_model(key), privacy::random_text_model(key)};
-  return {privacy::random_image_model(key, attack_images->own.height(), attack_images->own.channels()),
-          privacy::random_text_model(key)};
+  if (!o.model.empty()) return {permute::open_block_weights(o.model, key)};
+  if (attack_images == nullptr) return {permute::random_image_model(key), permute::random_text_model(key)};
+  return {permute::random_image_model(key, attack_images->own.height(), attack_images->own.channels()),
+          permute::random_text_model(key)};
 }
 
-bool is_left_out(const privacy::Attack& attack, const AttackRequest& o) { return attack.learns && !o.learned; }
+bool is_left_out(const attacks::Attack& attack, const AttackRequest& o) { return attack.learns && !o.learned; }
 
 /// The attacks that were asked for; of all, those that fit some model.
-std::vector<const privacy::Attack*> attacks_of(const AttackRequest& o,
-                                               const std::vector<privacy::BlockWeights>& models) {
-  if (o.name != "all") return {&chosen([&]() -> const privacy::Attack& { return privacy::attack_named(o.name); })};
-  std::vector<const privacy::Attack*> fitting;
-  for (const privacy::Attack& a : privacy::attacks())
+std::vector<const attacks::Attack*> attacks_of(const AttackRequest& o,
+                                               const std::vector<permute::BlockWeights>& models) {
+  if (o.name != "all") return {&chosen([&]() -> const attacks::Attack& { return attacks::attack_named(o.name); })};
+  std::vector<const attacks::Attack*> fitting;
+  for (const attacks::Attack& a : attacks::attacks())
     if (!is_left_out(a, o) &&
-        std::any_of(models.begin(), models.end(), [&](const privacy::BlockWeights& v) { return privacy::fits(a, v); }))
+        std::any_of(models.begin(), models.end(), [&](const permute::BlockWeights& v) { return attacks::fits(a, v); }))
       fitting.push_back(&a);
   return fitting;
 }
 
-std::vector<const privacy::SchemeInfo*> schemes_of(const AttackRequest& o) {
+std::vector<const permute::SchemeInfo*> schemes_of(const AttackRequest& o) {
   if (!o.scheme.empty())
-    return {&chosen([&]() -> const privacy::SchemeInfo& { return privacy::scheme_named(o.scheme); })};
-  std::vector<const privacy::SchemeInfo*> all;
-  for (const privacy::SchemeInfo& s : privacy::schemes()) all.push_back(&s);
+    return {&chosen([&]() -> const permute::SchemeInfo& { return permute::scheme_named(o.scheme); })};
+  std::vector<const permute::SchemeInfo*> all;
+  for (const permute::SchemeInfo& s : permute::schemes()) all.push_back(&s);
   return all;
 }
 
 /// --defences: "noise,low-pass:3", or all.
-std::vector<privacy::Protection> protections_of(const AttackRequest& o) {
-  std::vector<privacy::Protection> meant;
+std::vector<attacks::Protection> protections_of(const AttackRequest& o) {
+  std::vector<attacks::Protection> meant;
   if (o.defences == "all")
-    for (const privacy::DefenceInfo& d : privacy::defences()) meant.push_back({d.defence, d.usual});
+    for (const attacks::DefenceInfo& d : attacks::defences()) meant.push_back({d.defence, d.usual});
   else
     for (const std::string& word : words_of_list(o.defences))
-      meant.push_back(chosen([&] { return privacy::protection_named(word); }));
+      meant.push_back(chosen([&] { return attacks::protection_named(word); }));
   if (meant.empty()) meant.emplace_back();
   return meant;
 }
 
 /// The pictures of attacks that learn, or of --data; null where neither is asked for.
-std::unique_ptr<privacy::AttackImages> attack_images_of(const AttackRequest& o, std::uint64_t seed) {
-  const bool learns = o.name == "all" ? o.learned : privacy::attack_named(o.name).learns;
+std::unique_ptr<attacks::AttackImages> attack_images_of(const AttackRequest& o, std::uint64_t seed) {
+  const bool learns = o.name == "all" ? o.learned : attacks::attack_named(o.name).learns;
   if (!learns && o.data.empty()) return nullptr;
-  if (o.name != "all" && !privacy::attack_named(o.name).pictures)
+  if (o.name != "all" && !attacks::attack_named(o.name).pictures)
     throw UsageError(fmt::format("--data has no effect: the attack {} looks at no pictures", o.name));
   const std::string name = o.data.empty() ? "faces" : o.data;
   const auto open = [&](data::Split split, std::int64_t limit) {
     return data::open_dataset(name, o.data_dir, split, {.limit = limit, .size = o.size, .stop = &stop_flag()});
   };
-  return std::make_unique<privacy::AttackImages>(
+  return std::make_unique<attacks::AttackImages>(
       open(data::Split::train, o.pictures), open(data::Split::test, 100),
-      privacy::PerceptualMetricTraining{.on_progress = [](std::int64_t) { throw_if_stopped(); }}, RandomKey{seed, 9});
+      attacks::PerceptualMetricTraining{.on_progress = [](std::int64_t) { throw_if_stopped(); }}, RandomKey{seed, 9});
 }
 
-privacy::TableRequest table_of(const AttackRequest& o, const privacy::AttackImages* attack_images,
+attacks::TableRequest table_of(const AttackRequest& o, const attacks::AttackImages* attack_images,
                                const CommonOptions& common) {
-  privacy::TableRequest t;
+  attacks::TableRequest t;
   t.key = RandomKey{common.seed, 8};
   t.schemes = schemes_of(o);
   t.protections = protections_of(o);
   t.attack_images = attack_images;
   t.effort = o.effort;
-  using enum privacy::Base;
+  using enum attacks::Base;
   t.bases = {published, tuned, secret};
-  if (!o.base.empty()) t.bases = {chosen([&] { return privacy::base_named(o.base); })};
+  if (!o.base.empty()) t.bases = {chosen([&] { return attacks::base_named(o.base); })};
   t.fresh = {false, true};
   if (!o.keys.empty()) t.fresh = {o.keys == "fresh"};
   t.models = models_of(o, attack_images, t.key);
@@ -151,13 +151,13 @@ privacy::TableRequest table_of(const AttackRequest& o, const privacy::AttackImag
   return t;
 }
 
-void print(const std::vector<privacy::Cell>& cells, const AttackRequest& o) {
+void print(const std::vector<attacks::Cell>& cells, const AttackRequest& o) {
   LongOutput out;
-  if (o.name != "all") out.add(privacy::described(*cells.front().attack) + "\n");
-  for (const privacy::Cell& cell : cells)
-    if (o.name != "all" || !cell.findings.holds()) out.add(privacy::text_of(cell) + "\n");
-  if (cells.size() > 1) out.add(privacy::matrix_of(cells) + "\n");
-  out.add(std::string(privacy::not_encryption) + "\n");
+  if (o.name != "all") out.add(attacks::described(*cells.front().attack) + "\n");
+  for (const attacks::Cell& cell : cells)
+    if (o.name != "all" || !cell.findings.holds()) out.add(attacks::text_of(cell) + "\n");
+  if (cells.size() > 1) out.add(attacks::matrix_of(cells) + "\n");
+  out.add(std::string(attacks::not_encryption) + "\n");
   out.finish();
 }
 
@@ -169,21 +169,21 @@ int attack(const AttackRequest& o, const CommonOptions& common) {
   // The secret of the party that is attacked; nothing of it is printed or written.
   const permute::SecretKey key = permute::SecretKey::generate("attack");
   if (o.name != "all") attacks_of(o, {}); // a wrong name is told before anything is read
-  const std::unique_ptr<privacy::AttackImages> attack_images = attack_images_of(o, common.seed);
-  privacy::TableRequest request = table_of(o, attack_images.get(), common);
+  const std::unique_ptr<attacks::AttackImages> attack_images = attack_images_of(o, common.seed);
+  attacks::TableRequest request = table_of(o, attack_images.get(), common);
   request.source = key.source("attack");
   Progress progress(!common.quiet);
   request.on_progress = [&](double share, const std::string& what) { progress.show(share, 1.0, {{what, 1}}); };
   const StopScope stopping;
-  const std::vector<privacy::Cell> cells = privacy::run_table(request);
+  const std::vector<attacks::Cell> cells = attacks::run_table(request);
   progress.clear();
   if (common.talks()) print(cells, o);
-  if (!o.out.empty()) write_result(o.out, privacy::page_of(cells).html());
-  if (!o.markdown.empty()) write_result(o.markdown, privacy::markdown_of(cells));
+  if (!o.out.empty()) write_result(o.out, attacks::page_of(cells).html());
+  if (!o.markdown.empty()) write_result(o.markdown, attacks::markdown_of(cells));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
-  for (const privacy::Cell& cell : cells) results.push_back(to_json(cell));
-  write_json(common, nlohmann::json{{"results", results}, {"note", privacy::not_encryption}});
-  const bool holds = std::all_of(cells.begin(), cells.end(), [](const privacy::Cell& c) { return c.findings.holds(); });
+  for (const attacks::Cell& cell : cells) results.push_back(to_json(cell));
+  write_json(common, nlohmann::json{{"results", results}, {"note", attacks::not_encryption}});
+  const bool holds = std::all_of(cells.begin(), cells.end(), [](const attacks::Cell& c) { return c.findings.holds(); });
   return holds ? done : check_failed;
 }
 

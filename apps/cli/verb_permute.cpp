@@ -161,7 +161,7 @@ std::vector<std::string> move_tensors(const PermuteOptions& o, const OutlinedMod
 }
 
 /// A model folder whose blocks a run has left permuted, made plain: its own files, with other weights.
-int undo_training(const PermuteOptions& o, const permute::BlocksMark& mark, const CommonOptions& common) {
+int undo_training(const PermuteOptions& o, const training::BlocksMark& mark, const CommonOptions& common) {
   if (!o.inverse || o.out.empty() || !o.tensors.empty())
     throw UsageError(fmt::format("{}: a run has left its blocks permuted; --inverse --key KEY --out FOLDER takes them "
                                  "back, and nothing else can be done with them here",
@@ -171,7 +171,7 @@ int undo_training(const PermuteOptions& o, const permute::BlocksMark& mark, cons
   const bool doubles = config.value("torch_dtype", nlohmann::json()) == "float64";
   hub::LoadedModel loaded = hub::load_model(o.model, {.dtype = doubles ? DType::f64 : DType::f32});
   try {
-    permute::undo_blocks(*loaded.model, mark, permute::SecretKey::load(o.key));
+    training::undo_blocks(*loaded.model, mark, permute::SecretKey::load(o.key));
   } catch (const ValueError& e) {
     throw ValueError(fmt::format("{}: {}", o.model, e.what()));
   }
@@ -223,7 +223,7 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
     add_model(*common.files, o->model);
     common.files->check();
     require_writable(o->tensors_out);
-    if (const auto mark = permute::read_blocks_mark(o->model)) return undo_training(*o, *mark, common);
+    if (const auto mark = training::read_blocks_mark(o->model)) return undo_training(*o, *mark, common);
     if (!o->out.empty() && !o->force) check_mark(*o);
     const OutlinedModel m = outline_folder(o->model);
     const Move move = move_of(*o, m);

@@ -43,11 +43,11 @@ void check_of_model(const CLI::App& app) {
 }
 
 /// The axes of a model folder's parameters, for the page's picture.
-void show_axes_of(const std::string& folder, permute::report::TheoremReportOptions& options) {
+void show_axes_of(const std::string& folder, report::TheoremReportOptions& options) {
   constexpr std::size_t most = 48; // some blocks: the others repeat them
   const OutlinedModel outlined = outline_folder(folder);
   const nn::StateDict tensors = outlined.tensors();
-  options.axes = permute::report::diagram_of(outlined.symmetries, tensors, most);
+  options.axes = report::diagram_of(outlined.symmetries, tensors, most);
   options.axes_caption =
       fmt::format("{} of the {} tensors of {}, each with the groups that permute its axes; equigrad "
                   "symmetries lists all of them. The model's keys have {:.0f} bits.",
@@ -56,7 +56,7 @@ void show_axes_of(const std::string& folder, permute::report::TheoremReportOptio
 
 /// Writes the page, or leaves what is there as it is when Ctrl-C comes first.
 void write_report(const std::vector<permute::VerifyResult>& results, const std::string& path,
-                  permute::report::TheoremReportOptions options, bool show_progress) {
+                  report::TheoremReportOptions options, bool show_progress) {
   Progress progress(show_progress);
   if (!options.model.empty()) show_axes_of(options.model, options);
   options.stop = &stop_flag();
@@ -64,7 +64,7 @@ void write_report(const std::vector<permute::VerifyResult>& results, const std::
     throw_if_stopped();
     progress.show(part, 1.0, {{"report: " + what, 1}});
   };
-  const permute::report::Page page = permute::report::theorem_report(results, options);
+  const report::Page page = report::theorem_report(results, options);
   throw_if_stopped();
   write_result(path, page.html());
 }
@@ -143,7 +143,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
     if (app.count("--seed") > 0) request->options.seed = common.seed;
     if (request->report.empty() && !request->data_dir.empty())
       throw UsageError("--data-dir has no effect without --report");
-    permute::report::TheoremReportOptions report;
+    report::TheoremReportOptions report;
     if (!request->report.empty()) report.data = available_data(request->data_dir);
     report.data_dir = request->data_dir;
     report.seed = request->options.seed;

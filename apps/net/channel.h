@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-namespace eg::privacy {
+namespace eg::net {
 
 /// Frames out, frames in. Every wait has an end. After an error the channel is of no more use.
 class Channel {
@@ -25,4 +25,4 @@ public:
 /// Makes a connection. Throws ConnectionError, TimeoutError.
 using Connect = std::function<std::unique_ptr<Channel>()>;
 
-} // namespace eg::privacy
+} // namespace eg::net

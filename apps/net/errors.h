@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace eg::privacy {
+namespace eg::net {
 
 /// The connection could not be made, was lost, or is not with whom it should be.
 class ConnectionError : public Error {
@@ -66,4 +66,4 @@ private:
   RefusalCode code_;
 };
 
-} // namespace eg::privacy
+} // namespace eg::net

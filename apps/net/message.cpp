@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-namespace eg::privacy {
+namespace eg::net {
 namespace {
 
 /// Which fields a kind has.
@@ -96,4 +96,4 @@ void check_form(const Message& m) {
   if (form->request && (m.kind == MessageKind::open) != (m.serial == 0)) refuse("has a serial that does not fit");
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

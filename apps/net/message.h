@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::net {
 
 enum class MessageKind : std::uint16_t {
   open = 1,
@@ -58,4 +58,4 @@ void require_not_refused(const Message& answer);
 /// Throws ProtocolError (malformed) unless the message has the fields of its kind: which tensors, text, code.
 void check_form(const Message& message);
 
-} // namespace eg::privacy
+} // namespace eg::net

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace eg::privacy {
+namespace eg::net {
 
 void RetryPolicy::wait(int attempt, const ConnectionError& lost) const {
   using Clock = std::chrono::steady_clock;
@@ -20,4 +20,4 @@ void RetryPolicy::wait(int attempt, const ConnectionError& lost) const {
   }
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

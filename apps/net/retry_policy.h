@@ -7,7 +7,7 @@
 #include <chrono>
 #include <functional>
 
-namespace eg::privacy {
+namespace eg::net {
 
 /// How often, and how long, a lost connection is made again, and a request to a cloud at capacity is sent again.
 struct RetryPolicy {
@@ -34,4 +34,4 @@ struct RetryPolicy {
   }
 };
 
-} // namespace eg::privacy
+} // namespace eg::net

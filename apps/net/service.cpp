@@ -7,7 +7,7 @@
 
 #include <new>
 
-namespace eg::privacy {
+namespace eg::net {
 
 Message refusal(std::uint64_t serial, RefusalCode code, const std::string& words) {
   return {.kind = MessageKind::refused, .serial = serial, .code = code, .text = words};
@@ -51,4 +51,4 @@ void require_finite(const Tensor& x, const char* what) {
     throw ProtocolError(RefusalCode::not_finite, fmt::format("net: {} holds NaN or infinite values", what));
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

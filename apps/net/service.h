@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-namespace eg::privacy {
+namespace eg::net {
 
 /// One connection, as a service sees it: the peer's name, and what it has opened there.
 struct Peer {
@@ -73,4 +73,4 @@ Message refusal(std::uint64_t serial, RefusalCode code, const std::string& words
 /// Throws ProtocolError (not_finite) that names the tensor when it holds a NaN or an infinity.
 void require_finite(const Tensor& x, const char* what);
 
-} // namespace eg::privacy
+} // namespace eg::net

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <limits>
 
-namespace eg::privacy {
+namespace eg::net {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors go over the wire as they lie in memory");
@@ -181,4 +181,4 @@ Bytes frame_of(const Message& m) {
   return frame;
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

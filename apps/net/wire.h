@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace eg::privacy {
+namespace eg::net {
 
 inline constexpr std::uint16_t protocol_version = 1;
 inline constexpr std::size_t header_bytes = 16;
@@ -42,4 +42,4 @@ Message parse_frame(ByteView frame, const FrameLimits& limits);
 /// The message as a frame. Throws ProtocolError as check_form does: what is sent has the right form too.
 Bytes frame_of(const Message& message);
 
-} // namespace eg::privacy
+} // namespace eg::net

@@ -1,13 +1,15 @@
 #include "apps/report/axis_diagram.h"
 
-#include "apps/report/parts.h"
+#include "apps/report/chart.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
+
+using permute::SymmetryGroup;
 namespace {
 
 constexpr std::size_t columns = 4;
@@ -168,13 +170,13 @@ private:
 };
 
 std::string elements_of(const SymmetryGroup& g) {
-  if (g.kind == GroupKind::automorphisms) return fmt::format("automorphisms of {} places", g.size);
+  if (g.kind == permute::GroupKind::automorphisms) return fmt::format("automorphisms of {} places", g.size);
   if (g.copies == 1) return fmt::format("S_{}", g.size);
   return g.over.empty() ? fmt::format("S_{} wr S_{}", g.size, g.copies) : fmt::format("(S_{})^{}", g.size, g.copies);
 }
 
 /// Where the group acts along its axis: from the first of its places to the last.
-DiagramUse use_of(const SymmetryGroup& group, const AxisUse& use) {
+DiagramUse use_of(const SymmetryGroup& group, const permute::AxisUse& use) {
   if (use.whole || use.places.empty()) return {group.name};
   return {group.name, use.places.front(), use.places.back() + 1};
 }
@@ -186,7 +188,7 @@ std::string axis_diagram(const std::vector<DiagramParameter>& parameters,
   return Diagram(parameters, notes).svg();
 }
 
-SymmetryDiagram diagram_of(const ModelSymmetries& symmetries, const nn::StateDict& tensors, std::size_t most) {
+SymmetryDiagram diagram_of(const permute::ModelSymmetries& symmetries, const nn::StateDict& tensors, std::size_t most) {
   SymmetryDiagram diagram;
   for (const auto& [name, tensor] : tensors) {
     if (diagram.parameters.size() == most) break;
@@ -194,14 +196,14 @@ SymmetryDiagram diagram_of(const ModelSymmetries& symmetries, const nn::StateDic
     for (int axis = 0; axis < tensor.rank(); ++axis) parameter.axes.push_back({tensor.size(axis)});
   }
   for (const SymmetryGroup& group : symmetries.groups()) {
-    if (group.kind == GroupKind::trivial) continue;
+    if (group.kind == permute::GroupKind::trivial) continue;
     diagram.notes[group.name] = fmt::format("{}, {:.1f} bits", elements_of(group), group.log2_count);
-    for (const AxisUse& use : group.axes)
+    for (const permute::AxisUse& use : group.axes)
       for (DiagramParameter& parameter : diagram.parameters)
-        if (use.role == TensorRole::parameter && use.axis >= 0 && parameter.name == use.tensor)
+        if (use.role == permute::TensorRole::parameter && use.axis >= 0 && parameter.name == use.tensor)
           parameter.axes[static_cast<std::size_t>(use.axis)].uses.push_back(use_of(group, use));
   }
   return diagram;
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute::report {
+namespace eg::report {
 
 /// A group that acts on an axis, or on the part [first, last) of it; last 0: on all of it.
 struct DiagramUse {
@@ -42,7 +42,7 @@ struct SymmetryDiagram {
   std::vector<DiagramParameter> parameters;
   std::map<std::string, std::string> notes; ///< each group's elements and bits
 };
-SymmetryDiagram diagram_of(const ModelSymmetries& symmetries, const nn::StateDict& tensors,
+SymmetryDiagram diagram_of(const permute::ModelSymmetries& symmetries, const nn::StateDict& tensors,
                            std::size_t most = static_cast<std::size_t>(-1));
 
-} // namespace eg::permute::report
+} // namespace eg::report

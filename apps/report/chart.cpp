@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::pages {
+namespace eg::report {
 namespace {
 
 constexpr double width = 720;
@@ -221,4 +221,4 @@ std::string svg(const Chart& chart) {
   return out + "</g>" + names.markup + "</svg>";
 }
 
-} // namespace eg::pages
+} // namespace eg::report

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::pages {
+namespace eg::report {
 
 /// One line of a chart. `dashed` and `width` distinguish curves that coincide.
 struct Series {
@@ -30,4 +30,4 @@ std::string svg(const Chart& chart);
 /// Text with &, <, > and quotes escaped.
 std::string escape(const std::string& text);
 
-} // namespace eg::pages
+} // namespace eg::report

@@ -6,7 +6,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
 namespace {
 
 struct Formula {
@@ -32,4 +32,4 @@ std::vector<std::string_view> rendered_formulas() {
   return all;
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

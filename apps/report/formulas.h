@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace eg::permute::report {
+namespace eg::report {
 
 /// The <math> elements of a formula of the catalogue, without its dollar signs: one for each part that may stand on a
 /// line of its own, with the part's TeX in the attribute alttext. Throws ValueError for a formula that has no entry in
@@ -14,4 +14,4 @@ std::string_view mathml(std::string_view tex);
 /// Every formula that has an entry, in the order of the file.
 std::vector<std::string_view> rendered_formulas();
 
-} // namespace eg::permute::report
+} // namespace eg::report

@@ -1,6 +1,7 @@
 #include "apps/report/gradient_figures.h"
 
-#include "apps/report/parts.h"
+#include "apps/report/chart.h"
+#include "apps/report/pictures.h"
 #include "core/reduction.h"
 #include "permute/catalogue/stack.h"
 
@@ -8,14 +9,17 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
+
+using permute::Case;
+using permute::KeyForm;
 namespace {
 
 constexpr std::int64_t deepest = 12;
 constexpr int draws = 3; ///< of each depth, for the error
 
-VerifyOptions sizes(std::uint64_t seed, std::int64_t layers, DType dtype) {
-  VerifyOptions o;
+permute::VerifyOptions sizes(std::uint64_t seed, std::int64_t layers, DType dtype) {
+  permute::VerifyOptions o;
   o.dtype = dtype;
   o.seed = seed;
   o.batch = 2;
@@ -40,8 +44,8 @@ double largest_entry(const Tensor& x) {
 }
 
 /// Expected gradients of the permuted stack: the plain ones, moved by the key.
-nn::StateDict expected_gradients(const StackTwins& t, std::int64_t layers) {
-  return transform(t.plain.gradients, stack_axes(layers), t.key.permutations(t.config));
+nn::StateDict expected_gradients(const permute::StackTwins& t, std::int64_t layers) {
+  return permute::transform(t.plain.gradients, permute::stack_axes(layers), t.key.permutations(t.config));
 }
 
 struct Apart {
@@ -57,7 +61,7 @@ void count_bits(Apart& apart, const Tensor& a, const Tensor& b) {
 
 Apart measure(std::uint64_t seed, std::int64_t layers, DType dtype) {
   Case c(sizes(seed, layers, dtype), "report-depth", dtype, true);
-  const auto t = run_stack_twins(c, KeyForm::decoupled, true);
+  const auto t = permute::run_stack_twins(c, KeyForm::decoupled, true);
   const nn::StateDict expected = expected_gradients(*t, layers);
   Apart apart;
   apart.output = relative_error(t->permuted.output, t->plain.output);
@@ -79,7 +83,7 @@ double share(const Apart& apart) {
 void add_gradient_maps(Page& page, std::uint64_t seed) {
   constexpr std::int64_t layers = 2;
   Case c(sizes(seed, layers, DType::f64), "report-gradients", DType::f64, false);
-  const auto t = run_stack_twins(c, KeyForm::decoupled, true);
+  const auto t = permute::run_stack_twins(c, KeyForm::decoupled, true);
   const nn::StateDict expected = expected_gradients(*t, layers);
   for (const char* name : {"blocks.0.attention.proj.weight", "blocks.0.mlp.fc1.weight", "blocks.1.mlp.fc2.weight"}) {
     const Tensor& plain = named(t->plain.gradients, name);
@@ -101,9 +105,9 @@ void add_gradient_maps(Page& page, std::uint64_t seed) {
 
 void add_attention_maps(Page& page, std::uint64_t seed) {
   Case c(sizes(seed, 1, DType::f64), "report-attention", DType::f64, false);
-  const auto t = run_stack_twins(c, KeyForm::decoupled, true);
-  const auto moved = permuted_copy(*t->plain_stack, t->key);
-  const auto scores = [](const BlockStack& stack, const Tensor& z) {
+  const auto t = permute::run_stack_twins(c, KeyForm::decoupled, true);
+  const auto moved = permute::permuted_copy(*t->plain_stack, t->key);
+  const auto scores = [](const permute::BlockStack& stack, const Tensor& z) {
     nn::MultiHeadAttention::Trace trace;
     stack.blocks.front()->traced(z, trace);
     return mean(trace.scores, {1}).select(0, 0);
@@ -111,9 +115,9 @@ void add_attention_maps(Page& page, std::uint64_t seed) {
   const Tensor plain = scores(*t->plain_stack, t->z);
   const Tensor permuted = scores(*moved, t->permuting.enter(t->z));
   const std::vector<std::int64_t> all = t->permuting.rows.to_vector<std::int64_t>();
-  const Permutation rows(std::vector<std::int64_t>(all.begin(), all.begin() + plain.size(0)));
+  const permute::Permutation rows(std::vector<std::int64_t>(all.begin(), all.begin() + plain.size(0)));
   const Tensor expected = rows.apply(rows.apply(plain, 0), 1);
-  const Permutation back = rows.inverse();
+  const permute::Permutation back = rows.inverse();
   page.figures({{heat_map(plain), "S of Z"},
                 {heat_map(expected), "P_R S P_R^T: what the theorem says"},
                 {heat_map(permuted), fmt::format("S of P_R Z P_C in the permuted model: apart by {:.1e}",
@@ -167,4 +171,4 @@ void add_depth(Page& page, std::uint64_t seed, const ProgressCallback& on_progre
                               most_exact));
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

@@ -1,13 +1,13 @@
 #pragma once
 // Draws gradients, attention and error against depth of small permuted transformers, computed while the page is made.
 
-#include "apps/report/parts.h"
+#include "apps/report/page.h"
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
-namespace eg::permute::report {
+namespace eg::report {
 
 /// Told before each piece of work: which part of all it is (0 to 1) and what it does. May throw to end the work.
 using ProgressCallback = std::function<void(double part, const std::string& what)>;
@@ -22,4 +22,4 @@ void add_attention_maps(Page& page, std::uint64_t seed);
 /// with ordinary and with exact reductions.
 void add_depth(Page& page, std::uint64_t seed, const ProgressCallback& on_progress);
 
-} // namespace eg::permute::report
+} // namespace eg::report

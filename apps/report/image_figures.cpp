@@ -1,13 +1,15 @@
 #include "apps/report/image_figures.h"
 
-#include "apps/report/parts.h"
+#include "apps/report/pictures.h"
 #include "apps/report/shuffle.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
+
+using permute::Permutation;
 namespace {
 
 /// Position embeddings of the patches alone, [patches, dim].
@@ -22,7 +24,7 @@ Tensor raw_image(const data::ImageDataset& data, std::int64_t i) {
   return Tensor::from<std::uint8_t>(data.pixels(i), {data.channels(), data.height(), data.width()}).to(DType::f32);
 }
 
-void add_shuffles(Page& page, const VitTrainer& trainer) {
+void add_shuffles(Page& page, const training::VitTrainer& trainer) {
   const data::ImageDataset& data = trainer.test_data();
   const std::int64_t patch = trainer.options().model.patch;
   const Permutation columns = Permutation::random_nonidentity(trainer.options().model.patch_elements(), {7, 100});
@@ -40,8 +42,8 @@ void add_shuffles(Page& page, const VitTrainer& trainer) {
   }
 }
 
-VitOptions small_training(const std::string& data, const std::string& data_dir, std::uint64_t seed) {
-  VitOptions options;
+training::VitOptions small_training(const std::string& data, const std::string& data_dir, std::uint64_t seed) {
+  training::VitOptions options;
   options.data = data;
   options.data_dir = data_dir;
   options.train_limit = 512;
@@ -58,11 +60,11 @@ VitOptions small_training(const std::string& data, const std::string& data_dir, 
   options.dtype = DType::f64;
   options.seed = seed;
   options.drift_every = 0;
-  options.variants = {PermuteMode::none, PermuteMode::rows};
+  options.variants = {permute::PermuteMode::none, permute::PermuteMode::rows};
   return options;
 }
 
-void add_position_maps(Page& page, VitTrainer& trainer, const ProgressCallback& on_progress) {
+void add_position_maps(Page& page, training::VitTrainer& trainer, const ProgressCallback& on_progress) {
   const std::int64_t side = trainer.options().model.height() / trainer.options().model.patch;
   const Tensor before = positions(trainer.model(0)).clone();
   while (trainer.step() < trainer.total_steps()) {
@@ -80,4 +82,4 @@ void add_position_maps(Page& page, VitTrainer& trainer, const ProgressCallback& 
                256);
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

@@ -1,12 +1,12 @@
 #include "apps/report/log_strip.h"
 
-#include "apps/report/parts.h"
+#include "apps/report/chart.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
 namespace {
 
 constexpr double width = 520;
@@ -74,4 +74,4 @@ std::string log_strip(const std::vector<Measured>& lines) {
   return out + "</svg>";
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

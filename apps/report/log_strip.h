@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute::report {
+namespace eg::report {
 
 /// One line of a strip.
 struct Measured {
@@ -21,4 +21,4 @@ struct Measured {
 /// is filled, one outside is hollow, so that colour is not needed to distinguish them.
 std::string log_strip(const std::vector<Measured>& lines);
 
-} // namespace eg::permute::report
+} // namespace eg::report

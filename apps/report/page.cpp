@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::pages {
+namespace eg::report {
 namespace {
 
 constexpr const char* own_style = R"css(
@@ -110,4 +110,4 @@ std::string Page::html() const {
 
 void Page::save(const std::string& path) const { write_file(path, html()); }
 
-} // namespace eg::pages
+} // namespace eg::report

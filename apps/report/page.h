@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace eg::pages {
+namespace eg::report {
 
 /// Builds a page from top to bottom. Every text is escaped, but for markup().
 class Page {
@@ -53,4 +53,4 @@ private:
   std::string body_;
 };
 
-} // namespace eg::pages
+} // namespace eg::report

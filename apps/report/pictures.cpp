@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::pages {
+namespace eg::report {
 namespace {
 
 /// Dark blue over green to yellow: a ramp of rising lightness through five anchors.
@@ -93,4 +93,4 @@ data::Image position_map(const Tensor& embedding, std::int64_t side) {
   return out;
 }
 
-} // namespace eg::pages
+} // namespace eg::report

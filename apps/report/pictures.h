@@ -4,7 +4,7 @@
 #include "core/tensor.h"
 #include "data/image.h"
 
-namespace eg::pages {
+namespace eg::report {
 
 /// [C, H, W] with values in [0, 255] (clamped) as an image.
 data::Image picture(const Tensor& image);
@@ -20,4 +20,4 @@ data::Image signed_map(const Tensor& matrix, double largest);
 /// looks to all of them, with a light line between maps (paper 001, Fig. 9). Throws ShapeError when sizes do not fit.
 data::Image position_map(const Tensor& embedding, std::int64_t side);
 
-} // namespace eg::pages
+} // namespace eg::report

@@ -1,7 +1,8 @@
 #include "apps/report/run_report.h"
 
+#include "apps/report/chart.h"
 #include "apps/report/image_figures.h"
-#include "apps/report/parts.h"
+#include "apps/report/pictures.h"
 #include "core/ops.h"
 #include "data/loader.h"
 
@@ -9,7 +10,10 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
+
+using permute::Permutation;
+using permute::PermuteMode;
 namespace {
 
 std::string variant_title(PermuteMode mode) {
@@ -26,10 +30,10 @@ std::string variant_title(PermuteMode mode) {
   return "";
 }
 
-void add_identities(Page& page, const std::vector<VerifyResult>& results) {
+void add_identities(Page& page, const std::vector<permute::VerifyResult>& results) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> marks;
-  for (const VerifyResult& r : results) {
+  for (const permute::VerifyResult& r : results) {
     rows.push_back({r.id, r.title, r.equation, std::string(name_of(r.kind)), std::string(name_of(r.dtype)),
                     fmt::format("{:.1e}", r.error), fmt::format("{:.0e}", r.tolerance),
                     fmt::format("{:.1e}: {}", r.control.error, r.control.what),
@@ -88,7 +92,7 @@ Tensor attention_map(const nn::Vit& model, const Tensor& z) {
   return mean(trace.scores, {0, 1});
 }
 
-void add_attention(Page& page, const VitTrainer& trainer) {
+void add_attention(Page& page, const training::VitTrainer& trainer) {
   const data::ImageDataset& data = trainer.test_data();
   const data::Normalization normalization = trainer.pixels();
   const nn::Vit& model = trainer.model(0);
@@ -111,7 +115,7 @@ void add_attention(Page& page, const VitTrainer& trainer) {
 
 } // namespace
 
-Page run_report(const RunStory& story, const VitTrainer& trainer) {
+Page run_report(const RunStory& story, const training::VitTrainer& trainer) {
   Page page("equigrad: transformers commute with permutations");
   page.paragraph("Enc_(P)(P_R Z P_C) = P_R Enc(Z) P_C, forward and backward: the weights that a permuted model learns "
                  "are the plain model's weights, permuted. This page shows it on identities and on training.");
@@ -119,7 +123,7 @@ Page run_report(const RunStory& story, const VitTrainer& trainer) {
   std::vector<std::vector<std::string>> machine;
   for (const auto& [what, value] : story.machine) machine.push_back({what, value});
   page.table({}, machine);
-  const VitOptions& options = trainer.options();
+  const training::VitOptions& options = trainer.options();
   page.heading("Permuted training (Algorithm 1)");
   page.paragraph(
       fmt::format("A ViT with {} blocks of dim {}, {} heads and MLP {}, patch {}, trained on {} for {} steps of {} "
@@ -141,4 +145,4 @@ Page run_report(const RunStory& story, const VitTrainer& trainer) {
   return page;
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

@@ -1,7 +1,7 @@
 #pragma once
 // Writes the page of the main job.
 
-#include "apps/report/parts.h"
+#include "apps/report/page.h"
 #include "permute/catalogue/catalogue.h"
 #include "training/vit_trainer.h"
 
@@ -9,18 +9,18 @@
 #include <utility>
 #include <vector>
 
-namespace eg::permute::report {
+namespace eg::report {
 
 /// Everything that the main job showed.
 struct RunStory {
   std::vector<std::pair<std::string, std::string>> machine; ///< doctor's lines
-  std::vector<VerifyResult> identities;
+  std::vector<permute::VerifyResult> identities;
   std::vector<training::Record> steps; ///< in order
   training::Record test;
 };
 
 /// Identities, loss curves of the variants on each other, drift over steps, shuffled images, attention maps with and
 /// without permutation.
-Page run_report(const RunStory& story, const VitTrainer& trainer);
+Page run_report(const RunStory& story, const training::VitTrainer& trainer);
 
-} // namespace eg::permute::report
+} // namespace eg::report

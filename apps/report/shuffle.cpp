@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
 
-Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation& rows, const Permutation& columns) {
+Tensor shuffle_image(const Tensor& image, std::int64_t patch, const permute::Permutation& rows,
+                     const permute::Permutation& columns) {
   if (image.rank() != 3)
     throw ShapeError(fmt::format("shuffle_image: the image must be [C, H, W], it is {}", image.shape().str()));
   Tensor patches = patchify(image.unsqueeze(0), patch);
@@ -15,4 +16,4 @@ Tensor shuffle_image(const Tensor& image, std::int64_t patch, const Permutation&
   return unpatchify(patches, image.size(0), image.size(1), image.size(2), patch).squeeze(0);
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

@@ -1,8 +1,8 @@
 #include "apps/report/theorem_cards.h"
 
+#include "apps/report/chart.h"
 #include "apps/report/formulas.h"
 #include "apps/report/log_strip.h"
-#include "apps/report/parts.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,10 @@
 #include <map>
 #include <utility>
 
-namespace eg::permute::report {
+namespace eg::report {
+
+using permute::ClaimKind;
+using permute::VerifyResult;
 
 const char* const card_styles = R"css(
 :root { --allowed: #c9ebd0; --wrong: #fbe0c4; --dot: #0a5c25; --diamond: #a34700; --chip: #eef1f4; }
@@ -150,8 +153,9 @@ std::string source(const VerifyResult& r) {
 
 std::string card(const Row& row) {
   const VerifyResult& first = row.front();
-  const std::vector<Identity>& all = catalogue();
-  const auto identity = std::find_if(all.begin(), all.end(), [&](const Identity& i) { return i.id == first.id; });
+  const std::vector<permute::Identity>& all = permute::catalogue();
+  const auto identity =
+      std::find_if(all.begin(), all.end(), [&](const permute::Identity& i) { return i.id == first.id; });
   std::string out = fmt::format(
       "<article class=\"card {0}\" id=\"{1}\"><header><code>{1}</code><h3>{2}</h3><span class=\"badge\">{3}</span>"
       "<span class=\"badge\">{4}</span><span class=\"badge {0}\">{0}</span></header><div>",
@@ -232,4 +236,4 @@ std::string cards(const std::vector<VerifyResult>& results) {
   return out;
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

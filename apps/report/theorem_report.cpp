@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <fmt/format.h>
 
-namespace eg::permute::report {
+namespace eg::report {
+
+using permute::VerifyResult;
 namespace {
 
 struct Section {
@@ -77,12 +79,12 @@ SymmetryDiagram vit_diagram() {
   config.encoder.mlp = 768;
   const nn::Vit model(config, {1, 0});
   const Tensor images = Tensor::zeros({1, config.channels, config.height(), config.width()});
-  SymmetryQuery query;
+  permute::SymmetryQuery query;
   query.parameters = model.state_dict();
   query.inputs = {{"images", images}};
   query.data_axes = {{"images", 0}};
   query.run = [&] { return nn::StateDict{{"logits", model(images)}}; };
-  return diagram_of(ModelSymmetries(query), query.parameters);
+  return diagram_of(permute::ModelSymmetries(query), query.parameters);
 }
 
 void add_axes(Page& page, const TheoremReportOptions& options) {
@@ -123,7 +125,7 @@ Page theorem_report(const std::vector<VerifyResult>& results, const TheoremRepor
   add_attention_maps(page, options.seed);
   begin(page, depth);
   add_depth(page, options.seed, [&](double part, const std::string& what) { on_progress(part * depth_part, what); });
-  VitTrainer trainer(small_training(options.data, options.data_dir, options.seed), options.stop);
+  training::VitTrainer trainer(small_training(options.data, options.data_dir, options.seed), options.stop);
   begin(page, positions);
   page.paragraph(fmt::format(
       "Cosine similarity of the position embedding of each of the patches with all others, one small map each, as in "
@@ -146,4 +148,4 @@ Page theorem_report(const std::vector<VerifyResult>& results, const TheoremRepor
   return page;
 }
 
-} // namespace eg::permute::report
+} // namespace eg::report

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::permute::report {
+namespace eg::report {
 
 struct TheoremReportOptions {
   std::uint64_t seed = 1;
@@ -25,6 +25,6 @@ struct TheoremReportOptions {
 
 /// Summary, cards and figures. Computes the figures, in seconds. Throws ValueError without results, what VitTrainer
 /// throws for the data, Interrupted, and what `on_progress` throws.
-Page theorem_report(const std::vector<VerifyResult>& results, const TheoremReportOptions& options);
+Page theorem_report(const std::vector<permute::VerifyResult>& results, const TheoremReportOptions& options);
 
-} // namespace eg::permute::report
+} // namespace eg::report

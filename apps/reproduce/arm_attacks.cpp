@@ -36,11 +36,11 @@ data::Image strip_of(const Tensor& pictures) {
     const Tensor one = pictures.select(0, i).to(DType::f64);
     shown.push_back(pad(one, 2, 0, 1, 1.0)); // a white line between them
   }
-  return pages::picture((concat(shown, 2) + 1.0) * 127.5);
+  return report::picture((concat(shown, 2) + 1.0) * 127.5);
 }
 
 ArmAttacker::ArmAttacker(const Plan& plan, const SplitArm& arm, const Images& images, std::uint64_t seed,
-                         const std::function<const privacy::PerceptualMetric&()>& metric,
+                         const std::function<const attacks::PerceptualMetric&()>& metric,
                          std::function<void(double)> on_progress)
     : plan_(plan), arm_(arm), images_(images), root_{seed, 32}, metric_(metric), on_progress_(std::move(on_progress)) {}
 
@@ -58,9 +58,9 @@ void ArmAttacker::note(Cell& cell, const std::string& attack, const Tensor& foun
     cell.numbers[attack + "." + what] = mean(values).item();
   };
   const Tensor back = found.to(DType::f64);
-  put("ssim", privacy::ssim(back, truth, privacy::signed_peak));
-  put("psnr", privacy::psnr(back, truth, privacy::papers_peak));
-  put("fsim", privacy::f_sim(metric_(), back, truth));
+  put("ssim", attacks::ssim(back, truth, attacks::signed_peak));
+  put("psnr", attacks::psnr(back, truth, attacks::papers_peak));
+  put("fsim", attacks::f_sim(metric_(), back, truth));
   cell.pictures.insert_or_assign(attack, strip_of(back));
 }
 
@@ -75,7 +75,7 @@ Tensor ArmAttacker::features(const Tensor& pictures, RandomKey key, std::size_t 
   for (std::int64_t i = 0; i < x.size(0); ++i) {
     std::vector<Tensor> rows;
     for (const Tensor& look : looks) rows.push_back(look.select(0, i).contiguous());
-    const std::vector<permute::Permutation> orders = privacy::align_rounds(rows);
+    const std::vector<permute::Permutation> orders = attacks::align_rounds(rows);
     for (std::size_t r = 0; r < rounds; ++r) rows[r] = orders[r].apply(rows[r], 0);
     samples.push_back(concat(rows, 1));
   }
@@ -84,7 +84,7 @@ Tensor ArmAttacker::features(const Tensor& pictures, RandomKey key, std::size_t 
 
 namespace {
 
-privacy::InversionDecoder decoder_for(const Plan& plan, const SplitArm& arm, std::int64_t dim, RandomKey key) {
+attacks::InversionDecoder decoder_for(const Plan& plan, const SplitArm& arm, std::int64_t dim, RandomKey key) {
   const nn::VitConfig& c = arm.model().config;
   return {{.tokens = c.tokens(),
            .dim = dim,
@@ -98,12 +98,12 @@ privacy::InversionDecoder decoder_for(const Plan& plan, const SplitArm& arm, std
 }
 
 /// Pre-trains a decoder on generated shapes, where the plan requests it.
-void begin_decoder(privacy::InversionDecoder& decoder, const Plan& plan, RandomKey key,
+void begin_decoder(attacks::InversionDecoder& decoder, const Plan& plan, RandomKey key,
                    const std::function<void(std::int64_t)>& on_progress) {
   const std::int64_t steps = plan.count("attack_pretraining"), batch = plan.count("attack_batch");
   if (steps == 0 || decoder.config.height != decoder.config.width || decoder.config.channels != 3) return;
   const data::ImageDataset shapes = data::generate_shapes(1000, data::Split::train, key.stream, decoder.config.height);
-  privacy::pretrain_decoder(
+  attacks::pretrain_decoder(
       decoder, {.steps = steps, .on_progress = on_progress},
       [&](std::int64_t step) {
         const Tensor numbers = random_integers({batch}, key.fold(static_cast<std::uint64_t>(step)), 0, shapes.size());
@@ -116,14 +116,14 @@ void begin_decoder(privacy::InversionDecoder& decoder, const Plan& plan, RandomK
 
 void ArmAttacker::black_box(Cell& cell) const {
   const std::int64_t steps = plan_.count("attack_steps"), batch = plan_.count("attack_batch");
-  privacy::InversionDecoder decoder =
+  attacks::InversionDecoder decoder =
       decoder_for(plan_, arm_, arm_.model().config.encoder.dim, root_.fold(draw_decoder));
   begin_decoder(decoder, plan_, root_.fold(draw_pretraining), step_of(plan_.count("attack_pretraining")));
-  privacy::train_decoder(decoder, {.steps = steps, .on_progress = step_of(steps)}, [&](std::int64_t step) {
+  attacks::train_decoder(decoder, {.steps = steps, .on_progress = step_of(steps)}, [&](std::int64_t step) {
     const RandomKey key = root_.fold(draw_pairs).fold(static_cast<std::uint64_t>(step));
     const Tensor numbers = random_integers({batch}, key.fold(1), 0, images_.first.size());
     const Tensor pictures = pictures_of(images_.first, numbers.to_vector<std::int64_t>(), DType::f32);
-    return privacy::Pairs{features(pictures, key.fold(2), 0), pictures};
+    return attacks::Pairs{features(pictures, key.fold(2), 0), pictures};
   });
   const Tensor truth = targets(plan_, images_.second);
   const PauseRecording pause;
@@ -136,19 +136,19 @@ void ArmAttacker::training(Cell& cell, std::size_t rounds) const {
   const Tensor truth = targets(plan_, images_.first);
   const Tensor own = first_pictures(images_.first, count, plan_.count("training_pairs"));
   const Tensor known = features(own, root_.fold(draw_own), rounds), pictures = own.to(DType::f32);
-  privacy::InversionDecoder decoder = decoder_for(plan_, arm_, known.size(2), root_.fold(draw_decoder));
+  attacks::InversionDecoder decoder = decoder_for(plan_, arm_, known.size(2), root_.fold(draw_decoder));
   begin_decoder(decoder, plan_, root_.fold(draw_pretraining), step_of(plan_.count("attack_pretraining")));
-  privacy::train_decoder(decoder, {.steps = steps, .on_progress = step_of(steps)}, [&](std::int64_t step) {
+  attacks::train_decoder(decoder, {.steps = steps, .on_progress = step_of(steps)}, [&](std::int64_t step) {
     const Tensor numbers =
         random_integers({batch}, root_.fold(draw_pairs).fold(static_cast<std::uint64_t>(step)), 0, own.size(0));
-    return privacy::Pairs{index_select(known, 0, numbers), index_select(pictures, 0, numbers)};
+    return attacks::Pairs{index_select(known, 0, numbers), index_select(pictures, 0, numbers)};
   });
   const PauseRecording pause;
   note(cell, "training", decoder(features(truth, root_.fold(draw_targets), rounds)), truth);
 }
 
 void ArmAttacker::white_box(Cell& cell) const {
-  using privacy::Unknown;
+  using attacks::Unknown;
   const std::int64_t iterations = plan_.count("white_steps");
   const Tensor truth = targets(plan_, images_.second);
   const Tensor seen = without_tape([&] {
@@ -156,13 +156,13 @@ void ArmAttacker::white_box(Cell& cell) const {
                       }).to(DType::f64);
   const Arm& arm = arm_.arm();
   const auto found = [&](bool permutes, Unknown unknown) {
-    const privacy::EdgeView view{.embed = [&](const Tensor& x) { return arm_.model().embed(x.to(plan_.train.dtype)); },
+    const attacks::EdgeView view{.embed = [&](const Tensor& x) { return arm_.model().embed(x.to(plan_.train.dtype)); },
                                  .protection = arm.protection,
                                  .rows = permutes && arm.rows,
                                  .columns = {},
                                  .special = 0};
     const RandomKey own = root_.fold(draw_own); // the attacker's draw of what is random
-    return privacy::invert_features(
+    return attacks::invert_features(
         seen, truth.shape(), [&](const Tensor& x) { return view(x, own).features.to(DType::f64); }, unknown,
         {.iterations = iterations, .on_progress = step_of(iterations)}, root_.fold(draw_pixels));
   };
@@ -175,17 +175,17 @@ void ArmAttacker::white_box(Cell& cell) const {
 void ArmAttacker::linear(Cell& cell) const {
   const PauseRecording pause;
   const nn::VitConfig& c = arm_.model().config;
-  if (arm_.arm().protection.defence != privacy::Defence::none || c.encoder.dim < c.patch_elements()) return;
+  if (arm_.arm().protection.defence != attacks::Defence::none || c.encoder.dim < c.patch_elements()) return;
   const Tensor own = first_pictures(images_.first, 0, 200), truth = targets(plan_, images_.second);
   const auto look = [&](const Tensor& pictures, RandomKey key) {
-    const privacy::Leaving out = arm_.leaving(pictures.to(plan_.train.dtype), key);
+    const attacks::Leaving out = arm_.leaving(pictures.to(plan_.train.dtype), key);
     const Tensor patches = patchify(pictures, c.patch);
     return std::pair(out.features.to(DType::f64), out.rows.defined() ? permute_rows(patches, out.rows) : patches);
   };
   const auto [known, behind] = look(own, root_.fold(draw_own));
   const auto [seen, wanted] = look(truth, root_.fold(draw_targets));
   // The attacker can learn the order of own images' rows by sending patches that are all alike.
-  const privacy::LinearInversion inversion(known, behind, privacy::Places::unknown);
+  const attacks::LinearInversion inversion(known, behind, attacks::Places::unknown);
   cell.numbers["linear"] = amax(abs(inversion(seen) - wanted)).item();
 }
 

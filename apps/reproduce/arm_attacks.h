@@ -15,7 +15,7 @@ class ArmAttacker {
 public:
   /// `judge` gives F-SIM's network when it is needed. All must outlive the attacker.
   ArmAttacker(const Plan& plan, const SplitArm& arm, const Images& images, std::uint64_t seed,
-              const std::function<const privacy::PerceptualMetric&()>& metric, std::function<void(double)> on_progress);
+              const std::function<const attacks::PerceptualMetric&()>& metric, std::function<void(double)> on_progress);
 
   /// Equation 88 of paper 000: a decoder trained on the training images, on test images.
   void black_box(Cell& cell) const;
@@ -39,7 +39,7 @@ private:
   const SplitArm& arm_;
   const Images& images_;
   RandomKey root_;
-  const std::function<const privacy::PerceptualMetric&()>& metric_;
+  const std::function<const attacks::PerceptualMetric&()>& metric_;
   std::function<void(double)> on_progress_;
 };
 

@@ -6,9 +6,9 @@
 
 namespace eg::reproduce {
 
-pages::Series mean_curve(const std::string& name, const std::vector<std::string>& folders, const std::string& metric) {
+report::Series mean_curve(const std::string& name, const std::vector<std::string>& folders, const std::string& metric) {
   const double scale = (metric.ends_with("accuracy") ? 100.0 : 1.0) / static_cast<double>(folders.size());
-  pages::Series mean{.name = name, .dots = true};
+  report::Series mean{.name = name, .dots = true};
   for (const std::string& folder : folders) {
     const runs::RunFolder run = runs::read_run(folder);
     const runs::Curve& curve = run.curve(data::Split::test, metric);

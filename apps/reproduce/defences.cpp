@@ -12,8 +12,8 @@
 namespace eg::reproduce {
 namespace {
 
-using privacy::Defence;
-using privacy::Protection;
+using attacks::Defence;
+using attacks::Protection;
 
 Protection noise_of(const Plan& plan) { return {Defence::noise, plan.number("noise")}; }
 Protection blur_of(const Plan& plan) { return {Defence::blur, plan.number("blur_side")}; }
@@ -77,13 +77,13 @@ namespace {
 
 /// A number of low_pass_radii's rows against the frequencies that pass, with rows in their order and permuted.
 Graph radius_graph(const Plan& plan, const DefendedTable& table, const std::string& number, const std::string& label) {
-  pages::Chart chart{.title = "", .x_label = "frequencies that pass, cycles over the patches", .y_label = label};
+  report::Chart chart{.title = "", .x_label = "frequencies that pass, cycles over the patches", .y_label = label};
   const std::int64_t cutoffs = plan.count("cutoffs");
   for (const bool shuffled : {false, true}) {
-    pages::Series line{.name = shuffled ? "rows permuted" : "rows in their order",
-                       .dashed = shuffled, // the curves coincide where theory says so
-                       .width = shuffled ? 2.0 : 4.0,
-                       .dots = true};
+    report::Series line{.name = shuffled ? "rows permuted" : "rows in their order",
+                        .dashed = shuffled, // the curves coincide where theory says so
+                        .width = shuffled ? 2.0 : 4.0,
+                        .dots = true};
     for (std::int64_t i = 0; i < cutoffs; ++i) {
       line.x.push_back(static_cast<double>((i + 1) * plan.count("cutoff_step")));
       line.y.push_back(table.mean(static_cast<std::size_t>(shuffled ? cutoffs + i : i), number));

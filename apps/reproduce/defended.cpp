@@ -22,13 +22,13 @@ using Json = nlohmann::json;
 
 /// What a cell depends on: another one is computed again.
 std::string fingerprint(const Plan& plan, const Arm& arm, const Looks& looks, const Images& images) {
-  Json json = permute::options_json(plan.train);
+  Json json = training::options_json(plan.train);
   for (const char* place : {"data_dir", "out", "seed"}) json.erase(place);
   return Json{
       {"train", json},
       {"numbers", plan.numbers},
       {"arm",
-       {privacy::name_of(arm.protection), arm.rows, arm.columns, arm.adversary, arm.private_training, arm.fixed_edge}},
+       {attacks::name_of(arm.protection), arm.rows, arm.columns, arm.adversary, arm.private_training, arm.fixed_edge}},
       {"looks", {looks.black_box, looks.white_box, looks.training}},
       {"images", {images.first.fingerprint(), images.second.fingerprint()}}}
       .dump();
@@ -95,7 +95,7 @@ bool are_twins(const Arm& plain, const Arm& other) {
 
 /// One cell from its beginning to its end.
 Cell made(const Plan& plan, const Arm& arm, const Looks& looks, const Images& images, std::uint64_t seed,
-          const std::function<const privacy::PerceptualMetric&()>& metric,
+          const std::function<const attacks::PerceptualMetric&()>& metric,
           const std::function<void(double, const char*)>& on_progress) {
   SplitArm split(plan, arm, images, seed);
   const auto rounds = looks.training ? plan.count("rounds") : std::int64_t{0};
@@ -139,13 +139,13 @@ DefendedTable::DefendedTable(const Plan& plan, const RunContext& work, std::vect
     if (work.stop != nullptr && work.stop->load()) throw Interrupted("reproduce: interrupted");
   };
   for (const std::uint64_t seed : plan.seeds) {
-    std::unique_ptr<privacy::PerceptualMetric> trained_judge;
-    const std::function<const privacy::PerceptualMetric&()> metric = [&]() -> const privacy::PerceptualMetric& {
+    std::unique_ptr<attacks::PerceptualMetric> trained_judge;
+    const std::function<const attacks::PerceptualMetric&()> metric = [&]() -> const attacks::PerceptualMetric& {
       if (trained_judge) return *trained_judge;
       const PauseRecording pause;
       const RandomKey key{seed + 1000, 33};
-      auto fresh = std::make_unique<privacy::PerceptualMetric>(images.first.channels(), images.first.classes(), key);
-      privacy::train_perceptual_metric(
+      auto fresh = std::make_unique<attacks::PerceptualMetric>(images.first.channels(), images.first.classes(), key);
+      attacks::train_perceptual_metric(
           *fresh, images.first,
           {.steps = plan.count("judge_steps"), .on_progress = [&](std::int64_t) { leave_if_stopped(); }}, key.fold(1));
       trained_judge = std::move(fresh);

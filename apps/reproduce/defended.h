@@ -15,7 +15,7 @@ namespace eg::reproduce {
 /// One way of training.
 struct Arm {
   std::string name;
-  privacy::Protection protection = {};
+  attacks::Protection protection = {};
   bool rows = false, columns = false;
   double adversary = 0.0;        ///< lambda of adversarial representation learning; 0: none
   bool private_training = false; ///< DP-SGD with the plan's dp_noise, dp_clip, dp_batch, dp_steps

@@ -30,9 +30,9 @@ LearntKey learn_key(const Plan& plan, const RunContext& work, const std::string&
                     const std::pair<data::ImageDataset, data::ImageDataset>& images, std::uint64_t seed,
                     const std::function<void(double, const std::string&)>& on_progress) {
   const DType dtype = plan.train.dtype;
-  const permute::ImageKind kind{images.first.height(), images.first.channels(), images.first.class_names()};
-  const permute::VisionStart start = permute::open_vision_start({.from = encrypted, .fresh = {}, .freeze = {}}, "vit",
-                                                                kind, 0.0, dtype, RandomKey{seed, 5});
+  const training::ImageKind kind{images.first.height(), images.first.channels(), images.first.class_names()};
+  const training::VisionStart start = training::open_vision_start({.from = encrypted, .fresh = {}, .freeze = {}}, "vit",
+                                                                  kind, 0.0, dtype, RandomKey{seed, 5});
   const nn::Vit& model = start.vit();
   const data::Normalization pixels = start.normalization.value_or(data::Normalization::standard(images.first));
   const std::int64_t dim = model.config.encoder.dim;
@@ -44,7 +44,7 @@ LearntKey learn_key(const Plan& plan, const RunContext& work, const std::string&
   };
   const std::int64_t steps = plan.count("learn_steps");
   LearntKey learnt;
-  learnt.columns = privacy::learn_columns(
+  learnt.columns = attacks::learn_columns(
       dim, dtype,
       {.steps = steps,
        .lr = plan.number("learn_rate"),
@@ -68,7 +68,7 @@ LearntKey learn_key(const Plan& plan, const RunContext& work, const std::string&
   for (std::int64_t b = 0; b < tests.batches_per_epoch(); ++b) {
     leave_if_stopped();
     const data::Batch batch = tests.batch(0, b);
-    right += count_in_top(logits_of(model, batch.images, learnt.columns.matrix), batch.labels);
+    right += nn::count_in_top(logits_of(model, batch.images, learnt.columns.matrix), batch.labels);
   }
   learnt.accuracy = 100.0 * static_cast<double>(right) / static_cast<double>(images.second.size());
   return learnt;

@@ -14,7 +14,7 @@ namespace eg::reproduce {
 
 struct LearntKey {
   double accuracy = 0.0; ///< of the test images, in percent
-  privacy::LearntColumns columns;
+  attacks::LearntColumns columns;
 };
 
 /// Keeps embedding and encoder of the model folder `encrypted` fixed and learns M and the head by Adam on

@@ -24,7 +24,7 @@ data::ImageDataset order_task(const data::ImageDataset& images, std::int64_t pat
     const permute::Permutation order =
         shuffled ? permute::Permutation::random_nonidentity(grid * grid, key.fold(static_cast<std::uint64_t>(i)))
                  : permute::Permutation::identity(grid * grid);
-    const Bytes seen = privacy::shuffled_patches(images.pixels(i), channels, side, patch, order);
+    const Bytes seen = attacks::shuffled_patches(images.pixels(i), channels, side, patch, order);
     pixels.insert(pixels.end(), seen.begin(), seen.end());
   }
   return {images.name() + ", shuffled or not",

@@ -55,7 +55,8 @@ nlohmann::ordered_json graphs_json(const std::vector<Graph>& graphs) {
   auto json = nlohmann::ordered_json::array();
   for (const auto& [chart, caption] : graphs) {
     auto lines = nlohmann::ordered_json::array();
-    for (const pages::Series& line : chart.series) lines.push_back({{"name", line.name}, {"x", line.x}, {"y", line.y}});
+    for (const report::Series& line : chart.series)
+      lines.push_back({{"name", line.name}, {"x", line.x}, {"y", line.y}});
     json.push_back({{"title", chart.title}, {"x", chart.x_label}, {"y", chart.y_label}, {"lines", lines}});
   }
   return json;

@@ -53,7 +53,7 @@ struct Picture {
 
 /// A figure of lines, such as a test's accuracy over steps.
 struct Graph {
-  pages::Chart chart;
+  report::Chart chart;
   std::string caption;
 };
 

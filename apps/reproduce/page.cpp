@@ -5,7 +5,7 @@
 namespace eg::reproduce {
 namespace {
 
-void add_lines(pages::Page& page, const Outcome& o) {
+void add_lines(report::Page& page, const Outcome& o) {
   std::vector<std::vector<std::string>> rows;
   for (const Line& line : o.lines) {
     std::vector<std::string> each;
@@ -16,7 +16,7 @@ void add_lines(pages::Page& page, const Outcome& o) {
   page.table({"", "paper", "ours", "each seed", "kind"}, rows);
 }
 
-void add_claims(pages::Page& page, const Outcome& o) {
+void add_claims(report::Page& page, const Outcome& o) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> marks;
   for (const Claim& claim : o.claims) {
@@ -29,8 +29,8 @@ void add_claims(pages::Page& page, const Outcome& o) {
 
 } // namespace
 
-pages::Page page_of(const std::vector<Outcome>& outcomes) {
-  pages::Page page("equigrad: the papers' tables again");
+report::Page page_of(const std::vector<Outcome>& outcomes) {
+  report::Page page("equigrad: the papers' tables again");
   page.paragraph(
       "exact: equal by theorem, and measured as such; statistical: another draw gives another number; count: "
       "derived. Permutation is obfuscation, not encryption.");
@@ -40,7 +40,7 @@ pages::Page page_of(const std::vector<Outcome>& outcomes) {
     add_lines(page, o);
     add_claims(page, o);
     for (const auto& [chart, caption] : o.graphs) page.chart(chart, caption);
-    std::vector<pages::Page::Figure> figures;
+    std::vector<report::Page::Figure> figures;
     for (const Picture& picture : o.pictures) figures.push_back({picture.image, picture.caption});
     if (!figures.empty()) page.figures(figures, 256);
     for (const std::string& remark : o.remarks) page.paragraph(remark);

@@ -8,6 +8,6 @@
 
 namespace eg::reproduce {
 
-pages::Page page_of(const std::vector<Outcome>& outcomes);
+report::Page page_of(const std::vector<Outcome>& outcomes);
 
 } // namespace eg::reproduce

@@ -54,7 +54,7 @@ void patch_sizes(const Plan& plan, const RunContext& work, Outcome& o) {
       accuracy.ours.push_back(answers.accuracy);
       seconds.ours.push_back(took * 2000.0 / static_cast<double>(answers.classes.size()));
       solved.ours.push_back(
-          privacy::jigsaw_accuracy(t->test_data(), row.patch, jigsaws, RandomKey{seed, draw_jigsaws}, work.stop));
+          attacks::jigsaw_accuracy(t->test_data(), row.patch, jigsaws, RandomKey{seed, draw_jigsaws}, work.stop));
       o.setting = setting_of(*t, plan.seeds.size()) + "; the patches vary";
     }
     seconds_of_sizes.push_back(seconds.mean());

@@ -18,8 +18,8 @@ namespace eg::reproduce {
 struct Plan {
   std::string id = {}, scale = {}, source = {}; ///< source: the file, for errors
   std::vector<std::uint64_t> seeds = {};
-  permute::VitOptions train = {};
-  std::optional<permute::VitOptions> celeba = {}; ///< `train` with the changes for the paper's CelebA columns
+  training::VitOptions train = {};
+  std::optional<training::VitOptions> celeba = {}; ///< `train` with the changes for the paper's CelebA columns
   std::map<std::string, double> numbers = {};
   std::map<std::string, std::string> words = {};
   std::map<std::string, std::string> texts = {}; ///< options of `train bert` and `train gpt2` as JSON, by model

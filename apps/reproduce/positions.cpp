@@ -72,9 +72,9 @@ void position_maps(const Plan& plan, const RunContext& work, Outcome& o) {
     o.setting = setting_of(*t, plan.seeds.size());
     if (seed != plan.seeds.front()) continue;
     const std::int64_t side = t->options().model.height() / t->options().model.patch;
-    o.pictures = {{pages::position_map(plain, side), "position embeddings learnt plain: how each position "
-                                                     "looks to all (cosine)"},
-                  {pages::position_map(shuffled, side), "learnt with tokens shuffled behind them"}};
+    o.pictures = {{report::position_map(plain, side), "position embeddings learnt plain: how each position "
+                                                      "looks to all (cosine)"},
+                  {report::position_map(shuffled, side), "learnt with tokens shuffled behind them"}};
   }
   o.claims = {{.what = "relative difference of the embeddings",
                .value = worst,

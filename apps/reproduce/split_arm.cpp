@@ -37,8 +37,8 @@ std::vector<std::int64_t> counted(std::int64_t first, std::int64_t last) {
 }
 
 /// The decoder that adversarial learning trains the edge against.
-std::unique_ptr<privacy::InversionDecoder> adversary_of(const nn::VitConfig& c, DType dtype, RandomKey key) {
-  auto decoder = std::make_unique<privacy::InversionDecoder>(privacy::DecoderConfig{.tokens = c.patches(),
+std::unique_ptr<attacks::InversionDecoder> adversary_of(const nn::VitConfig& c, DType dtype, RandomKey key) {
+  auto decoder = std::make_unique<attacks::InversionDecoder>(attacks::DecoderConfig{.tokens = c.patches(),
                                                                                     .dim = c.encoder.dim,
                                                                                     .channels = c.channels,
                                                                                     .height = c.height(),
@@ -70,13 +70,13 @@ SplitArm::SplitArm(const Plan& plan, const Arm& arm, const Images& images, std::
   permute::transform_module(*model_, permute::vit_axes(c), key_->permutations(c.encoder));
 }
 
-privacy::Leaving SplitArm::leaving(const Tensor& pictures, RandomKey key, std::optional<std::size_t> round) const {
+attacks::Leaving SplitArm::leaving(const Tensor& pictures, RandomKey key, std::optional<std::size_t> round) const {
   std::optional<nn::ParameterScope> earlier;
   if (round) {
     const std::vector<Tensor> values{edges_.at(*round).first, edges_.at(*round).second};
     earlier.emplace(model_->patch_embedding, values);
   }
-  const privacy::EdgeView view{.embed = [&](const Tensor& x) { return model_->embed(x); },
+  const attacks::EdgeView view{.embed = [&](const Tensor& x) { return model_->embed(x); },
                                .protection = arm_.protection,
                                .rows = arm_.rows,
                                .columns = key_ ? std::optional(key_->residual) : std::nullopt,
@@ -112,7 +112,7 @@ std::vector<Tensor> SplitArm::trained_parameters() const {
 namespace {
 
 /// F2(Enc(M(F1(x)))) with what left the edge.
-Tensor logits_of(const SplitArm& arm, const privacy::Leaving& out) {
+Tensor logits_of(const SplitArm& arm, const attacks::Leaving& out) {
   const permute::PermutedPass pass{.rows = out.rows, .columns = arm.key() != nullptr ? &arm.key()->residual : nullptr};
   return arm.model().head(pass.leave(arm.model().encode(out.features)));
 }
@@ -125,7 +125,7 @@ void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(do
   const auto optimizer = optim::make_optimizer(o.optimizer, parameters, o.weight_decay, o.eps);
   const optim::Schedule schedule = training::schedule_of(o, o.steps);
   const auto adversary = arm_.adversary > 0.0 ? adversary_of(model_->config, o.dtype, root_.fold(draw_adversary))
-                                              : std::unique_ptr<privacy::InversionDecoder>();
+                                              : std::unique_ptr<attacks::InversionDecoder>();
   const std::vector<Tensor> against = adversary ? adversary->parameters() : std::vector<Tensor>();
   const auto opponent = adversary ? optim::make_optimizer("adam", against) : nullptr;
   const std::int64_t count = images_.first.size(), batch = std::min(o.batch, count), an_epoch = count / batch;
@@ -146,7 +146,7 @@ void SplitArm::train_ordinarily(std::int64_t rounds, const std::function<void(do
       opponent->step(tape.gradient(error, against), 2e-3);
     }
     Tape tape;
-    const privacy::Leaving out = leaving(pictures, key);
+    const attacks::Leaving out = leaving(pictures, key);
     Tensor value = loss(logits_of(*this, out), targets(numbers));
     if (adversary) value = value - mse_loss((*adversary)(out.features), pictures) * arm_.adversary;
     optimizer->step(tape.gradient(value, parameters), schedule.at(step));
@@ -166,7 +166,7 @@ void SplitArm::train_privately(const std::function<void(double)>& on_progress) {
   for (std::int64_t step = 0; step < steps; ++step) {
     on_progress(static_cast<double>(step) / static_cast<double>(steps));
     const RandomKey key = root_.fold(draw_dp).fold(static_cast<std::uint64_t>(step));
-    std::vector<std::int64_t> drawn = privacy::poisson_sample(count, q, key.fold(1));
+    std::vector<std::int64_t> drawn = attacks::poisson_sample(count, q, key.fold(1));
     const bool none = drawn.empty();
     if (none) drawn.push_back(0); // noise alone: its gradient counts with factor 0
     const ScalarFunction of_sample = [&](const std::vector<Tensor>& sample) {
@@ -176,10 +176,10 @@ void SplitArm::train_privately(const std::function<void(double)>& on_progress) {
         per_sample_gradients(of_sample, parameters, {pictures_of(images_.first, drawn, o.dtype), targets(drawn)});
     if (none)
       for (Tensor& g : gradients) g = g * 0.0;
-    optimizer->step(privacy::private_gradient(gradients, plan_.number("dp_clip"), sigma, batch, key.fold(3)),
+    optimizer->step(attacks::private_gradient(gradients, plan_.number("dp_clip"), sigma, batch, key.fold(3)),
                     schedule.at(step));
   }
-  privacy::RdpAccountant accountant;
+  attacks::RdpAccountant accountant;
   accountant.add(q, sigma, steps);
   epsilon_ = accountant.spent(1.0 / static_cast<double>(count)).epsilon;
 }

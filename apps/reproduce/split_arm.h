@@ -34,7 +34,7 @@ public:
   /// Of the test images, protected as in training.
   Answers answers(const std::function<void(double)>& on_progress) const;
   /// What leaves the edge for images [N, C, H, W]; `round`: under that round's F1, else the final one.
-  privacy::Leaving leaving(const Tensor& pictures, RandomKey key, std::optional<std::size_t> round = {}) const;
+  attacks::Leaving leaving(const Tensor& pictures, RandomKey key, std::optional<std::size_t> round = {}) const;
 
   const nn::Vit& model() const { return *model_; }
   const Arm& arm() const { return arm_; }

@@ -48,10 +48,10 @@ std::unique_ptr<training::Trainer> text_trainer(const Plan& plan, const RunConte
 
 std::unique_ptr<training::Trainer> table_trainer(const Plan& plan, const RunContext& work, std::uint64_t seed,
                                                  permute::PermuteMode mode, const std::string& folder) {
-  auto options = with_plan(permute::DifmOptions(), plan, work, {.model = "difm", .seed = seed, .folder = folder});
+  auto options = with_plan(training::DifmOptions(), plan, work, {.model = "difm", .seed = seed, .folder = folder});
   options.permute = mode;
-  training::resume_or_restart(options, permute::difm_options_of_run);
-  return permute::difm_trainer(options, work.stop);
+  training::resume_or_restart(options, training::difm_options_of_run);
+  return training::difm_trainer(options, work.stop);
 }
 
 double score(const training::Record& r) { return std::isnan(r.accuracy) ? std::exp(r.loss) : 100.0 * r.accuracy; }

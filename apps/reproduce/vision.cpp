@@ -58,7 +58,7 @@ VitOptions options_for(const Plan& plan, const RunContext& work, std::uint64_t s
 std::unique_ptr<VitTrainer> trained(VitOptions options, const RunContext& work, const std::string& name, Parts& parts,
                                     std::optional<std::pair<data::ImageDataset, data::ImageDataset>> images) {
   options.out = join_path(work.folder, name);
-  training::resume_or_restart(options, [](const std::string& at) { return permute::options_of_run(at); });
+  training::resume_or_restart(options, [](const std::string& at) { return training::options_of_run(at); });
   auto trainer = images ? std::make_unique<VitTrainer>(options, images->first, images->second)
                         : std::make_unique<VitTrainer>(options, work.stop);
   const auto total = static_cast<double>(trainer->total_steps());
@@ -86,7 +86,7 @@ Answers answers_of(const VitTrainer& trainer, const nn::Vit& model, const Shuffl
     const RandomKey key = RandomKey{o.seed, draw_test_rows}.fold(static_cast<std::uint64_t>(b));
     const Tensor rows =
         shuffle.rows ? permute::row_permutations(batch.labels.numel(), o.model.tokens(), key) : Tensor();
-    logits.push_back(permute::permuted_logits(model, batch.images, rows, shuffle.key));
+    logits.push_back(training::permuted_logits(model, batch.images, rows, shuffle.key));
     labels.push_back(batch.attributes.defined() ? batch.attributes : batch.labels);
   }
   return answers_from(concat(logits, 0), concat(labels, 0));

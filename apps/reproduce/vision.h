@@ -14,8 +14,8 @@
 namespace eg::reproduce {
 
 using permute::PermuteMode;
-using permute::VitOptions;
-using permute::VitTrainer;
+using training::VitOptions;
+using training::VitTrainer;
 
 /// Reports the share of several trainings of equal length that is done.
 class Parts {

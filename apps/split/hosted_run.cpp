@@ -19,7 +19,10 @@
 #include <filesystem>
 #include <limits>
 
-namespace eg::privacy {
+namespace eg::split_learning {
+
+using net::ProtocolError;
+using net::RefusalCode;
 namespace {
 
 enum Draw : std::uint64_t { draw_weights = 1 };
@@ -73,7 +76,7 @@ void HostedRun::put(const std::string& name, const Tensor& value) {
   if (value.dtype() != mine.dtype() || value.shape() != mine.shape())
     wrong(fmt::format("'{}' is {} {}, not {} {}", name, name_of(mine.dtype()), mine.shape().str(),
                       name_of(value.dtype()), value.shape().str()));
-  require_finite(value, "a weight");
+  net::require_finite(value, "a weight");
   mine.copy_from(value);
   put_.insert(name);
 }
@@ -99,7 +102,7 @@ void HostedRun::require_input(const Tensor& z, const Tensor& mask) const {
                       name_of(z.dtype()), z.shape().str()));
   if (mask.defined() && (mask.rank() != 2 || mask.size(0) != z.size(0) || mask.size(1) != z.size(1)))
     wrong(fmt::format("mask must be [{}, {}], not {}", z.size(0), z.size(1), mask.shape().str()));
-  require_finite(z, "z");
+  net::require_finite(z, "z");
 }
 
 Tensor HostedRun::forward(std::int64_t step, const Tensor& z, const Tensor& mask) {
@@ -129,7 +132,7 @@ Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
   if (dy.dtype() != pending_->y.dtype() || dy.shape() != pending_->y.shape())
     wrong(fmt::format("dy must be {} {}, not {} {}", name_of(pending_->y.dtype()), pending_->y.shape().str(),
                       name_of(dy.dtype()), dy.shape().str()));
-  require_finite(dy, "dy");
+  net::require_finite(dy, "dy");
   const MatmulPrecisionScope products(recipe_.run.precision);
   std::vector<Tensor> of = parameters_;
   of.push_back(pending_->z);
@@ -138,7 +141,7 @@ Tensor HostedRun::backward(std::int64_t step, const Tensor& dy) {
   std::vector<Tensor> gradients = used.tape->gradient(used.y, of, dy);
   Tensor dz = gradients.back();
   gradients.pop_back();
-  for (const Tensor& g : gradients) require_finite(g, "the gradient of a weight");
+  for (const Tensor& g : gradients) net::require_finite(g, "the gradient of a weight");
   optimizer_->step(gradients, schedule_.at(step));
   step_ = step + 1;
   waiting_.reset();
@@ -299,4 +302,4 @@ void HostedRun::restore(std::optional<std::int64_t> step) {
   refuse_damage(wanted, [&] { load(checkpoint_of(place_, wanted)); });
 }
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::split_learning {
 
 /// A model's blocks alone, named as in the model ("blocks.0.norm1.weight"), without values.
 class EncoderBlocks : public nn::Module {
@@ -109,4 +109,4 @@ private:
   std::optional<Pending> pending_; ///< that pass
 };
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace eg::privacy {
+namespace eg::split_learning {
 namespace {
 
 // Magic, step, serial and digest (little-endian, as the machines are that this is built for), the answer, a checksum.
@@ -55,4 +55,4 @@ std::optional<LastAnswer> read_last_answer(const std::string& folder) {
   return last;
 }
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

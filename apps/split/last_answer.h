@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace eg::privacy {
+namespace eg::split_learning {
 
 struct LastAnswer {
   std::int64_t step = 0;    ///< steps that the run had taken then
@@ -25,4 +25,4 @@ void remove_last_answer(const std::string& folder);
 /// Nothing when there is none, and when its checksum does not fit. Throws FileError when it cannot be read.
 std::optional<LastAnswer> read_last_answer(const std::string& folder);
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

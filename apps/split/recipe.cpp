@@ -2,7 +2,7 @@
 
 #include "training/option.h"
 
-namespace eg::privacy {
+namespace eg::split_learning {
 namespace {
 
 using training::EncoderRecipe;
@@ -61,4 +61,4 @@ std::string differences(const training::EncoderRecipe& here, const training::Enc
   return found;
 }
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace eg::privacy {
+namespace eg::split_learning {
 
 /// Flat, keys named as `train`'s flags with '_' for '-': dim, layers, heads, ..., optimizer, lr, schedule, steps,
 /// dtype.
@@ -20,4 +20,4 @@ training::EncoderRecipe recipe_of(const nlohmann::json& json, const std::string&
 /// The fields that differ, "lr 0.1 (there 0.2), dim 12 (there 16)"; "" when none does.
 std::string differences(const training::EncoderRecipe& here, const training::EncoderRecipe& there);
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

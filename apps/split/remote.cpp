@@ -13,7 +13,12 @@
 #include <array>
 #include <chrono>
 
-namespace eg::privacy {
+namespace eg::split_learning {
+
+using net::Message;
+using net::MessageKind;
+using net::ProtocolError;
+using net::RefusalCode;
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -32,7 +37,7 @@ std::string fresh_run_name() {
 
 } // namespace
 
-CloudEncoder::CloudEncoder(Connect connect, const RemoteOptions& options)
+CloudEncoder::CloudEncoder(net::Connect connect, const RemoteOptions& options)
     : connect_(std::move(connect)), options_(options) {}
 
 CloudEncoder::~CloudEncoder() = default;
@@ -42,7 +47,7 @@ Message CloudEncoder::exchange(ByteView frame) {
   channel_->send(frame);
   const Bytes answer = channel_->receive();
   counts_.received += answer.size();
-  return parse_frame(answer, options_.frames);
+  return net::parse_frame(answer, options_.frames);
 }
 
 void CloudEncoder::open() {
@@ -52,9 +57,9 @@ void CloudEncoder::open() {
   // When a request is outstanding it has a serial already and is the next one that the cloud will see.
   const nlohmann::ordered_json words{
       {"run", run_}, {"how", how}, {"next", std::max<std::uint64_t>(serial_, 1)}, {"recipe", recipe_json(recipe_)}};
-  const Message answer =
-      exchange(frame_of({.kind = MessageKind::open, .step = static_cast<std::uint64_t>(step_), .text = words.dump()}));
-  require_not_refused(answer);
+  const Message answer = exchange(
+      net::frame_of({.kind = MessageKind::open, .step = static_cast<std::uint64_t>(step_), .text = words.dump()}));
+  net::require_not_refused(answer);
   if (answer.kind != MessageKind::opened)
     throw ProtocolError(RefusalCode::unexpected,
                         fmt::format("split: the cloud answers open with {}", name_of(answer.kind)));
@@ -69,7 +74,7 @@ Message CloudEncoder::answered(ByteView frame, std::uint64_t serial) {
     }
     Message answer = exchange(frame);
     // What was refused before it was read has no serial.
-    if (answer.serial == 0) require_not_refused(answer);
+    if (answer.serial == 0) net::require_not_refused(answer);
     if (answer.serial != serial)
       throw ProtocolError(RefusalCode::out_of_order,
                           fmt::format("split: the cloud answers request {} where {} was asked", answer.serial, serial));
@@ -89,10 +94,10 @@ Message CloudEncoder::ask(Message request, MessageKind expected) {
   for (int attempt = 0;; ++attempt) try {
       request.serial = ++serial_; // a refusal is the answer to its serial for good
       ++counts_.requests;
-      answer = answered(frame_of(request), request.serial);
-      require_not_refused(answer);
+      answer = answered(net::frame_of(request), request.serial);
+      net::require_not_refused(answer);
       break;
-    } catch (const NoRoomError& full) {
+    } catch (const net::NoRoomError& full) {
       options_.retry_policy.wait(attempt, full);
     }
   if (answer.kind != expected)
@@ -149,8 +154,8 @@ Tensor require_like(const Tensor& got, const Tensor& like, const char* what) {
   return got;
 }
 
-std::vector<NamedTensor> inputs(const Tensor& z, const Tensor& mask) {
-  std::vector<NamedTensor> tensors{{"z", z}};
+std::vector<net::NamedTensor> inputs(const Tensor& z, const Tensor& mask) {
+  std::vector<net::NamedTensor> tensors{{"z", z}};
   if (mask.defined()) tensors.push_back({"mask", mask});
   return tensors;
 }
@@ -224,7 +229,7 @@ void CloudEncoder::save(std::int64_t step, std::optional<std::int64_t> best) {
       return;
     } catch (const ProtocolError& e) {
       if (e.code() != RefusalCode::internal) throw;
-      options_.retry_policy.wait(attempt, ConnectionError(e.what())); // a full disk may get space
+      options_.retry_policy.wait(attempt, net::ConnectionError(e.what())); // a full disk may get space
     }
 }
 
@@ -240,4 +245,4 @@ nn::StateDict CloudEncoder::blocks() {
   return found;
 }
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::split_learning {
 
 struct RemoteOptions {
   bool draw_there = false; ///< the cloud draws the first weights
-  RetryPolicy retry_policy;
-  FrameLimits frames;
+  net::RetryPolicy retry_policy;
+  net::FrameLimits frames;
 };
 
 /// What went over the wire, headers and repetitions included, TLS excluded.
@@ -36,7 +36,7 @@ struct WireCounts {
 /// ProtocolError when the cloud refuses.
 class CloudEncoder : public training::RemoteEncoder {
 public:
-  explicit CloudEncoder(Connect connect, const RemoteOptions& options = {});
+  explicit CloudEncoder(net::Connect connect, const RemoteOptions& options = {});
   ~CloudEncoder() override;
 
   void begin(const training::EncoderRecipe& recipe, const nn::StateDict& blocks) override;
@@ -53,20 +53,20 @@ private:
   /// How the run is opened when there is no connection.
   enum class How : std::uint8_t { fresh, again, resume };
   /// Sends a request, with the next serial, until it is answered with that kind. Throws what the cloud refuses.
-  Message ask(Message request, MessageKind expected);
-  Message answered(ByteView frame, std::uint64_t serial);
+  net::Message ask(net::Message request, net::MessageKind expected);
+  net::Message answered(ByteView frame, std::uint64_t serial);
   void open();
   void send_weights(const nn::StateDict& blocks);
-  Message exchange(ByteView frame);
+  net::Message exchange(ByteView frame);
   Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
   Tensor backward(std::int64_t step, const Tensor& z, const Tensor& mask, const Tensor& dy);
   void count_step(double seconds, std::uint64_t bytes_before, bool done);
 
-  Connect connect_;
+  net::Connect connect_;
   RemoteOptions options_;
   training::EncoderRecipe recipe_;
   std::vector<std::string> names_; ///< of the blocks' weights
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<net::Channel> channel_;
   How how_ = How::fresh;
   std::string run_;
   std::uint64_t serial_ = 0; ///< of the last request
@@ -75,4 +75,4 @@ private:
   WireCounts counts_;
 };
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

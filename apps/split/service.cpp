@@ -15,7 +15,13 @@
 #include <charconv>
 #include <exception>
 
-namespace eg::privacy {
+namespace eg::split_learning {
+
+using net::Message;
+using net::MessageKind;
+using net::Peer;
+using net::ProtocolError;
+using net::RefusalCode;
 namespace {
 
 [[noreturn]] void refuse(RefusalCode code, const std::string& words) { throw ProtocolError(code, "split: " + words); }
@@ -89,9 +95,9 @@ Bytes EncoderService::handle(Peer& peer, ByteView frame) {
   std::uint64_t serial = 0;
   Bytes kept;
   Message answer = refused_or(serial, [&] {
-    const Message request = parse_frame(frame, limits(peer));
+    const Message request = net::parse_frame(frame, limits(peer));
     serial = request.serial;
-    if (!is_request(request.kind)) refuse(RefusalCode::unexpected, "the cloud is asked, it does not ask");
+    if (!net::is_request(request.kind)) refuse(RefusalCode::unexpected, "the cloud is asked, it does not ask");
     if (request.kind == MessageKind::open) return open(peer, request);
     Hosted& hosted = hosted_for(peer);
     once(hosted, request, frame);
@@ -119,7 +125,7 @@ EncoderService::Hosted& EncoderService::hosted_for(const Peer& peer) {
 
 const Bytes& EncoderService::answer_of(Hosted& h) {
   if (h.done) {
-    h.answer = frame_of(*h.done);
+    h.answer = net::frame_of(*h.done);
     h.done.reset();
   }
   return h.answer;
@@ -340,4 +346,4 @@ const HostedRun* EncoderService::run(const std::string& name) const {
   return found == runs_.end() ? nullptr : found->second.run.get();
 }
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-namespace eg::privacy {
+namespace eg::split_learning {
 
 struct ServiceOptions {
   std::optional<training::EncoderRecipe> recipe; ///< what every run must be; nothing: as each requests
@@ -21,7 +21,7 @@ struct ServiceOptions {
   std::int64_t keep = 3;                         ///< newest checkpoints of a run that stay
   std::size_t runs = 8;                          ///< most runs in memory
   std::int64_t parameters = 1'000'000'000;       ///< most of one run
-  FrameLimits frames;
+  net::FrameLimits frames;
 };
 
 /// Counts for display.
@@ -30,15 +30,15 @@ struct ServiceCounts {
 };
 
 /// All calls on one thread: runs hold tapes.
-class EncoderService : public Service {
+class EncoderService : public net::Service {
 public:
   explicit EncoderService(ServiceOptions options);
   ~EncoderService() override;
 
-  Bytes handle(Peer& peer, ByteView frame) override;
-  void leave(const Peer& peer) override;
-  FrameLimits limits(const Peer& peer) const override {
-    return peer.opened.empty() ? limits_before_open : options_.frames;
+  Bytes handle(net::Peer& peer, ByteView frame) override;
+  void leave(const net::Peer& peer) override;
+  net::FrameLimits limits(const net::Peer& peer) const override {
+    return peer.opened.empty() ? net::limits_before_open : options_.frames;
   }
 
   /// Writes a checkpoint of every run that has begun. Throws FileError, of the first that could not be written, when
@@ -56,15 +56,15 @@ private:
     std::unique_ptr<HostedRun> run;
     std::uint64_t serial = 0; ///< of the last request; 0: none
     Digest digest{};
-    std::optional<Message> done;  ///< its answer, until there is memory for the frame
-    Bytes answer;                 ///< the frame
-    std::uint64_t connection = 0; ///< whose requests count; 0: no connection
-    std::uint64_t used = 0;       ///< when it was used last
+    std::optional<net::Message> done; ///< its answer, until there is memory for the frame
+    Bytes answer;                     ///< the frame
+    std::uint64_t connection = 0;     ///< whose requests count; 0: no connection
+    std::uint64_t used = 0;           ///< when it was used last
   };
   using Runs = std::map<std::string, Hosted>;
   struct Opening;
-  static Opening opening_of(const Message& request);
-  Message open(Peer& peer, const Message& request);
+  static Opening opening_of(const net::Message& request);
+  net::Message open(net::Peer& peer, const net::Message& request);
   void require_allowed(const training::EncoderRecipe& recipe) const;
   /// The run that is opened, by how; `there`: it is in memory. What is refused changes nothing.
   Hosted& begin_run(const Opening& opening, const HostedPlace& place, Hosted* there);
@@ -76,14 +76,14 @@ private:
   /// What `make` gives, when memory allows: another run may be moved to the disk. Throws ProtocolError
   /// (no_room).
   Hosted& take_in(const std::string& name, FunctionRef<Hosted()> make);
-  Hosted& hosted_for(const Peer& peer);
+  Hosted& hosted_for(const net::Peer& peer);
   /// The run that would have to go for another one; runs_.end() when none. Throws ProtocolError (no_room).
   Runs::iterator eviction_candidate();
   HostedPlace place_of(const std::string& run, const std::string& peer) const;
-  void once(Hosted& hosted, const Message& request, ByteView frame);
+  void once(Hosted& hosted, const net::Message& request, ByteView frame);
   /// The frame of the last answer. Throws MemoryError; it can be requested again.
   static const Bytes& answer_of(Hosted& hosted);
-  static Message perform(HostedRun& run, const Message& request);
+  static net::Message perform(HostedRun& run, const net::Message& request);
 
   ServiceOptions options_;
   Runs runs_;
@@ -91,4 +91,4 @@ private:
   std::uint64_t clock_ = 0;
 };
 
-} // namespace eg::privacy
+} // namespace eg::split_learning

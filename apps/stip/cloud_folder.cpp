@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace eg::privacy {
+namespace eg::stip {
 namespace {
 
 constexpr const char* format_name = "equigrad-stip-cloud";
@@ -202,4 +202,4 @@ CloudModel open_cloud(const std::string& folder, DType dtype) {
   return cloud;
 }
 
-} // namespace eg::privacy
+} // namespace eg::stip

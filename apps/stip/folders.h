@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::stip {
 
 /// What the cloud knows of the model: sizes and settings of its blocks. Neither the family nor the scheme, no
 /// vocabulary, no classes.
@@ -61,4 +61,4 @@ inline constexpr const char* stip_key_file = "residual.key";
 /// The label of a key of STIP: its kind and its model.
 std::string stip_key_label(const std::string& id, std::int64_t dim);
 
-} // namespace eg::privacy
+} // namespace eg::stip

@@ -13,10 +13,17 @@
 #include <new>
 #include <optional>
 
-namespace eg::privacy {
+namespace eg::stip {
+
+using net::Message;
+using net::MessageKind;
+using net::Peer;
+using net::RefusalCode;
 namespace {
 
-[[noreturn]] void refuse(RefusalCode code, const std::string& words) { throw ProtocolError(code, "stip: " + words); }
+[[noreturn]] void refuse(RefusalCode code, const std::string& words) {
+  throw net::ProtocolError(code, "stip: " + words);
+}
 
 struct Opening {
   std::string model;
@@ -33,7 +40,7 @@ Opening opening_of(const std::string& text) {
     if (tokens > std::uint64_t{1} << 40) refuse(RefusalCode::too_large, "a text of more than 2^40 tokens");
     return {json["model"].get<std::string>(), static_cast<std::int64_t>(tokens)};
   } catch (const FileError& e) {
-    throw ProtocolError(RefusalCode::malformed, e.what());
+    throw net::ProtocolError(RefusalCode::malformed, e.what());
   }
 }
 
@@ -46,25 +53,25 @@ Tensor joined(const std::vector<Tensor>& parts) { return parts.size() == 1 ? par
 
 StipService::StipService(CloudModel model, StipServiceOptions options) : model_(std::move(model)), options_(options) {}
 
-FrameLimits StipService::limits(const Peer& peer) const {
-  return peer.opened.empty() ? limits_before_open : options_.frames;
+net::FrameLimits StipService::limits(const Peer& peer) const {
+  return peer.opened.empty() ? net::limits_before_open : options_.frames;
 }
 
 Bytes StipService::handle(Peer& peer, ByteView frame) {
   Bytes answer;
-  const Request request{&peer, frame};
+  const net::Request request{&peer, frame};
   handle_all({&request, 1}, [&](std::size_t, Bytes bytes) { answer = std::move(bytes); });
   return answer;
 }
 
-void StipService::handle_all(std::span<const Request> requests, FunctionRef<void(std::size_t, Bytes)> answer) {
+void StipService::handle_all(std::span<const net::Request> requests, FunctionRef<void(std::size_t, Bytes)> answer) {
   std::vector<Group> groups;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     ++counts_.requests;
     std::uint64_t serial = 0;
     std::optional<Waiting> waiting;
     Message at_once = refused_or(0, [&]() -> Message {
-      const Message request = parse_frame(requests[i].frame, limits(*requests[i].peer));
+      const Message request = net::parse_frame(requests[i].frame, limits(*requests[i].peer));
       serial = request.serial;
       if (request.kind == MessageKind::open) return open(*requests[i].peer, request);
       waiting = admit(*requests[i].peer, request);
@@ -146,14 +153,14 @@ void StipService::check_size(const Message& m) const {
            fmt::format("a text of {} tokens; {} are the most", z.size(1), model_.config.positions));
   if (rows_of(z) > options_.tokens)
     refuse(RefusalCode::too_large, fmt::format("{} tokens at once; {} are the most", rows_of(z), options_.tokens));
-  require_finite(z, "z");
+  net::require_finite(z, "z");
 }
 
 StipService::Waiting StipService::admit(const Peer& peer, const Message& m) {
   const auto found = sessions_.find(peer.number);
   if (found == sessions_.end()) refuse(RefusalCode::unexpected, "no session is open on this connection");
   Session& session = found->second;
-  if (!is_request(m.kind)) refuse(RefusalCode::unexpected, "the cloud is asked, it does not ask");
+  if (!net::is_request(m.kind)) refuse(RefusalCode::unexpected, "the cloud is asked, it does not ask");
   if (m.serial != session.serial + 1)
     refuse(RefusalCode::out_of_order, fmt::format("request {} where {} is next", m.serial, session.serial + 1));
   ++session.serial;
@@ -249,21 +256,21 @@ void StipService::answer_group(const Group& group, FunctionRef<void(std::size_t,
       return;
     }
     ++counts_.refusals;
-    return answer(group.front().index, answer_frame(refusal(group.front().serial, failed.code, failed.text)));
+    return answer(group.front().index, answer_frame(net::refusal(group.front().serial, failed.code, failed.text)));
   }
   for (std::size_t i = 0; i < group.size(); ++i) {
     Bytes frame;
     const Message unsent = refused_or(group[i].serial, [&]() -> Message {
-      frame = frame_of({.kind = MessageKind::features, .serial = group[i].serial, .tensors = {{"y", each[i]}}});
+      frame = net::frame_of({.kind = MessageKind::features, .serial = group[i].serial, .tensors = {{"y", each[i]}}});
       return {};
     });
     if (frame.empty()) { // refused, so not done
       undo(i);
       ++counts_.refusals;
-      frame = frame_of(unsent);
+      frame = net::frame_of(unsent);
     }
     answer(group[i].index, std::move(frame));
   }
 }
 
-} // namespace eg::privacy
+} // namespace eg::stip

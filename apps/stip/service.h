@@ -8,13 +8,13 @@
 #include <map>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::stip {
 
 struct StipServiceOptions {
   std::int64_t tokens = 4096;                         ///< most of one session, and most rows times tokens of one pass
   std::uint64_t cache_bytes = std::uint64_t{1} << 30; ///< keys and values of all sessions
   std::size_t sessions = 64;                          ///< most that are open, with or without keys and values
-  FrameLimits frames;
+  net::FrameLimits frames;
 };
 
 /// Counts for display.
@@ -33,14 +33,14 @@ struct StipServiceCounts {
 /// length, and products on the same side of skinny_gemm::most, below which a product's kernel is another one. So the
 /// answer does not depend on the other users. (Where the processor has neither AVX2 nor NEON, OpenBLAS multiplies
 /// and the last bits may.)
-class StipService : public Service {
+class StipService : public net::Service {
 public:
   explicit StipService(CloudModel model, StipServiceOptions options = {});
 
-  FrameLimits limits(const Peer& peer) const override;
-  Bytes handle(Peer& peer, ByteView frame) override;
-  void handle_all(std::span<const Request> requests, FunctionRef<void(std::size_t, Bytes)> answer) override;
-  void leave(const Peer& peer) override;
+  net::FrameLimits limits(const net::Peer& peer) const override;
+  Bytes handle(net::Peer& peer, ByteView frame) override;
+  void handle_all(std::span<const net::Request> requests, FunctionRef<void(std::size_t, Bytes)> answer) override;
+  void leave(const net::Peer& peer) override;
 
   const CloudConfig& config() const { return model_.config; }
   const StipServiceCounts& counts() const { return counts_; }
@@ -63,9 +63,9 @@ private:
   };
   using Group = std::vector<Waiting>;
 
-  Message open(Peer& peer, const Message& request);
-  Waiting admit(const Peer& peer, const Message& request);
-  void check_size(const Message& request) const;
+  net::Message open(net::Peer& peer, const net::Message& request);
+  Waiting admit(const net::Peer& peer, const net::Message& request);
+  void check_size(const net::Message& request) const;
   std::uint64_t bytes_for(std::int64_t tokens) const;
   void forget(std::uint64_t connection);
   bool fits(const Group& group, const Waiting& one) const;
@@ -80,4 +80,4 @@ private:
   StipServiceCounts counts_;
 };
 
-} // namespace eg::privacy
+} // namespace eg::stip

@@ -18,7 +18,7 @@
 #include <array>
 #include <filesystem>
 
-namespace eg::privacy {
+namespace eg::stip {
 namespace {
 
 std::string fresh_id() {
@@ -44,11 +44,11 @@ permute::PermutationSource source_of(const permute::SecretKey& kept, const permu
   };
 }
 
-BlockWeights parts_of(const std::string& name, const nn::Blocks& blocks) {
+permute::BlockWeights parts_of(const std::string& name, const nn::Blocks& blocks) {
   return {.name = name,
           .block = blocks.front()->config,
           .layers = static_cast<std::int64_t>(blocks.size()),
-          .weights = separate_weights(blocks, blocks.front()->parameters().front().dtype()),
+          .weights = permute::separate_weights(blocks, blocks.front()->parameters().front().dtype()),
           .pictures = {},
           .text = {}};
 }
@@ -106,7 +106,7 @@ std::int64_t write_user(const std::string& folder, const hub::Model& model, cons
 } // namespace
 
 Transformed transform_for_stip(const TransformJob& job) {
-  if (job.scheme != Scheme::stip1 && job.scheme != Scheme::stip2)
+  if (job.scheme != permute::Scheme::stip1 && job.scheme != permute::Scheme::stip2)
     throw ValueError(fmt::format("stip: '{}' is not one of stip1, stip2", info_of(job.scheme).name));
   const PauseRecording pause;
   NewFolder out(job.out);
@@ -115,17 +115,17 @@ Transformed transform_for_stip(const TransformJob& job) {
   const std::int64_t dim = model->blocks().front()->config.dim;
   const permute::SecretKey kept = permute::SecretKey::generate(stip_key_label(id, dim));
   const permute::SecretKey forgotten = permute::SecretKey::generate();
-  const BlockWeights parts = parts_of(job.model, model->blocks());
-  const Columns columns = info_of(job.scheme).columns;
-  const ObfuscatedModel hidden = obfuscate(parts, columns, source_of(kept, forgotten, id), {});
-  const nn::Blocks blocks = blocks_with(parts.block, parts.layers, hidden.weights);
+  const permute::BlockWeights parts = parts_of(job.model, model->blocks());
+  const permute::Columns columns = info_of(job.scheme).columns;
+  const permute::ObfuscatedModel hidden = permute::obfuscate(parts, columns, source_of(kept, forgotten, id), {});
+  const nn::Blocks blocks = permute::blocks_with(parts.block, parts.layers, hidden.weights);
 
   Transformed result{.id = id,
                      .fingerprint = kept.fingerprint(),
                      .architecture = model->architecture(),
                      .layers = parts.layers,
                      .dim = dim,
-                     .log2_count = log2_count(parts, columns)};
+                     .log2_count = permute::log2_count(parts, columns)};
   for (const auto& block : blocks) result.cloud_parameters += block->parameter_count();
   poll_interrupt();
   write_cloud(out.make_folder("cloud"), config_of(*model, id), blocks);
@@ -136,4 +136,4 @@ Transformed transform_for_stip(const TransformJob& job) {
   return result;
 }
 
-} // namespace eg::privacy
+} // namespace eg::stip

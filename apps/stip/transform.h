@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::stip {
 
 struct TransformJob {
-  std::string model;                    ///< folder of Hugging Face's format, or a llama2.c checkpoint
-  std::string out;                      ///< new folder: OUT/cloud and OUT/user
-  Scheme scheme = Scheme::stip2;        ///< stip1 or stip2
-  std::vector<std::string> copies = {}; ///< files that the user gets as they are: tokenizer, preprocessing
+  std::string model;                               ///< folder of Hugging Face's format, or a llama2.c checkpoint
+  std::string out;                                 ///< new folder: OUT/cloud and OUT/user
+  permute::Scheme scheme = permute::Scheme::stip2; ///< stip1 or stip2
+  std::vector<std::string> copies = {};            ///< files that the user gets as they are: tokenizer, preprocessing
 };
 
 struct Transformed {
@@ -31,4 +31,4 @@ struct Transformed {
 /// cannot be read or written, ValueError for another scheme; what an InterruptScope does.
 Transformed transform_for_stip(const TransformJob& job);
 
-} // namespace eg::privacy
+} // namespace eg::stip

@@ -12,7 +12,13 @@
 #include <chrono>
 #include <optional>
 
-namespace eg::privacy {
+namespace eg::stip {
+
+using net::Connect;
+using net::FrameLimits;
+using net::Message;
+using net::MessageKind;
+using net::RetryPolicy;
 namespace {
 
 StipTraffic operator+(const StipTraffic& a, const StipTraffic& b) {
@@ -40,19 +46,19 @@ CloudSession::CloudSession(const Connect& connect, const UserModel& user, std::i
 
 Message CloudSession::exchange(const Message& request, MessageKind expected) {
   const auto begin = std::chrono::steady_clock::now();
-  const Bytes frame = frame_of(request);
+  const Bytes frame = net::frame_of(request);
   channel_->send(frame);
   const Bytes received = channel_->receive();
-  Message answer = parse_frame(received, frames_);
+  Message answer = net::parse_frame(received, frames_);
   traffic_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   traffic_.sent += frame.size();
   traffic_.received += received.size();
   ++traffic_.requests;
-  require_not_refused(answer);
+  net::require_not_refused(answer);
   if (answer.kind != expected || answer.serial != request.serial)
-    throw ProtocolError(RefusalCode::unexpected,
-                        fmt::format("stip: the cloud answers {} {} with {} {}", name_of(request.kind), request.serial,
-                                    name_of(answer.kind), answer.serial));
+    throw net::ProtocolError(net::RefusalCode::unexpected,
+                             fmt::format("stip: the cloud answers {} {} with {} {}", name_of(request.kind),
+                                         request.serial, name_of(answer.kind), answer.serial));
   return answer;
 }
 
@@ -61,10 +67,10 @@ Tensor CloudSession::answered(Message request, const Shape& shape) {
   request.serial = ++serial_;
   Tensor y = exchange(request, MessageKind::features).tensor("y");
   if (y.dtype() != dtype_ || y.shape() != shape)
-    throw ProtocolError(RefusalCode::wrong_tensor,
-                        fmt::format("stip: the cloud answers with {} {} where {} {} belongs", name_of(y.dtype()),
-                                    y.shape().str(), name_of(dtype_), shape.str()));
-  require_finite(y, "the cloud's answer");
+    throw net::ProtocolError(net::RefusalCode::wrong_tensor,
+                             fmt::format("stip: the cloud answers with {} {} where {} {} belongs", name_of(y.dtype()),
+                                         y.shape().str(), name_of(dtype_), shape.str()));
+  net::require_finite(y, "the cloud's answer");
   return y;
 }
 
@@ -85,7 +91,7 @@ CloudText::CloudText(Connect connect, const UserModel& user, std::int64_t tokens
     : connect_(std::move(connect)), user_(user), tokens_(tokens), retry_policy_(retry_policy), frames_(frames) {
   for (int attempt = 0; !session_; ++attempt) try {
       this->connect();
-    } catch (const NoRoomError& full) { // other users' texts end some time
+    } catch (const net::NoRoomError& full) { // other users' texts end some time
       retry_policy_.wait(attempt, full);
     }
 }
@@ -94,7 +100,7 @@ StipTraffic CloudText::traffic() const { return session_ ? before_ + session_->t
 
 Tensor CloudText::advance(const Tensor& z) {
   const std::uint64_t token = static_cast<std::uint64_t>(z.size(2)) * size_of(z.dtype());
-  const std::uint64_t fit = (frames_.body - std::min(frames_.body, frame_overhead)) / token;
+  const std::uint64_t fit = (frames_.body - std::min(frames_.body, net::frame_overhead)) / token;
   const auto most = static_cast<std::int64_t>(std::clamp<std::uint64_t>(fit, 1, std::uint64_t{1} << 40));
   Tensor y;
   for (std::int64_t from = 0; from < z.size(1); from += most)
@@ -166,4 +172,4 @@ StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hu
   return result;
 }
 
-} // namespace eg::privacy
+} // namespace eg::stip

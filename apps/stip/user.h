@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::stip {
 
 /// What crossed between user and cloud: whole frames, without what TLS adds.
 struct StipTraffic {
@@ -27,7 +27,8 @@ class CloudSession {
 public:
   /// Connects, and opens a session for a text of up to `tokens` tokens (0: for evaluate() alone). Throws
   /// ConnectionError, TimeoutError, ProtocolError with the cloud's words.
-  CloudSession(const Connect& connect, const UserModel& user, std::int64_t tokens, const FrameLimits& frames = {});
+  CloudSession(const net::Connect& connect, const UserModel& user, std::int64_t tokens,
+               const net::FrameLimits& frames = {});
 
   /// Permuted hidden states [1, t, dim] of the text's next tokens in, that of the last one [1, 1, dim] out.
   Tensor advance(const Tensor& z);
@@ -37,11 +38,11 @@ public:
   const StipTraffic& traffic() const { return traffic_; }
 
 private:
-  Message exchange(const Message& request, MessageKind expected);
-  Tensor answered(Message request, const Shape& shape);
+  net::Message exchange(const net::Message& request, net::MessageKind expected);
+  Tensor answered(net::Message request, const Shape& shape);
 
-  std::unique_ptr<Channel> channel_;
-  FrameLimits frames_;
+  std::unique_ptr<net::Channel> channel_;
+  net::FrameLimits frames_;
   DType dtype_;
   std::uint64_t serial_ = 0, tokens_ = 0;
   StipTraffic traffic_;
@@ -53,8 +54,8 @@ private:
 class CloudText {
 public:
   /// Connects; again only as long as the cloud is at capacity. Throws what CloudSession does, Interrupted.
-  CloudText(Connect connect, const UserModel& user, std::int64_t tokens, const RetryPolicy& retry_policy,
-            const FrameLimits& frames = {});
+  CloudText(net::Connect connect, const UserModel& user, std::int64_t tokens, const net::RetryPolicy& retry_policy,
+            const net::FrameLimits& frames = {});
 
   /// As CloudSession::advance. Throws ConnectionError when patience has ended, Interrupted, ProtocolError.
   Tensor advance(const Tensor& z);
@@ -65,11 +66,11 @@ private:
   void connect() { session_.emplace(connect_, user_, tokens_, frames_); }
   Tensor pass(const Tensor& z);
 
-  Connect connect_;
+  net::Connect connect_;
   const UserModel& user_;
   std::int64_t tokens_;
-  RetryPolicy retry_policy_;
-  FrameLimits frames_;
+  net::RetryPolicy retry_policy_;
+  net::FrameLimits frames_;
   std::optional<CloudSession> session_;
   std::vector<Tensor> sent_;
   std::size_t passed_ = 0; ///< of `sent_`, in the present session
@@ -87,10 +88,10 @@ struct StipText {
 
 /// Continues a prompt as hub::generate_text does, with the blocks at the cloud. `frames`: the largest messages. Throws
 /// what it does, and what CloudText does.
-StipText stip_generate(const UserModel& user, const Connect& connect, const data::Tokenizer* tokenizer,
+StipText stip_generate(const UserModel& user, const net::Connect& connect, const data::Tokenizer* tokenizer,
                        std::span<const std::int64_t> prompt, const nn::GenerateOptions& options,
                        const std::vector<std::string>& stops, FunctionRef<void(std::string_view)> on_text,
-                       const RetryPolicy& retry_policy = {}, const FrameLimits& frames = {});
+                       const net::RetryPolicy& retry_policy = {}, const net::FrameLimits& frames = {});
 
 /// Outputs of one pass, as hub::Model::forward gives them.
 struct StipOutputs {
@@ -99,7 +100,7 @@ struct StipOutputs {
 };
 /// `patience`: a lost connection, and a cloud at capacity, are tried again. `frames`: the largest messages.
 /// Throws what hub::Model::forward does, and what CloudText does.
-StipOutputs stip_forward(const UserModel& user, const Connect& connect, const hub::Tensors& inputs,
-                         const RetryPolicy& retry_policy = {}, const FrameLimits& frames = {});
+StipOutputs stip_forward(const UserModel& user, const net::Connect& connect, const hub::Tensors& inputs,
+                         const net::RetryPolicy& retry_policy = {}, const net::FrameLimits& frames = {});
 
-} // namespace eg::privacy
+} // namespace eg::stip

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace eg::privacy {
+namespace eg::stip {
 
 std::string stip_key_label(const std::string& id, std::int64_t dim) {
   return nlohmann::ordered_json{{"format", "equigrad-stip-key"}, {"model", id}, {"dim", dim}}.dump();
@@ -48,4 +48,4 @@ Tensor UserModel::plain(const Tensor& x) const {
   return back_.apply(x, -1);
 }
 
-} // namespace eg::privacy
+} // namespace eg::stip

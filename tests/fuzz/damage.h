@@ -47,8 +47,8 @@ inline Bytes damaged_row(const std::vector<Bytes>& samples, RandomStream& random
 
 /// A frame of a kind and a body, right in everything else.
 inline Bytes headed(ByteView kind_and_body) {
-  Bytes frame = privacy::frame_of({.kind = privacy::MessageKind::done});
-  frame.resize(privacy::header_bytes);
+  Bytes frame = net::frame_of({.kind = net::MessageKind::done});
+  frame.resize(net::header_bytes);
   frame[6] = static_cast<std::uint8_t>(kind_and_body[0] % 16);
   const std::uint64_t body = kind_and_body.size() - 1;
   std::memcpy(frame.data() + 8, &body, sizeof body);

@@ -15,7 +15,8 @@
 namespace eg::fuzz {
 namespace {
 
-using namespace eg::privacy;
+using namespace eg::net;
+using namespace eg::split_learning;
 
 constexpr FrameLimits limits{.body = 1 << 16, .text = 1 << 12};
 

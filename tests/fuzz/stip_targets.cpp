@@ -13,7 +13,8 @@
 namespace eg::fuzz {
 namespace {
 
-using namespace eg::privacy;
+using namespace eg::net;
+using namespace eg::stip;
 
 const std::string id(32, 'a');
 

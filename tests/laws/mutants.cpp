@@ -1,8 +1,8 @@
 #include "mutants.h"
 
 #include "core/call.h"
-#include "core/strided.h"
 #include "core/ops.h"
+#include "core/strided.h"
 #include "support/law_tools.h"
 
 #include <algorithm>

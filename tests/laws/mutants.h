@@ -11,17 +11,17 @@ namespace eg::laws {
 
 /// What is changed in a copy of a row.
 enum class Mutation {
-  scaled_gradients,  ///< every gradient of the rule times 1.001
-  shifted_gradient,  ///< the elements of input `index`'s gradient moved by one place
-  missing_gradient,  ///< no gradient for input `index`
-  turned_saved,      ///< the rule reads saved value `index` (16 on: an output) with its last axes exchanged
-  scaled_adding,     ///< the rule that adds to a sum: its cotangents times 1.001
-  scaled_output,     ///< the last output times 1.001; integers plus one, truth values negated
-  shifted_output,    ///< the elements of the last output moved by one place
-  shifted_indices,   ///< the kernel reads integer input `index` moved by one place
-  inexact,           ///< the ordinary kernel where exactness is asked
-  missing_leg,       ///< symmetry `symmetry` without its leg `index`
-  other_axis,        ///< leg `index` of symmetry `symmetry` on another axis
+  scaled_gradients, ///< every gradient of the rule times 1.001
+  shifted_gradient, ///< the elements of input `index`'s gradient moved by one place
+  missing_gradient, ///< no gradient for input `index`
+  turned_saved,     ///< the rule reads saved value `index` (16 on: an output) with its last axes exchanged
+  scaled_adding,    ///< the rule that adds to a sum: its cotangents times 1.001
+  scaled_output,    ///< the last output times 1.001; integers plus one, truth values negated
+  shifted_output,   ///< the elements of the last output moved by one place
+  shifted_indices,  ///< the kernel reads integer input `index` moved by one place
+  inexact,          ///< the ordinary kernel where exactness is asked
+  missing_leg,      ///< symmetry `symmetry` without its leg `index`
+  other_axis,       ///< leg `index` of symmetry `symmetry` on another axis
 };
 /// "gradients x 1.001"
 const char* words(Mutation mutation);

@@ -26,12 +26,9 @@ std::vector<NamedLaw> judges_of(Mutation mutation) {
   switch (mutation) {
   case Mutation::missing_leg:
   case Mutation::other_axis:
-    return {{"symmetry", laws::symmetry_law},
-            {"backward symmetry", laws::backward_symmetry_law},
-            {"mixing", laws::mixing_law},
-            {"exact", laws::exact_law},
-            {"placement", laws::placement_law},
-            {"completeness", laws::completeness_law}};
+    return {{"symmetry", laws::symmetry_law},   {"backward symmetry", laws::backward_symmetry_law},
+            {"mixing", laws::mixing_law},       {"exact", laws::exact_law},
+            {"placement", laws::placement_law}, {"completeness", laws::completeness_law}};
   case Mutation::inexact:
     return {{"exact", laws::exact_law}};
   case Mutation::scaled_output:

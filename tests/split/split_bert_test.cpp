@@ -17,7 +17,7 @@
 
 using namespace eg;
 using namespace eg::permute;
-using namespace eg::privacy;
+using namespace eg::split_learning;
 using namespace eg::test;
 
 namespace {

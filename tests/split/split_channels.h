@@ -8,8 +8,8 @@
 namespace eg::test {
 
 /// Attempts without pauses.
-inline privacy::RemoteOptions at_once() {
-  privacy::RemoteOptions o;
+inline split_learning::RemoteOptions at_once() {
+  split_learning::RemoteOptions o;
   o.retry_policy.pause = o.retry_policy.longest_pause = std::chrono::milliseconds(0);
   return o;
 }

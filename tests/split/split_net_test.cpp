@@ -32,9 +32,11 @@
 #include <vector>
 
 using namespace eg;
+using namespace eg::net;
 using namespace eg::permute;
-using namespace eg::privacy;
+using namespace eg::split_learning;
 using namespace eg::test;
+using namespace eg::training;
 using namespace std::chrono_literals;
 
 namespace {

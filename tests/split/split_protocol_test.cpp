@@ -19,7 +19,8 @@
 #include <string>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::net;
+using namespace eg::split_learning;
 using namespace eg::test;
 
 namespace {

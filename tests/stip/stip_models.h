@@ -19,18 +19,18 @@ struct StipParties {
   TemporaryFolder folder;
   std::string family;
 
-  explicit StipParties(std::string of, privacy::Scheme scheme = privacy::Scheme::stip2) : family(std::move(of)) {
+  explicit StipParties(std::string of, permute::Scheme scheme = permute::Scheme::stip2) : family(std::move(of)) {
     write_small_model(path("model"), family);
     transform(scheme);
   }
   std::string path(const std::string& name) const { return folder.path(name); }
-  privacy::Transformed transform(privacy::Scheme scheme, const std::string& out = "out") const {
-    return privacy::transform_for_stip({.model = path("model"), .out = path(out), .scheme = scheme});
+  stip::Transformed transform(permute::Scheme scheme, const std::string& out = "out") const {
+    return stip::transform_for_stip({.model = path("model"), .out = path(out), .scheme = scheme});
   }
-  privacy::StipService service(privacy::StipServiceOptions options = {}, DType dtype = DType::f32) const {
-    return privacy::StipService(privacy::open_cloud(path("out/cloud"), dtype), options);
+  stip::StipService service(stip::StipServiceOptions options = {}, DType dtype = DType::f32) const {
+    return stip::StipService(stip::open_cloud(path("out/cloud"), dtype), options);
   }
-  privacy::UserModel user(DType dtype = DType::f32) const { return privacy::UserModel(path("out/user"), dtype); }
+  stip::UserModel user(DType dtype = DType::f32) const { return stip::UserModel(path("out/user"), dtype); }
 };
 
 } // namespace eg::test

@@ -18,7 +18,8 @@
 #include <vector>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::net;
+using namespace eg::stip;
 using namespace eg::test;
 using namespace std::chrono_literals;
 

@@ -15,7 +15,9 @@
 #include <optional>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::net;
+using namespace eg::permute;
+using namespace eg::stip;
 using namespace eg::test;
 
 namespace {

@@ -7,7 +7,8 @@
 #include <doctest/doctest.h>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::attacks;
+using namespace eg::permute;
 using namespace eg::test;
 
 TEST_CASE("stip: a decoder's tokens cannot be reordered, but for a mask that gives the order away") {

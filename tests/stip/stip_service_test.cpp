@@ -10,7 +10,8 @@
 #include <limits>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::net;
+using namespace eg::stip;
 using namespace eg::test;
 
 namespace {

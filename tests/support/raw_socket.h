@@ -56,9 +56,9 @@ private:
   bool connected_ = false;
 };
 
-inline Bytes header_of(std::uint64_t body, std::uint16_t version = privacy::protocol_version) {
-  Bytes frame = privacy::frame_of({.kind = privacy::MessageKind::open, .text = "{}"});
-  frame.resize(privacy::header_bytes);
+inline Bytes header_of(std::uint64_t body, std::uint16_t version = net::protocol_version) {
+  Bytes frame = net::frame_of({.kind = net::MessageKind::open, .text = "{}"});
+  frame.resize(net::header_bytes);
   std::memcpy(frame.data() + 4, &version, sizeof version);
   std::memcpy(frame.data() + 8, &body, sizeof body);
   return frame;

@@ -7,8 +7,8 @@
 
 #define CHECK_REFUSED(message, refusal)                                                                                \
   do {                                                                                                                 \
-    const eg::privacy::Message checked = (message);                                                                    \
-    CHECK(checked.kind == eg::privacy::MessageKind::refused);                                                          \
+    const eg::net::Message checked = (message);                                                                        \
+    CHECK(checked.kind == eg::net::MessageKind::refused);                                                              \
     CHECK(name_of(checked.code) == name_of(refusal));                                                                  \
     CHECK(!checked.text.empty());                                                                                      \
   } while (false)

@@ -13,9 +13,9 @@
 namespace eg::test {
 
 /// Short limits, so that what is late is refused while a test waits.
-inline privacy::ServerOptions quick() {
+inline net::ServerOptions quick() {
   using namespace std::chrono_literals;
-  privacy::ServerOptions o;
+  net::ServerOptions o;
   o.handshake_timeout = 2s;
   o.frame_timeout = 500ms;
   o.idle_timeout = 20s;
@@ -26,10 +26,10 @@ inline privacy::ServerOptions quick() {
 class ServerThread {
 public:
   template <class Make, class Watch>
-  ServerThread(const privacy::ServerOptions& options, Make make, Watch watch)
+  ServerThread(const net::ServerOptions& options, Make make, Watch watch)
       : thread_([this, options, make, watch] {
           auto service = make();
-          privacy::Server server(service, options);
+          net::Server server(service, options);
           counts_ = &server.counts();
           port_ = server.port();
           server.run(stop_, [&] { watch(service); });
@@ -37,7 +37,7 @@ public:
     while (port_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   template <class Make>
-  ServerThread(const privacy::ServerOptions& options, Make make) : ServerThread(options, make, [](const auto&) {}) {}
+  ServerThread(const net::ServerOptions& options, Make make) : ServerThread(options, make, [](const auto&) {}) {}
   ServerThread(const ServerThread&) = delete;
   ServerThread& operator=(const ServerThread&) = delete;
   ~ServerThread() {
@@ -45,12 +45,12 @@ public:
     thread_.join();
   }
   std::uint16_t port() const { return static_cast<std::uint16_t>(port_); }
-  const privacy::ServerCounts& counts() const { return *counts_; }
+  const net::ServerCounts& counts() const { return *counts_; }
 
   /// How to connect to it; without TLS when no certificates are given.
-  privacy::ClientOptions client(const privacy::TlsFiles& tls = {}, const std::string& host = "127.0.0.1") const {
+  net::ClientOptions client(const net::TlsFiles& tls = {}, const std::string& host = "127.0.0.1") const {
     using namespace std::chrono_literals;
-    privacy::ClientOptions c;
+    net::ClientOptions c;
     c.host = host;
     c.port = port();
     c.tls = tls;
@@ -63,7 +63,7 @@ public:
 private:
   std::atomic<bool> stop_{false};
   std::atomic<int> port_{0};
-  const privacy::ServerCounts* counts_ = nullptr;
+  const net::ServerCounts* counts_ = nullptr;
   std::thread thread_; // begins when all before it is there
 };
 

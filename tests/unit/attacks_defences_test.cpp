@@ -14,7 +14,7 @@
 #include <limits>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::attacks;
 using eg::test::message_of;
 
 namespace {

@@ -18,7 +18,8 @@
 #include <string_view>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::attacks;
+using namespace eg::permute;
 using eg::test::message_of;
 using permute::Permutation;
 
@@ -205,7 +206,7 @@ TEST_CASE("attacks that learn: what they find under no scheme and under shuffled
                                              .attack_images = &attack_images,
                                              .effort = {.steps = 25, .rounds = 2}});
   };
-  for (const Attack& attack : attacks()) {
+  for (const Attack& attack : attacks::attacks()) {
     if (!attack.learns) continue;
     CAPTURE(std::string(attack.name));
     for (const char* scheme : {"none", "row", "decoupled", "both"}) {

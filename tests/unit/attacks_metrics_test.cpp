@@ -57,57 +57,57 @@ TEST_CASE("SSIM is the mean of its formula over all windows and channels") {
     for (const double peak : {1.0, 2.0}) {
       double expected = 0.0;
       for (std::int64_t c = 0; c < 3; ++c) expected += ssim_in_loops(x.select(0, c), other.select(0, c), peak) / 3.0;
-      CHECK(privacy::ssim(x, other, peak).item() == doctest::Approx(expected).epsilon(1e-12));
+      CHECK(attacks::ssim(x, other, peak).item() == doctest::Approx(expected).epsilon(1e-12));
     }
-  CHECK(privacy::ssim(x, x, 1.0).item() == doctest::Approx(1.0).epsilon(1e-14));
+  CHECK(attacks::ssim(x, x, 1.0).item() == doctest::Approx(1.0).epsilon(1e-14));
   // Control: the peak matters.
-  CHECK(std::abs(privacy::ssim(x, mixed, 1.0).item() - privacy::ssim(x, mixed, 2.0).item()) > 1e-4);
+  CHECK(std::abs(attacks::ssim(x, mixed, 1.0).item() - attacks::ssim(x, mixed, 2.0).item()) > 1e-4);
 }
 
 TEST_CASE("SSIM is what scikit-image computes") {
   // structural_similarity(x, y, data_range=peak, channel_axis=0, gaussian_weights=True, sigma=1.5,
   //                       use_sample_covariance=False), scikit-image 0.25.2
   const Tensor x = image(3, 24, 20, false), y = image(3, 24, 20, true), mixed = x * 0.8 + y * 0.2;
-  CHECK(privacy::ssim(x, y, 1.0).item() == doctest::Approx(0.023712762167780625).epsilon(1e-12));
-  CHECK(privacy::ssim(x, y, 2.0).item() == doctest::Approx(0.03785916569976012).epsilon(1e-12));
-  CHECK(privacy::ssim(x, mixed, 1.0).item() == doctest::Approx(0.9541672831392959).epsilon(1e-12));
-  CHECK(privacy::ssim(x, mixed, 2.0).item() == doctest::Approx(0.9549411149991028).epsilon(1e-12));
+  CHECK(attacks::ssim(x, y, 1.0).item() == doctest::Approx(0.023712762167780625).epsilon(1e-12));
+  CHECK(attacks::ssim(x, y, 2.0).item() == doctest::Approx(0.03785916569976012).epsilon(1e-12));
+  CHECK(attacks::ssim(x, mixed, 1.0).item() == doctest::Approx(0.9541672831392959).epsilon(1e-12));
+  CHECK(attacks::ssim(x, mixed, 2.0).item() == doctest::Approx(0.9549411149991028).epsilon(1e-12));
 }
 
 TEST_CASE("PSNR: 10 log10(peak^2 / mse), infinite for equal images, 6.02 dB lower with the paper's peak") {
   const Tensor x = image(1, 12, 12, false), y = x + 0.1;
-  CHECK(privacy::psnr(x, y, 1.0).item() == doctest::Approx(20.0).epsilon(1e-12));
-  CHECK(privacy::psnr(x, y, privacy::signed_peak).item() - privacy::psnr(x, y, privacy::papers_peak).item() ==
+  CHECK(attacks::psnr(x, y, 1.0).item() == doctest::Approx(20.0).epsilon(1e-12));
+  CHECK(attacks::psnr(x, y, attacks::signed_peak).item() - attacks::psnr(x, y, attacks::papers_peak).item() ==
         doctest::Approx(20.0 * std::log10(2.0)).epsilon(1e-12));
-  CHECK(privacy::psnr(x, x, 1.0).item() == std::numeric_limits<double>::infinity());
-  const Tensor both = privacy::psnr(stack({x, x}, 0), stack({y, x + 0.01}, 0), 1.0);
+  CHECK(attacks::psnr(x, x, 1.0).item() == std::numeric_limits<double>::infinity());
+  const Tensor both = attacks::psnr(stack({x, x}, 0), stack({y, x + 0.01}, 0), 1.0);
   CHECK(both.at({0}) == doctest::Approx(20.0).epsilon(1e-12));
   CHECK(both.at({1}) == doctest::Approx(40.0).epsilon(1e-10));
 }
 
 TEST_CASE("metrics of images refuse what are no two images") {
   const Tensor x = image(1, 12, 12, false);
-  CHECK(test::message_of<ShapeError>([&] { privacy::ssim(x, image(1, 12, 13, true), 1.0); }).find("differ in shape") !=
+  CHECK(test::message_of<ShapeError>([&] { attacks::ssim(x, image(1, 12, 13, true), 1.0); }).find("differ in shape") !=
         std::string::npos);
   CHECK(test::message_of<ShapeError>([&] {
-          privacy::ssim(image(1, 10, 12, false), image(1, 10, 12, true), 1.0);
+          attacks::ssim(image(1, 10, 12, false), image(1, 10, 12, true), 1.0);
         }).find("window is 11 x 11") != std::string::npos);
-  CHECK(test::message_of<ValueError>([&] { privacy::psnr(x, x, 0.0); }).find("must be positive") != std::string::npos);
-  CHECK_THROWS_AS(privacy::psnr(x.select(0, 0), x.select(0, 0), 1.0), ShapeError);
-  CHECK_THROWS_AS(privacy::psnr(Tensor::zeros({0, 1, 4, 4}), Tensor::zeros({0, 1, 4, 4}), 1.0), ShapeError);
+  CHECK(test::message_of<ValueError>([&] { attacks::psnr(x, x, 0.0); }).find("must be positive") != std::string::npos);
+  CHECK_THROWS_AS(attacks::psnr(x.select(0, 0), x.select(0, 0), 1.0), ShapeError);
+  CHECK_THROWS_AS(attacks::psnr(Tensor::zeros({0, 1, 4, 4}), Tensor::zeros({0, 1, 4, 4}), 1.0), ShapeError);
 }
 
 TEST_CASE("rates count places") {
   const std::vector<std::int64_t> truth = {4, 4, 2, 0, 0}, found = {4, 2, 4, 0, 9};
-  CHECK(privacy::recovery_rate(found, truth) == doctest::Approx(0.4));
-  CHECK(privacy::token_recovery_rate(found, truth, 0) == doctest::Approx(1.0 / 3.0));
-  CHECK(privacy::token_bag_rate(found, truth) == doctest::Approx(0.8));
-  CHECK(privacy::token_bag_rate(std::vector<std::int64_t>{4, 4, 4}, truth) == doctest::Approx(0.4));
+  CHECK(attacks::recovery_rate(found, truth) == doctest::Approx(0.4));
+  CHECK(attacks::token_recovery_rate(found, truth, 0) == doctest::Approx(1.0 / 3.0));
+  CHECK(attacks::token_bag_rate(found, truth) == doctest::Approx(0.8));
+  CHECK(attacks::token_bag_rate(std::vector<std::int64_t>{4, 4, 4}, truth) == doctest::Approx(0.4));
   const permute::Permutation p(std::vector<std::int64_t>{2, 0, 1, 3}), q(std::vector<std::int64_t>{2, 1, 0, 3});
-  CHECK(privacy::key_recovery_rate(p, p) == 1.0);
-  CHECK(privacy::key_recovery_rate(q, p) == doctest::Approx(0.5));
-  CHECK_THROWS_AS(privacy::recovery_rate(found, std::vector<std::int64_t>{1}), ShapeError);
-  CHECK_THROWS_AS(privacy::recovery_rate(std::vector<std::int64_t>{}, std::vector<std::int64_t>{}), ValueError);
-  CHECK_THROWS_AS(privacy::token_recovery_rate(std::vector<std::int64_t>{3}, std::vector<std::int64_t>{0}, 0),
+  CHECK(attacks::key_recovery_rate(p, p) == 1.0);
+  CHECK(attacks::key_recovery_rate(q, p) == doctest::Approx(0.5));
+  CHECK_THROWS_AS(attacks::recovery_rate(found, std::vector<std::int64_t>{1}), ShapeError);
+  CHECK_THROWS_AS(attacks::recovery_rate(std::vector<std::int64_t>{}, std::vector<std::int64_t>{}), ValueError);
+  CHECK_THROWS_AS(attacks::token_recovery_rate(std::vector<std::int64_t>{3}, std::vector<std::int64_t>{0}, 0),
                   ValueError);
 }

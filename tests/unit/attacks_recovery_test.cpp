@@ -39,7 +39,7 @@ double normal_residual(const Tensor& a, const Tensor& x, const Tensor& b) {
 
 TEST_CASE("pivoted QR: least squares, rank and null space") {
   const Tensor a = normal({30, 7}, 1), b = normal({30, 3}, 2);
-  const privacy::PivotedQr qr(a);
+  const permute::PivotedQr qr(a);
   CHECK(qr.rank() == 7);
   CHECK(normal_residual(a, qr.solve(b), b) < 1e-12);
   CHECK(normal_residual(a, qr.solve(b) * 1.01, b) > 1e-3); // control
@@ -52,15 +52,15 @@ TEST_CASE("pivoted QR: least squares, rank and null space") {
 
   // Rank 4: the solution is not unique, the residual is still the least.
   const Tensor poor = matmul(normal({30, 4}, 4), normal({4, 7}, 5));
-  const privacy::PivotedQr rough(poor);
+  const permute::PivotedQr rough(poor);
   CHECK(rough.rank() == 4);
   CHECK(normal_residual(poor, rough.solve(b), b) < 1e-10);
-  CHECK(privacy::PivotedQr(Tensor::zeros({3, 2}, DType::f64)).rank() == 0);
+  CHECK(permute::PivotedQr(Tensor::zeros({3, 2}, DType::f64)).rank() == 0);
   // Wide: as many conditions as rows.
   const Tensor wide = normal({3, 8}, 6);
-  CHECK(relative_error(matmul(wide, privacy::PivotedQr(wide).solve(b.slice(0, 0, 3))), b.slice(0, 0, 3)) < 1e-12);
+  CHECK(relative_error(matmul(wide, permute::PivotedQr(wide).solve(b.slice(0, 0, 3))), b.slice(0, 0, 3)) < 1e-12);
   CHECK_THROWS_AS(qr.solve(normal({29, 1}, 7)), ShapeError);
-  CHECK_THROWS_AS(privacy::PivotedQr(Tensor::full({2, 2}, std::nan(""), DType::f64)), ValueError);
+  CHECK_THROWS_AS(permute::PivotedQr(Tensor::full({2, 2}, std::nan(""), DType::f64)), ValueError);
 }
 
 TEST_CASE("row matching: the keys of a transformed MLP, sorted where the other axis is secret too") {
@@ -70,46 +70,46 @@ TEST_CASE("row matching: the keys of a transformed MLP, sorted where the other a
       {"up", {"hidden", "residual"}}, {"down", {"residual", "hidden"}}, {"gain", {"residual"}}};
   const permute::PermutationSet key{{"residual", draw(d, 1)}, {"hidden", draw(t, 2)}};
   const nn::StateDict secret = permute::transform(plain, axes, key);
-  CHECK(privacy::recover_key(secret, plain, axes) == key);
+  CHECK(attacks::recover_key(secret, plain, axes) == key);
 
   nn::StateDict tuned = secret;
   for (auto& [name, w] : tuned) w = w + normal(w.shape(), 9, 0.05);
-  CHECK(privacy::recover_key(tuned, plain, axes) == key);
+  CHECK(attacks::recover_key(tuned, plain, axes) == key);
 
   // Control: other weights tell nothing.
   const nn::StateDict other = {{"up", normal({t, d}, 5)}, {"down", normal({d, t}, 6)}, {"gain", normal({d}, 7)}};
-  const permute::PermutationSet wrong = privacy::recover_key(secret, other, axes);
-  CHECK(privacy::key_recovery_rate(wrong.at("residual"), key.at("residual")) < 0.3);
-  CHECK(privacy::key_recovery_rate(wrong.at("hidden"), key.at("hidden")) < 0.3);
+  const permute::PermutationSet wrong = attacks::recover_key(secret, other, axes);
+  CHECK(attacks::key_recovery_rate(wrong.at("residual"), key.at("residual")) < 0.3);
+  CHECK(attacks::key_recovery_rate(wrong.at("hidden"), key.at("hidden")) < 0.3);
 }
 
 TEST_CASE("row matching: one permutation on both sides of a matrix") {
   const nn::StateDict plain = {{"w", normal({16, 16}, 1)}, {"b", normal({16}, 2)}};
   const permute::AxisMap axes = {{"w", {"p", "p"}}, {"b", {"p"}}};
   const permute::PermutationSet key{{"p", draw(16, 1)}};
-  CHECK(privacy::recover_key(permute::transform(plain, axes, key), plain, axes) == key);
-  CHECK_FALSE(privacy::recover_key(plain, plain, axes) == key);
+  CHECK(attacks::recover_key(permute::transform(plain, axes, key), plain, axes) == key);
+  CHECK_FALSE(attacks::recover_key(plain, plain, axes) == key);
   CHECK(test::message_of<ValueError>([&] {
-          privacy::recover_key(plain, plain, {{"absent", {"q"}}});
+          attacks::recover_key(plain, plain, {{"absent", {"q"}}});
         }).find("no tensor of the group \"q\"") != std::string::npos);
   CHECK(test::message_of<ValueError>([&] {
-          privacy::recover_key({{"g", Tensor::ones({4})}}, {{"g", Tensor::ones({4})}}, {{"g", {"p"}}});
+          attacks::recover_key({{"g", Tensor::ones({4})}}, {{"g", Tensor::ones({4})}}, {{"g", {"p"}}});
         }).find("over and over") != std::string::npos);
-  CHECK_THROWS_AS(privacy::recover_key({{"w", normal({2, 3}, 1)}}, {{"w", normal({3, 2}, 1)}}, axes), ShapeError);
+  CHECK_THROWS_AS(attacks::recover_key({{"w", normal({2, 3}, 1)}}, {{"w", normal({3, 2}, 1)}}, axes), ShapeError);
 }
 
 TEST_CASE("gain sort, and the linear map behind any d known rows") {
   const Permutation p = draw(50, 1);
   const Tensor gain = normal({50}, 1);
-  CHECK(privacy::sort_match(p.apply(gain, 0), gain) == p);
-  CHECK_FALSE(privacy::sort_match(p.apply(normal({50}, 2), 0), gain) == p);
-  CHECK_THROWS_AS(privacy::sort_match(gain, normal({49}, 1)), ShapeError);
+  CHECK(attacks::sort_match(p.apply(gain, 0), gain) == p);
+  CHECK_FALSE(attacks::sort_match(p.apply(normal({50}, 2), 0), gain) == p);
+  CHECK_THROWS_AS(attacks::sort_match(gain, normal({49}, 1)), ShapeError);
 
   const Tensor rows = normal({30, 12}, 3), q = normal({12, 12}, 4);
-  CHECK(relative_error(privacy::recover_linear_map(matmul(rows, q), rows), q) < 1e-11);
-  CHECK(relative_error(privacy::recover_linear_map(matmul(normal({30, 12}, 5), q), rows), q) > 0.1);
+  CHECK(relative_error(attacks::recover_linear_map(matmul(rows, q), rows), q) < 1e-11);
+  CHECK(relative_error(attacks::recover_linear_map(matmul(normal({30, 12}, 5), q), rows), q) > 0.1);
   CHECK(test::message_of<ValueError>([&] {
-          privacy::recover_linear_map(rows.slice(0, 0, 5), rows.slice(0, 0, 5));
+          attacks::recover_linear_map(rows.slice(0, 0, 5), rows.slice(0, 0, 5));
         }).find("rank 5") != std::string::npos);
 }
 
@@ -120,34 +120,34 @@ TEST_CASE("vocabulary matching in its four forms, against noise, and P_C from on
   const auto text = ids.to_vector<std::int64_t>();
   const Tensor states = index_select(table, 0, ids);
   const Permutation columns = draw(d, 1), rows = draw(tokens, 2);
-  const privacy::NextStates next = [&](std::span<const std::int64_t>) { return table; };
-  const auto matched = [&](const Tensor& seen, privacy::StateForm form) {
-    return privacy::match_vocabulary(seen, next, form).ids;
+  const attacks::NextStates next = [&](std::span<const std::int64_t>) { return table; };
+  const auto matched = [&](const Tensor& seen, attacks::StateForm form) {
+    return attacks::match_vocabulary(seen, next, form).ids;
   };
   CHECK(matched(states, {}) == text);
   CHECK(matched(columns.apply(states, 1), {.columns = true}) == text);
   const Tensor shuffled = rows.apply(states, 0);
-  CHECK(privacy::token_bag_rate(matched(shuffled, {.rows = true}), text) == 1.0);
-  CHECK(privacy::token_bag_rate(matched(columns.apply(shuffled, 1), {.rows = true, .columns = true}), text) == 1.0);
+  CHECK(attacks::token_bag_rate(matched(shuffled, {.rows = true}), text) == 1.0);
+  CHECK(attacks::token_bag_rate(matched(columns.apply(shuffled, 1), {.rows = true, .columns = true}), text) == 1.0);
   // Controls: without sorting, permuted features are nobody's; other embeddings know nothing.
-  CHECK(privacy::recovery_rate(matched(columns.apply(states, 1), {}), text) < 0.1);
-  CHECK(privacy::recovery_rate(matched(normal({tokens, d}, 9), {}), text) < 0.1);
+  CHECK(attacks::recovery_rate(matched(columns.apply(states, 1), {}), text) < 0.1);
+  CHECK(attacks::recovery_rate(matched(normal({tokens, d}, 9), {}), text) < 0.1);
   // Features permuted and noisy: 0.1 hardly matters, 1.0 takes everything.
   const auto noisy = [&](double sigma) {
-    return privacy::recovery_rate(matched(columns.apply(states, 1) + normal({tokens, d}, 7, sigma), {.columns = true}),
+    return attacks::recovery_rate(matched(columns.apply(states, 1) + normal({tokens, d}, 7, sigma), {.columns = true}),
                                   text);
   };
   CHECK(noisy(0.03) == 1.0);
   CHECK(noisy(0.1) > 0.9);
   CHECK(noisy(0.3) < 0.7);
   CHECK(noisy(1.0) < 0.1);
-  CHECK(privacy::features_from_states(columns.apply(states.slice(0, 0, 1), 1), states.slice(0, 0, 1)) == columns);
+  CHECK(attacks::features_from_states(columns.apply(states.slice(0, 0, 1), 1), states.slice(0, 0, 1)) == columns);
 }
 
 TEST_CASE("vocabulary matching follows states that depend on what came before, and finds their order") {
   const std::int64_t v = 50, d = 24, tokens = 9;
   const Tensor table = normal({v, d}, 1), w = normal({d, d}, 2, 0.4);
-  const privacy::NextStates next = [&](std::span<const std::int64_t> prefix) { // s_i = E[x_i] + tanh(s_(i-1) W)
+  const attacks::NextStates next = [&](std::span<const std::int64_t> prefix) { // s_i = E[x_i] + tanh(s_(i-1) W)
     Tensor before = Tensor::zeros({1, d}, DType::f64);
     for (const std::int64_t id : prefix) before = table.slice(0, id, id + 1) + tanh(matmul(before, w));
     return table + tanh(matmul(before, w));
@@ -157,11 +157,11 @@ TEST_CASE("vocabulary matching follows states that depend on what came before, a
   for (std::size_t i = 0; i < text.size(); ++i) states.push_back(next(std::span(text).first(i)).select(0, text[i]));
   const Permutation rows = draw(tokens, 1), columns = draw(d, 2);
   const Tensor seen = columns.apply(rows.apply(stack(states, 0), 0), 1);
-  const privacy::VocabularyMatch found = privacy::match_vocabulary(seen, next, {.rows = true, .columns = true});
+  const attacks::VocabularyMatch found = attacks::match_vocabulary(seen, next, {.rows = true, .columns = true});
   CHECK(found.ids == text);
   CHECK(Permutation(found.rows) == rows.inverse());
-  const privacy::NextStates alone = [&](std::span<const std::int64_t>) { return table; };
-  CHECK_FALSE(privacy::match_vocabulary(seen, alone, {.rows = true, .columns = true}).ids == text);
+  const attacks::NextStates alone = [&](std::span<const std::int64_t>) { return table; };
+  CHECK_FALSE(attacks::match_vocabulary(seen, alone, {.rows = true, .columns = true}).ids == text);
 }
 
 TEST_CASE("linear inversion looks through P_C, to rounding; not through a narrow embedding") {
@@ -170,12 +170,12 @@ TEST_CASE("linear inversion looks through P_C, to rounding; not through a narrow
                pe = normal({tokens, d}, 4);
   const Permutation columns = draw(d, 1);
   const auto features = [&](const Tensor& x) { return columns.apply(linear(x, e, b) + pe, -1); };
-  const privacy::LinearInversion inversion(features(images), images);
+  const attacks::LinearInversion inversion(features(images), images);
   const Tensor fresh = normal({3, tokens, p}, 9);
   CHECK(amax(abs(inversion(features(fresh)) - fresh)).item() < 1e-12);
   CHECK(amax(abs(inversion(draw(d, 5).apply(features(fresh), -1)) - fresh)).item() > 0.1); // control: another key
   const Tensor narrow = normal({8, p}, 6);
-  const privacy::LinearInversion less(linear(images, narrow), images);
+  const attacks::LinearInversion less(linear(images, narrow), images);
   CHECK(amax(abs(less(linear(fresh, narrow)) - fresh)).item() > 0.1);
   CHECK_THROWS_AS(inversion(fresh), ShapeError);
 }
@@ -185,10 +185,10 @@ TEST_CASE("position embeddings give the order of the rows away") {
   const Tensor e = normal({d, p}, 1), plain = normal({tokens, d}, 2, 0.3);
   const Permutation rows = draw(tokens, 1);
   const Tensor z = rows.apply(plain + matmul(normal({tokens, p}, 3), e, false, true), 0);
-  CHECK(privacy::rows_by_positions(z, e, plain) == rows);
-  CHECK_FALSE(privacy::rows_by_positions(z, e, normal({tokens, d}, 5, 0.3)) == rows);
+  CHECK(attacks::rows_by_positions(z, e, plain) == rows);
+  CHECK_FALSE(attacks::rows_by_positions(z, e, normal({tokens, d}, 5, 0.3)) == rows);
   CHECK(test::message_of<ValueError>([&] {
-          privacy::rows_by_positions(z, normal({d, d}, 4), plain);
+          attacks::rows_by_positions(z, normal({d, d}, 4), plain);
         }).find("fills all features") != std::string::npos);
 }
 
@@ -196,18 +196,18 @@ TEST_CASE("masks and attention scores give the order of the rows away, and the t
   const std::int64_t n = 12;
   const Permutation r = draw(n, 1);
   const Tensor seen = ge(Tensor::arange(n).reshape({n, 1}), Tensor::arange(n).reshape({1, n}));
-  CHECK(privacy::rows_of_causal_mask(r.apply(r.apply(seen, 0), 1)) == r);
+  CHECK(attacks::rows_of_causal_mask(r.apply(r.apply(seen, 0), 1)) == r);
   const Tensor added = masked_fill(Tensor::zeros({n, n}), logical_not(seen), -1e9);
-  CHECK(privacy::rows_of_causal_mask(r.apply(r.apply(added, 0), 1)) == r);
-  CHECK_THROWS_AS(privacy::rows_of_causal_mask(Tensor::zeros({n, n})), ValueError);
+  CHECK(attacks::rows_of_causal_mask(r.apply(r.apply(added, 0), 1)) == r);
+  CHECK_THROWS_AS(attacks::rows_of_causal_mask(Tensor::zeros({n, n})), ValueError);
 
   const Tensor scores = softmax(normal({3, n, n}, 1)), other = softmax(normal({3, n, n}, 2));
   const Tensor moved = r.apply(r.apply(scores, 1), 2);
-  CHECK(privacy::rows_by_attention(moved, scores) == r);
-  CHECK(privacy::rows_by_attention(draw(3, 4).apply(moved, 0), scores) == r); // heads have moved too
-  CHECK_FALSE(privacy::rows_by_attention(moved, other) == r);
-  CHECK(privacy::text_by_attention(moved, {other, scores, softmax(normal({3, n, n}, 3))}) == 1);
-  CHECK_THROWS_AS(privacy::text_by_attention(moved, {}), ShapeError);
+  CHECK(attacks::rows_by_attention(moved, scores) == r);
+  CHECK(attacks::rows_by_attention(draw(3, 4).apply(moved, 0), scores) == r); // heads have moved too
+  CHECK_FALSE(attacks::rows_by_attention(moved, other) == r);
+  CHECK(attacks::text_by_attention(moved, {other, scores, softmax(normal({3, n, n}, 3))}) == 1);
+  CHECK_THROWS_AS(attacks::text_by_attention(moved, {}), ShapeError);
 }
 
 TEST_CASE("a key-value cache names its text, plain or permuted within heads") {
@@ -215,10 +215,10 @@ TEST_CASE("a key-value cache names its text, plain or permuted within heads") {
   const Tensor vocabulary = normal({heads, v, width}, 1), ids = random_integers({20}, {7, 0}, 0, v);
   const auto text = ids.to_vector<std::int64_t>();
   const Tensor cached = index_select(vocabulary, 1, ids);
-  CHECK(privacy::text_by_cache(cached, vocabulary, privacy::CacheForm::plain) == text);
+  CHECK(attacks::text_by_cache(cached, vocabulary, attacks::CacheForm::plain) == text);
   const Tensor hidden = draw(width, 1).apply(cached, 2);
-  CHECK(privacy::text_by_cache(hidden, vocabulary, privacy::CacheForm::within_heads) == text);
-  CHECK(privacy::recovery_rate(privacy::text_by_cache(hidden, vocabulary, privacy::CacheForm::plain), text) < 0.2);
+  CHECK(attacks::text_by_cache(hidden, vocabulary, attacks::CacheForm::within_heads) == text);
+  CHECK(attacks::recovery_rate(attacks::text_by_cache(hidden, vocabulary, attacks::CacheForm::plain), text) < 0.2);
 }
 
 TEST_CASE("gradients name labels, whatever permutation of features they went through") {
@@ -233,12 +233,12 @@ TEST_CASE("gradients name labels, whatever permutation of features they went thr
   const Tensor gradients = cut(normal({batch, d}, 4), labels);
   const Tensor examples = cut(normal({classes, d}, 5), Tensor::arange(classes));
   const Permutation p = draw(d, 1);
-  CHECK(privacy::labels_from_cut_gradients(p.apply(gradients, 1), p.apply(examples, 1)) ==
+  CHECK(attacks::labels_from_cut_gradients(p.apply(gradients, 1), p.apply(examples, 1)) ==
         labels.to_vector<std::int64_t>());
-  CHECK_FALSE(privacy::labels_from_cut_gradients(p.apply(gradients, 1), examples) == labels.to_vector<std::int64_t>());
+  CHECK_FALSE(attacks::labels_from_cut_gradients(p.apply(gradients, 1), examples) == labels.to_vector<std::int64_t>());
   Tensor rows = Tensor::zeros({5, d}, DType::f64);
   rows.slice(0, 3, 4).copy_from(gradients.slice(0, 0, 1));
-  CHECK(privacy::class_token_row(rows) == 3);
+  CHECK(attacks::class_token_row(rows) == 3);
 }
 
 TEST_CASE("fresh permutations for each query are aligned by what the queries share, and the weights follow") {
@@ -253,10 +253,10 @@ TEST_CASE("fresh permutations for each query are aligned by what the queries sha
     outputs.push_back(y);
     shared.push_back(y.slice(0, 0, 1));
   }
-  const std::vector<Permutation> gathers = privacy::align_queries(stack(shared, 0));
+  const std::vector<Permutation> gathers = attacks::align_queries(stack(shared, 0));
   CHECK(gathers.front().is_identity());
   for (std::size_t q = 0; q < outputs.size(); ++q) outputs[q] = gathers[q].apply(outputs[q], 1);
-  const Tensor stolen = transpose(privacy::recover_linear_map(concat(outputs, 0), concat(inputs, 0)));
+  const Tensor stolen = transpose(attacks::recover_linear_map(concat(outputs, 0), concat(inputs, 0)));
   CHECK(relative_error(stolen, draw(d, 20).apply(w, 0)) < 1e-12);
   CHECK(relative_error(stolen, w) > 0.1); // one permutation stays unknown
 }

@@ -13,7 +13,8 @@
 #include <map>
 
 using namespace eg;
-using namespace eg::privacy;
+using namespace eg::attacks;
+using namespace eg::permute;
 
 namespace {
 
@@ -26,7 +27,7 @@ TableRequest small_request(std::vector<BlockWeights> models, Base base) {
   r.key = {3, 0};
   r.source = permute::public_source({4, 0});
   for (const SchemeInfo& s : schemes()) r.schemes.push_back(&s);
-  for (const Attack& a : attacks())
+  for (const Attack& a : attacks::attacks())
     if (!a.learns) r.attacks.push_back(&a);
   return r;
 }

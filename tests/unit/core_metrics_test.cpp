@@ -39,7 +39,7 @@ double least_by_force(const Tensor& cost) {
   return least_by_force(cost.size(0) <= cost.size(1) ? cost : cost.transpose(), 0, taken);
 }
 
-double cost_of(const Tensor& cost, const eg::Assignment& a) {
+double cost_of(const Tensor& cost, const eg::attacks::Assignment& a) {
   std::set<std::int64_t> rows;
   std::set<std::int64_t> columns;
   double total = 0;
@@ -62,12 +62,13 @@ TEST_CASE("assignments have the least cost of all") {
     for (std::int64_t m = 1; m <= 7; ++m) {
       const eg::RandomKey key{41, static_cast<std::uint64_t>(10 * n + m)};
       const Tensor normal = eg::random_normal({n, m}, key, 0.0, 3.0, DType::f64);
-      CHECK(cost_of(normal, eg::hungarian(normal)) == doctest::Approx(least_by_force(normal)).epsilon(1e-12));
+      CHECK(cost_of(normal, eg::attacks::hungarian(normal)) == doctest::Approx(least_by_force(normal)).epsilon(1e-12));
       const Tensor most = eg::neg(normal);
-      CHECK(-cost_of(normal, eg::hungarian(normal, true)) == doctest::Approx(least_by_force(most)).epsilon(1e-12));
+      CHECK(-cost_of(normal, eg::attacks::hungarian(normal, true)) ==
+            doctest::Approx(least_by_force(most)).epsilon(1e-12));
       // Many equal costs.
       const Tensor whole = eg::random_integers({n, m}, key, 0, 4).to(DType::f32);
-      CHECK(cost_of(whole, eg::hungarian(whole)) == least_by_force(whole));
+      CHECK(cost_of(whole, eg::attacks::hungarian(whole)) == least_by_force(whole));
     }
 }
 
@@ -83,10 +84,10 @@ TEST_CASE("forbidden pairs") {
     const double least = least_by_force(cost);
     if (least == inf) {
       ++infeasible;
-      CHECK_THROWS_WITH_AS(eg::hungarian(cost), doctest::Contains("leave no assignment"), eg::ValueError);
+      CHECK_THROWS_WITH_AS(eg::attacks::hungarian(cost), doctest::Contains("leave no assignment"), eg::ValueError);
     } else {
       ++feasible;
-      CHECK(cost_of(cost, eg::hungarian(cost)) == doctest::Approx(least).epsilon(1e-12));
+      CHECK(cost_of(cost, eg::attacks::hungarian(cost)) == doctest::Approx(least).epsilon(1e-12));
     }
   }
   CHECK(feasible > 5);
@@ -106,32 +107,32 @@ TEST_CASE("a large assignment whose optimum is known") {
     for (std::int64_t j = 0; j < n; ++j)
       cost[static_cast<std::size_t>(i * n + j)] += u[static_cast<std::size_t>(i)] + v[static_cast<std::size_t>(j)];
   }
-  CHECK(eg::hungarian(Tensor::from<double>(cost, {n, n})).columns.to_vector<std::int64_t>() == wanted);
+  CHECK(eg::attacks::hungarian(Tensor::from<double>(cost, {n, n})).columns.to_vector<std::int64_t>() == wanted);
 }
 
 TEST_CASE("assignments at the ends of the range, and what is refused") {
   const Tensor huge = Tensor::from<double>({1.7e308, -1.7e308, -1.7e308, 1.7e308}, {2, 2});
-  CHECK(eg::hungarian(huge).columns.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
-  CHECK(eg::hungarian(Tensor::zeros({0, 3})).rows.numel() == 0);
-  CHECK(eg::hungarian(Tensor::zeros({3, 0})).columns.numel() == 0);
+  CHECK(eg::attacks::hungarian(huge).columns.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
+  CHECK(eg::attacks::hungarian(Tensor::zeros({0, 3})).rows.numel() == 0);
+  CHECK(eg::attacks::hungarian(Tensor::zeros({3, 0})).columns.numel() == 0);
   const auto bad = [](double value) { return Tensor::from<double>({1, value, 2, 3}, {2, 2}); };
-  CHECK_THROWS_WITH_AS(eg::hungarian(bad(not_a_number)), doctest::Contains("a cost is NaN"), eg::ValueError);
-  CHECK_THROWS_WITH_AS(eg::hungarian(bad(-inf)), doctest::Contains("a cost is -inf"), eg::ValueError);
-  CHECK_THROWS_WITH_AS(eg::hungarian(bad(inf), true), doctest::Contains("a cost is inf"), eg::ValueError);
-  CHECK_THROWS_AS(eg::hungarian(Tensor::zeros({3})), eg::ShapeError);
-  CHECK_THROWS_AS(eg::hungarian(Tensor::zeros({2, 2}, DType::i64)), eg::DTypeError);
+  CHECK_THROWS_WITH_AS(eg::attacks::hungarian(bad(not_a_number)), doctest::Contains("a cost is NaN"), eg::ValueError);
+  CHECK_THROWS_WITH_AS(eg::attacks::hungarian(bad(-inf)), doctest::Contains("a cost is -inf"), eg::ValueError);
+  CHECK_THROWS_WITH_AS(eg::attacks::hungarian(bad(inf), true), doctest::Contains("a cost is inf"), eg::ValueError);
+  CHECK_THROWS_AS(eg::attacks::hungarian(Tensor::zeros({3})), eg::ShapeError);
+  CHECK_THROWS_AS(eg::attacks::hungarian(Tensor::zeros({2, 2}, DType::i64)), eg::DTypeError);
 }
 
 TEST_CASE("top-k accuracy: ties go to the left, a NaN is never right") {
   const Tensor logits = Tensor::from<double>({0.1, 0.9, 0.5, 2, 2, 2, not_a_number, 1, 0, 3, not_a_number, 1}, {4, 3});
   const Tensor labels = labels_of({2, 1, 1, 1});
-  CHECK(eg::top_k_accuracy(logits, labels, 1) == 0.0);
-  CHECK(eg::top_k_accuracy(logits, labels, 2) == 0.75);
-  CHECK(eg::top_k_accuracy(logits, labels, 3) == 0.75);
-  CHECK_THROWS_AS(eg::top_k_accuracy(logits, labels, 0), eg::ValueError);
-  CHECK_THROWS_WITH_AS(eg::top_k_accuracy(logits, labels_of({0, 1, 3, 0})),
+  CHECK(eg::nn::top_k_accuracy(logits, labels, 1) == 0.0);
+  CHECK(eg::nn::top_k_accuracy(logits, labels, 2) == 0.75);
+  CHECK(eg::nn::top_k_accuracy(logits, labels, 3) == 0.75);
+  CHECK_THROWS_AS(eg::nn::top_k_accuracy(logits, labels, 0), eg::ValueError);
+  CHECK_THROWS_WITH_AS(eg::nn::top_k_accuracy(logits, labels_of({0, 1, 3, 0})),
                        doctest::Contains("label is 3 at position 2"), eg::IndexError);
-  CHECK_THROWS_AS(eg::top_k_accuracy(logits, labels_of({0})), eg::ShapeError);
+  CHECK_THROWS_AS(eg::nn::top_k_accuracy(logits, labels_of({0})), eg::ShapeError);
 }
 
 TEST_CASE("top-k accuracy agrees with topk") {
@@ -141,7 +142,7 @@ TEST_CASE("top-k accuracy agrees with topk") {
   int right = 0;
   for (std::int64_t i = 0; i < 50; ++i)
     for (std::int64_t k = 0; k < 3; ++k) right += best.at({i, k}) == labels.at({i}) ? 1 : 0;
-  CHECK(eg::top_k_accuracy(logits, labels, 3) == right / 50.0);
+  CHECK(eg::nn::top_k_accuracy(logits, labels, 3) == right / 50.0);
 }
 
 TEST_CASE("area under the curve counts pairs") {
@@ -155,21 +156,21 @@ TEST_CASE("area under the curve counts pairs") {
       ++pairs;
       wins += scores.at({i}) > scores.at({j}) ? 1.0 : scores.at({i}) == scores.at({j}) ? 0.5 : 0.0;
     }
-  CHECK(eg::auc(scores, labels) == wins / pairs);
-  CHECK(eg::auc(scores, labels.to(DType::boolean)) == wins / pairs);
+  CHECK(eg::nn::auc(scores, labels) == wins / pairs);
+  CHECK(eg::nn::auc(scores, labels.to(DType::boolean)) == wins / pairs);
   const Tensor few = Tensor::from<double>({-inf, 0, inf}, {3});
-  CHECK(eg::auc(few, labels_of({0, 0, 1})) == 1.0);
-  CHECK(eg::auc(few, labels_of({1, 0, 0})) == 0.0);
-  CHECK_THROWS_WITH_AS(eg::auc(few, labels_of({1, 1, 1})), doctest::Contains("all 3 labels are 1; both classes"),
+  CHECK(eg::nn::auc(few, labels_of({0, 0, 1})) == 1.0);
+  CHECK(eg::nn::auc(few, labels_of({1, 0, 0})) == 0.0);
+  CHECK_THROWS_WITH_AS(eg::nn::auc(few, labels_of({1, 1, 1})), doctest::Contains("all 3 labels are 1; both classes"),
                        eg::ValueError);
-  CHECK_THROWS_WITH_AS(eg::auc(few, labels_of({0, 0, 0})), doctest::Contains("all 3 labels are 0"), eg::ValueError);
-  CHECK_THROWS_AS(eg::auc(few, labels_of({0, 2, 1})), eg::IndexError);
-  CHECK_THROWS_AS(eg::auc(Tensor::from<double>({0, not_a_number}, {2}), labels_of({0, 1})), eg::ValueError);
+  CHECK_THROWS_WITH_AS(eg::nn::auc(few, labels_of({0, 0, 0})), doctest::Contains("all 3 labels are 0"), eg::ValueError);
+  CHECK_THROWS_AS(eg::nn::auc(few, labels_of({0, 2, 1})), eg::IndexError);
+  CHECK_THROWS_AS(eg::nn::auc(Tensor::from<double>({0, not_a_number}, {2}), labels_of({0, 1})), eg::ValueError);
 }
 
 TEST_CASE("confusion matrix: labels down, predictions across") {
-  const Tensor m = eg::confusion_matrix(labels_of({0, 1, 1, 2, 1}), labels_of({0, 1, 2, 2, 0}), 3);
+  const Tensor m = eg::nn::confusion_matrix(labels_of({0, 1, 1, 2, 1}), labels_of({0, 1, 2, 2, 0}), 3);
   CHECK(m.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 1, 0, 0, 1, 0, 0, 1, 1});
-  CHECK_THROWS_WITH_AS(eg::confusion_matrix(labels_of({3}), labels_of({0}), 3), doctest::Contains("prediction is 3"),
-                       eg::IndexError);
+  CHECK_THROWS_WITH_AS(eg::nn::confusion_matrix(labels_of({3}), labels_of({0}), 3),
+                       doctest::Contains("prediction is 3"), eg::IndexError);
 }

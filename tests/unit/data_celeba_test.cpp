@@ -98,7 +98,7 @@ TEST_CASE("celeba: the layout as it is distributed, and lists that are wrong") {
 TEST_CASE("celeba: a ViT learns attributes; accuracy is the share of them that is right") {
   const TemporaryFolder folder;
   write_celeba(folder);
-  permute::VitOptions o;
+  training::VitOptions o;
   o.data = "celeba";
   o.data_dir = folder.path();
   o.size = 8;
@@ -111,7 +111,7 @@ TEST_CASE("celeba: a ViT learns attributes; accuracy is the share of them that i
   o.dtype = DType::f64;
   o.twin = true;
   o.permute = permute::PermuteMode::both;
-  permute::VitTrainer trainer(o);
+  training::VitTrainer trainer(o);
   const training::VariantRecord before = trainer.test().variants[0];
   const training::Result result = trainer.run();
   CHECK(before.loss > 0.5);
@@ -123,5 +123,5 @@ TEST_CASE("celeba: a ViT learns attributes; accuracy is the share of them that i
   o.mixup = 0.3;
   o.label_smoothing = 0.1;
   o.steps = 3;
-  CHECK(permute::VitTrainer(o).run().steps == 3);
+  CHECK(training::VitTrainer(o).run().steps == 3);
 }

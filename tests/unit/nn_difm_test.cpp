@@ -301,7 +301,7 @@ std::pair<double, double> fit(const Difm& model, const Table& table, int steps, 
   return losses;
 }
 
-double auc_of(const Tensor& scores, const Tensor& labels) { return auc(scores, labels.to(DType::i64)); }
+double auc_of(const Tensor& scores, const Tensor& labels) { return nn::auc(scores, labels.to(DType::i64)); }
 
 /// Rows whose clicks depend on pairs of categories alone: click when x_a x_b + x_b x_c + x_a x_c > 0 with x = +-1 for
 /// even and odd ids. No field alone says anything.

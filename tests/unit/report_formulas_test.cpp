@@ -12,7 +12,7 @@
 #include <set>
 
 using namespace eg;
-using permute::report::mathml;
+using report::mathml;
 
 TEST_CASE("formulas: every row of the catalogue has its formula as well-formed MathML") {
   INFO("run scripts/make_formulas.py");
@@ -26,7 +26,7 @@ TEST_CASE("formulas: every row of the catalogue has its formula as well-formed M
     CHECK(test::without_tags(text).find_first_of("\\^_") == std::string::npos);
     used.insert(row.tex);
   }
-  const std::vector<std::string_view> rendered = permute::report::rendered_formulas();
+  const std::vector<std::string_view> rendered = report::rendered_formulas();
   CHECK(rendered.size() == used.size()); // none is there twice
   CHECK(std::set(rendered.begin(), rendered.end()) == used);
 }

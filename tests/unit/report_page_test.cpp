@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-using namespace eg::pages;
+using namespace eg::report;
 
 namespace {
 

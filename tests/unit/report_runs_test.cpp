@@ -199,7 +199,7 @@ TEST_CASE("runs: what was said, and the surest mistakes") {
   CHECK(p.spread(2) == std::vector<std::size_t>{0, 2});
   CHECK(p.caption(0) == "\u2713 a (99\u00a0%)");
   CHECK(p.caption(1) == "\u2717 b (58\u00a0%), is c");
-  pages::Page page("t");
+  report::Page page("t");
   add_confusion(page, p);
   add_classes(page, p);
   const std::string html = page.html();
@@ -212,14 +212,14 @@ TEST_CASE("runs: what was said, and the surest mistakes") {
 
 TEST_CASE("runs: the page of two ViTs has every part, is well formed and needs nothing else") {
   const TemporaryFolder folder;
-  permute::VitOptions o = small();
+  training::VitOptions o = small();
   o.evaluate_every = 4;
   o.out = folder.path("plain");
-  permute::VitTrainer(o).run();
+  training::VitTrainer(o).run();
   o.permute = permute::PermuteMode::both;
   o.lr = 1e-3;
   o.out = folder.path("shuffled");
-  permute::VitTrainer(o).run();
+  training::VitTrainer(o).run();
   std::vector<std::string> reports;
   const auto runs = read_runs({folder.path("plain"), folder.path("shuffled")});
   const RunsReport made =
@@ -248,7 +248,8 @@ TEST_CASE("runs: the ROC curve of scores with ties, and the area below it") {
   for (std::size_t i = 1; i < curve.true_positive.size(); ++i)
     area += (curve.false_positive[i] - curve.false_positive[i - 1]) *
             (curve.true_positive[i] + curve.true_positive[i - 1]) / 2;
-  CHECK(area == doctest::Approx(auc(Tensor::from(scores, {6}), Tensor::from<std::int64_t>({1, 1, 0, 1, 0, 0}, {6}))));
+  CHECK(area ==
+        doctest::Approx(nn::auc(Tensor::from(scores, {6}), Tensor::from<std::int64_t>({1, 1, 0, 1, 0, 0}, {6}))));
   CHECK(message_of<ValueError>([&] { roc_curve({0.5}, {1}); }) == "roc_curve: both labels must be there");
   CHECK(message_of<ValueError>([&] {
           roc_curve({0.5}, {1, 0});
@@ -273,7 +274,7 @@ TEST_CASE("runs: the page of a factorization machine has its ROC curve and calib
   std::string table = "bought,size,color\n";
   for (int i = 0; i < 200; ++i) table += fmt::format("{},{},c{}\n", i % 3 == 0 ? "yes" : "no", i * 7 % 11, i % 3);
   write(folder, "table.csv", table);
-  permute::DifmOptions o;
+  training::DifmOptions o;
   o.data = folder.path("table.csv");
   o.table.label = "bought";
   o.table.held_out = 0.3;
@@ -284,7 +285,7 @@ TEST_CASE("runs: the page of a factorization machine has its ROC curve and calib
   o.lr = 1e-2;
   o.permute = permute::PermuteMode::rows;
   o.out = folder.path("run");
-  const training::Record test = permute::difm_trainer(o)->run().test;
+  const training::Record test = training::difm_trainer(o)->run().test;
   const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
   CHECK(made.notes.empty());
   const std::string html = made.page.html();
@@ -338,13 +339,13 @@ TEST_CASE("runs: the page of a masked language model has words and what it guess
 TEST_CASE("runs: the page of a model of attributes has a row for each") {
   const TemporaryFolder folder;
   write_faces(folder.path(), 120);
-  permute::VitOptions o = small();
+  training::VitOptions o = small();
   o.data = "celeba";
   o.data_dir = folder.path();
   o.steps = 60;
   o.lr = 1e-2;
   o.out = folder.path("run");
-  const auto result = permute::VitTrainer(o).run();
+  const auto result = training::VitTrainer(o).run();
   const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
   REQUIRE_MESSAGE(made.notes.empty(), made.notes[0]);
   const std::string html = made.page.html();
@@ -358,16 +359,16 @@ TEST_CASE("runs: the page of a model of attributes has a row for each") {
 
 TEST_CASE("runs: the page of a DeiT says how it agrees with its teacher") {
   const TemporaryFolder folder;
-  permute::VitOptions teacher = small();
+  training::VitOptions teacher = small();
   teacher.model.encoder.head_dim = 0;
   teacher.out = folder.path("teacher");
-  permute::VitTrainer(teacher).run();
-  permute::VitOptions o = small();
+  training::VitTrainer(teacher).run();
+  training::VitOptions o = small();
   o.model.encoder.head_dim = 0;
   o.model.distillation = true;
   o.teacher = folder.path("teacher");
   o.out = folder.path("deit");
-  permute::VitTrainer(o).run();
+  training::VitTrainer(o).run();
   const RunsReport made = runs_report(read_runs({folder.path("deit")}), {});
   REQUIRE_MESSAGE(made.notes.empty(), made.notes[0]);
   const std::string html = made.page.html();
@@ -379,13 +380,13 @@ TEST_CASE("runs: the page of a DeiT says how it agrees with its teacher") {
 TEST_CASE("runs: a permuted model is shown as it was trained") {
   // Columns are permuted by the run's key: without it the model would guess.
   const TemporaryFolder folder;
-  permute::VitOptions o = small();
+  training::VitOptions o = small();
   o.steps = 60;
   o.train_limit = 400;
   o.test_limit = 100;
   o.permute = permute::PermuteMode::both;
   o.out = folder.path("run");
-  const auto result = permute::VitTrainer(o).run();
+  const auto result = training::VitTrainer(o).run();
   const RunsReport made = runs_report(read_runs({o.out}), {.samples = 0});
   const std::string said =
       fmt::format("on 100 of 100 test images of shapes: {:.2f} % right", 100 * result.test.variants[0].accuracy);

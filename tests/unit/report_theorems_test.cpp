@@ -3,8 +3,9 @@
 #include "apps/report/theorem_report.h"
 
 #include "apps/report/axis_diagram.h"
+#include "apps/report/chart.h"
 #include "apps/report/log_strip.h"
-#include "apps/report/parts.h"
+#include "apps/report/pictures.h"
 #include "apps/report/shuffle.h"
 #include "apps/report/theorem_cards.h"
 #include "core/ops.h"
@@ -20,7 +21,7 @@
 
 using namespace eg;
 using namespace eg::permute;
-using namespace eg::permute::report;
+using namespace eg::report;
 
 namespace {
 

@@ -229,15 +229,15 @@ TEST_CASE("reproduce: jigsaws of a smooth picture are solved, those of noise are
       noise.push_back(static_cast<std::uint8_t>(random.below(256)));
     }
   const auto solved = [&](const Bytes& pixels, std::int64_t patch) {
-    return privacy::jigsaw_accuracy({"x", 1, side, side, {"a"}, pixels, {0}}, patch, 1, {3, 4}, nullptr);
+    return attacks::jigsaw_accuracy({"x", 1, side, side, {"a"}, pixels, {0}}, patch, 1, {3, 4}, nullptr);
   };
   CHECK(solved(smooth, 16) == 100.0);
   CHECK(solved(smooth, 8) == 100.0);
   CHECK(solved(noise, 4) < 25.0);
   const std::atomic<bool> stop = true;
   const data::ImageDataset one("x", 1, side, side, {"a"}, smooth, {0});
-  CHECK_THROWS_AS(privacy::jigsaw_accuracy(one, 8, 1, {}, &stop), Interrupted);
-  CHECK(message_of<ValueError>([&] { privacy::border_costs(smooth, 1, side, 5); }) ==
+  CHECK_THROWS_AS(attacks::jigsaw_accuracy(one, 8, 1, {}, &stop), Interrupted);
+  CHECK(message_of<ValueError>([&] { attacks::border_costs(smooth, 1, side, 5); }) ==
         "border_costs: patches of 5 x 5 do not tile 32 x 32 pixels");
 }
 
@@ -323,7 +323,7 @@ TEST_CASE("reproduce: attacked arms are not done again, and least squares see th
 
 TEST_CASE("reproduce: the share of a key that was found") {
   const permute::Permutation truth = permute::Permutation::random_nonidentity(10, {1, 0});
-  privacy::LearntColumns learnt;
+  attacks::LearntColumns learnt;
   CHECK(learnt.found(truth) == 0.0);
   for (std::int64_t j = 0; j < 10; ++j) learnt.assignment.push_back(truth[j]);
   CHECK(learnt.found(truth) == 1.0);
@@ -336,8 +336,8 @@ TEST_CASE("reproduce: the matrix that stands in for P_C is read in the direction
   const Tensor p = truth.apply(eye(10, -1, DType::f64), 1), z = random_normal({3, 10}, {2, 0}).to(DType::f64);
   REQUIRE(matmul(z, p).to_vector<double>() == truth.apply(z, 1).to_vector<double>());
   const Tensor m = 0.6 * p + 0.04; // rows and columns add up to one
-  CHECK(privacy::LearntColumns{.matrix = {}, .assignment = privacy::nearest_assignment(m)}.found(truth) == 1.0);
-  CHECK(privacy::LearntColumns{.matrix = {}, .assignment = privacy::nearest_assignment(m.transpose(0, 1))}.found(
+  CHECK(attacks::LearntColumns{.matrix = {}, .assignment = attacks::nearest_assignment(m)}.found(truth) == 1.0);
+  CHECK(attacks::LearntColumns{.matrix = {}, .assignment = attacks::nearest_assignment(m.transpose(0, 1))}.found(
             truth) < 1.0);
 }
 
@@ -346,11 +346,11 @@ TEST_CASE("reproduce: fine-tuning is drawn, with its key as without encryption")
   const Outcome o = outcome_of("cvpr-T7", folder.path("work"));
   REQUIRE(o.graphs.size() == 3); // ViT, BERT, GPT-2
   for (const Graph& graph : o.graphs) {
-    const pages::Chart& chart = graph.chart;
+    const report::Chart& chart = graph.chart;
     CAPTURE(chart.title);
     REQUIRE(chart.series.size() == 4);
-    for (const pages::Series& line : chart.series) CHECK(line.x == std::vector<double>{2, 4});
-    const pages::Series &normal = chart.series[0], &authorised = chart.series[1], &without = chart.series[2];
+    for (const report::Series& line : chart.series) CHECK(line.x == std::vector<double>{2, 4});
+    const report::Series &normal = chart.series[0], &authorised = chart.series[1], &without = chart.series[2];
     for (std::size_t i = 0; i < 2; ++i) CHECK(authorised.y[i] == doctest::Approx(normal.y[i]).epsilon(1e-9));
     if (chart.y_label.ends_with("token")) CHECK(std::abs(without.y[0] / normal.y[0] - 1.0) > 1e-6);
   }

@@ -28,8 +28,8 @@
 
 using namespace eg;
 using namespace eg::permute;
-using namespace eg::training;
 using namespace eg::test;
+using namespace eg::training;
 
 namespace {
 

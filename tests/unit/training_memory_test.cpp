@@ -47,10 +47,10 @@ TEST_CASE("saving a model takes no memory for a second set of weights") {
   const TemporaryFolder folder;
   nn::Vit vit(config(), {.seed = 7});
   const data::Normalization pixels{.mean = {0.5, 0.4, 0.3}, .stddev = {0.2, 0.3, 0.4}};
-  const std::optional<nlohmann::json> written = permute::vision_config(vit.config, {"a", "b", "c"}, pixels);
+  const std::optional<nlohmann::json> written = training::vision_config(vit.config, {"a", "b", "c"}, pixels);
   REQUIRE(written.has_value());
   const std::string path = folder.path("vit");
-  const std::size_t saving = peak_of([&] { permute::save_vision_model(vit, *written, pixels, path); });
+  const std::size_t saving = peak_of([&] { training::save_vision_model(vit, *written, pixels, path); });
   CHECK(saving < bytes_of(vit) / 8);
 
   const hub::LoadedModel loaded = hub::load_model(path);

@@ -96,11 +96,11 @@ std::map<std::string, std::map<std::int64_t, float>> scalars_of(const std::strin
 }
 
 /// Runs until `stop_at` steps are done, as if somebody had pressed Ctrl-C there.
-void run_until(const permute::VitOptions& o, std::int64_t stop_at) {
+void run_until(const training::VitOptions& o, std::int64_t stop_at) {
   std::atomic<bool> stop = false;
   training::Callbacks callbacks;
   callbacks.step = [&](const training::Record& r) { stop = r.step == stop_at; };
-  CHECK_THROWS_AS(permute::VitTrainer(o).run(callbacks, &stop), Interrupted);
+  CHECK_THROWS_AS(training::VitTrainer(o).run(callbacks, &stop), Interrupted);
 }
 
 } // namespace
@@ -177,7 +177,7 @@ TEST_CASE("metrics: the table gets a column when a record brings one, and cells 
 
 TEST_CASE("metrics: a run that is cut and resumed holds each step once in every file") {
   const TemporaryFolder folder;
-  permute::VitOptions o = small();
+  training::VitOptions o = small();
   o.permute = permute::PermuteMode::rows;
   o.twin = true;
   o.evaluate_every = 4;
@@ -195,9 +195,9 @@ TEST_CASE("metrics: a run that is cut and resumed holds each step once in every 
   }
   o.resume = o.out;
   run_until(o, 7);
-  permute::VitTrainer(o).run();
+  training::VitTrainer(o).run();
   o.steps = 8;
-  permute::VitTrainer(o).run(); // tests once more
+  training::VitTrainer(o).run(); // tests once more
 
   std::multiset<std::pair<std::string, std::int64_t>> rows;
   std::map<std::int64_t, double> losses;
@@ -227,18 +227,18 @@ TEST_CASE("metrics: a run that is cut and resumed holds each step once in every 
 
 TEST_CASE("metrics: table and events can be left out, and then none of an earlier process stays behind the run") {
   const TemporaryFolder folder;
-  permute::VitOptions o = small();
+  training::VitOptions o = small();
   o.out = folder.path("run");
   run_until(o, 3);
   CHECK(file_exists(o.out + "/metrics.csv"));
   o.resume = o.out;
   o.csv = o.tensorboard = false; // may differ from what the checkpoint says
-  permute::VitTrainer(o).run();
+  training::VitTrainer(o).run();
   CHECK_FALSE(file_exists(o.out + "/metrics.csv"));
   CHECK(scalars_of(o.out)["train/loss"].size() == 3);
   o.resume.clear();
   o.overwrite = true;
-  permute::VitTrainer(o).run();
+  training::VitTrainer(o).run();
   CHECK(event_files(o.out).empty());
   CHECK(lines_of(o.out + "/metrics.jsonl").size() == 9);
 }

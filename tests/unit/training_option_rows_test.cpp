@@ -37,12 +37,12 @@ template <class Options> Model model_of(const char* name, const Options& default
 
 const std::vector<Model>& models() {
   static const std::vector<Model> all = {
-      model_of("vit", permute::VitOptions()),
-      model_of("deit", permute::deit_defaults()),
+      model_of("vit", training::VitOptions()),
+      model_of("deit", training::deit_defaults()),
       model_of("bert", training::ClassifyOptions()),
       model_of("gpt2", training::language_defaults(training::LanguageModel::gpt2)),
       model_of("llama", training::language_defaults(training::LanguageModel::llama)),
-      model_of("difm", permute::DifmOptions()),
+      model_of("difm", training::DifmOptions()),
   };
   return all;
 }
@@ -206,7 +206,7 @@ TEST_CASE("options: a key stands in rows alone") {
 
 TEST_CASE("options: a key is found by the member, and a member without a row is an error") {
   CHECK(training::option_key(&training::RunOptions::lr) == std::string("lr"));
-  const permute::VitOptions o;
+  const training::VitOptions o;
   CHECK(training::option_key(o, o.model.encoder.norm_eps) == std::string("norm_eps"));
   CHECK(training::option_key(o, o.start.from) == std::string("from"));
   CHECK(training::option_key(o, o.skip_limit) == std::string("skip_limit"));

@@ -17,6 +17,7 @@
 using namespace eg;
 using namespace eg::permute;
 using namespace eg::test;
+using namespace eg::training;
 using training::ClassifyOptions;
 
 namespace {

@@ -21,6 +21,7 @@
 using namespace eg;
 using namespace eg::permute;
 using namespace eg::test;
+using namespace eg::training;
 
 namespace {
 

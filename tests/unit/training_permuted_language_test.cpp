@@ -140,8 +140,8 @@ TEST_CASE("permuted language models: the folder is marked, and the key restores 
     o.key = folder.path("a.key");
     o.out = folder.path(std::string(name_of(model)));
     language_trainer(o)->run();
-    CHECK_FALSE(permute::read_blocks_mark(o.out + "/model-none"));
-    const auto mark = permute::read_blocks_mark(o.out + "/model");
+    CHECK_FALSE(training::read_blocks_mark(o.out + "/model-none"));
+    const auto mark = training::read_blocks_mark(o.out + "/model");
     REQUIRE(mark);
     CHECK(mark->key == key.fingerprint());
     const hub::LoadModelOptions f64{.dtype = DType::f64};
@@ -178,17 +178,17 @@ TEST_CASE("permuted language models: the plain twin's folder belongs to the run"
 
 TEST_CASE("marks: permuted weights never stand without one, whenever their writer ends") {
   const TemporaryFolder folder;
-  const permute::BlocksMark mark{.key = "0123456789abcdef", .form = KeyForm::residual};
+  const training::BlocksMark mark{.key = "0123456789abcdef", .form = KeyForm::residual};
   const std::string path = folder.path("model");
   const auto dies = [&] {
-    CHECK(permute::read_blocks_mark(path));
+    CHECK(training::read_blocks_mark(path));
     throw FileError("no space left");
   };
-  CHECK_THROWS_AS(permute::write_marked(path, mark, dies), FileError);
-  CHECK(permute::read_blocks_mark(path)->key == mark.key);
+  CHECK_THROWS_AS(training::write_marked(path, mark, dies), FileError);
+  CHECK(training::read_blocks_mark(path)->key == mark.key);
   // Plain weights lose the mark when they are there.
-  permute::write_marked(path, std::nullopt, [&] { CHECK(permute::read_blocks_mark(path)); });
-  CHECK_FALSE(permute::read_blocks_mark(path));
+  training::write_marked(path, std::nullopt, [&] { CHECK(training::read_blocks_mark(path)); });
+  CHECK_FALSE(training::read_blocks_mark(path));
 }
 
 TEST_CASE("permuted language models: options that contradict each other are refused") {

@@ -14,6 +14,7 @@
 using namespace eg;
 using namespace eg::permute;
 using namespace eg::test;
+using namespace eg::training;
 
 TEST_CASE("training: the memory estimate is near the allocator's peak, and too large a batch is refused in time") {
   VitOptions o = small();

@@ -28,6 +28,7 @@
 using namespace eg;
 using namespace eg::permute;
 using namespace eg::test;
+using namespace eg::training;
 
 namespace {
 

@@ -6,8 +6,8 @@
 namespace eg::test {
 
 /// 8 steps of a transformer of two blocks on 80 generated images of 16 x 16.
-inline permute::VitOptions small() {
-  permute::VitOptions o;
+inline training::VitOptions small() {
+  training::VitOptions o;
   o.data = "shapes";
   o.size = 16;
   o.train_limit = 80;

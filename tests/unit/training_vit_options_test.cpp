@@ -17,6 +17,7 @@
 using namespace eg;
 using namespace eg::permute;
 using namespace eg::test;
+using namespace eg::training;
 
 TEST_CASE("training: options to JSON and back, and every mistake by name") {
   VitOptions o = small();

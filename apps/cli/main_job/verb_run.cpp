@@ -25,8 +25,8 @@ namespace eg::cli {
 namespace {
 
 using permute::PermuteMode;
-using permute::VitOptions;
 using training::Record;
+using training::VitOptions;
 
 /// What the command line asks for.
 struct RunRequest {
@@ -57,7 +57,7 @@ VitOptions twin_options(const CommonOptions& common, const RunRequest& request) 
   options.seed = common.seed;
   options.out = join_path(request.out, "run");
   options.variants = {PermuteMode::none, PermuteMode::rows, PermuteMode::columns, PermuteMode::both};
-  if (permute::unfinished_run(options))
+  if (training::unfinished_run(options))
     options.resume = options.out;
   else
     options.overwrite = true; // the folder is the main job's own
@@ -79,7 +79,7 @@ struct DriftGate {
 };
 
 /// The catalogue's gate for training twins, after as many steps as there, or at the end of a shorter run.
-DriftGate drift_gate(const permute::report::RunStory& story, DType dtype) {
+DriftGate drift_gate(const report::RunStory& story, DType dtype) {
   const auto at = std::find_if(story.steps.begin(), story.steps.end(), [](const training::Record& r) {
     return r.step == permute::VerifyOptions{}.steps && !std::isnan(r.variants.back().drift);
   });
@@ -108,7 +108,7 @@ void print_variants(const training::Record& test, const DriftGate& gate) {
 }
 
 /// Trains all variants in step; fills the story.
-void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story, bool show_progress) {
+void train_twins(training::VitTrainer& trainer, report::RunStory& story, bool show_progress) {
   for (const training::Record& r : trainer.history())
     if (r.split == data::Split::train) story.steps.push_back(r);
   Progress progress(show_progress);
@@ -129,7 +129,7 @@ void train_twins(permute::VitTrainer& trainer, permute::report::RunStory& story,
   story.test = trainer.run(callbacks, &stop_flag()).test;
 }
 
-nlohmann::json summary(const permute::report::RunStory& story, const DriftGate& gate, const std::string& report) {
+nlohmann::json summary(const report::RunStory& story, const DriftGate& gate, const std::string& report) {
   nlohmann::json variants = nlohmann::json::array();
   for (const training::VariantRecord& v : story.test.variants)
     variants.push_back({{"permute", name_of(v.mode)},
@@ -153,14 +153,14 @@ std::string same_command(const CommonOptions& common, const RunRequest& request)
   return command;
 }
 
-std::string heading(const permute::VitTrainer& trainer) {
+std::string heading(const training::VitTrainer& trainer) {
   return fmt::format("\n== A ViT on {}, plain and permuted from coupled weights: {} steps of {} images{} ==\n",
                      trainer.train_data().name(), trainer.total_steps(), trainer.options().batch,
                      trainer.step() > 0 ? fmt::format(", going on from step {}", trainer.step()) : "");
 }
 
 int main_job(const CommonOptions& common, const RunRequest& request) {
-  permute::report::RunStory story;
+  report::RunStory story;
   const std::string report = join_path(request.out, "report.html");
   common.files->makes(report);
   common.files->makes(join_path(request.out, "run"));
@@ -169,7 +169,7 @@ int main_job(const CommonOptions& common, const RunRequest& request) {
   story.machine = doctor_lines();
   if (common.talks()) print_doctor(story.machine);
   // Everything that can be refused is refused before the first wait.
-  permute::VitTrainer trainer(options, &stop_flag());
+  training::VitTrainer trainer(options, &stop_flag());
   require_writable(report);
   training::remove_leftovers_of(report);
   if (!common.quiet)
@@ -181,7 +181,7 @@ int main_job(const CommonOptions& common, const RunRequest& request) {
   train_twins(trainer, story, !common.quiet);
   const DriftGate gate = drift_gate(story, options.dtype);
   if (common.talks()) print_variants(story.test, gate);
-  write_result(report, permute::report::run_report(story, trainer).html());
+  write_result(report, report::run_report(story, trainer).html());
   if (common.talks()) say(fmt::format("\nreport: {}\n", report));
   write_json(common, summary(story, gate, report));
   return failures(story.identities) == 0 && gate.holds() ? done : check_failed;

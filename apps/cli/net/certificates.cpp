@@ -15,11 +15,11 @@ void CertificateFlags::declare(CLI::App& app, const CommonOptions& common, const
   app.add_flag("--insecure-loopback", insecure, "No TLS: for both sides on this machine alone");
 }
 
-privacy::TlsFiles CertificateFlags::files() const {
+net::TlsFiles CertificateFlags::files() const {
   if (folder.empty() != insecure)
     throw UsageError(insecure ? "--certs and --insecure-loopback exclude each other"
                               : "--certs is needed (or --insecure-loopback, for both sides on this machine)");
-  return insecure ? privacy::TlsFiles() : privacy::TlsFiles::in(folder, name);
+  return insecure ? net::TlsFiles() : net::TlsFiles::in(folder, name);
 }
 
 std::pair<std::string, std::uint16_t> host_and_port(const std::string& flag, const std::string& text) {

@@ -21,7 +21,7 @@ struct CertificateFlags {
   /// Declares --certs, --cert and --insecure-loopback.
   void declare(CLI::App& app, const CommonOptions& common, const std::string& own_name);
   /// Throws UsageError unless one of --certs and --insecure-loopback is given.
-  privacy::TlsFiles files() const;
+  net::TlsFiles files() const;
 };
 
 /// "127.0.0.1:7000", "[::1]:7000" or "HOST:7000". Throws UsageError that names the flag.

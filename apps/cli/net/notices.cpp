@@ -22,12 +22,12 @@ std::function<void(const std::string&)> report_trouble(Progress& progress) {
   };
 }
 
-std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
-tell_waiting(const CommonOptions& common, LineBefore before) {
+std::function<void(const net::ConnectionError&, std::chrono::milliseconds)> tell_waiting(const CommonOptions& common,
+                                                                                         LineBefore before) {
   if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
   // Without escape sequences there is no line of progress.
   const char* const over = before == LineBefore::text ? "\n" : obeys_escapes(STDERR_FILENO) ? "\r\x1b[K" : "";
-  return [over](const privacy::ConnectionError& why, std::chrono::milliseconds pause) {
+  return [over](const net::ConnectionError& why, std::chrono::milliseconds pause) {
     std::fputs(fmt::format("{}equigrad: {}; again in {:.1f} s\n", over, printable(why.what()),
                            std::chrono::duration<double>(pause).count())
                    .c_str(),

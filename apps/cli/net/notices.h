@@ -21,7 +21,7 @@ std::function<void(const std::string&)> report_trouble(Progress& progress);
 enum class LineBefore : std::uint8_t { progress, text };
 
 /// For RetryPolicy::on_pause: on a terminal, unless --quiet, why there is a pause and how long it is.
-std::function<void(const privacy::ConnectionError&, std::chrono::milliseconds)>
-tell_waiting(const CommonOptions& common, LineBefore before);
+std::function<void(const net::ConnectionError&, std::chrono::milliseconds)> tell_waiting(const CommonOptions& common,
+                                                                                         LineBefore before);
 
 } // namespace eg::cli

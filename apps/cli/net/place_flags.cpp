@@ -31,8 +31,8 @@ void ListenFlags::declare(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
 }
 
-privacy::ServerOptions ListenFlags::options() const {
-  privacy::ServerOptions o;
+net::ServerOptions ListenFlags::options() const {
+  net::ServerOptions o;
   o.tls = certificates.files();
   o.insecure_loopback = certificates.insecure;
   std::tie(o.address, o.port) = host_and_port("--listen", listen);
@@ -45,7 +45,7 @@ privacy::ServerOptions ListenFlags::options() const {
   return o;
 }
 
-void tell_place(const ListenFlags& flags, const privacy::Server& server) {
+void tell_place(const ListenFlags& flags, const net::Server& server) {
   const std::string address = host_and_port("--listen", flags.listen).first;
   std::fputs(fmt::format("equigrad: listening on {}:{}{}\n", address, server.port(),
                          flags.certificates.insecure ? " without TLS" : "")
@@ -53,7 +53,7 @@ void tell_place(const ListenFlags& flags, const privacy::Server& server) {
              stderr);
 }
 
-void add_counts(nlohmann::json& json, const privacy::ServerCounts& counts) {
+void add_counts(nlohmann::json& json, const net::ServerCounts& counts) {
   json["connections"] = counts.connections.load();
   json["connections_refused"] = counts.refused.load();
   json["connections_dropped"] = counts.dropped.load();
@@ -69,8 +69,8 @@ void ConnectFlags::declare(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
 }
 
-privacy::ClientOptions ConnectFlags::options() const {
-  privacy::ClientOptions o;
+net::ClientOptions ConnectFlags::options() const {
+  net::ClientOptions o;
   std::tie(o.host, o.port) = host_and_port("--connect", connect);
   o.tls = certificates.files();
   o.insecure_loopback = certificates.insecure;

@@ -22,15 +22,15 @@ struct ListenFlags {
   /// Declares --listen, the certificates' flags, --connections, --message-mb, --memory-mb and --idle.
   void declare(CLI::App& app, const CommonOptions& common);
   /// Throws UsageError.
-  privacy::ServerOptions options() const;
+  net::ServerOptions options() const;
   std::uint64_t largest_message() const { return static_cast<std::uint64_t>(message_mb) << 20; }
 };
 
 /// "equigrad: listening on ADDR:PORT", on stderr: who starts the program waits for it.
-void tell_place(const ListenFlags& flags, const privacy::Server& server);
+void tell_place(const ListenFlags& flags, const net::Server& server);
 
 /// "connections", "connections_refused", ..., "bytes_sent" into `json`.
-void add_counts(nlohmann::json& json, const privacy::ServerCounts& counts);
+void add_counts(nlohmann::json& json, const net::ServerCounts& counts);
 
 /// Where to connect, and what to show there.
 struct ConnectFlags {
@@ -41,7 +41,7 @@ struct ConnectFlags {
   /// Declares --connect, the certificates' flags and --answer-timeout.
   void declare(CLI::App& app, const CommonOptions& common);
   /// Throws UsageError.
-  privacy::ClientOptions options() const;
+  net::ClientOptions options() const;
 };
 
 } // namespace eg::cli

@@ -38,7 +38,7 @@ void take_list(const std::string& flag, const std::string& list, std::vector<std
 Job declare_certs(CLI::App& app, const CommonOptions& common) {
   struct Options {
     std::string out, hosts, edges;
-    privacy::CertificateOptions made;
+    net::CertificateOptions made;
   };
   auto o = std::make_shared<Options>();
   common.files
@@ -70,7 +70,7 @@ Job declare_certs(CLI::App& app, const CommonOptions& common) {
     take_list("--edge", o->edges, o->made.edges);
     common.files->goes_on_in(o->out);
     common.files->check();
-    const std::vector<std::string> files = privacy::make_certificates(o->out, o->made);
+    const std::vector<std::string> files = net::make_certificates(o->out, o->made);
     const bool with_cloud = o->made.authority.empty();
     if (common.talks())
       say(fmt::format("{}: certificates for {} days: {}{}\n", o->out, o->made.days,

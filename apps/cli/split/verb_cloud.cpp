@@ -27,12 +27,12 @@ namespace {
 struct CloudRequest {
   std::string model;
   ListenFlags place;
-  privacy::ServiceOptions service;
+  split_learning::ServiceOptions service;
   std::int64_t runs = 8;
 };
 
-nlohmann::json result_json(const privacy::EncoderService& service, const privacy::Server& server) {
-  const privacy::ServiceCounts& s = service.counts();
+nlohmann::json result_json(const split_learning::EncoderService& service, const net::Server& server) {
+  const split_learning::ServiceCounts& s = service.counts();
   nlohmann::json json{{"requests", s.requests},
                       {"refusals", s.refusals},
                       {"repeated", s.repeated},
@@ -45,14 +45,14 @@ nlohmann::json result_json(const privacy::EncoderService& service, const privacy
 int serve(CloudRequest& r, const CommonOptions& common) {
   common.files->goes_on_in(r.service.out);
   common.files->check();
-  if (r.model != "any") r.service.recipe = privacy::recipe_of(read_json(r.model), r.model);
+  if (r.model != "any") r.service.recipe = split_learning::recipe_of(read_json(r.model), r.model);
   if (r.service.recipe && r.service.recipe->run.steps == 0)
     throw ValueError(r.model + ": steps is missing: the learning rate depends on how many there are");
   r.service.seed = common.seed;
   r.service.runs = static_cast<std::size_t>(r.runs);
   r.service.frames.body = r.place.largest_message();
-  privacy::EncoderService service(r.service);
-  privacy::Server server(service, r.place.options());
+  split_learning::EncoderService service(r.service);
+  net::Server server(service, r.place.options());
   if (!r.service.out.empty()) { // not where another one listens
     training::make_folder(r.service.out);
     require_writable(join_path(r.service.out, "run"));
@@ -61,7 +61,7 @@ int serve(CloudRequest& r, const CommonOptions& common) {
   Progress progress(!common.quiet);
   service.on_trouble(report_trouble(progress));
   server.run(stop_flag(), [&] {
-    const privacy::ServiceCounts& c = service.counts();
+    const split_learning::ServiceCounts& c = service.counts();
     progress.show_open({{count_of(service.runs(), "run"), 1},
                         {fmt::format("{} steps", c.steps), 1},
                         {fmt::format("{:.1f} MB in", static_cast<double>(server.counts().received.load()) / 1e6), 3},

@@ -27,30 +27,30 @@ struct EdgeRequest {
   std::int64_t attempts = 20;
 };
 
-permute::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<privacy::CloudEncoder> encoder) {
-  permute::SplitTraining split{
-      .encoder = std::move(encoder), .final_weights = permute::FinalWeights::decrypted, .next_key = {}};
-  if (r.finish == "encrypted") split.final_weights = permute::FinalWeights::encrypted;
+training::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<split_learning::CloudEncoder> encoder) {
+  training::SplitTraining split{
+      .encoder = std::move(encoder), .final_weights = training::FinalWeights::decrypted, .next_key = {}};
+  if (r.finish == "encrypted") split.final_weights = training::FinalWeights::encrypted;
   if (r.finish != "encrypted" && r.finish != "decrypt") {
     if (!file_exists(r.finish))
       throw UsageError(fmt::format("--finish: '{}' is neither decrypt nor encrypted nor a key file", r.finish));
-    split.final_weights = permute::FinalWeights::rekeyed;
+    split.final_weights = training::FinalWeights::rekeyed;
     split.next_key = r.finish;
   }
   return split;
 }
 
-std::shared_ptr<privacy::CloudEncoder> encoder_of(const EdgeRequest& r, const CommonOptions& common) {
-  const privacy::ClientOptions client = r.place.options();
-  privacy::RemoteOptions options;
+std::shared_ptr<split_learning::CloudEncoder> encoder_of(const EdgeRequest& r, const CommonOptions& common) {
+  const net::ClientOptions client = r.place.options();
+  split_learning::RemoteOptions options;
   options.draw_there = r.init == "cloud";
   options.retry_policy.attempts = static_cast<int>(r.attempts);
   options.retry_policy.stop = &stop_flag();
   options.retry_policy.on_pause = tell_waiting(common, LineBefore::progress);
-  return std::make_shared<privacy::CloudEncoder>(privacy::connect_over_tcp(client), options);
+  return std::make_shared<split_learning::CloudEncoder>(net::connect_over_tcp(client), options);
 }
 
-nlohmann::json wire_json(const privacy::WireCounts& c) {
+nlohmann::json wire_json(const split_learning::WireCounts& c) {
   const double steps = static_cast<double>(std::max<std::uint64_t>(c.steps, 1));
   return {{"bytes_sent", c.sent},
           {"bytes_received", c.received},
@@ -76,20 +76,20 @@ std::string resume_words(const EdgeRequest& r) {
 
 /// A run that goes on ends as it was begun, where nothing else is said.
 void finish_as_begun(EdgeRequest& r, const TrainRequest& request) {
-  const auto final_weights = permute::final_weights_of_run(request.resumed());
-  if (final_weights == permute::FinalWeights::encrypted) r.finish = "encrypted";
-  if (final_weights == permute::FinalWeights::rekeyed)
+  const auto final_weights = training::final_weights_of_run(request.resumed());
+  if (final_weights == training::FinalWeights::encrypted) r.finish = "encrypted";
+  if (final_weights == training::FinalWeights::rekeyed)
     throw UsageError("--finish: the run was to end behind another holder's key: name its file again, or say decrypt or "
                      "encrypted");
 }
 
 int train(const EdgeRequest& r, const TrainRequest& request) {
-  const std::shared_ptr<privacy::CloudEncoder> encoder = encoder_of(r, request.common);
+  const std::shared_ptr<split_learning::CloudEncoder> encoder = encoder_of(r, request.common);
   SplitJob job;
   job.training = training_of(r, encoder);
   job.command = resume_words(r);
   job.progress = [encoder] {
-    const privacy::WireCounts& c = encoder->counts();
+    const split_learning::WireCounts& c = encoder->counts();
     const double steps = static_cast<double>(std::max<std::uint64_t>(c.steps, 1));
     return ProgressField{fmt::format("{:.2f} MB {:.0f} ms a step on the wire",
                                      static_cast<double>(c.step_bytes) / steps / 1e6, 1e3 * c.step_seconds / steps),

@@ -18,7 +18,7 @@ namespace eg::cli {
 namespace {
 
 /// Embeddings of drawn ids, [1, tokens, dim].
-Tensor embedded(const privacy::BlockWeights& weights, std::int64_t tokens, RandomKey key) {
+Tensor embedded(const permute::BlockWeights& weights, std::int64_t tokens, RandomKey key) {
   if (!weights.text) throw ValueError(weights.name + ": has no texts");
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < tokens; ++i)
@@ -32,10 +32,10 @@ int demonstrate(const std::string& model, std::int64_t tokens, const CommonOptio
   add_model(*common.files, model);
   common.files->check();
   const RandomKey key{common.seed, 9};
-  const privacy::BlockWeights weights =
-      model.empty() ? privacy::random_text_model(key) : privacy::open_block_weights(model, key);
-  const privacy::FailedRows f =
-      privacy::demonstrate_failed_rows(weights, embedded(weights, tokens, key.fold(1)), key.fold(2));
+  const permute::BlockWeights weights =
+      model.empty() ? permute::random_text_model(key) : permute::open_block_weights(model, key);
+  const attacks::FailedRows f =
+      attacks::demonstrate_failed_rows(weights, embedded(weights, tokens, key.fold(1)), key.fold(2));
   // What the paper says, as numbers: wrong, right, and given away.
   const bool holds =
       f.with_plain_mask > 1e-3 && f.with_permuted_mask < 1e-9 && f.recovered == 1.0 && f.without_mask < 1e-9;

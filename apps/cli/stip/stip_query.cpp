@@ -32,7 +32,7 @@ struct QueryRequest {
   std::int64_t attempts = 20, message_mb = 256;
 };
 
-nlohmann::json as_json(const privacy::StipTraffic& t) {
+nlohmann::json as_json(const stip::StipTraffic& t) {
   return {{"bytes_sent", t.sent}, {"bytes_received", t.received}, {"requests", t.requests}, {"ms", 1e3 * t.seconds}};
 }
 
@@ -40,7 +40,7 @@ double per(double amount, std::uint64_t count) {
   return amount / static_cast<double>(std::max<std::uint64_t>(count, 1));
 }
 
-nlohmann::json as_json(const QueryRequest& r, const privacy::StipText& t) {
+nlohmann::json as_json(const QueryRequest& r, const stip::StipText& t) {
   const auto bytes = static_cast<double>(t.tokens.sent + t.tokens.received);
   return {{"model", r.model},
           {"prompt_ids", t.text.prompt_ids},
@@ -59,24 +59,22 @@ nlohmann::json as_json(const QueryRequest& r, const privacy::StipText& t) {
 
 DType dtype_of(const QueryRequest& r) { return r.dtype == "f64" ? DType::f64 : DType::f32; }
 
-privacy::RetryPolicy retry_policy_of(const QueryRequest& r, const CommonOptions& common) {
+net::RetryPolicy retry_policy_of(const QueryRequest& r, const CommonOptions& common) {
   return {.attempts = static_cast<int>(r.attempts),
           .stop = &stop_flag(),
           .on_pause = tell_waiting(common, LineBefore::text)};
 }
 
-privacy::FrameLimits frames_of(const QueryRequest& r) {
-  return {.body = static_cast<std::uint64_t>(r.message_mb) << 20};
-}
+net::FrameLimits frames_of(const QueryRequest& r) { return {.body = static_cast<std::uint64_t>(r.message_mb) << 20}; }
 
 int continue_text(const QueryRequest& r, const CommonOptions& common) {
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
-  const privacy::UserModel user(r.model, dtype_of(r));
+  const stip::UserModel user(r.model, dtype_of(r));
   if (user.model().decoder() != nullptr) fit_positions(text, user.model().positions());
-  const privacy::Connect connect = privacy::connect_over_tcp(r.place.options());
+  const net::Connect connect = net::connect_over_tcp(r.place.options());
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
-  const privacy::StipText result = privacy::stip_generate(
+  const stip::StipText result = stip::stip_generate(
       user, connect, tokenizer, text.prompt, text.options, r.text.stops,
       [&](std::string_view piece) { stream.show(piece); }, retry_policy_of(r, common), frames_of(r));
   stream.show(tokenizer != nullptr ? "\n" : fmt::format("{}\n", fmt::join(result.text.ids, ",")));
@@ -94,9 +92,9 @@ int compute_outputs(const QueryRequest& r, const CommonOptions& common) {
   const StopScope stopping;
   require_writable(r.outputs);
   const hub::Tensors inputs = read_tensor_inputs(r.inputs, dtype_of(r));
-  const privacy::UserModel user(r.model, dtype_of(r));
-  const privacy::StipOutputs result = privacy::stip_forward(user, privacy::connect_over_tcp(r.place.options()), inputs,
-                                                            retry_policy_of(r, common), frames_of(r));
+  const stip::UserModel user(r.model, dtype_of(r));
+  const stip::StipOutputs result = stip::stip_forward(user, net::connect_over_tcp(r.place.options()), inputs,
+                                                      retry_policy_of(r, common), frames_of(r));
   data::save_safetensors(r.outputs, result.outputs);
   nlohmann::json json{
       {"model", r.model}, {"architecture", user.model().architecture()}, {"wire", as_json(result.traffic)}};

@@ -26,8 +26,8 @@ struct ServeRequest {
   std::int64_t sessions = 64, tokens = 4096, cache_mb = 1024;
 };
 
-privacy::StipServiceOptions options_of(const ServeRequest& r) {
-  privacy::StipServiceOptions o;
+stip::StipServiceOptions options_of(const ServeRequest& r) {
+  stip::StipServiceOptions o;
   o.sessions = static_cast<std::size_t>(r.sessions);
   o.tokens = r.tokens;
   o.cache_bytes = static_cast<std::uint64_t>(r.cache_mb) << 20;
@@ -35,8 +35,8 @@ privacy::StipServiceOptions options_of(const ServeRequest& r) {
   return o;
 }
 
-nlohmann::json result_json(const privacy::StipService& service, const privacy::Server& server) {
-  const privacy::StipServiceCounts& c = service.counts();
+nlohmann::json result_json(const stip::StipService& service, const net::Server& server) {
+  const stip::StipServiceCounts& c = service.counts();
   nlohmann::json json{{"requests", c.requests},   {"refusals", c.refusals}, {"sessions", c.sessions},
                       {"tokens", c.tokens},       {"passes", c.passes},     {"requests_in_passes", c.in_passes},
                       {"most_texts", c.most_rows}};
@@ -45,14 +45,14 @@ nlohmann::json result_json(const privacy::StipService& service, const privacy::S
 }
 
 int serve(const ServeRequest& r, const CommonOptions& common) {
-  const privacy::ServerOptions where = r.place.options();
-  privacy::StipService service(privacy::open_cloud(r.model, r.dtype == "f64" ? DType::f64 : DType::f32), options_of(r));
-  privacy::Server server(service, where);
+  const net::ServerOptions where = r.place.options();
+  stip::StipService service(stip::open_cloud(r.model, r.dtype == "f64" ? DType::f64 : DType::f32), options_of(r));
+  net::Server server(service, where);
   tell_place(r.place, server);
   Progress progress(!common.quiet);
   service.on_trouble(report_trouble(progress));
   server.run(stop_flag(), [&] {
-    const privacy::StipServiceCounts& c = service.counts();
+    const stip::StipServiceCounts& c = service.counts();
     progress.show_open(
         {{fmt::format("{} sessions", service.sessions()), 1},
          {fmt::format("{} tokens", c.tokens), 1},
@@ -62,7 +62,7 @@ int serve(const ServeRequest& r, const CommonOptions& common) {
   });
   progress.clear();
   write_json(common, result_json(service, server));
-  const privacy::StipServiceCounts& c = service.counts();
+  const stip::StipServiceCounts& c = service.counts();
   if (common.talks())
     say(fmt::format("{} tokens of {} sessions in {} passes, up to {} texts in one\n", c.tokens, c.sessions, c.passes,
                     c.most_rows));

@@ -34,11 +34,11 @@ std::vector<std::string> companions_of(const std::string& model) {
   return files;
 }
 
-int transform(const privacy::TransformJob& job, const CommonOptions& common) {
+int transform(const stip::TransformJob& job, const CommonOptions& common) {
   add_model(*common.files, job.model);
   common.files->check();
-  const privacy::Transformed t = privacy::transform_for_stip(job);
-  const std::string scheme = privacy::info_of(job.scheme).name;
+  const stip::Transformed t = stip::transform_for_stip(job);
+  const std::string scheme = permute::info_of(job.scheme).name;
   if (common.talks())
     say(fmt::format("{}/cloud: {} of a {}, {} numbers, {}: no embeddings, no head, no key\n"
                     "{}/user: embeddings and head, {} numbers, and residual.key ({}), which only the user may have\n",
@@ -61,7 +61,7 @@ int transform(const privacy::TransformJob& job, const CommonOptions& common) {
 
 Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
   struct Options {
-    privacy::TransformJob job;
+    stip::TransformJob job;
     std::string scheme = "stip2";
   };
   auto o = std::make_shared<Options>();
@@ -87,7 +87,7 @@ Job declare_stip_transform(CLI::App& app, const CommonOptions& common) {
     if (app.count("--seed") > 0)
       throw UsageError("--seed has no effect on stip transform: keys come from the system's random source");
     o->job.model = model_folder(o->job.model);
-    o->job.scheme = privacy::scheme_named(o->scheme).scheme;
+    o->job.scheme = permute::scheme_named(o->scheme).scheme;
     o->job.copies = companions_of(o->job.model);
     warn_of_key(o->job.model);
     return transform(o->job, common);

@@ -13,7 +13,7 @@
 #include <string>
 #include <variant>
 
-namespace eg::privacy {
+namespace eg::net {
 
 using Tcp = asio::ip::tcp;
 using TlsStream = asio::ssl::stream<Tcp::socket>;
@@ -33,4 +33,4 @@ std::string peer_name(TlsStream& stream);
 /// Whether an address is this machine's alone.
 inline bool is_loopback(const Tcp::endpoint& endpoint) { return endpoint.address().is_loopback(); }
 
-} // namespace eg::privacy
+} // namespace eg::net

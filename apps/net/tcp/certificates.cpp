@@ -23,7 +23,7 @@
 #include <memory>
 #include <string_view>
 
-namespace eg::privacy {
+namespace eg::net {
 namespace {
 
 template <auto release> struct Release {
@@ -248,4 +248,4 @@ std::vector<std::string> make_certificates(const std::string& folder, const Cert
   return written;
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

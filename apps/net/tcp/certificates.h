@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::net {
 
 struct CertificateOptions {
   std::vector<std::string> hosts = {"localhost", "127.0.0.1", "::1"}; ///< names and addresses of the cloud
@@ -23,4 +23,4 @@ struct CertificateOptions {
 /// certificate, and for addresses that are none.
 std::vector<std::string> make_certificates(const std::string& folder, const CertificateOptions& options = {});
 
-} // namespace eg::privacy
+} // namespace eg::net

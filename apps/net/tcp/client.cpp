@@ -10,7 +10,7 @@
 #include <array>
 #include <utility>
 
-namespace eg::privacy {
+namespace eg::net {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -182,4 +182,4 @@ Connect connect_over_tcp(const ClientOptions& options) {
   return [options, context]() -> std::unique_ptr<Channel> { return std::make_unique<TcpChannel>(options, context); };
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

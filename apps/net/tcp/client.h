@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-namespace eg::privacy {
+namespace eg::net {
 
 struct ClientOptions {
   std::string host; ///< a name or an address, which the cloud's certificate must be for
@@ -27,4 +27,4 @@ struct ClientOptions {
 /// do not serve. The connections throw ConnectionError, TimeoutError.
 Connect connect_over_tcp(const ClientOptions& options);
 
-} // namespace eg::privacy
+} // namespace eg::net

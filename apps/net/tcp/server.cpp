@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace eg::privacy {
+namespace eg::net {
 namespace {
 
 class Connection;
@@ -385,4 +385,4 @@ void Server::run(const std::atomic<bool>& stop, const std::function<void()>& tic
   finish();
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-namespace eg::privacy {
+namespace eg::net {
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
@@ -51,4 +51,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace eg::privacy
+} // namespace eg::net

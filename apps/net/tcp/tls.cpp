@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-namespace eg::privacy {
+namespace eg::net {
 namespace {
 
 void require_secret(const std::string& path) {
@@ -62,4 +62,4 @@ std::string peer_name(TlsStream& stream) {
           static_cast<std::size_t>(ASN1_STRING_length(text))};
 }
 
-} // namespace eg::privacy
+} // namespace eg::net

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace eg::privacy {
+namespace eg::net {
 
 /// PEM files. All empty: no TLS.
 struct TlsFiles {
@@ -16,4 +16,4 @@ struct TlsFiles {
   static TlsFiles in(const std::string& folder, const std::string& name);
 };
 
-} // namespace eg::privacy
+} // namespace eg::net

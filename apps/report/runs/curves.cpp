@@ -12,9 +12,9 @@ namespace eg::runs {
 namespace {
 
 using data::Split;
-using pages::Chart;
-using pages::Page;
-using pages::Series;
+using report::Chart;
+using report::Page;
+using report::Series;
 
 constexpr std::size_t most_points = 80; ///< of a train curve: single steps are noisy
 

@@ -13,10 +13,10 @@ namespace eg::runs {
 Curve smoothed(const Curve& curve, std::size_t points);
 
 /// A row a run: model, data, steps, losses, accuracy, speed.
-void add_numbers(pages::Page& page, const std::vector<RunFolder>& runs);
+void add_numbers(report::Page& page, const std::vector<RunFolder>& runs);
 /// Loss, accuracy and what else was measured, over steps and over seconds.
-void add_curves(pages::Page& page, const std::vector<RunFolder>& runs);
+void add_curves(report::Page& page, const std::vector<RunFolder>& runs);
 /// A column a run: the options that differ, and folded up those that are the same.
-void add_options(pages::Page& page, const std::vector<RunFolder>& runs);
+void add_options(report::Page& page, const std::vector<RunFolder>& runs);
 
 } // namespace eg::runs

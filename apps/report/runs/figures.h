@@ -27,19 +27,19 @@ struct FigureOptions {
 /// Accuracy, confusion matrix, classes, predictions with their images, attention maps, attention rollout and position
 /// embeddings of a vision transformer in its newest checkpoint; of a DeiT also how it agrees with its teacher. Throws
 /// Error when it cannot be made: no checkpoint, no data, no key; Interrupted.
-void add_vit_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+void add_vit_figures(report::Page& page, const RunFolder& run, const FigureOptions& options);
 
 /// The same for a classifier of texts in RUN/model: predictions with their texts. Throws Error.
-void add_classifier_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+void add_classifier_figures(report::Page& page, const RunFolder& run, const FigureOptions& options);
 
 /// Of a masked language model in RUN/model: masked words of the held-out text and what it guesses. Throws Error.
-void add_masked_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+void add_masked_figures(report::Page& page, const RunFolder& run, const FigureOptions& options);
 
 /// Of a factorization machine in RUN/model.safetensors: ROC curve, calibration, confusion matrix. Throws Error.
-void add_table_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+void add_table_figures(report::Page& page, const RunFolder& run, const FigureOptions& options);
 
 /// Beginnings of the held-out text, how the language model in RUN/model continues them, and how the text does. Throws
 /// Error.
-void add_language_figures(pages::Page& page, const RunFolder& run, const FigureOptions& options);
+void add_language_figures(report::Page& page, const RunFolder& run, const FigureOptions& options);
 
 } // namespace eg::runs

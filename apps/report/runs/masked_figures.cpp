@@ -18,8 +18,8 @@
 namespace eg::runs {
 namespace {
 
-using pages::escape;
-using pages::Page;
+using report::escape;
+using report::Page;
 
 constexpr std::int64_t guesses = 5;       ///< that are counted and shown
 constexpr std::int64_t shown_tokens = 40; ///< of a window on the page

@@ -16,7 +16,8 @@ using Counts = std::vector<std::vector<std::int64_t>>; ///< [class][said]
 
 Counts counts_of(const Predictions& p) {
   const auto classes = static_cast<std::int64_t>(p.classes.size());
-  const Tensor matrix = confusion_matrix(Tensor::from(p.said, {p.size()}), Tensor::from(p.labels, {p.size()}), classes);
+  const Tensor matrix =
+      nn::confusion_matrix(Tensor::from(p.said, {p.size()}), Tensor::from(p.labels, {p.size()}), classes);
   const std::vector<std::int64_t> flat = matrix.to_vector<std::int64_t>();
   Counts counts;
   for (auto row = flat.begin(); row != flat.end(); row += classes) counts.emplace_back(row, row + classes);
@@ -86,8 +87,8 @@ std::string Predictions::caption(std::size_t i) const {
                   : fmt::format("\u2717 {} ({:.0f}\u00a0%), is {}", class_of(said[i]), share, class_of(labels[i]));
 }
 
-void add_confusion(pages::Page& page, const Predictions& p) {
-  using pages::escape;
+void add_confusion(report::Page& page, const Predictions& p) {
+  using report::escape;
   const Counts counts = counts_of(p);
   page.style(".confusion td { text-align: right; background: color-mix(in srgb, #0072b2 calc(var(--part) * .75), "
              "transparent) !important; } .confusion td.hit { font-weight: 700; } .confusion { width: auto; "
@@ -107,8 +108,8 @@ void add_confusion(pages::Page& page, const Predictions& p) {
   page.markup(html + "</tbody></table></div>\n");
 }
 
-void add_classes(pages::Page& page, const Predictions& p) {
-  using pages::escape;
+void add_classes(report::Page& page, const Predictions& p) {
+  using report::escape;
   const Counts counts = counts_of(p);
   page.style("td.bar { background: linear-gradient(to right, color-mix(in srgb, #009e73 45%, transparent) var(--part), "
              "transparent var(--part)) !important; min-width: 7rem; }\n");

@@ -31,10 +31,10 @@ struct Predictions {
 };
 
 /// Rows: the classes, columns: the predictions, shaded by the share of the row.
-void add_confusion(pages::Page& page, const Predictions& predictions);
+void add_confusion(report::Page& page, const Predictions& predictions);
 /// Of each class its number of samples, recall, precision, and
 /// what it was taken for most often.
-void add_classes(pages::Page& page, const Predictions& predictions);
+void add_classes(report::Page& page, const Predictions& predictions);
 
 /// "12.5 %"; "" of nothing.
 std::string percent(std::int64_t part, std::int64_t whole);

@@ -17,7 +17,7 @@ std::unique_ptr<hub::Model> text_model_of(const RunFolder& run) {
 }
 
 bool carries_key(const std::string& folder, const std::string& key) {
-  const std::optional<permute::BlocksMark> mark = permute::read_blocks_mark(folder);
+  const std::optional<training::BlocksMark> mark = training::read_blocks_mark(folder);
   if (!mark) return false;
   if (mark->key != (key.empty() ? "" : permute::SecretKey::load(key).fingerprint()))
     throw ValueError(

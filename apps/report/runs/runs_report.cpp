@@ -10,7 +10,7 @@ namespace eg::runs {
 namespace {
 
 /// Throws Error where there is nothing to show.
-void add_figures(pages::Page& page, const RunFolder& run, const FigureOptions& o) {
+void add_figures(report::Page& page, const RunFolder& run, const FigureOptions& o) {
   if (run.model == "vit" || run.model == "deit") return add_vit_figures(page, run, o);
   if (run.model == "bert" && run.options.value("task", "") == "mlm") return add_masked_figures(page, run, o);
   if (run.model == "bert") return add_classifier_figures(page, run, o);
@@ -25,16 +25,16 @@ std::string title_of(const std::vector<RunFolder>& runs) {
 }
 
 /// Why runs that are permuted do not follow those that are not.
-void add_dropout_notes(pages::Page& page, const std::vector<RunFolder>& runs) {
+void add_dropout_notes(report::Page& page, const std::vector<RunFolder>& runs) {
   for (const RunFolder& run : runs)
-    if (const std::string note = permute::dropout_note(run.options); !note.empty())
+    if (const std::string note = training::dropout_note(run.options); !note.empty())
       page.paragraph(fmt::format("{}: {}.", run.name, note));
 }
 
 } // namespace
 
 RunsReport runs_report(const std::vector<RunFolder>& runs, const FigureOptions& o) {
-  RunsReport out{.page = pages::Page(title_of(runs)), .notes = {}};
+  RunsReport out{.page = report::Page(title_of(runs)), .notes = {}};
   out.page.heading("Numbers");
   add_numbers(out.page, runs);
   for (const RunFolder& run : runs) {

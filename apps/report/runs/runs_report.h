@@ -11,7 +11,7 @@
 namespace eg::runs {
 
 struct RunsReport {
-  pages::Page page;
+  report::Page page;
   /// Whose model could not be shown, and why, and what of a run was damaged; one sentence each. The page says it too.
   std::vector<std::string> notes;
 };

@@ -20,17 +20,17 @@
 namespace eg::runs {
 namespace {
 
-using pages::Chart;
-using pages::Page;
+using report::Chart;
+using report::Page;
 
 constexpr std::size_t most_bins = 10;
 
 /// The final model of the run. Throws FileError while there is none.
-std::unique_ptr<nn::Difm> model_of(const RunFolder& run, const permute::DifmOptions& options,
+std::unique_ptr<nn::Difm> model_of(const RunFolder& run, const training::DifmOptions& options,
                                    const data::TabularCode& code) {
   const std::string file = join_path(run.path, "model.safetensors");
   if (!file_exists(file)) throw FileError(run.path + ": has no final model yet; it is written when training is done");
-  auto model = std::make_unique<nn::Difm>(permute::difm_config(options, code), RandomKey{});
+  auto model = std::make_unique<nn::Difm>(training::difm_config(options, code), RandomKey{});
   model->to(options.dtype);
   model->load_state_dict(data::load_safetensors(file).tensors);
   model->eval();
@@ -39,7 +39,7 @@ std::unique_ptr<nn::Difm> model_of(const RunFolder& run, const permute::DifmOpti
 
 /// Logits of the first `count` rows. Fields are left in order: the model gives the same for any order of them.
 std::vector<double> logits_of(const nn::Difm& model, const data::TabularRows& rows, std::int64_t count,
-                              const permute::DifmOptions& options, const FigureOptions& o) {
+                              const training::DifmOptions& options, const FigureOptions& o) {
   const PauseRecording pause;
   std::vector<double> logits;
   for (std::int64_t at = 0; at < count; at += options.batch) {
@@ -56,7 +56,7 @@ std::vector<double> logits_of(const nn::Difm& model, const data::TabularRows& ro
 void add_roc(Page& page, const std::vector<double>& logits, const std::vector<std::uint8_t>& labels) {
   const std::vector<std::int64_t> wanted(labels.begin(), labels.end());
   const Shape shape{std::ssize(logits)};
-  const double area = auc(Tensor::from(logits, shape), Tensor::from(wanted, shape));
+  const double area = nn::auc(Tensor::from(logits, shape), Tensor::from(wanted, shape));
   RocCurve curve = roc_curve(logits, labels);
   page.chart({.title = "ROC curve",
               .x_label = "share of the others taken for it",
@@ -73,7 +73,7 @@ void add_calibration(Page& page, const std::vector<double>& logits, const std::v
   std::vector<double> probabilities;
   for (const double logit : logits) probabilities.push_back(1.0 / (1.0 + std::exp(-logit)));
   const Calibration found = calibration(probabilities, labels, most_bins);
-  pages::Series line{.name = "the model", .dots = true};
+  report::Series line{.name = "the model", .dots = true};
   std::vector<std::vector<std::string>> rows;
   for (const CalibrationBin& bin : found.bins) {
     line.x.push_back(bin.said);
@@ -110,7 +110,7 @@ Predictions predictions_of(const std::vector<double>& logits, const std::vector<
 
 void add_table_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
   report_progress(o, run.name + ": reading the model and its table");
-  const auto options = options_in(run, permute::DifmOptions(), o);
+  const auto options = options_in(run, training::DifmOptions(), o);
   data::TabularOptions wanted = options.table;
   wanted.stop = o.stop;
   const std::string code_file = join_path(run.path, "table.json");
@@ -119,7 +119,7 @@ void add_table_figures(Page& page, const RunFolder& run, const FigureOptions& o)
   const data::TabularCode code = data::tabular_code_of(read_json(code_file), code_file);
   wanted.like = &code; // a run that began from another one has that one's
   const data::Tabular table = data::open_tabular(options.data, options.data_dir, wanted);
-  require_test_data(run, permute::fingerprint(table.test));
+  require_test_data(run, training::fingerprint(table.test));
   const std::unique_ptr<nn::Difm> model = model_of(run, options, table.code);
   const std::int64_t count = o.samples > 0 ? std::min(o.samples, table.test.size()) : table.test.size();
   report_progress(o, run.name + ": predicting test rows");

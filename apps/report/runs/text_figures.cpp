@@ -22,7 +22,7 @@
 namespace eg::runs {
 namespace {
 
-using pages::Page;
+using report::Page;
 
 /// The beginning of a text, cut between two characters.
 std::string beginning(std::string_view text, std::size_t most) {

@@ -18,7 +18,7 @@
 namespace eg::runs {
 namespace {
 
-using pages::Page;
+using report::Page;
 
 void add_pictures(Page& page, const VitSubject& subject, const Predictions& p) {
   const auto figures = [&](const std::vector<std::size_t>& places) {
@@ -58,8 +58,8 @@ void add_attention(Page& page, const VitSubject& subject, std::size_t count, con
     const std::vector<Tensor> scores = subject.attention(static_cast<std::int64_t>(i));
     const Tensor last = mean(scores.back().to(DType::f64), {0, 1});
     figures.push_back({subject.data().image(static_cast<std::int64_t>(i)), caption(i)});
-    figures.push_back({pages::heat_map(patch_map(last, config)), "last block"});
-    figures.push_back({pages::heat_map(patch_map(attention_rollout(scores).squeeze(0), config)), "rollout"});
+    figures.push_back({report::heat_map(patch_map(last, config)), "last block"});
+    figures.push_back({report::heat_map(patch_map(attention_rollout(scores).squeeze(0), config)), "rollout"});
   }
   page.figures(figures, 144);
   const std::vector<Tensor> scores = subject.attention(0);
@@ -67,7 +67,7 @@ void add_attention(Page& page, const VitSubject& subject, std::size_t count, con
   for (std::size_t block = 0; block < scores.size(); ++block) {
     std::vector<Page::Figure> heads;
     for (std::int64_t h = 0; h < scores[block].size(1); ++h)
-      heads.push_back({pages::heat_map(patch_map(scores[block].slice(1, h, h + 1).squeeze(1).squeeze(0), config)),
+      heads.push_back({report::heat_map(patch_map(scores[block].slice(1, h, h + 1).squeeze(1).squeeze(0), config)),
                        fmt::format("block {}, head {}", block + 1, h + 1)});
     page.figures(heads, 112);
   }
@@ -82,7 +82,7 @@ void add_positions(Page& page, const VitSubject& subject) {
   page.paragraph(
       "Position embeddings: each small map is one position, and shows the cosine of its embedding with those "
       "of all positions, from -1 (dark) to 1 (bright).");
-  page.figures({{pages::position_map(patches, side), fmt::format("{} x {} positions", side, side)}},
+  page.figures({{report::position_map(patches, side), fmt::format("{} x {} positions", side, side)}},
                static_cast<int>(std::clamp<std::int64_t>(side * (side + 1) * 6, 200, 560)));
 }
 

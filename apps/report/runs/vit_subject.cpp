@@ -12,7 +12,7 @@ namespace eg::runs {
 namespace {
 
 /// The weights of a run's final model, in a trainer that has made no step.
-OpenedVit final_model(const RunFolder& run, permute::VitOptions options, std::int64_t step, const FigureOptions& o) {
+OpenedVit final_model(const RunFolder& run, training::VitOptions options, std::int64_t step, const FigureOptions& o) {
   const std::string weights = join_path(run.path, "model.safetensors");
   if (!file_exists(weights))
     throw FileError(run.path +
@@ -26,7 +26,7 @@ OpenedVit final_model(const RunFolder& run, permute::VitOptions options, std::in
     options.permute = permute::PermuteMode::none;
     options.from_permuted = false;
   }
-  OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop), step, true};
+  OpenedVit found{std::make_unique<training::VitTrainer>(options, o.stop), step, true};
   const data::NamedTensors read = data::load_safetensors(weights).tensors;
   nn::StateDict into = found.trainer->model(0).state_dict();
   for (auto& [name, value] : into) {
@@ -41,14 +41,14 @@ OpenedVit final_model(const RunFolder& run, permute::VitOptions options, std::in
 } // namespace
 
 OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o) {
-  const auto defaults = run.model == "deit" ? permute::deit_defaults() : permute::VitOptions();
-  permute::VitOptions options = permute::options_of_run(run.path, defaults);
+  const auto defaults = run.model == "deit" ? training::deit_defaults() : training::VitOptions();
+  training::VitOptions options = training::options_of_run(run.path, defaults);
   options.out.clear();
   options.checkpoint_every = 0;
   override_data_paths(options, o);
   const nlohmann::json state = training::newest_state(run.path);
   if (state.contains("elsewhere")) return final_model(run, std::move(options), state["step"].get<std::int64_t>(), o);
-  OpenedVit found{std::make_unique<permute::VitTrainer>(options, o.stop)};
+  OpenedVit found{std::make_unique<training::VitTrainer>(options, o.stop)};
   found.step = found.trainer->step();
   return found;
 }

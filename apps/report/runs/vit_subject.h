@@ -18,7 +18,7 @@ namespace eg::runs {
 
 /// The model of a run and its data.
 struct OpenedVit {
-  std::unique_ptr<permute::VitTrainer> trainer;
+  std::unique_ptr<training::VitTrainer> trainer;
   std::int64_t step = 0;
   bool split = false; ///< its blocks were trained by another party
 };
@@ -33,7 +33,7 @@ public:
   explicit VitSubject(const OpenedVit& opened);
 
   const nn::Vit& model() const { return model_; }
-  const permute::VitOptions& options() const { return trainer_.options(); }
+  const training::VitOptions& options() const { return trainer_.options(); }
   const data::ImageDataset& data() const { return trainer_.test_data(); }
   const data::Normalization& pixels() const { return pixels_; }
   /// The first so many images (0: all) in batches.
@@ -49,15 +49,15 @@ public:
     }
   }
   std::int64_t step() const { return step_; }
-  Tensor logits(const Tensor& images) const { return permute::permuted_logits(model_, images, {}, key_); }
+  Tensor logits(const Tensor& images) const { return training::permuted_logits(model_, images, {}, key_); }
   /// What the encoder makes of images, [B, T, dim].
-  Tensor encoded(const Tensor& images) const { return permute::permuted_hidden(model_, images, {}, key_); }
+  Tensor encoded(const Tensor& images) const { return training::permuted_hidden(model_, images, {}, key_); }
   Predictions predict(std::int64_t samples, StopFlag stop) const;
   /// Attention of every layer for one image, [1, heads, T, T] each.
   std::vector<Tensor> attention(std::int64_t image) const;
 
 private:
-  const permute::VitTrainer& trainer_;
+  const training::VitTrainer& trainer_;
   std::int64_t step_;
   const nn::Vit& model_;
   const permute::BlocksKey* key_;

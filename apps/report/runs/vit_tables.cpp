@@ -19,10 +19,10 @@ std::int64_t agreeing(const std::vector<std::int64_t>& a, const std::vector<std:
 
 } // namespace
 
-void add_teacher(pages::Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o) {
-  const permute::VitOptions& options = subject.options();
-  const permute::ImageKind kind{subject.data().height(), subject.data().channels(), subject.data().class_names()};
-  const permute::Teacher teacher(options.teacher, kind, subject.pixels(), options.dtype);
+void add_teacher(report::Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o) {
+  const training::VitOptions& options = subject.options();
+  const training::ImageKind kind{subject.data().height(), subject.data().channels(), subject.data().class_names()};
+  const training::Teacher teacher(options.teacher, kind, subject.pixels(), options.dtype);
   std::vector<std::int64_t> taught, by_class, by_distillation;
   const auto append = [](std::vector<std::int64_t>& list, const Tensor& classes) {
     const auto found = classes.to_vector<std::int64_t>();
@@ -61,7 +61,7 @@ Attributes attributes_of(const VitSubject& subject, const FigureOptions& o) {
   return named;
 }
 
-void add_attributes(pages::Page& page, const VitSubject& subject, const Attributes& named) {
+void add_attributes(report::Page& page, const VitSubject& subject, const Attributes& named) {
   const auto all = static_cast<double>(named.size());
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100.0 * share); };
   std::vector<std::vector<std::string>> rows;

@@ -10,14 +10,14 @@
 namespace eg::runs {
 
 /// How both classifiers of a DeiT agree with its teacher and with the labels. Throws FileError.
-void add_teacher(pages::Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o);
+void add_teacher(report::Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o);
 
 /// Which attributes the model names, [image][attribute].
 using Attributes = std::vector<std::vector<bool>>;
 Attributes attributes_of(const VitSubject& subject, const FigureOptions& o);
 /// Of each attribute its frequency, the model's accuracy, and the accuracy of always giving the commoner
 /// answer.
-void add_attributes(pages::Page& page, const VitSubject& subject, const Attributes& named);
+void add_attributes(report::Page& page, const VitSubject& subject, const Attributes& named);
 /// "Eyeglasses, Smiling": what the model names.
 std::string named_list(const VitSubject& subject, const std::vector<bool>& named);
 

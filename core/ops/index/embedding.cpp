@@ -175,7 +175,8 @@ void embedding_adding_vjp(const AddingVjp& v) {
   if (!recording()) return;
   const std::array<Tensor, 2> in = {added, rows.ids};
   const Attrs attrs = table_rows(sum.shape()[0]);
-  notify_recorders(Event{.op = &embedding_backward_op, .in = in, .out = std::span(&sum, 1), .attrs = &attrs, .began = began});
+  notify_recorders(
+      Event{.op = &embedding_backward_op, .in = in, .out = std::span(&sum, 1), .attrs = &attrs, .began = began});
 }
 
 } // namespace

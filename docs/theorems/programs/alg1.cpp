@@ -24,7 +24,7 @@ int main() {
     step(
         plain, [&] { return plain(images); }, labels);
     step(
-        blind, [&] { return permute::permuted_logits(blind, images, rows(4, config.tokens()), &key); }, labels);
+        blind, [&] { return training::permuted_logits(blind, images, rows(4, config.tokens()), &key); }, labels);
   }
   holds("the blind model is the plain one, moved", blind.state_dict(), map());
   fails("the blind model is the plain one", blind.state_dict(), plain.state_dict());

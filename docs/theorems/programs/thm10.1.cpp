@@ -15,7 +15,7 @@ int main() {
       permute::transform(plain.state_dict(), permute::vit_axes(config), key.permutations(config.encoder)));
   const Tensor images = normal({3, 2, 8, 8}), p = rows(3, config.tokens());
   auto expected = gradients(plain, [&] { return plain(images); });
-  auto permuted = gradients(moved, [&] { return permute::permuted_logits(moved, images, p, &key); });
+  auto permuted = gradients(moved, [&] { return training::permuted_logits(moved, images, p, &key); });
   fails("every gradient is the plain one", permuted, expected);
   const auto inside = [](const auto& entry) { return entry.first.starts_with("blocks."); };
   std::erase_if(expected, inside);
