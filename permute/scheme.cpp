@@ -67,7 +67,7 @@ Permutation inner_permutation(const Permutation& heads, std::int64_t width, cons
                               const std::string& site) {
   std::vector<Permutation> within;
   for (std::int64_t h = 0; h < heads.size(); ++h) within.push_back(source(width, fmt::format("{}.head.{}", site, h)));
-  return permute::block_permutation(heads, within);
+  return block_permutation(heads, within);
 }
 
 /// Columns of "o" where several query heads read one value head.
@@ -196,7 +196,7 @@ ObfuscatedModel obfuscate(const BlockWeights& model, Columns columns, const Perm
   if (columns == Columns::plain) return h;
   if (columns == Columns::orthogonal) return rotated(model, key);
   h.key = draw_key(model, columns, source);
-  h.weights = permute::transform(model.weights, h.axes, h.key);
+  h.weights = transform(model.weights, h.axes, h.key);
   return h;
 }
 

@@ -50,7 +50,7 @@ void write_blocks_mark(const std::string& folder, const std::optional<BlocksMark
 }
 
 void write_marked(const std::string& folder, const std::optional<BlocksMark>& mark, FunctionRef<void()> save) {
-  training::make_folder(folder);
+  make_folder(folder);
   if (mark) write_blocks_mark(folder, mark);
   save();
   if (!mark) write_blocks_mark(folder, mark);

@@ -78,7 +78,7 @@ void add_model(OptionTable<D>& t) {
         return unless(mode == PermuteMode::none || mode == PermuteMode::rows,
                       "must be none or rows, not {}: the fields are the rows", name_of(mode));
       });
-  training::add_key<D>(
+  add_key<D>(
       t, [](const D& o) { return o.permute == PermuteMode::rows; },
       "Secret key file that the orders are drawn from (default: from the seed, not secret)");
 }
@@ -126,8 +126,6 @@ void apply_options(DifmOptions& options, const nlohmann::json& json, const std::
   options = changed;
 }
 
-DifmOptions difm_options_of_run(const std::string& folder) {
-  return training::options_to_resume(folder, "difm", DifmOptions());
-}
+DifmOptions difm_options_of_run(const std::string& folder) { return options_to_resume(folder, "difm", DifmOptions()); }
 
 } // namespace eg::training

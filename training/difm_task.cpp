@@ -175,7 +175,7 @@ private:
       : ModelTask(*options, encoder_of(*options)), o_(std::move(options)), table_(std::move(table)),
         model_(std::move(model)), order_(table_.train.size(), o_->batch, key_of(*o_, draw_samples)) {
     data_fingerprint_ = {fingerprint(table_.train), fingerprint(table_.test)};
-    add_variant(o_->permute, model_, training::trained_parameters(*model_, {}, o_->start));
+    add_variant(o_->permute, model_, trained_parameters(*model_, {}, o_->start));
   }
 
   static PermutedEncoder encoder_of(const DifmOptions& o) {
@@ -190,8 +190,7 @@ private:
 
   /// NaN where a logit is none: the loss says so.
   double auc_of(const std::vector<double>& scores) const {
-    if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); }))
-      return training::not_measured;
+    if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); })) return not_measured;
     const std::vector<std::int64_t> labels(table_.test.labels.begin(), table_.test.labels.end());
     const Shape shape{std::ssize(scores)};
     return nn::auc(Tensor::from(scores, shape), Tensor::from(labels, shape));

@@ -118,14 +118,14 @@ void PermutedEncoder::forget_key() {
 }
 
 void PermutedEncoder::add_state(nlohmann::ordered_json& state) const {
-  training::remember_key(state, secret_ ? &*secret_ : nullptr);
+  remember_key(state, secret_ ? &*secret_ : nullptr);
   if (!elsewhere()) return;
   state["elsewhere"] = split_.encoder->run();
   state["finish"] = name_of(split_.final_weights);
 }
 
 void PermutedEncoder::check_state(const nlohmann::json& state, const std::string& checkpoint) const {
-  training::require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
+  require_same_key(state, checkpoint, secret_ ? &*secret_ : nullptr);
   const bool was = state.contains("elsewhere");
   if (was == elsewhere() && (!was || state["elsewhere"].is_string())) return;
   throw ValueError(fmt::format("train: {} is of a run {}", checkpoint,

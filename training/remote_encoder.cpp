@@ -23,7 +23,7 @@ std::string_view name_of(FinalWeights final_weights) {
 }
 
 std::optional<FinalWeights> final_weights_of_run(const std::string& folder) {
-  const nlohmann::json state = training::newest_state(folder);
+  const nlohmann::json state = newest_state(folder);
   if (!state.is_object() || !state.contains("finish")) return {};
   for (const FinalWeights final_weights : {FinalWeights::decrypted, FinalWeights::encrypted, FinalWeights::rekeyed})
     if (state["finish"] == name_of(final_weights)) return final_weights;

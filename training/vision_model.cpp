@@ -86,7 +86,7 @@ nn::Vit& VisionStart::vit() const { return dynamic_cast<nn::Vit&>(model->module(
 
 VisionStart open_vision_start(const FineTuning& options, const std::string& family, const ImageKind& images,
                               double dropout, DType dtype, RandomKey key) {
-  const std::string folder = training::start_folder(options);
+  const std::string folder = start_folder(options);
   hub::LoadModelOptions load{.dtype = dtype, .key = key, .image_size = std::pair(images.side, images.side)};
   load.adapt = [&](nlohmann::json& config) {
     require_channels(config, folder, images.channels);
@@ -95,7 +95,7 @@ VisionStart open_vision_start(const FineTuning& options, const std::string& fami
     config["attention_probs_dropout_prob"] = 0.0;
     set_classes(config, images.classes);
   };
-  VisionStart start{.model = training::open_start(options, family, std::move(load)),
+  VisionStart start{.model = open_start(options, family, std::move(load)),
                     .normalization = pixels_of(folder, images.channels)};
   return start;
 }

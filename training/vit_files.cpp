@@ -22,7 +22,7 @@ std::pair<nn::BlockConfig, std::int64_t> VitTask::blocks_config() const {
 std::shared_ptr<nn::Vit> VitTask::without_blocks(const nn::Vit& whole) {
   nn::StateDict rest;
   for (const auto& [name, value] : whole.state_dict()) {
-    nn::StateDict& part = training::is_block(name) ? split_start_ : rest;
+    nn::StateDict& part = is_block(name) ? split_start_ : rest;
     part.emplace_back(name, value);
   }
   nn::VitConfig config = o_->model;
@@ -97,7 +97,7 @@ nn::StateDict VitTrainer::weights(std::size_t variant) const {
 std::vector<Record> VitTrainer::history() const {
   const VitOptions& o = options();
   if (o.resume.empty() || o.out.empty()) return {};
-  return training::read_records(join_path(o.out, "metrics.jsonl"), step(), mode(variants() - 1), unit());
+  return read_records(join_path(o.out, "metrics.jsonl"), step(), mode(variants() - 1), unit());
 }
 const data::ImageDataset& VitTrainer::train_data() const { return task_->train_data(); }
 data::Normalization VitTrainer::pixels() const { return task_->pixels(); }

@@ -82,7 +82,7 @@ MemoryEstimate estimate_memory(const VitOptions& o, std::size_t images) {
   MemoryEstimate estimate;
   // Every variant keeps weights and state; gradients exist for one at a time, and their sum beside them; none side by
   // side where the backward pass updates.
-  const int gradients = o.accumulate > 1 ? 2 : training::updates_in_backward(o) ? 0 : 1;
+  const int gradients = o.accumulate > 1 ? 2 : updates_in_backward(o) ? 0 : 1;
   estimate.parameters = whole(weights * (copies + gradients));
   estimate.activations = whole(part_of_batch(o) * element * activation_elements(o.model));
   estimate.input = whole(static_cast<double>(images) + batch * element * batches_ready * pixels_of(o.model));

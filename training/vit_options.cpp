@@ -87,8 +87,8 @@ void add_data(OptionTable<VitOptions>& t) {
 void add_model(OptionTable<VitOptions>& t) {
   using V = nn::VitConfig;
   using B = nn::BlockConfig;
-  const auto of_model = [](auto field) { return training::member(&VitOptions::model, field); };
-  const auto of_block = [](auto field) { return training::member(&VitOptions::model, &V::encoder, field); };
+  const auto of_model = [](auto field) { return member(&VitOptions::model, field); };
+  const auto of_block = [](auto field) { return member(&VitOptions::model, &V::encoder, field); };
   t.add("patch", of_model(&V::patch), "Side of a patch in pixels").idle(sizes_of_start);
   t.add("dim", of_block(&B::dim), "Width of the encoder").idle(sizes_of_start);
   t.add("layers", of_model(&V::layers), "Encoder blocks").idle(sizes_of_start);
@@ -97,7 +97,7 @@ void add_model(OptionTable<VitOptions>& t) {
   t.add("mlp", of_block(&B::mlp), "Width of the MLP's hidden layer").idle(sizes_of_start);
   t.add("pre_norm", of_block(&B::pre_norm), "true: x + f(LN x); false: LN(x + f(x))").idle(sizes_of_start);
   t.add("dropout", of_block(&B::dropout), "Probability on both residual branches").must([](const VitOptions& o) {
-    return training::dropout_of_twins(several(o), o.model.encoder.dropout);
+    return dropout_of_twins(several(o), o.model.encoder.dropout);
   });
   t.add("norm_eps", of_block(&B::norm_eps), "Epsilon of LayerNorm").idle(sizes_of_start);
   t.add("checkpoint_blocks", of_block(&B::checkpoint),
@@ -115,7 +115,7 @@ void add_model(OptionTable<VitOptions>& t) {
 void add_batches(OptionTable<VitOptions>& t) {
   using T = VitOptions;
   t.add("workers", &T::workers, "Threads that make batches ahead (0: none); no bit depends on it")
-      .must(not_negative, training::at_most(256))
+      .must(not_negative, at_most(256))
       .resumes(OnResume::beside);
   t.add("augment", &T::augment, "Random crops, and flips of colour images");
   t.add("crop_area", &T::crop_area,
@@ -138,18 +138,18 @@ void add_batches(OptionTable<VitOptions>& t) {
 void add_permutations(OptionTable<VitOptions>& t) {
   using T = VitOptions;
   t.word("permute", &T::permute, permute::permute_mode_named, "none, rows, columns or both").idle(listed);
-  training::add_key_form<T>(
+  add_key_form<T>(
       t,
       [](const T& o) {
         return o.variants.empty() ? permute::permutes_columns(o.permute) : any_variant(o, permute::permutes_columns);
       },
       "columns or both");
-  training::add_key<T>(
-      t, [](const T& o) { return training::permutes_at_all(o) || any_variant(o, permutes_at_all); },
+  add_key<T>(
+      t, [](const T& o) { return permutes_at_all(o) || any_variant(o, permutes_at_all); },
       "Secret key file (equigrad keygen --out KEY) that P_R and P_C are drawn from (default: from the seed, not "
       "secret)");
-  training::add_twin(t).idle(listed).split_if([](const T& o) { return !several(o); },
-                                              "needs both models in one process; compare with a run of `train`");
+  add_twin(t).idle(listed).split_if([](const T& o) { return !several(o); },
+                                    "needs both models in one process; compare with a run of `train`");
   t.words("variants", &T::variants, permute::permute_mode_named, "")
       .must([](const T& o) {
         for (const PermuteMode mode : o.variants)
@@ -158,7 +158,7 @@ void add_permutations(OptionTable<VitOptions>& t) {
         return std::string();
       })
       .no_flag();
-  training::add_drift<T>(t, several);
+  add_drift<T>(t, several);
 }
 
 void add_start(OptionTable<VitOptions>& t) {
@@ -187,7 +187,7 @@ const OptionTable<VitOptions>& option_table(const VitOptions&) {
     add_batches(t);
     add_permutations(t);
     add_start(t);
-    t.append(training::run_options({}));
+    t.append(run_options({}));
     return t;
   }();
   return table;
@@ -197,7 +197,7 @@ void check(const VitOptions& o) {
   check_run_options(o);
   option_table(o).check(o);
   check(augmentation_of(o, 1, 1), 1, 1, "train");
-  training::check_twins(o, several(o));
+  check_twins(o, several(o));
   check(o.start, o.out);
 }
 
@@ -223,13 +223,13 @@ void apply_options(VitOptions& options, const nlohmann::json& json, const std::s
 }
 
 VitOptions options_of_run(const std::string& folder, const VitOptions& defaults) {
-  return training::options_to_resume(folder, defaults.family(), defaults);
+  return options_to_resume(folder, defaults.family(), defaults);
 }
 
 bool unfinished_run(const VitOptions& options) {
   return !file_exists(join_path(options.out, "model.safetensors")) &&
-         training::holds_run_with(options.out, options_json(options), option_table(options).infos(options),
-                                  [&] { return options_json(options_of_run(options.out)); });
+         holds_run_with(options.out, options_json(options), option_table(options).infos(options),
+                        [&] { return options_json(options_of_run(options.out)); });
 }
 
 } // namespace eg::training

@@ -168,8 +168,7 @@ std::shared_ptr<nn::Vit> VitTask::made_model(PermuteMode mode) const {
 }
 
 void VitTask::make_variants() {
-  const std::vector<PermuteMode> modes =
-      o_->variants.empty() ? training::modes_of(o_->permute, o_->twin) : o_->variants;
+  const std::vector<PermuteMode> modes = o_->variants.empty() ? modes_of(o_->permute, o_->twin) : o_->variants;
   if (std::any_of(modes.begin(), modes.end(), permute::permutes_rows) && o_->model.tokens() < 2)
     throw ValueError("train: one token cannot be permuted; use a smaller patch or no row permutation");
   if (std::any_of(modes.begin(), modes.end(), permute::permutes_columns))
@@ -178,7 +177,7 @@ void VitTask::make_variants() {
   if (material_.start) bindings = material_.start->model->bindings();
   for (const PermuteMode mode : modes) {
     std::shared_ptr<nn::Vit> model = made_model(mode);
-    std::vector<std::string> learning = training::trained_parameters(*model, bindings, o_->start);
+    std::vector<std::string> learning = trained_parameters(*model, bindings, o_->start);
     learning = encoder_.trainable_here(std::move(learning), *model);
     if (encoder_.elsewhere()) model = without_blocks(*model);
     add_variant(mode, std::move(model), std::move(learning));

@@ -105,7 +105,7 @@ Tensor VitTask::hidden(const Variant& v, const Tensor& images, const Tensor& row
 }
 
 ModelTask::PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey) {
-  RandomKey dropout = training::dropout_key(o_->seed, batch_step_);
+  RandomKey dropout = dropout_key(o_->seed, batch_step_);
   if (first > 0) dropout = dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
   const Samples samples = samples_.cut(first, last);
   const Tensor z = hidden(v, samples.images, samples.rows, dropout, batch_step_);
