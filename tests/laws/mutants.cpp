@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
+#include <set>
+#include <type_traits>
+#include <utility>
 
 namespace eg::laws {
 namespace {
@@ -108,18 +110,27 @@ std::vector<Tensor> wrong_body(const OpArgs& args) {
   return out;
 }
 
-const Tensor* tensor_of(const Leg& leg, const Sample& sample) {
-  const auto i = static_cast<std::size_t>(leg.index);
-  return leg.side == Leg::Side::in && i < sample.in.size() && sample.in[i].defined() ? &sample.in[i] : nullptr;
+/// Which leg of a symmetry Mutant::index means: the nth one of its tensor, input i or output o.
+int place_of(const Symmetry& symmetry, std::size_t j) {
+  const Leg& leg = symmetry.legs[j];
+  const auto same = [&](const Leg& other) { return other.side == leg.side && other.index == leg.index; };
+  const auto nth = std::count_if(symmetry.legs.begin(), symmetry.legs.begin() + static_cast<std::ptrdiff_t>(j), same);
+  return static_cast<int>(nth) * 32 + (leg.side == Leg::Side::in ? 0 : 16) + leg.index;
 }
 
+/// Shape of a leg's tensor; [] where the sample does not give it.
 Shape shape_of(const OpDef& op, const Leg& leg, const Sample& sample) {
-  if (const Tensor* in = tensor_of(leg, sample)) return in->shape();
-  if (leg.side == Leg::Side::in) return {};
+  const auto i = static_cast<std::size_t>(leg.index);
+  if (leg.side == Leg::Side::in) return i < sample.in.size() && sample.in[i].defined() ? sample.in[i].shape() : Shape{};
   const Attrs attrs = completed(op, sample);
   const std::vector<TensorSpec> specs = op.infer(OpArgs{op, sample.in, attrs});
-  const auto o = static_cast<std::size_t>(leg.index);
-  return o < specs.size() ? specs[o].shape : Shape{};
+  return i < specs.size() ? specs[i].shape : Shape{};
+}
+
+/// Whether a permutation of the leg's axis moves anything in this sample.
+bool moves(const OpDef& op, const Leg& leg, const Sample& sample) {
+  const Shape shape = shape_of(op, leg, sample);
+  return shape.rank() > 0 && shape[leg.axis] > 1 && shape.numel() > 0;
 }
 
 /// Another axis of the leg's tensor, of the same extent where there is one; the axis itself where it has no other.
@@ -138,12 +149,15 @@ int other_axis(const OpDef& op, const Leg& leg, const Sample& sample) {
 std::vector<Symmetry> wrong_symmetries(const Sample& sample) {
   std::vector<Symmetry> all = current->row->symmetries(sample);
   for (Symmetry& symmetry : all) {
-    const auto j = static_cast<std::size_t>(current->index);
-    if (symmetry.name != current->symmetry || j >= symmetry.legs.size()) continue;
-    if (current->mutation == Mutation::missing_leg)
-      symmetry.legs.erase(symmetry.legs.begin() + current->index);
-    else
-      symmetry.legs[j].axis = other_axis(*current->row, symmetry.legs[j], sample);
+    if (symmetry.name != current->symmetry) continue;
+    for (std::size_t j = 0; j < symmetry.legs.size(); ++j) {
+      if (place_of(symmetry, j) != current->index) continue;
+      if (current->mutation == Mutation::missing_leg)
+        symmetry.legs.erase(symmetry.legs.begin() + static_cast<std::ptrdiff_t>(j));
+      else
+        symmetry.legs[j].axis = other_axis(*current->row, symmetry.legs[j], sample);
+      break;
+    }
   }
   return all;
 }
@@ -151,7 +165,7 @@ std::vector<Symmetry> wrong_symmetries(const Sample& sample) {
 // --- what there is to change ---
 
 void add_of_rule(const OpDef& op, std::vector<Mutant>& all) {
-  if (op.vjp == nullptr) return;
+  if (op.vjp == nullptr || !op.zero_gradient.empty()) return; // nothing to scale, to move or to leave out
   all.push_back({&op, Mutation::scaled_gradients});
   std::size_t inputs = 0;
   for (const Sample& sample : op.samples(DType::f64)) inputs = std::max(inputs, sample.in.size());
@@ -172,34 +186,31 @@ void add_of_kernel(const OpDef& op, std::vector<Mutant>& all) {
   all.push_back({&op, Mutation::scaled_output});
   all.push_back({&op, Mutation::shifted_output});
   if (op.cpu == nullptr) return;
-  std::map<int, bool> indices;
+  std::set<int> indices;
   for (const Sample& sample : op.samples(DType::f64))
     for (std::size_t i = 0; i < sample.in.size(); ++i)
       if (sample.in[i].defined() && sample.in[i].dtype() == DType::i64 && sample.in[i].numel() > 1)
-        indices[static_cast<int>(i)] = true;
-  for (const auto& [i, found] : indices) all.push_back({&op, Mutation::shifted_indices, i});
+        indices.insert(static_cast<int>(i));
+  for (const int i : indices) all.push_back({&op, Mutation::shifted_indices, i});
   if (op.exact != nullptr) all.push_back({&op, Mutation::inexact});
 }
 
 void add_of_symmetries(const OpDef& op, std::vector<Mutant>& all) {
   if (op.symmetries == nullptr) return;
-  struct Legs {
-    std::size_t count = 0;
-    std::map<int, bool> movable;
-  };
-  std::map<std::string, Legs> seen;
+  std::set<std::pair<std::string, int>> droppable, movable; // symmetry and leg
   for (const Sample& sample : op.samples(DType::f64))
-    for (const Symmetry& symmetry : op.symmetries(sample)) {
-      Legs& legs = seen[symmetry.name];
-      legs.count = std::max(legs.count, symmetry.legs.size());
-      for (std::size_t j = 0; j < symmetry.legs.size(); ++j)
-        if (other_axis(op, symmetry.legs[j], sample) != symmetry.legs[j].axis) legs.movable[static_cast<int>(j)] = true;
-    }
-  for (const auto& [name, legs] : seen) {
-    for (int j = 0; legs.count > 1 && j < static_cast<int>(legs.count); ++j)
-      all.push_back({&op, Mutation::missing_leg, j, name});
-    for (const auto& [j, movable] : legs.movable) all.push_back({&op, Mutation::other_axis, j, name});
-  }
+    for (const Symmetry& symmetry : op.symmetries(sample))
+      for (std::size_t j = 0; j < symmetry.legs.size(); ++j) {
+        const Leg& leg = symmetry.legs[j];
+        if (!moves(op, leg, sample)) continue;
+        const std::pair what(symmetry.name, place_of(symmetry, j));
+        const auto moving = std::count_if(symmetry.legs.begin(), symmetry.legs.end(),
+                                          [&](const Leg& other) { return moves(op, other, sample); });
+        if (moving > 1 || !symmetry.values.empty()) droppable.insert(what);
+        if (other_axis(op, leg, sample) != leg.axis) movable.insert(what);
+      }
+  for (const auto& [name, leg] : droppable) all.push_back({&op, Mutation::missing_leg, leg, name});
+  for (const auto& [name, leg] : movable) all.push_back({&op, Mutation::other_axis, leg, name});
 }
 
 } // namespace
@@ -233,17 +244,18 @@ const char* words(Mutation mutation) {
 }
 
 std::string Mutant::name() const {
+  const std::string tensor =
+      fmt::format("{} {}{}", (index & 16) == 0 ? "input" : "output", index & 15, index >= 32 ? " again" : "");
   switch (mutation) {
   case Mutation::shifted_gradient:
   case Mutation::missing_gradient:
   case Mutation::shifted_indices:
     return fmt::format("{}, input {}", words(mutation), index);
   case Mutation::turned_saved:
-    return index < 16 ? fmt::format("{}, input {}", words(mutation), index)
-                      : fmt::format("{}, output {}", words(mutation), index - 16);
+    return fmt::format("{}, {}", words(mutation), tensor);
   case Mutation::missing_leg:
   case Mutation::other_axis:
-    return fmt::format("{}, {} of '{}'", words(mutation), index, symmetry);
+    return fmt::format("{}, {} of '{}'", words(mutation), tensor, symmetry);
   default:
     return words(mutation);
   }

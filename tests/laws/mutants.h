@@ -20,8 +20,8 @@ enum class Mutation {
   shifted_output,   ///< the elements of the last output moved by one place
   shifted_indices,  ///< the kernel reads integer input `index` moved by one place
   inexact,          ///< the ordinary kernel where exactness is asked
-  missing_leg,      ///< symmetry `symmetry` without its leg `index`
-  other_axis,       ///< leg `index` of symmetry `symmetry` on another axis
+  missing_leg,      ///< symmetry `symmetry` without the leg on input `index` (output: 16 on; its nth leg: 32 n on)
+  other_axis,       ///< that leg on another axis
 };
 /// "gradients x 1.001"
 const char* words(Mutation mutation);

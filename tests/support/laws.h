@@ -34,6 +34,8 @@ Verdict second_derivative_law(const OpDef& op);
 /// A rule gives exactly what was asked for: nothing for the other inputs, the same numbers whatever else is asked, and
 /// undefined cotangents count as zeros.
 Verdict wants_law(const OpDef& op);
+/// A rule that adds its gradient to a sum gives the bits of adding the ordinary rule's, the sign of a zero apart.
+Verdict adding_law(const OpDef& op);
 /// A rule reads every value that its row makes the tape keep.
 Verdict saves_only_what_is_read(const OpDef& op);
 /// A row without a rule refuses a gradient and says why.

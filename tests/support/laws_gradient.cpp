@@ -170,6 +170,33 @@ Verdict wants_law(const OpDef& op) {
   return verdict;
 }
 
+Verdict adding_law(const OpDef& op) {
+  Verdict verdict;
+  if (op.adding_vjp == nullptr) return verdict;
+  const auto without_negative_zero = [](const Tensor& t) { return add(t, Tensor::zeros({}, t.dtype())); };
+  for (const DType dtype : {DType::f64, DType::f32})
+    each_sample(op, dtype, verdict, [&](const Sample& sample) {
+      if (!differentiable(op, sample)) return;
+      const Rule rule(op, sample);
+      const Tensor before = random_normal(rule.in[0].shape(), {11, 0}, 0.0, 1.0, dtype);
+      const Gradients g = rule(1U);
+      Tensors sums(rule.in.size());
+      sums[0] = before.clone();
+      std::vector<bool> wanted(rule.in.size(), false);
+      wanted[0] = true;
+      {
+        const PauseRecording pause;
+        op.adding_vjp({rule.in, rule.out, rule.attrs, rule.cotangents, wanted, sums});
+      }
+      ++verdict.checked;
+      const Tensor expected = without_negative_zero(g[0].defined() ? add(before, g[0]) : before);
+      if (!same_bits(without_negative_zero(sums[0]), expected))
+        verdict.fail(fmt::format("{}: adding to a sum gives {} from adding the gradient", where(op, sample, dtype),
+                                 relative_error(sums[0], expected)));
+    });
+  return verdict;
+}
+
 Verdict saves_only_what_is_read(const OpDef& op) {
   Verdict verdict;
   if (op.vjp == nullptr || op.saves == saves::nothing) return verdict;

@@ -98,6 +98,10 @@ std::vector<Sample> group_samples(DType dtype) {
   for (Sample& sample : all) sample.attrs.set("groups", std::int64_t{2});
   all[4].attrs.set("groups", std::int64_t{1});
   all.push_back({{sample_normal({3, 6}, dtype, 1630)}, {{"groups", std::int64_t{2}}}, "vectors"});
+  all.push_back({{sample_normal({2, 5, 3}, dtype, 1631, 2.0), sample_normal({5}, dtype, 1632, 0.5, 1.5),
+                  sample_normal({5}, dtype, 1633)},
+                 {{"groups", std::int64_t{1}}},
+                 "one group"});
   return all;
 }
 

@@ -18,12 +18,14 @@ Tensor within_one(const Shape& shape, DType dtype, std::uint64_t tag) {
   return sample_uniform(shape, dtype, tag, -1.0, 1.0);
 }
 
-/// Pairs of these have quotients between 1.2 and 1.9 in size, away from the jumps at whole numbers.
+/// Pairs of these have quotients between 3.2 and 3.8 in size, or half that: away from the jumps at whole numbers, and
+/// of more than one whole part.
 Tensor dividend(const Shape& shape, DType dtype, std::uint64_t tag) {
-  return mul(sign(sample_normal(shape, dtype, tag)), sample_uniform(shape, dtype, tag, 2.1, 2.4));
+  return mul(sign(sample_normal(shape, dtype, tag)), sample_uniform(shape, dtype, tag, 3.45, 3.55));
 }
 Tensor divisor(const Shape& shape, DType dtype, std::uint64_t tag) {
-  return sample_uniform(shape, dtype, tag, 1.3, 1.7);
+  const Tensor size = affine(relu(sign(sample_normal(shape, dtype, tag + 500))), 1.0, 1.0); // 1 or 2
+  return mul(size, sample_uniform(shape, dtype, tag, 0.95, 1.05));
 }
 
 /// erf'(x) = 2 / sqrt(pi) e^(-x^2)

@@ -156,6 +156,7 @@ std::vector<Case> sliding_cases() {
       {{1, 1, 2, 3}, with(5, {.padding = 2, .ceil_mode = true}), false, "a kernel larger than the image"},
       {{2, 2, 5, 7}, with({5, 7}), false, "one window: the mean of the plane"},
       {{2, 1, 3, 6}, with({3, 2}), false, "windows of whole columns"},
+      {{2, 1, 6, 3}, with({2, 3}), false, "windows of whole rows"},
       {{1, 1, 1, 1}, with(1), false, "one pixel"},
       {{0, 2, 4, 4}, with(2), false, "no images"}};
 }
@@ -165,6 +166,8 @@ std::vector<Case> adaptive_cases() {
           {{2, 2, 7, 5}, adaptive_attrs({3, 4}), true, "bins that overlap"},
           {{1, 2, 3, 2}, adaptive_attrs({5, 3}), false, "more bins than pixels"},
           {{2, 2, 33, 7}, adaptive_attrs(1), false, "mean of the plane"},
+          {{2, 1, 4, 5}, adaptive_attrs({1, 2}), false, "bins of whole columns"},
+          {{2, 1, 5, 4}, adaptive_attrs({2, 1}), false, "bins of whole rows"},
           {{1, 1, 1, 1}, adaptive_attrs(1), false, "one pixel"},
           {{0, 2, 4, 4}, adaptive_attrs(2), false, "no images"}};
 }

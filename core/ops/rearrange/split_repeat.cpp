@@ -107,6 +107,7 @@ std::vector<Sample> split_samples(DType dtype) {
   const auto by = [](List sizes, std::int64_t axis) { return Attrs{{"sizes", std::move(sizes)}, {"axis", axis}}; };
   return {{{sample_values({3, 7}, dtype, 1)}, by({3}, 1), "pieces of 3, the last smaller"},
           {{sample_values({5, 4, 3}, dtype, 2)}, by({1, 0, 4}, 0), "given extents, one empty"},
+          {{sample_values({3, 5, 2}, dtype, 6)}, by({1, 2, 2}, 1), "three pieces"},
           {{sample_transposed({4, 33}, dtype, 3)}, by({32, 1}, -1), "transposed"},
           {{sample_values({2, 1}, dtype, 4)}, by({8}, 1), "one piece"},
           {{sample_values({2, 0}, dtype, 5)}, by({2}, 1), "no elements"}};

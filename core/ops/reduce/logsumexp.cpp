@@ -86,6 +86,7 @@ std::vector<Sample> backward_samples(DType dtype) {
           {{r({3, 1}, 4), r({3, 7}, 5), r({3, 1}, 6)}, {}, "one cotangent a row"},
           {{r({1, 4, 1}, 7), scattered(r({3, 4, 5}, 8)), r({1, 4, 1}, 9)}, {}, "strided"},
           {{r({}, 10), r({65}, 11), r({}, 12)}, {}, "all of a vector"},
+          {{r({4, 5}, 16), r({4, 5}, 17), r({4, 5}, 18)}, {}, "a sum for each element"},
           {{r({1, 3}, 13), r({0, 3}, 14), r({1, 3}, 15)}, {}, "no elements"}};
 }
 
