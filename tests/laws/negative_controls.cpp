@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -340,4 +341,21 @@ TEST_CASE("wrong words on what mixes") {
                  return all;
                };
              }));
+}
+
+TEST_CASE("rows that are wrong where the other laws do not look") {
+  must_accept(laws::small_extent_law, "exp");
+  must_catch(laws::small_extent_law, "exp that forgets an axis of extent 1", spoiled("exp", [](OpDef& op) {
+               op.cpu = [](const OpArgs& a, std::span<Tensor> out) {
+                 find_op("exp").cpu(a, out);
+                 const Shape& shape = out[0].shape();
+                 if (std::find(shape.begin(), shape.end(), 1) != shape.end()) out[0].fill(0.0);
+               };
+             }));
+  must_accept(laws::no_gradient_law, "argmax");
+  must_catch(laws::no_gradient_law, "a row that says it has no gradient and gives one",
+             spoiled("bce_with_logits", [](OpDef& op) { op.no_gradient = "because"; }));
+  must_accept(laws::exact_law, "softmax");
+  must_catch(laws::exact_law, "softmax with its ordinary kernel for the exact one",
+             spoiled("softmax", [](OpDef& op) { op.exact = op.cpu; }));
 }
