@@ -19,16 +19,18 @@ struct [[nodiscard]] CheckResult {
 };
 
 struct GradcheckOptions {
-  double step = 1e-5;      ///< central difference step, relative to the size of the input
-  double tolerance = 1e-6; ///< on |<v, J u> - <J^T v, u>| relative to the larger of the two and of |J^T v||u|
+  double step = 1e-5; ///< central difference step, relative to the size of the input
+  /// On |<v, J u> - <J^T v, u>| beyond what rounding f does to a difference, relative to the larger of the two and of
+  /// |J^T v||u|, for each input by itself: an input with small gradients is not hidden by one with large ones.
+  double tolerance = 1e-6;
   int directions = 3;
   RandomKey key = {20240601, 0};
   bool second = false; ///< check the gradient's gradient instead
 };
 
-/// Compares <v, J u> from central differences with <J^T v, u> from the tape along random directions u, v. Floating
-/// inputs must be f64. Numbers that are not finite fail. Throws DTypeError for other floating inputs, ValueError for
-/// fewer than one direction.
+/// Compares <v, J u> from central differences with <J^T v, u> from the tape along random directions u, v, u in one
+/// input at a time. Floating inputs must be f64. Numbers that are not finite fail. Throws DTypeError for other floating
+/// inputs, ValueError for fewer than one direction.
 CheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
 /// One permutation acting on the legs of a symmetry, which must live as long.

@@ -146,3 +146,19 @@ TEST_CASE("values that are not finite pass no check") {
   const TensorFunction constant = [op](const Tensors& in) { return call(std::shared_ptr<const CustomOp>(op), in); };
   CHECK_FALSE(gradcheck(constant, {normal({3}, 45)}).pass);
 }
+
+TEST_CASE("an input with small gradients is not hidden by one with large ones") {
+  const TensorFunction half = [](const Tensors& in) -> Tensors {
+    return {mul(affine(in[0], 1e7, 0.0), in[0]), mul(in[1], in[1].detach())}; // the second gradient is half of what is
+  };
+  const CheckResult result = gradcheck(half, {normal({3}, 46), normal({3}, 47)});
+  CHECK_FALSE(result.pass);
+  CHECK(result.detail.find("input 1") != std::string::npos);
+  const TensorFunction whole = [](const Tensors& in) -> Tensors {
+    return {mul(affine(in[0], 1e7, 0.0), in[0]), mul(in[1], in[1])};
+  };
+  CHECK(gradcheck(whole, {normal({3}, 46), normal({3}, 47)}).pass);
+  // A gradient that is zero in theory passes: softmax takes no notice of a number added to all.
+  const TensorFunction blind = [](const Tensors& in) -> Tensors { return {softmax(add(in[0], in[1]))}; };
+  CHECK(gradcheck(blind, {normal({3, 4}, 48), normal({}, 49)}).pass);
+}
