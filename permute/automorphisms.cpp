@@ -1,12 +1,14 @@
 #include "permute/automorphisms.h"
 
 #include "core/base/error.h"
+#include "core/call.h"
 #include "permute/relation.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -154,6 +156,19 @@ Found group_of(const Relation& relation) {
   return all;
 }
 
+/// Writes row - max(row) without rounding: what the difference is in f64, and what is missing (Moller and Knuth).
+void subtract_maximum(const double* row, std::size_t n, double* difference, double* missing) {
+  const double top = *std::max_element(row, row + n);
+  if (std::any_of(row, row + n, [](double m) { return std::isnan(m) || m == std::numeric_limits<double>::infinity(); }))
+    throw ValueError("softmax_form: the mask holds NaN or +inf");
+  for (std::size_t j = 0; j < n; ++j) {
+    difference[j] = std::isinf(row[j]) ? row[j] : row[j] - top;
+    if (std::isinf(difference[j])) continue;
+    const double part = difference[j] - row[j];
+    missing[j] = (row[j] - (difference[j] - part)) - (top + part);
+  }
+}
+
 } // namespace
 
 double PermutationGroup::log2_count() const {
@@ -195,6 +210,20 @@ Permutation random_element(const PermutationGroup& group, RandomKey key) {
     product = product.then(changed);
   }
   return product;
+}
+
+Tensor softmax_form(const Tensor& mask) {
+  check_mask(mask);
+  if (!is_floating(mask.dtype()) || mask.numel() == 0) return mask;
+  const PauseRecording pause;
+  const std::vector<double> values = mask.to(DType::f64).to_vector<double>();
+  const auto n = static_cast<std::size_t>(mask.size(-1));
+  std::vector<double> parts(2 * values.size(), 0.0);
+  for (std::size_t at = 0; at < values.size(); at += n)
+    subtract_maximum(values.data() + at, n, parts.data() + at, parts.data() + values.size() + at);
+  Shape shape{2};
+  for (int axis = 0; axis < mask.rank(); ++axis) shape.push_back(mask.size(axis));
+  return Tensor::from<double>(parts, shape);
 }
 
 bool is_automorphism(const Tensor& mask, const Permutation& p) {

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the row permutations that a masked attention commutes with: exactly the automorphisms of its mask (mask-aut in
-// docs/theory.md).
+// Finds the automorphisms of a square matrix, and the token permutations that a masked attention commutes with
+// (mask-aut in docs/theory.md).
 
 #include "core/tensor.h"
 #include "permute/permutation.h"
@@ -27,16 +27,24 @@ struct PermutationGroup {
 /// Niemeyer and O'Brien, Communications in Algebra 23, 1995).
 Permutation random_element(const PermutationGroup& group, RandomKey key);
 
+/// What softmax(scores + mask) sees of a mask [..., T, T]: floating masks as the differences M_ij - max_k M_ik, without
+/// rounding as f64 [2, ..., T, T] (the rounded difference and what rounding took), since a number added to a whole row
+/// changes no weight; u8 and bool masks, which say open or closed, as they are. A row that is -inf throughout stays so:
+/// it weighs no token and is unlike every other row; one that is -1e9 throughout counts as a row of zeros, which
+/// it is but for rounding. For generic weights attention commutes with P if and only if P is an automorphism of the
+/// result. Throws ShapeError unless the mask is square, DTypeError for i64, ValueError for NaN and +inf.
+Tensor softmax_form(const Tensor& mask);
+
 /// M [..., T, T] gathered in rows and columns is M: M[..., p[i], p[j]] = M[..., i, j] for all i, j. Exact, 0.0 equals
 /// -0.0. Throws ShapeError unless the mask is square and of the permutation's size, ValueError for NaN.
 bool is_automorphism(const Tensor& mask, const Permutation& p);
 
-/// Aut(M) of a mask [..., T, T], floating, u8 or bool: the permutations that is_automorphism accepts, which are those
-/// that are automorphisms of every [T, T] slice. Tokens that can be exchanged are put together first, again and again,
-/// which finds paddings, prefixes, windows and documents at once; what is left is searched by colour refinement
-/// (Weisfeiler and Leman, 1968) with backtracking, one stabiliser after the other (Sims, 1970). Throws ShapeError,
-/// DTypeError, ValueError for NaN, for more than 2048 tokens, and when a mask is so regular that the search visits more
-/// than a million nodes.
+/// Aut(M) of a matrix [..., T, T], floating, u8 or bool: the permutations that is_automorphism accepts, which are those
+/// that are automorphisms of every [T, T] slice. A masked attention's are automorphisms(softmax_form(mask)). Tokens
+/// that can be exchanged are put together first, again and again, which finds paddings, prefixes, windows and documents
+/// at once; what is left is searched by colour refinement (Weisfeiler and Leman, 1968) with backtracking, one
+/// stabiliser after the other (Sims, 1970). Throws ShapeError, DTypeError, ValueError for NaN, for more than 2048
+/// tokens, and when a mask is so regular that the search visits more than a million nodes.
 PermutationGroup automorphisms(const Tensor& mask);
 
 } // namespace eg::permute

@@ -15,14 +15,6 @@ namespace {
 
 constexpr std::int64_t most_tokens = 2048; // memory grows with the square: 100 MB
 
-void check(const Tensor& mask) {
-  if (mask.rank() < 2 || mask.size(-1) != mask.size(-2))
-    throw ShapeError(fmt::format("automorphisms: a mask is [..., tokens, tokens], not {}", mask.shape().str()));
-  if (mask.size(-1) > most_tokens)
-    throw ValueError(fmt::format("automorphisms: a mask of {} tokens; {} are the most", mask.size(-1), most_tokens));
-  if (mask.dtype() == DType::i64) throw DTypeError("automorphisms: a mask is floating, u8 or bool, not i64");
-}
-
 /// Numbers for different values, in the order of the values.
 template <class Key> std::vector<std::int32_t> numbered(const std::vector<Key>& keys) {
   std::map<Key, std::int32_t> numbers;
@@ -70,8 +62,16 @@ std::vector<Split> splits_of(const Parts& parts, std::int32_t& next) {
 
 } // namespace
 
+void check_mask(const Tensor& mask) {
+  if (mask.rank() < 2 || mask.size(-1) != mask.size(-2))
+    throw ShapeError(fmt::format("automorphisms: a mask is [..., tokens, tokens], not {}", mask.shape().str()));
+  if (mask.size(-1) > most_tokens)
+    throw ValueError(fmt::format("automorphisms: a mask of {} tokens; {} are the most", mask.size(-1), most_tokens));
+  if (mask.dtype() == DType::i64) throw DTypeError("automorphisms: a mask is floating, u8 or bool, not i64");
+}
+
 Relation Relation::of(const Tensor& mask) {
-  check(mask);
+  check_mask(mask);
   const std::int64_t n = mask.size(-1), cells = n * n, slices = cells == 0 ? 0 : mask.numel() / cells;
   const std::vector<double> values = mask.to(DType::f64).to_vector<double>();
   std::vector<std::int32_t> classes(static_cast<std::size_t>(cells), 0);

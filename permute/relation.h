@@ -10,6 +10,9 @@
 
 namespace eg::permute {
 
+/// Throws as automorphisms() does, unless a mask [..., T, T] can be represented.
+void check_mask(const Tensor& mask);
+
 /// Points 0..n-1, each with a colour, and a colour for each ordered pair of different points.
 class Relation {
 public:

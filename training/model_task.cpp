@@ -142,7 +142,8 @@ double ModelTask::drift(std::size_t variant) const {
                                   [](const Variant& other) { return other.mode == PermuteMode::none; });
   if (plain == variants_.end() || v.mode == PermuteMode::none) return not_measured;
   const nn::StateDict mine = v.module->state_dict();
-  return weight_difference(permutes_columns(v.mode) ? encoder_.uncoupled(mine) : mine, plain->module->state_dict());
+  return weight_difference(permutes_columns(v.mode) ? encoder_.uncoupled(mine) : mine, plain->module->state_dict(),
+                           blocks_config().first.rotary.on);
 }
 
 std::vector<std::string> ModelTask::checkpoint_files() const {
@@ -207,9 +208,9 @@ std::optional<BlocksMark> ModelTask::mark() const {
 
 namespace {
 
-/// Relative difference of two tensors; of a fused qkv bias, the K part is left out.
-double parameter_difference(const std::string& name, const Tensor& a, const Tensor& b) {
-  if (!name.ends_with("qkv.bias")) return relative_error(a, b);
+/// Relative difference of two tensors; of a fused qkv bias the K part is left out unless positions are rotary.
+double parameter_difference(const std::string& name, const Tensor& a, const Tensor& b, bool rotary) {
+  if (rotary || !name.ends_with("qkv.bias")) return relative_error(a, b);
   const std::int64_t third = a.size(0) / 3;
   const auto part = [third](const Tensor& x, std::int64_t i) { return x.slice(0, i * third, (i + 1) * third); };
   return std::max(relative_error(part(a, 0), part(b, 0)), relative_error(part(a, 2), part(b, 2)));
@@ -217,7 +218,7 @@ double parameter_difference(const std::string& name, const Tensor& a, const Tens
 
 } // namespace
 
-double weight_difference(const nn::StateDict& a, const nn::StateDict& b) {
+double weight_difference(const nn::StateDict& a, const nn::StateDict& b, bool rotary) {
   if (a.size() != b.size())
     throw ShapeError(fmt::format("weight_difference: {} parameters against {}", a.size(), b.size()));
   const PauseRecording pause;
@@ -225,7 +226,7 @@ double weight_difference(const nn::StateDict& a, const nn::StateDict& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].first != b[i].first)
       throw ValueError(fmt::format("weight_difference: '{}' against '{}'", a[i].first, b[i].first));
-    worst = std::max(worst, parameter_difference(a[i].first, a[i].second, b[i].second));
+    worst = std::max(worst, parameter_difference(a[i].first, a[i].second, b[i].second, rotary));
   }
   return worst;
 }

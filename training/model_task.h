@@ -159,9 +159,9 @@ private:
   std::function<void(double)> testing_;
 };
 
-/// Largest relative difference |a - b| / max |b| of any parameter between two models of one config, b_K excluded: its
-/// gradient is zero in theory, so that an adaptive optimiser moves it by rounding noise.
-double weight_difference(const nn::StateDict& a, const nn::StateDict& b);
+/// Largest relative difference |a - b| / max |b| over the parameters of two models of one config. b_K is left out where
+/// positions are not rotary: its gradient is zero in theory, so that an adaptive optimiser moves it by rounding noise.
+double weight_difference(const nn::StateDict& a, const nn::StateDict& b, bool rotary = false);
 
 /// One whose models are of Hugging Face's families. RUN/model receives the main one, RUN/model-none a plain one beside
 /// it, RUN/model-ema and so on their averages.

@@ -46,6 +46,18 @@ Tensor both(const Tensor& x, const Permutation& rows, const Permutation& columns
   return columns.apply(rows.apply(x, -2), -1);
 }
 
+Tensor orthonormal(const Tensor& x) {
+  const std::int64_t d = x.size(1);
+  std::vector<Tensor> columns;
+  for (std::int64_t j = 0; j < d; ++j) {
+    Tensor column = x.to(DType::f64).select(1, j);
+    for (int pass = 0; pass < 2; ++pass)
+      for (const Tensor& other : columns) column = column - other * sum(column * other);
+    columns.push_back(column / sqrt(sum(column * column)));
+  }
+  return stack(columns, 1);
+}
+
 const Tensor& named(const nn::StateDict& tensors, std::string_view name) {
   for (const auto& [key, value] : tensors)
     if (key == name) return value;

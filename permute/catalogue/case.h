@@ -22,6 +22,7 @@ struct Claim {
   std::vector<Comparison> fails;             ///< the largest error must exceed the control's bound
   bool compare_f64 = true;                   ///< in f32, also compare with the expected side computed in f64
   std::map<std::string, std::int64_t> sizes; ///< where they are not those of the options
+  std::int64_t candidates = 0;               ///< tried in the search for counterexamples of a sharp statement
 
   void equal(std::string what, const Tensor& value, const Tensor& expected) {
     holds.push_back({std::move(what), value, expected, 0.0, false});
@@ -76,12 +77,15 @@ std::vector<Identity> model_identities();
 std::vector<Identity> training_identities();
 std::vector<Identity> training_case_identities();
 std::vector<Identity> mask_identities();
+std::vector<Identity> mask_automorphism_identities();
 std::vector<Identity> paper001_identities();
 std::vector<Identity> privacy_identities();
 std::vector<Identity> note_identities();
 std::vector<Identity> stip_identities();
 std::vector<Identity> stip_security_identities();
 std::vector<Identity> structure_identities();
+std::vector<Identity> norm_identities();
+std::vector<Identity> covector_identities();
 std::vector<Identity> routing_identities();
 std::vector<Identity> quantisation_identities();
 std::vector<Identity> errata_identities();
@@ -89,6 +93,9 @@ std::vector<Identity> errata_number_identities();
 
 /// P_R X P_C, along the last two axes.
 Tensor both(const Tensor& x, const Permutation& rows, const Permutation& columns);
+
+/// The columns of `x` [n, d <= n] made orthonormal one after the other (Gram and Schmidt, twice); f64.
+Tensor orthonormal(const Tensor& x);
 
 /// The tensor of that name. Throws ValueError.
 const Tensor& named(const nn::StateDict& tensors, std::string_view name);

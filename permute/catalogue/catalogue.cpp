@@ -4,6 +4,7 @@
 #include "core/base/words.h"
 #include "core/reduction.h"
 #include "permute/catalogue/case.h"
+#include "permute/catalogue/equations.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +15,8 @@
 
 namespace eg::permute {
 namespace {
+
+constexpr std::int64_t least_candidates = 720; // of a sharp statement: S_6
 
 bool all_finite(const Tensor& x) {
   if (!is_floating(x.dtype())) return true;
@@ -107,11 +110,13 @@ void measure(const Identity& identity, const VerifyOptions& options, VerifyResul
   if (options.exact) result.differing_exact = differing;
   for (const Comparison& c : claim.holds) result.compared += has_two_sides(c) ? c.value.numel() : 0;
   result.differing = options.exact ? differing_without_exact(identity, options) : differing;
+  result.candidates = claim.candidates;
+  const bool searched = !identity.sharp || claim.candidates >= least_candidates;
   const bool bits_promised = options.exact && !identity.two_formulas;
   // Not a number in a control would pass for a difference.
   const bool sound = std::all_of(claim.fails.begin(), claim.fails.end(),
                                  [](const Comparison& c) { return all_finite(c.expected) && all_finite(c.value); });
-  result.pass = sound && !claim.holds.empty() && worst.error <= result.tolerance &&
+  result.pass = sound && searched && !claim.holds.empty() && worst.error <= result.tolerance &&
                 control.error > result.control.must_exceed && (!bits_promised || differing == 0);
 }
 
@@ -180,21 +185,25 @@ const std::vector<Identity>& catalogue() {
     append(all, training_identities());
     append(all, training_case_identities());
     append(all, mask_identities());
+    append(all, mask_automorphism_identities());
     append(all, paper001_identities());
     append(all, privacy_identities());
     append(all, note_identities());
     append(all, stip_identities());
     append(all, stip_security_identities());
     append(all, structure_identities());
+    append(all, norm_identities());
+    append(all, covector_identities());
     append(all, routing_identities());
     append(all, quantisation_identities());
     append(all, errata_identities());
     append(all, errata_number_identities());
     for (const std::string_view id :
-         {"lem9.5-eps", "eq14",     "eq15",      "eq16",      "eq17",     "eq18",         "eq19",       "eq20",
-          "eq21",       "fwd-defs", "eq29",      "eq31",      "eq32",     "eq83",         "eq84",       "eq85",
-          "s1-eq33",    "s1-eq35",  "s1-eq36",   "s2-list",   "s2-pe",    "swiglu-scale", "rope-scale", "rms-orth",
-          "ln-orth",    "eq71-dq",  "eq22-text", "eq65-text", "key-space"})
+         {"lem9.5-eps",   "eq14",       "eq15",      "eq16",     "eq17",      "eq18",          "eq19",
+          "eq20",         "eq21",       "fwd-defs",  "eq29",     "eq31",      "eq32",          "eq83",
+          "eq84",         "eq85",       "s1-eq33",   "s1-eq35",  "s1-eq36",   "s2-list",       "s2-pe",
+          "swiglu-scale", "rope-scale", "rms-orth",  "ln-orth",  "bk-rotary", "grad-covector", "train-orth",
+          "eq71-dq",      "eq22-text",  "eq65-text", "key-space"})
       std::find_if(all.begin(), all.end(), [&](const Identity& row) { return row.id == id; })->two_formulas = true;
     return all;
   }();
@@ -208,6 +217,7 @@ VerifyResult verify(const Identity& identity, const VerifyOptions& options) {
   result.paper = identity.paper;
   result.equation = identity.equation;
   result.kind = identity.kind;
+  result.sharp = identity.sharp;
   result.dtype = options.dtype;
   result.sizes = {{"batch", options.batch}, {"tokens", options.tokens}, {"dim", options.dim},
                   {"heads", options.heads}, {"hidden", options.hidden}, {"layers", options.layers}};
@@ -237,11 +247,23 @@ std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
     results.push_back(verify(identity, options));
     if (progress) progress(results.back());
   }
-  if (results.empty()) throw ValueError(fmt::format("verify: no identity fits the filter \"{}\"", options.filter));
+  if (results.empty()) throw ValueError("verify: " + why_nothing_fits(options.filter));
   return results;
 }
 
+std::string why_nothing_fits(const std::string& filter) {
+  const NumberedEquation* equation = numbered_equation(filter);
+  if (equation == nullptr) return fmt::format("no identity fits the filter \"{}\"", filter);
+  return fmt::format("{}: no identity, because {}", filter, equation->reason);
+}
+
 bool matches(const Identity& identity, std::string_view filter) {
+  if (is_numbered(identity, filter)) return true;
+  const NumberedEquation* equation = numbered_equation(filter);
+  return equation && std::find(equation->ids.begin(), equation->ids.end(), identity.id) != equation->ids.end();
+}
+
+bool is_numbered(const Identity& identity, std::string_view filter) {
   if (glob_match(filter, identity.id)) return true;
   if (identity.paper != "CVPR") return false; // equations of paper 001 are ids, s1-eq35
   const std::string_view equation = identity.equation;

@@ -37,10 +37,11 @@ double tolerance(Gate gate, DType dtype);
 
 /// One row.
 struct Identity {
-  std::string id;       ///< "eq45", "thm4.1": stable
-  std::string title;    ///< a few words
-  std::string paper;    ///< "CVPR" (Permutation Equivariance of Transformers and Its Applications), "" for what is new
-  std::string equation; ///< its number there, "" if it has none
+  std::string id;    ///< "eq45", "thm4.1": stable
+  std::string title; ///< a few words
+  std::string paper =
+      {}; ///< "CVPR" (Permutation Equivariance of Transformers and Its Applications), "" for what is new
+  std::string equation = {}; ///< its number there, "" if it has none
   ClaimKind kind = ClaimKind::identity;
   Gate gate = Gate::one_pass;
   std::string statement; ///< one sentence
@@ -48,6 +49,8 @@ struct Identity {
   std::function<Claim(Case&)> run;
   /// The sides are two formulas for one number: they differ by rounding even in exact mode.
   bool two_formulas = false;
+  /// The statement says what is all there is ("exactly", "only", "no other"): its run searches for counterexamples.
+  bool sharp = false;
 };
 
 /// Sizes and numbers of one verification. Every dimension of an identity follows from these.
@@ -92,6 +95,8 @@ struct VerifyResult {
   std::int64_t differing = 0;  ///< of them, those whose bits differ with ordinary reductions
   /// The same with exact reductions; none where they were not wanted.
   std::optional<std::int64_t> differing_exact = {};
+  bool sharp = false;          ///< Identity::sharp
+  std::int64_t candidates = 0; ///< tried in the search for counterexamples
   bool pass = false;
   double ms = 0.0;
   std::string detail; ///< the comparison with the largest error, or why the row could not be run
@@ -108,9 +113,13 @@ VerifyResult verify(const Identity& identity, const VerifyOptions& options);
 std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
                                         const std::function<void(const VerifyResult&)>& progress = {});
 
-/// True when a row is meant by a filter: by id, or, for rows of "CVPR", as "eq" and its equation number (any number of
-/// "8-11").
+/// True when a row is meant by a filter: is_numbered(), or the filter names an equation that the row checks
+/// (permute/catalogue/equations.h).
 bool matches(const Identity& identity, std::string_view filter);
+/// True for a glob over the id, and, for rows of "CVPR", over "eq" and its equation number (each number of "8-11").
+bool is_numbered(const Identity& identity, std::string_view filter);
+/// Why no row is meant by a filter: an equation that states nothing to check, with the reason, or nothing of that name.
+std::string why_nothing_fits(const std::string& filter);
 
 /// Number of entries (a row is one, however many precisions it ran in) for each paper; those of no paper under "new".
 std::map<std::string, std::int64_t> entries_by_paper(const std::vector<VerifyResult>& results);

@@ -129,8 +129,8 @@ Claim pooled_weights(Case& c) {
 std::vector<Identity> errata_number_identities() {
   using enum ClaimKind;
   return {
-      {"eq22-text", "the differential before Eq. 22 and 23", "CVPR", "22-23", erratum, Gate::one_pass,
-       "The gradient under the trace is transposed; copies of the text lose it.",
+      {"eq22-text", "the differential before Eq. 22 and 23", "CVPR", "22-23", identity, Gate::one_pass,
+       "The gradient under the trace is transposed.",
        R"(dl = \mathrm{tr}\left(\frac{\partial l}{\partial A_2}^\top dA_2\right))",
        [](Case& c) { return differentials(c, false); }},
       {"eq65-text", "the differential before Eq. 65", "CVPR", "65", erratum, Gate::one_pass,

@@ -1,10 +1,15 @@
-// Whole heads may move, all of Q, K, V and W_O alike: what happens when one of them moves otherwise. And two of the
-// gradients that the papers leave out, by themselves.
+// Checks what happens when the heads of Q, K, V and W_O do not move alike, the gradients to W_O and b_K, and which tied
+// permutations several heads allow, by trying all of S_6.
 
 #include "permute/catalogue/stack.h"
 
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace eg::permute {
 namespace {
@@ -59,7 +64,7 @@ Claim output_projection(Case& c) {
   return claim;
 }
 
-/// dl/db_K is zero; dl/db_Q and dl/db_V are not.
+/// Without rotary positions dl/db_K is zero; dl/db_Q and dl/db_V are not.
 Claim key_bias(Case& c) {
   const auto t = run_stack_twins(c, KeyForm::tied, true);
   Claim claim;
@@ -75,13 +80,93 @@ Claim key_bias(Case& c) {
   return claim;
 }
 
+/// Turns x [T, d] by its positions.
+Tensor turned_by(const Tensor& x, const Tensor& positions) {
+  return rotary(x.reshape({1, x.size(0), 1, x.size(1)}), positions).reshape(x.shape());
+}
+
+/// The scores of query i are R_i q_i . R_j (k_j + b): what b adds depends on j, so softmax sees it.
+Claim rotary_key_bias(Case& c) {
+  const std::int64_t n = c.options.tokens, d = 2 * (c.options.dim / 2);
+  const Tensor q = c.normal({n, d}), k = c.normal({n, d}), v = c.normal({n, d}), g = c.normal({n, d}),
+               bias = c.normal({d}), positions = Tensor::arange(n);
+  const Tensor backward = (positions.to(c.dtype) * -1.0).to(DType::i64);
+  Claim claim;
+  Tape tape;
+  const Tensor keys = turned_by(k + bias, positions);
+  const Tensor y = scaled_dot_product_attention(turned_by(q, positions), keys, v);
+  const std::vector<Tensor> gradients = tape.gradient(y, {bias, keys, q}, g);
+  tape.close();
+  const double scale = amax(abs(gradients[2]), {0, 1}).to(DType::f64).item();
+  claim.equal("dl/db_K", gradients[0], sum(turned_by(gradients[1], backward), {0}));
+  Tape unturned;
+  const Tensor z = scaled_dot_product_attention(q, k + bias, v);
+  claim.zero("dl/db_K without positions", unturned.gradient(z, {bias}, g)[0], scale);
+  unturned.close();
+  claim.control = "dl/db_K = 0 under rotary positions";
+  claim.fails.push_back({claim.control, gradients[0], Tensor::zeros({d}, c.dtype), scale, false});
+  return claim;
+}
+
+/// x P for every P of `gathers` [count, d], along the last axis of x [..., d]: [count, ..., d].
+Tensor moved_by_all(const Tensor& x, const Tensor& gathers) {
+  const Shape shape{gathers.size(0), x.size(1), x.size(0)};
+  return transpose(permute_rows(transpose(x, 0, 1).expand(shape).contiguous(), gathers), 1, 2).contiguous();
+}
+
+/// Attention without biases on x [count, T, d]; weights [count, d, d].
+Tensor attend(const Tensor& x, const std::array<Tensor, 4>& w, std::int64_t heads) {
+  const std::int64_t count = x.size(0), n = x.size(1), d = x.size(2);
+  const auto split = [&](const Tensor& weight) {
+    return transpose(matmul(x, weight, false, true).reshape({count, n, heads, d / heads}), 1, 2).contiguous();
+  };
+  const Tensor y = scaled_dot_product_attention(split(w[0]), split(w[1]), split(w[2]));
+  return matmul(transpose(y, 1, 2).contiguous().reshape({count, n, d}), w[3], false, true);
+}
+
 } // namespace
+
+void search_tied(Case& c, Claim& claim) {
+  constexpr std::int64_t d = 6, n = 5;
+  constexpr int draws = 50;
+  std::vector<std::int64_t> order(d), all;
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  do all.insert(all.end(), order.begin(), order.end());
+  while (std::next_permutation(order.begin(), order.end()));
+  const auto count = static_cast<std::int64_t>(all.size()) / d;
+  const Tensor gathers = Tensor::from<std::int64_t>(all, {count, d});
+  std::vector<double> valid, wanted;
+  for (int draw = 0; draw < draws; ++draw) {
+    const std::int64_t heads = 2 + draw % 2;
+    const Tensor x = c.normal({n, d});
+    std::array<Tensor, 4> plain, moved;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      const Tensor w = c.normal({d, d}, 0.5);
+      plain[i] = w.reshape({1, d, d});
+      moved[i] =
+          transpose(
+              permute_rows(transpose(permute_rows(w.expand({count, d, d}).contiguous(), gathers), 1, 2).contiguous(),
+                           gathers),
+              1, 2)
+              .contiguous();
+    }
+    const Tensor expected = moved_by_all(attend(x.reshape({1, n, d}), plain, heads).reshape({n, d}), gathers);
+    const Tensor value = attend(moved_by_all(x, gathers), moved, heads);
+    const std::vector<double> apart =
+        (amax(abs(value - expected), {1, 2}) / max(abs(expected.reshape({-1})), 0)).to(DType::f64).to_vector<double>();
+    valid.push_back(static_cast<double>(std::count_if(apart.begin(), apart.end(), [](double e) { return e < 1e-4; })));
+    wanted.push_back(heads == 2 ? 72.0 : 48.0); // 3!^2 2!, 2!^3 3!
+  }
+  claim.equal_bits("valid permutations of S_6, draw by draw", Tensor::from<double>(valid, {draws}),
+                   Tensor::from<double>(wanted, {draws}));
+  claim.candidates = draws * count;
+}
 
 std::vector<Identity> head_map_identities() {
   using enum ClaimKind;
   return {
       {"mh-heads-k", "K's heads follow Q's", "", "", law, Gate::one_pass,
-       "Whole heads move if Q, K, V and W_O move them alike; K's heads moved without Q's break the scores.",
+       "Heads move if Q, K, V and W_O move them alike; K's heads moved without Q's break the scores.",
        R"(S_h = \mathrm{softmax}(Q_{\mu(h)} K_{\mu(h)}^\top / \sqrt{d_h}))", [](Case& c) { return head_map(c, 1); }},
       {"mh-heads-v", "V's heads follow Q's and K's", "", "", law, Gate::one_pass,
        "S of a head multiplies V of the same head: V's heads moved without Q's and K's break the output.",
@@ -90,8 +175,14 @@ std::vector<Identity> head_map_identities() {
        "Omitted in section 10.2 as similar: in the tied form W_O's gradient moves as those of W_Q, W_K and W_V.",
        R"(\frac{\partial l}{\partial W_{O(P)}} = P_C^\top \frac{\partial l}{\partial W_O} P_C)", output_projection},
       {"grads-rest-bk", "the gradient to b_K", "", "", law, Gate::one_pass,
-       "Softmax does not see a shift of a row, so the gradient to b_K is zero; that to b_Q is not.",
+       "Softmax does not see a shift of a row, so without rotary positions the gradient to b_K is zero; that to b_Q is "
+       "not.",
        R"(\frac{\partial l}{\partial b_K} = 0)", key_bias},
+      {"bk-rotary", "the gradient to b_K under rotary positions", "", "", law, Gate::one_pass,
+       "Rotary positions turn b_K by each key's position, so its gradient is not zero: it is the sum of the keys' "
+       "gradients, turned back.",
+       R"(\frac{\partial l}{\partial b_K} = \sum_j R_j^\top \frac{\partial l}{\partial (R_j k_j)} \ne 0)",
+       rotary_key_bias},
   };
 }
 

@@ -31,6 +31,8 @@ Json row(const VerifyResult& r) {
           {"compared", r.compared},
           {"differing", r.differing},
           {"differing_exact", r.differing_exact ? Json(*r.differing_exact) : Json(nullptr)},
+          {"sharp", r.sharp},
+          {"candidates", r.candidates},
           {"status", r.pass ? "pass" : "fail"},
           {"ms", r.ms},
           {"detail", r.detail}};

@@ -161,12 +161,12 @@ std::vector<Identity> model_identities() {
        R"(\frac{\partial l}{\partial Z_{0(P)}} = \frac{\partial l}{\partial Z} = \frac{\partial l}{\partial Z_0})",
        embedding_gradient_chain},
       {"fold", "P_C folded into the edges", "", "", law, Gate::one_pass,
-       "With P_C in patch embedding, class token, position embedding, final norm and classifier the whole model is "
+       "With P_C in patch embedding, class token, position embedding, final norm and classifier the model is "
        "unchanged, images to logits.",
        R"(F_{2(C)} \circ \mathrm{Enc}_{(C)} \circ F_{1(C)} = F_2 \circ \mathrm{Enc} \circ F_1)", folded_model},
       {"cls-note", "the class token is a row", "CVPR", "", identity, Gate::one_pass,
-       "P_R acts on all rows, the class token among them, and is undone before the head; a mean-pooling head needs no "
-       "undoing.",
+       "P_R acts on all rows, the class token among them, and is undone before the head; a mean-pooling head does "
+       "without.",
        R"(F_2(P_R^\top \mathrm{Enc}(P_R Z)) = F_2(\mathrm{Enc}(Z)))", class_token},
       {"pma", "pooling by attention", "CVPR", "", erratum, Gate::one_pass,
        "For a row-invariant f the gradient to Z is row-equivariant and weight gradients are row-invariant; section 4.2 "

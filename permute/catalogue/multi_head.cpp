@@ -55,6 +55,7 @@ Claim tied_is_valid(Case& c) {
   claim.equal("the papers' keys, one within-head permutation for all heads",
               output_with(*t, paper, {{}, &paper.residual}), t->plain.output);
   control_any_tied(claim, c, *t);
+  search_tied(c, claim);
   return claim;
 }
 
@@ -224,14 +225,18 @@ std::vector<Identity> multi_head_identities() {
                     [which](Case& c) { return projection_gradient(c, which); }};
   };
   return {
-      {"mh-valid", "which tied permutations are valid", "CVPR", "", law, Gate::one_pass,
-       "Tied weights W' = P^T W P are valid exactly for P in S_dh wr S_h: within-head permutations may differ from "
-       "head "
-       "to head, and whole heads may move.",
-       R"(P \in S_{d_h} \wr S_h \iff W_{Q,K,V,O(P)} = P^\top W P \text{ is equivariant})", tied_is_valid},
+      {.id = "mh-valid",
+       .title = "which tied permutations are valid",
+       .paper = "CVPR",
+       .kind = law,
+       .statement = "For almost all W tied weights W' = P^T W P are valid exactly for P in S_dh wr S_h: within-head "
+                    "permutations may differ from head to head, and heads may move.",
+       .tex = R"(P \in S_{d_h} \wr S_h \iff W_{Q,K,V,O(P)} = P^\top W P \text{ is equivariant})",
+       .run = tied_is_valid,
+       .sharp = true},
       {"mh-decoupled", "any P_C with inner axes of their own", "", "", law, Gate::one_pass,
-       "If the inner axes have block permutations of their own, with one head map for Q, K and V, any P_C is valid on "
-       "the residual, and head_dim is free.",
+       "If the inner axes have block permutations of their own, with one head map for Q, K and V, P_C is free on the "
+       "residual, and so is head_dim.",
        R"(W'_{Q,K} = \Pi_1^\top W P_C,\ W'_V = \Pi_2^\top W P_C,\ W'_O = P_C^\top W_O \Pi_2)", decoupled_is_valid},
       {"thm4.1", "rows, forward", "CVPR", "4.1", identity, Gate::one_pass,
        "Encoder blocks commute with a row permutation of each sample's own, with the norm before or after.",
@@ -288,9 +293,8 @@ std::vector<Identity> multi_head_identities() {
        R"(\frac{\partial l}{\partial W_{2(P)}} = P_C^\top \frac{\partial l}{\partial W_2})",
        [](Case& c) { return parameter_gradient(c, "fc2.weight"); }},
       {"grads-rest", "the gradients that the papers omit", "", "", law, Gate::one_pass,
-       "W_O, all biases, gamma and beta move as the parameters do; the gradient to b_K is zero, because softmax does "
-       "not "
-       "see a shift of a row.",
+       "W_O, all biases, gamma and beta move as the parameters do; without rotary positions the gradient to b_K is "
+       "zero, because softmax does not see a shift of a row.",
        R"(\tfrac{\partial l}{\partial W_{O(P)}} = P_C^\top \tfrac{\partial l}{\partial W_O} \Pi_2,\ \tfrac{\partial l}{\partial b_{(P)}} = \tfrac{\partial l}{\partial b} P,\ \tfrac{\partial l}{\partial b_K} = 0)",
        remaining_gradients},
   };

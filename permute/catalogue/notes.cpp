@@ -178,8 +178,8 @@ std::vector<Identity> note_identities() {
       {"s2-list", "attention term by term", "002", "", identity, Gate::one_pass,
        "With keys and values in one other order the sum has the same terms, whatever the score.",
        R"(o = \sum_j \frac{e^{h(q, k_j)}}{\sum_i e^{h(q, k_i)}} v_j)", list_form},
-      {"s2-matrix", "keys and values in another order", "002", "", identity, Gate::one_pass,
-       "Attention does not see the order of its keys and values, as long as both have the same.",
+      {"s2-matrix", "keys and values in another order", "002", "", erratum, Gate::one_pass,
+       "Attention does not see an order that keys and values share; the note says keys \"or\" values.",
        R"(\mathrm{Att}(Q, \sigma K, \sigma V) = \mathrm{Att}(Q, K, V))", keys_and_values},
       {"s2-order", "texts of the same words", "002", "", identity, Gate::one_pass,
        "Without positions two orders of the same words give one output; with them they differ.",
@@ -191,7 +191,7 @@ std::vector<Identity> note_identities() {
        "The invariances hold with weights and with every bias there, and for different numbers of queries and keys.",
        R"(\mathrm{Att}(\pi X, \sigma Y, \sigma Y) = \pi\, \mathrm{Att}(X, Y, Y))", with_weights},
       {"s3-kv", "keys and values, without weights", "003", "", identity, Gate::one_pass,
-       "Attention does not see an order that keys and values share, for any numbers of queries and keys.",
+       "Attention does not see an order that keys and values share, whatever the numbers of queries and keys.",
        R"(\mathrm{Att}(Q, \pi K, \pi V) = \mathrm{Att}(Q, K, V))", [](Case& c) { return without_weights(c, false); }},
       {"s3-eq", "queries, keys and values", "003", "", identity, Gate::one_pass,
        "The output follows the queries; keys and values may have another order.",
@@ -204,7 +204,8 @@ std::vector<Identity> note_identities() {
        "Many heads and their projection are equivariant too.",
        R"(\mathrm{MHA}(\pi Q, \sigma K, \sigma V) = \pi\, \mathrm{MHA}(Q, K, V))", many_heads},
       {"s3-bias", "biases need not be zero", "003", "", identity, Gate::one_pass,
-       "The note assumes zero biases and need not: biases that all tokens share do no harm, those of each place would.",
+       "The note assumes zero biases and need not: biases that all tokens share do not matter, those of each place "
+       "would.",
        R"(b_q, b_k, b_v \ne 0)", with_weights_and_biases},
   };
 }

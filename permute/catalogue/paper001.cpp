@@ -223,8 +223,9 @@ std::vector<Identity> theorems() {
       {"s1-eq11", "features without the key", paper, "11", identity, Gate::one_pass,
        "The keyed block gives the shuffled result for shuffled features, and something else for plain ones.",
        R"(F'_{(P)}(M_Z(Z)) = M_Z(F'(Z)))", key_is_needed},
-      {"s1-square", "weights of any shape", paper, "10", counterexample, Gate::one_pass,
-       "Weights need not be square: several heads and an MLP of any width pass, with a permutation for each axis.",
+      {"s1-square", "weights of any shape", paper, "10", law, Gate::one_pass,
+       "Eq. 10 has one permutation on both sides, so square weights; with a permutation for each axis every shape "
+       "passes.",
        R"(W_{(P)} = P_{out}^\top W P_{in},\quad W \in \mathbb{R}^{m \times n})", any_shape},
   };
 }

@@ -139,14 +139,15 @@ std::vector<Identity> routing_identities() {
        "on the order.",
        R"(\mathrm{load}_e \le C \text{ for all } e \Rightarrow \mathrm{MoE}_C = \mathrm{MoE})", capacity},
       {"moe-experts", "the order of experts", "", "", law, Gate::one_pass,
-       "Experts may stand in any order that the router shares, each with a hidden permutation of its own.",
+       "Experts may stand in an order that the router shares, each with a hidden permutation of its own.",
        R"(G' = P_e^\top G P_C,\quad W_{1,3}'^{(e)} = \Pi_e^\top W_{1,3}^{(\mu(e))} P_C,\quad W_2'^{(e)} = P_C^\top W_2^{(\mu(e))} \Pi_e)",
        expert_order},
       {"dropout", "dropout", "", "", law, Gate::bits,
        "Dropout passes a permutation when its mask moves along; the same draw again does not.",
        R"((P_R X P_C) \odot (P_R M P_C) = P_R (X \odot M) P_C)", dropout_masks},
       {"drop-path", "dropped paths", "", "", law, Gate::bits,
-       "A path is dropped for a whole sample: permutations within samples keep the draw, one of the samples moves it.",
+       "A path is dropped for all tokens of a sample: permutations within samples keep the draw, one of the samples "
+       "moves it.",
        R"(\mathrm{DropPath}(P_R X_s P_C) = P_R\, \mathrm{DropPath}(X_s)\, P_C)", dropped_paths},
   };
 }

@@ -76,4 +76,8 @@ std::unique_ptr<StackTwins> run_stack_twins(Case& c, KeyForm form, bool rows, st
 /// permutations on the expected side.
 void compare_gradients(Claim& claim, Case& c, const StackTwins& t, KeyForm form, std::string_view part = "");
 
+/// For 2 and 3 heads of 6 features and 50 drawn weights: of S_6 as many tied permutations are valid as S_dh wr S_h has
+/// elements.
+void search_tied(Case& c, Claim& claim);
+
 } // namespace eg::permute

@@ -76,8 +76,9 @@ std::vector<TrainingCase> moving_alike() {
       {"train-ema", "averaged weights", "Averages over steps move as the weights do.",
        R"(\bar W_t = \beta \bar W_{t-1} + (1 - \beta) W_t)", with([](Recipe& r) { r.ema = 0.95; }),
        "a twin that averages over fewer steps", [](Recipe& r) { r.ema = 0.5; }},
-      {"train-drop-path", "dropped paths", "A path is dropped for a whole sample, so the same draw serves both.",
-       R"(Y_s = X_s + m_s f(X_s))", with([](Recipe& r) { r.drop_path = 0.5; }), "a twin with a draw of its own",
+      {"train-drop-path", "dropped paths",
+       "A path is dropped for all tokens of a sample, so the same draw serves both.", R"(Y_s = X_s + m_s f(X_s))",
+       with([](Recipe& r) { r.drop_path = 0.5; }), "a twin with a draw of its own",
        [](Recipe& r) { r.other_paths = true; }},
       {"train-rmsprop", "RMSprop", "Element by element.", R"(W \leftarrow W - \eta\, g / (\sqrt{v} + \varepsilon))",
        with([](Recipe& r) { r.optimizer = "rmsprop", r.rate = 3e-4; }), "a twin under SGD", plain_sgd},
@@ -211,8 +212,8 @@ std::vector<Identity> training_case_identities() {
                   "Batch norm over samples and tokens: weights and running statistics move with the features.",
                   R"(\mu_{(P),t} = \mu_t P_C,\quad \sigma^2_{(P),t} = \sigma^2_t P_C)", batch_norm_training});
   rows.push_back({"train-lion-ties", "training with Lion, and b_K", "", "", law, Gate::training,
-                  "Where a gradient is zero in theory Lion takes the sign of its rounding: b_K goes elsewhere, and "
-                  "nothing else does.",
+                  "Without rotary positions b_K's gradient is zero but for rounding, whose sign Lion takes: b_K goes "
+                  "elsewhere, the other weights do not.",
                   R"(\mathrm{sign}(0 + \varepsilon) = \pm 1)", lion_ties});
   rows.push_back({"train-blockwise", "training with blockwise-quantised state", "", "", law, Gate::training,
                   "State with one scale for a block of neighbours commutes with the permutations that keep blocks "

@@ -71,7 +71,8 @@ TwinRun train_twins(Case& c, const Recipe& recipe, const std::function<void(Reci
 /// Losses, weights (b_K left out) and averages are each other's images; the control's are not.
 Claim claim_of(const TwinRun& run, const char* control);
 
-/// Weight by weight, without b_K: its gradient is zero but for rounding, which Adam scales up to whole steps. With a
+/// Weight by weight, without b_K, since these stacks have no rotary positions: its gradient is zero but for rounding,
+/// which Adam scales up to full steps. With a
 /// name, as controls.
 void compare_weights(Claim& claim, const nn::StateDict& value, const nn::StateDict& expected,
                      const char* control = nullptr);

@@ -128,25 +128,25 @@ TEST_CASE("catalogue: ids are unique, complete and explained in docs/theory.md")
     CHECK(text.find(identity.tex) != std::string::npos);
   }
   for (const char* id :
-       {"toy",          "perm-orth",    "fwd-defs",   "eq22",      "eq23",         "eq24",         "eq25",
-        "eq26",         "eq27",         "eq28",       "eq29",      "eq30",         "eq31",         "eq32",
-        "eq33",         "eq34",         "lem9.1",     "eq36",      "lem9.2",       "lem9.3",       "lem9.4",
-        "lem9.5",       "lem9.5-bn",    "lem9.6",     "mh-valid",  "mh-decoupled", "thm4.1",       "thm4.2",
-        "cor4.3",       "thm4.4",       "eq5",        "eq6",       "thm4.5",       "cor4.6",       "thm4.7",
-        "lem4.8",       "eq12",         "eq13",       "eq45",      "eq46",         "eq47",         "eq52",
-        "eq56",         "eq60",         "eq61",       "eq62",      "eq63",         "eq64",         "eq65",
-        "eq66",         "eq67",         "eq68",       "eq69",      "eq70",         "eq71",         "eq72",
-        "eq73",         "eq74",         "eq75",       "eq76-q",    "eq76-k",       "eq76-v",       "eq77-w1",
-        "eq77-w2",      "grads-rest",   "thm10.1",    "eq78",      "eq79",         "eq80",         "thm10.2",
-        "eq81",         "eq82",         "eq83",       "eq84",      "eq85",         "eq86",         "alg1",
-        "pma",          "mask-aut",     "cls-note",   "s1-conv",   "s1-reenc",     "s2-matrix",    "s2-order",
-        "s2-pe",        "s3-w",         "s3-mha",     "stip-thm1", "stip-llama",   "stip-rms",     "stip-swiglu",
-        "swiglu-scale", "stip-dec-row", "stip-scope", "rope",      "rope-scale",   "gqa",          "kv-cache",
-        "rms-orth",     "ln-orth",      "moe",        "dropout",   "pe-order",     "s1-thm1",      "s1-thm2",
-        "s1-thm3",      "s1-thm4",      "s1-thm5",    "s1-eq10",   "s1-eq11",      "s1-sigma",     "s1-C.4",
-        "s1-eq83",      "s1-eq97",      "s2-list",    "s3-kv",     "s3-eq",        "s3-self",      "stip-ln",
-        "stip-enc-row", "stip-sec",     "stip-alg1",  "eq58",      "eq59",         "moe-capacity", "drop-path",
-        "quant-blocks"})
+       {"toy",          "perm-orth",     "fwd-defs",   "eq22",      "eq23",         "eq24",         "eq25",
+        "eq26",         "eq27",          "eq28",       "eq29",      "eq30",         "eq31",         "eq32",
+        "eq33",         "eq34",          "lem9.1",     "eq36",      "lem9.2",       "lem9.3",       "lem9.4",
+        "lem9.5",       "lem9.5-bn",     "lem9.6",     "mh-valid",  "mh-decoupled", "thm4.1",       "thm4.2",
+        "cor4.3",       "thm4.4",        "eq5",        "eq6",       "thm4.5",       "cor4.6",       "thm4.7",
+        "lem4.8",       "eq12",          "eq13",       "eq45",      "eq46",         "eq47",         "eq52",
+        "eq56",         "eq60",          "eq61",       "eq62",      "eq63",         "eq64",         "eq65",
+        "eq66",         "eq67",          "eq68",       "eq69",      "eq70",         "eq71",         "eq72",
+        "eq73",         "eq74",          "eq75",       "eq76-q",    "eq76-k",       "eq76-v",       "eq77-w1",
+        "eq77-w2",      "grads-rest",    "thm10.1",    "eq78",      "eq79",         "eq80",         "thm10.2",
+        "eq81",         "eq82",          "eq83",       "eq84",      "eq85",         "eq86",         "alg1",
+        "pma",          "mask-aut",      "cls-note",   "s1-conv",   "s1-reenc",     "s2-matrix",    "s2-order",
+        "s2-pe",        "s3-w",          "s3-mha",     "stip-thm1", "stip-llama",   "stip-rms",     "stip-swiglu",
+        "swiglu-scale", "stip-dec-row",  "stip-scope", "rope",      "rope-scale",   "gqa",          "kv-cache",
+        "rms-orth",     "ln-orth",       "moe",        "dropout",   "pe-order",     "s1-thm1",      "s1-thm2",
+        "s1-thm3",      "s1-thm4",       "s1-thm5",    "s1-eq10",   "s1-eq11",      "s1-sigma",     "s1-C.4",
+        "s1-eq83",      "s1-eq97",       "s2-list",    "s3-kv",     "s3-eq",        "s3-self",      "stip-ln",
+        "stip-enc-row", "stip-sec",      "stip-alg1",  "eq58",      "eq59",         "moe-capacity", "drop-path",
+        "quant-blocks", "grad-covector", "ln-sign",    "bk-rotary", "train-orth",   "train-sign",   "ms-def"})
     CHECK_MESSAGE(ids.contains(id), id);
 }
 
@@ -243,6 +243,37 @@ TEST_CASE("catalogue: exact reductions give both sides the same bits, ordinary o
   }
   CHECK(compared > 50000);
   CHECK(ordinary > compared / 4);
+}
+
+/// The ids between "(" and ")" of the paragraph that begins "**`--exact`**"; "`eq14` to `eq21`" stands for all of them.
+std::set<std::string> two_formulas_of(const std::string& page) {
+  const std::size_t start = page.find("**`--exact`**"), open = page.find('(', start), close = page.find(')', open);
+  std::istringstream words(page.substr(open + 1, close - open - 1));
+  std::set<std::string> ids;
+  std::string word, last;
+  bool range = false;
+  while (words >> word) {
+    if (word == "to") {
+      range = true;
+      continue;
+    }
+    const std::string id = word.substr(1, word.rfind('`') - 1);
+    if (range)
+      for (int n = std::stoi(last.substr(2)); n < std::stoi(id.substr(2)); ++n) ids.insert("eq" + std::to_string(n));
+    range = false;
+    ids.insert(last = id);
+  }
+  return ids;
+}
+
+TEST_CASE("catalogue: docs/theory.md lists the rows whose sides are two formulas") {
+  std::ostringstream page;
+  page << std::ifstream(EQUIGRAD_SOURCE_DIR "/docs/theory.md").rdbuf();
+  std::set<std::string> rows;
+  for (const Identity& identity : catalogue())
+    if (identity.two_formulas) rows.insert(identity.id);
+  CHECK(two_formulas_of(page.str()) == rows);
+  CHECK(two_formulas_of("**`--exact`** (`a`, `eq3` to `eq5`)") == std::set<std::string>{"a", "eq3", "eq4", "eq5"});
 }
 
 TEST_CASE("catalogue: JSON has the promised fields") {

@@ -6,10 +6,12 @@
 #include "core/random.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -174,6 +176,63 @@ TEST_CASE("automorphisms: a masked attention commutes with them, forward and bac
       CHECK(difference(p) > 1e-3);
     }
   CHECK(others > 10);
+}
+
+TEST_CASE("automorphisms: of a mask as softmax sees it, as brute force on attention finds them") {
+  RandomStream random({.seed = 78, .stream = 0});
+  const double never = -std::numeric_limits<double>::infinity();
+  int larger = 0; // masks whose group is missed when numbers added to rows are not taken away
+  for (std::uint64_t round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    const auto n = static_cast<std::int64_t>(round % 20 == 0 ? 6 : 3 + random.below(3));
+    const bool both_ways = random.below(2) == 0;
+    std::vector<double> rows, drawn(static_cast<std::size_t>(n * n));
+    for (std::int64_t i = 0; i < n; ++i) rows.push_back(0.25 * static_cast<double>(random.below(8)));
+    for (double& entry : drawn) entry = std::array{0.0, 0.0, -2.0, never}[random.below(4)];
+    const Tensor mask = mask_of(n, [&](std::int64_t i, std::int64_t j) {
+      const auto at = static_cast<std::size_t>(both_ways ? std::min(i, j) * n + std::max(i, j) : i * n + j);
+      return drawn[at] + rows[static_cast<std::size_t>(i)];
+    });
+    const auto normal = [&](std::uint64_t stream) {
+      return random_normal({n, 8}, {round, stream}, 0.0, 1.0, DType::f64);
+    };
+    const Tensor q = normal(1), k = normal(2), v = normal(3);
+    const auto f = [&](const Permutation& p) {
+      return attention_explicit(p.apply(q, 0), p.apply(k, 0), p.apply(v, 0), {.mask = mask}).output;
+    };
+    std::set<Gather> commuting;
+    const Permutation one = Permutation::identity(n);
+    const Tensor plain = f(one);
+    Gather p = one.gather();
+    do
+      if (max(abs((f(Permutation(p)) - Permutation(p).apply(plain, 0)).reshape({-1})), 0).item() < 1e-8)
+        commuting.insert(p);
+    while (std::next_permutation(p.begin(), p.end()));
+    CHECK(closure(automorphisms(softmax_form(mask))) == commuting);
+    larger += closure(automorphisms(mask)).size() < commuting.size() ? 1 : 0;
+  }
+  CHECK(larger > 5);
+}
+
+TEST_CASE("automorphisms: softmax_form takes row maxima away without rounding") {
+  using I = std::int64_t;
+  CHECK(bits(softmax_form(mask_of(6, [](I i, I) { return 0.3 * static_cast<double>(i); }))) ==
+        doctest::Approx(std::log2(720.0)));
+  CHECK(bits(mask_of(6, [](I i, I) { return 0.3 * static_cast<double>(i); })) == 0.0);
+  // 0 and 0.5 differ, though their distances from 2^60 round to one number.
+  const Tensor near = Tensor::from<double>({0x1p60, 0.0, 0.5, 0x1p60}, {2, 2});
+  CHECK(automorphisms(softmax_form(near)).factors.empty());
+  const Tensor form = softmax_form(near);
+  CHECK(form.shape() == Shape{2, 2, 2});
+  CHECK(form.to_vector<double>() == std::vector<double>{0.0, -0x1p60, -0x1p60, 0.0, 0.0, 0.0, 0.0, 0.5});
+  // A row that sees nothing is unlike one that sees all; booleans are as they are.
+  const double never = -std::numeric_limits<double>::infinity();
+  CHECK(automorphisms(softmax_form(Tensor::from<double>({never, never, 0.0, 0.0}, {2, 2}))).factors.empty());
+  CHECK(automorphisms(softmax_form(Tensor::from<double>({-1e9, -1e9, 0.0, 0.0}, {2, 2}))).factors == std::vector<I>{2});
+  CHECK(softmax_form(Tensor::zeros({2, 2}, DType::boolean)).dtype() == DType::boolean);
+  CHECK_THROWS_AS(softmax_form(Tensor::full({2, 2}, -never)), ValueError);
+  CHECK_THROWS_AS(softmax_form(Tensor::full({2, 2}, std::nan(""))), ValueError);
+  CHECK_THROWS_AS(softmax_form(Tensor::zeros({2, 3})), ShapeError);
 }
 
 TEST_CASE("automorphisms: what is no mask is refused") {

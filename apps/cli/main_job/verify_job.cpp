@@ -5,6 +5,7 @@
 #include "apps/cli/shell/progress.h"
 #include "apps/cli/shell/verb.h"
 #include "core/base/words.h"
+#include "permute/catalogue/equations.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -63,6 +64,7 @@ std::vector<const permute::Identity*> identities_meant(const std::string& filter
     if (permute::matches(identity, filter)) meant.push_back(&identity);
   }
   if (!meant.empty()) return meant;
+  if (permute::numbered_equation(filter)) throw UsageError("verify: " + permute::why_nothing_fits(filter));
   std::string word = filter;
   std::erase_if(word, [](char c) { return c == '*' || c == '?'; });
   std::vector<std::string> near = near_words(word, ids, 8);
