@@ -167,9 +167,10 @@ Claim orthogonal_training(Case& c) {
                        task.trained(rule.name, rate_of(rule, c), {}));
   compare_weights_of(claim, "sgd, clipped by the joint norm", task.trained("sgd", 0.02, r, clip_by_norm),
                      task.trained("sgd", 0.02, {}, clip_by_norm));
+  constexpr double large_rate = 5e-3; // small steps would leave the twins close together for want of movement
   double least = 1.0;
-  for (const Rule& rule : elementwise_rules) // at the f64 rate: with small steps nothing would move apart
-    least = std::min(least, distance(task.trained(rule.name, rule.rate, r), task.trained(rule.name, rule.rate, {})));
+  for (const Rule& rule : elementwise_rules)
+    least = std::min(least, distance(task.trained(rule.name, large_rate, r), task.trained(rule.name, large_rate, {})));
   claim.control = "smallest distance under Adam, AdamW, RMSprop, Lion and Adafactor";
   claim.fails.push_back(
       {claim.control, Tensor::full({1}, least, DType::f64), Tensor::zeros({1}, DType::f64), 1.0, false});
