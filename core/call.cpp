@@ -1,5 +1,7 @@
 #include "core/call.h"
 
+#include "core/unpaused_recorder.h"
+
 #include "core/base/context.h"
 #include "core/base/interrupt.h"
 #include "core/meta.h"
@@ -20,6 +22,7 @@ struct ExecutionContext::Recorders {
     std::uint64_t serial;  // an address may come again, this does not
     std::size_t opened_at; // pauses that do not concern it: those that were there before it
     std::size_t muted = 0; // pauses of this recorder alone
+    bool unpaused = false; // deaf within operations alone
   };
   std::vector<Listener> listeners;
 };
@@ -40,8 +43,23 @@ std::span<Listener> listeners() {
   return open != nullptr ? std::span<Listener>(open->listeners) : std::span<Listener>();
 }
 
+thread_local std::size_t operations_running = 0;
+
+/// While an operation does its own work, which no recorder hears.
+class OperationScope {
+public:
+  OperationScope() { ++operations_running; }
+  ~OperationScope() { --operations_running; }
+  OperationScope(const OperationScope&) = delete;
+  OperationScope& operator=(const OperationScope&) = delete;
+
+private:
+  PauseRecording pause_;
+};
+
 bool is_listening(const Listener& listener) {
-  return listener.muted == 0 && execution_context().pauses <= listener.opened_at;
+  if (listener.muted > 0) return false;
+  return listener.unpaused ? operations_running == 0 : execution_context().pauses <= listener.opened_at;
 }
 
 /// Some recorder that listens has the property.
@@ -143,7 +161,7 @@ std::vector<Tensor> meta_outputs(const OpDef& op, const OpArgs& args) {
 }
 
 std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
-  const PauseRecording pause; // a kernel may use other operations
+  const OperationScope own_work; // a kernel may use other operations
   const ContextSettings& settings = execution_context().settings;
   if (shapes_alone(settings, args)) return meta_outputs(op, args);
   if (op.view != nullptr) return {op.view(args)};
@@ -253,7 +271,7 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
   std::vector<Tensor> out;
   const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
   {
-    PauseRecording pause;
+    const OperationScope own_work;
     out = op->forward(in);
   }
   // A forward that hands an input through would give one id two meanings.
@@ -267,7 +285,8 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
 void open_recorder(Recorder* recorder) {
   ExecutionContext& context = execution_context();
   if (context.recorders == nullptr) context.recorders = std::make_unique<Recorders>().release();
-  context.recorders->listeners.push_back({recorder, ++context.last_recorder, context.pauses});
+  const bool unpaused = dynamic_cast<const UnpausedRecorder*>(recorder) != nullptr;
+  context.recorders->listeners.push_back({recorder, ++context.last_recorder, context.pauses, 0, unpaused});
 }
 
 void close_recorder(Recorder* recorder) {

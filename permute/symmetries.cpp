@@ -1,5 +1,6 @@
 #include "permute/symmetries.h"
 
+#include "core/base/error.h"
 #include "core/base/named_values.h"
 #include "core/call.h"
 #include "permute/inference/action.h"
@@ -16,22 +17,19 @@ namespace eg::permute {
 namespace {
 
 /// The gather of each row of a list [rows, n]: place i of a row gets what is at place gather[i] of the row that it
-/// comes from. Points at several places keep their order.
+/// comes from.
 std::vector<std::vector<std::int64_t>> row_gathers(const Points& points, const PointMap& image, const PointList& list,
                                                    std::int64_t n) {
-  std::unordered_map<Point, std::vector<std::size_t>> places;
-  for (std::size_t i = 0; i < list.size(); ++i) places[points.find(list[i])].push_back(i);
-  std::unordered_map<Point, std::size_t> turns;
+  std::unordered_map<Point, std::size_t> place_of;
+  for (std::size_t i = 0; i < list.size(); ++i) place_of.try_emplace(points.vertex(list[i]), i);
   std::vector<std::vector<std::int64_t>> rows;
   for (std::size_t begin = 0; begin < list.size() && n > 0; begin += at(n)) {
     std::vector<std::int64_t>& row = rows.emplace_back();
     for (std::size_t i = begin; i < begin + at(n); ++i) {
-      const Point source = points.find(image[at(points.find(list[i]))]);
-      const auto found = places.find(source);
-      std::size_t& turn = turns[source];
-      if (found == places.end() || turn >= found->second.size())
-        throw Error("symmetries: an element does not map an axis to itself");
-      row.push_back(static_cast<std::int64_t>(found->second[turn++]) % n);
+      const Point own = points.vertex(list[i]), source = image[at(own)];
+      const auto found = place_of.find(source);
+      if (found == place_of.end()) throw Error("symmetries: an element does not map an axis to itself");
+      row.push_back(static_cast<std::int64_t>(own == source ? i : found->second) % n);
     }
   }
   return rows;
@@ -88,8 +86,8 @@ ModelSymmetries::ModelSymmetries(const SymmetryQuery& query) : state_(std::make_
   for (const auto& [a, b] : query.tied) {
     const ShownTensor &one = state_->tensor(a.first), &other = state_->tensor(b.first);
     check_same_extent(one, a.second, other, b.second);
-    reader.points().unite(*independent(reader.points(), one.shape, one.points.axis(a.second)),
-                          *independent(reader.points(), other.shape, other.points.axis(b.second)));
+    reader.points().unite(independent(reader.points(), one.shape, one.points.axis(a.second)),
+                          independent(reader.points(), other.shape, other.points.axis(b.second)), one.shape[a.second]);
   }
   reader.close();
   state_->points = std::move(reader.points());
@@ -178,7 +176,8 @@ Tensor ModelSymmetries::moved(const SymmetryElement& element, std::string_view n
   if (apart) return with_numbers_moved(state_->points, element.image_, t.points, y);
   if (x.shape() != t.shape)
     throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", name, t.shape.str(), x.shape().str()));
-  return moved_tensor(state_->points, element.image_, t.points, x).value();
+  if (auto whole = moved_tensor(state_->points, element.image_, t.points, x)) return *std::move(whole);
+  throw Error(fmt::format("symmetries: an element does not map \"{}\" to itself", name));
 }
 
 SymmetryElement::~SymmetryElement() {

@@ -1,5 +1,6 @@
 #include "permute/inference/action.h"
 
+#include "core/base/error.h"
 #include "core/call.h"
 #include "core/ops.h"
 #include "permute/inference/at.h"
@@ -16,7 +17,7 @@ class AxisSource {
 public:
   AxisSource(const Points& points, const PointMap& image, const AxisPoints& axis, const Shape& shape, int number)
       : points_(points), image_(image), axis_(axis), shape_(shape), n_(shape[number]), number_(number) {
-    for (std::size_t i = 0; i < axis.points->size(); ++i) places_[points.find((*axis.points)[i])].push_back(i);
+    for (std::size_t i = 0; i < axis.points->size(); ++i) places_[points.vertex((*axis.points)[i])].push_back(i);
   }
 
   /// -1: the map leads out of the axis.
@@ -27,15 +28,12 @@ public:
       wanted = wanted * shape_[other] + source[at(other)];
     }
     const std::size_t own = at(row * n_ + index[at(number_)]);
-    const auto found = places_.find(points_.find(image_[at(points_.find((*axis_.points)[own]))]));
+    const Point here = points_.vertex((*axis_.points)[own]), source_point = image_[at(here)];
+    if (here == source_point && row == wanted) return index[at(number_)]; // fixed ones may stand in a row several times
+    const auto found = places_.find(source_point);
     if (found == places_.end()) return -1;
-    const auto here = places_.find(points_.find((*axis_.points)[own]));
-    // Points that stand in a row several times go there in order.
-    std::size_t turn = 0;
-    for (const std::size_t place : here->second)
-      if (place / at(n_) == at(row) && place < own) ++turn;
     for (const std::size_t place : found->second)
-      if (place / at(n_) == at(wanted) && turn-- == 0) return static_cast<std::int64_t>(place % at(n_));
+      if (place / at(n_) == at(wanted)) return static_cast<std::int64_t>(place % at(n_));
     return -1;
   }
 
@@ -85,10 +83,10 @@ std::optional<std::vector<std::int64_t>> element_sources(const Points& points, c
 
 std::optional<Tensor> renumbered(const Points& points, const PointMap& image, const PointList& list, const Tensor& x) {
   std::unordered_map<Point, std::int64_t> place;
-  for (std::size_t i = 0; i < list.size(); ++i) place.try_emplace(points.find(list[i]), static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < list.size(); ++i) place.try_emplace(points.vertex(list[i]), static_cast<std::int64_t>(i));
   std::vector<std::int64_t> new_number(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const auto source = place.find(points.find(image[at(points.find(list[i]))]));
+    const auto source = place.find(image[at(points.vertex(list[i]))]);
     if (source == place.end()) return {};
     new_number[at(source->second)] = static_cast<std::int64_t>(i);
   }
@@ -102,7 +100,8 @@ std::optional<Tensor> renumbered(const Points& points, const PointMap& image, co
 
 Tensor with_numbers_moved(const Points& points, const PointMap& image, const TensorPoints& t, const Tensor& x) {
   if (t.values == nullptr || t.values->points == nullptr) return x;
-  return renumbered(points, image, *t.values->points, x).value();
+  if (auto y = renumbered(points, image, *t.values->points, x)) return *std::move(y);
+  throw Error("symmetries: an element does not map numbers of an index tensor to themselves");
 }
 
 std::optional<Tensor> moved_tensor(const Points& points, const PointMap& image, const TensorPoints& t,

@@ -50,7 +50,7 @@ void read_attention(Call& call) {
   AxisPoints &of_k = call.in[1].axes[static_cast<std::size_t>(heads)],
              &of_v = call.in[2].axes[static_cast<std::size_t>(heads)];
   const PointsPtr list = independent(call.points, k, of_k);
-  call.points.unite(*list, *independent(call.points, call.in_shape(2), of_v));
+  call.points.unite(list, independent(call.points, call.in_shape(2), of_v), k[heads]);
   of_k = of_v = {list, {}};
   std::vector<Tensor> in(call.event.in.begin(), call.event.in.end());
   std::vector<TensorPoints> points = call.in;
@@ -61,7 +61,7 @@ void read_attention(Call& call) {
     in[i] = Tensor::meta(shape, in[i].dtype());
   }
   // Both were picked alike: one list of heads.
-  call.points.unite(*points[1].axis(heads).points, *points[2].axis(heads).points);
+  call.points.unite(points[1].axis(heads).points, points[2].axis(heads).points, q[-3]);
   Rewritten wide(call, call.event.op, std::move(in), {call.event.out.begin(), call.event.out.end()}, call.attrs(),
                  std::move(points));
   read_declared(wide.call);

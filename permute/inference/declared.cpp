@@ -133,7 +133,7 @@ private:
       if (list == nullptr)
         list = own.points;
       else
-        unite(s, list, own.points);
+        unite(s, list, own.points, shape(leg)[leg.axis]);
     }
     number_inputs(s, list);
     for (const Leg& leg : s.legs) {
@@ -143,15 +143,15 @@ private:
       if (own.points == nullptr)
         own = {list, axes_on(leg)};
       else
-        unite(s, list, own.points);
+        unite(s, list, own.points, shape(leg)[leg.axis]);
     }
   }
 
-  void unite(const Symmetry& s, const PointsPtr& a, const PointsPtr& b) {
+  void unite(const Symmetry& s, const PointsPtr& a, const PointsPtr& b, std::int64_t width) {
     if (a->size() != b->size())
       throw Error(fmt::format("symmetries: legs of '{}' of {} have extents {} and {}", s.name, call_.event.op->name,
                               a->size(), b->size()));
-    if (a != b) call_.points.unite(*a, *b);
+    call_.points.unite(a, b, width);
   }
 
   void number_inputs(const Symmetry& s, PointsPtr& list) {
@@ -207,7 +207,14 @@ void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled) 
   if (op == nullptr || op->symmetries == nullptr) return read_legs(call, {}, settled);
   Sample sample{{call.event.in.begin(), call.event.in.end()}, call.attrs()};
   while (!sample.in.empty() && !sample.in.back().defined()) sample.in.pop_back(); // as samples leave them out
-  read_legs(call, op->symmetries(sample), settled);
+  std::vector<Symmetry> symmetries;
+  try {
+    symmetries = op->symmetries(sample);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+  } // the row reads values that are not there: it declares nothing
+  read_legs(call, std::move(symmetries), settled);
 }
 
 void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled) {
@@ -234,7 +241,7 @@ void number(Points& points, const TensorPoints& t, const PointsPtr& list, const 
     return;
   }
   if (t.values->points->size() == list->size())
-    points.unite(*t.values->points, *list);
+    points.unite(t.values->points, list, static_cast<std::int64_t>(list->size()));
   else
     for (const PointsPtr& both : {t.values->points, list}) points.fix(*both, reason + " of two sizes");
 }

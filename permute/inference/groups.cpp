@@ -74,6 +74,7 @@ private:
     above_.resize(all.size());
     children_.resize(all.size());
     for (std::size_t k = 0; k < all.size(); ++k) {
+      if (all[k].places) continue;
       for (const std::size_t parent : all[k].over) {
         above_[k].insert(above_[parent].begin(), above_[parent].end());
         children_[parent].insert(k);
@@ -243,9 +244,9 @@ private:
   /// Why a point stands still: its own reason, or one of those that it goes with.
   std::string reason_for(const PointList& list) {
     if (relatives_.empty())
-      for (const auto& [child, parent] : points_.parents()) {
-        relatives_[points_.find(child)].push_back(points_.find(parent));
-        relatives_[points_.find(parent)].push_back(points_.find(child));
+      for (const Edge& e : points_.edges()) {
+        relatives_[e.child].push_back(e.parent);
+        relatives_[e.parent].push_back(e.child);
       }
     std::set<Point> seen;
     PointList queue{points_.find(list.front()), points_.find(list.back())};

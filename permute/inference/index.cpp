@@ -23,6 +23,7 @@ void read_index_select(Call& call) {
 void read_places(Call& call, int axis, std::size_t output) {
   if (axis < 0) axis += call.in_shape(0).rank();
   const PointsPtr list = independent(call.points, call.in_shape(0), call.in[0].axis(axis));
+  if (call.in[0].ties) call.points.fix(*list, call.reason("equal elements go by their places"));
   read_declared(call, {{0, axis}});
   call.out[output].values = std::make_shared<Numbering>(Numbering{list, {}});
 }

@@ -131,10 +131,10 @@ TensorPoints concatenated(Points& points, const std::vector<TensorPoints>& parts
     for (std::size_t i = 0; i < parts.size(); ++i)
       lists.push_back(over_only(points, shapes[i], parts[i].axes[at(a)], keep).points);
     if (a == axis || along) {
-      result.axes[at(a)] = {join(lists), keep};
+      result.axes[at(a)] = {along ? join(lists) : points.chained(lists), keep};
       continue;
     }
-    for (const PointsPtr& list : lists) points.unite(*lists.front(), *list);
+    for (const PointsPtr& list : lists) points.unite(lists.front(), list, shapes.front()[a]);
     result.axes[at(a)] = {lists.front(), {}};
   }
   return result;

@@ -45,6 +45,7 @@ void read_border(Call& call, int axis, const std::vector<std::int64_t>& index) {
     if (s < 0) s = next++;
   call.out[0] = picked(call.points, all, call.out_shape(0), axis, source);
   call.out[0].values = nullptr;
+  fix_numbering(call.points, call.in[0], call.reason("what it adds is a number, too"));
 }
 
 void read_pad(Call& call) {

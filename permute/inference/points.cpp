@@ -11,7 +11,6 @@
 #include <numeric>
 
 namespace eg::permute {
-namespace {} // namespace
 
 PointsPtr Points::fresh(std::int64_t n) {
   PointsPtr list = allocated(n);
@@ -28,6 +27,8 @@ PointsPtr Points::allocated(std::int64_t n) {
   std::iota(list->begin(), list->end(), static_cast<Point>(up_.size()));
   up_.insert(up_.end(), list->begin(), list->end());
   reason_.resize(up_.size(), -1);
+  place_.resize(up_.size(), -1);
+  is_place_.resize(up_.size(), false);
   return list;
 }
 
@@ -36,16 +37,22 @@ Point Points::find(Point p) const {
   return p;
 }
 
-void Points::unite(const PointList& a, const PointList& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const Point x = find(a[i]), y = find(b[i]);
-    const auto [kept, gone] = std::minmax(x, y);
-    up_[at(gone)] = kept;
-    if (reason_[at(kept)] < 0) reason_[at(kept)] = reason_[at(gone)];
-  }
+Point Points::vertex(Point p) const { return find(place_[at(p)] < 0 ? p : place_[at(p)]); }
+
+void Points::merge(Point a, Point b) {
+  const Point x = find(a), y = find(b);
+  const auto [kept, gone] = std::minmax(x, y);
+  up_[at(gone)] = kept;
+  if (reason_[at(kept)] < 0) reason_[at(kept)] = reason_[at(gone)];
 }
 
-void Points::add_parent(Point child, Point parent) { parents_.emplace_back(child, parent); }
+void Points::unite(const PointsPtr& a, const PointsPtr& b, std::int64_t width) {
+  if (a == b) return;
+  for (std::size_t i = 0; i < a->size(); ++i) merge((*a)[i], (*b)[i]);
+  united_.emplace_back(a, b, width);
+  hold(a, width);
+  hold(b, width);
+}
 
 void Points::fix(const PointList& list, const std::string& reason) {
   if (list.empty()) return;
@@ -57,18 +64,103 @@ void Points::fix(const PointList& list, const std::string& reason) {
 }
 
 void Points::drop_parents(const PointList& list, const std::string& reason) {
-  const auto listed = [&](Point p) { return std::find(list.begin(), list.end(), find(p)) != list.end(); };
-  std::erase_if(parents_, [&](const auto& pair) { return listed(pair.first) && listed(pair.second); });
+  std::vector<bool> listed(up_.size(), false);
+  for (const Point p : list) listed[at(find(p))] = true;
+  const auto within = [&](Point p) { return listed[at(find(p))] || listed[at(vertex(p))]; };
+  std::erase_if(edges_, [&](const Edge& e) { return within(e.child) && within(e.parent); });
   fix(list, reason);
 }
 
 void Points::hold(const PointsPtr& list, std::int64_t width) {
   if (list == nullptr || list->empty() || width < 1) return;
   held_.push_back(list);
-  rows_.try_emplace(list, width);
+  if (known_rows_.insert({list, {}}).second) rows_.push_back({list, width});
 }
 
-std::vector<std::pair<PointList, Point>> Points::joined() const { return {joints_.begin(), joints_.end()}; }
+void Points::hold(const TensorPoints& t, const Shape& shape) {
+  for (int number = 0; number < shape.rank(); ++number) {
+    const AxisPoints& axis = t.axis(number);
+    hold(axis.points, shape[number]);
+    std::vector<PointsPtr> lists;
+    std::int64_t rows = 1;
+    for (const int other : axis.over) {
+      lists.push_back(t.axis(other).points);
+      rows *= shape[other];
+    }
+    if (lists.empty() || shape.numel() == 0 || !known_rows_.insert({axis.points, std::move(lists)}).second) continue;
+    HeldRows held{axis.points, shape[number]};
+    std::vector<std::int64_t> index(at(shape.rank()), 0);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::int64_t rest = row;
+      for (std::size_t k = axis.over.size(); k-- > 0; rest /= shape[axis.over[k]])
+        index[at(axis.over[k])] = rest % shape[axis.over[k]];
+      for (const int other : axis.over) {
+        std::int64_t place = 0;
+        for (const int further : t.axis(other).over) place = place * shape[further] + index[at(further)];
+        held.carriers.push_back((*t.axis(other).points)[at(place * shape[other] + index[at(other)])]);
+      }
+    }
+    rows_.push_back(std::move(held));
+  }
+}
+
+/// Some row holds different points that were united; they are marked in `where`.
+bool Points::stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const {
+  std::vector<Point> row;
+  bool any = false;
+  for (std::size_t begin = 0; begin < list->size(); begin += at(width)) {
+    row.clear();
+    for (std::size_t i = begin; i < std::min(list->size(), begin + at(width)); ++i) row.push_back(find((*list)[i]));
+    std::sort(row.begin(), row.end());
+    for (std::size_t i = 1; i < row.size(); ++i)
+      if (row[i] == row[i - 1]) {
+        any = true;
+        if (where != nullptr) (*where)[at(row[i])] = true;
+      }
+  }
+  return any;
+}
+
+void Points::part_places() {
+  std::vector<bool> twice(up_.size(), false);
+  bool any = false;
+  for (const HeldRows& rows : rows_) any = stands_twice(rows.list, rows.width, &twice) || any;
+  if (!any) return;
+  for (std::size_t p = 0; p < twice.size(); ++p) {
+    if (is_place_[p] || place_[p] >= 0 || !twice[at(find(static_cast<Point>(p)))]) continue;
+    const Point own = allocated(1)->front();
+    is_place_[at(own)] = true;
+    place_[p] = own;
+    add_parent(own, static_cast<Point>(p), place_role);
+  }
+  for (const auto& [a, b, width] : united_)
+    if (stands_twice(a, width, nullptr))
+      for (std::size_t i = 0; i < a->size(); ++i)
+        if (place_[at((*a)[i])] >= 0) merge(place_[at((*a)[i])], place_[at((*b)[i])]);
+  PointList again;
+  for (const HeldRows& rows : rows_)
+    for (std::size_t begin = 0; begin < rows.list->size(); begin += at(rows.width)) {
+      std::map<Point, Point> seen; // vertex and point
+      for (std::size_t i = begin; i < std::min(rows.list->size(), begin + at(rows.width)); ++i) {
+        const Point p = (*rows.list)[i];
+        if (place_[at(p)] >= 0 && !seen.try_emplace(vertex(p), p).second) again.push_back(p);
+      }
+    }
+  fix(again, "an axis is added to itself in another order");
+}
+
+std::vector<Edge> Points::edges() const {
+  std::vector<Edge> all;
+  for (const Edge& e : edges_) {
+    const Point child = find(e.child), parent = find(e.parent);
+    const bool of_place = e.role == place_role;
+    if (child != parent) all.push_back({child, parent, e.role});
+    if (of_place || (place_[at(e.child)] < 0 && place_[at(e.parent)] < 0)) continue;
+    const Point own = vertex(e.child), above = vertex(e.parent);
+    if (own != above) all.push_back({own, above, e.role + (Role{1} << 31)});
+  }
+  return all;
+}
 
 void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason) {
   const std::vector<std::vector<std::int64_t>> orbits = group.orbits();
@@ -84,11 +176,11 @@ void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::s
 }
 
 Point Points::joint(std::vector<Point> parents) {
-  for (Point& p : parents) p = find(p);
-  const auto [place, is_new] = joints_.try_emplace(parents, 0);
+  const auto [place, is_new] = joints_.try_emplace(std::move(parents), 0);
   if (is_new) {
     place->second = allocated(1)->front();
-    for (const Point p : parents) add_parent(place->second, p);
+    Role slot = first_slot;
+    for (const Point p : place->first) add_parent(place->second, p, slot++);
   }
   return place->second;
 }
@@ -97,7 +189,8 @@ PointsPtr Points::blocks(const PointsPtr& list, std::int64_t width) {
   PointsPtr& known = blocks_[{list, width}];
   if (known != nullptr) return known;
   known = fresh(static_cast<std::int64_t>(list->size()) / width);
-  for (std::size_t i = 0; i < list->size(); ++i) add_parent((*list)[i], (*known)[i / at(width)]);
+  const Role role = new_role();
+  for (std::size_t i = 0; i < list->size(); ++i) add_parent((*list)[i], (*known)[i / at(width)], role);
   return known;
 }
 
@@ -106,8 +199,9 @@ PointsPtr Points::common(const PointsPtr& list, std::int64_t before, std::int64_
   if (known != nullptr) return known;
   const std::size_t after = list->size() / at(before * rows);
   known = fresh(before * static_cast<std::int64_t>(after));
+  const Role role = new_role();
   for (std::size_t i = 0; i < list->size(); ++i)
-    add_parent((*list)[i], (*known)[i / (at(rows) * after) * after + i % after]);
+    add_parent((*list)[i], (*known)[i / (at(rows) * after) * after + i % after], role);
   return known;
 }
 
@@ -126,14 +220,29 @@ PointsPtr Points::picked(const PointsPtr& list, const std::vector<std::int64_t>&
   for (const std::int64_t i : index) ++times[at(i)];
   auto result = std::make_shared<PointList>();
   result->reserve(index.size());
+  const Role role = new_role();
   for (const std::int64_t i : index) {
     const Point p = (*list)[at(i)];
     result->push_back(times[at(i)] == 1 ? p : allocated(1)->front());
-    if (times[at(i)] > 1) add_parent(result->back(), p);
+    if (times[at(i)] > 1) add_parent(result->back(), p, role);
   }
   hold(result, static_cast<std::int64_t>(index.size()));
-  if (!std::is_sorted(index.begin(), index.end())) shuffled_.push_back(result);
   return result;
+}
+
+PointsPtr Points::chained(const std::vector<PointsPtr>& lists) {
+  auto all = std::make_shared<PointList>();
+  std::set<Point> seen;
+  for (const PointsPtr& list : lists) {
+    const Role role = new_role();
+    for (const Point p : *list) {
+      const bool is_new = seen.insert(p).second;
+      all->push_back(is_new ? p : allocated(1)->front());
+      if (!is_new) add_parent(all->back(), p, role);
+    }
+  }
+  hold(all, static_cast<std::int64_t>(all->size()));
+  return all;
 }
 
 const std::string* Points::reason(Point p) const {

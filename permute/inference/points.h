@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,6 +22,13 @@ namespace eg::permute {
 
 using Point = std::int32_t;
 using PointList = std::vector<Point>;
+/// How a child came below a parent: one number for each slot of a joint and for each call that cut, picked or copied.
+using Role = std::uint32_t;
+/// The child goes where the parent goes.
+struct Edge {
+  Point child, parent;
+  Role role;
+};
 /// Lists are shared between the tensors that an operation leaves alone.
 using PointsPtr = std::shared_ptr<const PointList>;
 
@@ -43,11 +51,20 @@ struct TensorPoints {
   std::shared_ptr<Numbering> values = {}; ///< of an index tensor whose elements may be renumbered
   /// Made of constants alone: the values are there and cannot be permuted otherwise than along axes.
   bool constant = false;
+  /// Elements may be equal though the leaves are in general position: order among them goes by place.
+  bool ties = false;
 
   /// Points of an axis, counted from either end.
   const AxisPoints& axis(int a) const {
     return axes[static_cast<std::size_t>(a < 0 ? a + static_cast<int>(axes.size()) : a)];
   }
+};
+
+/// Rows of an axis, each with the points at that row's indices along the axes that it depends on.
+struct HeldRows {
+  PointsPtr list;
+  std::int64_t width = 0;
+  PointList carriers = {}; ///< [rows, axes that it depends on]
 };
 
 class Points {
@@ -56,18 +73,27 @@ public:
   PointsPtr fresh(std::int64_t n);
   /// The point that stands for p and all that were united with it.
   Point find(Point p) const;
-  /// The same permutation acts on both lists, which are equally long.
-  void unite(const PointList& a, const PointList& b);
-  /// child goes where its parents go.
-  void add_parent(Point child, Point parent);
+  /// The same permutation acts on both lists, which are equally long and have rows of `width` points.
+  void unite(const PointsPtr& a, const PointsPtr& b, std::int64_t width);
+  /// Both are one point from now on.
+  void merge(Point a, Point b);
+  /// What moves when an axis that holds p moves: its place where it has one, else find(p).
+  Point vertex(Point p) const;
   /// Forgets that these go with each other, and fixes them.
   void drop_parents(const PointList& list, const std::string& reason);
   /// These points must stay where they are; the first reason given is kept.
   void fix(const PointList& list, const std::string& reason);
   /// A list that an axis of extent `width` holds is mapped to itself.
   void hold(const PointsPtr& list, std::int64_t width);
+  /// All axes of a tensor are mapped to themselves, rows along with the indices that they depend on.
+  void hold(const TensorPoints& t, const Shape& shape);
   /// The list is permuted by elements of a group alone.
   void keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason);
+
+  /// Gives every point that was united with another point of the same row a place of its own, a child that says which
+  /// of them it is; points that are united with themselves in another order are fixed.
+  void part_places();
+  bool is_place(Point p) const { return is_place_[static_cast<std::size_t>(p)]; }
 
   /// One point for each tuple of parents: axes joined to one. The same tuple gives the same point.
   Point joint(std::vector<Point> parents);
@@ -83,32 +109,41 @@ public:
   const std::vector<AxisPoints>* parts(const PointsPtr& list, const std::vector<std::int64_t>& extents) const;
   /// list[index[j]] for each j, as new points below those where an index occurs twice.
   PointsPtr picked(const PointsPtr& list, const std::vector<std::int64_t>& index);
+  /// One list behind the other; where a point occurs again, a new one below it.
+  PointsPtr chained(const std::vector<PointsPtr>& lists);
 
   std::int64_t count() const { return static_cast<std::int64_t>(up_.size()); }
-  const std::vector<std::pair<Point, Point>>& parents() const { return parents_; } ///< (child, parent)
+  /// Those of find() points; where a child or a parent has a place, also those of vertices.
+  std::vector<Edge> edges() const;
   const std::vector<PointsPtr>& held() const { return held_; }
   /// The held lists with the extents of their axes, each once.
-  const std::map<PointsPtr, std::int64_t>& rows() const { return rows_; }
-  /// Lists that were picked in another order than they stood in.
-  const std::vector<PointsPtr>& shuffled() const { return shuffled_; }
+  const std::vector<HeldRows>& rows() const { return rows_; }
   /// Every joint point with its parents.
-  std::vector<std::pair<PointList, Point>> joined() const;
+  const std::map<PointList, Point>& joined() const { return joints_; }
   const std::vector<std::pair<PointsPtr, PermutationGroup>>& kept() const { return kept_; }
   /// Why a point is fixed; nullptr: it is not.
   const std::string* reason(Point p) const;
 
 private:
   PointsPtr allocated(std::int64_t n);
+  void add_parent(Point child, Point parent, Role role) { edges_.push_back({child, parent, role}); }
+  Role new_role() { return next_role_++; }
+  bool stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const;
 
+  static constexpr Role place_role = 0, first_slot = 1, slots = 1024;
   mutable PointList up_;
-  std::vector<std::pair<Point, Point>> parents_;
+  std::vector<Edge> edges_;
+  Role next_role_ = first_slot + slots;
   std::vector<PointsPtr> held_;
-  std::map<PointsPtr, std::int64_t> rows_;
-  std::vector<PointsPtr> shuffled_;
+  std::vector<HeldRows> rows_;
+  std::set<std::pair<PointsPtr, std::vector<PointsPtr>>> known_rows_;
+  std::vector<std::tuple<PointsPtr, PointsPtr, std::int64_t>> united_;
+  PointList place_;            // by point; -1: none
+  std::vector<bool> is_place_; // by point
   std::vector<std::pair<PointsPtr, PermutationGroup>> kept_;
   std::vector<std::int32_t> reason_; // by point: index into reasons_, -1: none
   std::vector<std::string> reasons_;
-  std::map<std::vector<Point>, Point> joints_;
+  std::map<PointList, Point> joints_;
   std::map<std::pair<PointsPtr, std::int64_t>, PointsPtr> blocks_;
   std::map<std::pair<PointsPtr, std::vector<std::int64_t>>, std::vector<AxisPoints>> parts_;
   std::map<std::tuple<PointsPtr, std::int64_t, std::int64_t>, PointsPtr> common_;

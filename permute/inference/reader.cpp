@@ -1,5 +1,6 @@
 #include "permute/inference/reader.h"
 
+#include "core/base/error.h"
 #include "permute/automorphisms.h"
 #include "permute/inference/rules.h"
 
@@ -40,14 +41,14 @@ TapeReader::~TapeReader() {
 }
 
 const TensorPoints& TapeReader::add(const Tensor& t, TensorPoints known) {
-  for (int axis = 0; axis < t.rank(); ++axis) points_.hold(known.axis(axis).points, t.size(axis));
+  points_.hold(known, t.shape());
   return tensors_.insert_or_assign(t.id(), std::move(known)).first->second;
 }
 
 void TapeReader::declare(const Tensor& leaf) {
   TensorPoints t = fresh_points(points_, leaf.shape());
   if (is_index(leaf)) t.values = std::make_shared<Numbering>();
-  add(leaf, std::move(t));
+  leaves_.emplace_back(add(leaf, std::move(t)), leaf.shape());
 }
 
 const TensorPoints& TapeReader::of(const Tensor& t) {
@@ -55,15 +56,17 @@ const TensorPoints& TapeReader::of(const Tensor& t) {
   if (found != tensors_.end()) return found->second;
   TensorPoints constant = fresh_points(points_, t.shape());
   constant.constant = t.has_storage();
-  if (!constant.constant)
-    fix_all(points_, constant, t.shape(), fmt::format("a tensor {} that nobody saw being computed", t.shape().str()));
-  else if (t.numel() > 1)
+  if (!constant.constant) {
+    const std::string reason = fmt::format("a tensor {} that nobody saw being computed", t.shape().str());
+    fix_all(points_, constant, t.shape(), reason);
+    for (const auto& [leaf, shape] : leaves_) fix_all(points_, leaf, shape, reason);
+  } else if (t.numel() > 1)
     constants_.emplace_back(t, current_place());
   return add(t, std::move(constant));
 }
 
 void TapeReader::record(const Event& event) {
-  const PauseRecording pause;
+  const PauseRecording pause, own(this);
   Call call{event, points_, {}, {}};
   bool constant = true;
   for (const Tensor& t : event.in) {
@@ -86,13 +89,27 @@ void TapeReader::record(const Event& event) {
     read_declared(call);
   }
   for (std::size_t o = 0; o < call.out.size(); ++o)
-    if (event.out[o].defined()) add(event.out[o], std::move(call.out[o]));
+    if (event.out[o].defined()) {
+      call.out[o].ties = may_tie(call, o);
+      add(event.out[o], std::move(call.out[o]));
+    }
 }
 
 void TapeReader::close() {
   close_recorder(this);
   open_ = false;
   for (const auto& [t, place] : constants_) settle(t);
+}
+
+void TapeReader::keep_to_mask(const PointsPtr& list, const Tensor& mask) {
+  const std::string reason = fmt::format("a constant mask {}", mask.shape().str());
+  try {
+    points_.keep_to(list, automorphisms(is_index(mask) ? mask.to(DType::f64) : mask), reason);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& e) { // NaN, or so regular that the search gives up
+    points_.fix(*list, fmt::format("{}: {}", reason, e.what()));
+  }
 }
 
 void TapeReader::settle(const Tensor& t) {
@@ -102,7 +119,7 @@ void TapeReader::settle(const Tensor& t) {
   constexpr std::int64_t most = 2048; // of automorphisms
   if (rank >= 2 && t.size(-1) == t.size(-2) && t.size(-1) >= 2 && t.size(-1) <= most &&
       same_points(points_, *own.axis(-1).points, *own.axis(-2).points)) {
-    points_.keep_to(own.axis(-1).points, automorphisms(t), fmt::format("a constant mask {}", t.shape().str()));
+    keep_to_mask(own.axis(-1).points, t);
     rank -= 2;
   }
   for (int axis = 0; axis < rank; ++axis) {

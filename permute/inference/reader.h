@@ -1,7 +1,7 @@
 #pragma once
 // Reads a tape and finds the points of every tensor. Not for users: they make a ModelSymmetries.
 
-#include "core/call.h"
+#include "core/unpaused_recorder.h"
 #include "permute/inference/points.h"
 
 #include <unordered_map>
@@ -9,8 +9,9 @@
 
 namespace eg::permute {
 
-/// Listens while a function runs. Tensors that it was not told of are constants: their values count.
-class TapeReader : private Recorder {
+/// Listens while a function runs, through pauses, too. Tensors that it was not told of are constants: their values
+/// count. One that has no values and that nobody saw being computed could come from any leaf: then nothing moves.
+class TapeReader : private UnpausedRecorder {
 public:
   TapeReader();
   ~TapeReader() override;
@@ -31,10 +32,13 @@ private:
   bool observes() const override { return true; }
   const TensorPoints& add(const Tensor& t, TensorPoints known);
   void settle(const Tensor& constant);
+  /// The list moves by automorphisms of the mask, or not at all where those cannot be found.
+  void keep_to_mask(const PointsPtr& list, const Tensor& mask);
 
   Points points_;
   std::unordered_map<std::uint64_t, TensorPoints> tensors_; // by Tensor::id
   std::vector<std::pair<Tensor, std::string>> constants_;   // kept for their values, with the place of their first use
+  std::vector<std::pair<TensorPoints, Shape>> leaves_;
   bool open_ = true;
 };
 

@@ -42,6 +42,9 @@ void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled =
 /// The same for a list of symmetries.
 void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled = {});
 
+/// Output o of a call that has been read may hold equal elements.
+bool may_tie(const Call& call, std::size_t o);
+
 // Rules by theme.
 std::span<const OpRule> movement_rules();
 std::span<const OpRule> index_rules();

@@ -2,6 +2,8 @@
 
 #include "core/base/error.h"
 #include "permute/inference/at.h"
+#include "permute/inference/hash.h"
+#include "permute/inference/invariants.h"
 
 #include <algorithm>
 #include <map>
@@ -13,15 +15,7 @@ namespace {
 
 using Colour = std::uint64_t;
 
-/// A number that looks random (the finaliser of splitmix64, Steele et al., OOPSLA 2014).
-Colour mixed(Colour x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
-void sort_unique(PointList& list) {
+template <class T> void sort_unique(std::vector<T>& list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
@@ -35,34 +29,36 @@ std::size_t distinct(std::vector<Colour> colours) {
 
 /// Parents and children between the points that stand for others.
 struct Structure::Graph {
-  std::vector<PointList> parents, children;
+  std::vector<Links> parents, children;
 
   explicit Graph(const Points& points) : parents(at(points.count())), children(at(points.count())) {
-    for (const auto& [child, parent] : points.parents()) {
-      const Point c = points.find(child), p = points.find(parent);
-      if (c != p) parents[at(c)].push_back(p);
-    }
+    for (const Edge& e : points.edges()) parents[at(e.child)].push_back({e.parent, e.role});
     turn();
   }
 
   /// Lists without repetition, children from parents.
   void turn() {
-    for (PointList& list : children) list.clear();
+    for (Links& list : children) list.clear();
     for (std::size_t c = 0; c < parents.size(); ++c) {
       sort_unique(parents[c]);
-      for (const Point p : parents[c]) children[at(p)].push_back(static_cast<Point>(c));
+      for (const Link& up : parents[c]) children[at(up.point)].push_back({static_cast<Point>(c), up.role});
     }
   }
 
   /// Parents of the same children are the same thing. True when some were united.
   bool unite_equals(Points& points) const {
-    std::map<PointList, Point> first;
+    std::map<PointList, Point> first; // places apart
     bool any = false;
     for (std::size_t p = 0; p < children.size(); ++p) {
-      if (children[p].empty()) continue;
-      const auto [place, is_new] = first.try_emplace(children[p], static_cast<Point>(p));
+      if (points.is_place(static_cast<Point>(p))) continue;
+      PointList own;
+      for (const Link& down : children[p])
+        if (!points.is_place(down.point)) own.push_back(down.point);
+      if (own.empty()) continue;
+      sort_unique(own);
+      const auto [place, is_new] = first.try_emplace(std::move(own), static_cast<Point>(p));
       if (is_new) continue;
-      points.unite({place->second}, {static_cast<Point>(p)});
+      points.merge(place->second, static_cast<Point>(p));
       any = true;
     }
     return any;
@@ -72,18 +68,19 @@ struct Structure::Graph {
   void nest() {
     for (std::size_t p = 0; p < children.size(); ++p) {
       if (children[p].size() < 2) continue;
-      PointList common = parents[at(children[p].front())];
-      for (const Point c : children[p]) {
-        PointList both;
-        std::set_intersection(common.begin(), common.end(), parents[at(c)].begin(), parents[at(c)].end(),
+      Links common = parents[at(children[p].front().point)];
+      for (const Link& c : children[p]) {
+        Links both;
+        std::set_intersection(common.begin(), common.end(), parents[at(c.point)].begin(), parents[at(c.point)].end(),
                               std::back_inserter(both));
         common = std::move(both);
         if (common.size() == 1) break; // p itself
       }
-      std::erase(common, static_cast<Point>(p));
+      std::erase_if(common, [&](const Link& up) { return up.point == static_cast<Point>(p); });
       if (common.empty()) continue;
-      for (const Point c : children[p])
-        std::erase_if(parents[at(c)], [&](Point q) { return std::binary_search(common.begin(), common.end(), q); });
+      for (const Link& c : children[p])
+        std::erase_if(parents[at(c.point)],
+                      [&](const Link& up) { return std::binary_search(common.begin(), common.end(), up); });
       parents[p].insert(parents[p].end(), common.begin(), common.end());
       sort_unique(parents[p]);
     }
@@ -93,26 +90,34 @@ struct Structure::Graph {
 
 namespace {
 
-/// Points by what they are in, until each colour says how many of which colour are its parents and its children.
-std::vector<Colour> refined(const Points& points, const std::vector<PointList>& parents,
-                            const std::vector<PointList>& children) {
-  const std::size_t n = parents.size();
-  std::vector<Colour> colour(n, 0);
+/// Points by the lists that hold them; fixed ones each for itself.
+std::vector<Colour> first_colours(const Points& points) {
+  std::vector<Colour> colour(at(points.count()), 0);
   Colour serial = 1;
   for (const PointsPtr& list : points.held()) {
     const Colour own = mixed(serial++);
-    for (const Point p : *list) colour[at(points.find(p))] += own;
+    for (const Point p : *list) {
+      const Point root = points.find(p), vertex = points.vertex(p);
+      colour[at(root)] += own;
+      if (vertex != root) colour[at(vertex)] += own;
+    }
   }
-  for (std::size_t p = 0; p < n; ++p)
+  for (std::size_t p = 0; p < colour.size(); ++p)
     if (points.reason(static_cast<Point>(p)) != nullptr && points.find(static_cast<Point>(p)) == static_cast<Point>(p))
       colour[p] = mixed(~Colour{0} - p);
+  return colour;
+}
+
+/// Points by what they are in, until each colour says how many of which colour are its parents and its children.
+std::vector<Colour> refined(std::vector<Colour> colour, const std::vector<Links>& parents,
+                            const std::vector<Links>& children) {
   for (std::size_t count = 0, before = 1; count != before;) {
     before = distinct(colour);
-    std::vector<Colour> next(n);
-    for (std::size_t p = 0; p < n; ++p) {
+    std::vector<Colour> next(colour.size());
+    for (std::size_t p = 0; p < colour.size(); ++p) {
       Colour sum = mixed(colour[p]);
-      for (const Point q : parents[p]) sum += mixed(colour[at(q)] ^ 0x5555);
-      for (const Point q : children[p]) sum += mixed(colour[at(q)] ^ 0xaaaa0000);
+      for (const Link& q : parents[p]) sum += mixed(colour[at(q.point)] ^ mixed(2 * Colour{q.role}));
+      for (const Link& q : children[p]) sum += mixed(colour[at(q.point)] ^ mixed(2 * Colour{q.role} + 1));
       next[p] = mixed(sum);
     }
     colour = std::move(next);
@@ -122,14 +127,14 @@ std::vector<Colour> refined(const Points& points, const std::vector<PointList>& 
 }
 
 /// Points in an order in which parents come before their children; shorter than all when there is a circle.
-PointList from_above(const std::vector<PointList>& parents, const std::vector<PointList>& children) {
+PointList from_above(const std::vector<Links>& parents, const std::vector<Links>& children) {
   std::vector<std::size_t> waiting(parents.size());
   PointList order;
   for (std::size_t p = 0; p < parents.size(); ++p)
     if ((waiting[p] = parents[p].size()) == 0) order.push_back(static_cast<Point>(p));
   for (std::size_t i = 0; i < order.size(); ++i)
-    for (const Point c : children[at(order[i])])
-      if (--waiting[at(c)] == 0) order.push_back(c);
+    for (const Link& c : children[at(order[i])])
+      if (--waiting[at(c.point)] == 0) order.push_back(c.point);
   return order;
 }
 
@@ -152,48 +157,14 @@ PermutationGroup relabelled(const PermutationGroup& group, const std::vector<std
 } // namespace
 
 Structure::Structure(Points& points) {
-  constexpr int attempts = 64; // each fixes something that could not be described
-  for (int i = 0; i < attempts; ++i)
-    if (describe(points)) return;
-  throw ValueError("symmetries: the axes of this model are cut in ways that have no simple description");
+  while (!describe(points)) {
+  } // each time something is fixed, or two points become one
 }
-
-namespace {
-
-/// Points that stand twice in one row of an axis, of which an operation saw some in another order (those in the same
-/// order go to each other in order); and pairs (a, b) and (b, a) of joined axes that hold the same points: what moves
-/// them says too little of where they go.
-PointList ambiguous(const Points& points) {
-  std::vector<bool> shuffled(at(points.count()), false);
-  for (const PointsPtr& list : points.shuffled())
-    for (const Point p : *list) shuffled[at(points.find(p))] = true;
-  PointList found;
-  std::vector<std::size_t> row_of(at(points.count()), 0);
-  std::size_t row = 0;
-  for (const auto& [list, width] : points.rows())
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      if (i % at(width) == 0) ++row;
-      const Point p = points.find((*list)[i]);
-      if (row_of[at(p)] == row && shuffled[at(p)]) found.push_back(p);
-      row_of[at(p)] = row;
-    }
-  std::map<PointList, std::pair<PointList, Point>> first; // by parents in order of number
-  for (auto [tuple, point] : points.joined()) {
-    for (Point& p : tuple) p = points.find(p);
-    PointList sorted = tuple;
-    std::sort(sorted.begin(), sorted.end());
-    const auto [place, is_new] = first.try_emplace(std::move(sorted), tuple, point);
-    if (!is_new && place->second.first != tuple) found.insert(found.end(), {point, place->second.second});
-  }
-  return found;
-}
-
-} // namespace
 
 bool Structure::describe(Points& points) {
-  points.fix(ambiguous(points), "an axis is added to itself in another order, or joined with itself");
+  points.part_places();
   Graph graph(points);
-  while (graph.unite_equals(points)) graph = Graph(points);
+  if (graph.unite_equals(points)) return false;
   graph.nest();
   const std::size_t n = at(points.count());
   root_.resize(n);
@@ -210,61 +181,61 @@ bool Structure::describe(Points& points) {
     return false;
   }
 
-  const std::vector<Colour> colour = refined(points, graph.parents, graph.children);
+  const std::vector<Colour> colour = refined(first_colours(points), graph.parents, graph.children);
   classes_.clear();
   parents_.clear();
   cells_.clear();
   class_.assign(n, 0);
+  cell_.assign(n, 0);
   std::unordered_map<Colour, std::size_t> number;
-  for (const Point p : order) {
-    if (root_[at(p)] != p) continue;
-    const auto [place, is_new] = number.try_emplace(colour[at(p)], classes_.size());
-    class_[at(p)] = place->second;
-    if (is_new) {
-      classes_.emplace_back();
-      parents_.emplace_back();
-      cells_.emplace_back();
-      for (const Point q : graph.parents[at(p)]) classes_.back().over.push_back(class_[at(q)]);
-      std::sort(classes_.back().over.begin(), classes_.back().over.end());
-    }
-    PointClass& own = classes_[place->second];
-    PointList above = graph.parents[at(p)];
-    std::sort(above.begin(), above.end(), [&](Point a, Point b) {
-      return std::pair{class_[at(a)], a} < std::pair{class_[at(b)], b};
-    });
-    const auto [cell, fresh] = cells_[place->second].try_emplace(above, own.cells.size());
-    if (fresh) {
-      own.cells.emplace_back();
-      parents_[place->second].push_back(above);
-    }
-    own.cells[cell->second].push_back(p);
-  }
+  for (const Point p : order)
+    if (root_[at(p)] == p)
+      add_to_class(points, graph, p, number.try_emplace(colour[at(p)], classes_.size()).first->second);
   above_ = std::move(graph.parents);
   below_ = std::move(graph.children);
   return settle(points);
 }
 
+void Structure::add_to_class(const Points& points, const Graph& graph, Point p, std::size_t number) {
+  const Links& above = graph.parents[at(p)];
+  class_[at(p)] = number;
+  if (number == classes_.size()) {
+    classes_.emplace_back();
+    parents_.emplace_back();
+    cells_.emplace_back();
+    PointList distinct_parents;
+    for (const Link& up : above) distinct_parents.push_back(up.point);
+    sort_unique(distinct_parents);
+    for (const Point q : distinct_parents) classes_.back().over.push_back(class_[at(q)]);
+    std::sort(classes_.back().over.begin(), classes_.back().over.end());
+    classes_.back().places = points.is_place(p);
+  }
+  PointClass& own = classes_[number];
+  const auto [cell, fresh] = cells_[number].try_emplace(above, own.cells.size());
+  if (fresh) {
+    own.cells.emplace_back();
+    parents_[number].push_back(above);
+  }
+  own.cells[cell->second].push_back(p);
+  cell_[at(p)] = cell->second;
+}
+
 bool Structure::settle(Points& points) {
-  const auto give_up = [&](std::size_t k) {
-    for (const PointList& cell : classes_[k].cells)
-      points.fix(cell, "an axis is cut in two ways that do not fit into each other");
+  const auto give_up = [&](std::size_t k, const std::string& reason) {
+    for (const PointList& cell : classes_[k].cells) points.fix(cell, reason);
     return false;
   };
   for (std::size_t k = 0; k < classes_.size(); ++k)
     for (const PointList& cell : classes_[k].cells)
-      if (cell.size() != classes_[k].cells.front().size()) return give_up(k);
+      if (cell.size() != classes_[k].cells.front().size() || (classes_[k].places && cell.size() > 1))
+        return give_up(k, "an axis is cut in two ways that do not fit into each other");
   for (const auto& [list, group] : points.kept())
     if (!take_group(points, list, group)) return false;
-  constexpr std::uint64_t draws = 3;
-  for (std::uint64_t draw = 0; draw < draws; ++draw) {
-    RandomKey key{draw, 20240917};
-    const auto random = [&](std::size_t k, std::size_t c) -> std::optional<Permutation> {
-      if (classes_[k].size() < 2) return {};
-      const RandomKey own = key.fold(k).fold(c);
-      return classes_[k].group ? random_element(*classes_[k].group, own) : Permutation::random(classes_[k].size(), own);
-    };
-    if (const auto torn = tried(random).second) return give_up(*torn);
-  }
+  const Invariants invariants(points);
+  PointMap image(root_.size());
+  std::iota(image.begin(), image.end(), Point{0});
+  for (std::size_t k = 0; k < classes_.size(); ++k)
+    if (!holds(k, invariants, image)) return give_up(k, "its indices move with others in a way that is not described");
   return true;
 }
 

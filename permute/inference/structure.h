@@ -15,11 +15,20 @@ struct PointClass {
   std::vector<PointList> cells;
   std::vector<std::size_t> over;         ///< classes of the parents; empty: there is one cell
   std::optional<PermutationGroup> group; ///< of the one cell's points, where not all permutations are allowed
+  bool places = false;                   ///< of places (Points::part_places), which go where their points go
 
   std::int64_t size() const { return static_cast<std::int64_t>(cells.front().size()); }
   std::int64_t copies() const { return static_cast<std::int64_t>(cells.size()); }
   double log2_count() const;
 };
+
+/// A point and how one comes to it: from a child to a parent or back.
+struct Link {
+  Point point;
+  Role role;
+  friend auto operator<=>(const Link&, const Link&) = default;
+};
+using Links = std::vector<Link>;
 
 /// A permutation of all points, as a gather: place p gets what stood at image[p]. Points that others stand for stay.
 using PointMap = PointList;
@@ -51,18 +60,22 @@ public:
 private:
   struct Graph;
   bool describe(Points& points);
+  void add_to_class(const Points& points, const Graph& graph, Point p, std::size_t number);
   bool settle(Points& points);
   bool take_group(Points& points, const PointsPtr& list, const PermutationGroup& group);
-  /// The element, or the class whose cells it would tear apart.
-  std::pair<PointMap, std::optional<std::size_t>>
-  tried(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const;
+  /// Where the cell whose parents are these goes: the cell of their images. Nothing where there is none.
+  const PointList* target(std::size_t number, Links parents, const PointMap& image) const;
+  /// Each generator of the class's group, with what it carries along, keeps everything.
+  bool holds(std::size_t number, const class Invariants& invariants, PointMap& image) const;
+  /// Moves the cell by p and what is below it along; the points that moved. Nothing where a cell would be torn.
+  std::optional<PointList> carry(std::size_t number, std::size_t cell, const Permutation& p, PointMap& image) const;
 
   std::vector<PointClass> classes_;
-  std::vector<PointList> above_, below_;                // by point: parents, children
-  PointList root_;                                      // by point
-  std::vector<std::size_t> class_;                      // by point that stands for others
-  std::vector<std::vector<PointList>> parents_;         // by class and cell: the parents, in the order of `over`
-  std::vector<std::map<PointList, std::size_t>> cells_; // by class: the cell of these parents
+  std::vector<Links> above_, below_;                // by point: parents, children
+  PointList root_;                                  // by point
+  std::vector<std::size_t> class_, cell_;           // by point that stands for others
+  std::vector<std::vector<Links>> parents_;         // by class and cell
+  std::vector<std::map<Links, std::size_t>> cells_; // by class: the cell of these parents
 };
 
 } // namespace eg::permute

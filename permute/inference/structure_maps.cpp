@@ -2,11 +2,13 @@
 
 #include "core/base/error.h"
 #include "permute/inference/at.h"
+#include "permute/inference/invariants.h"
 #include "permute/inference/structure.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 namespace eg::permute {
 namespace {
@@ -19,45 +21,98 @@ double PointClass::log2_count() const {
   return group ? group->log2_count() : static_cast<double>(copies()) * log2_factorial(size());
 }
 
-std::pair<PointMap, std::optional<std::size_t>>
-Structure::tried(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const {
-  PointMap image(root_.size());
-  std::iota(image.begin(), image.end(), Point{0});
-  for (std::size_t k = 0; k < classes_.size(); ++k)
-    for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
-      PointList above = parents_[k][c];
-      for (Point& p : above) p = image[at(p)];
-      std::sort(above.begin(), above.end(), [&](Point a, Point b) {
-        return std::pair{class_[at(a)], a} < std::pair{class_[at(b)], b};
-      });
-      const auto target = cells_[k].find(above);
-      if (target == cells_[k].end()) return {std::move(image), k};
-      const std::optional<Permutation> p = permutation(k, c);
-      const PointList &from = classes_[k].cells[target->second], &to = classes_[k].cells[c];
-      for (std::size_t i = 0; i < to.size(); ++i)
-        image[at(to[i])] = from[p ? at((*p)[static_cast<std::int64_t>(i)]) : i];
+const PointList* Structure::target(std::size_t number, Links parents, const PointMap& image) const {
+  for (Link& up : parents) up.point = image[at(up.point)];
+  std::sort(parents.begin(), parents.end());
+  const auto found = cells_[number].find(parents);
+  return found == cells_[number].end() ? nullptr : &classes_[number].cells[found->second];
+}
+
+std::optional<PointList> Structure::carry(std::size_t number, std::size_t cell, const Permutation& p,
+                                          PointMap& image) const {
+  PointList moved;
+  std::set<std::pair<std::size_t, std::size_t>> below; // cells by class: parents come first
+  const auto move = [&](const PointList& from, const PointList& to, const Permutation* permutation) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const Point source = from[permutation == nullptr ? i : at((*permutation)[static_cast<std::int64_t>(i)])];
+      if (source == to[i]) continue;
+      image[at(to[i])] = source;
+      moved.push_back(to[i]);
+      for (const Link& down : below_[at(to[i])]) below.emplace(class_[at(down.point)], cell_[at(down.point)]);
     }
-  return {std::move(image), std::nullopt};
+  };
+  const PointList& own = classes_[number].cells[cell];
+  move(own, own, &p);
+  while (!below.empty()) {
+    const auto [k, c] = *below.begin();
+    below.erase(below.begin());
+    const PointList* from = target(k, parents_[k][c], image);
+    if (from == nullptr || from->size() != classes_[k].cells[c].size()) {
+      for (const Point q : moved) image[at(q)] = q;
+      return {};
+    }
+    move(*from, classes_[k].cells[c], nullptr);
+  }
+  return moved;
+}
+
+namespace {
+
+/// Generators of the class's permutations of one cell.
+std::vector<Permutation> generators_of(const PointClass& own) {
+  if (own.group) return own.group->generators;
+  const std::int64_t n = own.size();
+  if (n < 2) return {};
+  std::vector<std::int64_t> cycle(at(n)), swap(at(n));
+  std::iota(swap.begin(), swap.end(), 0);
+  std::swap(swap[0], swap[1]);
+  for (std::int64_t i = 0; i < n; ++i) cycle[at(i)] = (i + 1) % n;
+  std::vector<Permutation> all{Permutation(swap)};
+  if (n > 2) all.emplace_back(cycle);
+  return all;
+}
+
+} // namespace
+
+bool Structure::holds(std::size_t number, const Invariants& invariants, PointMap& image) const {
+  for (const Permutation& p : generators_of(classes_[number]))
+    for (std::size_t c = 0; c < classes_[number].cells.size(); ++c) {
+      const std::optional<PointList> moved = carry(number, c, p, image);
+      if (!moved) return false;
+      const bool kept = invariants.kept_by(*moved, image);
+      for (const Point q : *moved) image[at(q)] = q;
+      if (!kept) return false;
+    }
+  return true;
 }
 
 PointMap
 Structure::element(const std::function<std::optional<Permutation>(std::size_t, std::size_t)>& permutation) const {
-  auto [image, torn] = tried(permutation);
-  if (torn) throw Error("symmetries: a permutation does not fit the group");
-  return std::move(image);
+  PointMap image(root_.size());
+  std::iota(image.begin(), image.end(), Point{0});
+  for (std::size_t k = 0; k < classes_.size(); ++k)
+    for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
+      const PointList* from = target(k, parents_[k][c], image);
+      if (from == nullptr) throw Error("symmetries: a permutation does not fit the group");
+      const std::optional<Permutation> p = permutation(k, c);
+      const PointList& to = classes_[k].cells[c];
+      for (std::size_t i = 0; i < to.size(); ++i)
+        image[at(to[i])] = (*from)[p ? at((*p)[static_cast<std::int64_t>(i)]) : i];
+    }
+  return image;
 }
 
 namespace {
 
 /// The points and all above them, children before parents.
-PointList with_all_above(PointList list, const std::vector<PointList>& above) {
+PointList with_all_above(PointList list, const std::vector<Links>& above) {
   std::vector<bool> seen(above.size(), false);
   for (const Point p : list) seen[at(p)] = true;
   for (std::size_t i = 0; i < list.size(); ++i)
-    for (const Point q : above[at(list[i])])
-      if (!seen[at(q)]) {
-        seen[at(q)] = true;
-        list.push_back(q);
+    for (const Link& up : above[at(list[i])])
+      if (!seen[at(up.point)]) {
+        seen[at(up.point)] = true;
+        list.push_back(up.point);
       }
   return list;
 }
@@ -101,10 +156,10 @@ std::optional<PointMap> Structure::carried(const PointList& from, const PointLis
   for (std::size_t i = list.size(); i < upwards.size(); ++i) {
     const Point block = upwards[i];
     std::optional<Point> target;
-    for (const Point member : below_[at(block)]) {
+    for (const auto& [member, role] : below_[at(block)]) {
       if (!given[at(member)]) continue;
-      for (const Point q : above_[at(image[at(member)])])
-        if (class_[at(q)] == class_[at(block)]) {
+      for (const auto& [q, other_role] : above_[at(image[at(member)])])
+        if (class_[at(q)] == class_[at(block)] && role == other_role) {
           if (target && *target != q) torn[at(block)] = true;
           target = q;
         }
@@ -118,16 +173,13 @@ std::optional<PointMap> Structure::carried(const PointList& from, const PointLis
   for (std::size_t k = 0; k < classes_.size(); ++k)
     for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
       const PointList& cell = classes_[k].cells[c];
-      PointList above = parents_[k][c];
-      const bool moves = std::any_of(above.begin(), above.end(), [&](Point p) { return image[at(p)] != p; });
+      const Links& above = parents_[k][c];
+      const bool moves =
+          std::any_of(above.begin(), above.end(), [&](const Link& up) { return image[at(up.point)] != up.point; });
       if (!moves || given[at(cell.front())]) continue;
-      for (Point& p : above) p = image[at(p)];
-      std::sort(above.begin(), above.end(), [&](Point a, Point b) {
-        return std::pair{class_[at(a)], a} < std::pair{class_[at(b)], b};
-      });
-      const auto target = cells_[k].find(above);
-      if (target == cells_[k].end()) return {};
-      for (std::size_t i = 0; i < cell.size(); ++i) image[at(cell[i])] = classes_[k].cells[target->second][i];
+      const PointList* source = target(k, above, image);
+      if (source == nullptr) return {};
+      for (std::size_t i = 0; i < cell.size(); ++i) image[at(cell[i])] = (*source)[i];
     }
   return image;
 }

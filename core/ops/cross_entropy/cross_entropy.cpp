@@ -157,7 +157,7 @@ std::vector<Refusal> refuses() {
 }
 
 // Rows; and classes, where the labels are relabelled along. A label that is ignored names no class, so samples that
-// have some keep their classes.
+// have some, and those where a class is ignored, keep their classes.
 std::vector<Symmetry> symmetries(const Sample& sample) {
   const Shape& shape = sample.in[0].shape();
   const bool by_row = sample.attrs.has("reduction") && sample.attrs.text("reduction") == "none";
@@ -169,7 +169,8 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
     if (by_row) rows.legs.push_back(out_leg(0, axis));
     all.push_back(std::move(rows));
   }
-  bool all_name_classes = true;
+  const std::int64_t ignored = sample.attrs.has("ignore_index") ? sample.attrs.integer("ignore_index") : -1;
+  bool all_name_classes = ignored < 0 || ignored >= shape[-1];
   for (const std::int64_t label : sample.in[1].to_vector<std::int64_t>())
     all_name_classes = all_name_classes && label >= 0 && label < shape[-1];
   if (shape[-1] >= 2 && all_name_classes) all.push_back({"classes", {in_leg(0, -1)}, {1}});

@@ -76,6 +76,10 @@ template <class T> Scales scales_as(const Tensor& x, int axis, double eps) {
 
 Scales scales_of(const Tensor& x, int axis, double eps) {
   const PauseRecording pause;
+  if (!x.has_storage()) { // of shapes alone: what depends on the same elements
+    const Tensor largest = amax(abs(x), {axis}, true);
+    return {largest, largest, largest};
+  }
   Scales s;
   visit_floating(x.dtype(), [&]<class T>() { s = scales_as<T>(x, axis, eps); });
   return s;

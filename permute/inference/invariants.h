@@ -1,0 +1,41 @@
+#pragma once
+// Checks that a map of points keeps everything that was read: rows of axes, parents, joints. Not for users.
+
+#include "permute/inference/points.h"
+
+#include <span>
+#include <vector>
+
+namespace eg::permute {
+
+/// What elements of the group must keep, as families of tuples of points: a map is an element when it carries every
+/// family to itself. Tuples are compared by sums of 64-bit hashes.
+class Invariants {
+public:
+  explicit Invariants(const Points& points);
+  /// The map moves the points `moved` to image[p] and no other.
+  bool kept_by(const PointList& moved, const PointList& image) const;
+
+private:
+  struct Member {
+    Point point;
+    std::uint32_t slot;
+  };
+  struct Place {
+    std::uint32_t tuple, slot;
+  };
+  using Hash = std::uint64_t;
+
+  void add(Hash family, std::span<const Member> members);
+  void add_rows(const Points& points);
+  void add_joints(const Points& points);
+  void index(std::int64_t points);
+  static Hash hash_of(Point p, std::uint32_t slot);
+
+  std::vector<Hash> tuples_; // with that of the family
+  std::vector<std::pair<Point, Place>> members_;
+  std::vector<std::size_t> begin_; // by point, in places_
+  std::vector<Place> places_;
+};
+
+} // namespace eg::permute
