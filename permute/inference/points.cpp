@@ -67,8 +67,12 @@ void Points::drop_parents(const PointList& list, const std::string& reason) {
   std::vector<bool> listed(up_.size(), false);
   for (const Point p : list) listed[at(find(p))] = true;
   const auto within = [&](Point p) { return listed[at(find(p))] || listed[at(vertex(p))]; };
-  std::erase_if(edges_, [&](const Edge& e) { return within(e.child) && within(e.parent); });
   fix(list, reason);
+  if (std::erase_if(edges_, [&](const Edge& e) { return within(e.child) && within(e.parent); }) > 0) return;
+  std::erase_if(edges_, [&](const Edge& e) { // they go through children
+    if (within(e.parent)) fix({e.child}, reason);
+    return within(e.parent);
+  });
 }
 
 void Points::hold(const PointsPtr& list, std::int64_t width) {

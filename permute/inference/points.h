@@ -79,7 +79,7 @@ public:
   void merge(Point a, Point b);
   /// What moves when an axis that holds p moves: its place where it has one, else find(p).
   Point vertex(Point p) const;
-  /// Forgets that these go with each other, and fixes them.
+  /// Forgets that these go with each other, directly or through their children, and fixes them.
   void drop_parents(const PointList& list, const std::string& reason);
   /// These points must stay where they are; the first reason given is kept.
   void fix(const PointList& list, const std::string& reason);

@@ -47,15 +47,16 @@ struct Structure::Graph {
 
   /// Parents of the same children are the same thing. True when some were united.
   bool unite_equals(Points& points) const {
-    std::map<PointList, Point> first; // places apart
+    std::map<PointList, Point> first;
     bool any = false;
     for (std::size_t p = 0; p < children.size(); ++p) {
-      if (points.is_place(static_cast<Point>(p))) continue;
-      PointList own;
+      PointList own; // places go with their points, which are there
+      const bool is_place = points.is_place(static_cast<Point>(p));
       for (const Link& down : children[p])
-        if (!points.is_place(down.point)) own.push_back(down.point);
+        if (is_place || !points.is_place(down.point)) own.push_back(down.point);
       if (own.empty()) continue;
       sort_unique(own);
+      if (is_place) own.push_back(-1);
       const auto [place, is_new] = first.try_emplace(std::move(own), static_cast<Point>(p));
       if (is_new) continue;
       points.merge(place->second, static_cast<Point>(p));

@@ -319,8 +319,9 @@ std::vector<Symmetry> nll_symmetries(const Sample& sample) {
   }
   const std::int64_t ignored = sample.attrs.has("ignore_index") ? sample.attrs.integer("ignore_index") : -1;
   bool all_name_classes = ignored < 0 || ignored >= shape[-1];
-  for (const std::int64_t label : sample.in[1].to_vector<std::int64_t>())
-    all_name_classes = all_name_classes && label >= 0 && label < shape[-1];
+  if (sample.in[1].has_storage())
+    for (const std::int64_t label : sample.in[1].to_vector<std::int64_t>())
+      all_name_classes = all_name_classes && label >= 0 && label < shape[-1];
   if (shape[-1] >= 2 && all_name_classes) all.push_back({"classes", {in_leg(0, -1), in_leg(2, 0)}, {1}});
   return all;
 }
