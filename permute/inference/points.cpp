@@ -28,6 +28,8 @@ PointsPtr Points::allocated(std::int64_t n) {
   up_.insert(up_.end(), list->begin(), list->end());
   reason_.resize(up_.size(), -1);
   place_.resize(up_.size(), -1);
+  own_place_.resize(up_.size(), -1);
+  is_idle_.resize(up_.size(), false);
   is_place_.resize(up_.size(), false);
   return list;
 }
@@ -37,7 +39,7 @@ Point Points::find(Point p) const {
   return p;
 }
 
-Point Points::vertex(Point p) const { return find(place_[at(p)] < 0 ? p : place_[at(p)]); }
+Point Points::vertex(Point p) const { return place_[at(p)] < 0 ? find(p) : place_[at(p)]; }
 
 void Points::merge(Point a, Point b) {
   const Point x = find(a), y = find(b);
@@ -132,37 +134,56 @@ void Points::part_places() {
   if (!any) return;
   for (std::size_t p = 0; p < twice.size(); ++p) {
     if (is_place_[p] || place_[p] >= 0 || !twice[at(find(static_cast<Point>(p)))]) continue;
-    const Point own = allocated(1)->front();
-    is_place_[at(own)] = true;
-    place_[p] = own;
-    add_parent(own, static_cast<Point>(p), place_role);
+    place_[p] = own_place_[p] = allocated(1)->front();
+    is_place_[at(place_[p])] = true;
   }
+  join_places();
+}
+
+void Points::join_places() {
+  // Points at equal indices of united lists, where a root does not say which they are.
+  PointList up(up_.size());
+  std::iota(up.begin(), up.end(), Point{0});
+  const auto top = [&](Point p) {
+    while (up[at(p)] != p) p = up[at(p)] = up[at(up[at(p)])];
+    return p;
+  };
   for (const auto& [a, b, width] : united_)
     if (stands_twice(a, width, nullptr))
       for (std::size_t i = 0; i < a->size(); ++i)
-        if (place_[at((*a)[i])] >= 0) merge(place_[at((*a)[i])], place_[at((*b)[i])]);
-  PointList again;
+        up[at(top((*a)[i]))] = top((*b)[i]);
+  std::vector<bool> again(up_.size(), false); // by top: it stands in a row twice
+  std::map<Point, std::size_t> row_of;
+  std::size_t row = 0;
   for (const HeldRows& rows : rows_)
-    for (std::size_t begin = 0; begin < rows.list->size(); begin += at(rows.width)) {
-      std::map<Point, Point> seen; // vertex and point
-      for (std::size_t i = begin; i < std::min(rows.list->size(), begin + at(rows.width)); ++i) {
-        const Point p = (*rows.list)[i];
-        if (place_[at(p)] >= 0 && !seen.try_emplace(vertex(p), p).second) again.push_back(p);
-      }
+    for (std::size_t i = 0; i < rows.list->size(); ++i) {
+      if (i % at(rows.width) == 0) ++row;
+      const Point p = (*rows.list)[i];
+      if (place_[at(p)] < 0) continue;
+      std::size_t& seen = row_of[top(p)];
+      if (seen == row) again[at(top(p))] = true;
+      seen = row;
     }
-  fix(again, "an axis is added to itself in another order");
+  for (std::size_t p = 0; p < own_place_.size(); ++p) {
+    if (own_place_[p] < 0) continue;
+    const Point first = top(static_cast<Point>(p));
+    if (again[at(first)]) fix({static_cast<Point>(p), own_place_[p]}, "an axis is added to itself in another order");
+    place_[p] = again[at(first)] ? own_place_[p] : own_place_[at(first)];
+    is_idle_[at(own_place_[p])] = place_[p] != own_place_[p];
+  }
 }
 
 std::vector<Edge> Points::edges() const {
   std::vector<Edge> all;
   for (const Edge& e : edges_) {
     const Point child = find(e.child), parent = find(e.parent);
-    const bool of_place = e.role == place_role;
     if (child != parent) all.push_back({child, parent, e.role});
-    if (of_place || (place_[at(e.child)] < 0 && place_[at(e.parent)] < 0)) continue;
+    if (place_[at(e.child)] < 0 && place_[at(e.parent)] < 0) continue;
     const Point own = vertex(e.child), above = vertex(e.parent);
     if (own != above) all.push_back({own, above, e.role + (Role{1} << 31)});
   }
+  for (std::size_t p = 0; p < place_.size(); ++p)
+    if (place_[p] >= 0) all.push_back({place_[p], find(static_cast<Point>(p)), place_role});
   return all;
 }
 

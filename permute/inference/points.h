@@ -90,10 +90,12 @@ public:
   /// The list is permuted by elements of a group alone.
   void keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason);
 
-  /// Gives every point that was united with another point of the same row a place of its own, a child that says which
-  /// of them it is; points that are united with themselves in another order are fixed.
+  /// Gives every point that was united with another point of the same row a place, a child that says which of them it
+  /// is; lists that were united share places. Points that are united with themselves in another order are fixed.
   void part_places();
   bool is_place(Point p) const { return is_place_[static_cast<std::size_t>(p)]; }
+  /// A place that shares another one.
+  bool is_idle(Point p) const { return is_idle_[static_cast<std::size_t>(p)]; }
 
   /// One point for each tuple of parents: axes joined to one. The same tuple gives the same point.
   Point joint(std::vector<Point> parents);
@@ -128,6 +130,7 @@ private:
   PointsPtr allocated(std::int64_t n);
   void add_parent(Point child, Point parent, Role role) { edges_.push_back({child, parent, role}); }
   Role new_role() { return next_role_++; }
+  void join_places();
   bool stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const;
 
   static constexpr Role place_role = 0, first_slot = 1, slots = 1024;
@@ -138,8 +141,9 @@ private:
   std::vector<HeldRows> rows_;
   std::set<std::pair<PointsPtr, std::vector<PointsPtr>>> known_rows_;
   std::vector<std::tuple<PointsPtr, PointsPtr, std::int64_t>> united_;
-  PointList place_;            // by point; -1: none
-  std::vector<bool> is_place_; // by point
+  PointList place_, own_place_; // by point: the place that it shares, and the one made for it; -1: none
+  std::vector<bool> is_idle_;   // by point: a place that is not used
+  std::vector<bool> is_place_;  // by point
   std::vector<std::pair<PointsPtr, PermutationGroup>> kept_;
   std::vector<std::int32_t> reason_; // by point: index into reasons_, -1: none
   std::vector<std::string> reasons_;

@@ -50,13 +50,12 @@ struct Structure::Graph {
     std::map<PointList, Point> first;
     bool any = false;
     for (std::size_t p = 0; p < children.size(); ++p) {
+      if (points.is_place(static_cast<Point>(p))) continue;
       PointList own; // places go with their points, which are there
-      const bool is_place = points.is_place(static_cast<Point>(p));
       for (const Link& down : children[p])
-        if (is_place || !points.is_place(down.point)) own.push_back(down.point);
+        if (!points.is_place(down.point)) own.push_back(down.point);
       if (own.empty()) continue;
       sort_unique(own);
-      if (is_place) own.push_back(-1);
       const auto [place, is_new] = first.try_emplace(std::move(own), static_cast<Point>(p));
       if (is_new) continue;
       points.merge(place->second, static_cast<Point>(p));
@@ -66,9 +65,9 @@ struct Structure::Graph {
   }
 
   /// A parent that all children of p have is a parent of p, and of the children through p.
-  void nest() {
+  void nest(const Points& points) {
     for (std::size_t p = 0; p < children.size(); ++p) {
-      if (children[p].size() < 2) continue;
+      if (children[p].size() < 2 || points.is_place(static_cast<Point>(p))) continue;
       Links common = parents[at(children[p].front().point)];
       for (const Link& c : children[p]) {
         Links both;
@@ -77,7 +76,8 @@ struct Structure::Graph {
         common = std::move(both);
         if (common.size() == 1) break; // p itself
       }
-      std::erase_if(common, [&](const Link& up) { return up.point == static_cast<Point>(p); });
+      std::erase_if(common,
+                    [&](const Link& up) { return up.point == static_cast<Point>(p) || points.is_place(up.point); });
       if (common.empty()) continue;
       for (const Link& c : children[p])
         std::erase_if(parents[at(c.point)],
@@ -166,7 +166,7 @@ bool Structure::describe(Points& points) {
   points.part_places();
   Graph graph(points);
   if (graph.unite_equals(points)) return false;
-  graph.nest();
+  graph.nest(points);
   const std::size_t n = at(points.count());
   root_.resize(n);
   for (std::size_t p = 0; p < n; ++p) root_[p] = points.find(static_cast<Point>(p));
@@ -190,7 +190,7 @@ bool Structure::describe(Points& points) {
   cell_.assign(n, 0);
   std::unordered_map<Colour, std::size_t> number;
   for (const Point p : order)
-    if (root_[at(p)] == p)
+    if (root_[at(p)] == p && !points.is_idle(p))
       add_to_class(points, graph, p, number.try_emplace(colour[at(p)], classes_.size()).first->second);
   above_ = std::move(graph.parents);
   below_ = std::move(graph.children);

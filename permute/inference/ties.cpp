@@ -51,15 +51,21 @@ constexpr const OpDef* flat[] = {&relu_op,
                                  &scatter_add_op,
                                  &index_select_backward_op,
                                  &bincount_op};
+/// Constant along an axis of extent 1.
+constexpr const OpDef* normalised[] = {&softmax_op, &log_softmax_op, &masked_softmax_op, &layer_norm_op, &rms_norm_op,
+                                       &center_op,  &group_norm_op,  &instance_norm_op,  &batch_norm_op};
 /// Sums with an input in general position are in general position.
 constexpr const OpDef* sums[] = {&add_op, &sub_op, &lerp_op};
 /// An output may have more elements than each input and hold none twice.
 constexpr const OpDef* products[] = {&matmul_op, &linear_op, &linear_gelu_op,
                                      &conv2d_op, &einsum_op, &scaled_dot_product_attention_op};
 
+bool has_narrow_axis(const Shape& shape) { return std::find(shape.begin(), shape.end(), 1) != shape.end(); }
+
+/// It looks up by numbers that are computed, or constants that repeat.
 bool repeats_numbers(const Call& call) {
-  if (call.in.size() < 2 || !call.given(1) || !call.in[1].constant || call.event.in[1].dtype() != DType::i64)
-    return false;
+  if (call.in.size() < 2 || !call.given(1) || call.event.in[1].dtype() != DType::i64) return false;
+  if (!call.in[1].constant) return call.in[1].ties;
   const std::vector<std::int64_t> numbers = numbers_of(call.event.in[1]);
   return std::set<std::int64_t>(numbers.begin(), numbers.end()).size() < numbers.size();
 }
@@ -69,6 +75,8 @@ bool repeats_numbers(const Call& call) {
 bool may_tie(const Call& call, std::size_t o) {
   const OpDef* const op = call.event.op;
   if (op == nullptr || is_one_of(op, flat) || repeats_numbers(call)) return true;
+  if (is_one_of(op, normalised) && has_narrow_axis(call.in_shape(0))) return true;
+  if (!is_floating(call.event.out[o].dtype())) return call.given(0) && is_floating(call.event.in[0].dtype());
   bool all = true, any = false, grows = !is_one_of(op, products);
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     if (!call.given(i) || !is_floating(call.event.in[i].dtype())) continue;
