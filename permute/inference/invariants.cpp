@@ -35,9 +35,9 @@ void Invariants::add_rows(const Points& points) {
 void Invariants::add_joints(const Points& points) {
   std::vector<Member> tuple;
   for (const auto& [parents, joint] : points.joined()) {
-    tuple = {{points.vertex(joint), 0}};
+    tuple = {{points.vertex(joint.first), 0}};
     for (const Point p : parents) tuple.push_back({points.vertex(p), static_cast<std::uint32_t>(tuple.size())});
-    add(mixed(Hash{1} << 33), tuple);
+    add(mixed((Hash{1} << 33) + joint.second), tuple);
   }
 }
 

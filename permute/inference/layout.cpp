@@ -102,12 +102,13 @@ TensorPoints picked(Points& points, const TensorPoints& t, const Shape& shape, i
     const PointsPtr rows = reordered(other, shape, order);
     const std::size_t width = rows->size() / at(shape[axis]);
     auto list = std::make_shared<PointList>();
+    const Role slots = points.new_slots();
     std::vector<int> times(at(shape[axis]), 0);
     for (const std::int64_t i : index) ++times[at(i)];
     for (std::size_t j = 0; j < index.size(); ++j)
       for (std::size_t k = 0; k < width; ++k) {
         const Point p = (*rows)[at(index[j]) * width + k];
-        list->push_back(times[at(index[j])] == 1 ? p : points.joint({(*own.points)[j], p}));
+        list->push_back(times[at(index[j])] == 1 ? p : points.joint({(*own.points)[j], p}, slots));
       }
     other = {list, order};
   }
@@ -227,6 +228,7 @@ private:
   PointsPtr pairs(const PointsPtr& outer, const std::vector<int>& before, const AxisPoints& inner, int axis) {
     const std::vector<std::int64_t> extents = extents_of(from_, before);
     const std::int64_t n = from_[axis];
+    const Role slots = points_.new_slots();
     auto list = std::make_shared<PointList>();
     for (std::size_t i = 0; i < outer->size(); ++i) {
       const std::vector<std::int64_t> index = index_of(static_cast<std::int64_t>(i), extents);
@@ -236,7 +238,7 @@ private:
         row = row * from_[other] + index[at(place)];
       }
       for (std::int64_t j = 0; j < n; ++j)
-        list->push_back(points_.joint({(*outer)[i], (*inner.points)[at(row * n + j)]}));
+        list->push_back(points_.joint({(*outer)[i], (*inner.points)[at(row * n + j)]}, slots));
     }
     return list;
   }

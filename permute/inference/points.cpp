@@ -150,8 +150,7 @@ void Points::join_places() {
   };
   for (const auto& [a, b, width] : united_)
     if (stands_twice(a, width, nullptr))
-      for (std::size_t i = 0; i < a->size(); ++i)
-        up[at(top((*a)[i]))] = top((*b)[i]);
+      for (std::size_t i = 0; i < a->size(); ++i) up[at(top((*a)[i]))] = top((*b)[i]);
   std::vector<bool> again(up_.size(), false); // by top: it stands in a row twice
   std::map<Point, std::size_t> row_of;
   std::size_t row = 0;
@@ -200,14 +199,14 @@ void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::s
   if (most > group.log2_count() + 0.5) kept_.emplace_back(list, std::move(group));
 }
 
-Point Points::joint(std::vector<Point> parents) {
-  const auto [place, is_new] = joints_.try_emplace(std::move(parents), 0);
+Point Points::joint(PointList parents, Role slots) {
+  const auto [place, is_new] = joints_.try_emplace(std::move(parents), 0, slots);
+  Point& own = place->second.first;
   if (is_new) {
-    place->second = allocated(1)->front();
-    Role slot = first_slot;
-    for (const Point p : place->first) add_parent(place->second, p, slot++);
+    own = allocated(1)->front();
+    for (const Point p : place->first) add_parent(own, p, slots++);
   }
-  return place->second;
+  return own;
 }
 
 PointsPtr Points::blocks(const PointsPtr& list, std::int64_t width) {

@@ -98,7 +98,10 @@ public:
   bool is_idle(Point p) const { return is_idle_[static_cast<std::size_t>(p)]; }
 
   /// One point for each tuple of parents: axes joined to one. The same tuple gives the same point.
-  Point joint(std::vector<Point> parents);
+  /// `slots`: new_slots() of the call that joins.
+  Point joint(PointList parents, Role slots);
+  /// The first of as many roles as a joint has parents.
+  Role new_slots() { return std::exchange(next_role_, next_role_ + 2); }
   /// Points of rows of `width` points each: the list cut into blocks, each point below its block's. The same list cut
   /// alike gives the same blocks.
   PointsPtr blocks(const PointsPtr& list, std::int64_t width);
@@ -120,8 +123,8 @@ public:
   const std::vector<PointsPtr>& held() const { return held_; }
   /// The held lists with the extents of their axes, each once.
   const std::vector<HeldRows>& rows() const { return rows_; }
-  /// Every joint point with its parents.
-  const std::map<PointList, Point>& joined() const { return joints_; }
+  /// By parents: every joint point with its first slot.
+  const std::map<PointList, std::pair<Point, Role>>& joined() const { return joints_; }
   const std::vector<std::pair<PointsPtr, PermutationGroup>>& kept() const { return kept_; }
   /// Why a point is fixed; nullptr: it is not.
   const std::string* reason(Point p) const;
@@ -133,10 +136,10 @@ private:
   void join_places();
   bool stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const;
 
-  static constexpr Role place_role = 0, first_slot = 1, slots = 1024;
+  static constexpr Role place_role = 0;
   mutable PointList up_;
   std::vector<Edge> edges_;
-  Role next_role_ = first_slot + slots;
+  Role next_role_ = 1;
   std::vector<PointsPtr> held_;
   std::vector<HeldRows> rows_;
   std::set<std::pair<PointsPtr, std::vector<PointsPtr>>> known_rows_;
@@ -147,7 +150,7 @@ private:
   std::vector<std::pair<PointsPtr, PermutationGroup>> kept_;
   std::vector<std::int32_t> reason_; // by point: index into reasons_, -1: none
   std::vector<std::string> reasons_;
-  std::map<PointList, Point> joints_;
+  std::map<PointList, std::pair<Point, Role>> joints_;
   std::map<std::pair<PointsPtr, std::int64_t>, PointsPtr> blocks_;
   std::map<std::pair<PointsPtr, std::vector<std::int64_t>>, std::vector<AxisPoints>> parts_;
   std::map<std::tuple<PointsPtr, std::int64_t, std::int64_t>, PointsPtr> common_;
