@@ -110,8 +110,8 @@ struct Directions {
   const Tensors& gradient;
 
   /// The relative error of input i; `words` says what was compared.
-  double error_of(std::size_t i, double step, std::string& words) const {
-    const double h = step * std::max(1.0, largest({x[i]}));
+  double error_of(std::size_t i, const GradcheckOptions& options, std::string& words) const {
+    const double h = options.step * std::max(1.0, largest({x[i]}));
     const auto loss = [&](double by) {
       Tensors there = x;
       there[i] = moved({x[i]}, by, {u[i]}).front();
@@ -124,8 +124,8 @@ struct Directions {
     const double size =
         std::max({std::abs(numeric), std::abs(taped), std::sqrt(dot(gradient[i], gradient[i]) * dot(u[i], u[i]))});
     const bool finite = std::isfinite(numeric) && std::isfinite(taped) && std::isfinite(size);
-    const double difference = std::max(0.0, std::abs(numeric - taped) - noise);
-    const double error = !finite ? INFINITY : difference == 0.0 ? 0.0 : difference / size;
+    const double allowed = size + noise / options.tolerance; // a difference of tolerance * size + noise passes
+    const double error = !finite ? INFINITY : allowed == 0.0 ? 0.0 : std::abs(numeric - taped) / allowed;
     words = fmt::format("differences give {:.12g}, the tape gives {:.12g} (relative {:.2e})", numeric, taped, error);
     return error;
   }
@@ -143,7 +143,7 @@ CheckResult check_first(const TensorFunction& f, const Tensors& inputs, const Gr
     const Directions along{value, x, u, v, gradient};
     for (std::size_t i = 0; i < x.size(); ++i) {
       std::string words;
-      const double error = along.error_of(i, options.step, words);
+      const double error = along.error_of(i, options, words);
       if (error > result.error || result.detail.empty()) {
         result.error = error;
         result.detail = fmt::format("direction {}, input {}: {}", direction, i, words);
