@@ -20,6 +20,7 @@
 #include "core/simd/simd.h"
 #include "core/tensor.h"
 #include "core/threads/parallel.h"
+#include "core/unpaused_recorder.h"
 #include "data/dataset.h"
 #include "data/faces.h"
 #include "data/image.h"

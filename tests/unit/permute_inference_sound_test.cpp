@@ -1,0 +1,190 @@
+// Models for which an inference once claimed too much: each with its group, and every claimed group tried by drawing
+// elements of it, moving leaves and asking the function whether it commutes.
+
+#include "core/call.h"
+#include "core/meta.h"
+#include "core/ops.h"
+#include "permute/symmetries.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+using namespace eg;
+using namespace eg::permute;
+
+namespace {
+
+using Model = std::function<Tensor(const std::vector<Tensor>&)>;
+
+Tensor general(const Shape& shape, std::uint64_t tag) { return random_normal(shape, {tag, 5}, 0.0, 1.0, DType::f64); }
+Tensor numbers(const std::vector<std::int64_t>& list) {
+  return Tensor::from(list, {static_cast<std::int64_t>(list.size())});
+}
+Tensor reals(const std::vector<double>& list, const Shape& shape) { return Tensor::from(list, shape); }
+
+std::vector<Tensor> tensors_of(const nn::StateDict& list) {
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : list) tensors.push_back(tensor);
+  return tensors;
+}
+
+ModelSymmetries inferred(const nn::StateDict& leaves, const Model& f, bool from_values) {
+  const MetaCallScope shapes_alone;
+  nn::StateDict seen = leaves;
+  if (!from_values)
+    for (auto& [name, tensor] : seen) tensor = Tensor::meta(tensor.shape(), tensor.dtype());
+  return ModelSymmetries({.parameters = seen, .inputs = {}, .run = [&] {
+                            return nn::StateDict{{"y", f(tensors_of(seen))}};
+                          }});
+}
+
+/// Largest relative error of f(p x) = p f(x) over elements drawn from the group.
+double error_of(const ModelSymmetries& s, const std::string& group, const nn::StateDict& leaves, const Model& f) {
+  constexpr std::uint64_t draws = 8;
+  double worst = 0.0;
+  for (std::uint64_t draw = 0; draw < draws; ++draw) {
+    const SymmetryElement element = s.element({group}, public_source({draw, 1}));
+    std::vector<Tensor> moved;
+    for (const auto& [name, tensor] : leaves) moved.push_back(s.moved(element, name, tensor));
+    const Tensor wanted = s.moved(element, "y", f(tensors_of(leaves)));
+    worst = std::max(worst, relative_error(f(moved).contiguous(), wanted.contiguous()));
+  }
+  return worst;
+}
+
+/// log2 of the order of the whole group, each of whose parts commutes with f.
+double sound_bits(const nn::StateDict& leaves, const Model& f, bool from_values = false) {
+  const ModelSymmetries s = inferred(leaves, f, from_values);
+  double bits = 0.0;
+  for (const SymmetryGroup& g : s.groups()) {
+    if (g.kind == GroupKind::trivial) continue;
+    CAPTURE(g.name);
+    if (g.kind != GroupKind::automorphisms) CHECK(error_of(s, g.name, leaves, f) < 1e-9);
+    bits += g.log2_size;
+  }
+  return bits;
+}
+
+const double bits_of_2 = 1.0, bits_of_3 = std::log2(6.0), bits_of_4 = std::log2(24.0), bits_of_6 = std::log2(720.0);
+
+} // namespace
+
+TEST_CASE("a pair of tokens is told from the pair the other way round") {
+  const Model flat_bias = [](const auto& v) {
+    return matmul(matmul(v[1], v[1], false, true) + reshape(v[0], {3, 3}), v[1]);
+  };
+  CHECK(sound_bits({{"b", general({9}, 1)}, {"x", general({3, 2}, 2)}}, flat_bias) ==
+        doctest::Approx(bits_of_3 + bits_of_2));
+  const Model synthesizer = [](const auto& v) { return v[1] + matmul(softmax(reshape(v[0], {3, 3}), -1), v[1]); };
+  CHECK(sound_bits({{"r", general({9}, 1)}, {"x", general({3, 2}, 2)}}, synthesizer) ==
+        doctest::Approx(bits_of_3 + bits_of_2));
+  const Model hypernetwork = [](const auto& v) { return v[1] + matmul(v[1], reshape(linear(v[2], v[0]), {3, 3})); };
+  CHECK(sound_bits({{"h", general({9, 4}, 1)}, {"x", general({2, 3}, 2)}, {"z", general({1, 4}, 3)}}, hypernetwork) ==
+        doctest::Approx(bits_of_2 + bits_of_3 + bits_of_4));
+  const Model both_axes = [](const auto& v) { return reshape(v[0] + sum(v[0], {1}), {8}); };
+  CHECK(sound_bits({{"x", general({2, 2, 2}, 2)}}, both_axes) == doctest::Approx(2 * bits_of_2));
+}
+
+TEST_CASE("a table of relative positions has no symmetry of its own") {
+  const Model f = [](const auto& v) {
+    std::vector<std::int64_t> ids;
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 3; ++j) ids.push_back(i - j + 2);
+    const Tensor bias = permute_axes(reshape(index_select(v[0], 0, numbers(ids)), {3, 3, 2}), {2, 0, 1});
+    const Tensor h = transpose(reshape(v[1], {3, 2, 2}), 0, 1);
+    return scaled_dot_product_attention(h, h, h, AttentionOptions{.mask = bias});
+  };
+  // Heads, and the features of each.
+  CHECK(sound_bits({{"table", general({5, 2}, 1)}, {"x", general({3, 4}, 2)}}, f) ==
+        doctest::Approx(bits_of_2 + 2 * bits_of_2));
+}
+
+TEST_CASE("constant ids of pairs of tokens are a mask") {
+  const Tensor ids = Tensor::from<std::int64_t>({0, 1, 2, 1, 0, 1, 2, 1, 0}, {3, 3});
+  const Model f = [&](const auto& v) {
+    return matmul(matmul(v[1], v[1], false, true) + embedding(v[0], ids).squeeze(-1), v[1]);
+  };
+  CHECK(sound_bits({{"t", general({3, 1}, 1)}, {"x", general({3, 2}, 2)}}, f) ==
+        doctest::Approx(bits_of_2 + bits_of_2));
+}
+
+TEST_CASE("a constant on an axis that holds a point twice acts on each place") {
+  const Model f = [](const auto& v) { return concat({v[0], v[0]}, 0) * reals({1, -1, -1, 1}, {4}); };
+  CHECK(sound_bits({{"x", general({2}, 2)}}, f) == 0.0);
+  const Model alike = [](const auto& v) { return concat({v[0], v[0]}, 0) * reals({1, 1, -1, -1}, {4}); };
+  CHECK(sound_bits({{"x", general({2}, 2)}}, alike) == doctest::Approx(bits_of_2));
+}
+
+TEST_CASE("parts of an axis that are added in another order keep it") {
+  const Model f = [](const auto& v) { return v[0] + index_select(v[1], 0, numbers({0, 3})) + v[1].slice(0, 1, 3); };
+  CHECK(sound_bits({{"x", general({2}, 1)}, {"l", general({4}, 2)}}, f) == doctest::Approx(bits_of_2));
+  const Model flipped = [](const auto& v) { return concat({v[0] + flip(v[0], {0}), v[0]}, 0); };
+  CHECK(sound_bits({{"x", general({3}, 1)}}, flipped) == 0.0);
+}
+
+TEST_CASE("the diagonal ties both axes, whatever was read before it") {
+  for (int before = 0; before < 12; ++before) {
+    CAPTURE(before);
+    nn::StateDict leaves{{"x", general({2, 2}, 2)}};
+    for (int i = 0; i < before; ++i) leaves.emplace_back("d" + std::to_string(i), general({2}, 3));
+    const Model f = [](const auto& v) {
+      Tensor rest = einsum("ii->i", {v[0]});
+      for (std::size_t i = 1; i < v.size(); ++i) rest = concat({rest, v[i]}, 0);
+      return rest;
+    };
+    CHECK(sound_bits(leaves, f) == doctest::Approx(before * bits_of_2));
+  }
+}
+
+TEST_CASE("what is computed while recording is paused ties its leaves") {
+  const nn::StateDict leaves{{"w", general({4, 3}, 1)}, {"t", general({4, 3}, 2)}, {"x", general({2, 3}, 3)}};
+  const Model teacher = [](const auto& v) {
+    Tensor z;
+    {
+      const PauseRecording pause;
+      z = linear(v[2], v[1]);
+    }
+    return sum(square(linear(v[2], v[0]) - z));
+  };
+  for (const bool from_values : {false, true})
+    CHECK(sound_bits(leaves, teacher, from_values) == doctest::Approx(bits_of_2 + bits_of_3 + bits_of_4));
+}
+
+TEST_CASE("a tensor without values that nobody saw being computed fixes everything") {
+  const Model f = [](const auto& v) { return v[0] + (v[0].has_storage() ? v[1] : Tensor::meta({4}, DType::f64)); };
+  CHECK(sound_bits({{"x", general({4}, 1)}, {"other", general({4}, 2)}}, f) == 0.0);
+}
+
+TEST_CASE("a number that is added to ids stays, as an ignored class does") {
+  const Model shifted = [](const auto& v) {
+    return embedding(v[0], v[2]) + embedding(v[1], pad(v[2].slice(0, 0, 3), 0, 1, 0));
+  };
+  const nn::StateDict tables{{"e", general({5, 3}, 1)}, {"d", general({5, 3}, 2)}, {"ids", numbers({3, 1, 4, 2})}};
+  CHECK(sound_bits(tables, shifted) == doctest::Approx(bits_of_3));
+  for (const std::int64_t ignored : {0, -100}) {
+    const Model loss = [=](const auto& v) { return cross_entropy(v[0], v[1], 0.0, ignored); };
+    const nn::StateDict leaves{{"logits", general({6, 4}, 1)}, {"labels", numbers({0, 1, 2, 3, 0, 2})}};
+    CHECK(sound_bits(leaves, loss, true) == doctest::Approx(bits_of_6 + (ignored == 0 ? 0.0 : bits_of_4)));
+  }
+}
+
+TEST_CASE("places in the order of scores stay where scores may be equal") {
+  const nn::StateDict leaves{{"x", general({6, 2}, 40)}, {"w", general({1, 2}, 41)}};
+  const auto chosen = [](const Tensor& x, const Tensor& scores) {
+    return index_select(x, 0, topk(reshape(scores, {6}), 3, 0).indices);
+  };
+  const Model ties = [&](const auto& v) { return chosen(v[0], relu(linear(v[0], v[1]) - 0.8)); };
+  CHECK(sound_bits(leaves, ties) == doctest::Approx(bits_of_2));
+  const Model none = [&](const auto& v) { return chosen(v[0], linear(v[0], v[1])); };
+  CHECK(sound_bits(leaves, none) == doctest::Approx(bits_of_2 + bits_of_6));
+}
+
+TEST_CASE("cosine_similarity is read on shapes") {
+  const Model f = [](const auto& v) { return cosine_similarity(v[0], v[1]); };
+  CHECK(sound_bits({{"a", general({3, 4}, 1)}, {"b", general({3, 4}, 2)}}, f) ==
+        doctest::Approx(bits_of_3 + bits_of_4));
+}
