@@ -25,6 +25,7 @@ struct ExecutionContext::Recorders {
     bool unpaused = false; // deaf within operations alone
   };
   std::vector<Listener> listeners;
+  std::size_t operations = 0; // running within each other
 };
 
 struct ExecutionContext::Place {
@@ -43,23 +44,27 @@ std::span<Listener> listeners() {
   return open != nullptr ? std::span<Listener>(open->listeners) : std::span<Listener>();
 }
 
-thread_local std::size_t operations_running = 0;
-
 /// While an operation does its own work, which no recorder hears.
 class OperationScope {
 public:
-  OperationScope() { ++operations_running; }
-  ~OperationScope() { --operations_running; }
+  OperationScope() : open_(execution_context().recorders) {
+    if (open_ != nullptr) ++open_->operations;
+  }
+  ~OperationScope() {
+    if (open_ != nullptr && execution_context().recorders == open_) --open_->operations;
+  }
   OperationScope(const OperationScope&) = delete;
   OperationScope& operator=(const OperationScope&) = delete;
 
 private:
+  Recorders* open_;
   PauseRecording pause_;
 };
 
 bool is_listening(const Listener& listener) {
   if (listener.muted > 0) return false;
-  return listener.unpaused ? operations_running == 0 : execution_context().pauses <= listener.opened_at;
+  return listener.unpaused ? execution_context().recorders->operations == 0
+                           : execution_context().pauses <= listener.opened_at;
 }
 
 /// Some recorder that listens has the property.
