@@ -86,7 +86,9 @@ double largest_error(const nn::StateDict& a, const nn::StateDict& b) {
 } // namespace
 
 TEST_CASE("decoder keys: columns leave the pass as it is and move gradients with the weights") {
-  for (const auto& [name, config] : kinds()) {
+  for (const auto& kind : kinds()) {
+    const auto& name = kind.name; // clang 14 captures no structured binding
+    const auto& config = kind.config;
     CAPTURE(name);
     const auto plain = generic(config);
     const AxisMap axes = blocks_axes(config.block, config.layers);
