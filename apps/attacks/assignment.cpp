@@ -12,7 +12,7 @@
 namespace eg::attacks {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinite_cost = std::numeric_limits<double>::infinity();
 constexpr std::size_t nobody = std::numeric_limits<std::size_t>::max();
 
 /// Costs to be minimised, rows <= columns.
@@ -39,10 +39,10 @@ Costs costs_of(const Tensor& cost, bool maximize) {
   for (double& value : c.at) {
     if (maximize) value = -value;
     if (std::isnan(value)) throw ValueError("hungarian: a cost is NaN");
-    if (value == -infinity)
+    if (value == -infinite_cost)
       throw ValueError(fmt::format("hungarian: a cost is {}inf; only {}inf may forbid a pair", maximize ? "" : "-",
                                    maximize ? "-" : ""));
-    if (value != infinity) largest = std::max(largest, std::abs(value));
+    if (value != infinite_cost) largest = std::max(largest, std::abs(value));
   }
   if (largest > 1e290)
     for (double& value : c.at) value = std::ldexp(value, -64);
@@ -59,7 +59,7 @@ public:
 
   /// Throws ValueError when no free column can be reached.
   void add(std::size_t row) {
-    std::fill(distance_.begin(), distance_.end(), infinity);
+    std::fill(distance_.begin(), distance_.end(), infinite_cost);
     std::iota(open_.begin(), open_.end(), std::size_t{0});
     open_count_ = costs_.columns;
     double length = 0;
@@ -68,7 +68,7 @@ public:
       relax(at, length);
       column = take_nearest();
       length = distance_[column];
-      if (length == infinity)
+      if (length == infinite_cost)
         throw ValueError("hungarian: the forbidden pairs leave no assignment of every row or column");
       if (row_of_[column] == nobody) break;
     }

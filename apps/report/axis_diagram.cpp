@@ -22,8 +22,8 @@ constexpr double highest = 56;
 constexpr double thin = 12; ///< the short side of a vector
 
 /// Okabe and Ito's palette, as in charts, and four more.
-constexpr std::array colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
-                               "#56b4e9", "#6a3d9a", "#999933", "#b15928", "#882255"};
+constexpr std::array group_colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
+                                     "#56b4e9", "#6a3d9a", "#999933", "#b15928", "#882255"};
 
 constexpr double stripe = 5; ///< width of a group's line
 
@@ -94,7 +94,7 @@ private:
   }
 
   std::string colored(const std::string& group) const {
-    return fmt::format(R"(stroke="{}" stroke-width="{:g}")", colors[place(group) % colors.size()], stripe);
+    return fmt::format(R"(stroke="{}" stroke-width="{:g}")", group_colors[place(group) % group_colors.size()], stripe);
   }
 
   static std::string text(double x, double y, const std::string& words, const char* anchor, const char* name) {

@@ -9,10 +9,10 @@
 namespace eg::report {
 namespace {
 
-constexpr double width = 520;
-constexpr double left = 52;
+constexpr double strip_width = 520;
+constexpr double strip_left = 52;
 constexpr double before = 10; ///< the zone of an error of 0 begins left of the axis
-constexpr double right = 14;
+constexpr double strip_right = 14;
 constexpr double line_height = 30;
 constexpr double foot = 22;
 constexpr double least = -18; ///< decades at the ends of the axis
@@ -21,7 +21,7 @@ constexpr double largest = 3;
 double at(double value) {
   const double decade = value > 0 ? std::log10(value) : value == 0 ? least : largest;
   const double inside = std::isfinite(decade) ? std::clamp(decade, least, largest) : largest;
-  return left + (inside - least) / (largest - least) * (width - left - right);
+  return strip_left + (inside - least) / (largest - least) * (strip_width - strip_left - strip_right);
 }
 
 std::string zone(const char* name, double from, double to, double top) {
@@ -41,9 +41,9 @@ std::string diamond(double x, double y, bool good) {
 
 std::string line(const Measured& m, double top) {
   const double middle = top + line_height / 2;
-  std::string out = zone("allowed", left - before, at(m.tolerance), top + 4);
-  out += zone("wrong", at(m.must_exceed), width - right, top + 4);
-  out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", left - before - 6,
+  std::string out = zone("allowed", strip_left - before, at(m.tolerance), top + 4);
+  out += zone("wrong", at(m.must_exceed), strip_width - strip_right, top + 4);
+  out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", strip_left - before - 6,
                      middle + 4, escape(m.label));
   out += dot(at(m.error), middle, m.error <= m.tolerance);
   return out + diamond(at(m.control), middle, m.control > m.must_exceed);
@@ -57,8 +57,8 @@ std::string log_strip(const std::vector<Measured>& lines) {
   for (const Measured& m : lines)
     label += fmt::format("{}{}: error {:.2g}, tolerance {:.2g}, control {:.2g}", label.empty() ? "" : "; ", m.label,
                          m.error, m.tolerance, m.control);
-  std::string out = fmt::format(R"(<svg class="strip" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)", width,
-                                bottom + foot, escape(label));
+  std::string out = fmt::format(R"(<svg class="strip" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)",
+                                strip_width, bottom + foot, escape(label));
   for (int decade = static_cast<int>(least); decade <= static_cast<int>(largest); decade += 3) {
     const double x = at(std::pow(10.0, decade));
     out += fmt::format(R"(<line class="grid" x1="{0:.1f}" y1="2" x2="{0:.1f}" y2="{1:.1f}"/>)", x, bottom);

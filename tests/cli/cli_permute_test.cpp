@@ -196,7 +196,9 @@ TEST_CASE("the row of padding, which gets no gradient, keeps its number") {
   llama_body["architectures"] = {"LlamaModel"};
   llama_body["pad_token_id"] = 3;
   unpadded["pad_token_id"] = nullptr;
-  for (const auto& [config, padding] : {std::pair{encoder, 0}, {llama_body, 3}, {bert(), 0}, {unpadded, -1}}) {
+  for (const auto& each : {std::pair{encoder, 0}, {llama_body, 3}, {bert(), 0}, {unpadded, -1}}) {
+    const json& config = each.first; // clang 14 captures no structured binding
+    const int padding = each.second;
     CAPTURE(config.dump());
     const TemporaryFolder place;
     test::write_text(place.path("c.json"), config.dump());
@@ -221,8 +223,10 @@ TEST_CASE("a folder whose vocabulary moved has the plain folder's gradients, mov
   encoder["architectures"] = {"BertModel"};
   llama_body["architectures"] = {"LlamaModel"};
   llama_body["pad_token_id"] = 3;
-  for (const auto& [config, table] :
+  for (const auto& each :
        {std::pair{encoder, "embeddings.word_embeddings.weight"}, std::pair{llama_body, "embed_tokens.weight"}}) {
+    const json& config = each.first;
+    const char* table = each.second;
     CAPTURE(table);
     const TemporaryFolder place;
     const std::string here = place.path("");

@@ -64,7 +64,7 @@ double sound_bits(const nn::StateDict& leaves, const Model& f, bool from_values 
     if (g.kind == GroupKind::trivial) continue;
     CAPTURE(g.name);
     if (g.kind != GroupKind::automorphisms) CHECK(error_of(s, g.name, leaves, f) < 1e-9);
-    bits += g.log2_size;
+    bits += g.log2_count;
   }
   return bits;
 }
