@@ -22,7 +22,7 @@ struct ExecutionContext::Recorders {
     std::uint64_t serial;  // an address may come again, this does not
     std::size_t opened_at; // pauses that do not concern it: those that were there before it
     std::size_t muted = 0; // pauses of this recorder alone
-    bool unpaused = false; // deaf within operations alone
+    bool unpaused = false; // muted within operations alone
   };
   std::vector<Listener> listeners;
   std::size_t operations = 0; // running within each other
@@ -44,7 +44,7 @@ std::span<Listener> listeners() {
   return open != nullptr ? std::span<Listener>(open->listeners) : std::span<Listener>();
 }
 
-/// While an operation does its own work, which no recorder hears.
+/// Open while a kernel runs: calls inside it are not recorded.
 class OperationScope {
 public:
   OperationScope() : open_(execution_context().recorders) {

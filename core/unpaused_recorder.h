@@ -5,9 +5,8 @@
 
 namespace eg {
 
-/// Hears every call on its thread, also those made while recording is paused (PauseRecording without a recorder): what
-/// must know where a value comes from, whoever else may not. The work within an operation or a user's forward function
-/// stays unheard.
+/// Records every call on its thread, also during pauses (PauseRecording without a recorder). It is for those who must
+/// know where each value comes from. Calls within an operation or a user's forward function are not recorded.
 class UnpausedRecorder : public Recorder {};
 
 } // namespace eg

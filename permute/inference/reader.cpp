@@ -57,7 +57,7 @@ const TensorPoints& TapeReader::of(const Tensor& t) {
   TensorPoints constant = fresh_points(points_, t.shape());
   constant.constant = t.has_storage();
   if (!constant.constant) {
-    const std::string reason = fmt::format("a tensor {} that nobody saw being computed", t.shape().str());
+    const std::string reason = fmt::format("a tensor {} whose computation was not recorded", t.shape().str());
     fix_all(points_, constant, t.shape(), reason);
     for (const auto& [leaf, shape] : leaves_) fix_all(points_, leaf, shape, reason);
   } else if (t.numel() > 1)

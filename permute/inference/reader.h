@@ -9,8 +9,8 @@
 
 namespace eg::permute {
 
-/// Listens while a function runs, through pauses, too. Tensors that it was not told of are constants: their values
-/// count. One that has no values and that nobody saw being computed could come from any leaf: then nothing moves.
+/// Records while a function runs, through pauses too. A tensor whose computation was not recorded is a constant, and
+/// its values count. If it has no values either, it could come from any leaf, and all leaves are fixed.
 class TapeReader : private UnpausedRecorder {
 public:
   TapeReader();

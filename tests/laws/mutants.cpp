@@ -298,10 +298,11 @@ void with_mutant(const Mutant& mutant, const std::function<void(const OpDef&)>& 
     op.symmetries = wrong_symmetries;
     break;
   }
-  const Mutant copy = mutant;
-  current = &copy;
+  struct InUse {
+    explicit InUse(const Mutant& m) { current = &m; }
+    ~InUse() { current = nullptr; } // also when a law throws
+  } const in_use(mutant);
   f(op);
-  current = nullptr;
 }
 
 } // namespace eg::laws

@@ -154,7 +154,7 @@ TEST_CASE("what is computed while recording is paused ties its leaves") {
     CHECK(sound_bits(leaves, teacher, from_values) == doctest::Approx(bits_of_2 + bits_of_3 + bits_of_4));
 }
 
-TEST_CASE("a tensor without values that nobody saw being computed fixes everything") {
+TEST_CASE("a tensor without values whose computation was not recorded fixes everything") {
   const Model f = [](const auto& v) { return v[0] + (v[0].has_storage() ? v[1] : Tensor::meta({4}, DType::f64)); };
   CHECK(sound_bits({{"x", general({4}, 1)}, {"other", general({4}, 2)}}, f) == 0.0);
 }
