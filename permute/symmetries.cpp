@@ -83,6 +83,10 @@ ModelSymmetries::ModelSymmetries(const SymmetryQuery& query) : state_(std::make_
   show(query.inputs, TensorRole::input);
   show(shown, TensorRole::parameter);
   show(outputs, TensorRole::output);
+  for (const auto& [leaves, role] :
+       {std::pair{&query.parameters, TensorRole::parameter}, std::pair{&query.inputs, TensorRole::input}})
+    for (const auto& [name, tensor] : *leaves)
+      if (tensor.defined()) state_->leaves.push_back({name, role, tensor.shape(), reader.of(tensor)});
   for (const auto& [a, b] : query.tied) {
     const ShownTensor &one = state_->tensor(a.first), &other = state_->tensor(b.first);
     check_same_extent(one, a.second, other, b.second);
@@ -158,26 +162,29 @@ std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryEleme
 }
 
 Tensor ModelSymmetries::moved(const SymmetryElement& element, std::string_view name, const Tensor& x) const {
+  return state_->moved(element.image_, state_->tensor(name), x);
+}
+
+Tensor ModelSymmetries::State::moved(const PointMap& image, const ShownTensor& t, const Tensor& x) const {
   const PauseRecording pause;
-  const ShownTensor& t = state_->tensor(name);
   if (x.rank() != t.shape.rank())
-    throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", name, t.shape.str(), x.shape().str()));
+    throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", t.name, t.shape.str(), x.shape().str()));
   const bool apart =
       std::all_of(t.points.axes.begin(), t.points.axes.end(), [](const AxisPoints& axis) { return axis.over.empty(); });
   Tensor y = x;
   for (int axis = 0; axis < t.shape.rank() && apart; ++axis) {
-    const Permutation p(state_->gather_of(element.image_, t, axis));
+    const Permutation p(gather_of(image, t, axis));
     if (p.is_identity()) continue;
     if (x.size(axis) != p.size())
-      throw ShapeError(fmt::format("symmetries: axis {} of \"{}\" has {} places that move, not {}: {}", axis, name,
+      throw ShapeError(fmt::format("symmetries: axis {} of \"{}\" has {} places that move, not {}: {}", axis, t.name,
                                    p.size(), x.size(axis), x.shape().str()));
     y = p.apply(y, axis);
   }
-  if (apart) return with_numbers_moved(state_->points, element.image_, t.points, y);
+  if (apart) return with_numbers_moved(points, image, t.points, y);
   if (x.shape() != t.shape)
-    throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", name, t.shape.str(), x.shape().str()));
-  if (auto whole = moved_tensor(state_->points, element.image_, t.points, x)) return *std::move(whole);
-  throw Error(fmt::format("symmetries: an element does not map \"{}\" to itself", name));
+    throw ShapeError(fmt::format("symmetries: \"{}\" is {}, not {}", t.name, t.shape.str(), x.shape().str()));
+  if (auto whole = moved_tensor(points, image, t.points, x)) return *std::move(whole);
+  throw Error(fmt::format("symmetries: an element does not map \"{}\" to itself", t.name));
 }
 
 SymmetryElement::~SymmetryElement() {

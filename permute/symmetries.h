@@ -3,6 +3,7 @@
 // output it gives the groups that move it. With it any model's weights, gradients and optimiser state can be permuted,
 // and the number of its keys is known. permute/README.md says how it works and what it can miss.
 
+#include "core/base/error.h"
 #include "nn/module.h"
 #include "permute/axes.h"
 
@@ -71,6 +72,31 @@ struct SymmetryQuery {
   std::vector<std::pair<std::pair<std::string, int>, std::pair<std::string, int>>> tied = {};
 };
 
+/// A model as a function of its parameters and inputs, by the names that its query gave them.
+using NamedFunction = std::function<nn::StateDict(const nn::StateDict& leaves)>;
+
+struct CertifyOptions {
+  double tolerance = 1e-9;                                                ///< of relative errors in f64
+  RandomKey key = {};                                                     ///< of the cotangents
+  std::function<void(std::int64_t done, std::int64_t all)> progress = {}; ///< generators; may be empty
+};
+
+/// What ModelSymmetries::certify tried.
+struct Certificate {
+  std::int64_t groups = 0, generators = 0;
+  /// Largest |f(p x) - p f(x)|, relative to the largest entry of the output.
+  double forward_error = 0.0;
+  /// Largest |grad (p x) - p grad (x)|, relative to the largest entry of the leaf's gradient.
+  double gradient_error = 0.0;
+  std::string no_gradient = {}; ///< why gradients were not compared; empty: they were
+};
+
+/// A claimed symmetry that the model does not have.
+class SymmetryError : public Error {
+public:
+  using Error::Error;
+};
+
 /// One element of a model's group. Its permutations may be secret: it is wiped when it is destroyed.
 class SymmetryElement;
 
@@ -102,8 +128,19 @@ public:
   /// one. Throws ShapeError.
   Tensor moved(const SymmetryElement& element, std::string_view tensor, const Tensor& x) const;
 
+  /// Tries what was inferred: for a generator p of each group (two that exchange and rotate the places of a symmetric
+  /// one, in every block; those of automorphisms), f(p x) = p f(x), and with cotangents c moved along
+  /// grad <p c, f>(p x) = p grad <c, f>(x). Maps that commute with f form a group, so the whole group does if its
+  /// generators do; that they do at one general point is evidence, and for analytic f a proof with probability 1.
+  /// `leaves`: all parameters and inputs of the query with values in general position, floating ones f64. f gives the
+  /// query's outputs and may give its shown tensors too. One forward and one backward pass for each generator.
+  /// Throws SymmetryError that names the group, the generator, the tensor and the first operation that does not
+  /// commute; ValueError for leaves or outputs that are missing or not finite; what f throws.
+  Certificate certify(const NamedFunction& f, const nn::StateDict& leaves, const CertifyOptions& options = {}) const;
+
 private:
   friend class SymmetryProbe;
+  friend class Certifier;
   struct State;
   std::unique_ptr<State> state_;
   std::vector<SymmetryGroup> groups_;
@@ -124,6 +161,7 @@ public:
 private:
   friend class ModelSymmetries;
   friend class SymmetryProbe;
+  friend class Certifier;
   explicit SymmetryElement(std::vector<std::int32_t> image) : image_(std::move(image)) {}
   std::vector<std::int32_t> image_; // gather of points
 };

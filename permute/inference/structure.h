@@ -22,6 +22,9 @@ struct PointClass {
   double log2_count() const;
 };
 
+/// Generators of the permutations of one cell's points.
+std::vector<Permutation> generators_of(const PointClass& own);
+
 /// A point and how one comes to it: from a child to a parent or back.
 struct Link {
   Point point;

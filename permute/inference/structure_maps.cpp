@@ -56,9 +56,6 @@ std::optional<PointList> Structure::carry(std::size_t number, std::size_t cell, 
   return moved;
 }
 
-namespace {
-
-/// Generators of the class's permutations of one cell.
 std::vector<Permutation> generators_of(const PointClass& own) {
   if (own.group) return own.group->generators;
   const std::int64_t n = own.size();
@@ -71,8 +68,6 @@ std::vector<Permutation> generators_of(const PointClass& own) {
   if (n > 2) all.emplace_back(cycle);
   return all;
 }
-
-} // namespace
 
 bool Structure::holds(std::size_t number, const Invariants& invariants, PointMap& image) const {
   for (const Permutation& p : generators_of(classes_[number]))

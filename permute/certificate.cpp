@@ -1,0 +1,292 @@
+// ModelSymmetries::certify: every generator of every group, tried by calling the model.
+
+#include "autograd/functional.h"
+#include "core/unpaused_recorder.h"
+#include "permute/inference/at.h"
+#include "permute/inference/state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace eg::permute {
+namespace {
+
+/// A generator of a group: a permutation of one cell of one of the group's classes.
+struct Generator {
+  std::size_t group = 0, part = 0; ///< part: place in the list of the group's classes
+  std::size_t number = 0, cell = 0;
+  std::string words; ///< what it does
+  Permutation permutation;
+};
+
+std::string words_of(const PointClass& own, std::size_t part, std::size_t cell, std::size_t i) {
+  const std::string what = own.group ? fmt::format("generator {} of its automorphisms", i)
+                           : i == 0  ? std::string("exchanging its first two places")
+                                     : fmt::format("rotating its {} places", own.size());
+  if (part > 0) return what + " among its blocks";
+  return own.copies() > 1 ? fmt::format("{} in block {}", what, cell) : what;
+}
+
+/// Every result of every operation while it lives, in order.
+class ResultRecorder : private UnpausedRecorder {
+public:
+  struct Result {
+    std::string operation; ///< "softmax at blocks.0.attention"
+    Tensor value;
+  };
+  ResultRecorder() { open_recorder(this); }
+  ~ResultRecorder() override { close_recorder(this); }
+  ResultRecorder(const ResultRecorder&) = delete;
+  ResultRecorder& operator=(const ResultRecorder&) = delete;
+  std::vector<Result> results;
+
+private:
+  void record(const Event& event) override {
+    const std::string place = current_place();
+    const std::string_view name = event.op != nullptr ? event.op->name : std::string_view(event.custom->name);
+    for (const Tensor& t : event.out)
+      if (t.defined()) results.push_back({fmt::format("{}{}{}", name, place.empty() ? "" : " at ", place), t});
+  }
+  bool observes() const override { return true; }
+};
+
+double largest(const Tensor& t) {
+  double most = 0.0;
+  for (const double v : t.to(DType::f64).contiguous().to_vector<double>())
+    most = std::isnan(v) ? INFINITY : std::max(most, std::abs(v));
+  return most;
+}
+
+/// |found - wanted| relative to `scale`, and for tensors that are not floating whether all bits agree.
+double difference(const Tensor& found, const Tensor& wanted, double scale) {
+  if (!(found.shape() == wanted.shape()) || found.dtype() != wanted.dtype()) return INFINITY;
+  if (!is_floating(wanted.dtype())) return same_bits(found.contiguous(), wanted.contiguous()) ? 0.0 : INFINITY;
+  const double apart = largest(found.to(DType::f64) - wanted.to(DType::f64));
+  return apart == 0.0 ? 0.0 : apart / scale;
+}
+
+double difference(const Tensor& found, const Tensor& wanted) {
+  return difference(found, wanted, is_floating(wanted.dtype()) ? largest(wanted) : 1.0);
+}
+
+} // namespace
+
+class Certifier {
+public:
+  Certifier(const ModelSymmetries& symmetries, const NamedFunction& f, const nn::StateDict& leaves,
+            const CertifyOptions& options)
+      : symmetries_(symmetries), f_(f), options_(options) {
+    for (const ShownTensor& leaf : state(symmetries).leaves) leaves_.emplace_back(leaf.name, value_of(leaf, leaves));
+  }
+
+  Certificate run() {
+    Certificate certificate;
+    const std::vector<Generator> generators = all_generators(symmetries_);
+    certificate.generators = static_cast<std::int64_t>(generators.size());
+    for (const Generator& g : generators)
+      if (g.part == 0 && g.cell == 0 && (&g == &generators.front() || (&g)[-1].group != g.group)) ++certificate.groups;
+    if (generators.empty()) return certificate;
+    prepare(certificate);
+    std::int64_t done = 0;
+    for (const Generator& g : generators) {
+      try_one(g, certificate);
+      if (options_.progress) options_.progress(++done, certificate.generators);
+    }
+    return certificate;
+  }
+
+private:
+  static const ModelSymmetries::State& state(const ModelSymmetries& s) { return *s.state_; }
+
+  static Tensor value_of(const ShownTensor& leaf, const nn::StateDict& leaves) {
+    for (const auto& [name, x] : leaves) {
+      if (name != leaf.name) continue;
+      if (!x.defined() || !x.has_storage() || (is_floating(x.dtype()) && x.dtype() != DType::f64))
+        throw ValueError(fmt::format("certify: \"{}\" must have values, floating ones f64", name));
+      return x;
+    }
+    throw ValueError(fmt::format("certify: there is no value for \"{}\"", leaf.name));
+  }
+
+  static std::vector<Generator> all_generators(const ModelSymmetries& s) {
+    std::vector<Generator> all;
+    for (std::size_t g = 0; g < s.groups_.size(); ++g) {
+      const std::vector<std::size_t>& classes = state(s).classes[g];
+      for (std::size_t part = 0; part < classes.size(); ++part) {
+        const PointClass& own = state(s).structure->classes()[classes[part]];
+        const std::vector<Permutation> list = generators_of(own);
+        for (std::size_t c = 0; c < own.cells.size(); ++c)
+          for (std::size_t i = 0; i < list.size(); ++i)
+            all.push_back({g, part, classes[part], c, words_of(own, part, c, i), list[i]});
+      }
+    }
+    return all;
+  }
+
+  static PointMap image_of(const ModelSymmetries& s, const Generator& g) {
+    return state(s).structure->element([&](std::size_t k, std::size_t c) -> std::optional<Permutation> {
+      if (k != g.number || c != g.cell) return {};
+      return g.permutation;
+    });
+  }
+
+  /// Outputs and gradients where nothing is moved.
+  void prepare(Certificate& certificate) {
+    outputs_ = f_(leaves_);
+    std::uint64_t number = 0;
+    for (const auto& [name, y] : outputs_) {
+      if (is_floating(y.dtype()) && !std::isfinite(largest(y)))
+        throw ValueError(fmt::format("certify: \"{}\" is not finite at these values", name));
+      cotangents_.push_back(is_floating(y.dtype())
+                                ? random_normal(y.shape(), options_.key.fold(number++), 0.0, 1.0, y.dtype())
+                                : Tensor{});
+    }
+    try {
+      gradients_ = vjp(as_list(), values(leaves_), cotangents_).gradients;
+    } catch (const AutogradError& e) {
+      certificate.no_gradient = e.what();
+    }
+    for (const Tensor& g : gradients_)
+      if (g.defined()) largest_gradient_ = std::max(largest_gradient_, largest(g));
+    if (!std::isfinite(largest_gradient_)) throw ValueError("certify: gradients are not finite at these values");
+  }
+
+  void try_one(const Generator& g, Certificate& certificate) const {
+    const ModelSymmetries::State& own = state(symmetries_);
+    try {
+      const PointMap image = image_of(symmetries_, g);
+      nn::StateDict moved = leaves_;
+      for (std::size_t i = 0; i < moved.size(); ++i)
+        moved[i].second = own.moved(image, own.leaves[i], leaves_[i].second);
+      std::vector<Tensor> found, gradients;
+      if (gradients_.empty()) {
+        found = values(f_(moved));
+      } else {
+        std::vector<Tensor> cotangents = cotangents_;
+        for (std::size_t o = 0; o < cotangents.size(); ++o)
+          if (cotangents[o].defined()) cotangents[o] = own.moved(image, own.tensor(outputs_[o].first), cotangents[o]);
+        Vjp both = vjp(as_list(), values(moved), cotangents);
+        found = std::move(both.outputs);
+        gradients = std::move(both.gradients);
+      }
+      for (std::size_t o = 0; o < outputs_.size(); ++o) {
+        const auto& [name, y] = outputs_[o];
+        check(g, fmt::format("\"{}\"", name), difference(found.at(o), own.moved(image, own.tensor(name), y)),
+              certificate.forward_error);
+      }
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        if (!gradients_[i].defined()) continue;
+        // A gradient that is zero in theory holds rounding alone: compare it with a thousandth of the largest one.
+        const double scale = std::max(largest(gradients_[i]), 1e-3 * largest_gradient_);
+        check(g, fmt::format("the gradient by \"{}\"", leaves_[i].first),
+              difference(gradients[i], own.moved(image, own.leaves[i], gradients_[i]), scale),
+              certificate.gradient_error);
+      }
+    } catch (const SymmetryError&) {
+      throw;
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& e) { // an element that does not fit, or moved values that the model refuses
+      refuse(g, e.what());
+    }
+  }
+
+  void check(const Generator& g, const std::string& what, double error, double& largest_error) const {
+    if (!(error <= options_.tolerance))
+      refuse(g, fmt::format("{} differs by {:.1e}, more than {:.1e}", what, error, options_.tolerance));
+    largest_error = std::max(largest_error, error);
+  }
+
+  [[noreturn]] void refuse(const Generator& g, const std::string& why) const {
+    throw SymmetryError(fmt::format("symmetries: \"{}\": {} does not commute with the model: {}{}",
+                                    symmetries_.groups_[g.group].name, g.words, why, place_of(g)));
+  }
+
+  /// Words on the first operation whose result does not move as the inference says.
+  std::string place_of(const Generator& g) const {
+    const auto results_of = [&](const nn::StateDict& leaves) {
+      ResultRecorder recorder;
+      f_(leaves);
+      return std::move(recorder.results);
+    };
+    const std::vector<ResultRecorder::Result> plain = results_of(leaves_);
+    try {
+      SymmetryQuery query;
+      for (std::size_t i = 0; i < leaves_.size(); ++i)
+        (state(symmetries_).leaves[i].role == TensorRole::input ? query.inputs : query.parameters)
+            .push_back(leaves_[i]);
+      query.run = [&] {
+        ResultRecorder recorder;
+        nn::StateDict all = f_(leaves_);
+        for (std::size_t i = 0; i < recorder.results.size(); ++i)
+          all.emplace_back(fmt::format("result {}", i), recorder.results[i].value);
+        return all;
+      };
+      const ModelSymmetries detailed(query);
+      const std::string& name = symmetries_.groups_[g.group].name;
+      for (const Generator& other : all_generators(detailed)) {
+        if (detailed.groups_[other.group].name != name || other.words != g.words) continue;
+        const std::string operation = first_difference(detailed, other, plain, results_of);
+        return operation.empty() ? std::string() : fmt::format("; first at {}", operation);
+      }
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error&) { // the claim is refused anyway; its place is not known
+      return {};
+    }
+    return "; read on these values it has no such element, so the model took another course when it was read";
+  }
+
+  template <class F>
+  std::string first_difference(const ModelSymmetries& detailed, const Generator& g,
+                               const std::vector<ResultRecorder::Result>& plain, const F& results_of) const {
+    const ModelSymmetries::State& own = state(detailed);
+    const PointMap image = image_of(detailed, g);
+    nn::StateDict moved = leaves_;
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      const auto leaf = std::find_if(own.leaves.begin(), own.leaves.end(),
+                                     [&](const ShownTensor& t) { return t.name == moved[i].first; });
+      moved[i].second = own.moved(image, *leaf, leaves_[i].second);
+    }
+    const std::vector<ResultRecorder::Result> found = results_of(moved);
+    for (std::size_t i = 0; i < std::min(plain.size(), found.size()); ++i) {
+      double apart = INFINITY;
+      try {
+        apart = difference(found[i].value, own.moved(image, own.tensor(fmt::format("result {}", i)), plain[i].value));
+      } catch (const Error&) { // torn
+      }
+      if (!(apart <= options_.tolerance)) return plain[i].operation;
+    }
+    return {};
+  }
+
+  TensorFunction as_list() const {
+    return [this](const std::vector<Tensor>& x) {
+      nn::StateDict named = leaves_;
+      for (std::size_t i = 0; i < named.size(); ++i) named[i].second = x[i];
+      return values(f_(named));
+    };
+  }
+
+  static std::vector<Tensor> values(const nn::StateDict& list) {
+    std::vector<Tensor> tensors;
+    tensors.reserve(list.size());
+    for (const auto& [name, tensor] : list) tensors.push_back(tensor);
+    return tensors;
+  }
+
+  const ModelSymmetries& symmetries_;
+  const NamedFunction& f_;
+  const CertifyOptions& options_;
+  nn::StateDict leaves_, outputs_;
+  std::vector<Tensor> cotangents_, gradients_;
+  double largest_gradient_ = 0.0;
+};
+
+Certificate ModelSymmetries::certify(const NamedFunction& f, const nn::StateDict& leaves,
+                                     const CertifyOptions& options) const {
+  return Certifier(*this, f, leaves, options).run();
+}
+
+} // namespace eg::permute
