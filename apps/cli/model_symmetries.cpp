@@ -4,6 +4,7 @@
 #include "permute/hub_symmetries.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace eg::cli {
 nn::StateDict OutlinedModel::tensors() const {
@@ -11,17 +12,44 @@ nn::StateDict OutlinedModel::tensors() const {
   return permute::file_tensors(*model, model->module().state_dict());
 }
 
-OutlinedModel outline_folder(const std::string& folder) {
-  hub::LoadedModel loaded = hub::outline_of_folder(folder);
-  if (!loaded.report.complete()) throw FileError(fmt::format("{}: {}", loaded.report.path, loaded.report.summary()));
-  permute::ModelSymmetries symmetries = permute::symmetries_of(*loaded.model, permute::TensorNames::files);
-  return {std::move(loaded.model), std::move(loaded.report), std::move(symmetries)};
+namespace {
+
+OutlinedModel outlined(hub::LoadedModel loaded, bool certify) {
+  OutlinedModel result{std::move(loaded.model), std::move(loaded.report),
+                       permute::symmetries_of(*loaded.model, permute::TensorNames::files)};
+  if (certify) result.certificate = permute::certify(*result.model, result.symmetries, permute::TensorNames::files);
+  return result;
 }
 
-OutlinedModel outline_config(const std::string& path) {
-  std::unique_ptr<hub::Model> model = hub::outline_of_config(path);
-  permute::ModelSymmetries symmetries = permute::symmetries_of(*model, permute::TensorNames::files);
-  return {std::move(model), {}, std::move(symmetries)};
+} // namespace
+
+void declare_certify(CLI::App& app, bool& skip) {
+  app.add_flag("--no-certify", skip, "Do not try every generator of every group on a small copy of the model");
+}
+
+OutlinedModel outline_folder(const std::string& folder, bool certify) {
+  hub::LoadedModel loaded = hub::outline_of_folder(folder);
+  if (!loaded.report.complete()) throw FileError(fmt::format("{}: {}", loaded.report.path, loaded.report.summary()));
+  return outlined(std::move(loaded), certify);
+}
+
+OutlinedModel outline_config(const std::string& path, bool certify) {
+  return outlined({hub::outline_of_config(path), {}}, certify);
+}
+
+nlohmann::json json_of(const std::optional<permute::Certificate>& c) {
+  if (!c) return nullptr;
+  return {{"groups", c->groups},
+          {"generators", c->generators},
+          {"forward_error", c->forward_error},
+          {"gradient_error", c->gradient_error}};
+}
+
+std::string line_of(const std::optional<permute::Certificate>& c) {
+  if (!c) return "not certified (--no-certify)\n";
+  return fmt::format("certified on a small copy of the model, in f64: {} generators of {} groups, largest error {:.1e} "
+                     "forward, {:.1e} in gradients\n",
+                     c->generators, c->groups, c->forward_error, c->gradient_error);
 }
 
 } // namespace eg::cli

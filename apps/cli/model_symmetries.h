@@ -4,7 +4,11 @@
 #include "nn/hub/folder.h"
 #include "permute/symmetries.h"
 
+#include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
+
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace eg::cli {
@@ -14,13 +18,24 @@ struct OutlinedModel {
   std::unique_ptr<hub::Model> model;
   hub::LoadReport report; ///< of a folder
   permute::ModelSymmetries symmetries;
+  std::optional<permute::Certificate> certificate = {}; ///< of a small copy; nothing where none was asked for
 
   /// Outlines of the files' tensors by name, in the order of the parameters.
   nn::StateDict tensors() const;
 };
 
-/// Throws FileError for a folder or config that cannot be read or whose tensors do not fit the model.
-OutlinedModel outline_folder(const std::string& folder);
-OutlinedModel outline_config(const std::string& path);
+/// --no-certify, which leaves out the certificate.
+void declare_certify(CLI::App& app, bool& skip);
+
+/// Finds the symmetries and tries them on a small copy of the model (permute::certify), unless `certify` is false.
+/// Throws FileError for a folder or config that cannot be read or whose tensors do not fit the model, SymmetryError
+/// where a claimed symmetry does not hold.
+OutlinedModel outline_folder(const std::string& folder, bool certify);
+OutlinedModel outline_config(const std::string& path, bool certify);
+
+/// {"groups", "generators", "forward_error", "gradient_error"}; null for none.
+nlohmann::json json_of(const std::optional<permute::Certificate>& certificate);
+/// One line for people.
+std::string line_of(const std::optional<permute::Certificate>& certificate);
 
 } // namespace eg::cli

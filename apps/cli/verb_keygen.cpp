@@ -16,11 +16,13 @@ namespace {
 
 struct KeygenOptions {
   std::string out, model, config, groups = "all";
+  bool no_certify = false;
 };
 
 /// A key for the groups of one model.
 permute::SecretKey key_for_model(const KeygenOptions& o, nlohmann::json& json, std::string& lines) {
-  const OutlinedModel outlined = o.model.empty() ? outline_config(o.config) : outline_folder(o.model);
+  const OutlinedModel outlined =
+      o.model.empty() ? outline_config(o.config, !o.no_certify) : outline_folder(o.model, !o.no_certify);
   const std::set<std::string> groups = permute::choose_groups(outlined.symmetries, o.groups);
   double log2_count = 0.0;
   bool outside = false;
@@ -32,13 +34,15 @@ permute::SecretKey key_for_model(const KeygenOptions& o, nlohmann::json& json, s
   json["groups"] = groups;
   json["log2_keys"] = log2_count;
   json["architecture"] = outlined.model->architecture();
+  json["certificate"] = json_of(outlined.certificate);
   lines =
       fmt::format("{} groups of {}, one of 2^{:.1f} keys (the key's 256 bits choose it)\n{}"
                   "This is obfuscation, not encryption: with public weights, or one pair of plain and permuted data, "
                   "the permutation is found\nwhatever the number of keys (row matching, sorted rows, vocabulary "
                   "matching: docs/theory.md).\n",
                   groups.size(), outlined.model->architecture(), log2_count,
-                  outside ? "Some move inputs or outputs: equigrad permute --tensors moves those.\n" : "");
+                  outside ? "Some move inputs or outputs: equigrad permute --tensors moves those.\n" : "") +
+      line_of(outlined.certificate);
   return permute::make_model_key(outlined.symmetries, groups, outlined.model->architecture());
 }
 
@@ -61,6 +65,7 @@ Job declare_keygen(CLI::App& app, const CommonOptions& common) {
                  "What the key moves, as equigrad symmetries names it: all; inner (what leaves inputs and outputs "
                  "alone); names and globs, separated by commas (default: all)")
       ->type_name("LIST");
+  declare_certify(app, o->no_certify);
   return [o, &common, &app]() -> int {
     disable_core_dumps();
     if (app.count("--seed") > 0)

@@ -29,7 +29,7 @@ namespace {
 
 struct PermuteOptions {
   std::string model, key, out, from_key, tensors, tensors_out;
-  bool inverse = false, force = false;
+  bool inverse = false, force = false, no_certify = false;
 };
 
 /// The element that the options ask for, and what the result's mark is to say.
@@ -215,6 +215,7 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
       ->type_name("FILE");
   common.files->result(app.add_option("--tensors-out", o->tensors_out, "Where those go"))->type_name("FILE");
   app.add_flag("--force", o->force, "Go on where the folder's mark says that the key is not the right one");
+  declare_certify(app, o->no_certify);
   return [o, &common]() -> int {
     disable_core_dumps();
     const StopScope stopping;
@@ -225,10 +226,10 @@ Job declare_permute(CLI::App& app, const CommonOptions& common) {
     require_writable(o->tensors_out);
     if (const auto mark = training::read_blocks_mark(o->model)) return undo_training(*o, *mark, common);
     if (!o->out.empty() && !o->force) check_mark(*o);
-    const OutlinedModel m = outline_folder(o->model);
+    const OutlinedModel m = outline_folder(o->model, !o->no_certify);
     const Move move = move_of(*o, m);
-    nlohmann::json json;
-    std::string lines;
+    nlohmann::json json{{"certificate", json_of(m.certificate)}};
+    std::string lines = line_of(m.certificate);
     if (!o->tensors.empty()) {
       json["tensors"] = move_tensors(*o, m, move);
       lines +=

@@ -16,7 +16,7 @@ namespace {
 
 struct SymmetriesOptions {
   std::string model, config;
-  bool axes = false;
+  bool axes = false, no_certify = false;
 };
 
 /// {"tensor", "axis"}, and where not the whole axis moves the range or the places that do.
@@ -92,6 +92,7 @@ void print(const OutlinedModel& outlined, bool every_axis) {
       fmt::format("\nkey space: {:.1f} bits. This counts keys; it is no measure of security: with public weights, or "
                   "one pair of\nplain and permuted data, a permutation is found at once (docs/theory.md).\n",
                   s.log2_count()));
+  out.add(line_of(outlined.certificate));
   out.finish();
 }
 
@@ -105,13 +106,16 @@ Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
       ->type_name("FILE")
       ->excludes(model);
   app.add_flag("--axes", o->axes, "List every axis of every group");
+  declare_certify(app, o->no_certify);
   return [o, &common]() -> int {
     if (o->model.empty() == o->config.empty()) throw UsageError("symmetries: give --model FOLDER or --config FILE");
-    const OutlinedModel outlined = o->model.empty() ? outline_config(o->config) : outline_folder(o->model);
+    const OutlinedModel outlined =
+        o->model.empty() ? outline_config(o->config, !o->no_certify) : outline_folder(o->model, !o->no_certify);
     if (common.talks()) print(outlined, o->axes);
     nlohmann::json result{{"architecture", outlined.model->architecture()},
                           {"groups", nlohmann::json::array()},
-                          {"log2_key_space", outlined.symmetries.log2_count()}};
+                          {"log2_key_space", outlined.symmetries.log2_count()},
+                          {"certificate", json_of(outlined.certificate)}};
     for (const permute::SymmetryGroup& g : outlined.symmetries.groups()) result["groups"].push_back(json_of(g));
     write_json(common, result);
     return done;
