@@ -4,7 +4,7 @@
 #include "permute/inference/hash.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 namespace eg::permute {
 
@@ -63,23 +63,24 @@ void Invariants::index(std::int64_t points) {
   std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
   for (const auto& [p, place] : members_) places_[next[at(p)]++] = place;
   members_ = {};
+  change_.assign(tuples_.size(), 0);
 }
 
-bool Invariants::kept_by(const PointList& moved, const PointList& image) const {
-  std::unordered_map<std::uint32_t, Hash> after; // by tuple
+bool Invariants::kept_by(const PointList& moved, const PointList& image) {
+  touched_.clear();
   for (const Point p : moved)
     for (std::size_t i = begin_[at(p)]; i < begin_[at(p) + 1]; ++i) {
       const Place& place = places_[i];
-      Hash& sum = after.try_emplace(place.tuple, tuples_[place.tuple]).first->second;
-      sum += hash_of(image[at(p)], place.slot) - hash_of(p, place.slot);
+      if (change_[place.tuple] == 0) touched_.push_back(place.tuple);
+      change_[place.tuple] += hash_of(image[at(p)], place.slot) - hash_of(p, place.slot);
     }
-  std::vector<Hash> from, to;
-  for (const auto& [tuple, sum] : after) {
-    from.push_back(tuples_[tuple]);
-    to.push_back(sum);
+  // Families are carried to themselves when the tuples before and after are the same as multisets.
+  Hash from = 0, to = 0;
+  for (const std::uint32_t tuple : touched_) {
+    if (change_[tuple] == 0) continue; // unchanged, or listed again
+    from += mixed(tuples_[tuple]);
+    to += mixed(tuples_[tuple] + std::exchange(change_[tuple], 0));
   }
-  std::sort(from.begin(), from.end());
-  std::sort(to.begin(), to.end());
   return from == to;
 }
 

@@ -14,7 +14,7 @@ class Invariants {
 public:
   explicit Invariants(const Points& points);
   /// The map moves the points `moved` to image[p] and no other.
-  bool kept_by(const PointList& moved, const PointList& image) const;
+  bool kept_by(const PointList& moved, const PointList& image);
 
 private:
   struct Member {
@@ -36,6 +36,9 @@ private:
   std::vector<std::pair<Point, Place>> members_;
   std::vector<std::size_t> begin_; // by point, in places_
   std::vector<Place> places_;
+  // Scratch of kept_by.
+  std::vector<Hash> change_; // by tuple: what the map adds to its hash; 0 between calls
+  std::vector<std::uint32_t> touched_;
 };
 
 } // namespace eg::permute

@@ -79,8 +79,9 @@ void Points::drop_parents(const PointList& list, const std::string& reason) {
 
 void Points::hold(const PointsPtr& list, std::int64_t width) {
   if (list == nullptr || list->empty() || width < 1) return;
+  if (!known_rows_.insert({list, {}}).second) return;
   held_.push_back(list);
-  if (known_rows_.insert({list, {}}).second) rows_.push_back({list, width});
+  rows_.push_back({list, width});
 }
 
 void Points::hold(const TensorPoints& t, const Shape& shape) {
@@ -152,14 +153,14 @@ void Points::join_places() {
     if (stands_twice(a, width, nullptr))
       for (std::size_t i = 0; i < a->size(); ++i) up[at(top((*a)[i]))] = top((*b)[i]);
   std::vector<bool> again(up_.size(), false); // by top: it stands in a row twice
-  std::map<Point, std::size_t> row_of;
+  std::vector<std::size_t> row_of(up_.size(), 0); // by top: the last row that held it
   std::size_t row = 0;
   for (const HeldRows& rows : rows_)
     for (std::size_t i = 0; i < rows.list->size(); ++i) {
       if (i % at(rows.width) == 0) ++row;
       const Point p = (*rows.list)[i];
       if (place_[at(p)] < 0) continue;
-      std::size_t& seen = row_of[top(p)];
+      std::size_t& seen = row_of[at(top(p))];
       if (seen == row) again[at(top(p))] = true;
       seen = row;
     }

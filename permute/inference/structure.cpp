@@ -112,16 +112,16 @@ std::vector<Colour> first_colours(const Points& points) {
 /// Points by what they are in, until each colour says how many of which colour are its parents and its children.
 std::vector<Colour> refined(std::vector<Colour> colour, const std::vector<Links>& parents,
                             const std::vector<Links>& children) {
-  for (std::size_t count = 0, before = 1; count != before;) {
-    before = distinct(colour);
-    std::vector<Colour> next(colour.size());
+  std::vector<Colour> next(colour.size());
+  for (std::size_t count = distinct(colour), before = 0; count != before;) {
+    before = count;
     for (std::size_t p = 0; p < colour.size(); ++p) {
       Colour sum = mixed(colour[p]);
       for (const Link& q : parents[p]) sum += mixed(colour[at(q.point)] ^ mixed(2 * Colour{q.role}));
       for (const Link& q : children[p]) sum += mixed(colour[at(q.point)] ^ mixed(2 * Colour{q.role} + 1));
       next[p] = mixed(sum);
     }
-    colour = std::move(next);
+    colour.swap(next);
     count = distinct(colour);
   }
   return colour;
@@ -232,7 +232,7 @@ bool Structure::settle(Points& points) {
         return give_up(k, "an axis is cut in two ways that do not fit into each other");
   for (const auto& [list, group] : points.kept())
     if (!take_group(points, list, group)) return false;
-  const Invariants invariants(points);
+  Invariants invariants(points);
   PointMap image(root_.size());
   std::iota(image.begin(), image.end(), Point{0});
   for (std::size_t k = 0; k < classes_.size(); ++k)

@@ -69,7 +69,7 @@ private:
   /// Where the cell whose parents are these goes: the cell of their images. Nothing where there is none.
   const PointList* target(std::size_t number, Links parents, const PointMap& image) const;
   /// Each generator of the class's group, with what it carries along, keeps everything.
-  bool holds(std::size_t number, const class Invariants& invariants, PointMap& image) const;
+  bool holds(std::size_t number, class Invariants& invariants, PointMap& image) const;
   /// Moves the cell by p and what is below it along; the points that moved. Nothing where a cell would be torn.
   std::optional<PointList> carry(std::size_t number, std::size_t cell, const Permutation& p, PointMap& image) const;
 

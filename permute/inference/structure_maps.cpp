@@ -69,7 +69,7 @@ std::vector<Permutation> generators_of(const PointClass& own) {
   return all;
 }
 
-bool Structure::holds(std::size_t number, const Invariants& invariants, PointMap& image) const {
+bool Structure::holds(std::size_t number, Invariants& invariants, PointMap& image) const {
   for (const Permutation& p : generators_of(classes_[number]))
     for (std::size_t c = 0; c < classes_[number].cells.size(); ++c) {
       const std::optional<PointList> moved = carry(number, c, p, image);
