@@ -99,7 +99,8 @@ std::vector<Sample> linear_samples(DType dtype) {
           {{random({5, 4}, 16).transpose(), random({5, 3}, 17).transpose(), random({3}, 18)}, {}, "transposed views"},
           {{random({2, 1}, 19), random({1, 1}, 20), random({1}, 21)}, {}, "extents 1"},
           {{random({0, 5}, 22), random({3, 5}, 23), random({3}, 24)}, {}, "no rows"},
-          {{random({5}, 25), random({3, 5}, 26), random({3}, 27)}, {}, "one vector"}};
+          {{random({5}, 25), random({3, 5}, 26), random({3}, 27)}, {}, "one vector"},
+          {{random({2, 4, 5}, 28), random({3, 5}, 29), random({3}, 30)}, {}, "batch"}};
 }
 
 std::vector<Refusal> linear_refuses() {
@@ -121,7 +122,7 @@ std::vector<Refusal> linear_refuses() {
 std::vector<Symmetry> linear_symmetries(const Sample& sample) {
   std::vector<Symmetry> all{{"in", {in_leg(0, -1), in_leg(1, 1)}},
                             {"out", {in_leg(1, 0), in_leg(2, 0), in_leg(3, -1), out_leg(0, -1)}}};
-  if (sample.in[0].rank() > 1) all.push_back({"rows", {in_leg(0, -2), in_leg(3, -2), out_leg(0, -2)}});
+  add_row_axes(all, sample.in[0], [](int axis) { return std::vector<Leg>{in_leg(3, axis), out_leg(0, axis)}; });
   return all;
 }
 
@@ -188,7 +189,7 @@ std::vector<Refusal> linear_gelu_refuses() {
 std::vector<Symmetry> linear_gelu_symmetries(const Sample& sample) {
   std::vector<Symmetry> all{{"in", {in_leg(0, -1), in_leg(1, 1)}},
                             {"out", {in_leg(1, 0), in_leg(2, 0), out_leg(0, -1), out_leg(1, -1)}}};
-  if (sample.in[0].rank() > 1) all.push_back({"rows", {in_leg(0, -2), out_leg(0, -2), out_leg(1, -2)}});
+  add_row_axes(all, sample.in[0], [](int axis) { return std::vector<Leg>{out_leg(0, axis), out_leg(1, axis)}; });
   return all;
 }
 

@@ -61,7 +61,7 @@ std::vector<Symmetry> symmetries_of(const Sample& sample, int more) {
   std::vector<Leg> out{in_leg(1, 0), in_leg(more, 0), in_leg(more + 1, -1), out_leg(0, -1)};
   if (more == 3) out.push_back(in_leg(2, 0));
   std::vector<Symmetry> all{{"in", {in_leg(0, -1), in_leg(1, 1)}}, {"out", out}};
-  if (sample.in[0].rank() > 1) all.push_back({"rows", {in_leg(0, -2), in_leg(more + 1, -2), out_leg(0, -2)}});
+  add_row_axes(all, sample.in[0], [&](int axis) { return std::vector<Leg>{in_leg(more + 1, axis), out_leg(0, axis)}; });
   return all;
 }
 

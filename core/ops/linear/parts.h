@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace eg {
 
@@ -30,5 +32,16 @@ struct LinearAddends {
     return {bias.defined() ? bias.data<T>() : nullptr, addend.defined() ? addend.data<T>() : nullptr, columns};
   }
 };
+
+/// Adds a symmetry for each axis of x but the last: its index goes through to `others(axis)`, axis counted from the
+/// end.
+template <class Others> void add_row_axes(std::vector<Symmetry>& all, const Tensor& x, const Others& others) {
+  for (int axis = -2; axis >= -x.rank(); --axis) {
+    if (axis < -2 && x.size(axis) < 2) continue;
+    Symmetry rows{axis == -2 ? "rows" : "rows, axis " + std::to_string(axis), {in_leg(0, axis)}};
+    for (const Leg& leg : others(axis)) rows.legs.push_back(leg);
+    all.push_back(std::move(rows));
+  }
+}
 
 } // namespace eg

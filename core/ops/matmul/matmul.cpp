@@ -206,13 +206,24 @@ std::vector<Refusal> refuses() {
           {{Tensor::ones({2, 4, 3}), Tensor::ones({3, 3, 2})}, {}, "do not broadcast"}};
 }
 
-// Rows of A, columns of B, and the inner axis of both.
+// Rows of A, columns of B, the inner axis of both, and the leading axes: one product for each of their indices.
 std::vector<Symmetry> symmetries(const Sample& sample) {
   const int row_a = sample.attrs.has("transpose_a") && sample.attrs.flag("transpose_a") ? -1 : -2;
   const int col_b = sample.attrs.has("transpose_b") && sample.attrs.flag("transpose_b") ? -2 : -1;
-  return {{"rows of A", {in_leg(0, row_a), out_leg(0, -2)}},
-          {"columns of B", {in_leg(1, col_b), out_leg(0, -1)}},
-          {"inner axis", {in_leg(0, -3 - row_a), in_leg(1, -3 - col_b)}}};
+  std::vector<Symmetry> all{{"rows of A", {in_leg(0, row_a), out_leg(0, -2)}},
+                            {"columns of B", {in_leg(1, col_b), out_leg(0, -1)}},
+                            {"inner axis", {in_leg(0, -3 - row_a), in_leg(1, -3 - col_b)}}};
+  const int rank = std::max(sample.in[0].rank(), sample.in[1].rank());
+  for (int back = 3; back <= rank; ++back) {
+    Symmetry batch{fmt::format("batch axis -{}", back), {}};
+    for (int i = 0; i < 2; ++i) // an axis of extent 1 serves all
+      if (const Tensor& x = sample.in[static_cast<std::size_t>(i)]; x.rank() >= back && x.size(-back) >= 2)
+        batch.legs.push_back(in_leg(i, -back));
+    if (batch.legs.empty()) continue;
+    batch.legs.push_back(out_leg(0, -back));
+    all.push_back(std::move(batch));
+  }
+  return all;
 }
 
 Work work(const OpArgs& args, std::span<const TensorSpec> out) {
