@@ -196,6 +196,16 @@ struct Roles {
 std::vector<Symmetry> roles_symmetries(const Sample& s, Roles roles, int bias) {
   const auto leg = [](int role, int axis) { return role < 0 ? out_leg(0, axis) : in_leg(role, axis); };
   std::vector<Symmetry> all{{"images", {leg(roles.x, 0), leg(roles.y, 0)}}};
+  if (roles.w >= 0) { // kernels of one row or column, without border or steps: each pixel sees itself alone
+    const auto is_all = [&](const char* name, std::size_t side, std::int64_t wanted) {
+      const auto& list = s.attrs.integers(name);
+      return list.empty() || list[list.size() == 1 ? 0 : side] == wanted;
+    };
+    for (int side = 0; side < 2; ++side)
+      if (s.in[static_cast<std::size_t>(roles.w)].size(2 + side) == 1 &&
+          is_all("stride", static_cast<std::size_t>(side), 1) && is_all("padding", static_cast<std::size_t>(side), 0))
+        all.push_back({side == 0 ? "rows" : "columns", {leg(roles.x, 2 + side), leg(roles.y, 2 + side)}});
+  }
   const std::int64_t groups = s.attrs.integer("groups");
   std::vector<Leg> outputs{leg(roles.w, 0), leg(roles.y, 1)};
   if (bias >= 0) outputs.push_back(in_leg(bias, 0));
