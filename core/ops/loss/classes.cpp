@@ -170,9 +170,10 @@ std::vector<Symmetry> soft_symmetries(const Sample& sample) {
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] < 2) continue;
     Symmetry symmetry{fmt::format("axis {}", axis), {in_leg(0, axis), in_leg(1, axis)}};
-    if (axis + 1 == shape.rank())
+    if (axis + 1 == shape.rank()) {
       symmetry.legs.push_back(in_leg(2, 0));
-    else if (is_kept(sample))
+      symmetry.mixes = true; // classes, in each softmax
+    } else if (is_kept(sample))
       symmetry.legs.push_back(out_leg(0, axis));
     all.push_back(std::move(symmetry));
   }

@@ -162,7 +162,7 @@ std::vector<Refusal> similarity_refuses() {
 
 std::vector<Symmetry> similarity_symmetries(const Sample& sample) {
   const int rank = sample.in[0].rank();
-  const int along = sample.attrs.has("axis") ? static_cast<int>(sample.attrs.integer("axis")) : rank - 1;
+  const int along = normalize_axis("axis", sample.attrs.has("axis") ? sample.attrs.integer("axis") : -1, rank);
   std::vector<Symmetry> all;
   for (int axis = 0; axis < rank; ++axis) {
     if (sample.in[0].size(axis) < 2) continue;
