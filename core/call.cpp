@@ -178,11 +178,30 @@ std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
   return out;
 }
 
-/// The shape rule speaks first, so that a bad call gets the row's own words and records nothing.
-std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
-  op.infer(args);
-  return op.body(args);
-}
+/// While it lives, recorders that hear rows with a body whole are deaf to what is in it.
+class WholeRowScope {
+public:
+  explicit WholeRowScope(const OpDef& op) {
+    if (is_shape_only()) return; // whoever observes hears the calls elsewhere
+    for (Listener& listener : listeners()) {
+      if (!listener.unpaused || !is_listening(listener)) continue;
+      if (!dynamic_cast<const UnpausedRecorder*>(listener.recorder)->hears_whole(op)) continue;
+      muted_.push_back(listener.serial);
+      ++listener.muted;
+    }
+  }
+  ~WholeRowScope() {
+    for (Listener& listener : listeners())
+      if (std::ranges::find(muted_, listener.serial) != muted_.end()) --listener.muted;
+  }
+  WholeRowScope(const WholeRowScope&) = delete;
+  WholeRowScope& operator=(const WholeRowScope&) = delete;
+
+  const std::vector<std::uint64_t>& recorders() const { return muted_; } // serials
+
+private:
+  std::vector<std::uint64_t> muted_;
+};
 
 /// Serials of the recorders that listen.
 std::vector<std::uint64_t> listening() {
@@ -202,6 +221,22 @@ template <class Tell> void notify_each(const std::vector<std::uint64_t>& serials
 }
 
 template <class Tell> void notify_all(Tell&& tell) { notify_each(listening(), tell); }
+
+/// The shape rule speaks first, so that a bad call gets the row's own words and records nothing.
+std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
+  op.infer(args);
+  std::vector<Tensor> out;
+  std::vector<std::uint64_t> whole;
+  {
+    const WholeRowScope scope(op);
+    whole = scope.recorders();
+    const bool shapes = !whole.empty() && !recording() && shapes_alone(execution_context().settings, args);
+    out = shapes ? meta_outputs(op, args) : op.body(args);
+  }
+  const Event event{.op = &op, .in = args.in, .out = out, .attrs = &args.attrs};
+  notify_each(whole, [&](Recorder& recorder) { recorder.record(event); });
+  return out;
+}
 
 /// Rethrows the present exception with the place in the model appended, keeping its type.
 [[noreturn]] void rethrow_with_place() {

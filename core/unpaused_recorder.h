@@ -7,6 +7,11 @@ namespace eg {
 
 /// Records every call on its thread, also during pauses (PauseRecording without a recorder). It is for those who must
 /// know where each value comes from. Calls within an operation or a user's forward function are not recorded.
-class UnpausedRecorder : public Recorder {};
+class UnpausedRecorder : public Recorder {
+public:
+  /// True: a call of this row, which has a body, is one event, and the calls in the body are none. The body does not
+  /// run where shapes are enough and nobody else listens.
+  virtual bool hears_whole(const OpDef&) const { return false; }
+};
 
 } // namespace eg
