@@ -72,8 +72,8 @@ std::vector<std::int64_t> ModelSymmetries::State::gather_of(const PointMap& imag
 
 ModelSymmetries::ModelSymmetries(const SymmetryQuery& query) : state_(std::make_unique<State>()) {
   TapeReader reader;
-  for (const auto* leaves : {&query.parameters, &query.inputs})
-    for (const auto& [name, tensor] : *leaves) reader.declare(tensor);
+  for (const auto& [name, tensor] : query.parameters) reader.declare(tensor, true);
+  for (const auto& [name, tensor] : query.inputs) reader.declare(tensor, false);
   const nn::StateDict outputs = query.run();
   const nn::StateDict shown = query.shown ? query.shown() : query.parameters;
   const auto show = [&](const nn::StateDict& list, TensorRole role) {

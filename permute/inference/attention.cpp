@@ -1,10 +1,11 @@
-// Attention, rotary positions and grouped convolution: operations on axes that are joined or shared, read as the same
-// on separate axes.
+// Attention, rotary positions, norms of groups, grouped convolution and its windows: operations on axes that are joined
+// or shared, read as the same on separate axes.
 
 #include "core/ops/list.h"
 #include "permute/inference/rules.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 
 namespace eg::permute {
@@ -135,6 +136,9 @@ void read_conv2d(Call& call) {
                              {"groups", {in_leg(0, 1), in_leg(1, 0), out_leg(0, 1)}},
                              {"output channels", {in_leg(1, 1), out_leg(0, 2)}},
                              {"input channels", {in_leg(0, 2), in_leg(1, 2)}}};
+  for (const Symmetry& s : declared_symmetries(call.event)) // pixels that see no others
+    if (s.legs.size() == 2 && s.legs[0].axis >= 2)
+      legs.push_back({s.name, {in_leg(0, s.legs[0].axis + 1), out_leg(0, s.legs[1].axis + 1)}});
   if (call.given(2)) {
     in.push_back(Tensor::meta(bs, dtype));
     points.push_back(reshaped(call.points, call.in[2], call.in_shape(2), bs));
@@ -146,12 +150,55 @@ void read_conv2d(Call& call) {
   call.out[0] = reshaped(call.points, cut.call.out[0], ys, y);
 }
 
+/// x [N, G C, ...], gain and shift [G C] as [N, G, C, ...], [G, C].
+void read_group_norm(Call& call) {
+  const Shape& x = call.in_shape(0);
+  const std::int64_t groups = call.attrs().integer("groups"), channels = x[1] / groups;
+  if (x.numel() == 0) return read_declared(call);
+  Shape cut = x;
+  cut[1] = groups;
+  cut.insert(2, channels);
+  const Shape vector{groups, channels};
+  const DType dtype = call.event.in[0].dtype();
+  std::vector<Tensor> in{Tensor::meta(cut, dtype)};
+  std::vector<TensorPoints> points{reshaped(call.points, call.in[0], x, cut)};
+  std::vector<Symmetry> legs{{"samples", {in_leg(0, 0), out_leg(0, 0)}},
+                             {"groups", {in_leg(0, 1), out_leg(0, 1)}},
+                             {"channels of a group", {in_leg(0, 2), out_leg(0, 2)}, {}, true}};
+  for (int axis = 3; axis < cut.rank(); ++axis)
+    legs.push_back({fmt::format("axis {}", axis), {in_leg(0, axis), out_leg(0, axis)}, {}, true});
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    in.push_back(call.given(i) ? Tensor::meta(vector, dtype) : Tensor());
+    points.push_back(call.given(i) ? reshaped(call.points, call.in[i], call.in_shape(i), vector) : TensorPoints{});
+    if (!call.given(i)) continue;
+    legs[1].legs.push_back(in_leg(static_cast<int>(i), 0));
+    legs[2].legs.push_back(in_leg(static_cast<int>(i), 1));
+  }
+  std::erase_if(legs, [&](const Symmetry& s) { return cut[s.legs.front().axis] < 2; });
+  Rewritten apart(call, call.event.op, std::move(in), {Tensor::meta(cut, dtype)}, call.attrs(), std::move(points));
+  read_legs(apart.call, legs);
+  call.out[0] = reshaped(call.points, apart.call.out[0], cut, x);
+}
+
+/// Windows of x [N, C, H, W] as [N, C, places of a window, windows].
+void read_unfold(Call& call) {
+  const Shape &x = call.in_shape(0), &y = call.out_shape(0);
+  if (x.numel() == 0 || y.numel() == 0) return read_declared(call);
+  const Shape cut{x[0], x[1], y[1] / x[1], y[2]};
+  Rewritten apart(call, call.event.op, {call.event.in[0]}, {Tensor::meta(cut, call.event.in[0].dtype())}, call.attrs(),
+                  {call.in[0]});
+  read_legs(apart.call, {{"images", {in_leg(0, 0), out_leg(0, 0)}}, {"channels", {in_leg(0, 1), out_leg(0, 1)}}});
+  call.out[0] = reshaped(call.points, apart.call.out[0], cut, y);
+}
+
 } // namespace
 
 std::span<const OpRule> attention_rules() {
   static constexpr OpRule rules[] = {{&scaled_dot_product_attention_op, read_attention},
                                      {&attention_qkv_op, read_attention_qkv},
                                      {&rotary_op, read_rotary},
+                                     {&group_norm_op, read_group_norm},
+                                     {&unfold_op, read_unfold},
                                      {&conv2d_op, read_conv2d}};
   return rules;
 }

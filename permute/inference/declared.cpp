@@ -4,12 +4,19 @@
 #include "permute/inference/rules.h"
 
 #include <algorithm>
+#include <exception>
 #include <fmt/format.h>
+#include <new>
 
 namespace eg::permute {
 namespace {
 
-int from_front(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
+void count_from_front(const Event& event, std::vector<Symmetry>& symmetries) {
+  for (Symmetry& s : symmetries)
+    for (Leg& leg : s.legs)
+      if (leg.axis < 0 && leg_is_present(event, leg))
+        leg.axis += (leg.side == Leg::Side::in ? event.in : event.out)[static_cast<std::size_t>(leg.index)].rank();
+}
 
 /// Rows whose outputs hold the very numbers of their input.
 bool passes_numbers(const OpDef* op) {
@@ -20,11 +27,11 @@ bool passes_numbers(const OpDef* op) {
 
 class Declared {
 public:
-  Declared(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled)
-      : call_(call), settled_(settled), symmetries_(std::move(symmetries)) {
-    for (Symmetry& s : symmetries_)
-      for (Leg& leg : s.legs)
-        if (present(leg)) leg.axis = from_front(leg.axis, shape(leg).rank());
+  /// `why`: the row declares nothing, for this reason.
+  Declared(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled,
+           std::string why = {})
+      : call_(call), settled_(settled), symmetries_(std::move(symmetries)), why_(std::move(why)) {
+    count_from_front(call_.event, symmetries_);
   }
 
   void run() {
@@ -52,12 +59,7 @@ private:
     return leg.side == Leg::Side::in ? call_.event.in : call_.event.out;
   }
   const Shape& shape(const Leg& leg) const { return side(leg)[static_cast<std::size_t>(leg.index)].shape(); }
-  bool present(const Leg& leg) const {
-    const std::span<const Tensor> list = side(leg);
-    if (static_cast<std::size_t>(leg.index) >= list.size()) return false;
-    const Tensor& t = list[static_cast<std::size_t>(leg.index)];
-    return t.defined() && leg.axis < t.rank() && leg.axis >= -t.rank(); // [0] stands for an output nobody wanted
-  }
+  bool present(const Leg& leg) const { return leg_is_present(call_.event, leg); }
   bool passes() const { return passes_numbers(call_.event.op) && call_.event.out[0].dtype() == DType::i64; }
   bool renumbers(int input) const {
     return std::any_of(symmetries_.begin(), symmetries_.end(), [&](const Symmetry& s) {
@@ -75,27 +77,6 @@ private:
     return nullptr;
   }
 
-  /// The axis of `s` on the tensor of `leg`, where it has just one there; -1.
-  static int axis_on(const Symmetry& s, const Leg& leg) {
-    int axis = -1;
-    for (const Leg& other : s.legs) {
-      if (other.side != leg.side || other.index != leg.index) continue;
-      if (axis >= 0) return -1;
-      axis = other.axis;
-    }
-    return axis;
-  }
-
-  /// Permutations along `s` may depend on the index along `other`: the operation is one for each of its indices, and
-  /// every tensor that has an axis of `s` has one of `other`.
-  bool may_depend(const Symmetry& s, const Symmetry& other) const {
-    const bool goes_through =
-        std::any_of(other.legs.begin(), other.legs.end(), [](const Leg& leg) { return leg.side == Leg::Side::out; });
-    return goes_through && !other.mixes && other.values.empty() && s.values.empty() && &s != &other &&
-           std::all_of(s.legs.begin(), s.legs.end(),
-                       [&](const Leg& leg) { return !present(leg) || axis_on(other, leg) >= 0; });
-  }
-
   /// What the permutation of `s` depends on in every input that has it.
   std::vector<const Symmetry*> common_dependences(const Symmetry& s) const {
     std::vector<const Symmetry*> common;
@@ -103,7 +84,7 @@ private:
                                          [&](const Leg& leg) { return leg.side == Leg::Side::in && present(leg); });
     if (!from_inputs) return common;
     for (const Symmetry& other : symmetries_) {
-      if (!may_depend(s, other)) continue;
+      if (!may_depend(call_.event, s, other)) continue;
       const bool everywhere = std::all_of(s.legs.begin(), s.legs.end(), [&](const Leg& leg) {
         if (leg.side == Leg::Side::out || !present(leg)) return true;
         const std::vector<int>& over = points_of(leg).over;
@@ -140,17 +121,25 @@ private:
       if (leg.side == Leg::Side::in || !present(leg)) continue;
       if (list == nullptr) list = call_.points.fresh(shape(leg)[leg.axis]);
       AxisPoints& own = call_.out[static_cast<std::size_t>(leg.index)].axes[static_cast<std::size_t>(leg.axis)];
-      if (own.points == nullptr)
-        own = {list, axes_on(leg)};
-      else
+      std::vector<int> others = axes_on(leg);
+      std::int64_t size = shape(leg)[leg.axis];
+      for (const int other : others) size *= shape(leg)[other];
+      if (own.points == nullptr && size == static_cast<std::int64_t>(list->size()))
+        own = {list, std::move(others)};
+      else if (own.points != nullptr)
         unite(s, list, own.points, shape(leg)[leg.axis]);
+      else if (shape(leg).numel() > 0) // the row is wrong of this call: the output's axis stays
+        call_.points.fix(*list, call_.reason(fmt::format("its legs of '{}' have different extents", s.name)));
     }
   }
 
   void unite(const Symmetry& s, const PointsPtr& a, const PointsPtr& b, std::int64_t width) {
-    if (a->size() != b->size())
-      throw Error(fmt::format("symmetries: legs of '{}' of {} have extents {} and {}", s.name, call_.event.op->name,
-                              a->size(), b->size()));
+    if (a->size() != b->size()) { // the row is wrong of this call
+      const std::string reason = call_.reason(fmt::format("its legs of '{}' have different extents", s.name));
+      call_.points.fix(*a, reason);
+      call_.points.fix(*b, reason);
+      return;
+    }
     call_.points.unite(a, b, width);
   }
 
@@ -184,12 +173,14 @@ private:
   /// Its indices stay, whatever the index along other axes.
   void fix_axis(const AxisPoints& own, const Shape& shape, int axis, const std::string& what) {
     if (shape[axis] > 1 && own.points != nullptr)
-      call_.points.fix(*independent(call_.points, shape, own), call_.reason(what));
+      call_.points.fix(*independent(call_.points, shape, own),
+                       call_.reason(why_.empty() ? what : fmt::format("{} ({})", what, why_)));
   }
 
   Call& call_;
   const std::vector<std::pair<int, int>>& settled_;
   std::vector<Symmetry> symmetries_;
+  std::string why_;
 };
 
 } // namespace
@@ -205,16 +196,62 @@ std::string Call::reason(const std::string& what) const {
 void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled) {
   const OpDef* op = call.event.op;
   if (op == nullptr || op->symmetries == nullptr) return read_legs(call, {}, settled);
-  Sample sample{{call.event.in.begin(), call.event.in.end()}, call.attrs()};
+  std::string why;
+  std::vector<Symmetry> symmetries = declared_symmetries(call.event, &why);
+  Declared(call, std::move(symmetries), settled, why).run();
+}
+
+void refuse(Call& call, const std::string& why) {
+  const std::string reason = call.reason("it cannot be read: " + why);
+  for (std::size_t i = 0; i < call.in.size(); ++i)
+    if (call.given(i)) fix_all(call.points, call.in[i], call.in_shape(i), reason);
+  for (std::size_t o = 0; o < call.out.size(); ++o) {
+    if (!call.event.out[o].defined()) continue;
+    call.out[o] = fresh_points(call.points, call.out_shape(o));
+    fix_all(call.points, call.out[o], call.out_shape(o), reason);
+  }
+}
+
+std::vector<Symmetry> declared_symmetries(const Event& event, std::string* why) {
+  if (event.op == nullptr || event.op->symmetries == nullptr) return {};
+  Sample sample{{event.in.begin(), event.in.end()}, *event.attrs};
   while (!sample.in.empty() && !sample.in.back().defined()) sample.in.pop_back(); // as samples leave them out
   std::vector<Symmetry> symmetries;
   try {
-    symmetries = op->symmetries(sample);
+    symmetries = event.op->symmetries(sample);
   } catch (const Interrupted&) {
     throw;
-  } catch (const Error&) {
-  } // the row reads values that are not there: it declares nothing
-  read_legs(call, std::move(symmetries), settled);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) { // the row reads values that are not there: it declares nothing
+    if (why != nullptr) *why = e.what();
+    return {};
+  }
+  count_from_front(event, symmetries);
+  return symmetries;
+}
+
+bool leg_is_present(const Event& event, const Leg& leg) {
+  const std::span<const Tensor> list = leg.side == Leg::Side::in ? event.in : event.out;
+  if (static_cast<std::size_t>(leg.index) >= list.size()) return false;
+  const Tensor& t = list[static_cast<std::size_t>(leg.index)];
+  return t.defined() && leg.axis < t.rank() && leg.axis >= -t.rank(); // [0] stands for an output nobody wanted
+}
+
+int axis_on(const Symmetry& s, const Leg& leg) {
+  int axis = -1;
+  for (const Leg& other : s.legs) {
+    if (other.side != leg.side || other.index != leg.index) continue;
+    if (axis >= 0) return -1;
+    axis = other.axis;
+  }
+  return axis;
+}
+
+bool may_depend(const Event& event, const Symmetry& s, const Symmetry& other) {
+  return !other.mixes && other.values.empty() && s.values.empty() && &s != &other &&
+         std::all_of(s.legs.begin(), s.legs.end(),
+                     [&](const Leg& leg) { return !leg_is_present(event, leg) || axis_on(other, leg) >= 0; });
 }
 
 void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled) {
@@ -237,6 +274,7 @@ void number(Points& points, const TensorPoints& t, const PointsPtr& list, const 
   if (t.values == nullptr) return points.fix(*list, reason);
   if (t.values->points == nullptr) {
     t.values->points = list;
+    for (const NumberRange& range : t.values->ranges) keep_range(points, *list, range);
     if (!t.values->fixed.empty()) points.fix(*list, t.values->fixed);
     return;
   }
@@ -244,6 +282,18 @@ void number(Points& points, const TensorPoints& t, const PointsPtr& list, const 
     points.unite(t.values->points, list, static_cast<std::int64_t>(list->size()));
   else
     for (const PointsPtr& both : {t.values->points, list}) points.fix(*both, reason + " of two sizes");
+}
+
+void keep_range(Points& points, const PointList& list, const NumberRange& range) {
+  const std::int64_t n = static_cast<std::int64_t>(list.size());
+  const std::int64_t first = std::clamp<std::int64_t>(range.first, 0, n), last = std::clamp(range.last, first, n);
+  const auto within = std::make_shared<PointList>(list.begin() + first, list.begin() + last);
+  if (within->size() == 1) points.fix(*within, range.reason);
+  points.hold(within, last - first);
+  const auto others = std::make_shared<PointList>(list.begin(), list.begin() + first);
+  others->insert(others->end(), list.begin() + last, list.end());
+  if (others->size() == 1) points.fix(*others, range.reason);
+  points.hold(others, static_cast<std::int64_t>(others->size()));
 }
 
 std::vector<std::int64_t> numbers_of(const Tensor& t) {

@@ -3,6 +3,8 @@
 #include "core/ops/list.h"
 #include "permute/inference/rules.h"
 
+#include <limits>
+
 namespace eg::permute {
 namespace {
 
@@ -25,7 +27,7 @@ void read_places(Call& call, int axis, std::size_t output) {
   const PointsPtr list = independent(call.points, call.in_shape(0), call.in[0].axis(axis));
   if (call.in[0].ties) call.points.fix(*list, call.reason("equal elements go by their places"));
   read_declared(call, {{0, axis}});
-  call.out[output].values = std::make_shared<Numbering>(Numbering{list, {}});
+  call.out[output].values = std::make_shared<Numbering>(Numbering{list, {}, {}});
 }
 
 /// In the order of places, the result says how places lie to each other.
@@ -37,16 +39,22 @@ void read_topk(Call& call) {
 void read_sort(Call& call) { read_places(call, static_cast<int>(call.attrs().integer("axis")), 1); }
 void read_argsort(Call& call) { read_places(call, static_cast<int>(call.attrs().integer("axis")), 0); }
 
-/// A comparison of indices with one number: that number stays, the others may be renumbered.
-void read_equality(Call& call) {
+/// A comparison of indices with one number: those on either side of it stay among themselves.
+void read_comparison(Call& call) {
   const TensorPoints& t = call.in[0];
-  const bool one_number = t.values != nullptr && t.values->points != nullptr && call.in[1].constant &&
-                          call.event.in[1].numel() == 1 && call.event.in[1].dtype() == DType::i64;
+  const bool one_number = t.values != nullptr && call.in[1].constant && call.event.in[1].numel() == 1 &&
+                          call.event.in[1].dtype() == DType::i64;
   if (!one_number) return read_declared(call);
-  const std::int64_t number = numbers_of(call.event.in[1]).front();
-  const PointsPtr list = t.values->points;
-  if (number >= 0 && number < static_cast<std::int64_t>(list->size()))
-    call.points.fix({(*list)[static_cast<std::size_t>(number)]}, call.reason("compared with a number"));
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+                         most = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t number = numbers_of(call.event.in[1]).front(), next = number == most ? most : number + 1;
+  const OpDef* const op = call.event.op;
+  const NumberRange range{op == &eq_op || op == &ne_op ? number : least, op == &lt_op || op == &ge_op ? number : next,
+                          call.reason("compared with a number")};
+  if (t.values->points != nullptr)
+    keep_range(call.points, *t.values->points, range);
+  else
+    t.values->ranges.push_back(range);
   call.in[0].values = nullptr;
   read_declared(call);
 }
@@ -58,8 +66,10 @@ std::span<const OpRule> index_rules() {
                                      {&sort_op, read_sort},           {&topk_op, read_topk},
                                      {&argsort_op, read_argsort},     {&argmax_op, read_argsort},
                                      {&argmin_op, read_argsort},      {&max_with_index_op, read_sort},
-                                     {&min_with_index_op, read_sort}, {&eq_op, read_equality},
-                                     {&ne_op, read_equality}};
+                                     {&min_with_index_op, read_sort}, {&eq_op, read_comparison},
+                                     {&ne_op, read_comparison},       {&lt_op, read_comparison},
+                                     {&le_op, read_comparison},       {&gt_op, read_comparison},
+                                     {&ge_op, read_comparison}};
   return rules;
 }
 

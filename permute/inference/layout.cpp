@@ -55,6 +55,42 @@ TensorPoints fresh_points(Points& points, const Shape& shape) {
   return t;
 }
 
+TensorPoints dependent_points(Points& points, const Shape& shape, const std::vector<std::vector<int>>& over) {
+  TensorPoints t{std::vector<AxisPoints>(at(shape.rank()))};
+  for (int done = 0; done < shape.rank();)
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      AxisPoints& own = t.axes[at(axis)];
+      const std::vector<int>& others = over[at(axis)];
+      const bool is_next = own.points == nullptr && std::all_of(others.begin(), others.end(), [&](int other) {
+                             return t.axes[at(other)].points != nullptr;
+                           });
+      if (!is_next) continue;
+      own.over = others;
+      const std::vector<std::int64_t> extents = extents_of(shape, others);
+      std::vector<PointList> carriers; // those that carry others are carried by these
+      for (std::int64_t row = 0; row < product(extents); ++row) {
+        const std::vector<std::int64_t> index = index_of(row, extents);
+        PointList& list = carriers.emplace_back();
+        for (const int other : others) {
+          const auto carries = [&](int further) {
+            const std::vector<int>& above = over[at(further)];
+            return std::find(above.begin(), above.end(), other) != above.end();
+          };
+          if (std::any_of(others.begin(), others.end(), carries)) continue;
+          const auto along = [&](int a) {
+            return index[at(std::find(others.begin(), others.end(), a) - others.begin())];
+          };
+          std::int64_t place = 0;
+          for (const int further : over[at(other)]) place = place * shape[further] + along(further);
+          list.push_back((*t.axes[at(other)].points)[at(place * shape[other] + along(other))]);
+        }
+      }
+      own.points = others.empty() ? points.fresh(shape[axis]) : points.below(carriers, shape[axis]);
+      ++done;
+    }
+  return t;
+}
+
 AxisPoints over_only(Points& points, const Shape& shape, const AxisPoints& axis, const std::vector<int>& keep) {
   AxisPoints result = axis;
   for (std::size_t i = result.over.size(); i-- > 0;) {
@@ -124,9 +160,11 @@ TensorPoints concatenated(Points& points, const std::vector<TensorPoints>& parts
     return all;
   };
   for (int a = 0; a < static_cast<int>(result.axes.size()); ++a) {
-    // Others may depend on the joined axis, which comes first then, where all do.
+    // Others may depend on the joined axis, which comes first then, where all do; along one index all do.
     bool along = a != axis;
-    for (const TensorPoints& part : parts) along = along && part.axes[at(a)].over == std::vector<int>{axis};
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      along = along && (parts[i].axes[at(a)].over == std::vector<int>{axis} ||
+                        (shapes[i][axis] == 1 && parts[i].axes[at(a)].over.empty()));
     const std::vector<int> keep = along ? std::vector<int>{axis} : std::vector<int>{};
     std::vector<PointsPtr> lists;
     for (std::size_t i = 0; i < parts.size(); ++i)
@@ -141,22 +179,15 @@ TensorPoints concatenated(Points& points, const std::vector<TensorPoints>& parts
   return result;
 }
 
-namespace {
-
-/// Axes of extent 2 and more with equal products on both sides.
-struct Match {
-  std::vector<int> from, to;
-};
-
-std::vector<Match> matches(const Shape& from, const Shape& to) {
-  std::vector<Match> all;
+std::vector<AxisMatch> axis_matches(const Shape& from, const Shape& to) {
+  std::vector<AxisMatch> all;
   int i = 0, j = 0;
   const auto next = [](const Shape& shape, int& axis) {
     while (axis < shape.rank() && shape[axis] == 1) ++axis;
     return axis < shape.rank();
   };
   while (next(from, i) && next(to, j)) {
-    Match match{{i}, {j}};
+    AxisMatch match{{i}, {j}};
     std::int64_t a = from[i++], b = to[j++];
     while (a != b) {
       if (a < b && next(from, i)) {
@@ -172,21 +203,23 @@ std::vector<Match> matches(const Shape& from, const Shape& to) {
   return all;
 }
 
+namespace {
+
 class Reshape {
 public:
   Reshape(Points& points, const TensorPoints& t, const Shape& from, const Shape& to)
-      : points_(points), t_(t), from_(from), to_(to), matches_(matches(from, to)) {}
+      : points_(points), t_(t), from_(from), to_(to), matches_(axis_matches(from, to)) {}
 
   TensorPoints run() {
     TensorPoints result{std::vector<AxisPoints>(at(to_.rank())), t_.values, t_.constant};
     for (int j = 0; j < to_.rank(); ++j)
       if (to_[j] == 1) result.axes[at(j)] = {points_.fresh(1), {}};
-    for (const Match& m : matches_) fill(m, result);
+    for (const AxisMatch& m : matches_) fill(m, result);
     return result;
   }
 
 private:
-  void fill(const Match& m, TensorPoints& result) {
+  void fill(const AxisMatch& m, TensorPoints& result) {
     if (m.from.size() == 1 && m.to.size() == 1) {
       result.axes[at(m.to[0])] = moved(m.from[0]);
       return;
@@ -258,7 +291,7 @@ private:
     std::vector<int> keep, over;
     bool joins = false;
     for (const int other : t_.axes[at(axis)].over) {
-      const Match* m = match_of(other);
+      const AxisMatch* m = match_of(other);
       if (m == nullptr || (m->from.size() > 1 && m->to.size() > 1)) continue; // of extent 1, or regrouped
       keep.push_back(other);
       joins = joins || m->from.size() > 1;
@@ -284,7 +317,7 @@ private:
 
   /// The index along axis `other` of the input, given those along the output's axes `over`.
   std::int64_t index_along(int other, const std::vector<int>& over, const std::vector<std::int64_t>& index) {
-    const Match& m = *match_of(other);
+    const AxisMatch& m = *match_of(other);
     std::int64_t number = 0;
     for (const int j : m.to)
       number = number * to_[j] + index[at(std::find(over.begin(), over.end(), j) - over.begin())];
@@ -292,8 +325,8 @@ private:
     return index_of(number, extents_of(from_, m.from))[at(place)];
   }
 
-  const Match* match_of(int axis) const {
-    for (const Match& m : matches_)
+  const AxisMatch* match_of(int axis) const {
+    for (const AxisMatch& m : matches_)
       if (std::find(m.from.begin(), m.from.end(), axis) != m.from.end()) return &m;
     return nullptr;
   }
@@ -301,7 +334,7 @@ private:
   Points& points_;
   const TensorPoints& t_;
   const Shape &from_, &to_;
-  std::vector<Match> matches_;
+  std::vector<AxisMatch> matches_;
 };
 
 } // namespace

@@ -11,6 +11,16 @@ namespace eg::permute {
 /// Points for a tensor of that shape that move freely, each axis for itself.
 TensorPoints fresh_points(Points& points, const Shape& shape);
 
+/// Points for a tensor of that shape where the permutation along each axis a may depend on the axes over[a]; those that
+/// these depend on are among them, and there are no circles.
+TensorPoints dependent_points(Points& points, const Shape& shape, const std::vector<std::vector<int>>& over);
+
+/// Axes of extent 2 and more with equal products on both sides of a reshape.
+struct AxisMatch {
+  std::vector<int> from, to;
+};
+std::vector<AxisMatch> axis_matches(const Shape& from, const Shape& to);
+
 /// The axis where its permutation may depend on the axes of `keep` alone, in the order of `keep` as far as it did.
 AxisPoints over_only(Points& points, const Shape& shape, const AxisPoints& axis, const std::vector<int>& keep);
 /// The axis as one list that depends on no other axis.

@@ -132,6 +132,24 @@ void read_repeat_interleave(Call& call) {
   call.out[0] = picked(call.points, call.in[0], call.in_shape(0), axis, index);
 }
 
+void read_repeat(Call& call) {
+  const Shape &to = call.out_shape(0), &from = call.in_shape(0);
+  if (to.numel() == 0) {
+    call.out[0] = fresh_points(call.points, to);
+    return;
+  }
+  Shape wide = from;
+  while (wide.rank() < to.rank()) wide.insert(0, 1);
+  call.out[0] = reshaped(call.points, call.in[0], from, wide);
+  for (int axis = 0; axis < to.rank(); ++axis) {
+    if (wide[axis] == to[axis]) continue;
+    std::vector<std::int64_t> index = counted(0, to[axis]);
+    for (std::int64_t& i : index) i %= wide[axis];
+    call.out[0] = picked(call.points, call.out[0], wide, axis, index);
+    wide[axis] = to[axis];
+  }
+}
+
 /// [B, C, rows p, columns p] with [B, rows, columns, C, p, p] between it and the patches.
 struct Grid {
   Shape cut, images, patches;
@@ -166,8 +184,27 @@ std::span<const OpRule> movement_rules() {
                                      {&roll_op, read_roll},
                                      {&patchify_op, read_patchify},
                                      {&unpatchify_op, read_unpatchify},
-                                     {&repeat_interleave_op, read_repeat_interleave}};
+                                     {&repeat_interleave_op, read_repeat_interleave},
+                                     {&repeat_op, read_repeat}};
   return rules;
+}
+
+bool is_read_whole(const OpDef& op) {
+  constexpr const OpDef* all[] = {&einsum_op, &group_norm_op, &repeat_op, &nll_loss_op, &cosine_embedding_loss_op};
+  return std::find(std::begin(all), std::end(all), &op) != std::end(all);
+}
+
+bool reads_as_declared(const Event& event) {
+  if (event.op == &scaled_dot_product_attention_op) {
+    const Shape &q = event.in[0].shape(), &k = event.in[1].shape();
+    return q.rank() < 3 || q[-3] == k[-3];
+  }
+  if (event.op == &rotary_op) {
+    const std::int64_t dims = event.attrs->integer("dims");
+    return dims == 0 || dims == event.in[0].size(-1);
+  }
+  constexpr const OpDef* all[] = {&embedding_op, &index_select_op, &eq_op, &ne_op, &lt_op, &le_op, &gt_op, &ge_op};
+  return std::find(std::begin(all), std::end(all), event.op) != std::end(all);
 }
 
 CallRule rule_of(const OpDef& op) {

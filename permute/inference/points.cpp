@@ -18,11 +18,22 @@ PointsPtr Points::fresh(std::int64_t n) {
   return list;
 }
 
+PointsPtr Points::below(const std::vector<PointList>& carriers, std::int64_t n) {
+  PointsPtr list = allocated(static_cast<std::int64_t>(carriers.size()) * n);
+  std::vector<Role> roles;
+  for (std::size_t row = 0; row < carriers.size(); ++row)
+    for (std::size_t k = 0; k < carriers[row].size(); ++k) {
+      if (roles.size() <= k) roles.push_back(new_role());
+      for (std::int64_t i = 0; i < n; ++i) add_parent((*list)[row * at(n) + at(i)], carriers[row][k], roles[k]);
+    }
+  return list;
+}
+
 PointsPtr Points::allocated(std::int64_t n) {
   poll_interrupt();
   constexpr std::int64_t most = std::int64_t{1} << 25; // some GiB in all
   if (n > most - count())
-    throw ValueError(fmt::format("symmetries: the axes of this model have more than {} indices in all", most));
+    throw TooManyPoints(fmt::format("symmetries: the axes of this model have more than {} indices in all", most));
   auto list = std::make_shared<PointList>(at(n));
   std::iota(list->begin(), list->end(), static_cast<Point>(up_.size()));
   up_.insert(up_.end(), list->begin(), list->end());
@@ -190,14 +201,16 @@ std::vector<Edge> Points::edges() const {
 void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason) {
   const std::vector<std::vector<std::int64_t>> orbits = group.orbits();
   double most = 0.0; // log2 of the order of the group of all permutations that keep the orbits
+  for (const std::vector<std::int64_t>& orbit : orbits) most += std::lgamma(static_cast<double>(orbit.size()) + 1.0);
+  most /= std::log(2.0);
+  const bool apart = most < group.log2_count() + 0.5; // each orbit for itself
   for (const std::vector<std::int64_t>& orbit : orbits) {
     auto points = std::make_shared<PointList>();
     for (const std::int64_t i : orbit) points->push_back((*list)[at(i)]);
     if (orbit.size() == 1) fix(*points, reason);
-    hold(points, static_cast<std::int64_t>(points->size()));
-    for (std::size_t k = 2; k <= orbit.size(); ++k) most += std::log2(static_cast<double>(k));
+    if (apart) hold(points, static_cast<std::int64_t>(points->size()));
   }
-  if (most > group.log2_count() + 0.5) kept_.emplace_back(list, std::move(group));
+  if (!apart) kept_.emplace_back(list, std::move(group));
 }
 
 Point Points::joint(PointList parents, Role slots) {

@@ -6,6 +6,7 @@
 // on the head): then there is a point for each pair of indices. A point may have parents, points that it is carried
 // along with: feature i of head h goes where head h goes. What is left free when all operations were read is the group.
 
+#include "core/base/error.h"
 #include "core/shape.h"
 #include "permute/automorphisms.h"
 
@@ -19,6 +20,11 @@
 #include <vector>
 
 namespace eg::permute {
+
+/// More points than can be reckoned with.
+struct TooManyPoints : ValueError {
+  using ValueError::ValueError;
+};
 
 using Point = std::int32_t;
 using PointList = std::vector<Point>;
@@ -39,10 +45,17 @@ struct AxisPoints {
   std::vector<int> over = {};
 };
 
+/// The numbers first .. last - 1 are told from the others: they stay among themselves.
+struct NumberRange {
+  std::int64_t first, last;
+  std::string reason;
+};
+
 /// What the elements of an index tensor number: known when it is used, and shared by all tensors of the same numbers.
 struct Numbering {
-  PointsPtr points = {};  ///< null: not used yet
-  std::string fixed = {}; ///< not empty: the numbers must stay, for this reason
+  PointsPtr points = {};                ///< null: not used yet
+  std::string fixed = {};               ///< not empty: the numbers must stay, for this reason
+  std::vector<NumberRange> ranges = {}; ///< comparisons before the first use
 };
 
 /// The points of one tensor.
@@ -71,6 +84,8 @@ class Points {
 public:
   /// n new points that an axis holds.
   PointsPtr fresh(std::int64_t n);
+  /// n new points below those of each row of carriers. No axis holds them yet.
+  PointsPtr below(const std::vector<PointList>& carriers, std::int64_t n);
   /// The point that stands for p and all that were united with it.
   Point find(Point p) const;
   /// The same permutation acts on both lists, which are equally long and have rows of `width` points.

@@ -2,7 +2,9 @@
 // Reads a tape and finds the points of every tensor. Not for users: they make a ModelSymmetries.
 
 #include "core/unpaused_recorder.h"
+#include "permute/inference/dependence.h"
 #include "permute/inference/points.h"
+#include "permute/inference/rules.h"
 
 #include <unordered_map>
 #include <vector>
@@ -18,27 +20,37 @@ public:
   TapeReader(const TapeReader&) = delete;
   TapeReader& operator=(const TapeReader&) = delete;
 
-  /// A tensor whose axes may be permuted: a parameter or an input. Numbers of an integer one may be changed alike.
-  void declare(const Tensor& leaf);
+  /// A tensor whose axes may be permuted: a parameter or an input. Numbers of an integer one may be changed alike. The
+  /// permutation along an axis of a parameter may depend on the index along others, where calls allow that.
+  void declare(const Tensor& leaf, bool is_parameter);
   /// Stops listening and takes the values of constants into account.
   void close();
 
   Points& points() { return points_; }
-  /// A tensor that was declared or computed; any other one is a constant.
+  /// A tensor that was declared or computed; any other one is a constant. Calls that were heard are read first.
   const TensorPoints& of(const Tensor& t);
 
 private:
-  void record(const Event& event) override;
+  void record(const Event& event) override { calls_.emplace_back(event); }
   bool observes() const override { return true; }
+  bool hears_whole(const OpDef& op) const override { return is_read_whole(op); }
+  void read_all();
+  void read(const RecordedCall& call);
+  TensorPoints points_of_leaf(const Tensor& leaf, bool is_parameter);
+  const TensorPoints& known(const Tensor& t);
   const TensorPoints& add(const Tensor& t, TensorPoints known);
   void settle(const Tensor& constant);
-  /// The list moves by automorphisms of the mask, or not at all where those cannot be found.
-  void keep_to_mask(const PointsPtr& list, const Tensor& mask);
+  void keep_to_masks();
 
   Points points_;
+  std::vector<RecordedCall> calls_; // not read yet
+  Dependences dependences_;
+  std::vector<std::pair<Tensor, bool>> declared_;           // not given points yet; true: a parameter
   std::unordered_map<std::uint64_t, TensorPoints> tensors_; // by Tensor::id
   std::vector<std::pair<Tensor, std::string>> constants_;   // kept for their values, with the place of their first use
   std::vector<std::pair<TensorPoints, Shape>> leaves_;
+  std::vector<std::pair<PointsPtr, Tensor>> masks_;              // constants [.., T, T] whose last axes are one
+  std::vector<std::pair<PointsPtr, std::vector<double>>> marks_; // kinds of places of an axis of a constant
   bool open_ = true;
 };
 

@@ -41,9 +41,26 @@ CallRule rule_of(const OpDef& op);
 void read_declared(Call& call, const std::vector<std::pair<int, int>>& settled = {});
 /// The same for a list of symmetries.
 void read_legs(Call& call, std::vector<Symmetry> symmetries, const std::vector<std::pair<int, int>>& settled = {});
+/// Fixes what goes into a call that cannot be read, and what comes out of it.
+void refuse(Call& call, const std::string& why);
 
 /// Output o of a call that has been read may hold equal elements.
 bool may_tie(const Call& call, std::size_t o);
+
+/// The symmetries that the row declares for a call, with axes counted from the front. None where it declares none or
+/// throws; `why` gets what it throws.
+std::vector<Symmetry> declared_symmetries(const Event& event, std::string* why = nullptr);
+/// The call has a tensor with the axis of a leg, as declared_symmetries() gives it.
+bool leg_is_present(const Event& event, const Leg& leg);
+/// The axis of `s` on the tensor of `leg`, where it has just one there; -1.
+int axis_on(const Symmetry& s, const Leg& leg);
+/// Permutations along `s` may depend on the index along `other`: the operation is one for each of its indices, or their
+/// sum where no output has them, and every tensor that has an axis of `s` has one of `other`.
+bool may_depend(const Event& event, const Symmetry& s, const Symmetry& other);
+/// A call whose row has a rule here is read as the row declares it.
+bool reads_as_declared(const Event& event);
+/// A row with a body that says more of its symmetries than the calls in the body do.
+bool is_read_whole(const OpDef& op);
 
 // Rules by theme.
 std::span<const OpRule> movement_rules();
@@ -57,6 +74,8 @@ void fix_all(Points& points, const TensorPoints& t, const Shape& shape, const st
 void fix_numbering(Points& points, const TensorPoints& t, const std::string& reason);
 /// The elements of an index tensor number these points.
 void number(Points& points, const TensorPoints& t, const PointsPtr& list, const std::string& reason);
+/// Points with numbers in the range stay among themselves, one alone stays.
+void keep_range(Points& points, const PointList& list, const NumberRange& range);
 /// The elements of an integer tensor that has its values.
 std::vector<std::int64_t> numbers_of(const Tensor& t);
 

@@ -139,13 +139,38 @@ PointList from_above(const std::vector<Links>& parents, const std::vector<Links>
   return order;
 }
 
-/// A group on its one orbit, whose members are the points `members`, as a group on the places of these in `cell`.
-PermutationGroup relabelled(const PermutationGroup& group, const std::vector<std::int64_t>& orbit,
+/// Indices that some element moves, ascending.
+std::vector<std::int64_t> moved_by(const PermutationGroup& group) {
+  std::vector<std::int64_t> moved;
+  for (const std::vector<std::int64_t>& orbit : group.orbits())
+    if (orbit.size() > 1) moved.insert(moved.end(), orbit.begin(), orbit.end());
+  std::sort(moved.begin(), moved.end());
+  return moved;
+}
+
+/// One colour for all points that a mask's group moves, in whatever orbits: its elements move them together. Where
+/// something else carries some of them they keep their colours.
+void bind_together(std::vector<Colour>& colour, const Points& points, const std::vector<Links>& parents) {
+  Colour serial = 0;
+  for (const auto& [list, group] : points.kept()) {
+    const Colour own = mixed(mixed(~serial++));
+    const std::vector<std::int64_t> moved = moved_by(group);
+    const bool apart = std::all_of(moved.begin(), moved.end(), [&, &held = *list](std::int64_t i) {
+      const Point p = points.find(held[at(i)]);
+      return parents[at(p)].empty() && points.reason(p) == nullptr;
+    });
+    if (!apart) continue;
+    for (const std::int64_t i : moved) colour[at(points.find((*list)[at(i)]))] = own;
+  }
+}
+
+/// A group as one on the places in `cell` of the points `members` that it moves: those at the indices `moved`.
+PermutationGroup relabelled(const PermutationGroup& group, const std::vector<std::int64_t>& moved,
                             const PointList& members, const PointList& cell) {
   std::map<Point, std::int64_t> place;
   for (std::size_t a = 0; a < cell.size(); ++a) place[cell[a]] = static_cast<std::int64_t>(a);
   std::map<std::int64_t, std::int64_t> number; // of the group's point, in the cell
-  for (std::size_t i = 0; i < orbit.size(); ++i) number[orbit[i]] = place.at(members[i]);
+  for (std::size_t i = 0; i < moved.size(); ++i) number[moved[i]] = place.at(members[i]);
   PermutationGroup result{static_cast<std::int64_t>(cell.size()), {}, group.factors};
   for (const Permutation& g : group.generators) {
     std::vector<std::int64_t> own(cell.size());
@@ -182,7 +207,8 @@ bool Structure::describe(Points& points) {
     return false;
   }
 
-  const std::vector<Colour> colour = refined(first_colours(points), graph.parents, graph.children);
+  std::vector<Colour> colour = refined(first_colours(points), graph.parents, graph.children);
+  bind_together(colour, points, graph.parents);
   classes_.clear();
   parents_.clear();
   cells_.clear();
@@ -240,29 +266,26 @@ bool Structure::settle(Points& points) {
   return true;
 }
 
-/// A group that is not that of all permutations: of the points of one class that nothing carries along. Otherwise the
-/// points stay.
+/// A group that is not that of all permutations: of the points of one class (bound_together) that nothing carries
+/// along. Otherwise the points stay.
 bool Structure::take_group(Points& points, const PointsPtr& list, const PermutationGroup& group) {
-  std::vector<std::vector<std::int64_t>> moved = group.orbits();
-  std::erase_if(moved, [](const auto& orbit) { return orbit.size() < 2; });
-  const auto stands_still = [&](const std::vector<std::int64_t>& orbit) {
-    return std::all_of(orbit.begin(), orbit.end(), [&](std::int64_t i) {
-      const PointClass& own = classes_[class_of((*list)[at(i)])];
-      return own.size() == 1 && own.copies() == 1;
-    });
-  };
-  if (std::all_of(moved.begin(), moved.end(), stands_still)) return true; // fixed before
-  const std::size_t k = class_of((*list)[at(moved.front().front())]);
-  PointList orbit;
-  for (const std::int64_t i : moved.front()) orbit.push_back(root_[at((*list)[at(i)])]);
-  PointList sorted = orbit;
+  const std::vector<std::int64_t> moved = moved_by(group);
+  const bool stands_still = std::all_of(moved.begin(), moved.end(), [&](std::int64_t i) {
+    const PointClass& own = classes_[class_of((*list)[at(i)])];
+    return own.size() == 1 && own.copies() == 1;
+  });
+  if (stands_still) return true; // fixed before
+  const std::size_t k = class_of((*list)[at(moved.front())]);
+  PointList members;
+  for (const std::int64_t i : moved) members.push_back(root_[at((*list)[at(i)])]);
+  PointList sorted = members;
   sort_unique(sorted);
-  if (moved.size() != 1 || !classes_[k].over.empty() || sorted != classes_[k].cells.front() ||
+  if (!classes_[k].over.empty() || sorted != classes_[k].cells.front() || sorted.size() != members.size() ||
       (classes_[k].group && classes_[k].group->generators != group.generators)) {
-    points.fix(*list, "several masks, or a mask of parts of an axis");
+    points.fix(*list, "masks of axes that share some of their places, or of an axis that is cut or joined");
     return false;
   }
-  classes_[k].group = relabelled(group, moved.front(), orbit, classes_[k].cells.front());
+  classes_[k].group = relabelled(group, moved, members, classes_[k].cells.front());
   return true;
 }
 

@@ -48,6 +48,8 @@ constexpr const OpDef* flat[] = {&relu_op,
                                  &quantize_int8_op,
                                  &dequantize_int8_op,
                                  &one_hot_op,
+                                 &nll_loss_op,
+                                 &cosine_embedding_loss_op,
                                  &scatter_add_op,
                                  &index_select_backward_op,
                                  &bincount_op};

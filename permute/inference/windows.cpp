@@ -1,7 +1,11 @@
-// Means of windows that do not overlap: pixels may change places within a window, and windows as wholes.
+// Means of windows that do not overlap: pixels may change places within a window, and windows as wholes. Enlarged
+// images: pixels that are shown several times.
 
+#include "core/ops.h"
 #include "core/ops/list.h"
 #include "permute/inference/rules.h"
+
+#include <numeric>
 
 namespace eg::permute {
 namespace {
@@ -48,10 +52,35 @@ void read_pool(Call& call) {
   read_tiles(call, sides[0], sides[1]);
 }
 
+/// The pixel of a line of `from` that each of `to` shows.
+std::vector<std::int64_t> nearest(std::int64_t from, std::int64_t to, const std::string& mode) {
+  std::vector<double> line(static_cast<std::size_t>(from));
+  std::iota(line.begin(), line.end(), 0.0);
+  const Tensor shown = interpolate(Tensor::from(line, {1, 1, from, 1}), {to, 1}, mode.c_str());
+  std::vector<std::int64_t> index;
+  for (const double i : shown.contiguous().to_vector<double>()) index.push_back(static_cast<std::int64_t>(i));
+  return index;
+}
+
+/// Pixels are shown again or left out.
+void read_interpolate(Call& call) {
+  const std::string& mode = call.attrs().text("mode");
+  if (!mode.starts_with("nearest") || call.in_shape(0).numel() == 0) return read_declared(call);
+  const Shape& y = call.out_shape(0);
+  Shape shape = call.in_shape(0);
+  call.out[0] = call.in[0];
+  for (const int axis : {2, 3}) {
+    call.out[0] = picked(call.points, call.out[0], shape, axis, nearest(shape[axis], y[axis], mode));
+    shape[axis] = y[axis];
+  }
+  call.out[0].constant = false;
+}
+
 } // namespace
 
 std::span<const OpRule> window_rules() {
-  static constexpr OpRule rules[] = {{&avg_pool2d_op, read_pool}, {&adaptive_avg_pool2d_op, read_adaptive}};
+  static constexpr OpRule rules[] = {
+      {&avg_pool2d_op, read_pool}, {&adaptive_avg_pool2d_op, read_adaptive}, {&interpolate_op, read_interpolate}};
   return rules;
 }
 
