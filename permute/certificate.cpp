@@ -115,7 +115,7 @@ private:
       const std::vector<std::size_t>& classes = state(s).classes[g];
       for (std::size_t part = 0; part < classes.size(); ++part) {
         const PointClass& own = state(s).structure->classes()[classes[part]];
-        const std::vector<Permutation> list = generators_of(own);
+        const std::vector<Permutation> list = own.generators();
         for (std::size_t c = 0; c < own.cells.size(); ++c)
           for (std::size_t i = 0; i < list.size(); ++i)
             all.push_back({g, part, classes[part], c, words_of(own, part, c, i), list[i]});

@@ -140,6 +140,21 @@ SymmetryElement ModelSymmetries::element(const std::set<std::string>& names, con
   }));
 }
 
+std::vector<SymmetryElement> ModelSymmetries::generators(std::string_view name) const {
+  const SymmetryGroup* group = find(name);
+  if (group == nullptr) throw ValueError(fmt::format("symmetries: there is no group \"{}\"", name));
+  std::vector<SymmetryElement> list;
+  if (group->kind == GroupKind::trivial) return list;
+  const Structure& structure = *state_->structure;
+  for (const std::size_t own : state_->classes[at(group - groups_.data())])
+    for (const Permutation& p : structure.classes()[own].generators())
+      for (std::size_t cell = 0; cell < structure.classes()[own].cells.size(); ++cell)
+        list.push_back(SymmetryElement(structure.element([&](std::size_t k, std::size_t c) {
+          return k == own && c == cell ? std::optional<Permutation>(p) : std::nullopt;
+        })));
+  return list;
+}
+
 std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryElement& element) const {
   AxisMap map;
   PermutationSet permutations;

@@ -120,6 +120,9 @@ public:
   /// number of the block behind a wreath group's: "blocks.0.qk[3]") and leaves the others. Throws ValueError for a name
   /// that does not exist or a group that is trivial, with its reason.
   SymmetryElement element(const std::set<std::string>& names, const PermutationSource& source) const;
+  /// Elements that generate the named group, of any kind; none of a trivial one. Throws ValueError for a name that does
+  /// not exist.
+  std::vector<SymmetryElement> generators(std::string_view name) const;
 
   /// An element as permutations of parameter axes (or of those that `shown` gave), for transform().
   std::pair<AxisMap, PermutationSet> axis_map(const SymmetryElement& element) const;

@@ -20,10 +20,9 @@ struct PointClass {
   std::int64_t size() const { return static_cast<std::int64_t>(cells.front().size()); }
   std::int64_t copies() const { return static_cast<std::int64_t>(cells.size()); }
   double log2_count() const;
+  /// Generators of the permutations of one cell.
+  std::vector<Permutation> generators() const;
 };
-
-/// Generators of the permutations of one cell's points.
-std::vector<Permutation> generators_of(const PointClass& own);
 
 /// A point and how one comes to it: from a child to a parent or back.
 struct Link {

@@ -56,9 +56,9 @@ std::optional<PointList> Structure::carry(std::size_t number, std::size_t cell, 
   return moved;
 }
 
-std::vector<Permutation> generators_of(const PointClass& own) {
-  if (own.group) return own.group->generators;
-  const std::int64_t n = own.size();
+std::vector<Permutation> PointClass::generators() const {
+  if (group) return group->generators;
+  const std::int64_t n = size();
   if (n < 2) return {};
   std::vector<std::int64_t> cycle(at(n)), swap(at(n));
   std::iota(swap.begin(), swap.end(), 0);
@@ -70,7 +70,7 @@ std::vector<Permutation> generators_of(const PointClass& own) {
 }
 
 bool Structure::holds(std::size_t number, Invariants& invariants, PointMap& image) const {
-  for (const Permutation& p : generators_of(classes_[number]))
+  for (const Permutation& p : classes_[number].generators())
     for (std::size_t c = 0; c < classes_[number].cells.size(); ++c) {
       const std::optional<PointList> moved = carry(number, c, p, image);
       if (!moved) return false;
