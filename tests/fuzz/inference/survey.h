@@ -1,0 +1,71 @@
+#pragma once
+// Draws many programs, checks the claims of each, and says what came out.
+
+#include "fuzz/inference/brute_force.h"
+#include "fuzz/inference/claims.h"
+#include "fuzz/inference/random_program.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace eg::fuzz {
+
+/// Why brute force may find more than there is to infer; empty: no reason. These extents make axes agree by chance:
+///   - an axis of extent 1 between the steps, along which softmax, norms and products are constant or only scale;
+///   - a normalisation (softmax, norms, centring, extrema) along an axis of extent 2: it leaves a sign, or one number;
+///   - an axis of extent 2 that is flipped, rolled or picked from: all permutations of two places commute.
+std::string degenerate_extents(const Program& program);
+
+struct SurveyOptions {
+  std::uint64_t seed = 1;
+  std::int64_t first = 0, programs = 1000; ///< numbers of the programs
+  bool brute_force = false;                ///< also count all permutations
+  std::int64_t brute_forced_at_most = -1;  ///< stop there; -1: never
+  bool shrink = true;                      ///< counterexamples, and programs of which something was missed
+  ProgramLimits limits = {};
+  BruteForceOptions brute = {};
+  CheckOptions check = {};
+  /// Called after each program; false stops the survey.
+  std::function<bool(const struct Survey&)> go_on = {};
+};
+
+/// How many programs were compared with brute force, and how it ended.
+struct WholeGroups {
+  std::int64_t whole = 0, smaller = 0, larger = 0;
+  std::int64_t compared() const { return whole + smaller + larger; }
+  /// Of what was compared; 0 of nothing.
+  double share() const;
+};
+
+/// A program of which brute force found more than was inferred.
+struct Missed {
+  std::uint64_t number = 0;
+  std::string program;      ///< shrunk
+  std::string operations;   ///< of the shrunk program: "linear, softmax"
+  std::string because;      ///< what the inference says of the axes that it fixed
+  bool degenerate = false;  ///< the shrunk program is
+  std::int64_t inferred = 0, found = 0;
+};
+
+struct Survey {
+  std::int64_t programs = 0, elements = 0, with_elements = 0, with_gradients = 0;
+  std::map<Finding, std::int64_t> findings;
+  double largest_error = 0.0; ///< of sound ones
+  WholeGroups all, plain;     ///< plain: without degenerate extents
+  std::vector<std::string> counterexamples; ///< unsound, thrown, larger: shrunk, with seed and number
+  std::vector<Missed> missed;
+  RowUses rows;
+};
+
+Survey survey(const SurveyOptions& options);
+/// One program of a survey.
+Program program_of(const SurveyOptions& options, std::int64_t number, RowUses* uses = nullptr);
+
+/// Counts in a few lines.
+std::string summary_of(const Survey& survey);
+/// What was missed by cause, a Markdown table, most frequent first.
+std::string causes_of(const Survey& survey);
+
+} // namespace eg::fuzz
