@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/call.h"
 #include "core/ops.h"
+#include "core/ops/list.h"
 #include "fuzz/inference/claims.h"
 
 #include <algorithm>
@@ -145,12 +146,13 @@ private:
     Integers order;
     if (own.axis < 0) {
       for (std::int64_t v = 0; v < leaf.range; ++v) order.push_back(image_of(claims, element, name, leaf, v));
-      return own.orders.find(order);
+      return own.orders.find(order); // nothing where a table has more rows than the leaf has numbers
     }
-    Integers numbers; // of index tensors: what each number was
-    if (leaf.range > 0) {
-      numbers.resize(at(leaf.range));
-      for (std::int64_t v = 0; v < leaf.range; ++v) numbers[at(image_of(claims, element, name, leaf, v))] = v;
+    Integers numbers(at(leaf.range)); // of index tensors: what each number was
+    for (std::int64_t v = 0; v < leaf.range; ++v) {
+      const std::int64_t image = image_of(claims, element, name, leaf, v);
+      if (image >= leaf.range) return {};
+      numbers[at(image)] = v;
     }
     Tensor line = claims.moved(element, name, places_of(leaf));
     std::int64_t stride = 1;
@@ -204,7 +206,8 @@ public:
     constexpr std::uint64_t draws = 6, draws_of_steps = 16; // piecewise constant functions agree by chance more often
     const std::uint64_t count = has_jumps(program) ? draws_of_steps : draws;
     for (std::uint64_t draw = 0; draw < count; ++draw) {
-      leaves_.push_back(leaf_values(program, key.fold(draw)));
+      // Two different numbers below two are in order or not; equal ones tie where scores are put in order.
+      leaves_.push_back(leaf_values(program, key.fold(draw), draw % 2 == 1 && !has_order(program)));
       outputs_.push_back(numbers_of(run(program, leaves_.back())));
     }
     for (const Tensor& y : run(program, leaves_.front())) orders_.push_back(element_orders(y.shape()));
@@ -230,6 +233,13 @@ private:
   static bool has_jumps(const Program& program) {
     return std::any_of(program.steps.begin(), program.steps.end(), [](const ProgramStep& s) {
       return !s.op->no_gradient.empty() || !s.op->zero_gradient.empty();
+    });
+  }
+  static bool has_order(const Program& program) {
+    constexpr const OpDef* ops[] = {&sort_op,   &argsort_op,        &topk_op,          &argmax_op,
+                                    &argmin_op, &max_with_index_op, &min_with_index_op};
+    return std::any_of(program.steps.begin(), program.steps.end(), [&](const ProgramStep& s) {
+      return std::find(std::begin(ops), std::end(ops), s.op) != std::end(ops);
     });
   }
   static std::vector<std::vector<double>> numbers_of(const std::vector<Tensor>& list) {

@@ -123,6 +123,24 @@ bool Builder::attempt(const Move& move) {
   return false;
 }
 
+bool Builder::runs_everywhere(const Program& program) const {
+  constexpr std::uint64_t draws = 3;
+  std::vector<std::vector<Tensor>> points;
+  for (std::uint64_t draw = 0; draw < draws; ++draw) points.push_back(leaf_values(program, leaf_key_.fold(draw)));
+  points.push_back(points.front()); // the largest numbers: what they index must have as many
+  for (std::size_t i = 0; i < program.leaves.size(); ++i)
+    if (const ProgramLeaf& leaf = program.leaves[i]; leaf.range > 0)
+      points.back()[i] = Tensor::full(leaf.shape, static_cast<double>(leaf.range - 1), DType::i64);
+  return std::all_of(points.begin(), points.end(), [&](const std::vector<Tensor>& leaves) {
+    try {
+      const std::vector<Tensor> outputs = run(program, leaves);
+      return std::all_of(outputs.begin(), outputs.end(), is_tame);
+    } catch (const Error&) {
+      return false; // indices that are in range for some values alone
+    }
+  });
+}
+
 std::optional<Program> Builder::finished() {
   const std::size_t count = once_in(3) ? 2 + below(2) : 1;
   for (std::size_t i = 0; i < count; ++i) {
@@ -134,15 +152,7 @@ std::optional<Program> Builder::finished() {
   }
   Program program = without_unused(program_);
   if (program.outputs.empty() || program.leaves.empty()) return {};
-  constexpr std::uint64_t draws = 3;
-  for (std::uint64_t draw = 0; draw < draws; ++draw) {
-    try {
-      const std::vector<Tensor> outputs = run(program, leaf_values(program, leaf_key_.fold(draw)));
-      if (!std::all_of(outputs.begin(), outputs.end(), is_tame)) return {};
-    } catch (const Error&) {
-      return {}; // indices that are in range for some values alone
-    }
-  }
+  if (!runs_everywhere(program)) return {};
   if (uses_ != nullptr)
     for (const ProgramStep& step : program.steps) ++uses_->used[step.op->name];
   return program;

@@ -49,6 +49,7 @@ public:
 private:
   std::vector<Tensor> tried(const ProgramStep& step, bool on_shapes) const;
   bool take(ProgramStep step);
+  bool runs_everywhere(const Program& program) const;
   bool acceptable(const std::vector<Tensor>& values, const std::vector<Tensor>& shapes) const;
   const Value& value_at(const ValueRef& ref) const;
 

@@ -93,14 +93,17 @@ Renumbering numbered(const std::vector<bool>& used) {
 std::string leaf_name(std::size_t i) { return fmt::format("x{}", i); }
 std::string output_name_of(std::size_t i) { return fmt::format("y{}", i); }
 
-std::vector<Tensor> leaf_values(const Program& program, RandomKey key) {
+std::vector<Tensor> leaf_values(const Program& program, RandomKey key, bool repeats) {
   std::vector<Tensor> values;
   for (std::size_t i = 0; i < program.leaves.size(); ++i) {
     const ProgramLeaf& leaf = program.leaves[i];
     const RandomKey own = key.fold(i);
-    values.push_back(leaf.range == 0
-                         ? random_normal(leaf.shape, own, 0.0, 1.0, DType::f64)
-                         : random_permutation(leaf.range, own).slice(0, 0, leaf.shape.numel()).reshape(leaf.shape));
+    if (leaf.range == 0)
+      values.push_back(random_normal(leaf.shape, own, 0.0, 1.0, DType::f64));
+    else if (repeats)
+      values.push_back(random_integers(leaf.shape, own, 0, leaf.range));
+    else
+      values.push_back(random_permutation(leaf.range, own).slice(0, 0, leaf.shape.numel()).reshape(leaf.shape));
   }
   return values;
 }

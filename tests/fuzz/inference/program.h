@@ -52,8 +52,8 @@ struct Program {
 std::string leaf_name(std::size_t i);
 std::string output_name_of(std::size_t i);
 
-/// Values of the leaves; different draws differ in every number.
-std::vector<Tensor> leaf_values(const Program& program, RandomKey key);
+/// Values of the leaves. Whole numbers are all different, or with `repeats` drawn independently of each other.
+std::vector<Tensor> leaf_values(const Program& program, RandomKey key, bool repeats = false);
 /// The leaves as shapes.
 std::vector<Tensor> leaf_shapes(const Program& program);
 /// The outputs. Throws what the calls throw.
