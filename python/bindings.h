@@ -140,6 +140,7 @@ void bind_language_models(nb::module_& m);
 void bind_more_models(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_permute(nb::module_& m);
+void bind_catalogue(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_hub(nb::module_& m);

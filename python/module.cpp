@@ -28,6 +28,7 @@ NB_MODULE(_core, m) {
   bind_more_models(m);
   bind_optim(m);
   bind_permute(m);
+  bind_catalogue(m);
   bind_data(m);
   bind_files(m);
   bind_hub(m);

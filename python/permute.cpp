@@ -14,6 +14,9 @@
 #include <nanobind/stl/map.h>
 
 namespace eg::python {
+
+void bind_symmetries(nb::module_& m);
+
 namespace {
 
 using permute::AxisMap;
@@ -233,6 +236,7 @@ void bind_permute(nb::module_& parent) {
   bind_axes(m);
   bind_blocks_key(m);
   bind_secret_key(m);
+  bind_symmetries(m);
 }
 
 } // namespace eg::python

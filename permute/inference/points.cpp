@@ -163,7 +163,7 @@ void Points::join_places() {
   for (const auto& [a, b, width] : united_)
     if (stands_twice(a, width, nullptr))
       for (std::size_t i = 0; i < a->size(); ++i) up[at(top((*a)[i]))] = top((*b)[i]);
-  std::vector<bool> again(up_.size(), false); // by top: it stands in a row twice
+  std::vector<bool> again(up_.size(), false);     // by top: it stands in a row twice
   std::vector<std::size_t> row_of(up_.size(), 0); // by top: the last row that held it
   std::size_t row = 0;
   for (const HeldRows& rows : rows_)

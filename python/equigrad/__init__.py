@@ -32,6 +32,7 @@ from ._core import (
     NumericError,
     ShapeError,
     Symmetry,
+    SymmetryError,
     Tape,
     Tensor,
     ValueError,
@@ -59,6 +60,7 @@ from ._core import (
     top_k_accuracy,
     zeros,
 )
+from ._core.catalogue import verify
 from . import data, hub, nn, ops, optim, permute, random, testing
 from .autograd import (
     checkpoint,

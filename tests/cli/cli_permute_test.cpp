@@ -275,6 +275,19 @@ TEST_CASE("symmetries --json says what interfaces rely on") {
   const Outcome table = run_program({"symmetries", "--config", "c.json"}, place.path());
   CHECK(table.out.find("residual") != std::string::npos);
   CHECK(table.out.find("no measure of security") != std::string::npos);
+  CHECK(table.out.find("certified on a small copy of the model") != std::string::npos);
+  const json& certificate = result["certificate"];
+  CHECK(certificate["groups"] == std::count_if(result["groups"].begin(), result["groups"].end(),
+                                               [](const json& g) { return g["kind"] != "trivial"; }));
+  CHECK(certificate["generators"] > certificate["groups"]);
+  for (const char* error : {"forward_error", "gradient_error"}) {
+    CHECK(certificate[error].get<double>() > 0.0);
+    CHECK(certificate[error].get<double>() < 1e-9);
+  }
+  const Outcome skipped =
+      run_program({"symmetries", "--config", "c.json", "--no-certify", "--json", "-"}, place.path());
+  CHECK(json::parse(skipped.out)["certificate"].is_null());
+  CHECK(json::parse(skipped.out)["groups"] == result["groups"]);
 }
 
 TEST_CASE("keys and folders that do not fit are refused, and nothing is left behind") {
