@@ -48,8 +48,6 @@ constexpr const OpDef* flat[] = {&relu_op,
                                  &quantize_int8_op,
                                  &dequantize_int8_op,
                                  &one_hot_op,
-                                 &nll_loss_op,
-                                 &cosine_embedding_loss_op,
                                  &scatter_add_op,
                                  &index_select_backward_op,
                                  &bincount_op};
@@ -61,6 +59,12 @@ constexpr const OpDef* sums[] = {&add_op, &sub_op, &lerp_op};
 /// An output may have more elements than each input and hold none twice.
 constexpr const OpDef* products[] = {&matmul_op, &linear_op, &linear_gelu_op,
                                      &conv2d_op, &einsum_op, &scaled_dot_product_attention_op};
+
+/// Zero or one throughout where both inputs are one tensor.
+bool cancels(const Call& call) {
+  constexpr const OpDef* differences[] = {&sub_op, &div_op};
+  return is_one_of(call.event.op, differences) && call.event.in[0].id() == call.event.in[1].id();
+}
 
 bool has_narrow_axis(const Shape& shape) { return std::find(shape.begin(), shape.end(), 1) != shape.end(); }
 
@@ -76,7 +80,7 @@ bool repeats_numbers(const Call& call) {
 
 bool may_tie(const Call& call, std::size_t o) {
   const OpDef* const op = call.event.op;
-  if (op == nullptr || is_one_of(op, flat) || repeats_numbers(call)) return true;
+  if (op == nullptr || is_one_of(op, flat) || repeats_numbers(call) || cancels(call)) return true;
   if (is_one_of(op, normalised) && has_narrow_axis(call.in_shape(0))) return true;
   if (!is_floating(call.event.out[o].dtype())) return call.given(0) && is_floating(call.event.in[0].dtype());
   bool all = true, any = false, grows = !is_one_of(op, products);
