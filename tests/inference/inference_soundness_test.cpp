@@ -23,7 +23,8 @@ ProgramStep step_of(const OpDef& op, std::vector<std::optional<ValueRef>> in, At
 Program two_steps() {
   Program p;
   p.leaves = {{{3, 4}}, {{3, 4}}};
-  p.steps = {step_of(linear_op, {leaf_ref(0), leaf_ref(1)}), step_of(cumsum_op, {step_ref(0)}, {{"axis", std::int64_t{1}}}),
+  p.steps = {step_of(linear_op, {leaf_ref(0), leaf_ref(1)}),
+             step_of(cumsum_op, {step_ref(0)}, {{"axis", std::int64_t{1}}}),
              step_of(softmax_op, {step_ref(1)}, {{"axis", std::int64_t{0}}})};
   p.outputs = {step_ref(2)};
   return p;

@@ -69,7 +69,7 @@ TEST_CASE("most groups that are inferred of random programs are whole") {
   const Survey found = survey(options);
   MESSAGE(summary_of(found));
   CHECK(found.counterexamples.empty());
-  CHECK(found.all.compared() == 150);
+  CHECK(found.all.compared() > 120);
   CHECK(found.plain.compared() > 40);
   CHECK(found.all.share() > 0.5);
   CHECK(found.plain.share() > 0.5);

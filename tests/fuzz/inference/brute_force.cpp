@@ -231,9 +231,8 @@ public:
 
 private:
   static bool has_jumps(const Program& program) {
-    return std::any_of(program.steps.begin(), program.steps.end(), [](const ProgramStep& s) {
-      return !s.op->no_gradient.empty() || !s.op->zero_gradient.empty();
-    });
+    return std::any_of(program.steps.begin(), program.steps.end(),
+                       [](const ProgramStep& s) { return !s.op->no_gradient.empty() || !s.op->zero_gradient.empty(); });
   }
   static bool has_order(const Program& program) {
     constexpr const OpDef* ops[] = {&sort_op,   &argsort_op,        &topk_op,          &argmax_op,
@@ -315,7 +314,8 @@ BruteForce try_all(const Program& program, const ModelSymmetries& claims, const 
   result.combinations = static_cast<std::int64_t>(Combinations::count(program));
   const std::vector<Combination> inferred = generated(all, generators);
   result.inferred = static_cast<std::int64_t>(inferred.size());
-  if (!std::all_of(generators.begin(), generators.end(), [&](const Combination& c) { return subject.commutes_with(c); })) {
+  if (!std::all_of(generators.begin(), generators.end(),
+                   [&](const Combination& c) { return subject.commutes_with(c); })) {
     result.outcome = BruteForce::Outcome::larger;
     return result;
   }

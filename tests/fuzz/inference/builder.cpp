@@ -67,8 +67,8 @@ std::optional<ValueRef> Builder::fresh_leaf(const ProgramLeaf& leaf) {
     return {};
   program_.leaves.push_back(leaf);
   const Program only{program_.leaves, {}, {}, {}, false};
-  values_.push_back({leaf_ref(program_.leaves.size() - 1), leaf_values(only, leaf_key_).back(),
-                     leaf_shapes(only).back()});
+  values_.push_back(
+      {leaf_ref(program_.leaves.size() - 1), leaf_values(only, leaf_key_).back(), leaf_shapes(only).back()});
   return values_.back().ref;
 }
 

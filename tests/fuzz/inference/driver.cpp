@@ -80,7 +80,8 @@ private:
 void print_groups(const eg::permute::ModelSymmetries& claims) {
   for (const eg::permute::SymmetryGroup& g : claims.groups()) {
     fmt::print("{}: {} size {} copies {} log2 {:.2f}", g.name, name_of(g.kind), g.size, g.copies, g.log2_count);
-    for (const eg::permute::AxisUse& use : g.axes) fmt::print(" {}.{}{}", use.tensor, use.axis, use.whole ? "" : " in part");
+    for (const eg::permute::AxisUse& use : g.axes)
+      fmt::print(" {}.{}{}", use.tensor, use.axis, use.whole ? "" : " in part");
     fmt::print("{}{}\n", g.because.empty() ? "" : "; ", g.because);
   }
 }

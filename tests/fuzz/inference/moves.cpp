@@ -19,7 +19,9 @@ using Integers = std::vector<std::int64_t>;
 ProgramStep step_of(const OpDef& op, std::vector<std::optional<ValueRef>> in, Attrs attrs = {}) {
   return {&op, std::move(in), std::move(attrs)};
 }
-std::int64_t axis_in(Builder& b, const Tensor& x) { return static_cast<std::int64_t>(b.below(static_cast<std::size_t>(x.rank()))); }
+std::int64_t axis_in(Builder& b, const Tensor& x) {
+  return static_cast<std::int64_t>(b.below(static_cast<std::size_t>(x.rank())));
+}
 std::int64_t extent(const Tensor& x, std::int64_t axis) { return x.size(static_cast<int>(axis)); }
 Integers extents_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 Tensor numbers(const Integers& list) { return Tensor::from(list, {static_cast<std::int64_t>(list.size())}); }
@@ -223,10 +225,10 @@ std::vector<std::string> operands_of(const std::string& equation) {
 }
 
 Proposal einsum_move(Builder& b) {
-  constexpr const char* equations[] = {"ab,bc->ac",     "ab,cb->ac", "ab,ac->bc",  "ab,ab->a",      "xab,xbc->xac",
-                                       "xab,bc->xac",   "aa->a",     "aa->",       "xaa->xa",       "xaa->x",
-                                       "ab->ba",        "abc->ac",   "a,b->ab",    "ab,bc,cd->ad",  "xa,ab->xab",
-                                       "xab,yab->xy",   "ab,b->a",   "abc,dc->abd", "xab,xab->xb",  "ab,ba->ab"};
+  constexpr const char* equations[] = {"ab,bc->ac",   "ab,cb->ac", "ab,ac->bc",   "ab,ab->a",     "xab,xbc->xac",
+                                       "xab,bc->xac", "aa->a",     "aa->",        "xaa->xa",      "xaa->x",
+                                       "ab->ba",      "abc->ac",   "a,b->ab",     "ab,bc,cd->ad", "xa,ab->xab",
+                                       "xab,yab->xy", "ab,b->a",   "abc,dc->abd", "xab,xab->xb",  "ab,ba->ab"};
   const std::string equation = b.one_of(equations);
   const std::vector<std::string> terms = operands_of(equation);
   const auto x = b.some([&](const Value& v) {
@@ -349,14 +351,14 @@ Attrs with_axes_drawn(Builder& b, const Attrs& attrs, const Tensor& x) {
 
 /// A constant with the sample's numbers where they fit, a leaf of numbers, or indices that were computed.
 std::optional<ValueRef> whole_numbers(Builder& b, const Tensor& sample) {
-  const auto known = b.some([&](const Value& v) {
-    return v.value.dtype() == sample.dtype() && v.value.shape() == sample.shape();
-  });
+  const auto known =
+      b.some([&](const Value& v) { return v.value.dtype() == sample.dtype() && v.value.shape() == sample.shape(); });
   if (known && b.once_in(2)) return known->ref;
   if (sample.dtype() == DType::i64 && sample.numel() > 0 && b.once_in(2)) {
     const Integers values = sample.contiguous().to_vector<std::int64_t>();
     const std::int64_t range = std::max(*std::max_element(values.begin(), values.end()) + 1, sample.numel());
-    if (*std::min_element(values.begin(), values.end()) >= 0 && range <= 6) return b.fresh_leaf({sample.shape(), range});
+    if (*std::min_element(values.begin(), values.end()) >= 0 && range <= 6)
+      return b.fresh_leaf({sample.shape(), range});
   }
   return b.fresh_constant(sample.contiguous());
 }
@@ -383,7 +385,8 @@ Proposal row_move(Builder& b) {
       step.in.push_back(known ? x->ref : b.operand(t.shape()));
       if (known) step.attrs = with_axes_drawn(b, sample.attrs, x->value);
     } else if (b.once_in(10)) {
-      step.in.emplace_back(b.fresh_constant(random_normal(extents->of(t.shape()), {b.below(1000), 1}, 0, 1, DType::f64)));
+      step.in.emplace_back(
+          b.fresh_constant(random_normal(extents->of(t.shape()), {b.below(1000), 1}, 0, 1, DType::f64)));
     } else {
       step.in.push_back(b.operand(extents->of(t.shape())));
     }
@@ -397,11 +400,10 @@ Proposal row_move(Builder& b) {
 const std::vector<Builder::Move>& program_moves() {
   static const std::vector<Builder::Move> moves = [] {
     const std::vector<std::pair<int, Builder::Move>> weighted{
-        {24, row_move},     {4, reshape_move}, {3, permute_move}, {3, slice_move},     {2, flip_move},
-        {2, roll_move},     {2, expand_move},  {1, unsqueeze_move}, {2, repeat_move},  {2, pad_move},
-        {4, join_move},     {4, pick_move},    {3, order_move},   {3, embedding_move}, {3, select_move},
-        {4, matmul_move},   {4, linear_move},  {4, einsum_move},  {6, binary_move},    {4, constant_move},
-        {1, choice_move}};
+        {24, row_move},   {4, reshape_move},   {3, permute_move}, {3, slice_move},  {2, flip_move},   {2, roll_move},
+        {2, expand_move}, {1, unsqueeze_move}, {2, repeat_move},  {2, pad_move},    {4, join_move},   {4, pick_move},
+        {3, order_move},  {3, embedding_move}, {3, select_move},  {4, matmul_move}, {4, linear_move}, {4, einsum_move},
+        {6, binary_move}, {4, constant_move},  {1, choice_move}};
     std::vector<Builder::Move> all;
     for (const auto& [times, move] : weighted) all.insert(all.end(), static_cast<std::size_t>(times), move);
     return all;

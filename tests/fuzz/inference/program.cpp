@@ -137,8 +137,9 @@ Program without_unused(const Program& program) {
   std::vector<bool> leaf(program.leaves.size(), false), constant(program.constants.size(), false),
       step(program.steps.size(), false);
   const auto use = [&](const ValueRef& ref) {
-    (ref.kind == ValueRef::Kind::leaf ? leaf : ref.kind == ValueRef::Kind::constant ? constant : step)[ref.index] =
-        true;
+    (ref.kind == ValueRef::Kind::leaf       ? leaf
+     : ref.kind == ValueRef::Kind::constant ? constant
+                                            : step)[ref.index] = true;
   };
   for (const ValueRef& ref : program.outputs) use(ref);
   for (std::size_t s = program.steps.size(); s-- > 0;)

@@ -33,8 +33,11 @@ struct SurveyOptions {
 
 /// How many programs were compared with brute force, and how it ended.
 struct WholeGroups {
-  std::int64_t whole = 0, smaller = 0, larger = 0;
-  std::int64_t compared() const { return whole + smaller + larger; }
+  std::int64_t whole = 0, smaller = 0;
+  /// Not compared: elements that were tried and hold move an output as no permutations of its axes do (each block in
+  /// its own way), so brute force cannot see them.
+  std::int64_t beyond = 0;
+  std::int64_t compared() const { return whole + smaller; }
   /// Of what was compared; 0 of nothing.
   double share() const;
 };
@@ -42,19 +45,19 @@ struct WholeGroups {
 /// A program of which brute force found more than was inferred.
 struct Missed {
   std::uint64_t number = 0;
-  std::string program;      ///< shrunk
-  std::string operations;   ///< of the shrunk program: "linear, softmax"
-  std::string because;      ///< what the inference says of the axes that it fixed
-  bool degenerate = false;  ///< the shrunk program is
+  std::string program;     ///< shrunk
+  std::string operations;  ///< of the shrunk program: "linear, softmax"
+  std::string because;     ///< what the inference says of the axes that it fixed
+  bool degenerate = false; ///< the shrunk program is
   std::int64_t inferred = 0, found = 0;
 };
 
 struct Survey {
   std::int64_t programs = 0, elements = 0, with_elements = 0, with_gradients = 0;
   std::map<Finding, std::int64_t> findings;
-  double largest_error = 0.0; ///< of sound ones
-  WholeGroups all, plain;     ///< plain: without degenerate extents
-  std::vector<std::string> counterexamples; ///< unsound, thrown, larger: shrunk, with seed and number
+  double largest_error = 0.0;               ///< of sound ones
+  WholeGroups all, plain;                   ///< plain: without degenerate extents
+  std::vector<std::string> counterexamples; ///< unsound, thrown: shrunk, with seed and number
   std::vector<Missed> missed;
   RowUses rows;
 };
