@@ -178,11 +178,11 @@ std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
   return out;
 }
 
-/// While it lives, recorders that hear rows with a body whole are deaf to what is in it.
+/// While it lives, recorders that take this row as one call (hears_whole) are not told of the calls in its body.
 class WholeRowScope {
 public:
   explicit WholeRowScope(const OpDef& op) {
-    if (is_shape_only()) return; // whoever observes hears the calls elsewhere
+    if (is_shape_only()) return; // observers are not told of these calls
     for (Listener& listener : listeners()) {
       if (!listener.unpaused || !is_listening(listener)) continue;
       if (!dynamic_cast<const UnpausedRecorder*>(listener.recorder)->hears_whole(op)) continue;

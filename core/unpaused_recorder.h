@@ -9,8 +9,8 @@ namespace eg {
 /// know where each value comes from. Calls within an operation or a user's forward function are not recorded.
 class UnpausedRecorder : public Recorder {
 public:
-  /// True: a call of this row, which has a body, is one event, and the calls in the body are none. The body does not
-  /// run where shapes are enough and nobody else listens.
+  /// True: a call of this row, which has a body, is one event, and the calls in the body are none. The body is skipped
+  /// when the inputs are meta tensors and no other recorder is open.
   virtual bool hears_whole(const OpDef&) const { return false; }
 };
 

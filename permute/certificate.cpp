@@ -12,20 +12,13 @@
 namespace eg::permute {
 namespace {
 
-/// A generator of a group: a permutation of one cell of one of the group's classes.
-struct Generator {
-  std::size_t group = 0, part = 0; ///< part: place in the list of the group's classes
-  std::size_t number = 0, cell = 0;
-  std::string words; ///< what it does
-  Permutation permutation;
-};
-
-std::string words_of(const PointClass& own, std::size_t part, std::size_t cell, std::size_t i) {
-  const std::string what = own.group ? fmt::format("generator {} of its automorphisms", i)
-                           : i == 0  ? std::string("exchanging its first two places")
-                                     : fmt::format("rotating its {} places", own.size());
-  if (part > 0) return what + " among its blocks";
-  return own.copies() > 1 ? fmt::format("{} in block {}", what, cell) : what;
+/// "rotating its 7 places in block 2".
+std::string words_of(const Generator& g, const PointClass& own) {
+  const std::string what = own.group      ? fmt::format("generator {} of its automorphisms", g.index)
+                           : g.index == 0 ? std::string("exchanging its first two places")
+                                          : fmt::format("rotating its {} places", own.size());
+  if (g.part > 0) return what + " among its blocks";
+  return own.copies() > 1 ? fmt::format("{} in block {}", what, g.cell) : what;
 }
 
 /// Every result of every operation while it lives, in order.
@@ -83,22 +76,32 @@ public:
 
   Certificate run() {
     Certificate certificate;
-    const std::vector<Generator> generators = all_generators(symmetries_);
-    certificate.generators = static_cast<std::int64_t>(generators.size());
-    for (const Generator& g : generators)
-      if (g.part == 0 && g.cell == 0 && (&g == &generators.front() || (&g)[-1].group != g.group)) ++certificate.groups;
-    if (generators.empty()) return certificate;
+    std::vector<std::vector<Generator>> groups; // by group
+    for (std::size_t g = 0; g < symmetries_.groups_.size(); ++g) {
+      groups.push_back(state(symmetries_).generators(g));
+      certificate.groups += groups.back().empty() ? 0 : 1;
+      certificate.generators += static_cast<std::int64_t>(groups.back().size());
+    }
+    if (certificate.generators == 0) return certificate;
     prepare(certificate);
     std::int64_t done = 0;
-    for (const Generator& g : generators) {
-      try_one(g, certificate);
-      if (options_.progress) options_.progress(++done, certificate.generators);
-    }
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      for (const Generator& generator : groups[g]) {
+        try_one({g, generator}, certificate);
+        if (options_.progress) options_.progress(++done, certificate.generators);
+      }
     return certificate;
   }
 
 private:
+  struct Tried {
+    std::size_t group;
+    const Generator& generator;
+  };
   static const ModelSymmetries::State& state(const ModelSymmetries& s) { return *s.state_; }
+  static std::string words(const ModelSymmetries& s, const Generator& g) {
+    return words_of(g, state(s).structure->classes()[g.number]);
+  }
 
   static Tensor value_of(const ShownTensor& leaf, const nn::StateDict& leaves) {
     for (const auto& [name, x] : leaves) {
@@ -108,28 +111,6 @@ private:
       return x;
     }
     throw ValueError(fmt::format("certify: there is no value for \"{}\"", leaf.name));
-  }
-
-  static std::vector<Generator> all_generators(const ModelSymmetries& s) {
-    std::vector<Generator> all;
-    for (std::size_t g = 0; g < s.groups_.size(); ++g) {
-      const std::vector<std::size_t>& classes = state(s).classes[g];
-      for (std::size_t part = 0; part < classes.size(); ++part) {
-        const PointClass& own = state(s).structure->classes()[classes[part]];
-        const std::vector<Permutation> list = own.generators();
-        for (std::size_t c = 0; c < own.cells.size(); ++c)
-          for (std::size_t i = 0; i < list.size(); ++i)
-            all.push_back({g, part, classes[part], c, words_of(own, part, c, i), list[i]});
-      }
-    }
-    return all;
-  }
-
-  static PointMap image_of(const ModelSymmetries& s, const Generator& g) {
-    return state(s).structure->element([&](std::size_t k, std::size_t c) -> std::optional<Permutation> {
-      if (k != g.number || c != g.cell) return {};
-      return g.permutation;
-    });
   }
 
   /// Outputs and gradients where nothing is moved.
@@ -153,10 +134,10 @@ private:
     if (!std::isfinite(largest_gradient_)) throw ValueError("certify: gradients are not finite at these values");
   }
 
-  void try_one(const Generator& g, Certificate& certificate) const {
+  void try_one(const Tried& tried, Certificate& certificate) const {
     const ModelSymmetries::State& own = state(symmetries_);
     try {
-      const PointMap image = image_of(symmetries_, g);
+      const PointMap image = own.image_of(tried.generator);
       nn::StateDict moved = leaves_;
       for (std::size_t i = 0; i < moved.size(); ++i)
         moved[i].second = own.moved(image, own.leaves[i], leaves_[i].second);
@@ -173,14 +154,14 @@ private:
       }
       for (std::size_t o = 0; o < outputs_.size(); ++o) {
         const auto& [name, y] = outputs_[o];
-        check(g, fmt::format("\"{}\"", name), difference(found.at(o), own.moved(image, own.tensor(name), y)),
+        check(tried, fmt::format("\"{}\"", name), difference(found.at(o), own.moved(image, own.tensor(name), y)),
               certificate.forward_error);
       }
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         if (!gradients_[i].defined()) continue;
         // A gradient that is zero in theory holds rounding alone: compare it with a thousandth of the largest one.
         const double scale = std::max(largest(gradients_[i]), 1e-3 * largest_gradient_);
-        check(g, fmt::format("the gradient by \"{}\"", leaves_[i].first),
+        check(tried, fmt::format("the gradient by \"{}\"", leaves_[i].first),
               difference(gradients[i], own.moved(image, own.leaves[i], gradients_[i]), scale),
               certificate.gradient_error);
       }
@@ -189,23 +170,24 @@ private:
     } catch (const Interrupted&) {
       throw;
     } catch (const Error& e) { // an element that does not fit, or moved values that the model refuses
-      refuse(g, e.what());
+      refuse(tried, e.what());
     }
   }
 
-  void check(const Generator& g, const std::string& what, double error, double& largest_error) const {
+  void check(const Tried& tried, const std::string& what, double error, double& largest_error) const {
     if (!(error <= options_.tolerance))
-      refuse(g, fmt::format("{} differs by {:.1e}, more than {:.1e}", what, error, options_.tolerance));
+      refuse(tried, fmt::format("{} differs by {:.1e}, more than {:.1e}", what, error, options_.tolerance));
     largest_error = std::max(largest_error, error);
   }
 
-  [[noreturn]] void refuse(const Generator& g, const std::string& why) const {
+  [[noreturn]] void refuse(const Tried& tried, const std::string& why) const {
     throw SymmetryError(fmt::format("symmetries: \"{}\": {} does not commute with the model: {}{}",
-                                    symmetries_.groups_[g.group].name, g.words, why, place_of(g)));
+                                    symmetries_.groups_[tried.group].name, words(symmetries_, tried.generator), why,
+                                    place_of(tried)));
   }
 
   /// Words on the first operation whose result does not move as the inference says.
-  std::string place_of(const Generator& g) const {
+  std::string place_of(const Tried& tried) const {
     const auto results_of = [&](const nn::StateDict& leaves) {
       ResultRecorder recorder;
       f_(leaves);
@@ -225,12 +207,14 @@ private:
         return all;
       };
       const ModelSymmetries detailed(query);
-      const std::string& name = symmetries_.groups_[g.group].name;
-      for (const Generator& other : all_generators(detailed)) {
-        if (detailed.groups_[other.group].name != name || other.words != g.words) continue;
-        const std::string operation = first_difference(detailed, other, plain, results_of);
-        return operation.empty() ? std::string() : fmt::format("; first at {}", operation);
-      }
+      const SymmetryGroup* group = detailed.find(symmetries_.groups_[tried.group].name);
+      const std::string wanted = words(symmetries_, tried.generator);
+      for (const Generator& other : group == nullptr ? std::vector<Generator>{}
+                                                     : state(detailed).generators(at(group - detailed.groups_.data())))
+        if (words(detailed, other) == wanted) {
+          const std::string operation = first_difference(detailed, other, plain, results_of);
+          return operation.empty() ? std::string() : fmt::format("; first at {}", operation);
+        }
     } catch (const Interrupted&) {
       throw;
     } catch (const Error&) { // the claim is refused anyway; its place is not known
@@ -243,7 +227,7 @@ private:
   std::string first_difference(const ModelSymmetries& detailed, const Generator& g,
                                const std::vector<ResultRecorder::Result>& plain, const F& results_of) const {
     const ModelSymmetries::State& own = state(detailed);
-    const PointMap image = image_of(detailed, g);
+    const PointMap image = own.image_of(g);
     nn::StateDict moved = leaves_;
     for (std::size_t i = 0; i < moved.size(); ++i) {
       const auto leaf = std::find_if(own.leaves.begin(), own.leaves.end(),

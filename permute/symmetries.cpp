@@ -144,15 +144,27 @@ std::vector<SymmetryElement> ModelSymmetries::generators(std::string_view name) 
   const SymmetryGroup* group = find(name);
   if (group == nullptr) throw ValueError(fmt::format("symmetries: there is no group \"{}\"", name));
   std::vector<SymmetryElement> list;
-  if (group->kind == GroupKind::trivial) return list;
-  const Structure& structure = *state_->structure;
-  for (const std::size_t own : state_->classes[at(group - groups_.data())])
-    for (const Permutation& p : structure.classes()[own].generators())
-      for (std::size_t cell = 0; cell < structure.classes()[own].cells.size(); ++cell)
-        list.push_back(SymmetryElement(structure.element([&](std::size_t k, std::size_t c) {
-          return k == own && c == cell ? std::optional<Permutation>(p) : std::nullopt;
-        })));
+  for (const Generator& g : state_->generators(at(group - groups_.data())))
+    list.push_back(SymmetryElement(state_->image_of(g)));
   return list;
+}
+
+std::vector<Generator> ModelSymmetries::State::generators(std::size_t group) const {
+  std::vector<Generator> all;
+  for (std::size_t part = 0; part < classes[group].size(); ++part) {
+    const std::size_t number = classes[group][part];
+    const std::vector<Permutation> list = structure->classes()[number].generators();
+    for (std::size_t cell = 0; cell < structure->classes()[number].cells.size(); ++cell)
+      for (std::size_t i = 0; i < list.size(); ++i) all.push_back({part, number, cell, i, list[i]});
+  }
+  return all;
+}
+
+PointMap ModelSymmetries::State::image_of(const Generator& g) const {
+  return structure->element([&](std::size_t k, std::size_t c) -> std::optional<Permutation> {
+    if (k != g.number || c != g.cell) return {};
+    return g.permutation;
+  });
 }
 
 std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryElement& element) const {

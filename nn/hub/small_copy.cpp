@@ -29,6 +29,14 @@ SmallBlocks small_blocks(const nn::BlockConfig& b, std::int64_t layers) {
   return s;
 }
 
+/// Under the names of all families but GPT-2's and timm's.
+void write_blocks(nlohmann::json& config, const SmallBlocks& s) {
+  config["num_hidden_layers"] = s.layers;
+  config["hidden_size"] = s.dim;
+  config["num_attention_heads"] = s.heads;
+  config["intermediate_size"] = s.mlp;
+}
+
 std::int64_t small_vocabulary(std::int64_t n) { return std::min<std::int64_t>(n, 11); }
 std::int64_t small_positions(std::int64_t n) { return std::min<std::int64_t>(n, 5); }
 
@@ -75,10 +83,7 @@ void shrink(nlohmann::json& config, const nn::Vit& model) {
   config["image_size"] = image;
   config["patch_size"] = patch;
   config["num_channels"] = channels;
-  config["num_hidden_layers"] = s.layers;
-  config["hidden_size"] = s.dim;
-  config["num_attention_heads"] = s.heads;
-  config["intermediate_size"] = s.mlp;
+  write_blocks(config, s);
   config.erase("pooler_output_size");
   if (c.pooler > 0 && c.pooler != c.encoder.dim) config["pooler_output_size"] = std::min<std::int64_t>(c.pooler, 3);
   if (c.classes > 0) shrink_labels(config, c.classes);
@@ -91,10 +96,7 @@ void shrink(nlohmann::json& config, const nn::Bert& model) {
   shrink_padding(config, c.vocabulary, small_vocabulary(c.vocabulary));
   config["max_position_embeddings"] = small_positions(c.positions);
   config["type_vocab_size"] = std::min<std::int64_t>(c.token_types, 3);
-  config["num_hidden_layers"] = s.layers;
-  config["hidden_size"] = s.dim;
-  config["num_attention_heads"] = s.heads;
-  config["intermediate_size"] = s.mlp;
+  write_blocks(config, s);
   shrink_labels(config, c.labels);
 }
 
@@ -115,12 +117,9 @@ void shrink(nlohmann::json& config, const nn::Decoder& model) {
     config["n_positions"] = small_positions(c.positions);
     return;
   }
-  config["hidden_size"] = s.dim;
-  config["num_attention_heads"] = s.heads;
+  write_blocks(config, s);
   config["num_key_value_heads"] = s.kv_heads;
   config["head_dim"] = s.head_dim;
-  config["intermediate_size"] = s.mlp;
-  config["num_hidden_layers"] = s.layers;
   config["max_position_embeddings"] = small_positions(c.positions);
 }
 

@@ -235,7 +235,7 @@ bool leg_is_present(const Event& event, const Leg& leg) {
   const std::span<const Tensor> list = leg.side == Leg::Side::in ? event.in : event.out;
   if (static_cast<std::size_t>(leg.index) >= list.size()) return false;
   const Tensor& t = list[static_cast<std::size_t>(leg.index)];
-  return t.defined() && leg.axis < t.rank() && leg.axis >= -t.rank(); // [0] stands for an output nobody wanted
+  return t.defined() && leg.axis < t.rank() && leg.axis >= -t.rank(); // an output that was not requested is [0]
 }
 
 int axis_on(const Symmetry& s, const Leg& leg) {

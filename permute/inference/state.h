@@ -18,6 +18,14 @@ struct ShownTensor {
   TensorPoints points;
 };
 
+/// A generator of a group: a permutation of one cell of one of the group's classes.
+struct Generator {
+  std::size_t part = 0;            ///< place of the class in the list of the group's classes; above 0: it moves blocks
+  std::size_t number = 0;          ///< of the class
+  std::size_t cell = 0, index = 0; ///< index: in PointClass::generators()
+  Permutation permutation;
+};
+
 struct ModelSymmetries::State {
   Points points;
   std::vector<ShownTensor> tensors;
@@ -27,6 +35,10 @@ struct ModelSymmetries::State {
   std::vector<std::vector<std::size_t>> classes;
 
   const ShownTensor& tensor(std::string_view name) const;
+  /// Generators of a group, cell by cell.
+  std::vector<Generator> generators(std::size_t group) const;
+  /// The element that a generator is.
+  PointMap image_of(const Generator& generator) const;
   /// The gather of one axis. Throws ValueError where it differs along other axes.
   std::vector<std::int64_t> gather_of(const PointMap& image, const ShownTensor& t, int axis) const;
   /// ModelSymmetries::moved of a tensor of any kind.

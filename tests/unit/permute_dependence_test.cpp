@@ -110,7 +110,8 @@ TEST_CASE("permutations that depend on another axis commute with every row that 
 TEST_CASE("rows declare the same with and without the defaults of their attributes") {
   int compared = 0;
   for (const OpDef* op : registry()) {
-    if (op->symmetries == nullptr || is_backward(*op)) continue; // those say of outputs that nobody wants otherwise
+    if (op->symmetries == nullptr || is_backward(*op))
+      continue; // their symmetries depend on which outputs are requested
     for (const Sample& sample : op->samples(DType::f64)) {
       const Sample complete{sample.in, completed_attributes(*op, sample.attrs), sample.note};
       const std::vector<Symmetry> short_of = op->symmetries(sample), with = op->symmetries(complete);

@@ -11,19 +11,6 @@
 namespace eg::fuzz {
 namespace {
 
-const Tensor& value_of(const Program& program, const ValueRef& ref, const std::vector<Tensor>& leaves,
-                       const std::vector<std::vector<Tensor>>& done) {
-  switch (ref.kind) {
-  case ValueRef::Kind::leaf:
-    return leaves[ref.index];
-  case ValueRef::Kind::constant:
-    return program.constants[ref.index];
-  case ValueRef::Kind::step:
-    break;
-  }
-  return done[ref.index][ref.output];
-}
-
 std::vector<Tensor> run_step(const ProgramStep& step, const std::vector<Tensor>& in) {
   if (!step.paused) return call(*step.op, in, step.attrs);
   const PauseRecording pause;
@@ -113,6 +100,19 @@ std::vector<Tensor> leaf_shapes(const Program& program) {
   for (const ProgramLeaf& leaf : program.leaves)
     shapes.push_back(Tensor::meta(leaf.shape, leaf.range == 0 ? DType::f64 : DType::i64));
   return shapes;
+}
+
+const Tensor& value_of(const Program& program, const ValueRef& ref, const std::vector<Tensor>& leaves,
+                       const std::vector<std::vector<Tensor>>& done) {
+  switch (ref.kind) {
+  case ValueRef::Kind::leaf:
+    return leaves[ref.index];
+  case ValueRef::Kind::constant:
+    return program.constants[ref.index];
+  case ValueRef::Kind::step:
+    break;
+  }
+  return done[ref.index][ref.output];
 }
 
 std::vector<std::vector<Tensor>> run_steps(const Program& program, const std::vector<Tensor>& leaves) {

@@ -36,7 +36,7 @@ struct ProgramStep {
   const OpDef* op = nullptr;
   std::vector<std::optional<ValueRef>> in;
   Attrs attrs;
-  bool paused = false; ///< recorders are deaf to it
+  bool paused = false; ///< it runs while recording is paused
 };
 
 /// A model. Steps read what stands before them.
@@ -60,6 +60,9 @@ std::vector<Tensor> leaf_shapes(const Program& program);
 std::vector<Tensor> run(const Program& program, const std::vector<Tensor>& leaves);
 /// The same, and every tensor on the way: outputs of each step.
 std::vector<std::vector<Tensor>> run_steps(const Program& program, const std::vector<Tensor>& leaves);
+/// The tensor that a reference means, given the leaves and what run_steps() gave.
+const Tensor& value_of(const Program& program, const ValueRef& ref, const std::vector<Tensor>& leaves,
+                       const std::vector<std::vector<Tensor>>& done);
 
 /// The program without leaves, constants and steps that no output depends on.
 Program without_unused(const Program& program);

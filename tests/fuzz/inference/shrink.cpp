@@ -18,19 +18,6 @@ void replace(Program& program, const ValueRef& from, const ValueRef& to) {
     if (ref == from) ref = to;
 }
 
-const Tensor& value_of(const Program& program, const ValueRef& ref, const std::vector<Tensor>& leaves,
-                       const Values& values) {
-  switch (ref.kind) {
-  case ValueRef::Kind::leaf:
-    return leaves[ref.index];
-  case ValueRef::Kind::constant:
-    return program.constants[ref.index];
-  case ValueRef::Kind::step:
-    break;
-  }
-  return values[ref.index][ref.output];
-}
-
 /// The leaves that a program is shrunk with; their numbers do not matter.
 std::vector<Tensor> some_leaves(const Program& program) { return leaf_values(program, {3, 3}); }
 
