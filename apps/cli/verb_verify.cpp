@@ -45,7 +45,7 @@ void check_of_model(const CLI::App& app) {
 /// The axes of a model folder's parameters, for the page's picture.
 void show_axes_of(const std::string& folder, report::TheoremReportOptions& options) {
   constexpr std::size_t most = 48; // some blocks: the others repeat them
-  const OutlinedModel outlined = outline_folder(folder);
+  const OutlinedModel outlined = outline_folder(folder, true);
   const nn::StateDict tensors = outlined.tensors();
   options.axes = report::diagram_of(outlined.symmetries, tensors, most);
   options.axes_caption =
