@@ -15,8 +15,8 @@ nn::StateDict OutlinedModel::tensors() const {
 namespace {
 
 OutlinedModel outlined(hub::LoadedModel loaded, bool certify) {
-  OutlinedModel result{std::move(loaded.model), std::move(loaded.report),
-                       permute::symmetries_of(*loaded.model, permute::TensorNames::files)};
+  permute::ModelSymmetries symmetries = permute::symmetries_of(*loaded.model, permute::TensorNames::files);
+  OutlinedModel result{std::move(loaded.model), std::move(loaded.report), std::move(symmetries), {}};
   if (certify) result.certificate = permute::certify(*result.model, result.symmetries, permute::TensorNames::files);
   return result;
 }
