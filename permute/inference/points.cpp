@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 
 namespace eg::permute {
 
@@ -90,7 +91,7 @@ void Points::drop_parents(const PointList& list, const std::string& reason) {
 
 void Points::hold(const PointsPtr& list, std::int64_t width) {
   if (list == nullptr || list->empty() || width < 1) return;
-  if (!known_rows_.insert({list, {}}).second) return;
+  if (!known_rows_.insert({list, width, {}}).second) return;
   held_.push_back(list);
   rows_.push_back({list, width});
 }
@@ -105,7 +106,9 @@ void Points::hold(const TensorPoints& t, const Shape& shape) {
       lists.push_back(t.axis(other).points);
       rows *= shape[other];
     }
-    if (lists.empty() || shape.numel() == 0 || !known_rows_.insert({axis.points, std::move(lists)}).second) continue;
+    if (lists.empty() || shape.numel() == 0 ||
+        !known_rows_.insert({axis.points, shape[number], std::move(lists)}).second)
+      continue;
     HeldRows held{axis.points, shape[number]};
     std::vector<std::int64_t> index(at(shape.rank()), 0);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -139,7 +142,20 @@ bool Points::stands_twice(const PointsPtr& list, std::int64_t width, std::vector
   return any;
 }
 
+void Points::fix_torn_columns() {
+  std::unordered_map<Point, Point> first; // column by point
+  for (const Columns& own : columns_) {
+    first.clear();
+    for (std::size_t i = 0; i < own.list->size(); ++i) {
+      const Point p = find((*own.list)[i]), column = find((*own.common)[own.column(i)]);
+      const Point other = first.try_emplace(p, column).first->second;
+      if (other != column) fix({p, column, other}, "an axis stands in two rows in another order");
+    }
+  }
+}
+
 void Points::part_places() {
+  fix_torn_columns();
   std::vector<bool> twice(up_.size(), false);
   bool any = false;
   for (const HeldRows& rows : rows_) any = stands_twice(rows.list, rows.width, &twice) || any;
@@ -237,9 +253,10 @@ PointsPtr Points::common(const PointsPtr& list, std::int64_t before, std::int64_
   if (known != nullptr) return known;
   const std::size_t after = list->size() / at(before * rows);
   known = fresh(before * static_cast<std::int64_t>(after));
+  const Columns own{list, known, at(rows), after};
   const Role role = new_role();
-  for (std::size_t i = 0; i < list->size(); ++i)
-    add_parent((*list)[i], (*known)[i / (at(rows) * after) * after + i % after], role);
+  for (std::size_t i = 0; i < list->size(); ++i) add_parent((*list)[i], (*known)[own.column(i)], role);
+  columns_.push_back(own);
   return known;
 }
 

@@ -107,6 +107,7 @@ public:
 
   /// Gives every point that was united with another point of the same row a place, a child that says which of them it
   /// is; lists that were united share places. Points that are united with themselves in another order are fixed.
+  /// Points that stand in two columns of what rows have in common are fixed.
   void part_places();
   bool is_place(Point p) const { return is_place_[static_cast<std::size_t>(p)]; }
   /// A place that shares another one.
@@ -150,6 +151,7 @@ private:
   Role new_role() { return next_role_++; }
   void join_places();
   bool stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const;
+  void fix_torn_columns();
 
   static constexpr Role place_role = 0;
   mutable PointList up_;
@@ -157,7 +159,7 @@ private:
   Role next_role_ = 1;
   std::vector<PointsPtr> held_;
   std::vector<HeldRows> rows_;
-  std::set<std::pair<PointsPtr, std::vector<PointsPtr>>> known_rows_;
+  std::set<std::tuple<PointsPtr, std::int64_t, std::vector<PointsPtr>>> known_rows_; // extents, carriers' lists
   std::vector<std::tuple<PointsPtr, PointsPtr, std::int64_t>> united_;
   PointList place_, own_place_; // by point: the place that it shares, and the one made for it; -1: none
   std::vector<bool> is_idle_;   // by point: a place that is not used
@@ -168,6 +170,13 @@ private:
   std::map<PointList, std::pair<Point, Role>> joints_;
   std::map<std::pair<PointsPtr, std::int64_t>, PointsPtr> blocks_;
   std::map<std::pair<PointsPtr, std::vector<std::int64_t>>, std::vector<AxisPoints>> parts_;
+  /// What the rows of a list [before, rows, after] have in common.
+  struct Columns {
+    PointsPtr list, common;
+    std::size_t rows, after;
+    std::size_t column(std::size_t i) const { return i / (rows * after) * after + i % after; }
+  };
+  std::vector<Columns> columns_;
   std::map<std::tuple<PointsPtr, std::int64_t, std::int64_t>, PointsPtr> common_;
 };
 

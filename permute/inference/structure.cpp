@@ -50,7 +50,7 @@ struct Structure::Graph {
     std::map<PointList, Point> first;
     bool any = false;
     for (std::size_t p = 0; p < children.size(); ++p) {
-      if (points.is_place(static_cast<Point>(p))) continue;
+      if (points.is_place(static_cast<Point>(p)) || points.reason(static_cast<Point>(p)) != nullptr) continue;
       PointList own; // places go with their points, which are there
       for (const Link& down : children[p])
         if (!points.is_place(down.point)) own.push_back(down.point);

@@ -122,6 +122,25 @@ TEST_CASE("a constant on an axis that holds a point twice acts on each place") {
   CHECK(sound_bits({{"x", general({2}, 2)}}, alike) == doctest::Approx(bits_of_2));
 }
 
+TEST_CASE("tied axes that are stacked and joined keep both places of each point") {
+  const Model f = [](const auto& v) { return reshape(stack({v[1], v[0]}, 0), {6, 2}) + sum(v[0] * v[1]); };
+  CHECK(sound_bits({{"a", general({3, 2}, 1)}, {"b", general({3, 2}, 2)}}, f) ==
+        doctest::Approx(bits_of_3 + bits_of_2));
+}
+
+TEST_CASE("an axis and itself in another order, one below the other, keep it") {
+  const Model f = [](const auto& v) {
+    const Tensor turned = index_select(v[1], 1, numbers({1, 0, 2, 3}));
+    return matmul(concat({v[1], turned}, 0), v[0]);
+  };
+  CHECK(sound_bits({{"w", general({4, 3}, 1)}, {"x", general({1, 4}, 2)}}, f) ==
+        doctest::Approx(bits_of_2 + bits_of_3));
+  const Model joined = [](const auto& v) {
+    return reshape(stack({index_select(v[0], 1, numbers({1, 0, 2})), v[0]}, 2), {12, 2});
+  };
+  CHECK(sound_bits({{"x", general({2, 3, 2}, 1)}}, joined) == doctest::Approx(2 * bits_of_2));
+}
+
 TEST_CASE("parts of an axis that are added in another order keep it") {
   const Model f = [](const auto& v) { return v[0] + index_select(v[1], 0, numbers({0, 3})) + v[1].slice(0, 1, 3); };
   CHECK(sound_bits({{"x", general({2}, 1)}, {"l", general({4}, 2)}}, f) == doctest::Approx(bits_of_2));
