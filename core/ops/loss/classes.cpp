@@ -187,28 +187,20 @@ struct Labels {
   Tensor safe, counted, ignored;
 };
 
+/// Made of operations, so that who follows the calls sees that all three come from the labels.
 Labels checked_labels(const OpArgs& args) {
   const PauseRecording pause;
   const Tensor labels = packed(args.in[1]);
   const std::int64_t classes = args.in[0].shape()[-1], ignore = args.attrs.integer("ignore_index");
-  Labels all{Tensor::zeros(labels.shape(), DType::i64), Tensor::zeros(labels.shape(), args.in[0].dtype()), {}};
-  std::int64_t* const safe = all.safe.mutable_data<std::int64_t>("nll_loss");
-  visit_floating(args.in[0].dtype(), [&]<class T>() {
-    T* const counted = all.counted.mutable_data<T>("nll_loss");
-    for (std::int64_t i = 0; i < labels.numel(); ++i) {
-      const std::int64_t label = labels.data<std::int64_t>()[i];
-      if (label == ignore) continue;
-      if (label < 0 || label >= classes)
-        throw IndexError(
-            fmt::format("{}: label {} of row {} is outside [0, {}): there are {} classes, and ignore_index "
-                        "is {}",
-                        args.op.name, label, i, classes, classes, ignore));
-      safe[i] = label;
-      counted[i] = T{1};
-    }
-  });
-  all.ignored = eq(all.counted, 0.0);
-  return all;
+  for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    const std::int64_t label = labels.data<std::int64_t>()[i];
+    if (label != ignore && (label < 0 || label >= classes))
+      throw IndexError(fmt::format("{}: label {} of row {} is outside [0, {}): there are {} classes, and ignore_index "
+                                   "is {}",
+                                   args.op.name, label, i, classes, classes, ignore));
+  }
+  const Tensor ignored = eq(args.in[1], Tensor::from<std::int64_t>({ignore}, {}));
+  return {masked_fill(args.in[1], ignored, 0.0).contiguous(), cast(logical_not(ignored), args.in[0].dtype()), ignored};
 }
 
 std::vector<TensorSpec> nll_infer(const OpArgs& args) {

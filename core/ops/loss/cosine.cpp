@@ -175,21 +175,14 @@ std::vector<Symmetry> similarity_symmetries(const Sample& sample) {
 
 // --- cosine_embedding_loss ---
 
-/// 1 for labels 1 and 0 for labels -1.
+/// 1 for labels 1 and 0 for labels -1, made of operations, so that who follows the calls sees where it comes from.
 Tensor checked_signs(const OpArgs& args) {
   const PauseRecording pause;
   const Tensor labels = packed(args.in[2]);
-  Tensor positive = Tensor::zeros(labels.shape(), args.in[0].dtype());
-  visit_floating(positive.dtype(), [&]<class T>() {
-    T* const to = positive.mutable_data<T>("cosine_embedding_loss");
-    for (std::int64_t i = 0; i < labels.numel(); ++i) {
-      const std::int64_t label = labels.data<std::int64_t>()[i];
-      if (label != 1 && label != -1)
-        throw ValueError(fmt::format("{}: labels must be 1 or -1, label {} is {}", args.op.name, i, label));
-      to[i] = label == 1 ? T{1} : T{0};
-    }
-  });
-  return positive;
+  for (std::int64_t i = 0; i < labels.numel(); ++i)
+    if (const std::int64_t label = labels.data<std::int64_t>()[i]; label != 1 && label != -1)
+      throw ValueError(fmt::format("{}: labels must be 1 or -1, label {} is {}", args.op.name, i, label));
+  return cast(eq(args.in[2], Tensor::from<std::int64_t>({1}, {})), args.in[0].dtype());
 }
 
 std::vector<TensorSpec> embedding_infer(const OpArgs& args) {
