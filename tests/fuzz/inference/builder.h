@@ -15,7 +15,8 @@ public:
   /// A tensor that a step may read.
   struct Value {
     ValueRef ref;
-    Tensor value, shape; ///< with values; as the inference sees it
+    Tensor value, shape;    ///< with values; as the inference sees it
+    std::int64_t bound = 0; ///< whole numbers are below it and not negative; 0: not known
   };
   /// What a move proposes; nothing where it finds no operands.
   using Proposal = std::optional<ProgramStep>;
@@ -47,9 +48,11 @@ public:
   ValueRef fresh_constant(Tensor values);
 
 private:
-  std::vector<Tensor> tried(const ProgramStep& step, bool on_shapes) const;
+  enum class Point : std::uint8_t { drawn, largest_numbers, shapes };
+  std::vector<Tensor> tried(const ProgramStep& step, Point point) const;
+  std::int64_t bound_of(const ProgramStep& step, const Tensor& output) const;
   bool take(ProgramStep step);
-  bool runs_everywhere(const Program& program) const;
+  bool has_tame_outputs(const Program& program) const;
   bool acceptable(const std::vector<Tensor>& values, const std::vector<Tensor>& shapes) const;
   const Value& value_at(const ValueRef& ref) const;
 

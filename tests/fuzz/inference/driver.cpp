@@ -91,7 +91,7 @@ int one_program(std::uint64_t seed, std::int64_t number) {
   options.seed = seed;
   options.brute.most_combinations = 50000;
   const Program program = program_of(options, number);
-  fmt::print("{}{}\n", text_of(program), degenerate_extents(program));
+  fmt::print("{}{}\n", text_of(program), degenerate_reason(program));
   const eg::permute::ModelSymmetries claims = claims_of(program);
   print_groups(claims);
   const CheckResult result = check_claims(program, claims, options.check);

@@ -81,7 +81,7 @@ private:
   void brute_force(std::int64_t number, const Program& program) {
     const BruteForce result = tried(program);
     if (result.outcome == Outcome::skipped) return;
-    const bool degenerate = !degenerate_extents(program).empty();
+    const bool degenerate = !degenerate_reason(program).empty();
     count(survey_.all, result.outcome);
     if (!degenerate) count(survey_.plain, result.outcome);
     if (result.outcome == Outcome::smaller) note_missed(number, program, degenerate);
@@ -91,10 +91,10 @@ private:
     ++(outcome == Outcome::whole ? groups.whole : outcome == Outcome::smaller ? groups.smaller : groups.beyond);
   }
 
-  /// A program without degenerate extents is shrunk to another one without.
+  /// A program that is not degenerate is shrunk to another one that is not.
   void note_missed(std::int64_t number, const Program& program, bool degenerate) {
     const Program small = !options_.shrink ? program : shrunk(program, [&](const Program& p) {
-      return (degenerate || degenerate_extents(p).empty()) && tried(p).outcome == Outcome::smaller;
+      return (degenerate || degenerate_reason(p).empty()) && tried(p).outcome == Outcome::smaller;
     });
     const BruteForce own = tried(small);
     survey_.missed.push_back({static_cast<std::uint64_t>(number), text_of(small), operations_of(small),
@@ -105,53 +105,7 @@ private:
   Survey survey_;
 };
 
-bool is_one_of(const OpDef* op, std::initializer_list<const OpDef*> list) {
-  return std::find(list.begin(), list.end(), op) != list.end();
-}
-
-/// Extents along which such a step works.
-std::vector<std::int64_t> extents_along(const ProgramStep& step, const Shape& x) {
-  std::vector<std::int64_t> extents;
-  if (step.attrs.has("axis") && x.rank() > 0) {
-    extents.push_back(x[normalize_axis("axis", step.attrs.integer("axis"), x.rank())]);
-  } else if (step.attrs.has("axes")) {
-    for (const std::int64_t a : step.attrs.integers("axes")) extents.push_back(x[normalize_axis("axes", a, x.rank())]);
-  } else if (x.rank() > 0) {
-    extents.push_back(x[-1]);
-  }
-  return extents;
-}
-
 } // namespace
-
-std::string degenerate_extents(const Program& program) {
-  const std::vector<Tensor> leaves = leaf_values(program, {2, 2});
-  const std::vector<std::vector<Tensor>> values = run_steps(program, leaves);
-  const auto shape_of = [&](const ValueRef& ref) -> const Shape& {
-    return (ref.kind == ValueRef::Kind::leaf       ? leaves[ref.index]
-            : ref.kind == ValueRef::Kind::constant ? program.constants[ref.index]
-                                                   : values[ref.index][ref.output])
-        .shape();
-  };
-  for (std::size_t s = 0; s < program.steps.size(); ++s) {
-    const ProgramStep& step = program.steps[s];
-    for (const Tensor& y : values[s])
-      if (std::find(y.shape().begin(), y.shape().end(), 1) != y.shape().end())
-        return fmt::format("{} gives an axis of extent 1", step.op->name);
-    if (step.in.empty() || !step.in.front()) continue;
-    const bool reorders =
-        is_one_of(step.op, {&flip_op, &roll_op, &index_select_op, &gather_op, &permute_rows_op, &permute_columns_op});
-    const bool normalises = is_one_of(
-        step.op, {&softmax_op,    &log_softmax_op, &masked_softmax_op, &layer_norm_op, &rms_norm_op, &center_op,
-                  &batch_norm_op, &group_norm_op,  &instance_norm_op,  &var_op,        &std_op,      &max_op,
-                  &min_op,        &amax_op,        &amin_op,           &argmax_op,     &argmin_op,   &sort_op,
-                  &argsort_op,    &topk_op});
-    if (!reorders && !normalises) continue;
-    for (const std::int64_t e : extents_along(step, shape_of(*step.in.front())))
-      if (e <= 2) return fmt::format("{} along an axis of extent {}", step.op->name, e);
-  }
-  return {};
-}
 
 double WholeGroups::share() const {
   return compared() == 0 ? 0.0 : static_cast<double>(whole) / static_cast<double>(compared());
@@ -174,7 +128,7 @@ std::string summary_of(const Survey& s) {
       s.programs, s.rows.used.size(), count(Finding::sound), count(Finding::unsound), count(Finding::thrown),
       count(Finding::rounding), s.with_elements, s.with_gradients, s.elements, s.largest_error);
   if (s.all.compared() > 0)
-    text += fmt::format("{} brute-forced: {} whole ({:.1f} %), {} smaller, {} beyond; without degenerate extents {}: "
+    text += fmt::format("{} brute-forced: {} whole ({:.1f} %), {} smaller, {} beyond; not degenerate {}: "
                         "{} whole ({:.1f} %), {} smaller, {} beyond\n",
                         s.all.compared(), s.all.whole, 100 * s.all.share(), s.all.smaller, s.all.beyond,
                         s.plain.compared(), s.plain.whole, 100 * s.plain.share(), s.plain.smaller, s.plain.beyond);
@@ -196,7 +150,7 @@ std::string causes_of(const Survey& s) {
   std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.plain, a.second.degenerate) > std::pair(b.second.plain, b.second.degenerate);
   });
-  std::string text = "| operations of the shrunk program | without degenerate extents | with | what the inference says "
+  std::string text = "| operations of the shrunk program | not degenerate | degenerate | what the inference says "
                      "of one |\n|---|--:|--:|---|\n";
   for (const auto& [operations, cause] : list)
     text += fmt::format("| {} | {} | {} | {} |\n", operations, cause.plain, cause.degenerate, cause.because);

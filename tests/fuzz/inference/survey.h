@@ -12,11 +12,12 @@
 
 namespace eg::fuzz {
 
-/// Why brute force may find more than there is to infer; empty: no reason. These extents make axes agree by chance:
-///   - an axis of extent 1 between the steps, along which softmax, norms and products are constant or only scale;
-///   - a normalisation (softmax, norms, centring, extrema) along an axis of extent 2: it leaves a sign, or one number;
-///   - an axis of extent 2 that is flipped, rolled or picked from: all permutations of two places commute.
-std::string degenerate_extents(const Program& program);
+/// Why brute force may find more than there is to infer; empty: no reason. By chance, or since extents are small:
+///   - a step gives an axis of extent 1, along which softmax and norms are constant and products only scale;
+///   - softmax, a norm, an extremum or an order along an axis of at most 2: it leaves a sign, or one number;
+///   - an axis of extent 2 that is flipped, rolled or picked from: all permutations of two places commute;
+///   - a step reads a leaf and does not depend on it: x - x, the sum of a softmax, the variance beside an offset.
+std::string degenerate_reason(const Program& program);
 
 struct SurveyOptions {
   std::uint64_t seed = 1;
@@ -56,7 +57,7 @@ struct Survey {
   std::int64_t programs = 0, elements = 0, with_elements = 0, with_gradients = 0;
   std::map<Finding, std::int64_t> findings;
   double largest_error = 0.0;               ///< of sound ones
-  WholeGroups all, plain;                   ///< plain: without degenerate extents
+  WholeGroups all, plain;                   ///< plain: not degenerate
   std::vector<std::string> counterexamples; ///< unsound, thrown: shrunk, with seed and number
   std::vector<Missed> missed;
   RowUses rows;
