@@ -1,12 +1,14 @@
 // Statements that say what is all there is search for counterexamples: docs/sharp-claims.md.
 
 #include "permute/catalogue/case.h"
+#include "theorems/sharp_words.h"
 
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 namespace {
@@ -27,6 +29,16 @@ std::string page() {
   for (const Identity& identity : catalogue())
     if (identity.sharp)
       text += fmt::format("| `{}` | {} | {} |\n", identity.id, identity.statement, verify(identity, {}).candidates);
+  text += fmt::format(
+      "\n## Statements for all permutations\n\nThese rows draw their permutations. The tests run each {} times in f64, "
+      "with other seeds, weights and shapes.\n[sharp_words.txt](../tests/theorems/sharp_words.txt) lists the sentences "
+      "of the documentation that rest on them.\n\n| id | statement |\n|---|---|\n",
+      draws_of_a_statement);
+  std::set<std::string> drawn;
+  for (const SharpSentence& sentence : sharp_sentences())
+    if (sentence.kind == "drawn") drawn.insert(sentence.what);
+  for (const Identity& identity : catalogue())
+    if (drawn.contains(identity.id)) text += fmt::format("| `{}` | {} |\n", identity.id, identity.statement);
   return text;
 }
 
