@@ -11,6 +11,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 
 namespace eg::permute {
 namespace {
@@ -175,6 +176,22 @@ double PermutationGroup::log2_count() const {
   double bits = 0.0;
   for (const std::int64_t factor : factors) bits += std::log2(static_cast<double>(factor));
   return bits;
+}
+
+bool PermutationGroup::contains(const Permutation& p) const {
+  constexpr double most = 16.0;
+  if (p.is_identity()) return true;
+  if (log2_count() > most)
+    throw ValueError(fmt::format("a group of 2^{:.1f} elements is not listed to look for one", log2_count()));
+  std::vector<Permutation> list{Permutation::identity(degree)};
+  std::set<std::vector<std::int64_t>> known{list.front().gather()};
+  while (!list.empty()) {
+    const Permutation q = std::move(list.back());
+    list.pop_back();
+    for (const Permutation& g : generators)
+      if (Permutation next = q.then(g); known.insert(next.gather()).second) list.push_back(std::move(next));
+  }
+  return known.contains(p.gather());
 }
 
 std::vector<std::vector<std::int64_t>> PermutationGroup::orbits() const {

@@ -21,6 +21,8 @@ struct PermutationGroup {
   double log2_count() const;
   /// Points that the group carries into each other, each orbit and the list of them in ascending order.
   std::vector<std::vector<std::int64_t>> orbits() const;
+  /// Whether p is an element. It lists the group: throws ValueError for more than 2^16 elements.
+  bool contains(const Permutation& p) const;
 };
 
 /// A random element, nearly uniform: a product of generators replaced again and again (Celler, Leedham-Green, Murray,

@@ -35,6 +35,22 @@ ModelSymmetries symmetries_of(hub::Model& model, TensorNames names) {
   return ModelSymmetries(query);
 }
 
+NamedFunction function_of(hub::Model& model, TensorNames names) {
+  return [&model, names, count = model.module().state_dict().size()](const nn::StateDict& leaves) {
+    nn::StateDict parameters, inputs;
+    std::vector<Tensor> list;
+    for (const auto& [name, x] : leaves) {
+      (parameters.size() < count ? parameters : inputs).emplace_back(name, x);
+      if (list.size() < count) list.push_back(x);
+    }
+    const nn::ParameterScope scope(model.module(), list);
+    nn::StateDict outputs = model.forward(inputs);
+    if (names == TensorNames::files)
+      for (auto& shown : file_tensors(model, parameters)) outputs.push_back(std::move(shown));
+    return outputs;
+  };
+}
+
 namespace {
 
 /// The number of the layer that a tensor's name holds ("h.11.attn.c_attn.weight") made at most 1.
@@ -87,28 +103,9 @@ Certificate certify(hub::Model& model, const ModelSymmetries& symmetries, Tensor
   const std::unique_ptr<hub::Model> small = hub::small_copy(model, weights);
   const ModelSymmetries own = symmetries_of(*small, names);
   require_same_groups(symmetries, own);
-  const nn::Module& module = small->module();
-  const nn::StateDict parameters = module.state_dict();
-  nn::StateDict leaves = parameters;
+  nn::StateDict leaves = small->module().state_dict();
   for (const auto& [name, x] : hub::random_inputs(*small, texts)) leaves.emplace_back(name, x);
-  const NamedFunction f = [&](const nn::StateDict& values) {
-    nn::StateDict moved, inputs;
-    std::vector<Tensor> list;
-    for (const auto& [name, x] : values) {
-      if (moved.size() < parameters.size()) {
-        moved.emplace_back(name, x);
-        list.push_back(x);
-      } else {
-        inputs.emplace_back(name, x);
-      }
-    }
-    const nn::ParameterScope scope(module, list);
-    nn::StateDict outputs = small->forward(inputs);
-    if (names == TensorNames::files)
-      for (auto& shown : file_tensors(*small, moved)) outputs.push_back(std::move(shown));
-    return outputs;
-  };
-  return own.certify(f, leaves, {.tolerance = tolerance});
+  return own.certify(function_of(*small, names), leaves, {.tolerance = tolerance});
 }
 
 } // namespace eg::permute

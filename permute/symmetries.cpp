@@ -167,6 +167,63 @@ PointMap ModelSymmetries::State::image_of(const Generator& g) const {
   });
 }
 
+bool ModelSymmetries::contains(const std::vector<AxisMove>& moves) const {
+  const Structure& structure = *state_->structure;
+  PointList from, to;
+  const auto move = [&](const PointList& own, const PointList& source) {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      from.push_back(state_->points.vertex(own[i]));
+      to.push_back(state_->points.vertex(source[i]));
+    }
+  };
+  // Places of all tensors that are shown, moved or not.
+  for (const ShownTensor& t : state_->tensors) {
+    std::vector<Permutation> along;
+    for (int axis = 0; axis < t.shape.rank(); ++axis) along.push_back(Permutation::identity(t.shape[axis]));
+    for (const AxisMove& m : moves) {
+      if (m.tensor != t.name) continue;
+      const bool numbers = m.axis == -1 && t.points.values != nullptr && t.points.values->points != nullptr;
+      if (!numbers && (m.axis < 0 || m.axis >= t.shape.rank()))
+        throw ValueError(fmt::format("symmetries: \"{}\" is {} and has no axis {}", t.name, t.shape.str(), m.axis));
+      const std::int64_t n = numbers ? static_cast<std::int64_t>(t.points.values->points->size()) : t.shape[m.axis];
+      if (m.permutation.size() != n)
+        throw ValueError(fmt::format("symmetries: axis {} of \"{}\" has {} places, not {}", m.axis, t.name, n,
+                                     m.permutation.size()));
+      if (!numbers) {
+        along[at(m.axis)] = m.permutation;
+        continue;
+      }
+      PointList source;
+      for (std::int64_t i = 0; i < n; ++i) source.push_back((*t.points.values->points)[at(m.permutation[i])]);
+      move(*t.points.values->points, source);
+    }
+    for (int axis = 0; axis < t.shape.rank(); ++axis) {
+      const AxisPoints& own = t.points.axis(axis);
+      PointList source;
+      for (std::size_t i = 0; i < own.points->size(); ++i) {
+        // The index along the axes that this one depends on, and along itself, from the last one.
+        std::size_t rest = i / at(t.shape[axis]), place = 0, stride = at(t.shape[axis]);
+        const auto index = static_cast<std::int64_t>(i % at(t.shape[axis]));
+        place = at(along[at(axis)][index]);
+        for (std::size_t k = own.over.size(); k-- > 0;) {
+          const std::size_t n = at(t.shape[own.over[k]]);
+          place += at(along[at(own.over[k])][static_cast<std::int64_t>(rest % n)]) * stride;
+          rest /= n;
+          stride *= n;
+        }
+        source.push_back((*own.points)[place]);
+      }
+      move(*own.points, source);
+    }
+  }
+  const std::vector<bool> nothing(at(state_->points.count()), false);
+  const std::optional<PointMap> image = structure.carried(from, to, nothing);
+  if (!image || !structure.contains(*image)) return false;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (structure.root((*image)[at(structure.root(from[i]))]) != structure.root(to[i])) return false;
+  return true;
+}
+
 std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryElement& element) const {
   AxisMap map;
   PermutationSet permutations;

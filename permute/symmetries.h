@@ -100,6 +100,13 @@ public:
 /// One element of a model's group. Its permutations may be secret: it is wiped when it is destroyed.
 class SymmetryElement;
 
+/// A permutation along one axis of a leaf or an output; axis -1: of the numbers that an index tensor holds.
+struct AxisMove {
+  std::string tensor;
+  int axis = 0;
+  Permutation permutation;
+};
+
 /// The group of a model.
 class ModelSymmetries {
 public:
@@ -123,6 +130,10 @@ public:
   /// Elements that generate the named group, of any kind; none of a trivial one. Throws ValueError for a name that does
   /// not exist.
   std::vector<SymmetryElement> generators(std::string_view name) const;
+
+  /// Whether some element makes these moves along axes, and no others at the tensors that are shown. Throws ValueError
+  /// for an axis that is not there or has another extent.
+  bool contains(const std::vector<AxisMove>& moves) const;
 
   /// An element as permutations of parameter axes (or of those that `shown` gave), for transform().
   std::pair<AxisMap, PermutationSet> axis_map(const SymmetryElement& element) const;

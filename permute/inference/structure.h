@@ -53,6 +53,8 @@ public:
   /// where their members go, and what is below a block follows in order. Nothing where the points tear a block that is
   /// itself in `held`, or go where what is below them cannot follow. It need not be an element.
   std::optional<PointMap> carried(const PointList& from, const PointList& to, const std::vector<bool>& held) const;
+  /// Whether the map is an element: every cell goes to the cell that its parents' images carry.
+  bool contains(const PointMap& image) const;
   /// The points, all above them, and all below those.
   PointList related(const PointList& list) const;
   /// log2 of the number of ways in which elements move these points.

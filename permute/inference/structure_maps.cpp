@@ -97,6 +97,23 @@ Structure::element(const std::function<std::optional<Permutation>(std::size_t, s
   return image;
 }
 
+bool Structure::contains(const PointMap& image) const {
+  for (std::size_t k = 0; k < classes_.size(); ++k)
+    for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
+      const PointList* const from = target(k, parents_[k][c], image);
+      if (from == nullptr) return false;
+      const PointList& to = classes_[k].cells[c];
+      std::vector<std::int64_t> gather;
+      for (const Point p : to) {
+        const auto place = std::find(from->begin(), from->end(), image[at(p)]);
+        if (place == from->end()) return false;
+        gather.push_back(place - from->begin());
+      }
+      if (classes_[k].group && !classes_[k].group->contains(Permutation(gather))) return false;
+    }
+  return true;
+}
+
 namespace {
 
 /// The points and all above them, children before parents.
