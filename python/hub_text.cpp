@@ -1,6 +1,6 @@
 // Texts that language models continue.
 
-#include "nn/hub/text.h"
+#include "nn/hub/generation/text.h"
 
 #include "path.h"
 

@@ -1,6 +1,6 @@
 // Tokenizers of texts.
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include "path.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes data/tokenizer/unicode_*.inc: what Hugging Face's `tokenizers` package does with every code point.
+"""Writes data/text/tokenizer/unicode_*.inc: what Hugging Face's `tokenizers` package does with every code point.
 
     python3 -m pip install tokenizers==0.22.2
     python3 scripts/make_unicode_tables.py            # writes the tables
@@ -17,7 +17,7 @@ import unicodedata
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "data" / "tokenizer"
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "data" / "text" / "tokenizer"
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 HANGUL = range(0xAC00, 0xD7A4)  # decomposed by arithmetic
 

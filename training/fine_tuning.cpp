@@ -121,18 +121,6 @@ std::int64_t positions_of_start(const FineTuning& o) {
   return 0;
 }
 
-void require_room(const FineTuning& o, const data::Tokenizer& tokenizer, std::int64_t context, std::int64_t vocabulary,
-                  std::int64_t positions) {
-  const auto ids = static_cast<std::int64_t>(tokenizer.id_end());
-  if (ids > vocabulary)
-    throw ValueError(fmt::format("train: the tokenizer has the id {}, and the vocabulary of {} ends at {}: give the "
-                                 "tokenizer that belongs to it",
-                                 ids - 1, o.from, vocabulary - 1));
-  if (context > positions)
-    throw ValueError(
-        fmt::format("train: context {} is longer than the {} tokens that {} takes", context, positions, o.from));
-}
-
 void require_same_model(const nlohmann::json& state, const std::string& checkpoint, const nlohmann::json& config) {
   if (!state.contains("model") || state["model"] == config) return;
   std::string different;

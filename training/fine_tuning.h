@@ -1,7 +1,6 @@
 #pragma once
 // Configures fine-tuning: the model to begin from, its new parameters, its frozen parameters.
 
-#include "data/tokenizer.h"
 #include "nn/hub/folder.h"
 #include "training/options.h"
 
@@ -44,10 +43,6 @@ std::unique_ptr<hub::Model> open_start(const FineTuning& options, std::string_vi
 /// The longest text, in tokens, that the model folder which options.from names says it takes; 0 where it does not say.
 /// Throws FileError when there is none.
 std::int64_t positions_of_start(const FineTuning& options);
-
-/// Throws ValueError unless a text of `context` tokens of that tokenizer fits the model that options.from names.
-void require_room(const FineTuning& options, const data::Tokenizer& tokenizer, std::int64_t context,
-                  std::int64_t vocabulary, std::int64_t positions);
 
 /// Throws ValueError when a checkpoint's state remembers another model's config under "model".
 void require_same_model(const nlohmann::json& state, const std::string& checkpoint, const nlohmann::json& config);

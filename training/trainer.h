@@ -33,8 +33,8 @@ struct Result {
   std::optional<std::int64_t> best; ///< step of the checkpoint that did best in its test
 };
 
-/// Trains what a factory (training/language.h) put together. Everything drawn depends on seed and step alone, so a
-/// resumed run goes on bit for bit.
+/// Trains what a factory (training/language/language.h) put together. Everything drawn depends on seed and step alone,
+/// so a resumed run goes on bit for bit.
 class Trainer {
 public:
   /// Goes on from a checkpoint, if the options ask for it. Throws ValueError, FileError.

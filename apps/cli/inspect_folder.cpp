@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/words.h"
 #include "data/preprocess.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "nn/hub/folder.h"
 #include "nn/hub/timm.h"
 #include "training/blocks_mark.h"

@@ -6,8 +6,8 @@
 #include "apps/cli/shell/output.h"
 
 #include "core/base/bytes.h"
+#include "nn/hub/generation/text.h"
 #include "nn/hub/llama2c.h"
-#include "nn/hub/text.h"
 #include "permute/folder.h"
 
 #include <fmt/format.h>

@@ -3,9 +3,9 @@
 
 #include "apps/cli/shell/verb.h"
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "nn/generate.h"
-#include "nn/hub/generation.h"
+#include "nn/hub/generation/generation.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,12 +1,12 @@
 // equigrad train difm: factorization machines on tables.
 
-#include "apps/cli/shell/available_data.h"
+#include "apps/cli/named_data.h"
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"
 #include "apps/cli/train_job.h"
 
 #include "core/base/bytes.h"
-#include "training/difm_task.h"
+#include "training/language/difm_task.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "apps/cli/train_flags.h"
 
-#include "training/classify.h"
-#include "training/difm_task.h"
-#include "training/language.h"
+#include "training/language/classify.h"
+#include "training/language/difm_task.h"
+#include "training/language/language.h"
 #include "training/option.h"
 #include "training/vit_trainer.h"
 

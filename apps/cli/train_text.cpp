@@ -1,7 +1,7 @@
 // equigrad train bert, train gpt2 and train llama: models of text; and what training one model looks like.
 
 #include "apps/cli/model_files.h"
-#include "apps/cli/shell/available_data.h"
+#include "apps/cli/named_data.h"
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"
 #include "apps/cli/shell/progress.h"
@@ -10,11 +10,11 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
-#include "data/text.h"
+#include "data/text/text.h"
 #include "training/checkpoint.h"
-#include "training/classify.h"
-#include "training/dropout_note.h"
-#include "training/language.h"
+#include "training/language/classify.h"
+#include "training/language/dropout_note.h"
+#include "training/language/language.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // equigrad train vit and train deit: vision transformers, plain and permuted.
 
 #include "apps/cli/model_files.h"
-#include "apps/cli/shell/available_data.h"
+#include "apps/cli/named_data.h"
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"
 #include "apps/cli/shell/progress.h"

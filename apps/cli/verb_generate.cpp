@@ -9,7 +9,7 @@
 
 #include "core/base/bytes.h"
 #include "nn/decoder.h"
-#include "nn/hub/text.h"
+#include "nn/hub/generation/text.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

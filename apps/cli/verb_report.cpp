@@ -1,7 +1,7 @@
 // equigrad report: runs side by side, on one page.
 
+#include "apps/cli/named_data.h"
 #include "apps/cli/shell/arguments.h"
-#include "apps/cli/shell/available_data.h"
 #include "apps/cli/shell/core_dumps.h"
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"

@@ -10,7 +10,7 @@
 #include "core/base/utf8.h"
 #include "core/base/words.h"
 #include "core/base/write_all.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

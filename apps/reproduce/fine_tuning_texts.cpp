@@ -4,11 +4,11 @@
 #include "apps/reproduce/texts.h"
 #include "core/base/bytes.h"
 #include "core/base/json.h"
-#include "data/labelled_texts.h"
+#include "data/text/labelled_texts.h"
 #include "nn/hub/folder.h"
 #include "permute/catalogue/catalogue.h"
 #include "training/checkpoint.h"
-#include "training/text_files.h"
+#include "training/language/text_files.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

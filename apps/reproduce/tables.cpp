@@ -3,7 +3,7 @@
 #include "apps/reproduce/experiments.h"
 #include "apps/reproduce/texts.h"
 #include "permute/catalogue/catalogue.h"
-#include "training/difm_task.h"
+#include "training/language/difm_task.h"
 
 #include "core/base/bytes.h"
 

@@ -4,9 +4,9 @@
 #include "core/base/json.h"
 #include "permute/blocks_key.h"
 #include "permute/hub_symmetries.h"
-#include "training/classify.h"
-#include "training/difm_task.h"
-#include "training/language.h"
+#include "training/language/classify.h"
+#include "training/language/difm_task.h"
+#include "training/language/language.h"
 #include "training/run.h"
 
 #include <fmt/format.h>

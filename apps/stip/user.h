@@ -5,7 +5,7 @@
 #include "apps/net/retry_policy.h"
 #include "apps/net/wire.h"
 #include "apps/stip/folders.h"
-#include "nn/hub/text.h"
+#include "nn/hub/generation/text.h"
 
 #include <cstdint>
 #include <memory>

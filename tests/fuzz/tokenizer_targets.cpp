@@ -1,7 +1,7 @@
 #include "fuzz/tokenizer_targets.h"
 
 #include "core/base/error.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "fuzz/tokenizer_samples.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "data/dataset.h"
 #include "data/image.h"
-#include "data/text.h"
+#include "data/text/text.h"
 #include "data/unpack.h"
 #include "data_samples.h"
 #include "support/skip.h"

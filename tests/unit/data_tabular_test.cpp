@@ -2,8 +2,8 @@
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
-#include "data/table.h"
-#include "data/tabular.h"
+#include "data/text/table.h"
+#include "data/text/tabular.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 

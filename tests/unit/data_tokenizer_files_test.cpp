@@ -1,6 +1,6 @@
 // Tokenizer files: what is opened, and what is refused with which words.
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include "data_fixtures.h"
 #include "fuzz/tokenizer_samples.h"

@@ -2,7 +2,7 @@
 // GPT-2 where they are there.
 
 #include "core/base/json.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "data/unpack.h"
 
 #include "data_fixtures.h"

@@ -1,6 +1,6 @@
 // What a tokenizer does, on small ones made in memory. Agreement with Hugging Face's: data_tokenizer_golden_test.
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include "core/base/error.h"
 #include "fuzz/tokenizer_samples.h"

@@ -1,6 +1,6 @@
 // Words that take quadratic time where nobody took care: time must grow like the size of the text.
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include "fuzz/tokenizer_samples.h"
 

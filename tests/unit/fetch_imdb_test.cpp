@@ -2,7 +2,7 @@
 
 #include "apps/fetch/imdb.h"
 #include "core/base/bytes.h"
-#include "data/labelled_texts.h"
+#include "data/text/labelled_texts.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "unit/data_samples.h"

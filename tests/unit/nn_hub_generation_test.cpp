@@ -1,6 +1,6 @@
 // Texts continued as transformers' generate continues them. Values: tests/golden/generation.py (4.57.6 and 5.23.0).
 
-#include "nn/hub/generation.h"
+#include "nn/hub/generation/generation.h"
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"

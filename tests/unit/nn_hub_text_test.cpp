@@ -1,4 +1,4 @@
-#include "nn/hub/text.h"
+#include "nn/hub/generation/text.h"
 
 #include "autograd/tape.h"
 #include "core/base/bytes.h"

@@ -13,8 +13,8 @@
 #include "support/markup.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "training/classify.h"
-#include "training/difm_task.h"
+#include "training/language/classify.h"
+#include "training/language/difm_task.h"
 #include "training_small_run.h"
 
 #include <doctest/doctest.h>

@@ -9,7 +9,7 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"
-#include "training/language.h"
+#include "training/language/language.h"
 #include "training/vit_trainer.h"
 #include "unit/training_small_run.h"
 

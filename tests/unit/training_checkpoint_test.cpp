@@ -4,7 +4,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "data/text.h"
+#include "data/text/text.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "training/checkpoint.h"

@@ -3,12 +3,12 @@
 #include "core/base/bytes.h"
 #include "core/base/json.h"
 #include "core/threads/parallel.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "nn/hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
-#include "training/classify.h"
+#include "training/language/classify.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

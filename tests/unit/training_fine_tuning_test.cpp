@@ -9,8 +9,8 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
-#include "training/classify.h"
-#include "training/language.h"
+#include "training/language/classify.h"
+#include "training/language/language.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 #include "training/checkpoint.h"
 #include "training/checkpoint_state.h"
 #include "training/guard.h"
-#include "training/language.h"
+#include "training/language/language.h"
 #include "training/metrics.h"
 
 #include <doctest/doctest.h>

@@ -3,14 +3,14 @@
 #include "core/base/bytes.h"
 #include "core/base/json.h"
 #include "core/threads/parallel.h"
-#include "data/text.h"
-#include "data/tokenizer_building.h"
+#include "data/text/text.h"
+#include "data/text/tokenizer_building.h"
 #include "nn/hub/folder.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
-#include "training/language.h"
-#include "training/text_files.h"
+#include "training/language/language.h"
+#include "training/language/text_files.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

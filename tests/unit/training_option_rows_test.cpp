@@ -3,9 +3,9 @@
 #include "core/base/bytes.h"
 #include "core/base/words.h"
 #include "support/message.h"
-#include "training/classify.h"
-#include "training/difm_task.h"
-#include "training/language.h"
+#include "training/language/classify.h"
+#include "training/language/difm_task.h"
+#include "training/language/language.h"
 #include "training/option.h"
 #include "training/vit_trainer.h"
 

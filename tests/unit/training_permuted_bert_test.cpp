@@ -3,7 +3,7 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
-#include "training/classify.h"
+#include "training/language/classify.h"
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"

@@ -10,7 +10,7 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "support/training_run.h"
-#include "training/difm_task.h"
+#include "training/language/difm_task.h"
 #include "training/records.h"
 
 #include <doctest/doctest.h>

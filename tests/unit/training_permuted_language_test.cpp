@@ -12,7 +12,7 @@
 #include "permute/key.h"
 #include "training/blocks_mark.h"
 #include "training/checkpoint.h"
-#include "training/language.h"
+#include "training/language/language.h"
 #include "training/metrics.h"
 
 #include <doctest/doctest.h>

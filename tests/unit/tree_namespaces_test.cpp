@@ -68,7 +68,7 @@ TEST_CASE("namespaces: one of another room is noticed") {
   CHECK(opens("apps/net/tcp/tls.h", "eg::net") == Names{});
   CHECK(opens("apps/split/remote.h", "eg::split_learning") == Names{});
   CHECK(opens("nn/hub/model.h", "eg::hub") == Names{});
-  CHECK(opens("data/tokenizer/parts.h", "eg::data::tok") == Names{});
+  CHECK(opens("data/text/tokenizer/parts.h", "eg::data::tok") == Names{});
   CHECK(opens("core/ops/sort/sort.h", "eg::sorting") == Names{});
   CHECK(opens("apps/net/wire.h", "eg::privacy") == Names{"eg::privacy"});
   CHECK(opens("nn/metrics.h", "eg") == Names{"eg"});

@@ -10,7 +10,7 @@
 
 #include "apps/split/remote.h"
 #include "core/base/bytes.h"
-#include "training/classify.h"
+#include "training/language/classify.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

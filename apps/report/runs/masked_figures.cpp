@@ -4,11 +4,11 @@
 #include "apps/report/runs/run_model.h"
 #include "core/call.h"
 #include "core/ops.h"
-#include "data/text.h"
+#include "data/text/text.h"
 #include "nn/bert.h"
-#include "training/classify.h"
-#include "training/corpus.h"
-#include "training/masker.h"
+#include "training/language/classify.h"
+#include "training/language/corpus.h"
+#include "training/language/masker.h"
 
 #include <fmt/format.h>
 

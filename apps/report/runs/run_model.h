@@ -3,9 +3,9 @@
 
 #include "apps/report/runs/figures.h"
 #include "core/base/bytes.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "nn/hub/folder.h"
-#include "training/classify.h"
+#include "training/language/classify.h"
 
 #include <memory>
 #include <string>

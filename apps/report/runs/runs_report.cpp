@@ -2,7 +2,7 @@
 
 #include "apps/report/runs/curves.h"
 #include "core/base/error.h"
-#include "training/dropout_note.h"
+#include "training/language/dropout_note.h"
 
 #include <fmt/format.h>
 

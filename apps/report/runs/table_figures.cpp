@@ -9,7 +9,7 @@
 #include "core/ops.h"
 #include "data/safetensors.h"
 #include "nn/metrics.h"
-#include "training/difm_task.h"
+#include "training/language/difm_task.h"
 
 #include <fmt/format.h>
 

@@ -4,15 +4,15 @@
 #include "core/base/error.h"
 #include "core/call.h"
 #include "core/ops.h"
-#include "data/labelled_texts.h"
-#include "data/table.h"
-#include "data/text.h"
+#include "data/text/labelled_texts.h"
+#include "data/text/table.h"
+#include "data/text/text.h"
 #include "nn/decoder.h"
-#include "nn/hub/text.h"
-#include "training/classify.h"
-#include "training/encoded_texts.h"
-#include "training/language.h"
-#include "training/text_files.h"
+#include "nn/hub/generation/text.h"
+#include "training/language/classify.h"
+#include "training/language/encoded_texts.h"
+#include "training/language/language.h"
+#include "training/language/text_files.h"
 
 #include <fmt/format.h>
 
