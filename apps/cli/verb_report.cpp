@@ -8,7 +8,7 @@
 #include "apps/cli/shell/progress.h"
 #include "apps/cli/shell/verb.h"
 
-#include "apps/report/runs/runs_report.h"
+#include "apps/report/pages/runs_report.h"
 #include "core/base/bytes.h"
 #include "training/checkpoint.h"
 

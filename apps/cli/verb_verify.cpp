@@ -9,7 +9,7 @@
 #include "apps/cli/shell/verb.h"
 #include "apps/cli/verify_model.h"
 
-#include "apps/report/theorem_report.h"
+#include "apps/report/pages/theorem_report.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "apps/reproduce/curves.h"
 
-#include "apps/report/runs/run_folder.h"
+#include "apps/report/pages/run_folder.h"
 
 #include <algorithm>
 

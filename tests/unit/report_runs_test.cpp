@@ -1,11 +1,11 @@
 // Runs on one page: folders read, curves, what models say, attention rollout.
 
-#include "apps/report/runs/runs_report.h"
+#include "apps/report/pages/runs_report.h"
 
-#include "apps/report/runs/attention_maps.h"
-#include "apps/report/runs/curves.h"
-#include "apps/report/runs/predictions.h"
-#include "apps/report/runs/scores.h"
+#include "apps/report/pages/attention_maps.h"
+#include "apps/report/pages/curves.h"
+#include "apps/report/pages/predictions.h"
+#include "apps/report/pages/scores.h"
 #include "core/base/bytes.h"
 #include "core/ops.h"
 #include "drawn_faces.h"

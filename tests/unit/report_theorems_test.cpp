@@ -1,13 +1,13 @@
 // The page of `equigrad verify --report`: its parts, and that it shows what was measured.
 
-#include "apps/report/theorem_report.h"
+#include "apps/report/pages/theorem_report.h"
 
-#include "apps/report/axis_diagram.h"
 #include "apps/report/chart.h"
-#include "apps/report/log_strip.h"
+#include "apps/report/pages/axis_diagram.h"
+#include "apps/report/pages/log_strip.h"
+#include "apps/report/pages/theorem_cards.h"
 #include "apps/report/pictures.h"
 #include "apps/report/shuffle.h"
-#include "apps/report/theorem_cards.h"
 #include "core/ops.h"
 #include "nn/block.h"
 #include "support/markup.h"

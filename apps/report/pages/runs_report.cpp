@@ -1,6 +1,6 @@
-#include "apps/report/runs/runs_report.h"
+#include "apps/report/pages/runs_report.h"
 
-#include "apps/report/runs/curves.h"
+#include "apps/report/pages/curves.h"
 #include "core/base/error.h"
 #include "training/language/dropout_note.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 // Tabulates a vision transformer's predictions: of images with attributes, and beside its teacher.
 
-#include "apps/report/runs/predictions.h"
-#include "apps/report/runs/vit_subject.h"
+#include "apps/report/pages/predictions.h"
+#include "apps/report/pages/vit_subject.h"
 
 #include <string>
 #include <vector>

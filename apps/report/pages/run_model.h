@@ -1,7 +1,7 @@
 #pragma once
 // Loads a run's options and final model, for figures.
 
-#include "apps/report/runs/figures.h"
+#include "apps/report/pages/figures.h"
 #include "core/base/bytes.h"
 #include "data/text/tokenizer.h"
 #include "nn/hub/folder.h"

@@ -1,9 +1,9 @@
-#include "apps/report/theorem_report.h"
+#include "apps/report/pages/theorem_report.h"
 
-#include "apps/report/axis_diagram.h"
 #include "apps/report/image_figures.h"
-#include "apps/report/log_strip.h"
-#include "apps/report/theorem_cards.h"
+#include "apps/report/pages/axis_diagram.h"
+#include "apps/report/pages/log_strip.h"
+#include "apps/report/pages/theorem_cards.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "apps/report/runs/vit_tables.h"
+#include "apps/report/pages/vit_tables.h"
 
 #include "core/ops.h"
 #include "training/vision_model.h"

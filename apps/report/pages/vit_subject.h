@@ -1,8 +1,8 @@
 #pragma once
 // Evaluates the vision transformer of a run on its test images.
 
-#include "apps/report/runs/figures.h"
-#include "apps/report/runs/predictions.h"
+#include "apps/report/pages/figures.h"
+#include "apps/report/pages/predictions.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/call.h"

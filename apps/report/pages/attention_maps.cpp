@@ -1,4 +1,4 @@
-#include "apps/report/runs/attention_maps.h"
+#include "apps/report/pages/attention_maps.h"
 
 #include "core/base/error.h"
 #include "core/call.h"

@@ -1,7 +1,7 @@
 // Words of a held-out text that a masked language model guesses.
 
-#include "apps/report/runs/predictions.h"
-#include "apps/report/runs/run_model.h"
+#include "apps/report/pages/predictions.h"
+#include "apps/report/pages/run_model.h"
 #include "core/call.h"
 #include "core/ops.h"
 #include "data/text/text.h"

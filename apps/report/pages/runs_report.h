@@ -2,8 +2,8 @@
 // Writes one page that compares runs and shows what their models do.
 
 #include "apps/report/page.h"
-#include "apps/report/runs/figures.h"
-#include "apps/report/runs/run_folder.h"
+#include "apps/report/pages/figures.h"
+#include "apps/report/pages/run_folder.h"
 
 #include <string>
 #include <vector>

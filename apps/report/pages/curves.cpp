@@ -1,4 +1,4 @@
-#include "apps/report/runs/curves.h"
+#include "apps/report/pages/curves.h"
 
 #include "core/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "apps/report/runs/predictions.h"
+#include "apps/report/pages/predictions.h"
 
 #include "core/call.h"
 #include "core/ops.h"

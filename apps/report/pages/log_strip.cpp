@@ -1,4 +1,4 @@
-#include "apps/report/log_strip.h"
+#include "apps/report/pages/log_strip.h"
 
 #include "apps/report/chart.h"
 

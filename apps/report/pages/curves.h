@@ -2,7 +2,7 @@
 // Compares runs: curves, numbers, options.
 
 #include "apps/report/page.h"
-#include "apps/report/runs/run_folder.h"
+#include "apps/report/pages/run_folder.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "apps/report/runs/scores.h"
+#include "apps/report/pages/scores.h"
 
 #include "core/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "apps/report/runs/run_model.h"
+#include "apps/report/pages/run_model.h"
 
 #include "core/base/error.h"
 #include "training/blocks_mark.h"

@@ -1,4 +1,4 @@
-#include "apps/report/axis_diagram.h"
+#include "apps/report/pages/axis_diagram.h"
 
 #include "apps/report/chart.h"
 

@@ -1,8 +1,8 @@
-#include "apps/report/theorem_cards.h"
+#include "apps/report/pages/theorem_cards.h"
 
 #include "apps/report/chart.h"
-#include "apps/report/formulas.h"
-#include "apps/report/log_strip.h"
+#include "apps/report/pages/formulas.h"
+#include "apps/report/pages/log_strip.h"
 
 #include <algorithm>
 #include <array>

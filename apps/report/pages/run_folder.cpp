@@ -1,4 +1,4 @@
-#include "apps/report/runs/run_folder.h"
+#include "apps/report/pages/run_folder.h"
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"

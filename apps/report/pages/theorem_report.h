@@ -1,8 +1,8 @@
 #pragma once
 // Writes the page of `equigrad verify --report`: what was measured, identity by identity, and figures of it.
 
-#include "apps/report/axis_diagram.h"
 #include "apps/report/gradient_figures.h"
+#include "apps/report/pages/axis_diagram.h"
 #include "permute/catalogue/catalogue.h"
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // A factorization machine's predictions for the test rows of a table.
 
-#include "apps/report/runs/predictions.h"
-#include "apps/report/runs/run_model.h"
-#include "apps/report/runs/scores.h"
+#include "apps/report/pages/predictions.h"
+#include "apps/report/pages/run_model.h"
+#include "apps/report/pages/scores.h"
 #include "core/base/bytes.h"
 #include "core/base/json.h"
 #include "core/call.h"

@@ -1,6 +1,6 @@
-#include "apps/report/runs/vit_subject.h"
+#include "apps/report/pages/vit_subject.h"
 
-#include "apps/report/runs/run_model.h"
+#include "apps/report/pages/run_model.h"
 #include "core/base/bytes.h"
 #include "data/safetensors.h"
 #include "training/checkpoint_state.h"

@@ -2,7 +2,7 @@
 // Shows how the trained model of a run handles test samples, as part of a page.
 
 #include "apps/report/page.h"
-#include "apps/report/runs/run_folder.h"
+#include "apps/report/pages/run_folder.h"
 #include "core/base/interrupt.h"
 #include "data/dataset.h"
 
