@@ -103,20 +103,24 @@ function(equigrad_room_headers name)
   endforeach()
 endfunction()
 
-# equigrad_room(name [LIGHT] [DEPENDS rooms...] [PRECOMPILE headers... | PRECOMPILED_BY room]): library equigrad_<name> from every
-# source below the folder, but for folders in it that have a CMakeLists.txt and so are targets of their own. It sees the
-# rooms it depends on, and theirs. PRECOMPILE: a precompiled header of its own instead of the one that rooms share;
+# equigrad_room(name [LIGHT] [DEPENDS rooms...] [LEAVES sources...] [TAKES sources...] [PRECOMPILE headers... | PRECOMPILED_BY
+# room]): library equigrad_<name> from every source below the folder, but for folders in it that have a CMakeLists.txt and
+# so are targets of their own. It sees the rooms it depends on, and theirs. LEAVES: sources of this folder that a room above
+# TAKES, because they need it, while their headers stay here. PRECOMPILE: a precompiled header of its own instead of the one that rooms share;
 # PRECOMPILED_BY: that of another room. LIGHT: the room leaves its time in others' kernels, and is compiled with -O1, in
 # two thirds of the time.
 function(equigrad_room name)
-  cmake_parse_arguments(ROOM "LIGHT" "PRECOMPILED_BY" "DEPENDS;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ROOM "LIGHT" "PRECOMPILED_BY" "DEPENDS;LEAVES;TAKES;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
   foreach(list_file IN LISTS nested)
     cmake_path(GET list_file PARENT_PATH folder)
     list(FILTER sources EXCLUDE REGEX "^${folder}/")
   endforeach()
-  add_library(equigrad_${name} STATIC ${sources})
+  foreach(source IN LISTS ROOM_LEAVES)
+    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+  endforeach()
+  add_library(equigrad_${name} STATIC ${sources} ${ROOM_TAKES})
   add_library(equigrad::${name} ALIAS equigrad_${name})
   set_target_properties(equigrad_${name} PROPERTIES EXPORT_NAME ${name})
   # Not the core: its operations are alike on purpose, down to the names of what each file keeps to itself.
