@@ -34,7 +34,7 @@ constexpr std::array<NamedSet, 4> named_sets{
 using Rows = std::vector<LabelledRow>;
 
 /// The parts of a set before labels are classes.
-struct Parts {
+struct TextParts {
   std::string train_name, test_name;
   Rows train, test;
 };
@@ -52,9 +52,9 @@ std::string packed_or_plain(const std::string& packed) {
   return file_exists(packed) ? packed : file_exists(plain) ? plain : std::string();
 }
 
-Parts read_named(const NamedSet& set, const std::string& data_dir, StopFlag stop) {
+TextParts read_named(const NamedSet& set, const std::string& data_dir, StopFlag stop) {
   const std::string folder = data_dir.empty() ? default_data_dir() : data_dir;
-  Parts parts{packed_or_plain(join_path(folder, set.train)), packed_or_plain(join_path(folder, set.test)), {}, {}};
+  TextParts parts{packed_or_plain(join_path(folder, set.train)), packed_or_plain(join_path(folder, set.test)), {}, {}};
   for (const std::string& file : {parts.train_name, parts.test_name})
     if (folder.empty() || file.empty())
       throw FileError(
@@ -104,15 +104,15 @@ Rows read_class_folders(const std::string& folder, StopFlag stop, std::vector<st
 }
 
 /// `number_of` row i draws it.
-void hold_out(Parts& parts, double share, FunctionRef<std::uint64_t(std::size_t)> number_of) {
+void hold_out(TextParts& parts, double share, FunctionRef<std::uint64_t(std::size_t)> number_of) {
   Rows train;
   for (std::size_t i = 0; i < parts.train.size(); ++i)
     (row_is_held_out(number_of(i), share) ? parts.test : train).push_back(std::move(parts.train[i]));
   parts.train = std::move(train);
 }
 
-Parts read_folder(const std::string& folder, const LabelledTextOptions& options) {
-  Parts parts{folder, folder, {}, {}};
+TextParts read_folder(const std::string& folder, const LabelledTextOptions& options) {
+  TextParts parts{folder, folder, {}, {}};
   const StopFlag stop = options.stop;
   if (const std::string train = join_path(folder, "train"); folder_exists(train)) {
     for (const char* name : {"test", "val"})
@@ -132,7 +132,7 @@ Parts read_folder(const std::string& folder, const LabelledTextOptions& options)
   return parts;
 }
 
-Parts read_parts(const std::string& name, const std::string& data_dir, const LabelledTextOptions& options) {
+TextParts read_parts(const std::string& name, const std::string& data_dir, const LabelledTextOptions& options) {
   for (const NamedSet& set : named_sets)
     if (name == set.name) {
       if (!options.validation.empty())
@@ -151,7 +151,7 @@ Parts read_parts(const std::string& name, const std::string& data_dir, const Lab
     for (const NamedSet& set : named_sets) known += fmt::format("{}, ", set.name);
     throw FileError(fmt::format("{}: no such data: give {}a folder, or a .tsv, .csv or .jsonl file", name, known));
   }
-  Parts parts{name, options.validation.empty() ? name : options.validation, {}, {}};
+  TextParts parts{name, options.validation.empty() ? name : options.validation, {}, {}};
   parts.train = read_labelled_texts(name, options.stop);
   if (options.validation.empty())
     hold_out(parts, options.held_out, [](std::size_t row) { return row; });
@@ -216,7 +216,7 @@ bool is_text_set(std::string_view name) {
 
 std::pair<LabelledTexts, LabelledTexts> open_labelled_texts(const std::string& name, const std::string& data_dir,
                                                             const LabelledTextOptions& options) {
-  Parts parts = naming_memory(name, [&] { return read_parts(name, data_dir, options); });
+  TextParts parts = naming_memory(name, [&] { return read_parts(name, data_dir, options); });
   if (parts.train.empty()) throw FileError(parts.train_name + ": has no labelled texts to learn from");
   const std::vector<std::string> classes = classes_of(parts.train);
   if (classes.size() < 2)
