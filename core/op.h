@@ -97,6 +97,14 @@ struct Symmetry {
   bool bit_exact = false;
 };
 
+/// A call with fewer than `least` indices along the axes of a symmetry whose name begins with `symmetry` may be
+/// refused. Any other call with axes of extent 1 or 0 must be computed.
+struct LeastExtent {
+  std::string_view symmetry;
+  std::int64_t least = 1;
+  std::string_view reason;
+};
+
 /// On what the rounding of an operation depends beside the values of its inputs. Laws allow it to the rows that say so.
 struct Rounding {
   /// Products, here or in the rule, give BLAS strided operands as they lie: N and T are different routines there, which
@@ -181,6 +189,7 @@ struct OpDef {
   std::vector<Refusal> (*refuses)() = nullptr;
   std::vector<Symmetry> (*symmetries)(const Sample&) = nullptr;
   std::string_view no_symmetry = {}; ///< why there is none, where there is none
+  FixedList<LeastExtent, 3> least_extents = {};
   Work (*work)(const OpArgs&, std::span<const TensorSpec>) = nullptr;
 };
 

@@ -126,6 +126,8 @@ void write_symmetries(Writer& out, const OpDef& op) {
   }
   out.line("- Symmetries, for {}:", shapes);
   for (const Symmetry& symmetry : best) out.line("  - {}: {}", symmetry.name, symmetry_text(op, symmetry));
+  for (const LeastExtent& e : op.least_extents)
+    out.line("- Least extent of \"{}\": {}: {}", e.symmetry, e.least, e.reason);
 }
 
 std::string shape_list(const std::vector<std::string>& names, const std::vector<Shape>& shapes) {

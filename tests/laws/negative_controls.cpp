@@ -352,6 +352,11 @@ TEST_CASE("rows that are wrong where the other laws do not look") {
                  if (std::find(shape.begin(), shape.end(), 1) != shape.end()) out[0].fill(0.0);
                };
              }));
+  must_catch(laws::small_extent_law, "max that does not say that it refuses an empty axis",
+             spoiled("max", [](OpDef& op) { op.least_extents = {}; }));
+  must_catch(laws::small_extent_law, "exp that says it refuses an empty axis", spoiled("exp", [](OpDef& op) {
+               op.least_extents = {{"axis", 1, "because"}};
+             }));
   must_accept(laws::no_gradient_law, "argmax");
   must_catch(laws::no_gradient_law, "a row that says it has no gradient and gives one",
              spoiled("bce_with_logits", [](OpDef& op) { op.no_gradient = "because"; }));

@@ -137,6 +137,7 @@ constinit const OpDef scaled_dot_product_attention_op = row({
     .samples = samples,
     .refuses = refuses,
     .symmetries = symmetries,
+    .least_extents = {{"keys", 1, "a query must have something to attend to"}},
     .work = work,
 });
 

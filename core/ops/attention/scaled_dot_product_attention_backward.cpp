@@ -165,6 +165,7 @@ constinit const OpDef scaled_dot_product_attention_backward_op = row({
     .samples = row_samples,
     .refuses = refuses,
     .symmetries = symmetries,
+    .least_extents = {{"keys", 1, "a query must have something to attend to"}},
     .work = work,
 });
 

@@ -226,6 +226,7 @@ constinit const OpDef batch_norm_op = row({
     .samples = samples,
     .refuses = refuses,
     .symmetries = symmetries,
+    .least_extents = {{"axis", 1, "no values have no statistics"}},
     .work = elementwise_work<8>,
 });
 

@@ -254,6 +254,9 @@ constinit const OpDef conv2d_op = row({
         [](const Sample& s) {
           return roles_symmetries(s, {0, 1, -1}, 2);
         },
+    .least_extents = {{"rows", 1, "the kernel must fit"},
+                      {"columns", 1, "the kernel must fit"},
+                      {"channels of a depthwise one", 2, "the attribute gives the number of groups"}},
     .work = [](const OpArgs& args,
                std::span<const TensorSpec> out) { return conv_work(forward_conv(args), args, out); },
 });
@@ -279,6 +282,9 @@ constinit const OpDef conv2d_input_backward_op = row({
         [](const Sample& s) {
           return roles_symmetries(s, {-1, 0, 1}, -1);
         },
+    .least_extents = {{"rows", 2, "g must have the extents of the call"},
+                      {"columns", 2, "g must have the extents of the call"},
+                      {"channels of a depthwise one", 2, "the attribute gives the number of groups"}},
     .work = [](const OpArgs& args, std::span<const TensorSpec> out) { return conv_work(input_conv(args), args, out); },
 });
 
@@ -303,6 +309,7 @@ constinit const OpDef conv2d_weight_backward_op = row({
         [](const Sample& s) {
           return roles_symmetries(s, {0, -1, 1}, -1);
         },
+    .least_extents = {{"channels of a depthwise one", 2, "the attribute gives the number of groups"}},
     .work = [](const OpArgs& args, std::span<const TensorSpec> out) { return conv_work(weight_conv(args), args, out); },
 });
 

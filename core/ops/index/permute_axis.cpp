@@ -209,6 +209,7 @@ constinit const OpDef permute_rows_op = row({
     .samples = rows_samples,
     .refuses = rows_refuses,
     .symmetries = rows_symmetries,
+    .least_extents = {{"rows of y", 2, "x keeps all its rows"}},
     .work = movement_work,
 });
 
@@ -226,6 +227,7 @@ constinit const OpDef permute_columns_op = row({
     .samples = columns_samples,
     .refuses = columns_refuses,
     .symmetries = columns_symmetries,
+    .least_extents = {{"columns of y", 2, "x keeps all its columns"}},
     .work = movement_work,
 });
 

@@ -283,6 +283,7 @@ constinit const OpDef avg_pool2d_op = row({
     .samples = samples_of<sliding_cases, 2300>,
     .refuses = sliding_refuses,
     .symmetries = symmetries,
+    .least_extents = {{"rows of pixels", 2, "a window must fit"}, {"columns of pixels", 2, "a window must fit"}},
     .work = pool_work,
 });
 
@@ -317,6 +318,8 @@ constinit const OpDef adaptive_avg_pool2d_op = row({
     .samples = samples_of<adaptive_cases, 2340>,
     .refuses = adaptive_refuses,
     .symmetries = symmetries,
+    .least_extents = {{"rows of pixels", 1, "no pixels have no mean"},
+                      {"columns of pixels", 1, "no pixels have no mean"}},
     .work = pool_work,
 });
 

@@ -245,6 +245,7 @@ consteval OpDef value_row(std::string_view name, std::string_view math, KernelFn
               .samples = extreme_samples,
               .refuses = extreme_refusals,
               .symmetries = value_symmetries,
+              .least_extents = {{"reduced axis", 1, "no elements have no extreme"}},
               .work = extreme_work});
 }
 

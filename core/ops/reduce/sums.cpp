@@ -290,6 +290,7 @@ constinit const OpDef sum_to_op = row({
     .samples = sum_to_samples,
     .refuses = sum_to_refusals,
     .symmetries = sum_to_symmetries,
+    .least_extents = {{"kept axis", 2, "the attribute gives the extents"}},
     .work = reduction_work,
 });
 

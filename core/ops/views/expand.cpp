@@ -157,6 +157,7 @@ constinit const OpDef expand_op = row({
     .samples = expand_samples,
     .refuses = expand_refuses,
     .symmetries = expand_symmetries,
+    .least_extents = {{"axis", 1, "the attribute gives the extents, and only axes of extent 1 grow"}},
     .work = no_work,
 });
 

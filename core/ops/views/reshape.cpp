@@ -127,6 +127,7 @@ constinit const OpDef reshape_op = row({
     .samples = samples,
     .refuses = refuses,
     .symmetries = symmetries,
+    .least_extents = {{"axis", 2, "the attribute gives the extents"}},
     .work = no_work,
 });
 
