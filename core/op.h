@@ -98,7 +98,7 @@ struct Symmetry {
 };
 
 /// A call with fewer than `least` indices along the axes of a symmetry whose name begins with `symmetry` may be
-/// refused. Any other call with axes of extent 1 or 0 must be computed.
+/// refused. The law on small extents cuts each symmetry of each sample to 1 and 0, and allows no other refusal.
 struct LeastExtent {
   std::string_view symmetry;
   std::int64_t least = 1;

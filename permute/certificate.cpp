@@ -60,10 +60,6 @@ double difference(const Tensor& found, const Tensor& wanted, double scale) {
   return apart == 0.0 ? 0.0 : apart / scale;
 }
 
-double difference(const Tensor& found, const Tensor& wanted) {
-  return difference(found, wanted, is_floating(wanted.dtype()) ? largest(wanted) : 1.0);
-}
-
 } // namespace
 
 class Certifier {
@@ -113,13 +109,26 @@ private:
     throw ValueError(fmt::format("certify: there is no value for \"{}\"", leaf.name));
   }
 
+  /// f gives every output of the query, and nothing that the inference did not see.
+  void require_known_outputs() const {
+    const auto has = [&](const std::string& wanted) {
+      return std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& y) { return y.first == wanted; });
+    };
+    for (const ShownTensor& t : state(symmetries_).tensors)
+      if (t.role == TensorRole::output && !has(t.name))
+        throw ValueError(fmt::format("certify: the function does not give the output \"{}\"", t.name));
+    for (const auto& [name, y] : outputs_) state(symmetries_).tensor(name); // throws for an unknown one
+  }
+
   /// Outputs and gradients where nothing is moved.
   void prepare(Certificate& certificate) {
     outputs_ = f_(leaves_);
+    require_known_outputs();
     std::uint64_t number = 0;
     for (const auto& [name, y] : outputs_) {
-      if (is_floating(y.dtype()) && !std::isfinite(largest(y)))
-        throw ValueError(fmt::format("certify: \"{}\" is not finite at these values", name));
+      const double own = is_floating(y.dtype()) ? largest(y) : 0.0;
+      if (!std::isfinite(own)) throw ValueError(fmt::format("certify: \"{}\" is not finite at these values", name));
+      largest_output_ = std::max(largest_output_, own);
       cotangents_.push_back(is_floating(y.dtype())
                                 ? random_normal(y.shape(), options_.key.fold(number++), 0.0, 1.0, y.dtype())
                                 : Tensor{});
@@ -152,14 +161,16 @@ private:
         found = std::move(both.outputs);
         gradients = std::move(both.gradients);
       }
+      if (found.size() != outputs_.size()) refuse(tried, "the number of outputs changes");
       for (std::size_t o = 0; o < outputs_.size(); ++o) {
         const auto& [name, y] = outputs_[o];
-        check(tried, fmt::format("\"{}\"", name), difference(found.at(o), own.moved(image, own.tensor(name), y)),
+        // What is zero in theory holds rounding alone, here and below: compare it with a thousandth of the largest one.
+        const double scale = is_floating(y.dtype()) ? std::max(largest(y), 1e-3 * largest_output_) : 1.0;
+        check(tried, fmt::format("\"{}\"", name), difference(found[o], own.moved(image, own.tensor(name), y), scale),
               certificate.forward_error);
       }
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         if (!gradients_[i].defined()) continue;
-        // A gradient that is zero in theory holds rounding alone: compare it with a thousandth of the largest one.
         const double scale = std::max(largest(gradients_[i]), 1e-3 * largest_gradient_);
         check(tried, fmt::format("the gradient by \"{}\"", leaves_[i].first),
               difference(gradients[i], own.moved(image, own.leaves[i], gradients_[i]), scale),
@@ -266,7 +277,7 @@ private:
   const CertifyOptions& options_;
   nn::StateDict leaves_, outputs_;
   std::vector<Tensor> cotangents_, gradients_;
-  double largest_gradient_ = 0.0;
+  double largest_output_ = 0.0, largest_gradient_ = 0.0;
 };
 
 Certificate ModelSymmetries::certify(const NamedFunction& f, const nn::StateDict& leaves,

@@ -94,7 +94,13 @@ class SwapFinder {
 public:
   SwapFinder(const NamedFunction& f, const nn::StateDict& leaves, const SwapFinderOptions& options)
       : f_(f), leaves_(leaves), options_(options) {
-    for (const auto& [name, y] : called(leaves_)) outputs_.emplace_back(name, y.shape());
+    for (const auto& [name, y] : called(leaves_)) {
+      outputs_.emplace_back(name, y.shape());
+      scales_.push_back(largest(y.to(DType::f64)));
+    }
+    // An output that is zero in theory holds rounding alone.
+    const double all = scales_.empty() ? 0.0 : *std::max_element(scales_.begin(), scales_.end());
+    for (double& scale : scales_) scale = std::max(scale, 1e-3 * all);
   }
 
   FoundSwaps run() {
@@ -230,7 +236,7 @@ private:
         sums[o] = sums[o].defined() ? sums[o] + term : term;
       }
     }
-    for (std::size_t o = 0; o < sums.size(); ++o) split(equations, row, o, at_leaves_, sums[o], scale_of(sums[o]));
+    for (std::size_t o = 0; o < sums.size(); ++o) split(equations, row, o, at_leaves_, sums[o]);
   }
 
   /// Nothing that it could teach is new: the exchanges at leaves cancel, and those at outputs are all zero.
@@ -249,23 +255,20 @@ private:
     for (const double v : y.contiguous().to_vector<double>()) most = std::max(most, std::abs(v));
     return most;
   }
-  /// What counts as zero is measured by the outputs at the start, not by what is left of them.
-  double scale_of(const Tensor& y) const { return std::max(largest(y), 1e-3); }
-
   /// The parts of output o that are even and odd under its exchanges from number `next` on.
-  void split(Equations& equations, const Bits& row, std::size_t o, std::size_t next, const Tensor& part, double scale) {
-    constexpr double smallest = 1e-8;
-    if (largest(part) <= smallest * scale) return;
+  void split(Equations& equations, const Bits& row, std::size_t o, std::size_t next, const Tensor& part) {
+    constexpr double smallest = 1e-10;
+    if (largest(part) <= smallest * scales_[o]) return;
     while (next < swaps_.size() && swaps_[next].tensor != outputs_[o].first) ++next;
     if (next == swaps_.size()) {
       equations.add(row);
       return;
     }
     const Tensor made = applied(swaps_[next], part);
-    split(equations, row, o, next + 1, (part + made) * 0.5, scale);
+    split(equations, row, o, next + 1, (part + made) * 0.5);
     Bits odd = row;
     odd[next] = !odd[next];
-    split(equations, odd, o, next + 1, (part - made) * 0.5, scale);
+    split(equations, odd, o, next + 1, (part - made) * 0.5);
   }
 
   bool commutes(const JointSwap& swap) {
@@ -276,8 +279,7 @@ private:
       const nn::StateDict after = called(moved);
       for (std::size_t o = 0; o < before.size(); ++o) {
         const Tensor wanted = swapped(swap, before[o].first, before[o].second).to(DType::f64);
-        if (!(largest(after[o].second.to(DType::f64) - wanted) <= options_.tolerance * std::max(largest(wanted), 1e-6)))
-          return false;
+        if (!(largest(after[o].second.to(DType::f64) - wanted) <= options_.tolerance * scales_[o])) return false;
       }
       return true;
     });
@@ -287,6 +289,7 @@ private:
   const nn::StateDict& leaves_;
   const SwapFinderOptions& options_;
   std::vector<std::pair<std::string, Shape>> outputs_;
+  std::vector<double> scales_;  // by output: its largest entry, or a thousandth of the largest of all
   std::vector<AxisSwap> swaps_; // of the family: those of leaves, then those of outputs
   std::size_t at_leaves_ = 0;
   static constexpr std::uint64_t draws_of_numbers = 4; // some positions hold equal numbers in one draw

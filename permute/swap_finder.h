@@ -22,32 +22,35 @@ struct AxisSwap {
 using JointSwap = std::vector<AxisSwap>;
 
 struct SwapFinderOptions {
-  double tolerance = 1e-9; ///< on |f(p x) - p f(x)| relative to the largest entry of each output
-  RandomKey key = {};      ///< of the numbers that index leaves get
+  /// On |f(p x) - p f(x)|, relative to the largest entry of each output at `leaves`, or a thousandth of that of all.
+  double tolerance = 1e-9;
+  RandomKey key = {}; ///< of the numbers that index leaves get
   /// How many numbers an index leaf may hold, by its name. Leaves that are not named keep their numbers.
   std::map<std::string, std::int64_t> numbers = {};
 };
 
 struct FoundSwaps {
-  std::vector<JointSwap> swaps; ///< each commutes with f
+  std::vector<JointSwap> swaps; ///< each commutes with f; of each family a basis
   std::int64_t families = 0;    ///< sets of exchanges that were asked about
-  std::int64_t undecided = 0;   ///< of them, those of which perhaps not all was found
+  std::int64_t undecided = 0;   ///< of them, those of whose subsets perhaps not all was found
   std::int64_t calls = 0;       ///< of f
 };
 
 /// Finds which exchanges of two blocks, along any axes of leaves and outputs, commute with f when made together. It
 /// calls f and knows nothing else of it.
 ///
-/// A family is a pair of places (i, j), a number of blocks n and a width w: every axis whose extent is a multiple of
-/// n w gives one exchange for each run of n w indices (for w = 1 also one for each comb of n indices). Exchanges of one
-/// family commute with each other, so those subsets that commute with f are a vector space over the field of two
-/// elements. Its equations: let each leaf be even or odd under each of its exchanges. f of it has an odd part under a
-/// set of output exchanges only if, in each subset that commutes, the numbers of odd exchanges at leaves and outputs
-/// are even together. All leaves are even at first, then one exchange or two are odd. Solutions are then tried at the
-/// leaves as they are given, so each swap that is returned commutes.
+/// A family is a pair of neighbouring places (i, i + 1), a number of blocks n and a width w: every axis whose extent is
+/// a multiple of n w gives one exchange for each run of n w indices (for w = 1 another family has one for each comb of
+/// n indices). n runs over the divisors of all extents of leaves, w over 1 and extent / n. Places that can be exchanged
+/// while those between them cannot are not asked about. Exchanges of one family commute with each other, so those
+/// subsets that commute with f are a vector space over the field of two elements. Its equations: let each leaf be even
+/// or odd under each of its exchanges. f of it has an odd part under a set of output exchanges only if, in each subset
+/// that commutes, the numbers of odd exchanges at leaves and outputs are even together. All leaves are even at first,
+/// then one exchange or two are odd. Solutions are then tried at the leaves as they are given, so each swap that is
+/// returned commutes.
 ///
-/// `leaves`: floating ones f64 with values in general position. Throws what f throws, ValueError for outputs that are
-/// not finite.
+/// `leaves`: f64 with values in general position, and i64. An index leaf of two numbers is not renumbered. Throws what
+/// f throws, ValueError for outputs that are not finite.
 FoundSwaps find_joint_swaps(const NamedFunction& f, const nn::StateDict& leaves, const SwapFinderOptions& options = {});
 
 /// The tensor as a swap moves it.

@@ -84,9 +84,9 @@ struct CertifyOptions {
 /// What ModelSymmetries::certify tried.
 struct Certificate {
   std::int64_t groups = 0, generators = 0;
-  /// Largest |f(p x) - p f(x)|, relative to the largest entry of the output.
+  /// Largest |f(p x) - p f(x)|, relative to the largest entry of the output, or to a thousandth of that of all outputs.
   double forward_error = 0.0;
-  /// Largest |grad (p x) - p grad (x)|, relative to the largest entry of the leaf's gradient.
+  /// Largest |grad (p x) - p grad (x)|, relative likewise to the leaf's gradient.
   double gradient_error = 0.0;
   std::string no_gradient = {}; ///< why gradients were not compared; empty: they were
 };
@@ -125,7 +125,7 @@ public:
 
   /// The element that moves the named groups by permutations from `source` (sites are the groups' names, with the
   /// number of the block behind a wreath group's: "blocks.0.qk[3]") and leaves the others. Throws ValueError for a name
-  /// that does not exist or a group that is trivial, with its reason.
+  /// that does not exist, a group that is trivial, with its reason, or one of automorphisms.
   SymmetryElement element(const std::set<std::string>& names, const PermutationSource& source) const;
   /// Elements that generate the named group, of any kind; none of a trivial one. Throws ValueError for a name that does
   /// not exist.
@@ -135,7 +135,9 @@ public:
   /// for an axis that is not there or has another extent.
   bool contains(const std::vector<AxisMove>& moves) const;
 
-  /// An element as permutations of parameter axes (or of those that `shown` gave), for transform().
+  /// An element as permutations of parameter axes (or of those that `shown` gave), for transform(); they are copies,
+  /// which are wiped as Permutation says. Throws ValueError where an axis moves differently along other axes: an
+  /// AxisMap cannot say that, and moved() does it.
   std::pair<AxisMap, PermutationSet> axis_map(const SymmetryElement& element) const;
   /// A parameter, input or output as the element moves it: x gathered along its axes, numbers of index tensors changed.
   /// Axes that do not move may have any extent, unless permutations along one axis depend on the index along another
@@ -145,11 +147,12 @@ public:
   /// Tries what was inferred: for a generator p of each group (two that exchange and rotate the places of a symmetric
   /// one, in every block; those of automorphisms), f(p x) = p f(x), and with cotangents c moved along
   /// grad <p c, f>(p x) = p grad <c, f>(x). Maps that commute with f form a group, so the whole group does if its
-  /// generators do; that they do at one general point is evidence, and for analytic f a proof with probability 1.
-  /// `leaves`: all parameters and inputs of the query with values in general position, floating ones f64. f gives the
-  /// query's outputs and may give its shown tensors too. One forward and one backward pass for each generator.
-  /// Throws SymmetryError that names the group, the generator, the tensor and the first operation that does not
-  /// commute; ValueError for leaves or outputs that are missing or not finite; what f throws.
+  /// generators do. That they do at one general point is evidence: for analytic f in exact arithmetic it would be a
+  /// proof with probability 1, for the index inputs given. `leaves`: all parameters and inputs of the query with values
+  /// in general position, floating ones f64. f gives the query's outputs and may give its shown tensors too. One
+  /// forward and one backward pass for each generator. Throws SymmetryError that names the group, the generator, the
+  /// tensor and the first operation that does not commute; ValueError for leaves or outputs that are missing or not
+  /// finite; what f throws.
   Certificate certify(const NamedFunction& f, const nn::StateDict& leaves, const CertifyOptions& options = {}) const;
 
 private:
@@ -164,7 +167,11 @@ class SymmetryElement {
 public:
   ~SymmetryElement();
   SymmetryElement(SymmetryElement&&) noexcept = default;
-  SymmetryElement& operator=(SymmetryElement&&) noexcept = default;
+  /// The old permutations are wiped with `other`.
+  SymmetryElement& operator=(SymmetryElement&& other) noexcept {
+    image_.swap(other.image_);
+    return *this;
+  }
   SymmetryElement(const SymmetryElement&) = delete;
   SymmetryElement& operator=(const SymmetryElement&) = delete;
   /// The element that undoes it.

@@ -121,8 +121,8 @@ def _outputs(value: Any, name: str = "output") -> list[tuple[str, Tensor]]:
     return [pair for key, part in parts for pair in _outputs(part, key)]
 
 
-def _named_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, Any], bool]:
-    """Inputs by name, and whether they are arguments by keyword."""
+def _named_inputs(f: Callable[..., Any], inputs: Any, others: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Inputs by name, and whether they are arguments by keyword. The names of `others` are taken."""
     if isinstance(inputs, Mapping):
         return dict(inputs), True
     if isinstance(inputs, Tensor) or not isinstance(inputs, Sequence):
@@ -132,7 +132,7 @@ def _named_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, Any], b
         names = [
             p.name
             for p in inspect.signature(target).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in others
         ]
     except (TypeError, ValueError):
         names = []
@@ -166,8 +166,8 @@ def symmetries(
     module = model if isinstance(model, Module) else None
     if module is not None and parameters is not None:
         raise TypeError("symmetries: a module's parameters are its own; parameters= is for functions")
-    given, by_keyword = _named_inputs(model, inputs)
     weights = dict(parameters or {})
+    given, by_keyword = _named_inputs(model, inputs, weights)
     if both := weights.keys() & given.keys():
         raise _core.ValueError(f"symmetries: '{min(both)}' is a parameter and an input")
     names = list(given) if module is not None else [*weights, *given]
@@ -200,10 +200,12 @@ def permute_model(
     With groups='inner' inputs and outputs stay. element.inverse() undoes it: load_state_dict(element.inverse().move_state(
     state_dict())). The symmetries are certified first, unless certify is false.
     """
+    module = model.module if isinstance(model, Model) else model
+    if more := sorted(module.state_dict().keys() - dict(module.named_parameters()).keys()):
+        raise _core.ValueError(f"permute_model: '{more[0]}' is state beside the parameters, which the symmetries do not cover")
     found = symmetries(model, inputs)
     if certify:
         found.certify()
     element = found.element(key, groups)
-    module = model.module if isinstance(model, Model) else model
     module.load_state_dict(element.move_state(module.state_dict()))
     return element

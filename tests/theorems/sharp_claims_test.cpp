@@ -36,7 +36,8 @@ std::string page() {
       draws_of_a_statement);
   std::set<std::string> drawn;
   for (const SharpSentence& sentence : sharp_sentences())
-    if (sentence.kind == "drawn") drawn.insert(sentence.what);
+    if (sentence.kind == "drawn")
+      for (const std::string& id : ids_of(sentence)) drawn.insert(id);
   for (const Identity& identity : catalogue())
     if (drawn.contains(identity.id)) text += fmt::format("| `{}` | {} |\n", identity.id, identity.statement);
   return text;

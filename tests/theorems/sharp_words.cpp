@@ -34,4 +34,11 @@ std::vector<SharpSentence> sharp_sentences() {
   return list;
 }
 
+std::vector<std::string> ids_of(const SharpSentence& sentence) {
+  std::istringstream words(sentence.what);
+  std::vector<std::string> ids;
+  for (std::string id; words >> id;) ids.push_back(id);
+  return ids;
+}
+
 } // namespace eg::permute

@@ -12,6 +12,8 @@ struct SharpSentence {
   std::string file, words, kind, what; ///< kind: "row", "drawn", "test", "-"
 };
 std::vector<SharpSentence> sharp_sentences();
+/// The rows that a sentence for all permutations names.
+std::vector<std::string> ids_of(const SharpSentence& sentence);
 
 /// How often a row with a statement for all permutations is drawn, with other weights, shapes and permutations.
 constexpr std::int64_t draws_of_a_statement = 200;

@@ -168,6 +168,19 @@ TEST_CASE("what certify cannot compare is said") {
   CHECK_THROWS_WITH_AS(s.certify(f, {{"x", general({4}, 1).to(DType::f32)}}), doctest::Contains("f64"), ValueError);
   CHECK_THROWS_WITH_AS(s.certify(f, {{"x", Tensor::full({4}, std::nan(""), DType::f64)}}),
                        doctest::Contains("not finite"), ValueError);
+  // A function that gives other outputs than the query's.
+  const NamedFunction none = [](const nn::StateDict&) { return nn::StateDict{}; };
+  CHECK_THROWS_WITH_AS(s.certify(none, leaves), doctest::Contains("does not give the output \"y\""), ValueError);
+  const NamedFunction more = [](const nn::StateDict& v) {
+    return nn::StateDict{{"y", v[0].second * 2.0}, {"z", v[0].second}};
+  };
+  CHECK_THROWS_WITH_AS(s.certify(more, leaves), doctest::Contains("no tensor \"z\""), ValueError);
+  // An output that is zero in theory, beside one that is not.
+  const NamedFunction centered = [](const nn::StateDict& v) {
+    const Tensor& x = v[0].second;
+    return nn::StateDict{{"y", x * 2.0}, {"zero", sum(x - mean(x))}};
+  };
+  CHECK(inferred(leaves, centered).certify(centered, leaves).generators == 2);
   const NamedFunction order = [](const nn::StateDict& v) { return nn::StateDict{{"y", round(v[0].second)}}; };
   CHECK(inferred(leaves, order).certify(order, leaves).generators == 2);
 }

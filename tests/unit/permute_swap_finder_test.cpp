@@ -76,8 +76,8 @@ std::vector<std::string> missed(const ModelSymmetries& s, const FoundSwaps& foun
   return list;
 }
 
-/// Biases of keys have no say in the outputs (docs/theory.md, bk-rotary), so any permutation moves them for itself. The
-/// same swap with those biases moved along with their weights.
+/// Biases of keys have no say in the outputs without rotary positions (docs/theory.md, grads-rest-bk), so any
+/// permutation moves them for itself. The same swap with those biases moved along with their weights.
 JointSwap with_key_biases(const JointSwap& swap, const nn::StateDict& leaves) {
   const std::string bias = "attention.qkv.bias";
   const auto keys = [&](const AxisSwap& s) {
@@ -135,6 +135,22 @@ TEST_CASE("swap finder: a perceptron's hidden features move in both weights") {
     return nn::StateDict{{"y", linear(cumsum(linear(v[2].second, v[0].second), 1), v[1].second)}};
   });
   CHECK_FALSE(missed(cumulated, found, leaves, f(leaves), {}).empty());
+}
+
+TEST_CASE("swap finder: neither large nor tiny outputs change what is found") {
+  const nn::StateDict leaves{{"x", general({5}, 1)}, {"w", general({5}, 2)}};
+  for (const double scale : {1e-17, 1.0, 1e12}) {
+    const auto words = [&](const NamedFunction& f) { return words_of(find_joint_swaps(f, leaves)); };
+    const std::set<std::string> product = words([&](const nn::StateDict& v) {
+      return nn::StateDict{{"y", sum(v[0].second * v[1].second) * scale}};
+    });
+    CHECK(product.contains("w.0[1<>2] x.0[1<>2]"));
+    CHECK_FALSE(product.contains("x.0[1<>2]"));
+    const std::set<std::string> cumulated = words([&](const nn::StateDict& v) {
+      return nn::StateDict{{"y", cumsum(v[0].second * v[1].second, 0) * scale}};
+    });
+    CHECK(cumulated.empty());
+  }
 }
 
 TEST_CASE("swap finder: features within a head, whole heads, and none under rotary positions") {
