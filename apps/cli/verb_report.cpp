@@ -31,8 +31,8 @@ struct ReportRequest {
 };
 
 /// What the runs were made from, which their figures may read again.
-void add_sources(CommandFiles& files, const std::vector<runs::RunFolder>& folders) {
-  for (const runs::RunFolder& run : folders)
+void add_sources(CommandFiles& files, const std::vector<pages::RunFolder>& folders) {
+  for (const pages::RunFolder& run : folders)
     for (const char* name : {"data", "validation", "tokenizer", "from", "teacher", "key", "data_dir"})
       if (const auto source = run.options.find(name); source != run.options.end() && source->is_string()) {
         if (name == std::string_view("data_dir"))
@@ -44,12 +44,12 @@ void add_sources(CommandFiles& files, const std::vector<runs::RunFolder>& folder
       }
 }
 
-double last_or_nan(const runs::Curve& curve) { return curve.value.empty() ? std::nan("") : curve.value.back(); }
+double last_or_nan(const pages::Curve& curve) { return curve.value.empty() ? std::nan("") : curve.value.back(); }
 
-nlohmann::json result_json(const std::string& out, const std::vector<runs::RunFolder>& folders,
+nlohmann::json result_json(const std::string& out, const std::vector<pages::RunFolder>& folders,
                            const std::vector<std::string>& notes) {
   nlohmann::json json = {{"report", out}, {"runs", nlohmann::json::array()}, {"notes", notes}};
-  for (const runs::RunFolder& run : folders) {
+  for (const pages::RunFolder& run : folders) {
     nlohmann::json one = {{"run", run.path}, {"name", run.name}, {"model", run.model}, {"steps", run.step}};
     for (const char* metric : {"loss", "accuracy", "auc"})
       if (const double value = last_or_nan(run.curve(data::Split::test, metric)); !std::isnan(value))
@@ -60,13 +60,13 @@ nlohmann::json result_json(const std::string& out, const std::vector<runs::RunFo
   return json;
 }
 
-bool has_key(const runs::RunFolder& run) {
+bool has_key(const pages::RunFolder& run) {
   const auto key = run.options.find("key");
   return key != run.options.end() && key->is_string() && !key->get_ref<const std::string&>().empty();
 }
 
 int report(const ReportRequest& r, const CommonOptions& common) {
-  const std::vector<runs::RunFolder> folders = runs::read_runs(r.runs);
+  const std::vector<pages::RunFolder> folders = pages::read_runs(r.runs);
   const bool keyed = std::any_of(folders.begin(), folders.end(), has_key);
   if (keyed) disable_core_dumps();
   if (!keyed && !r.key.empty()) throw UsageError("--key: none of the runs was trained with a secret key");
@@ -78,18 +78,19 @@ int report(const ReportRequest& r, const CommonOptions& common) {
   require_writable(r.out);
   Progress progress(!common.quiet);
   double reported = 0.0;
-  const runs::FigureOptions options{.data_dir = r.data_dir,
-                                    .data = r.data,
-                                    .key = r.key,
-                                    .samples = r.samples,
-                                    .seed = common.seed,
-                                    .stop = &stop_flag(),
-                                    .on_progress = [&](const std::string& what) {
-                                      throw_if_stopped();
-                                      // Three pieces of work a run, about.
-                                      progress.show(reported++, 3.0 * static_cast<double>(folders.size()), {{what, 1}});
-                                    }};
-  const runs::RunsReport made = runs::runs_report(folders, options);
+  const pages::FigureOptions options{
+      .data_dir = r.data_dir,
+      .data = r.data,
+      .key = r.key,
+      .samples = r.samples,
+      .seed = common.seed,
+      .stop = &stop_flag(),
+      .on_progress = [&](const std::string& what) {
+        throw_if_stopped();
+        // Three pieces of work a run, about.
+        progress.show(reported++, 3.0 * static_cast<double>(folders.size()), {{what, 1}});
+      }};
+  const pages::RunsReport made = pages::runs_report(folders, options);
   write_result(r.out, made.page.html());
   progress.clear();
   for (const std::string& note : made.notes) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);

@@ -10,8 +10,8 @@ report::Series mean_curve(const std::string& name, const std::vector<std::string
   const double scale = (metric.ends_with("accuracy") ? 100.0 : 1.0) / static_cast<double>(folders.size());
   report::Series mean{.name = name, .dots = true};
   for (const std::string& folder : folders) {
-    const runs::RunFolder run = runs::read_run(folder);
-    const runs::Curve& curve = run.curve(data::Split::test, metric);
+    const pages::RunFolder run = pages::read_run(folder);
+    const pages::Curve& curve = run.curve(data::Split::test, metric);
     if (mean.x.empty()) {
       mean.x = curve.step;
       mean.y.assign(curve.step.size(), 0.0);

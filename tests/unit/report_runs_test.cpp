@@ -27,7 +27,7 @@
 #include <thread>
 
 using namespace eg;
-using namespace eg::runs;
+using namespace eg::pages;
 using namespace eg::test;
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::runs {
+namespace eg::pages {
 
 Tensor attention_rollout(const std::vector<Tensor>& scores) {
   if (scores.empty()) throw ShapeError("attention_rollout: there is no layer");
@@ -34,4 +34,4 @@ Tensor patch_map(const Tensor& attention, const nn::VitConfig& config) {
       .reshape({config.height() / config.patch, config.width() / config.patch});
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

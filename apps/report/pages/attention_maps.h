@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// Attention rollout (Abnar and Zuidema, "Quantifying attention flow in transformers", ACL 2020): with A_l the mean of
 /// the heads of layer l and each row of A_l + I divided by its sum, the product (A_L + I) ... (A_1 + I). scores: one
@@ -18,4 +18,4 @@ Tensor attention_rollout(const std::vector<Tensor>& scores);
 /// [T, T] without the special tokens, or with mean pooling the mean of all rows. Throws ShapeError.
 Tensor patch_map(const Tensor& attention, const nn::VitConfig& config);
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 using data::Split;
@@ -200,4 +200,4 @@ void add_options(Page& page, const std::vector<RunFolder>& runs) {
   page.end_details();
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// A curve in at most `points` points, each the mean of as many neighbouring values (the last of fewer), at the place
 /// of the last of them. Throws ValueError unless `points` is positive.
@@ -19,4 +19,4 @@ void add_curves(report::Page& page, const std::vector<RunFolder>& runs);
 /// A column a run: the options that differ, and folded up those that are the same.
 void add_options(report::Page& page, const std::vector<RunFolder>& runs);
 
-} // namespace eg::runs
+} // namespace eg::pages

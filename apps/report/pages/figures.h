@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// Where samples come from, and how many.
 struct FigureOptions {
@@ -42,4 +42,4 @@ void add_table_figures(report::Page& page, const RunFolder& run, const FigureOpt
 /// Error.
 void add_language_figures(report::Page& page, const RunFolder& run, const FigureOptions& options);
 
-} // namespace eg::runs
+} // namespace eg::pages

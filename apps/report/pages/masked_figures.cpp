@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <array>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 using report::escape;
@@ -183,4 +183,4 @@ void add_masked_figures(Page& page, const RunFolder& run, const FigureOptions& o
   }
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 using Counts = std::vector<std::vector<std::int64_t>>; ///< [class][said]
@@ -126,4 +126,4 @@ void add_classes(report::Page& page, const Predictions& p) {
   page.markup(html + "</tbody></table></div>\n");
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

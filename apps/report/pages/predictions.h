@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 struct Predictions {
   std::vector<std::string> classes = {};
@@ -39,4 +39,4 @@ void add_classes(report::Page& page, const Predictions& predictions);
 /// "12.5 %"; "" of nothing.
 std::string percent(std::int64_t part, std::int64_t whole);
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <limits>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ std::vector<RunFolder> read_runs(const std::vector<std::string>& paths) {
   return runs;
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

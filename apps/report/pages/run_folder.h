@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// One metric over a run.
 struct Curve {
@@ -42,4 +42,4 @@ RunFolder read_run(const std::string& path);
 /// Reads several and gives them distinct names. Throws the same, and ValueError when one is given twice.
 std::vector<RunFolder> read_runs(const std::vector<std::string>& paths);
 
-} // namespace eg::runs
+} // namespace eg::pages

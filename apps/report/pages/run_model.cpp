@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace eg::runs {
+namespace eg::pages {
 
 std::unique_ptr<hub::Model> text_model_of(const RunFolder& run) {
   const std::string folder = join_path(run.path, "model");
@@ -45,4 +45,4 @@ void report_progress(const FigureOptions& o, const std::string& what) {
   if (o.on_progress) o.on_progress(what);
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// Takes the paths of samples and key from the figures' options.
 template <class Options> void override_data_paths(Options& options, const FigureOptions& o) {
@@ -50,4 +50,4 @@ void leave_if_stopped(const FigureOptions& o);
 /// Calls o.on_progress, if set.
 void report_progress(const FigureOptions& o, const std::string& what);
 
-} // namespace eg::runs
+} // namespace eg::pages

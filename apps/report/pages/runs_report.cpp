@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 /// Throws Error where there is nothing to show.
@@ -61,4 +61,4 @@ RunsReport runs_report(const std::vector<RunFolder>& runs, const FigureOptions& 
   return out;
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

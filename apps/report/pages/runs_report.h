@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 struct RunsReport {
   report::Page page;
@@ -19,4 +19,4 @@ struct RunsReport {
 /// Final numbers, curves, options, then model by model its figures (figures.h). Throws Interrupted.
 RunsReport runs_report(const std::vector<RunFolder>& runs, const FigureOptions& options);
 
-} // namespace eg::runs
+} // namespace eg::pages

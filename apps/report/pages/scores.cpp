@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 /// Places of the values, the least first.
@@ -63,4 +63,4 @@ Calibration calibration(const std::vector<double>& probabilities, const std::vec
   return found;
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// The points of the ROC curve from (0, 0) to (1, 1): the share of label 0 and of label 1 that scores at least a
 /// threshold, for every threshold that the scores are. The area below its straight lines is eg::auc. Throws ValueError
@@ -30,4 +30,4 @@ struct Calibration {
 Calibration calibration(const std::vector<double>& probabilities, const std::vector<std::uint8_t>& labels,
                         std::size_t bins);
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -17,7 +17,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 using report::Chart;
@@ -134,4 +134,4 @@ void add_table_figures(Page& page, const RunFolder& run, const FigureOptions& o)
   add_classes(page, p);
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

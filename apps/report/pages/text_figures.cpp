@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 using report::Page;
@@ -151,4 +151,4 @@ void add_language_figures(Page& page, const RunFolder& run, const FigureOptions&
   }
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

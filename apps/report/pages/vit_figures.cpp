@@ -15,7 +15,7 @@
 #include <functional>
 #include <memory>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 using report::Page;
@@ -120,4 +120,4 @@ void add_vit_figures(Page& page, const RunFolder& run, const FigureOptions& o) {
   add_positions(page, subject);
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

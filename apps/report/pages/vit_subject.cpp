@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 /// The weights of a run's final model, in a trainer that has made no step.
@@ -79,4 +79,4 @@ std::vector<Tensor> VitSubject::attention(std::int64_t image) const {
   return scores;
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

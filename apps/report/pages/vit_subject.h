@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// The model of a run and its data.
 struct OpenedVit {
@@ -65,4 +65,4 @@ private:
   data::Loader loader_;
 };
 
-} // namespace eg::runs
+} // namespace eg::pages

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace eg::runs {
+namespace eg::pages {
 namespace {
 
 /// Two lists of classes: how many places agree.
@@ -90,4 +90,4 @@ std::string named_list(const VitSubject& subject, const std::vector<bool>& named
   return list.empty() ? "(none)" : list;
 }
 
-} // namespace eg::runs
+} // namespace eg::pages

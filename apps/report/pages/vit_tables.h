@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::runs {
+namespace eg::pages {
 
 /// How both classifiers of a DeiT agree with its teacher and with the labels. Throws FileError.
 void add_teacher(report::Page& page, const VitSubject& subject, const Predictions& p, const FigureOptions& o);
@@ -21,4 +21,4 @@ void add_attributes(report::Page& page, const VitSubject& subject, const Attribu
 /// "Eyeglasses, Smiling": what the model names.
 std::string named_list(const VitSubject& subject, const std::vector<bool>& named);
 
-} // namespace eg::runs
+} // namespace eg::pages
