@@ -143,6 +143,12 @@ private:
     if (!std::isfinite(largest_gradient_)) throw ValueError("certify: gradients are not finite at these values");
   }
 
+  /// What is zero in theory holds rounding alone, which is compared with this part of the largest output or gradient.
+  static constexpr double smallest_part = 1e-3;
+  double scale_of(const Tensor& y) const {
+    return is_floating(y.dtype()) ? std::max(largest(y), smallest_part * largest_output_) : 1.0;
+  }
+
   void try_one(const Tried& tried, Certificate& certificate) const {
     const ModelSymmetries::State& own = state(symmetries_);
     try {
@@ -164,14 +170,12 @@ private:
       if (found.size() != outputs_.size()) refuse(tried, "the number of outputs changes");
       for (std::size_t o = 0; o < outputs_.size(); ++o) {
         const auto& [name, y] = outputs_[o];
-        // What is zero in theory holds rounding alone, here and below: compare it with a thousandth of the largest one.
-        const double scale = is_floating(y.dtype()) ? std::max(largest(y), 1e-3 * largest_output_) : 1.0;
-        check(tried, fmt::format("\"{}\"", name), difference(found[o], own.moved(image, own.tensor(name), y), scale),
-              certificate.forward_error);
+        check(tried, fmt::format("\"{}\"", name),
+              difference(found[o], own.moved(image, own.tensor(name), y), scale_of(y)), certificate.forward_error);
       }
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         if (!gradients_[i].defined()) continue;
-        const double scale = std::max(largest(gradients_[i]), 1e-3 * largest_gradient_);
+        const double scale = std::max(largest(gradients_[i]), smallest_part * largest_gradient_);
         check(tried, fmt::format("the gradient by \"{}\"", leaves_[i].first),
               difference(gradients[i], own.moved(image, own.leaves[i], gradients_[i]), scale),
               certificate.gradient_error);
@@ -249,7 +253,8 @@ private:
     for (std::size_t i = 0; i < std::min(plain.size(), found.size()); ++i) {
       double apart = INFINITY;
       try {
-        apart = difference(found[i].value, own.moved(image, own.tensor(fmt::format("result {}", i)), plain[i].value));
+        const Tensor& x = plain[i].value;
+        apart = difference(found[i].value, own.moved(image, own.tensor(fmt::format("result {}", i)), x), scale_of(x));
       } catch (const Error&) { // torn
       }
       if (!(apart <= options_.tolerance)) return plain[i].operation;
