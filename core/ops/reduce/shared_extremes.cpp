@@ -65,6 +65,7 @@ consteval OpDef extreme_row(std::string_view name, std::string_view math, Kernel
               .samples = samples,
               .refuses = refuses,
               .symmetries = axes_symmetries,
+              .least_extents = {{"reduced axis", 1, "no elements have no extreme"}},
               .work = group_work<1>});
 }
 
