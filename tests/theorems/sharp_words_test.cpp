@@ -67,7 +67,7 @@ std::vector<std::string> searched_files() {
   std::vector<std::string> files{"README.md", "permute/README.md", "docs/theory.md", "docs/symmetries.md",
                                  "docs/training-equivalence.md"};
   for (const auto& [folder, ending] : {std::pair{"docs/theorems", ".md"}, std::pair{"permute", ".h"}})
-    for (const fs::directory_entry& e : fs::directory_iterator(root + folder))
+    for (const fs::directory_entry& e : fs::recursive_directory_iterator(root + folder))
       if (e.path().extension() == ending) files.push_back(fs::relative(e.path(), root));
   std::sort(files.begin(), files.end());
   return files;
