@@ -69,8 +69,9 @@ class Symmetries:
     def certify(self, *, draw: bool = True, tolerance: float = 1e-9, key: Key | int = 0) -> Certificate:
         """Tries every generator of every group in f64: f(p x) = p f(x), and the same of all gradients.
 
-        A hub.Model is tried on a small copy of the same structure. Of other models floating parameters and inputs are
-        drawn at random, or, where draw is false, have their own values, which then must be in general position.
+        A hub.Model is tried on a small copy of the same structure, with numbers of its own: draw and key are for other
+        models. Of those floating parameters and inputs are drawn at random, or, where draw is false, have their own
+        values, which then must be in general position.
         Raises SymmetryError that names group, generator and operation where one does not hold.
         """
         return self._certify(draw, tolerance, key)
@@ -136,8 +137,9 @@ def _named_inputs(f: Callable[..., Any], inputs: Any, others: Mapping[str, Any])
         ]
     except (TypeError, ValueError):
         names = []
+    by_keyword = bool(others) and len(inputs) <= len(names)  # the others may come before them
     names += [f"input.{i}" for i in range(len(names), len(inputs))]
-    return dict(zip(names, inputs)), False
+    return dict(zip(names, inputs)), by_keyword
 
 
 def symmetries(
@@ -198,11 +200,13 @@ def permute_model(
 
     The model then computes the same function of moved inputs: model(element.move('x', x)) is element.move('output', y).
     With groups='inner' inputs and outputs stay. element.inverse() undoes it: load_state_dict(element.inverse().move_state(
-    state_dict())). The symmetries are certified first, unless certify is false.
+    state_dict())). The symmetries are certified first, unless certify is false. Raises ValueError for a module with state
+    beside its parameters (running statistics), which would have to move along.
     """
     module = model.module if isinstance(model, Model) else model
-    if more := sorted(module.state_dict().keys() - dict(module.named_parameters()).keys()):
-        raise _core.ValueError(f"permute_model: '{more[0]}' is state beside the parameters, which the symmetries do not cover")
+    beside = module.state_dict().keys() - dict(module.named_parameters()).keys()
+    if beside and not isinstance(model, Model):  # a hub.Model's symmetries are those of its whole state
+        raise _core.ValueError(f"permute_model: '{min(beside)}' is state beside the parameters, which the symmetries do not cover")
     found = symmetries(model, inputs)
     if certify:
         found.certify()

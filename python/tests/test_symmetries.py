@@ -138,6 +138,14 @@ def test_permute_model_written_in_python_and_its_secret_key(tmp_path):
         other.then(element)
 
 
+def test_a_function_whose_weights_come_first():
+    w, x = eg.random.normal((4, 3), key=1), eg.random.normal((5, 3), key=2)
+    found = eg.permute.symmetries(lambda w, x: eg.ops.linear(x, w), x, parameters={"w": w})
+    axes = {(use.tensor, use.axis) for group in found.groups for use in group.axes}
+    assert axes == {("w", 0), ("w", 1), ("x", 0), ("x", 1), ("output", 0), ("output", 1)}
+    assert found.certify().generators == 6
+
+
 def test_what_is_refused():
     x = eg.random.normal((5, 3), key=3)
     with pytest.raises(TypeError, match="give inputs"):
@@ -152,6 +160,10 @@ def test_what_is_refused():
         eg.permute.symmetries(Mlp(), [x]).element(1, "fc9")
     with pytest.raises(TypeError, match="a SecretKey, a Key or an int"):
         eg.permute.symmetries(Mlp(), [x]).element("secret")
+    norm = eg.nn.BatchNorm(3)
+    norm.eval()
+    with pytest.raises(eg.ValueError, match="running_.* is state beside the parameters"):
+        eg.permute.permute_model(norm, 1, [x])
 
 
 def test_automorphisms_of_masks():
