@@ -6,24 +6,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <utility>
 
 namespace eg::permute {
 namespace {
 
-using Values = std::vector<double>;
 using Bits = std::vector<bool>;
 
 std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-Tensor applied(const AxisSwap& s, const Tensor& x) {
-  const std::int64_t n = s.axis < 0 ? std::max(s.first, s.second) + s.width : x.size(s.axis);
+std::vector<std::int64_t> identity_gather(std::int64_t n) {
   std::vector<std::int64_t> gather(to_size(n));
   std::iota(gather.begin(), gather.end(), std::int64_t{0});
+  return gather;
+}
+
+Tensor applied(const AxisSwap& s, const Tensor& x) {
+  const std::int64_t n = s.axis < 0 ? std::max(s.first, s.second) + s.width : x.size(s.axis);
+  std::vector<std::int64_t> gather = identity_gather(n);
   for (std::int64_t k = 0; k < s.width; ++k) std::swap(gather[to_size(s.first + k)], gather[to_size(s.second + k)]);
   if (s.axis >= 0) return index_select(x, s.axis, Tensor::from(gather, {n}));
   std::vector<std::int64_t> numbers = x.contiguous().to_vector<std::int64_t>();
@@ -43,8 +47,7 @@ Tensor made_even(const AxisSwap& s, const Tensor& x) {
       if (v == s.first || v == s.second) v = other;
     return Tensor::from(numbers, x.shape());
   }
-  std::vector<std::int64_t> gather(to_size(x.size(s.axis)));
-  std::iota(gather.begin(), gather.end(), std::int64_t{0});
+  std::vector<std::int64_t> gather = identity_gather(x.size(s.axis));
   for (std::int64_t k = 0; k < s.width; ++k) gather[to_size(s.second + k)] = s.first + k;
   return index_select(x, s.axis, Tensor::from(gather, {x.size(s.axis)}));
 }
@@ -230,7 +233,7 @@ private:
     std::vector<Tensor> sums(outputs_.size());
     for (std::size_t made = 0; made < (std::size_t{1} << odd.size()); ++made) {
       const nn::StateDict y = called(point(odd, made));
-      const double sign = __builtin_parityll(made) != 0 ? -1.0 : 1.0;
+      const double sign = std::popcount(made) % 2 == 1 ? -1.0 : 1.0;
       for (std::size_t o = 0; o < sums.size(); ++o) {
         const Tensor term = y[o].second.to(DType::f64) * sign;
         sums[o] = sums[o].defined() ? sums[o] + term : term;
@@ -255,6 +258,7 @@ private:
     for (const double v : y.contiguous().to_vector<double>()) most = std::max(most, std::abs(v));
     return most;
   }
+
   /// The parts of output o that are even and odd under its exchanges from number `next` on.
   void split(Equations& equations, const Bits& row, std::size_t o, std::size_t next, const Tensor& part) {
     constexpr double smallest = 1e-10;
