@@ -150,9 +150,13 @@ bool Builder::attempt(const Move& move) {
 
 bool Builder::has_tame_outputs(const Program& program) const {
   constexpr std::uint64_t draws = 3;
-  for (std::uint64_t draw = 0; draw < draws; ++draw) {
-    const std::vector<Tensor> outputs = run(program, leaf_values(program, leaf_key_.fold(draw)));
-    if (!std::all_of(outputs.begin(), outputs.end(), is_tame)) return false;
+  try {
+    for (std::uint64_t draw = 0; draw < draws; ++draw) {
+      const std::vector<Tensor> outputs = run(program, leaf_values(program, leaf_key_.fold(draw)));
+      if (!std::all_of(outputs.begin(), outputs.end(), is_tame)) return false;
+    }
+  } catch (const Error&) { // a call refuses other numbers than it was drawn with
+    return false;
   }
   return true;
 }

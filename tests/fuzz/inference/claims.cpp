@@ -16,6 +16,7 @@ using permute::ModelSymmetries;
 using permute::SymmetryElement;
 
 constexpr double tolerance = 1e-7;
+constexpr RandomKey key_of_reading{1, 1};                   // of a program that is read on values
 constexpr double small_output = 1e-3, small_gradient = 1.0; // below these, errors are absolute
 
 /// The larger of two errors, with its place.
@@ -140,13 +141,14 @@ double distance(const Tensor& a, const Tensor& b, double floor) {
 }
 
 const char* name_of(Finding finding) {
-  constexpr const char* names[] = {"sound", "unsound", "thrown", "rounding"};
+  constexpr const char* names[] = {"sound", "unsound", "thrown", "rounding", "not run"};
   return names[static_cast<std::size_t>(finding)];
 }
 
 ModelSymmetries claims_of(const Program& program) {
   const MetaCallScope shapes_alone;
-  const std::vector<Tensor> leaves = program.read_on_values ? leaf_values(program, {1, 1}) : leaf_shapes(program);
+  const std::vector<Tensor> leaves =
+      program.read_on_values ? leaf_values(program, key_of_reading) : leaf_shapes(program);
   permute::SymmetryQuery query;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const bool is_input = i % 2 == 1 || program.leaves[i].range > 0;
@@ -160,8 +162,32 @@ ModelSymmetries claims_of(const Program& program) {
   return ModelSymmetries(query);
 }
 
+namespace {
+
+bool is_number_throughout(const Tensor& t) {
+  if (!is_floating(t.dtype())) return true;
+  const std::vector<double> values = t.to(DType::f64).contiguous().to_vector<double>();
+  return std::none_of(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+}
+
+/// A call may refuse other numbers than the program was drawn with, or have no result for them.
+bool runs_on(const Program& program, RandomKey key) {
+  try {
+    for (const std::vector<Tensor>& outputs : run_steps(program, leaf_values(program, key)))
+      if (!std::all_of(outputs.begin(), outputs.end(), is_number_throughout)) return false;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+} // namespace
+
 CheckResult check_claims(const Program& program, const ModelSymmetries& claims, const CheckOptions& options) {
   RandomStream random(options.key.fold(7));
+  if (!runs_on(program, options.key)) return {.finding = Finding::not_run};
   CheckResult result;
   try {
     const std::vector<SymmetryElement> generators =
@@ -183,6 +209,7 @@ CheckResult check_claims(const Program& program, const ModelSymmetries& claims, 
 }
 
 CheckResult check_program(const Program& program, const CheckOptions& options) {
+  if (program.read_on_values && !runs_on(program, key_of_reading)) return {.finding = Finding::not_run};
   try {
     return check_claims(program, claims_of(program), options);
   } catch (const Interrupted&) {

@@ -14,8 +14,9 @@ enum class Finding : std::uint8_t {
   unsound,  ///< an element does not commute, beyond rounding
   thrown,   ///< the inference, or an element of its group, threw
   rounding, ///< differences in the fast mode that are gone where the order of sums cannot matter
+  not_run,  ///< the program refuses the values that were drawn for its leaves, or gives NaN
 };
-/// "sound", "unsound", "thrown", "rounding".
+/// "sound", "unsound", "thrown", "rounding", "not run".
 const char* name_of(Finding finding);
 
 struct CheckOptions {

@@ -58,7 +58,7 @@ private:
     if (result.finding == Finding::sound) survey_.largest_error = std::max(survey_.largest_error, result.error);
     if (result.finding == Finding::unsound || result.finding == Finding::thrown)
       report(number, program, result);
-    else if (options_.brute_force)
+    else if (options_.brute_force && result.finding != Finding::not_run)
       brute_force(number, program);
   }
 
@@ -123,10 +123,11 @@ std::string summary_of(const Survey& s) {
     return found == s.findings.end() ? 0 : found->second;
   };
   std::string text = fmt::format(
-      "{} programs over {} rows: {} sound, {} unsound, {} thrown, {} with rounding alone; {} have symmetries, {} "
-      "gradients; {} elements, largest error {:.1e}\n",
+      "{} programs over {} rows: {} sound, {} unsound, {} thrown, {} with rounding alone, {} not run; {} have "
+      "symmetries, {} gradients; {} elements, largest error {:.1e}\n",
       s.programs, s.rows.used.size(), count(Finding::sound), count(Finding::unsound), count(Finding::thrown),
-      count(Finding::rounding), s.with_elements, s.with_gradients, s.elements, s.largest_error);
+      count(Finding::rounding), count(Finding::not_run), s.with_elements, s.with_gradients, s.elements,
+      s.largest_error);
   if (s.all.compared() > 0)
     text += fmt::format("{} brute-forced: {} whole ({:.1f} %), {} smaller, {} beyond; not degenerate {}: "
                         "{} whole ({:.1f} %), {} smaller, {} beyond\n",
