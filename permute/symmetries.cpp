@@ -5,6 +5,7 @@
 #include "core/call.h"
 #include "permute/inference/action.h"
 #include "permute/inference/at.h"
+#include "permute/inference/hash.h"
 #include "permute/inference/layout.h"
 #include "permute/inference/state.h"
 
@@ -66,7 +67,9 @@ std::vector<std::int64_t> ModelSymmetries::State::gather_of(const PointMap& imag
   const std::vector<std::vector<std::int64_t>> rows = row_gathers(points, image, list, t.shape[axis]);
   for (const std::vector<std::int64_t>& row : rows)
     if (row != rows.front())
-      throw ValueError(fmt::format("symmetries: axis {} of \"{}\" moves differently along other axes", axis, t.name));
+      throw ValueError(fmt::format("symmetries: axis {} of \"{}\" moves in another way at each index of other axes: "
+                                   "no single permutation of it is this element, ModelSymmetries::moved applies it",
+                                   axis, t.name));
   return rows.empty() ? std::vector<std::int64_t>{} : rows.front();
 }
 
@@ -97,6 +100,18 @@ ModelSymmetries::ModelSymmetries(const SymmetryQuery& query) : state_(std::make_
   state_->points = std::move(reader.points());
   state_->structure.emplace(state_->points);
   groups_ = describe_groups(state_->points, *state_->structure, state_->tensors, query.data_axes, state_->classes);
+  state_->model = state_->hash_of_tensors();
+}
+
+std::uint64_t ModelSymmetries::State::hash_of_tensors() const {
+  std::uint64_t hash = static_cast<std::uint64_t>(points.count());
+  const auto add = [&](std::uint64_t value) { hash = mixed(hash + value); };
+  for (const ShownTensor& t : tensors) {
+    add(std::hash<std::string>{}(t.name));
+    for (const AxisPoints& axis : t.points.axes)
+      for (const Point p : *axis.points) add(static_cast<std::uint64_t>(points.vertex(p)));
+  }
+  return hash;
 }
 
 ModelSymmetries::~ModelSymmetries() = default;
@@ -124,20 +139,22 @@ SymmetryElement ModelSymmetries::element(const std::set<std::string>& names, con
     if (group->kind == GroupKind::trivial)
       throw ValueError(fmt::format("symmetries: nothing moves \"{}\": {}", name, group->because));
     if (group->kind == GroupKind::automorphisms)
-      throw ValueError(fmt::format("symmetries: \"{}\" moves tokens by automorphisms of a mask; draw those from "
-                                   "permute/automorphisms.h",
-                                   name));
+      throw ValueError(
+          fmt::format("symmetries: \"{}\" is not a group of all permutations, from which elements are drawn; "
+                      "ModelSymmetries::generators gives what generates it",
+                      name));
     const std::vector<std::size_t>& classes = state_->classes[at(group - groups_.data())];
     site[classes.front()] = name;
     if (classes.size() > 1) site[classes[1]] = name + ".blocks";
   }
   const Structure& structure = *state_->structure;
-  return SymmetryElement(structure.element([&](std::size_t k, std::size_t c) -> std::optional<Permutation> {
+  const auto permutation_of = [&](std::size_t k, std::size_t c) -> std::optional<Permutation> {
     const auto found = site.find(k);
     if (found == site.end()) return {};
     const PointClass& own = structure.classes()[k];
     return source(own.size(), own.copies() > 1 ? fmt::format("{}[{}]", found->second, c) : found->second);
-  }));
+  };
+  return {structure.element(permutation_of), state_->model};
 }
 
 std::vector<SymmetryElement> ModelSymmetries::generators(std::string_view name) const {
@@ -145,7 +162,7 @@ std::vector<SymmetryElement> ModelSymmetries::generators(std::string_view name) 
   if (group == nullptr) throw ValueError(fmt::format("symmetries: there is no group \"{}\"", name));
   std::vector<SymmetryElement> list;
   for (const Generator& g : state_->generators(at(group - groups_.data())))
-    list.push_back(SymmetryElement(state_->image_of(g)));
+    list.push_back({state_->image_of(g), state_->model});
   return list;
 }
 
@@ -225,6 +242,7 @@ bool ModelSymmetries::contains(const std::vector<AxisMove>& moves) const {
 }
 
 std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryElement& element) const {
+  state_->check_own(element);
   AxisMap map;
   PermutationSet permutations;
   std::map<std::vector<std::int64_t>, std::string> names;
@@ -246,7 +264,12 @@ std::pair<AxisMap, PermutationSet> ModelSymmetries::axis_map(const SymmetryEleme
 }
 
 Tensor ModelSymmetries::moved(const SymmetryElement& element, std::string_view name, const Tensor& x) const {
+  state_->check_own(element);
   return state_->moved(element.image_, state_->tensor(name), x);
+}
+
+void ModelSymmetries::State::check_own(const SymmetryElement& element) const {
+  if (element.model_ != model) throw ValueError("symmetries: this is an element of another model");
 }
 
 Tensor ModelSymmetries::State::moved(const PointMap& image, const ShownTensor& t, const Tensor& x) const {
@@ -279,14 +302,14 @@ SymmetryElement::~SymmetryElement() {
 SymmetryElement SymmetryElement::inverse() const {
   std::vector<std::int32_t> back(image_.size());
   for (std::size_t i = 0; i < image_.size(); ++i) back[at(image_[i])] = static_cast<std::int32_t>(i);
-  return SymmetryElement(std::move(back));
+  return {std::move(back), model_};
 }
 
 SymmetryElement SymmetryElement::then(const SymmetryElement& next) const {
-  if (next.image_.size() != image_.size()) throw ValueError("symmetries: elements of two models");
+  if (next.model_ != model_) throw ValueError("symmetries: elements of two models cannot follow each other");
   std::vector<std::int32_t> both(image_.size());
   for (std::size_t i = 0; i < image_.size(); ++i) both[i] = image_[at(next.image_[i])];
-  return SymmetryElement(std::move(both));
+  return {std::move(both), model_};
 }
 
 } // namespace eg::permute

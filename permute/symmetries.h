@@ -32,7 +32,7 @@ struct AxisUse {
 enum class GroupKind : std::uint8_t {
   symmetric,     ///< all permutations of `size` points
   wreath,        ///< for each of `copies` blocks, permuted as wholes, all permutations of the `size` points within
-  automorphisms, ///< those that keep a mask
+  automorphisms, ///< those that keep constants, or axes that are regrouped or combined in another order
   trivial,       ///< the identity alone; `because` says why
 };
 /// "symmetric", "wreath", "automorphisms", "trivial".
@@ -53,8 +53,10 @@ struct SymmetryGroup {
   bool moves_data = false;    ///< an axis that has any extent: batch, tokens
   std::string because = {};   ///< of a trivial one: the operation that stopped it
 
-  /// Part of a key: it changes weights and concerns the model, not one batch of data.
-  bool is_secret() const { return kind != GroupKind::trivial && moves_parameters && !moves_data; }
+  /// Part of a key: it changes weights and concerns the model, not one batch of data, and elements can be drawn.
+  bool is_secret() const {
+    return (kind == GroupKind::symmetric || kind == GroupKind::wreath) && moves_parameters && !moves_data;
+  }
 };
 
 /// What a model is shown to the inference.
@@ -136,12 +138,13 @@ public:
   bool contains(const std::vector<AxisMove>& moves) const;
 
   /// An element as permutations of parameter axes (or of those that `shown` gave), for transform(); they are copies,
-  /// which are wiped as Permutation says. Throws ValueError where an axis moves differently along other axes: an
-  /// AxisMap cannot say that, and moved() does it.
+  /// which are wiped as Permutation says. An AxisMap has one permutation for an axis. Throws ValueError for an element
+  /// that moves an axis in another way at each index of other axes (features [heads, features, dim] of each head, which
+  /// the element also permutes apart): moved() applies it.
   std::pair<AxisMap, PermutationSet> axis_map(const SymmetryElement& element) const;
   /// A parameter, input or output as the element moves it: x gathered along its axes, numbers of index tensors changed.
   /// Axes that do not move may have any extent, unless permutations along one axis depend on the index along another
-  /// one. Throws ShapeError.
+  /// one. Throws ShapeError, and ValueError for an element of another model.
   Tensor moved(const SymmetryElement& element, std::string_view tensor, const Tensor& x) const;
 
   /// Tries what was inferred: for a generator p of each group (two that exchange and rotate the places of a symmetric
@@ -170,21 +173,23 @@ public:
   /// The old permutations are wiped with `other`.
   SymmetryElement& operator=(SymmetryElement&& other) noexcept {
     image_.swap(other.image_);
+    std::swap(model_, other.model_);
     return *this;
   }
   SymmetryElement(const SymmetryElement&) = delete;
   SymmetryElement& operator=(const SymmetryElement&) = delete;
   /// The element that undoes it.
   SymmetryElement inverse() const;
-  /// First this, then `next`.
+  /// First this, then `next`. Throws ValueError for elements of two models.
   SymmetryElement then(const SymmetryElement& next) const;
 
 private:
   friend class ModelSymmetries;
   friend class SymmetryProbe;
   friend class Certifier;
-  explicit SymmetryElement(std::vector<std::int32_t> image) : image_(std::move(image)) {}
+  SymmetryElement(std::vector<std::int32_t> image, std::uint64_t model) : image_(std::move(image)), model_(model) {}
   std::vector<std::int32_t> image_; // gather of points
+  std::uint64_t model_;             // ModelSymmetries::State::model
 };
 
 } // namespace eg::permute

@@ -33,7 +33,12 @@ struct ModelSymmetries::State {
   std::optional<Structure> structure;
   /// By group of groups(): its classes; the second one, where there is one, permutes the blocks of the first.
   std::vector<std::vector<std::size_t>> classes;
+  /// A hash of all tensors that are shown, with their points: elements of another model have another one.
+  std::uint64_t model = 0;
 
+  std::uint64_t hash_of_tensors() const;
+  /// Throws ValueError for an element of another model.
+  void check_own(const SymmetryElement& element) const;
   const ShownTensor& tensor(std::string_view name) const;
   /// Generators of a group, cell by cell.
   std::vector<Generator> generators(std::size_t group) const;

@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
 
 using namespace eg;
@@ -383,4 +384,41 @@ TEST_CASE("a trained model under a key: as good with its inputs permuted, at cha
     CHECK(useless < 0.4); // chance: 0.11
     MESSAGE("accuracy ", useless, " of ", plain);
   }
+}
+
+TEST_CASE("an element that moves an axis in another way at each index of another one is no axis map") {
+  const MetaCallScope shapes_alone;
+  const Tensor w = Tensor::meta({2, 3}, DType::f64);
+  const ModelSymmetries s({.parameters = {{"w", w}}, .inputs = {}, .run = [&] {
+                             return nn::StateDict{{"y", tanh(w)}};
+                           }});
+  std::string within;
+  for (const SymmetryGroup& g : s.groups())
+    if (g.kind == GroupKind::wreath) within = g.name;
+  REQUIRE_FALSE(within.empty());
+  // Exchanges two columns of the first row alone.
+  const SymmetryElement element = std::move(s.generators(within).front());
+  CHECK_THROWS_WITH_AS(s.axis_map(element), doctest::Contains("ModelSymmetries::moved applies it"), ValueError);
+  CHECK_NOTHROW(s.moved(element, "w", Tensor::zeros({2, 3}, DType::f64)));
+}
+
+TEST_CASE("an element of another model is refused, though it has as many points") {
+  const auto symmetries_of = [](const std::string& name, const std::function<Tensor(const Tensor&)>& f) {
+    const MetaCallScope shapes_alone;
+    const Tensor w = Tensor::meta({2, 3}, DType::f64);
+    return ModelSymmetries({.parameters = {{name, w}}, .inputs = {}, .run = [&] {
+                              return nn::StateDict{{"y", f(w)}};
+                            }});
+  };
+  const auto doubled = [](const Tensor& w) { return 2.0 * sum(w, {1}); };
+  const ModelSymmetries s = symmetries_of("w", doubled), same = symmetries_of("w", doubled),
+                        other = symmetries_of("v", doubled);
+  const std::string name = s.groups().front().name;
+  const SymmetryElement own = std::move(s.generators(name).front()), again = std::move(same.generators(name).front()),
+                        foreign = std::move(other.generators(other.groups().front().name).front());
+  const Tensor x = Tensor::zeros({2, 3}, DType::f64);
+  CHECK_NOTHROW(s.moved(own.then(again), "w", x)); // of the same model, inferred twice
+  CHECK_THROWS_WITH_AS(own.then(foreign), doctest::Contains("two models"), ValueError);
+  CHECK_THROWS_WITH_AS(s.moved(foreign, "w", x), doctest::Contains("another model"), ValueError);
+  CHECK_THROWS_WITH_AS(s.axis_map(foreign), doctest::Contains("another model"), ValueError);
 }
