@@ -157,6 +157,15 @@ bool SymmetryProbe::is_seen() const {
   });
 }
 
+bool SymmetryProbe::moves_with_others() const {
+  const Structure& structure = *state_->structure;
+  return std::any_of(list_.begin(), list_.end(), [&](Point own) {
+    const PointClass& c = structure.classes()[structure.class_of(own)];
+    return c.group && std::any_of(c.cells.front().begin(), c.cells.front().end(),
+                                  [&](Point p) { return !std::binary_search(list_.begin(), list_.end(), p); });
+  });
+}
+
 double SymmetryProbe::log2_count() const { return state_->structure->log2_count_of(list_); }
 
 std::optional<nn::StateDict> SymmetryProbe::moved(const Permutation& p, const nn::StateDict& tensors) const {

@@ -26,6 +26,8 @@ public:
   std::int64_t degree() const { return static_cast<std::int64_t>(list_.size()); }
   /// log2 of the number of ways in which the inferred group moves them.
   double log2_count() const;
+  /// Elements that move the points may have to move others, in a way that moved() does not know: automorphisms.
+  bool moves_with_others() const;
   /// All tensors as a permutation of the points moves them, with what has to go along; nothing where that cannot be.
   /// Tensors by name: inputs, parameters, outputs.
   std::optional<nn::StateDict> moved(const Permutation& p, const nn::StateDict& tensors) const;

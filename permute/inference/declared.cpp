@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <fmt/format.h>
+#include <map>
 #include <new>
 
 namespace eg::permute {
@@ -151,11 +152,19 @@ private:
         for (const Leg& leg : s.legs)
           if (leg.side == Leg::Side::out && present(leg)) list = call_.points.fresh(shape(leg)[leg.axis]);
       if (list == nullptr) continue;
-      if (call_.in[i].constant)
-        fix_used(call_.event.in[i], *list);
-      else
+      if (call_.in[i].constant) {
+        if (lists_of(v) != 1 || !keep_indices(call_, i, list)) fix_used(call_.event.in[i], *list);
+      } else {
         number(call_.points, call_.in[i], list, call_.reason("indices that are computed"));
+      }
     }
+  }
+
+  /// How many axes the elements of an input number.
+  std::int64_t lists_of(int input) const {
+    return std::count_if(symmetries_.begin(), symmetries_.end(), [&](const Symmetry& s) {
+      return std::find(s.values.begin(), s.values.end(), input) != s.values.end();
+    });
   }
 
   /// Constant indices cannot be renumbered: what they name stays.
@@ -294,6 +303,34 @@ void keep_range(Points& points, const PointList& list, const NumberRange& range)
   others->insert(others->end(), list.begin() + last, list.end());
   if (others->size() == 1) points.fix(*others, range.reason);
   points.hold(others, static_cast<std::int64_t>(others->size()));
+}
+
+bool keep_indices(Call& call, std::size_t i, const PointsPtr& list, std::int64_t ignored) {
+  constexpr std::size_t most_pairs = 1 << 20, most_tuples = 512;
+  const Tensor& indices = call.event.in[i];
+  const std::vector<std::int64_t> numbers = numbers_of(indices);
+  const std::size_t range = list->size();
+  if (numbers.empty()) return true;
+  if (numbers.size() > (indices.rank() > 1 ? most_tuples : most_pairs / std::max<std::size_t>(range, 1))) return false;
+  Pattern named{{}, std::vector<std::int64_t>(numbers.size() * range, 0), call.reason("constant indices")};
+  Pattern others{{}, std::vector<std::int64_t>(numbers.size(), 0), named.reason}; // what names nothing
+  std::map<std::int64_t, std::int64_t> kinds;
+  for (std::size_t e = 0; e < numbers.size(); ++e) {
+    const std::int64_t number = numbers[e];
+    if (number >= 0 && number < static_cast<std::int64_t>(range) && number != ignored)
+      named.kinds[e * range + static_cast<std::size_t>(number)] = 1;
+    else
+      others.kinds[e] = kinds.try_emplace(number, static_cast<std::int64_t>(kinds.size()) + 1).first->second;
+  }
+  for (const AxisPoints& axis : call.in[i].axes) {
+    named.axes.push_back(axis.points);
+    others.axes.push_back(axis.points);
+  }
+  named.axes.push_back(list);
+  call.points.add_pattern(std::move(named));
+  call.points.add_pattern(std::move(others));
+  call.read_otherwise.insert(i);
+  return true;
 }
 
 std::vector<std::int64_t> numbers_of(const Tensor& t) {

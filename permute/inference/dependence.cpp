@@ -92,6 +92,8 @@ void Dependences::read(const RecordedCall& call) {
     return read_picked(call, std::move(in[0]), axis_of("axis", call.in[0]));
   if (op == &index_select_op && constant_ids) return read_picked(call, std::move(in[0]), axis_of("axis", call.in[0]));
   if (op == &embedding_op && constant_ids) return read_picked(call, std::move(in[0]), 0);
+  if ((op == &dropout_op || op == &drop_path_op) && call.attrs.real("p") == 0.0)
+    return set(call.out[0], std::move(in[0])); // nothing is dropped
   if (op == &concat_op) return read_joined(call, in, axis_of("axis", call.in[0]));
   if (op != nullptr && (rule_of(*op) == nullptr || reads_as_declared(call.event()))) return read_symmetries(call, in);
   for (Pairs& pairs : in) end(pairs);

@@ -21,12 +21,24 @@ void read_index_select(Call& call) {
   call.out[0] = picked(call.points, call.in[0], call.in_shape(0), axis, numbers_of(call.event.in[1]));
 }
 
+/// A line looked up by constant places.
+void read_gather(Call& call) {
+  if (!call.in[1].constant || call.event.in[1].rank() != 1) return read_declared(call);
+  call.out[0] = picked(call.points, call.in[0], call.in_shape(0), 0, numbers_of(call.event.in[1]));
+}
+
 /// Places of an axis as numbers: they move with the axis.
 void read_places(Call& call, int axis, std::size_t output) {
   if (axis < 0) axis += call.in_shape(0).rank();
   const PointsPtr list = independent(call.points, call.in_shape(0), call.in[0].axis(axis));
-  if (call.in[0].ties) call.points.fix(*list, call.reason("equal elements go by their places"));
   read_declared(call, {{0, axis}});
+  if (call.in[0].ties) {
+    const std::string reason = call.reason("equal elements go by their places");
+    if (call.in[0].computed_twice) // gradients go by them
+      call.points.fix(*list, reason);
+    call.out[output].stay_when_read = list;
+    call.out[output].stay_because = reason;
+  }
   call.out[output].values = std::make_shared<Numbering>(Numbering{list, {}, {}});
 }
 
@@ -63,13 +75,13 @@ void read_comparison(Call& call) {
 
 std::span<const OpRule> index_rules() {
   static constexpr OpRule rules[] = {{&embedding_op, read_embedding}, {&index_select_op, read_index_select},
-                                     {&sort_op, read_sort},           {&topk_op, read_topk},
-                                     {&argsort_op, read_argsort},     {&argmax_op, read_argsort},
-                                     {&argmin_op, read_argsort},      {&max_with_index_op, read_sort},
-                                     {&min_with_index_op, read_sort}, {&eq_op, read_comparison},
-                                     {&ne_op, read_comparison},       {&lt_op, read_comparison},
-                                     {&le_op, read_comparison},       {&gt_op, read_comparison},
-                                     {&ge_op, read_comparison}};
+                                     {&gather_op, read_gather},       {&sort_op, read_sort},
+                                     {&topk_op, read_topk},           {&argsort_op, read_argsort},
+                                     {&argmax_op, read_argsort},      {&argmin_op, read_argsort},
+                                     {&max_with_index_op, read_sort}, {&min_with_index_op, read_sort},
+                                     {&eq_op, read_comparison},       {&ne_op, read_comparison},
+                                     {&lt_op, read_comparison},       {&le_op, read_comparison},
+                                     {&gt_op, read_comparison},       {&ge_op, read_comparison}};
   return rules;
 }
 

@@ -2,6 +2,7 @@
 
 #include "permute/inference/at.h"
 #include "permute/inference/hash.h"
+#include "permute/inference/patterns.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,6 +13,7 @@ Invariants::Invariants(const Points& points) {
   add_rows(points);
   for (const Edge& e : points.edges()) add(mixed(e.role), std::vector<Member>{{e.child, 0}, {e.parent, 1}});
   add_joints(points);
+  add_patterns(points);
   index(points.count());
 }
 
@@ -38,6 +40,26 @@ void Invariants::add_joints(const Points& points) {
     tuple = {{points.vertex(joint.first), 0}};
     for (const Point p : parents) tuple.push_back({points.vertex(p), static_cast<std::uint32_t>(tuple.size())});
     add(mixed((Hash{1} << 33) + joint.second), tuple);
+  }
+}
+
+/// Larger ones were settled by slices that are held, or by a group of one list.
+void Invariants::add_patterns(const Points& points) {
+  constexpr std::size_t most = 4096; // elements
+  Hash family = Hash{3} << 32;
+  std::vector<Member> tuple;
+  for (const Pattern& p : points.patterns()) {
+    ++family;
+    if (p.kinds.size() > most || p.kinds.empty()) continue;
+    const std::int64_t usual = most_frequent_kind(p);
+    for (std::size_t e = 0; e < p.kinds.size(); ++e) {
+      if (p.kinds[e] == usual) continue;
+      const std::vector<std::int64_t> index = indices_of(p, e);
+      tuple.clear();
+      for (std::size_t axis = 0; axis < p.axes.size(); ++axis)
+        tuple.push_back({points.vertex((*p.axes[axis])[at(index[axis])]), static_cast<std::uint32_t>(axis)});
+      add(mixed(family) + static_cast<Hash>(p.kinds[e]), tuple);
+    }
   }
 }
 

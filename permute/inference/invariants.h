@@ -1,5 +1,6 @@
 #pragma once
-// Checks that a map of points keeps everything that was read: rows of axes, parents, joints. Not for users.
+// Checks that a map of points keeps everything that was read: rows of axes, parents, joints, constants. Not for
+// users.
 
 #include "permute/inference/points.h"
 
@@ -29,6 +30,7 @@ private:
   void add(Hash family, std::span<const Member> members);
   void add_rows(const Points& points);
   void add_joints(const Points& points);
+  void add_patterns(const Points& points);
   void index(std::int64_t points);
   static Hash hash_of(Point p, std::uint32_t slot);
 

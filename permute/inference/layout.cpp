@@ -152,7 +152,12 @@ TensorPoints picked(Points& points, const TensorPoints& t, const Shape& shape, i
 }
 
 TensorPoints concatenated(Points& points, const std::vector<TensorPoints>& parts, const std::vector<Shape>& shapes,
-                          int axis) {
+                          int axis, std::vector<std::size_t> same) {
+  if (same.empty()) {
+    same.resize(parts.size());
+    std::iota(same.begin(), same.end(), std::size_t{0});
+  }
+  const bool repeats = !std::is_sorted(same.begin(), same.end(), std::less_equal<>());
   TensorPoints result = parts.front();
   const auto join = [&](const std::vector<PointsPtr>& lists) {
     auto all = std::make_shared<PointList>();
@@ -161,7 +166,7 @@ TensorPoints concatenated(Points& points, const std::vector<TensorPoints>& parts
   };
   for (int a = 0; a < static_cast<int>(result.axes.size()); ++a) {
     // Others may depend on the joined axis, which comes first then, where all do; along one index all do.
-    bool along = a != axis;
+    bool along = a != axis && !repeats;
     for (std::size_t i = 0; i < parts.size(); ++i)
       along = along && (parts[i].axes[at(a)].over == std::vector<int>{axis} ||
                         (shapes[i][axis] == 1 && parts[i].axes[at(a)].over.empty()));
@@ -170,7 +175,7 @@ TensorPoints concatenated(Points& points, const std::vector<TensorPoints>& parts
     for (std::size_t i = 0; i < parts.size(); ++i)
       lists.push_back(over_only(points, shapes[i], parts[i].axes[at(a)], keep).points);
     if (a == axis || along) {
-      result.axes[at(a)] = {along ? join(lists) : points.chained(lists), keep};
+      result.axes[at(a)] = {along ? join(lists) : points.chained(lists, same), keep};
       continue;
     }
     for (const PointsPtr& list : lists) points.unite(lists.front(), list, shapes.front()[a]);
@@ -225,6 +230,7 @@ private:
       return;
     }
     const PointsPtr list = m.from.size() == 1 ? independent(points_, from_, t_.axes[at(m.from[0])]) : joined(m.from);
+    points_.hold(list, static_cast<std::int64_t>(list->size())); // an axis, even where it is cut again at once
     const std::vector<std::int64_t> extents = extents_of(to_, m.to);
     if (m.to.size() == 1) {
       points_.remember_parts(list, extents_of(from_, m.from), parts_of(m.from));
@@ -254,6 +260,7 @@ private:
       const std::set<Point> distinct(inner.points->begin(), inner.points->end());
       list = inner.over == before && distinct.size() == inner.points->size() ? inner.points
                                                                              : pairs(list, before, inner, axes[k]);
+      points_.hold(list, static_cast<std::int64_t>(list->size())); // rows may be united later: places keep them apart
     }
     return list;
   }

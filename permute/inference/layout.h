@@ -36,8 +36,9 @@ TensorPoints reshaped(Points& points, const TensorPoints& t, const Shape& from, 
 /// Indices `index` along one axis.
 TensorPoints picked(Points& points, const TensorPoints& t, const Shape& shape, int axis,
                     const std::vector<std::int64_t>& index);
-/// One behind the other along `axis`; what else the tensors hold is united.
+/// One behind the other along `axis`; what else the tensors hold is united. `same`: for each part the first one that is
+/// the same tensor; empty: all are different.
 TensorPoints concatenated(Points& points, const std::vector<TensorPoints>& parts, const std::vector<Shape>& shapes,
-                          int axis);
+                          int axis, std::vector<std::size_t> same = {});
 
 } // namespace eg::permute

@@ -67,11 +67,19 @@ std::shared_ptr<Numbering> joined_numbers(Call& call) {
   return nullptr;
 }
 
+/// For each input the first one that is the same tensor.
+std::vector<std::size_t> first_of_same(const Call& call) {
+  std::vector<std::size_t> first(call.in.size());
+  for (std::size_t i = 0; i < first.size(); ++i)
+    while (call.event.in[first[i]].id() != call.event.in[i].id()) ++first[i];
+  return first;
+}
+
 void read_concat(Call& call) {
   std::vector<Shape> shapes;
   for (const Tensor& t : call.event.in) shapes.push_back(t.shape());
   const std::shared_ptr<Numbering> numbers = joined_numbers(call);
-  call.out[0] = concatenated(call.points, call.in, shapes, axis_of(call));
+  call.out[0] = concatenated(call.points, call.in, shapes, axis_of(call), first_of_same(call));
   call.out[0].values = numbers;
   call.out[0].constant = false;
 }
@@ -80,15 +88,16 @@ void read_stack(Call& call) {
   const std::shared_ptr<Numbering> numbers = joined_numbers(call);
   auto axis = static_cast<int>(call.attrs().integer("axis"));
   if (axis < 0) axis += call.out_shape(0).rank();
+  const std::vector<std::size_t> same = first_of_same(call);
   std::vector<TensorPoints> parts;
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     Shape shape = call.in_shape(i);
     shape.insert(axis, 1);
-    parts.push_back(reshaped(call.points, call.in[i], call.in_shape(i), shape));
+    parts.push_back(same[i] < i ? parts[same[i]] : reshaped(call.points, call.in[i], call.in_shape(i), shape));
     shapes.push_back(shape);
   }
-  call.out[0] = concatenated(call.points, parts, shapes, axis);
+  call.out[0] = concatenated(call.points, parts, shapes, axis, same);
   call.out[0].values = numbers;
   call.out[0].constant = false;
 }
@@ -190,7 +199,8 @@ std::span<const OpRule> movement_rules() {
 }
 
 bool is_read_whole(const OpDef& op) {
-  constexpr const OpDef* all[] = {&einsum_op, &group_norm_op, &repeat_op, &nll_loss_op, &cosine_embedding_loss_op};
+  constexpr const OpDef* all[] = {&einsum_op,   &group_norm_op,           &repeat_op, &repeat_interleave_op,
+                                  &nll_loss_op, &cosine_embedding_loss_op};
   return std::find(std::begin(all), std::end(all), &op) != std::end(all);
 }
 
@@ -203,12 +213,23 @@ bool reads_as_declared(const Event& event) {
     const std::int64_t dims = event.attrs->integer("dims");
     return dims == 0 || dims == event.in[0].size(-1);
   }
-  constexpr const OpDef* all[] = {&embedding_op, &index_select_op, &eq_op, &ne_op, &lt_op, &le_op, &gt_op, &ge_op};
+  if (event.op == &masked_softmax_op) return !event.attrs->flag("causal");
+  constexpr const OpDef* all[] = {&embedding_op,
+                                  &index_select_op,
+                                  &prod_of_others_op,
+                                  &cross_entropy_op,
+                                  &nll_loss_op,
+                                  &eq_op,
+                                  &ne_op,
+                                  &lt_op,
+                                  &le_op,
+                                  &gt_op,
+                                  &ge_op};
   return std::find(std::begin(all), std::end(all), event.op) != std::end(all);
 }
 
 CallRule rule_of(const OpDef& op) {
-  for (const auto& theme : {movement_rules(), index_rules(), attention_rules(), window_rules()})
+  for (const auto& theme : {movement_rules(), index_rules(), attention_rules(), window_rules(), mask_rules()})
     for (const OpRule& rule : theme)
       if (rule.op == &op) return rule.read;
   return nullptr;

@@ -43,6 +43,7 @@ PointsPtr Points::allocated(std::int64_t n) {
   own_place_.resize(up_.size(), -1);
   is_idle_.resize(up_.size(), false);
   is_place_.resize(up_.size(), false);
+  is_closed_.resize(up_.size(), false);
   return list;
 }
 
@@ -62,10 +63,40 @@ void Points::merge(Point a, Point b) {
 
 void Points::unite(const PointsPtr& a, const PointsPtr& b, std::int64_t width) {
   if (a == b) return;
+  if (width == static_cast<std::int64_t>(a->size()) && is_reordered(*a, *b)) {
+    // What moves the one moves the other where it commutes with the order: each point goes with the one at its place.
+    Pattern order{{a, a},
+                  std::vector<std::int64_t>(a->size() * a->size(), 0),
+                  "an axis is combined with itself in another order"};
+    std::unordered_map<Point, std::size_t> place;
+    for (std::size_t j = 0; j < a->size(); ++j) place[find((*a)[j])] = j;
+    for (std::size_t i = 0; i < a->size(); ++i) order.kinds[i * a->size() + place.at(find((*b)[i]))] = 1;
+    add_pattern(std::move(order));
+    ++reorders_;
+    hold(a, width);
+    hold(b, width);
+    return;
+  }
   for (std::size_t i = 0; i < a->size(); ++i) merge((*a)[i], (*b)[i]);
   united_.emplace_back(a, b, width);
   hold(a, width);
   hold(b, width);
+}
+
+/// The same points, each once, in two orders; short enough for a table of pairs.
+bool Points::is_reordered(const PointList& a, const PointList& b) const {
+  constexpr std::size_t most = 256;
+  if (a.size() > most || a.size() != b.size()) return false;
+  const auto roots = [&](const PointList& list) {
+    PointList all;
+    for (const Point p : list) all.push_back(find(p));
+    return all;
+  };
+  PointList x = roots(a), y = roots(b);
+  if (x == y) return false;
+  std::sort(x.begin(), x.end());
+  std::sort(y.begin(), y.end());
+  return x == y && std::adjacent_find(x.begin(), x.end()) == x.end();
 }
 
 void Points::fix(const PointList& list, const std::string& reason) {
@@ -214,7 +245,8 @@ std::vector<Edge> Points::edges() const {
   return all;
 }
 
-void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason) {
+void Points::keep_to(const PointsPtr& list, PermutationGroup group, std::vector<PointList> exchangeable,
+                     const std::string& reason) {
   const std::vector<std::vector<std::int64_t>> orbits = group.orbits();
   double most = 0.0; // log2 of the order of the group of all permutations that keep the orbits
   for (const std::vector<std::int64_t>& orbit : orbits) most += std::lgamma(static_cast<double>(orbit.size()) + 1.0);
@@ -226,7 +258,27 @@ void Points::keep_to(const PointsPtr& list, PermutationGroup group, const std::s
     if (orbit.size() == 1) fix(*points, reason);
     if (apart) hold(points, static_cast<std::int64_t>(points->size()));
   }
-  if (!apart) kept_.emplace_back(list, std::move(group));
+  if (!apart) kept_.push_back({list, std::move(group), reason, std::move(exchangeable)});
+}
+
+void Points::give_up_group(std::size_t kept) {
+  const KeptList gone = std::move(kept_[kept]);
+  kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(kept));
+  for (const PointList& own : gone.exchangeable) {
+    if (own.size() == 1) fix(own, gone.reason);
+    hold(std::make_shared<PointList>(own), static_cast<std::int64_t>(own.size()));
+  }
+}
+
+void Points::close(const PointList& list, PermutationGroup group, const std::string& reason) {
+  for (const Point p : list) is_closed_[at(p)] = true;
+  const std::set<Point> own(list.begin(), list.end());
+  std::erase_if(kept_, [&](const KeptList& kept) { // it is part of what was searched
+    return std::any_of(kept.list->begin(), kept.list->end(), [&](Point p) { return own.contains(find(p)); });
+  });
+  for (const std::vector<std::int64_t>& orbit : group.orbits())
+    if (orbit.size() == 1) fix({list[at(orbit.front())]}, reason);
+  kept_.push_back({std::make_shared<PointList>(list), std::move(group), reason});
 }
 
 Point Points::joint(PointList parents, Role slots) {
@@ -285,15 +337,18 @@ PointsPtr Points::picked(const PointsPtr& list, const std::vector<std::int64_t>&
   return result;
 }
 
-PointsPtr Points::chained(const std::vector<PointsPtr>& lists) {
+PointsPtr Points::chained(const std::vector<PointsPtr>& lists, const std::vector<std::size_t>& same) {
   auto all = std::make_shared<PointList>();
-  std::set<Point> seen;
-  for (const PointsPtr& list : lists) {
-    const Role role = new_role();
-    for (const Point p : *list) {
-      const bool is_new = seen.insert(p).second;
-      all->push_back(is_new ? p : allocated(1)->front());
-      if (!is_new) add_parent(all->back(), p, role);
+  std::set<Point> seen, in_equals; // of lists of one tensor
+  for (std::size_t k = 0; k < lists.size(); ++k)
+    if (same[k] < k) in_equals.insert(lists[k]->begin(), lists[k]->end());
+  std::vector<Role> roles;
+  for (std::size_t k = 0; k < lists.size(); ++k) {
+    roles.push_back(same[k] < k ? roles[same[k]] : new_role());
+    for (const Point p : *lists[k]) {
+      const bool stands_alone = !in_equals.contains(p) && seen.insert(p).second;
+      all->push_back(stands_alone ? p : allocated(1)->front());
+      if (!stands_alone) add_parent(all->back(), p, roles[k]);
     }
   }
   hold(all, static_cast<std::int64_t>(all->size()));

@@ -66,6 +66,13 @@ struct TensorPoints {
   bool constant = false;
   /// Elements may be equal though the leaves are in general position: order among them goes by place.
   bool ties = false;
+  /// Equal elements may have other gradients: they are computed along two ways, of which a pause may cut one.
+  bool computed_twice = false;
+  /// Tensor::id of the one tensor of as many elements that it is computed of, or its own.
+  std::uint64_t base = 0;
+  /// Once something reads this tensor these stay, for that reason.
+  PointsPtr stay_when_read = {};
+  std::string stay_because = {};
 
   /// Points of an axis, counted from either end.
   const AxisPoints& axis(int a) const {
@@ -80,6 +87,22 @@ struct HeldRows {
   PointList carriers = {}; ///< [rows, axes that it depends on]
 };
 
+/// A constant: elements of one kind go to elements of that kind, by the points of its axes.
+struct Pattern {
+  std::vector<PointsPtr> axes = {};
+  std::vector<std::int64_t> kinds = {}; ///< row-major: numbers, equal for what is of one kind
+  std::string reason;
+};
+
+/// Points that a group moves which is smaller than that of all permutations.
+struct KeptList {
+  PointsPtr list;
+  PermutationGroup group;
+  std::string reason;
+  /// Points that may be exchanged for each other, whatever else happens: what is left where the group cannot be had.
+  std::vector<PointList> exchangeable = {};
+};
+
 class Points {
 public:
   /// n new points that an axis holds.
@@ -88,8 +111,11 @@ public:
   PointsPtr below(const std::vector<PointList>& carriers, std::int64_t n);
   /// The point that stands for p and all that were united with it.
   Point find(Point p) const;
-  /// The same permutation acts on both lists, which are equally long and have rows of `width` points.
+  /// The same permutation acts on both lists, which are equally long and have rows of `width` points. One axis in two
+  /// orders becomes a pattern.
   void unite(const PointsPtr& a, const PointsPtr& b, std::int64_t width);
+  /// How often one axis was united with itself in another order.
+  std::int64_t reorders() const { return reorders_; }
   /// Both are one point from now on.
   void merge(Point a, Point b);
   /// What moves when an axis that holds p moves: its place where it has one, else find(p).
@@ -102,8 +128,17 @@ public:
   void hold(const PointsPtr& list, std::int64_t width);
   /// All axes of a tensor are mapped to themselves, rows along with the indices that they depend on.
   void hold(const TensorPoints& t, const Shape& shape);
-  /// The list is permuted by elements of a group alone.
-  void keep_to(const PointsPtr& list, PermutationGroup group, const std::string& reason);
+  /// The list is permuted by elements of a group alone; `exchangeable` as in KeptList.
+  void keep_to(const PointsPtr& list, PermutationGroup group, std::vector<PointList> exchangeable,
+               const std::string& reason);
+  /// Of a list that was kept to a group, exchangeable points move; the others stay.
+  void give_up_group(std::size_t kept);
+  /// A group that says all of these points; what they are connected with beside them stays, as does what it leaves.
+  void close(const PointList& list, PermutationGroup group, const std::string& reason);
+  /// close() was told of it: what it goes with is known.
+  bool is_closed(Point p) const { return is_closed_[static_cast<std::size_t>(p)]; }
+  void add_pattern(Pattern pattern) { patterns_.push_back(std::move(pattern)); }
+  const std::vector<Pattern>& patterns() const { return patterns_; }
 
   /// Gives every point that was united with another point of the same row a place, a child that says which of them it
   /// is; lists that were united share places. Points that are united with themselves in another order are fixed.
@@ -130,8 +165,9 @@ public:
   const std::vector<AxisPoints>* parts(const PointsPtr& list, const std::vector<std::int64_t>& extents) const;
   /// list[index[j]] for each j, as new points below those where an index occurs twice.
   PointsPtr picked(const PointsPtr& list, const std::vector<std::int64_t>& index);
-  /// One list behind the other; where a point occurs again, a new one below it.
-  PointsPtr chained(const std::vector<PointsPtr>& lists);
+  /// One list behind the other; where a point occurs again, a new one below it. same[k]: the first list that is of the
+  /// same tensor as list k; places of a point in such lists can be exchanged.
+  PointsPtr chained(const std::vector<PointsPtr>& lists, const std::vector<std::size_t>& same);
 
   std::int64_t count() const { return static_cast<std::int64_t>(up_.size()); }
   /// Those of find() points; where a child or a parent has a place, also those of vertices.
@@ -141,7 +177,7 @@ public:
   const std::vector<HeldRows>& rows() const { return rows_; }
   /// By parents: every joint point with its first slot.
   const std::map<PointList, std::pair<Point, Role>>& joined() const { return joints_; }
-  const std::vector<std::pair<PointsPtr, PermutationGroup>>& kept() const { return kept_; }
+  const std::vector<KeptList>& kept() const { return kept_; }
   /// Why a point is fixed; nullptr: it is not.
   const std::string* reason(Point p) const;
 
@@ -150,6 +186,7 @@ private:
   void add_parent(Point child, Point parent, Role role) { edges_.push_back({child, parent, role}); }
   Role new_role() { return next_role_++; }
   void join_places();
+  bool is_reordered(const PointList& a, const PointList& b) const;
   bool stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const;
   void fix_torn_columns();
 
@@ -164,7 +201,10 @@ private:
   PointList place_, own_place_; // by point: the place that it shares, and the one made for it; -1: none
   std::vector<bool> is_idle_;   // by point: a place that is not used
   std::vector<bool> is_place_;  // by point
-  std::vector<std::pair<PointsPtr, PermutationGroup>> kept_;
+  std::vector<bool> is_closed_; // by point
+  std::vector<KeptList> kept_;
+  std::vector<Pattern> patterns_;
+  std::int64_t reorders_ = 0;
   std::vector<std::int32_t> reason_; // by point: index into reasons_, -1: none
   std::vector<std::string> reasons_;
   std::map<PointList, std::pair<Point, Role>> joints_;

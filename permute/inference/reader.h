@@ -6,6 +6,7 @@
 #include "permute/inference/points.h"
 #include "permute/inference/rules.h"
 
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -39,18 +40,14 @@ private:
   TensorPoints points_of_leaf(const Tensor& leaf, bool is_parameter);
   const TensorPoints& known(const Tensor& t);
   const TensorPoints& add(const Tensor& t, TensorPoints known);
-  void settle(const Tensor& constant);
-  void keep_to_masks();
 
   Points points_;
   std::vector<RecordedCall> calls_; // not read yet
   Dependences dependences_;
   std::vector<std::pair<Tensor, bool>> declared_;           // not given points yet; true: a parameter
   std::unordered_map<std::uint64_t, TensorPoints> tensors_; // by Tensor::id
-  std::vector<std::pair<Tensor, std::string>> constants_;   // kept for their values, with the place of their first use
+  std::map<std::uint64_t, Tensor> constants_;               // by Tensor::id: those whose values count
   std::vector<std::pair<TensorPoints, Shape>> leaves_;
-  std::vector<std::pair<PointsPtr, Tensor>> masks_;              // constants [.., T, T] whose last axes are one
-  std::vector<std::pair<PointsPtr, std::vector<double>>> marks_; // kinds of places of an axis of a constant
   bool open_ = true;
 };
 

@@ -5,6 +5,7 @@
 #include "core/call.h"
 #include "permute/inference/layout.h"
 
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct Call {
   Points& points;
   std::vector<TensorPoints> in;  ///< one for each input, empty where none was given
   std::vector<TensorPoints> out; ///< axes are there and hold nothing yet
+  /// Constants of which it sees a pattern that it has added, not the values.
+  std::set<std::size_t> read_otherwise = {};
 
   const Attrs& attrs() const { return *event.attrs; }
   const Shape& in_shape(std::size_t i) const { return event.in[i].shape(); }
@@ -46,6 +49,11 @@ void refuse(Call& call, const std::string& why);
 
 /// Output o of a call that has been read may hold equal elements.
 bool may_tie(const Call& call, std::size_t o);
+/// An input was computed twice, or what a tensor is combined with is computed of it: x - x, x + relu(-x), x x^T.
+bool is_computed_twice(const Call& call);
+/// The base of output o where all floating inputs that depend on leaves have that one, and as many elements; 0 where it
+/// is new.
+std::uint64_t inherited_base(const Call& call, std::size_t o);
 
 /// The symmetries that the row declares for a call, with axes counted from the front. None where it declares none or
 /// throws; `why` gets what it throws.
@@ -67,6 +75,7 @@ std::span<const OpRule> movement_rules();
 std::span<const OpRule> index_rules();
 std::span<const OpRule> attention_rules();
 std::span<const OpRule> window_rules();
+std::span<const OpRule> mask_rules();
 
 /// Fixes every axis of extent 2 and more, and what the elements number.
 void fix_all(Points& points, const TensorPoints& t, const Shape& shape, const std::string& reason);
@@ -76,6 +85,9 @@ void fix_numbering(Points& points, const TensorPoints& t, const std::string& rea
 void number(Points& points, const TensorPoints& t, const PointsPtr& list, const std::string& reason);
 /// Points with numbers in the range stay among themselves, one alone stays.
 void keep_range(Points& points, const PointList& list, const NumberRange& range);
+/// Elements of constant input i are indices of `list`: they go with its points, by a pattern, and `ignored` names
+/// nothing. False where there are too many.
+bool keep_indices(Call& call, std::size_t i, const PointsPtr& list, std::int64_t ignored = -1);
 /// The elements of an integer tensor that has its values.
 std::vector<std::int64_t> numbers_of(const Tensor& t);
 

@@ -2,8 +2,10 @@
 
 #include "core/base/error.h"
 #include "permute/inference/at.h"
+#include "permute/inference/component.h"
 #include "permute/inference/hash.h"
 #include "permute/inference/invariants.h"
+#include "permute/inference/patterns.h"
 
 #include <algorithm>
 #include <map>
@@ -32,7 +34,8 @@ struct Structure::Graph {
   std::vector<Links> parents, children;
 
   explicit Graph(const Points& points) : parents(at(points.count())), children(at(points.count())) {
-    for (const Edge& e : points.edges()) parents[at(e.child)].push_back({e.parent, e.role});
+    for (const Edge& e : points.edges()) // closed points go as their group says
+      if (!points.is_closed(e.child) && !points.is_closed(e.parent)) parents[at(e.child)].push_back({e.parent, e.role});
     turn();
   }
 
@@ -68,24 +71,41 @@ struct Structure::Graph {
   void nest(const Points& points) {
     for (std::size_t p = 0; p < children.size(); ++p) {
       if (children[p].size() < 2 || points.is_place(static_cast<Point>(p))) continue;
-      Links common = parents[at(children[p].front().point)];
-      for (const Link& c : children[p]) {
-        Links both;
-        std::set_intersection(common.begin(), common.end(), parents[at(c.point)].begin(), parents[at(c.point)].end(),
-                              std::back_inserter(both));
-        common = std::move(both);
-        if (common.size() == 1) break; // p itself
-      }
-      std::erase_if(common,
-                    [&](const Link& up) { return up.point == static_cast<Point>(p) || points.is_place(up.point); });
-      if (common.empty()) continue;
-      for (const Link& c : children[p])
-        std::erase_if(parents[at(c.point)],
-                      [&](const Link& up) { return std::binary_search(common.begin(), common.end(), up); });
-      parents[p].insert(parents[p].end(), common.begin(), common.end());
-      sort_unique(parents[p]);
+      const Links above = shared_parents(points, static_cast<Point>(p));
+      if (above.empty()) continue;
+      const Links below = children[p]; // as they are now: those of points before p may have changed
+      for (const Link& c : below)
+        for (const Link& up : above) remove(c.point, up);
+      for (const Link& up : above) add(static_cast<Point>(p), up);
     }
     turn();
+  }
+
+private:
+  /// Parents that all children of p have beside p.
+  Links shared_parents(const Points& points, Point p) const {
+    Links common = parents[at(children[at(p)].front().point)];
+    std::erase_if(common, [&](const Link& up) { return up.point == p || points.is_place(up.point); });
+    for (const Link& c : children[at(p)]) {
+      if (common.empty()) break;
+      Links both;
+      std::set_intersection(common.begin(), common.end(), parents[at(c.point)].begin(), parents[at(c.point)].end(),
+                            std::back_inserter(both));
+      common = std::move(both);
+    }
+    return common;
+  }
+
+  void remove(Point child, const Link& up) {
+    std::erase(parents[at(child)], up);
+    std::erase(children[at(up.point)], Link{child, up.role});
+  }
+  void add(Point child, const Link& up) {
+    Links& above = parents[at(child)];
+    const auto place = std::lower_bound(above.begin(), above.end(), up);
+    if (place != above.end() && *place == up) return;
+    above.insert(place, up);
+    children[at(up.point)].push_back({child, up.role});
   }
 };
 
@@ -93,16 +113,7 @@ namespace {
 
 /// Points by the lists that hold them; fixed ones each for itself.
 std::vector<Colour> first_colours(const Points& points) {
-  std::vector<Colour> colour(at(points.count()), 0);
-  Colour serial = 1;
-  for (const PointsPtr& list : points.held()) {
-    const Colour own = mixed(serial++);
-    for (const Point p : *list) {
-      const Point root = points.find(p), vertex = points.vertex(p);
-      colour[at(root)] += own;
-      if (vertex != root) colour[at(vertex)] += own;
-    }
-  }
+  std::vector<Colour> colour = marks_of_lists(points);
   for (std::size_t p = 0; p < colour.size(); ++p)
     if (points.reason(static_cast<Point>(p)) != nullptr && points.find(static_cast<Point>(p)) == static_cast<Point>(p))
       colour[p] = mixed(~Colour{0} - p);
@@ -152,15 +163,15 @@ std::vector<std::int64_t> moved_by(const PermutationGroup& group) {
 /// something else carries some of them they keep their colours.
 void bind_together(std::vector<Colour>& colour, const Points& points, const std::vector<Links>& parents) {
   Colour serial = 0;
-  for (const auto& [list, group] : points.kept()) {
+  for (const KeptList& kept : points.kept()) {
     const Colour own = mixed(mixed(~serial++));
-    const std::vector<std::int64_t> moved = moved_by(group);
-    const bool apart = std::all_of(moved.begin(), moved.end(), [&, &held = *list](std::int64_t i) {
-      const Point p = points.find(held[at(i)]);
+    const std::vector<std::int64_t> moved = moved_by(kept.group);
+    const bool apart = std::all_of(moved.begin(), moved.end(), [&](std::int64_t i) {
+      const Point p = points.find((*kept.list)[at(i)]);
       return parents[at(p)].empty() && points.reason(p) == nullptr;
     });
     if (!apart) continue;
-    for (const std::int64_t i : moved) colour[at(points.find((*list)[at(i)]))] = own;
+    for (const std::int64_t i : moved) colour[at(points.find((*kept.list)[at(i)]))] = own;
   }
 }
 
@@ -203,7 +214,7 @@ bool Structure::describe(Points& points) {
     PointList circle;
     for (std::size_t p = 0; p < n; ++p)
       if (!done[p]) circle.push_back(static_cast<Point>(p));
-    points.drop_parents(circle, "axes are parts of each other");
+    if (!search(points, circle)) points.drop_parents(circle, "axes are parts of each other");
     return false;
   }
 
@@ -235,7 +246,7 @@ void Structure::add_to_class(const Points& points, const Graph& graph, Point p, 
     sort_unique(distinct_parents);
     for (const Point q : distinct_parents) classes_.back().over.push_back(class_[at(q)]);
     std::sort(classes_.back().over.begin(), classes_.back().over.end());
-    classes_.back().places = points.is_place(p);
+    classes_.back().places = points.is_place(p) && !points.is_closed(p);
   }
   PointClass& own = classes_[number];
   const auto [cell, fresh] = cells_[number].try_emplace(above, own.cells.size());
@@ -247,8 +258,18 @@ void Structure::add_to_class(const Points& points, const Graph& graph, Point p, 
   cell_[at(p)] = cell->second;
 }
 
+/// The group of all that is connected with these points is searched. False: it cannot be, or was.
+bool Structure::search(Points& points, const PointList& some) {
+  if (std::any_of(some.begin(), some.end(), [&](Point p) { return points.is_closed(points.find(p)); })) return false;
+  std::optional<SearchedComponent> found = searched_component(points, some);
+  if (!found) return false;
+  points.close(found->points, std::move(found->group), "each of its places is used in another way");
+  return true;
+}
+
 bool Structure::settle(Points& points) {
   const auto give_up = [&](std::size_t k, const std::string& reason) {
+    if (search(points, classes_[k].cells.front())) return false;
     for (const PointList& cell : classes_[k].cells) points.fix(cell, reason);
     return false;
   };
@@ -256,8 +277,12 @@ bool Structure::settle(Points& points) {
     for (const PointList& cell : classes_[k].cells)
       if (cell.size() != classes_[k].cells.front().size() || (classes_[k].places && cell.size() > 1))
         return give_up(k, "an axis is cut in two ways that do not fit into each other");
-  for (const auto& [list, group] : points.kept())
-    if (!take_group(points, list, group)) return false;
+  for (std::size_t i = 0; i < points.kept().size(); ++i)
+    if (!take_group(points.kept()[i])) {
+      const KeptList kept = points.kept()[i];
+      if (!search(points, *kept.list)) points.give_up_group(i);
+      return false;
+    }
   Invariants invariants(points);
   PointMap image(root_.size());
   std::iota(image.begin(), image.end(), Point{0});
@@ -267,24 +292,23 @@ bool Structure::settle(Points& points) {
 }
 
 /// A group that is not that of all permutations: of the points of one class (bound_together) that nothing carries
-/// along. Otherwise the points stay.
-bool Structure::take_group(Points& points, const PointsPtr& list, const PermutationGroup& group) {
+/// along. False: they are not.
+bool Structure::take_group(const KeptList& kept) {
+  const PermutationGroup& group = kept.group;
   const std::vector<std::int64_t> moved = moved_by(group);
   const bool stands_still = std::all_of(moved.begin(), moved.end(), [&](std::int64_t i) {
-    const PointClass& own = classes_[class_of((*list)[at(i)])];
+    const PointClass& own = classes_[class_of((*kept.list)[at(i)])];
     return own.size() == 1 && own.copies() == 1;
   });
   if (stands_still) return true; // fixed before
-  const std::size_t k = class_of((*list)[at(moved.front())]);
+  const std::size_t k = class_of((*kept.list)[at(moved.front())]);
   PointList members;
-  for (const std::int64_t i : moved) members.push_back(root_[at((*list)[at(i)])]);
+  for (const std::int64_t i : moved) members.push_back(root_[at((*kept.list)[at(i)])]);
   PointList sorted = members;
   sort_unique(sorted);
   if (!classes_[k].over.empty() || sorted != classes_[k].cells.front() || sorted.size() != members.size() ||
-      (classes_[k].group && classes_[k].group->generators != group.generators)) {
-    points.fix(*list, "masks of axes that share some of their places, or of an axis that is cut or joined");
+      (classes_[k].group && classes_[k].group->generators != group.generators))
     return false;
-  }
   classes_[k].group = relabelled(group, moved, members, classes_[k].cells.front());
   return true;
 }

@@ -66,7 +66,8 @@ private:
   bool describe(Points& points);
   void add_to_class(const Points& points, const Graph& graph, Point p, std::size_t number);
   bool settle(Points& points);
-  bool take_group(Points& points, const PointsPtr& list, const PermutationGroup& group);
+  bool search(Points& points, const PointList& some);
+  bool take_group(const KeptList& kept);
   /// Where the cell whose parents are these goes: the cell of their images. Nothing where there is none.
   const PointList* target(std::size_t number, Links parents, const PointMap& image) const;
   /// Each generator of the class's group, with what it carries along, keeps everything.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace eg::permute {
 namespace {
@@ -42,6 +43,10 @@ constexpr const OpDef* flat[] = {&relu_op,
                                  &tril_op,
                                  &triu_op,
                                  &max_pool2d_op,
+                                 &adaptive_max_pool2d_op,
+                                 &interpolate_op,
+                                 &huber_slope_op,
+                                 &reglu_op,
                                  &fmod_op,
                                  &remainder_op,
                                  &relu_backward_op,
@@ -52,18 +57,62 @@ constexpr const OpDef* flat[] = {&relu_op,
                                  &index_select_backward_op,
                                  &bincount_op};
 /// Constant along an axis of extent 1.
-constexpr const OpDef* normalised[] = {&softmax_op, &log_softmax_op, &masked_softmax_op, &layer_norm_op, &rms_norm_op,
-                                       &center_op,  &group_norm_op,  &instance_norm_op,  &batch_norm_op};
-/// Sums with an input in general position are in general position.
+constexpr const OpDef* normalised[] = {&prod_of_others_op,
+                                       &var_op,
+                                       &std_op,
+                                       &cosine_similarity_op,
+                                       &softmax_op,
+                                       &log_softmax_op,
+                                       &masked_softmax_op,
+                                       &layer_norm_op,
+                                       &rms_norm_op,
+                                       &center_op,
+                                       &group_norm_op,
+                                       &instance_norm_op,
+                                       &batch_norm_op};
+/// Sums with an input of full size in general position are in general position.
 constexpr const OpDef* sums[] = {&add_op, &sub_op, &lerp_op};
 /// An output may have more elements than each input and hold none twice.
 constexpr const OpDef* products[] = {&matmul_op, &linear_op, &linear_gelu_op,
                                      &conv2d_op, &einsum_op, &scaled_dot_product_attention_op};
 
-/// Zero or one throughout where both inputs are one tensor.
-bool cancels(const Call& call) {
-  constexpr const OpDef* differences[] = {&sub_op, &div_op};
-  return is_one_of(call.event.op, differences) && call.event.in[0].id() == call.event.in[1].id();
+/// A factor, slope or exponent of 0: one number throughout, or on one side of 0.
+bool is_flattened(const Call& call) {
+  constexpr const OpDef* scaled[] = {&affine_op, &pow_scalar_op, &leaky_relu_op, &elu_op};
+  if (is_one_of(call.event.op, scaled))
+    for (const auto& [name, value] : call.attrs().items())
+      if (const auto* number = std::get_if<double>(&value); number != nullptr && *number == 0.0) return true;
+  if (is_one_of(call.event.op, sums)) return false;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (!call.in[i].constant || !call.given(i) || !is_floating(call.event.in[i].dtype())) continue;
+    if (call.event.in[i].numel() == 1 && call.event.in[i].to(DType::f64).reshape({}).item() == 0.0) return true;
+  }
+  return false;
+}
+
+/// Rows that see nothing are zeros, and those that see one place hold what is there, whatever the queries are.
+bool is_causal(const Call& call) { return call.attrs().has("causal") && call.attrs().flag("causal"); }
+
+/// A floating input that depends on leaves.
+bool is_computed(const Call& call, std::size_t i) {
+  return call.given(i) && !call.in[i].constant && is_floating(call.event.in[i].dtype());
+}
+
+/// The base of all computed inputs, where it is one; and how many inputs these are.
+std::pair<std::uint64_t, std::int64_t> common_base(const Call& call) {
+  std::uint64_t base = 0;
+  std::int64_t inputs = 0;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (!is_computed(call, i)) continue;
+    if (inputs++ == 0) base = call.in[i].base;
+    if (call.in[i].base != base) base = 0;
+  }
+  return {base, inputs};
+}
+
+bool meets_itself(const Call& call) {
+  const auto [base, inputs] = common_base(call);
+  return base != 0 && inputs > 1;
 }
 
 bool has_narrow_axis(const Shape& shape) { return std::find(shape.begin(), shape.end(), 1) != shape.end(); }
@@ -78,9 +127,22 @@ bool repeats_numbers(const Call& call) {
 
 } // namespace
 
+bool is_computed_twice(const Call& call) {
+  return meets_itself(call) ||
+         std::any_of(call.in.begin(), call.in.end(), [](const TensorPoints& t) { return t.computed_twice; });
+}
+
+std::uint64_t inherited_base(const Call& call, std::size_t o) {
+  for (std::size_t i = 0; i < call.in.size(); ++i)
+    if (is_computed(call, i) && call.in_shape(i).numel() != call.out_shape(o).numel()) return 0;
+  return common_base(call).first;
+}
+
 bool may_tie(const Call& call, std::size_t o) {
   const OpDef* const op = call.event.op;
-  if (op == nullptr || is_one_of(op, flat) || repeats_numbers(call) || cancels(call)) return true;
+  if (op == nullptr || is_one_of(op, flat) || repeats_numbers(call) || meets_itself(call) || is_flattened(call) ||
+      is_causal(call))
+    return true;
   if (is_one_of(op, normalised) && has_narrow_axis(call.in_shape(0))) return true;
   if (!is_floating(call.event.out[o].dtype())) return call.given(0) && is_floating(call.event.in[0].dtype());
   bool all = true, any = false, grows = !is_one_of(op, products);
@@ -88,8 +150,8 @@ bool may_tie(const Call& call, std::size_t o) {
     if (!call.given(i) || !is_floating(call.event.in[i].dtype())) continue;
     const bool many = call.event.in[i].numel() > 1;
     if (call.in[i].constant && (is_one_of(op, sums) || !many)) continue;
-    all = all && call.in[i].ties;
-    any = any || call.in[i].ties || call.in[i].constant; // a constant may hold zeros
+    all = all && (call.in[i].ties || call.event.in[i].numel() < call.out_shape(o).numel()); // a smaller one is repeated
+    any = any || call.in[i].ties || call.in[i].constant;                                    // a constant may hold zeros
     grows = grows && (call.in[i].constant || call.event.in[i].numel() < call.out_shape(o).numel());
   }
   return grows || (is_one_of(op, sums) ? all : any);
