@@ -214,15 +214,12 @@ private:
 
   /// Axes that nothing moves, those with the same points together.
   void add_trivial() {
+    const auto moves = [&](Point p) { return !above_[structure_.class_of(p)].empty(); };
     std::map<PointList, std::size_t> number;
     for (const ShownList& list : lists_) {
+      if (std::any_of(list.points->begin(), list.points->end(), moves)) continue;
       PointList key;
-      bool moves = false;
-      for (const Point p : *list.points) {
-        key.push_back(points_.find(p));
-        moves = moves || !above_[structure_.class_of(p)].empty();
-      }
-      if (moves) continue;
+      for (const Point p : *list.points) key.push_back(points_.find(p));
       const auto [place, is_new] = number.try_emplace(key, groups_.size());
       if (is_new) {
         SymmetryGroup g;
@@ -242,19 +239,15 @@ private:
   }
 
   /// Why a point stands still: its own reason, or one of those that it goes with.
-  std::string reason_for(const PointList& list) {
-    if (relatives_.empty())
-      for (const Edge& e : points_.edges()) {
-        relatives_[e.child].push_back(e.parent);
-        relatives_[e.parent].push_back(e.child);
-      }
+  std::string reason_for(const PointList& list) const {
     std::set<Point> seen;
     PointList queue{points_.find(list.front()), points_.find(list.back())};
     constexpr std::size_t most = 4096;
     for (std::size_t i = 0; i < queue.size() && i < most; ++i) {
       if (const std::string* reason = points_.reason(queue[i])) return *reason;
-      for (const Point p : relatives_[queue[i]])
-        if (seen.insert(p).second) queue.push_back(p);
+      for (const Links* const links : {&structure_.above(queue[i]), &structure_.below(queue[i])})
+        for (const Link& link : *links)
+          if (seen.insert(link.point).second) queue.push_back(link.point);
     }
     return "each of its places is used in another way";
   }
@@ -268,7 +261,6 @@ private:
   std::vector<std::size_t> order_;
   std::vector<SymmetryGroup> groups_;
   std::map<std::size_t, std::string> name_of_class_;
-  std::map<Point, PointList> relatives_;
 };
 
 } // namespace

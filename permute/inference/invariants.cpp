@@ -5,19 +5,42 @@
 #include "permute/inference/patterns.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace eg::permute {
 
-Invariants::Invariants(const Points& points) {
-  add_rows(points);
-  for (const Edge& e : points.edges()) add(mixed(e.role), std::vector<Member>{{e.child, 0}, {e.parent, 1}});
-  add_joints(points);
-  add_patterns(points);
-  index(points.count());
+Invariants::Invariants(const Points& points) : begin_(at(points.count()) + 1, 0) {
+  const std::vector<Edge> edges = points.edges();
+  visit_tuples(points, edges, [&](Hash family, std::span<const Member> members) {
+    Hash sum = family;
+    for (const Member& m : members) {
+      sum += hash_of(m.point, m.slot);
+      ++begin_[at(m.point) + 1];
+    }
+    tuples_.push_back(sum);
+  });
+  for (std::size_t p = 1; p < begin_.size(); ++p) begin_[p] += begin_[p - 1];
+  places_.resize(begin_.back());
+  // The places of p are written from begin_[p] on, which moves to where those of the next point begin.
+  std::uint32_t tuple = 0;
+  visit_tuples(points, edges, [&](Hash, std::span<const Member> members) {
+    for (const Member& m : members) places_[begin_[at(m.point)]++] = {tuple, m.slot};
+    ++tuple;
+  });
+  std::copy_backward(begin_.begin(), begin_.end() - 1, begin_.end());
+  begin_.front() = 0;
+  change_.assign(tuples_.size(), 0);
 }
 
-void Invariants::add_rows(const Points& points) {
+void Invariants::visit_tuples(const Points& points, const std::vector<Edge>& edges, const Visit& visit) {
+  visit_rows(points, visit);
+  for (const Edge& e : edges) visit(mixed(e.role), std::array<Member, 2>{{{e.child, 0}, {e.parent, 1}}});
+  visit_joints(points, visit);
+  visit_patterns(points, visit);
+}
+
+void Invariants::visit_rows(const Points& points, const Visit& visit) {
   Hash family = Hash{1} << 32;
   std::vector<Member> row;
   for (const HeldRows& rows : points.rows()) {
@@ -29,22 +52,22 @@ void Invariants::add_rows(const Points& points) {
         row.push_back({points.vertex((*rows.list)[i]), 0});
       for (std::size_t k = 0; k < depth; ++k)
         row.push_back({points.vertex(rows.carriers[r * depth + k]), static_cast<std::uint32_t>(k + 1)});
-      add(mixed(family), row);
+      visit(mixed(family), row);
     }
   }
 }
 
-void Invariants::add_joints(const Points& points) {
+void Invariants::visit_joints(const Points& points, const Visit& visit) {
   std::vector<Member> tuple;
   for (const auto& [parents, joint] : points.joined()) {
     tuple = {{points.vertex(joint.first), 0}};
     for (const Point p : parents) tuple.push_back({points.vertex(p), static_cast<std::uint32_t>(tuple.size())});
-    add(mixed((Hash{1} << 33) + joint.second), tuple);
+    visit(mixed((Hash{1} << 33) + joint.second), tuple);
   }
 }
 
 /// Larger ones were settled by slices that are held, or by a group of one list.
-void Invariants::add_patterns(const Points& points) {
+void Invariants::visit_patterns(const Points& points, const Visit& visit) {
   constexpr std::size_t most = 4096; // elements
   Hash family = Hash{3} << 32;
   std::vector<Member> tuple;
@@ -58,34 +81,13 @@ void Invariants::add_patterns(const Points& points) {
       tuple.clear();
       for (std::size_t axis = 0; axis < p.axes.size(); ++axis)
         tuple.push_back({points.vertex((*p.axes[axis])[at(index[axis])]), static_cast<std::uint32_t>(axis)});
-      add(mixed(family) + static_cast<Hash>(p.kinds[e]), tuple);
+      visit(mixed(family) + static_cast<Hash>(p.kinds[e]), tuple);
     }
   }
 }
 
 Invariants::Hash Invariants::hash_of(Point p, std::uint32_t slot) {
   return mixed(static_cast<Hash>(p) + (Hash{slot} << 32));
-}
-
-void Invariants::add(Hash family, std::span<const Member> members) {
-  const auto tuple = static_cast<std::uint32_t>(tuples_.size());
-  Hash sum = family;
-  for (const Member& m : members) {
-    sum += hash_of(m.point, m.slot);
-    members_.push_back({m.point, {tuple, m.slot}});
-  }
-  tuples_.push_back(sum);
-}
-
-void Invariants::index(std::int64_t points) {
-  begin_.assign(at(points) + 1, 0);
-  for (const auto& [p, place] : members_) ++begin_[at(p) + 1];
-  for (std::size_t p = 0; p < at(points); ++p) begin_[p + 1] += begin_[p];
-  places_.resize(members_.size());
-  std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
-  for (const auto& [p, place] : members_) places_[next[at(p)]++] = place;
-  members_ = {};
-  change_.assign(tuples_.size(), 0);
 }
 
 bool Invariants::kept_by(const PointList& moved, const PointList& image) {

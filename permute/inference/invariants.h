@@ -4,6 +4,7 @@
 
 #include "permute/inference/points.h"
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -26,16 +27,15 @@ private:
     std::uint32_t tuple, slot;
   };
   using Hash = std::uint64_t;
+  using Visit = std::function<void(Hash family, std::span<const Member> members)>;
 
-  void add(Hash family, std::span<const Member> members);
-  void add_rows(const Points& points);
-  void add_joints(const Points& points);
-  void add_patterns(const Points& points);
-  void index(std::int64_t points);
+  static void visit_tuples(const Points& points, const std::vector<Edge>& edges, const Visit& visit);
+  static void visit_rows(const Points& points, const Visit& visit);
+  static void visit_joints(const Points& points, const Visit& visit);
+  static void visit_patterns(const Points& points, const Visit& visit);
   static Hash hash_of(Point p, std::uint32_t slot);
 
-  std::vector<Hash> tuples_; // with that of the family
-  std::vector<std::pair<Point, Place>> members_;
+  std::vector<Hash> tuples_;       // with that of the family
   std::vector<std::size_t> begin_; // by point, in places_
   std::vector<Place> places_;
   // Scratch of kept_by.

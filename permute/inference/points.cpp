@@ -157,31 +157,29 @@ void Points::hold(const TensorPoints& t, const Shape& shape) {
 }
 
 /// Some row holds different points that were united; they are marked in `where`.
-bool Points::stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const {
-  std::vector<Point> row;
+bool Points::stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where,
+                          RowStamps& stamps) const {
+  stamps.row_of.resize(up_.size(), 0);
   bool any = false;
-  for (std::size_t begin = 0; begin < list->size(); begin += at(width)) {
-    row.clear();
-    for (std::size_t i = begin; i < std::min(list->size(), begin + at(width)); ++i) row.push_back(find((*list)[i]));
-    std::sort(row.begin(), row.end());
-    for (std::size_t i = 1; i < row.size(); ++i)
-      if (row[i] == row[i - 1]) {
-        any = true;
-        if (where != nullptr) (*where)[at(row[i])] = true;
-      }
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    if (i % at(width) == 0) ++stamps.row;
+    const std::size_t p = at(find((*list)[i]));
+    if (std::exchange(stamps.row_of[p], stamps.row) != stamps.row) continue;
+    any = true;
+    if (where != nullptr) (*where)[p] = true;
   }
   return any;
 }
 
 void Points::fix_torn_columns() {
-  std::unordered_map<Point, Point> first; // column by point
+  PointList first(up_.size(), -1); // by point: its column
   for (const Columns& own : columns_) {
-    first.clear();
     for (std::size_t i = 0; i < own.list->size(); ++i) {
       const Point p = find((*own.list)[i]), column = find((*own.common)[own.column(i)]);
-      const Point other = first.try_emplace(p, column).first->second;
-      if (other != column) fix({p, column, other}, "an axis stands in two rows in another order");
+      if (first[at(p)] < 0) first[at(p)] = column;
+      if (first[at(p)] != column) fix({p, column, first[at(p)]}, "an axis stands in two rows in another order");
     }
+    for (const Point p : *own.list) first[at(find(p))] = -1;
   }
 }
 
@@ -189,7 +187,8 @@ void Points::part_places() {
   fix_torn_columns();
   std::vector<bool> twice(up_.size(), false);
   bool any = false;
-  for (const HeldRows& rows : rows_) any = stands_twice(rows.list, rows.width, &twice) || any;
+  RowStamps stamps;
+  for (const HeldRows& rows : rows_) any = stands_twice(rows.list, rows.width, &twice, stamps) || any;
   if (!any) return;
   for (std::size_t p = 0; p < twice.size(); ++p) {
     if (is_place_[p] || place_[p] >= 0 || !twice[at(find(static_cast<Point>(p)))]) continue;
@@ -207,8 +206,9 @@ void Points::join_places() {
     while (up[at(p)] != p) p = up[at(p)] = up[at(up[at(p)])];
     return p;
   };
+  RowStamps stamps;
   for (const auto& [a, b, width] : united_)
-    if (stands_twice(a, width, nullptr))
+    if (stands_twice(a, width, nullptr, stamps))
       for (std::size_t i = 0; i < a->size(); ++i) up[at(top((*a)[i]))] = top((*b)[i]);
   std::vector<bool> again(up_.size(), false);     // by top: it stands in a row twice
   std::vector<std::size_t> row_of(up_.size(), 0); // by top: the last row that held it
@@ -233,6 +233,7 @@ void Points::join_places() {
 
 std::vector<Edge> Points::edges() const {
   std::vector<Edge> all;
+  all.reserve(edges_.size());
   for (const Edge& e : edges_) {
     const Point child = find(e.child), parent = find(e.parent);
     if (child != parent) all.push_back({child, parent, e.role});

@@ -187,7 +187,11 @@ private:
   Role new_role() { return next_role_++; }
   void join_places();
   bool is_reordered(const PointList& a, const PointList& b) const;
-  bool stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where) const;
+  struct RowStamps {
+    std::vector<std::uint64_t> row_of; // by point: the last row that held it
+    std::uint64_t row = 0;
+  };
+  bool stands_twice(const PointsPtr& list, std::int64_t width, std::vector<bool>* where, RowStamps& stamps) const;
   void fix_torn_columns();
 
   static constexpr Role place_role = 0;

@@ -8,6 +8,7 @@
 #include "permute/inference/patterns.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <unordered_map>
@@ -22,10 +23,27 @@ template <class T> void sort_unique(std::vector<T>& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-std::size_t distinct(std::vector<Colour> colours) {
-  std::sort(colours.begin(), colours.end());
-  return at(std::unique(colours.begin(), colours.end()) - colours.begin());
-}
+/// Counts the colours of points.
+class ColourCount {
+public:
+  explicit ColourCount(std::size_t points) : mask_(std::bit_ceil(2 * points + 1) - 1) {}
+  std::size_t operator()(const std::vector<Colour>& colour, const PointList& list) {
+    seen_.assign(mask_ + 1, 0);
+    std::size_t count = 0;
+    for (const Point p : list) {
+      const Colour own = std::max(colour[at(p)], Colour{1}); // 0 is an empty place
+      std::size_t i = own & mask_;
+      while (seen_[i] != 0 && seen_[i] != own) i = (i + 1) & mask_;
+      count += seen_[i] == 0 ? 1 : 0;
+      seen_[i] = own;
+    }
+    return count;
+  }
+
+private:
+  std::size_t mask_;
+  std::vector<Colour> seen_; // open addressing
+};
 
 } // namespace
 
@@ -34,8 +52,18 @@ struct Structure::Graph {
   std::vector<Links> parents, children;
 
   explicit Graph(const Points& points) : parents(at(points.count())), children(at(points.count())) {
-    for (const Edge& e : points.edges()) // closed points go as their group says
-      if (!points.is_closed(e.child) && !points.is_closed(e.parent)) parents[at(e.child)].push_back({e.parent, e.role});
+    std::vector<Edge> edges = points.edges();
+    std::erase_if(edges, [&](const Edge& e) { return points.is_closed(e.child) || points.is_closed(e.parent); });
+    std::vector<std::uint32_t> up(parents.size(), 0), down(parents.size(), 0);
+    for (const Edge& e : edges) {
+      ++up[at(e.child)];
+      ++down[at(e.parent)];
+    }
+    for (std::size_t p = 0; p < parents.size(); ++p) {
+      parents[p].reserve(up[p]);
+      children[p].reserve(down[p]);
+    }
+    for (const Edge& e : edges) parents[at(e.child)].push_back({e.parent, e.role});
     turn();
   }
 
@@ -43,7 +71,7 @@ struct Structure::Graph {
   void turn() {
     for (Links& list : children) list.clear();
     for (std::size_t c = 0; c < parents.size(); ++c) {
-      sort_unique(parents[c]);
+      if (parents[c].size() > 1) sort_unique(parents[c]);
       for (const Link& up : parents[c]) children[at(up.point)].push_back({static_cast<Point>(c), up.role});
     }
   }
@@ -120,20 +148,22 @@ std::vector<Colour> first_colours(const Points& points) {
   return colour;
 }
 
-/// Points by what they are in, until each colour says how many of which colour are its parents and its children.
-std::vector<Colour> refined(std::vector<Colour> colour, const std::vector<Links>& parents,
+/// These points by what they are in, until each colour says how many of which colour are its parents and its children.
+std::vector<Colour> refined(std::vector<Colour> colour, const PointList& list, const std::vector<Links>& parents,
                             const std::vector<Links>& children) {
-  std::vector<Colour> next(colour.size());
-  for (std::size_t count = distinct(colour), before = 0; count != before;) {
+  std::vector<Colour> next = colour;
+  ColourCount distinct(list.size());
+  for (std::size_t count = distinct(colour, list), before = 0; count != before;) {
     before = count;
-    for (std::size_t p = 0; p < colour.size(); ++p) {
+    for (const Point point : list) {
+      const std::size_t p = at(point);
       Colour sum = mixed(colour[p]);
       for (const Link& q : parents[p]) sum += mixed(colour[at(q.point)] ^ mixed(2 * Colour{q.role}));
       for (const Link& q : children[p]) sum += mixed(colour[at(q.point)] ^ mixed(2 * Colour{q.role} + 1));
       next[p] = mixed(sum);
     }
     colour.swap(next);
-    count = distinct(colour);
+    count = distinct(colour, list);
   }
   return colour;
 }
@@ -218,29 +248,26 @@ bool Structure::describe(Points& points) {
     return false;
   }
 
-  std::vector<Colour> colour = refined(first_colours(points), graph.parents, graph.children);
+  PointList used = order;
+  std::erase_if(used, [&](Point p) { return root_[at(p)] != p || points.is_idle(p); });
+  std::vector<Colour> colour = refined(first_colours(points), used, graph.parents, graph.children);
   bind_together(colour, points, graph.parents);
+  above_ = std::move(graph.parents);
+  below_ = std::move(graph.children);
   classes_.clear();
-  parents_.clear();
-  cells_.clear();
+  cells_ = HashIndex(used.size());
   class_.assign(n, 0);
   cell_.assign(n, 0);
   std::unordered_map<Colour, std::size_t> number;
-  for (const Point p : order)
-    if (root_[at(p)] == p && !points.is_idle(p))
-      add_to_class(points, graph, p, number.try_emplace(colour[at(p)], classes_.size()).first->second);
-  above_ = std::move(graph.parents);
-  below_ = std::move(graph.children);
+  for (const Point p : used) add_to_class(points, p, number.try_emplace(colour[at(p)], classes_.size()).first->second);
   return settle(points);
 }
 
-void Structure::add_to_class(const Points& points, const Graph& graph, Point p, std::size_t number) {
-  const Links& above = graph.parents[at(p)];
-  class_[at(p)] = number;
+void Structure::add_to_class(const Points& points, Point p, std::size_t number) {
+  const Links& above = above_[at(p)];
+  class_[at(p)] = static_cast<std::uint32_t>(number);
   if (number == classes_.size()) {
     classes_.emplace_back();
-    parents_.emplace_back();
-    cells_.emplace_back();
     PointList distinct_parents;
     for (const Link& up : above) distinct_parents.push_back(up.point);
     sort_unique(distinct_parents);
@@ -249,13 +276,15 @@ void Structure::add_to_class(const Points& points, const Graph& graph, Point p, 
     classes_.back().places = points.is_place(p) && !points.is_closed(p);
   }
   PointClass& own = classes_[number];
-  const auto [cell, fresh] = cells_[number].try_emplace(above, own.cells.size());
-  if (fresh) {
+  std::uint64_t hash = hash_of(number);
+  for (const Link& up : above) hash += hash_of(up);
+  const auto found = cells_.find(hash, [&](std::size_t q) { return class_[q] == number && above_[q] == above; });
+  if (!found) {
+    cells_.add(hash, at(p));
     own.cells.emplace_back();
-    parents_[number].push_back(above);
   }
-  own.cells[cell->second].push_back(p);
-  cell_[at(p)] = cell->second;
+  cell_[at(p)] = found ? cell_[*found] : static_cast<std::uint32_t>(own.cells.size() - 1);
+  own.cells[cell_[at(p)]].push_back(p);
 }
 
 /// The group of all that is connected with these points is searched. False: it cannot be, or was.

@@ -1,6 +1,7 @@
 #pragma once
 // Computes the group that remains after a tape was read: its free parts, its size, its elements. Not for users.
 
+#include "permute/inference/hash.h"
 #include "permute/inference/points.h"
 
 #include <functional>
@@ -35,6 +36,10 @@ using Links = std::vector<Link>;
 /// A permutation of all points, as a gather: place p gets what stood at image[p]. Points that others stand for stay.
 using PointMap = PointList;
 
+/// Their sum for a class and the parents of a cell finds the cell.
+inline std::uint64_t hash_of(std::size_t number) { return mixed(number); }
+inline std::uint64_t hash_of(const Link& up) { return mixed(static_cast<std::uint64_t>(up.point) ^ mixed(up.role)); }
+
 class Structure {
 public:
   /// Takes what `points` knows; those are changed where several descriptions turn out to be of the same thing, or where
@@ -59,28 +64,34 @@ public:
   PointList related(const PointList& list) const;
   /// log2 of the number of ways in which elements move these points.
   double log2_count_of(const PointList& list) const;
+  /// Parents and children of a point that stands for others.
+  const Links& above(Point p) const { return above_[static_cast<std::size_t>(p)]; }
+  const Links& below(Point p) const { return below_[static_cast<std::size_t>(p)]; }
   Point root(Point p) const { return root_[static_cast<std::size_t>(p)]; }
 
 private:
   struct Graph;
   bool describe(Points& points);
-  void add_to_class(const Points& points, const Graph& graph, Point p, std::size_t number);
+  void add_to_class(const Points& points, Point p, std::size_t number);
   bool settle(Points& points);
   bool search(Points& points, const PointList& some);
   bool take_group(const KeptList& kept);
-  /// Where the cell whose parents are these goes: the cell of their images. Nothing where there is none.
-  const PointList* target(std::size_t number, Links parents, const PointMap& image) const;
+  /// What all points of a cell have above them.
+  const Links& parents_of(std::size_t number, std::size_t cell) const {
+    return above_[static_cast<std::size_t>(classes_[number].cells[cell].front())];
+  }
+  /// Where the cell goes: the cell whose parents are the images of its own. Nothing where there is none.
+  const PointList* target(std::size_t number, std::size_t cell, const PointMap& image) const;
   /// Each generator of the class's group, with what it carries along, keeps everything.
   bool holds(std::size_t number, class Invariants& invariants, PointMap& image) const;
   /// Moves the cell by p and what is below it along; the points that moved. Nothing where a cell would be torn.
   std::optional<PointList> carry(std::size_t number, std::size_t cell, const Permutation& p, PointMap& image) const;
 
   std::vector<PointClass> classes_;
-  std::vector<Links> above_, below_;                // by point: parents, children
-  PointList root_;                                  // by point
-  std::vector<std::size_t> class_, cell_;           // by point that stands for others
-  std::vector<std::vector<Links>> parents_;         // by class and cell
-  std::vector<std::map<Links, std::size_t>> cells_; // by class: the cell of these parents
+  std::vector<Links> above_, below_;        // by point: parents, children
+  PointList root_;                          // by point
+  std::vector<std::uint32_t> class_, cell_; // by point that stands for others
+  HashIndex cells_;                         // by class and parents: a point of the cell
 };
 
 } // namespace eg::permute

@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
-#include <set>
+#include <queue>
 
 namespace eg::permute {
 namespace {
@@ -21,32 +22,44 @@ double PointClass::log2_count() const {
   return group ? group->log2_count() : static_cast<double>(copies()) * log2_factorial(size());
 }
 
-const PointList* Structure::target(std::size_t number, Links parents, const PointMap& image) const {
-  for (Link& up : parents) up.point = image[at(up.point)];
-  std::sort(parents.begin(), parents.end());
-  const auto found = cells_[number].find(parents);
-  return found == cells_[number].end() ? nullptr : &classes_[number].cells[found->second];
+const PointList* Structure::target(std::size_t number, std::size_t cell, const PointMap& image) const {
+  const Links& own = parents_of(number, cell);
+  const auto moved = [&](const Link& up) { return Link{image[at(up.point)], up.role}; };
+  std::uint64_t sum = hash_of(number);
+  for (const Link& up : own) sum += hash_of(moved(up));
+  const auto found = cells_.find(sum, [&](std::size_t q) {
+    const Links& other = above_[q];
+    return class_[q] == number && other.size() == own.size() &&
+           std::all_of(own.begin(), own.end(),
+                       [&](const Link& up) { return std::binary_search(other.begin(), other.end(), moved(up)); });
+  });
+  return found ? &classes_[number].cells[cell_[*found]] : nullptr;
 }
 
 std::optional<PointList> Structure::carry(std::size_t number, std::size_t cell, const Permutation& p,
                                           PointMap& image) const {
   PointList moved;
-  std::set<std::pair<std::size_t, std::size_t>> below; // cells by class: parents come first
+  using Cell = std::uint64_t; // class and cell
+  const auto cell_of = [&](Point q) { return Cell{class_[at(q)]} << 32 | cell_[at(q)]; };
+  std::priority_queue<Cell, std::vector<Cell>, std::greater<>> below; // cells by class: parents come first
   const auto move = [&](const PointList& from, const PointList& to, const Permutation* permutation) {
     for (std::size_t i = 0; i < to.size(); ++i) {
       const Point source = from[permutation == nullptr ? i : at((*permutation)[static_cast<std::int64_t>(i)])];
       if (source == to[i]) continue;
       image[at(to[i])] = source;
       moved.push_back(to[i]);
-      for (const Link& down : below_[at(to[i])]) below.emplace(class_[at(down.point)], cell_[at(down.point)]);
+      Cell last = ~Cell{0};
+      for (const Link& down : below_[at(to[i])])
+        if (const Cell next = cell_of(down.point); next != last) below.push(last = next);
     }
   };
   const PointList& own = classes_[number].cells[cell];
   move(own, own, &p);
   while (!below.empty()) {
-    const auto [k, c] = *below.begin();
-    below.erase(below.begin());
-    const PointList* from = target(k, parents_[k][c], image);
+    const Cell next = below.top();
+    while (!below.empty() && below.top() == next) below.pop();
+    const std::size_t k = next >> 32, c = next & 0xffffffff;
+    const PointList* from = target(k, c, image);
     if (from == nullptr || from->size() != classes_[k].cells[c].size()) {
       for (const Point q : moved) image[at(q)] = q;
       return {};
@@ -87,7 +100,7 @@ Structure::element(const std::function<std::optional<Permutation>(std::size_t, s
   std::iota(image.begin(), image.end(), Point{0});
   for (std::size_t k = 0; k < classes_.size(); ++k)
     for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
-      const PointList* from = target(k, parents_[k][c], image);
+      const PointList* from = target(k, c, image);
       if (from == nullptr) throw Error("symmetries: a permutation does not fit the group");
       const std::optional<Permutation> p = permutation(k, c);
       const PointList& to = classes_[k].cells[c];
@@ -100,7 +113,7 @@ Structure::element(const std::function<std::optional<Permutation>(std::size_t, s
 bool Structure::contains(const PointMap& image) const {
   for (std::size_t k = 0; k < classes_.size(); ++k)
     for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
-      const PointList* const from = target(k, parents_[k][c], image);
+      const PointList* const from = target(k, c, image);
       if (from == nullptr) return false;
       const PointList& to = classes_[k].cells[c];
       std::vector<std::int64_t> gather;
@@ -185,11 +198,11 @@ std::optional<PointMap> Structure::carried(const PointList& from, const PointLis
   for (std::size_t k = 0; k < classes_.size(); ++k)
     for (std::size_t c = 0; c < classes_[k].cells.size(); ++c) {
       const PointList& cell = classes_[k].cells[c];
-      const Links& above = parents_[k][c];
+      const Links& above = parents_of(k, c);
       const bool moves =
           std::any_of(above.begin(), above.end(), [&](const Link& up) { return image[at(up.point)] != up.point; });
       if (!moves || given[at(cell.front())]) continue;
-      const PointList* source = target(k, above, image);
+      const PointList* source = target(k, c, image);
       if (source == nullptr) return {};
       for (std::size_t i = 0; i < cell.size(); ++i) image[at(cell[i])] = (*source)[i];
     }
