@@ -134,7 +134,7 @@ public:
   std::vector<SymmetryElement> generators(std::string_view name) const;
 
   /// Whether some element makes these moves along axes, and no others at the tensors that are shown. Throws ValueError
-  /// for an axis that is not there or has another extent.
+  /// for an axis that is not there or has another extent, and for a group of automorphisms of more than 2^16 elements.
   bool contains(const std::vector<AxisMove>& moves) const;
 
   /// An element as permutations of parameter axes (or of those that `shown` gave), for transform(); they are copies,

@@ -37,6 +37,14 @@ public:
       if (moves(points_.find(p))) wanted_.insert(top(points_.find(p)));
   }
 
+  std::vector<PointList> parts_of(const PointList& some) {
+    std::map<Point, PointList> by_top;
+    for (const Point p : some) by_top[top(points_.find(p))].push_back(p);
+    std::vector<PointList> parts;
+    for (auto& [p, part] : by_top) parts.push_back(std::move(part));
+    return parts;
+  }
+
   std::optional<SearchedComponent> run() {
     PointList own;
     for (std::size_t p = 0; p < up_.size(); ++p)
@@ -191,6 +199,10 @@ private:
 };
 
 } // namespace
+
+std::vector<PointList> connected_parts(const Points& points, const PointList& some) {
+  return Search(points, some).parts_of(some);
+}
 
 std::optional<SearchedComponent> searched_component(const Points& points, const PointList& some) {
   return Search(points, some).run();

@@ -4,17 +4,21 @@
 #include "permute/inference/points.h"
 
 #include <optional>
+#include <vector>
 
 namespace eg::permute {
 
 /// Points that may move, with all that they are connected with, and the group of all permutations of them that keep
-/// what is known of them.
+/// lists, rows, edges and patterns. It is left to Invariants whether they keep joints.
 struct SearchedComponent {
   PointList points;
   PermutationGroup group;
 };
 
-/// The component of these points. Nothing where it is too large for a search, or nothing of it can move.
+/// The components of these points, as one. Nothing where they have more than 160 points or tuples of points, or nothing
+/// of them can move.
 std::optional<SearchedComponent> searched_component(const Points& points, const PointList& some);
+/// These points, those of each component for themselves.
+std::vector<PointList> connected_parts(const Points& points, const PointList& some);
 
 } // namespace eg::permute

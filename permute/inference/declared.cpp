@@ -311,7 +311,8 @@ bool keep_indices(Call& call, std::size_t i, const PointsPtr& list, std::int64_t
   const std::vector<std::int64_t> numbers = numbers_of(indices);
   const std::size_t range = list->size();
   if (numbers.empty()) return true;
-  if (numbers.size() > (indices.rank() > 1 ? most_tuples : most_pairs / std::max<std::size_t>(range, 1))) return false;
+  if (numbers.size() > most_pairs / std::max<std::size_t>(range, 1)) return false;
+  if (indices.rank() > 1 && numbers.size() > most_tuples) return false;
   Pattern named{{}, std::vector<std::int64_t>(numbers.size() * range, 0), call.reason("constant indices")};
   Pattern others{{}, std::vector<std::int64_t>(numbers.size(), 0), named.reason}; // what names nothing
   std::map<std::int64_t, std::int64_t> kinds;

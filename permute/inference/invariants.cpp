@@ -66,7 +66,7 @@ void Invariants::visit_joints(const Points& points, const Visit& visit) {
   }
 }
 
-/// Larger ones were settled by slices that are held, or by a group of one list.
+/// Larger ones were settled by slices that are held, or by a group that is kept.
 void Invariants::visit_patterns(const Points& points, const Visit& visit) {
   constexpr std::size_t most = 4096; // elements
   Hash family = Hash{3} << 32;

@@ -1,4 +1,5 @@
-// Operations that act as with a constant mask, or whose rows promise less than holds (bits, for any key).
+// Operations that act as with a constant mask, or whose rows promise less than holds: a row promises equal bits, and
+// what holds for every random key.
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -29,7 +30,8 @@ void read_dropout(Call& call) {
   read_legs(call, std::move(list));
 }
 
-/// The factors, too, move with the axis. The row does not say so, for its rule adds in an order.
+/// The factors, too, move with the axis. The row does not say so: its gradient scans the axis, so bits depend on the
+/// order.
 void read_prod_of_others(Call& call) {
   auto along = static_cast<int>(call.attrs().integer("axis"));
   if (along < 0) along += call.in_shape(0).rank();

@@ -22,7 +22,7 @@ std::int64_t most_frequent_kind(const Pattern& pattern);
 /// Row-major indices of an element.
 std::vector<std::int64_t> indices_of(const Pattern& pattern, std::size_t element);
 
-/// By point: a number for the held lists that it stands in, as find() and as vertex().
+/// By point: the sum of the hashes of the held lists that it, or its place, stands in.
 std::vector<std::uint64_t> marks_of_lists(const Points& points);
 
 /// Points that patterns share move by automorphisms of all these patterns. Where those cannot be found, points

@@ -68,7 +68,7 @@ struct TensorPoints {
   bool ties = false;
   /// Equal elements may have other gradients: they are computed along two ways, of which a pause may cut one.
   bool computed_twice = false;
-  /// Tensor::id of the one tensor of as many elements that it is computed of, or its own.
+  /// Tensor::id of the one tensor that it is computed of, and of no other one; or its own.
   std::uint64_t base = 0;
   /// Once something reads this tensor these stay, for that reason.
   PointsPtr stay_when_read = {};
@@ -133,7 +133,7 @@ public:
                const std::string& reason);
   /// Of a list that was kept to a group, exchangeable points move; the others stay.
   void give_up_group(std::size_t kept);
-  /// A group that says all of these points; what they are connected with beside them stays, as does what it leaves.
+  /// These points move by this group alone. Points that it leaves are fixed; so is all that they were connected with.
   void close(const PointList& list, PermutationGroup group, const std::string& reason);
   /// close() was told of it: what it goes with is known.
   bool is_closed(Point p) const { return is_closed_[static_cast<std::size_t>(p)]; }
@@ -151,7 +151,7 @@ public:
   /// One point for each tuple of parents: axes joined to one. The same tuple gives the same point.
   /// `slots`: new_slots() of the call that joins.
   Point joint(PointList parents, Role slots);
-  /// The first of as many roles as a joint has parents.
+  /// The first of two roles, for the two parents of a joint.
   Role new_slots() { return std::exchange(next_role_, next_role_ + 2); }
   /// Points of rows of `width` points each: the list cut into blocks, each point below its block's. The same list cut
   /// alike gives the same blocks.

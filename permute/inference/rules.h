@@ -49,11 +49,10 @@ void refuse(Call& call, const std::string& why);
 
 /// Output o of a call that has been read may hold equal elements.
 bool may_tie(const Call& call, std::size_t o);
-/// An input was computed twice, or what a tensor is combined with is computed of it: x - x, x + relu(-x), x x^T.
+/// An input was computed twice, or what a tensor is combined with is computed of it alone: x - x, x - amax(x), x x^T.
 bool is_computed_twice(const Call& call);
-/// The base of output o where all floating inputs that depend on leaves have that one, and as many elements; 0 where it
-/// is new.
-std::uint64_t inherited_base(const Call& call, std::size_t o);
+/// The base of the outputs: that of all floating inputs that depend on leaves, where it is one; 0 where it is new.
+std::uint64_t inherited_base(const Call& call);
 
 /// The symmetries that the row declares for a call, with axes counted from the front. None where it declares none or
 /// throws; `why` gets what it throws.
@@ -65,7 +64,7 @@ int axis_on(const Symmetry& s, const Leg& leg);
 /// Permutations along `s` may depend on the index along `other`: the operation is one for each of its indices, or their
 /// sum where no output has them, and every tensor that has an axis of `s` has one of `other`.
 bool may_depend(const Event& event, const Symmetry& s, const Symmetry& other);
-/// A call whose row has a rule here is read as the row declares it.
+/// Though there is a rule for the operation, Dependences reads this call as its row declares it.
 bool reads_as_declared(const Event& event);
 /// A row with a body that says more of its symmetries than the calls in the body do.
 bool is_read_whole(const OpDef& op);

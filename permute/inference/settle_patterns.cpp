@@ -98,7 +98,7 @@ private:
     for (const Pattern& p : patterns_) hold_slices(points_, p);
   }
 
-  /// Between two lists the search takes long: each index of one may go with one of the other, all in the same way.
+  /// Between two lists the search takes long, since it compares each index of one with each of the other.
   bool is_too_large() const {
     constexpr std::size_t most = 128, most_of_one_list = 2048; // of automorphisms
     const bool one_list = std::all_of(patterns_.begin(), patterns_.end(), [&](const Pattern& p) {

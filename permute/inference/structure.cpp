@@ -244,7 +244,9 @@ bool Structure::describe(Points& points) {
     PointList circle;
     for (std::size_t p = 0; p < n; ++p)
       if (!done[p]) circle.push_back(static_cast<Point>(p));
-    if (!search(points, circle)) points.drop_parents(circle, "axes are parts of each other");
+    if (search(points, circle)) return false;
+    for (const PointList& part : connected_parts(points, circle))
+      if (!search(points, part)) points.drop_parents(part, "axes are parts of each other");
     return false;
   }
 
@@ -259,7 +261,14 @@ bool Structure::describe(Points& points) {
   class_.assign(n, 0);
   cell_.assign(n, 0);
   std::unordered_map<Colour, std::size_t> number;
-  for (const Point p : used) add_to_class(points, p, number.try_emplace(colour[at(p)], classes_.size()).first->second);
+  Colour last = 0;
+  std::size_t of_last = 0;
+  for (const Point p : used) { // points of one list often stand side by side
+    const Colour own = colour[at(p)];
+    if (p == used.front() || own != last) of_last = number.try_emplace(own, classes_.size()).first->second;
+    last = own;
+    add_to_class(points, p, of_last);
+  }
   return settle(points);
 }
 
@@ -276,6 +285,11 @@ void Structure::add_to_class(const Points& points, Point p, std::size_t number) 
     classes_.back().places = points.is_place(p) && !points.is_closed(p);
   }
   PointClass& own = classes_[number];
+  if (!own.cells.empty() && above_[at(own.cells.back().front())] == above) { // in the cell of the point before it
+    cell_[at(p)] = static_cast<std::uint32_t>(own.cells.size() - 1);
+    own.cells.back().push_back(p);
+    return;
+  }
   std::uint64_t hash = hash_of(number);
   for (const Link& up : above) hash += hash_of(up);
   const auto found = cells_.find(hash, [&](std::size_t q) { return class_[q] == number && above_[q] == above; });
@@ -320,7 +334,7 @@ bool Structure::settle(Points& points) {
   return true;
 }
 
-/// A group that is not that of all permutations: of the points of one class (bound_together) that nothing carries
+/// A group that is not that of all permutations: of the points of one class (bind_together) that nothing carries
 /// along. False: they are not.
 bool Structure::take_group(const KeptList& kept) {
   const PermutationGroup& group = kept.group;
@@ -335,10 +349,10 @@ bool Structure::take_group(const KeptList& kept) {
   for (const std::int64_t i : moved) members.push_back(root_[at((*kept.list)[at(i)])]);
   PointList sorted = members;
   sort_unique(sorted);
-  if (!classes_[k].over.empty() || sorted != classes_[k].cells.front() || sorted.size() != members.size() ||
-      (classes_[k].group && classes_[k].group->generators != group.generators))
-    return false;
-  classes_[k].group = relabelled(group, moved, members, classes_[k].cells.front());
+  if (!classes_[k].over.empty() || sorted != classes_[k].cells.front() || sorted.size() != members.size()) return false;
+  PermutationGroup own = relabelled(group, moved, members, classes_[k].cells.front());
+  if (classes_[k].group && classes_[k].group->generators != own.generators) return false;
+  classes_[k].group = std::move(own);
   return true;
 }
 

@@ -236,6 +236,25 @@ TEST_CASE("scores that a slope or a factor of 0 makes equal") {
     return argsort(sum(v[0] - embedding(v[0], v[1]), {1}), 0);
   };
   CHECK(sound_bits({{"x", general({2, 3}, 40)}, {"ids", numbers({0, 1})}}, looked_up) == doctest::Approx(bits_of_3));
+  const Model largest = [&](const auto& v) { return argmax(v[0] - amax(v[0], {1}, true), 0); }; // zeros in each row
+  CHECK(sound_bits({{"x", general({3, 2}, 40)}}, largest) == doctest::Approx(bits_of_2));
+  const Model first = [&](const auto& v) { return argsort(v[0] - v[0].slice(0, 0, 1), 1); }; // a row of zeros
+  CHECK(sound_bits({{"x", general({3, 2}, 40)}}, first) == doctest::Approx(bits_of_2));
+  const Model masked = [&](const auto& v) { // zeros where the mask is closed
+    return argsort(masked_softmax(v[0], reals({1, 1, 0, 0}, {1, 4}).to(DType::boolean)), 1);
+  };
+  CHECK(sound_bits({{"x", general({2, 4}, 40)}}, masked) == doctest::Approx(bits_of_2));
+  const Model mixed = [&](const auto& v) {
+    return argsort(sum(lerp(v[0], v[1], reals({0, 0, 1, 1}, {4, 1})), {1}), 0);
+  };
+  CHECK(sound_bits({{"x", general({4, 2}, 40)}, {"token", general({1, 2}, 41)}}, mixed) == doctest::Approx(bits_of_2));
+  const Model grouped = [&](const auto& v) { return argsort(group_norm(v[0], 3), 0); };
+  CHECK(sound_bits({{"x", general({4, 3}, 40)}}, grouped) == doctest::Approx(bits_of_3));
+  const Model one_key = [&](const auto& v) { return argsort(scaled_dot_product_attention(v[0], v[1], v[1]), -2); };
+  CHECK(sound_bits({{"q", general({1, 4, 2}, 40)}, {"kv", general({1, 1, 2}, 41)}}, one_key) ==
+        doctest::Approx(bits_of_2));
+  const Model factor = [&](const auto& v) { return topk(0.125 * v[0], 2, 1).indices; }; // no ties
+  CHECK(sound_bits({{"x", general({2, 4}, 40)}}, factor) == doctest::Approx(bits_of_2 + bits_of_4));
   const Model one_sided = [&](const auto& v) { return sorted(v[0], sum(v[0] + relu(neg(v[0])), {1})); }; // relu(x)
   CHECK(sound_bits(leaves, one_sided) == doctest::Approx(bits_of_2));
   const Model alone = [&](const auto& v) { return sorted(v[0], sum(prod_of_others(v[0].slice(1, 0, 1), 1), {1})); };
