@@ -31,7 +31,7 @@ struct AxisUse {
 
 enum class GroupKind : std::uint8_t {
   symmetric,     ///< all permutations of `size` points
-  wreath,        ///< for each of `copies` blocks, permuted as wholes, all permutations of the `size` points within
+  wreath,        ///< for each of `copies` blocks all permutations of the `size` points within; `over` moves the blocks
   automorphisms, ///< those that keep constants, or axes that are regrouped or combined in another order
   trivial,       ///< the identity alone; `because` says why
 };
