@@ -94,6 +94,10 @@ void Module::collect(Slots which, const std::string& prefix, NamedSlots& out) co
 NamedSlots Module::named_slots(Slots which) const {
   NamedSlots slots;
   collect(which, "", slots);
+  if (which == Slots::trained) { // a part that stands under two names has one parameter
+    std::unordered_set<const Tensor*> seen;
+    std::erase_if(slots, [&](const auto& slot) { return !seen.insert(slot.second).second; });
+  }
   return slots;
 }
 

@@ -103,3 +103,22 @@ TEST_CASE("contents: what does not fit is refused, and nothing is changed") {
   CHECK(linear.weight.id() == before.tensors[0].id());
   CHECK(linear.training());
 }
+
+TEST_CASE("a part that stands under two names has one parameter, which a scope gives back") {
+  struct Twice : nn::Module {
+    Pair pair;
+    Twice() {
+      register_module("first", pair);
+      register_module("second", pair);
+    }
+  } twice;
+  CHECK(twice.parameters().size() == 2);
+  CHECK(twice.state_dict().size() == 4);
+  {
+    const std::vector<Tensor> values{Tensor::full({64, 64}, 7.0), Tensor::full({64, 64}, 8.0)};
+    const nn::ParameterScope scope(twice, values);
+    CHECK(twice.pair.a.at({3, 3}) == 7.0);
+  }
+  CHECK(twice.pair.a.at({3, 3}) == 1.0);
+  CHECK(twice.pair.b.at({3, 3}) == 2.0);
+}
