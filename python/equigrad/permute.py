@@ -183,7 +183,13 @@ def symmetries(
     core = _permute._symmetries(run, module, weights, given, values, list(data_axes))
 
     def certify(draw: bool, tolerance: float, key: Key | int) -> Certificate:
-        return _permute._certify(core, run, module, weights, given, draw, tolerance, key)
+        try:
+            return _permute._certify(core, run, module, weights, given, draw, tolerance, key)
+        except _core.DTypeError as error:
+            raise _core.DTypeError(
+                "certify: values are f64 here, and the model holds constants of another type: make them with the dtype of its "
+                f"inputs ({error})"
+            ) from None
 
     return Symmetries(core, certify, type(model).__name__ if module is not None else getattr(model, "__name__", "a function"))
 

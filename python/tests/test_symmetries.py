@@ -204,3 +204,45 @@ def test_verify_can_be_interrupted():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert all(eg.verify("eq45"))
+
+
+class Shared(eg.nn.Module):
+    """One layer under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = eg.nn.Linear(4, 4, key=1)
+        self.b = self.a
+        self.c = eg.nn.Linear(4, 3, key=2)
+
+    def forward(self, x):
+        return self.c(eg.ops.gelu(self.b(eg.ops.gelu(self.a(x)))))
+
+
+def test_a_layer_under_two_names_is_one_parameter_and_keeps_its_weights():
+    model, x = Shared(), eg.random.normal((5, 4), key=3)
+    before, y = model.a.weight.numpy().copy(), model(x).numpy()
+    s = eg.permute.symmetries(model, {"x": x})
+    s.certify()
+    assert {g.size for g in free(s).values()} == {3, 4, 5} and len(free(s)) == 3
+    np.testing.assert_array_equal(model.a.weight.numpy(), before)
+    np.testing.assert_array_equal(model(x).numpy(), y)
+    assert len(model.parameters()) == 4
+    with pytest.raises(eg.ValueError, match="b.bias"):  # whose state has it twice
+        eg.permute.permute_model(model, 1, {"x": x})
+    np.testing.assert_array_equal(model(x).numpy(), y)
+
+
+def test_names_of_tensors_and_data_axes_are_checked():
+    x = eg.random.normal((3, 4), key=1)
+    with pytest.raises(eg.ValueError, match='two tensors are named "x"'):
+        eg.permute.symmetries(lambda x: {"x": eg.ops.transpose(x)}, {"x": x})
+    for axis in [("nope", 0), ("x", 7), ("x", -1)]:
+        with pytest.raises(eg.ValueError, match="data_axes"):
+            eg.permute.symmetries(lambda x: x + x, {"x": x}, data_axes=[axis])
+
+
+def test_a_constant_of_another_type_is_named_by_the_certificate():
+    s = eg.permute.symmetries(lambda x: x + eg.ones([4]), {"x": eg.zeros([3, 4])})
+    with pytest.raises(eg.DTypeError, match="dtype of its inputs"):
+        s.certify()
