@@ -36,6 +36,24 @@ std::vector<std::vector<std::int64_t>> row_gathers(const Points& points, const P
   return rows;
 }
 
+/// Names are those by which tensors are moved.
+void check_names(const std::vector<ShownTensor>& tensors, const std::vector<std::pair<std::string, int>>& data_axes) {
+  std::map<std::string_view, const ShownTensor*> named;
+  for (const ShownTensor& t : tensors)
+    if (!named.try_emplace(t.name, &t).second)
+      throw ValueError(fmt::format("symmetries: two tensors are named \"{}\": give inputs, parameters and outputs "
+                                   "names of their own",
+                                   t.name));
+  for (const auto& [name, axis] : data_axes) {
+    const auto found = named.find(name);
+    if (found == named.end())
+      throw ValueError(fmt::format("symmetries: data_axes name \"{}\", which is no tensor", name));
+    if (axis < 0 || axis >= found->second->shape.rank())
+      throw ValueError(fmt::format("symmetries: data_axes name axis {} of \"{}\", which is {}", axis, name,
+                                   found->second->shape.str()));
+  }
+}
+
 void check_same_extent(const ShownTensor& a, int axis_a, const ShownTensor& b, int axis_b) {
   for (const auto& [t, axis] : {std::pair{&a, axis_a}, std::pair{&b, axis_b}})
     if (axis < 0 || axis >= t->shape.rank())
@@ -86,6 +104,7 @@ ModelSymmetries::ModelSymmetries(const SymmetryQuery& query) : state_(std::make_
   show(query.inputs, TensorRole::input);
   show(shown, TensorRole::parameter);
   show(outputs, TensorRole::output);
+  check_names(state_->tensors, query.data_axes);
   for (const auto& [leaves, role] :
        {std::pair{&query.parameters, TensorRole::parameter}, std::pair{&query.inputs, TensorRole::input}})
     for (const auto& [name, tensor] : *leaves)

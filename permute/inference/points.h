@@ -68,7 +68,9 @@ struct TensorPoints {
   bool ties = false;
   /// Equal elements may have other gradients: they are computed along two ways, of which a pause may cut one.
   bool computed_twice = false;
-  /// Tensor::id of the one tensor that it is computed of, and of no other one; or its own.
+  /// Elements along its axes go by an equation (their mean is 0): what puts them together may be equal.
+  bool normalised = false;
+  /// Tensor::id of the one tensor that it is computed of; its own, where it is computed of several.
   std::uint64_t base = 0;
   /// Once something reads this tensor these stay, for that reason.
   PointsPtr stay_when_read = {};

@@ -139,6 +139,7 @@ void TapeReader::read(const RecordedCall& recorded) {
       const bool reordered = points_.reorders() > reorders;
       call.out[o].ties = may_tie(call, o) || reordered;
       call.out[o].computed_twice = is_computed_twice(call) || reordered;
+      call.out[o].normalised = is_normalised(call, o);
       call.out[o].base = inherited_base(call);
       add(event.out[o], std::move(call.out[o]));
     }

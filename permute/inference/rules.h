@@ -51,6 +51,8 @@ void refuse(Call& call, const std::string& why);
 bool may_tie(const Call& call, std::size_t o);
 /// An input was computed twice, or what a tensor is combined with is computed of it alone: x - x, x - amax(x), x x^T.
 bool is_computed_twice(const Call& call);
+/// Output o is what a normalisation gives, without factors of its own, or its elements one by one.
+bool is_normalised(const Call& call, std::size_t o);
 /// The base of the outputs: that of all floating inputs that depend on leaves, where it is one; 0 where it is new.
 std::uint64_t inherited_base(const Call& call);
 

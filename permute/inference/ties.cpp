@@ -162,6 +162,13 @@ bool is_computed_twice(const Call& call) {
          std::any_of(call.in.begin(), call.in.end(), [](const TensorPoints& t) { return t.computed_twice; });
 }
 
+bool is_normalised(const Call& call, std::size_t o) {
+  if (common_base(call).first == 0) return false; // combined with what is in general position
+  const bool own = is_one_of(call.event.op, normalised) || call.event.op == &center_op;
+  const bool was = std::any_of(call.in.begin(), call.in.end(), [](const TensorPoints& t) { return t.normalised; });
+  return own || (was && call.out_shape(o).numel() == call.in_shape(0).numel());
+}
+
 std::uint64_t inherited_base(const Call& call) { return common_base(call).first; }
 
 bool may_tie(const Call& call, std::size_t o) {
@@ -169,6 +176,9 @@ bool may_tie(const Call& call, std::size_t o) {
   if (op == nullptr || is_one_of(op, tying) || repeats_numbers(call) || meets_itself(call) || is_flattened(call) ||
       is_causal(call) || is_masked(call) || normalises_one(call) || sees_padding_alone(call))
     return true;
+  if (call.given(0) && call.in[0].normalised && common_base(call).first != 0 &&
+      (call.out_shape(o).numel() != call.in_shape(0).numel() || op == &cumsum_op || op == &cumprod_op))
+    return true; // the sum of a softmax
   if (!is_floating(call.event.out[o].dtype())) return call.given(0) && is_floating(call.event.in[0].dtype());
   bool all = true, any = false, grows = !is_one_of(op, products);
   for (std::size_t i = 0; i < call.in.size(); ++i) {

@@ -255,6 +255,11 @@ TEST_CASE("scores that a slope or a factor of 0 makes equal") {
         doctest::Approx(bits_of_2));
   const Model factor = [&](const auto& v) { return topk(0.125 * v[0], 2, 1).indices; }; // no ties
   CHECK(sound_bits({{"x", general({2, 4}, 40)}}, factor) == doctest::Approx(bits_of_2 + bits_of_4));
+  const Model ones = [&](const auto& v) { return argmax(sum(softmax(v[0], 1), {1}), 0); };
+  const Model zeros = [&](const auto& v) { return argmax(mean(center(v[0], {1}), {1}), 0); };
+  const Model lengths = [&](const auto& v) { return argmax(sum(square(rms_norm(v[0])), {1}), 0); };
+  for (const Model& f : {ones, zeros, lengths})
+    CHECK(sound_bits({{"x", general({3, 2}, 40)}}, f) <= 3 * bits_of_2); // columns of each row
   const Model one_sided = [&](const auto& v) { return sorted(v[0], sum(v[0] + relu(neg(v[0])), {1})); }; // relu(x)
   CHECK(sound_bits(leaves, one_sided) == doctest::Approx(bits_of_2));
   const Model alone = [&](const auto& v) { return sorted(v[0], sum(prod_of_others(v[0].slice(1, 0, 1), 1), {1})); };
