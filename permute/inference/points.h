@@ -137,7 +137,7 @@ public:
   void give_up_group(std::size_t kept);
   /// These points move by this group alone. Points that it leaves are fixed; so is all that they were connected with.
   void close(const PointList& list, PermutationGroup group, const std::string& reason);
-  /// close() was told of it: what it goes with is known.
+  /// It moves by a group that close() was given.
   bool is_closed(Point p) const { return is_closed_[static_cast<std::size_t>(p)]; }
   void add_pattern(Pattern pattern) { patterns_.push_back(std::move(pattern)); }
   const std::vector<Pattern>& patterns() const { return patterns_; }
