@@ -1,5 +1,5 @@
 #pragma once
-// Makes a small model of the same structure as a given one, for checks that need values.
+// Makes a small model of a given architecture with random weights, for checks that need values.
 
 #include "nn/hub/model.h"
 
@@ -7,16 +7,19 @@
 
 namespace eg::hub {
 
-/// The config of a model of the same family and architecture whose sizes are small: at most 2 layers, 2 query heads for
-/// each of at most 3 key heads, 4 features a head, 7 hidden features of an MLP, 11 ids, 5 positions, 3 x 3 patches of 2
-/// x 2 pixels, 5 classes. A size of one stays one, and what was different for height and width stays so.
+/// The config of a small model of the same family and architecture. Its sizes are the model's, but at most: 2 layers, 3
+/// key heads, 2 query heads for each of them, 4 features a head, 7 hidden features of an MLP, 11 token ids, 5
+/// positions, 3 channels, 3 x 3 patches of 2 x 2 pixels (3 x 2 where the model has fewer or more columns of patches
+/// than rows), 5 classes. Throws ValueError for a model that is neither a ViT, a BERT nor a decoder.
 nlohmann::json small_config(const Model& model);
 
-/// The model of small_config with every parameter drawn from N(0, 1/4), f64, in evaluation: norms' gains are not 1 and
-/// biases not 0. It has the optional parts (poolers) that the model has.
+/// The model of small_config in f64, in evaluation mode, with every parameter drawn from N(0, 1/4) (standard deviation
+/// 1/2), so gains of norms are not 1 and biases not 0. It has the optional parts (poolers) that the model has. Throws
+/// as small_config does.
 std::unique_ptr<Model> small_copy(const Model& model, RandomKey key);
 
-/// Random inputs of one text or image for a model with values: images from N(0, 1), f64; ids below its vocabulary.
+/// Random values for the inputs that the model needs, for one text or image, with the shapes of model.input_shapes(1):
+/// floating ones from N(0, 1) in f64, ids uniform in [0, vocabulary).
 Tensors random_inputs(const Model& model, RandomKey key);
 
 } // namespace eg::hub
