@@ -9,8 +9,8 @@
 
 namespace eg::permute {
 
-/// What is permuted on the way through the blocks: nothing, tokens (a fresh P_R for every sample and step), features
-/// (one P_C, with the weights coupled to it), or both.
+/// What is permuted while hidden states pass through the blocks: nothing, tokens (a fresh P_R for every sample and
+/// step), features (one P_C, with the weights coupled to it), or both.
 enum class PermuteMode : std::uint8_t { none, rows, columns, both };
 /// "none", "rows", "columns" or "both". Throws ValueError that lists them.
 PermuteMode permute_mode_named(std::string_view name);
@@ -18,11 +18,12 @@ std::string_view name_of(PermuteMode mode);
 constexpr bool permutes_rows(PermuteMode mode) { return mode == PermuteMode::rows || mode == PermuteMode::both; }
 constexpr bool permutes_columns(PermuteMode mode) { return mode == PermuteMode::columns || mode == PermuteMode::both; }
 
-/// The two permutations of one pass. Theorem 4.1 of Xu et al. (CVPR 2024) and of paper 001: with weights coupled to P_C
-/// the pass through an encoder equals the plain one.
+/// The two permutations of one pass. If the weights of an encoder are coupled to P_C, the pass gives what the plain
+/// encoder gives: theorems 4.1 and 4.4 of Xu et al. (CVPR 2024), theorem 3 of paper 001. Members throw ShapeError where
+/// a permutation does not fit the tensor.
 struct PermutedPass {
-  Tensor rows = {};                     ///< P_R, i64 [B, T]: the order of each sample's tokens; undefined: as they are
-  const Permutation* columns = nullptr; ///< P_C over features, which must outlive this; null: as they are
+  Tensor rows = {};                     ///< P_R, i64 [B, T]: the order of each sample's tokens; undefined: not permuted
+  const Permutation* columns = nullptr; ///< P_C over features, must outlive this; null: not permuted
 
   /// P_R Z P_C of Z [B, T, C].
   Tensor enter(const Tensor& z) const;
@@ -30,8 +31,7 @@ struct PermutedPass {
   Tensor enter_mask(const Tensor& mask) const;
   /// P_R^T Y P_C^T of Y [B, T, C].
   Tensor leave(const Tensor& y) const;
-  /// leave(f(enter(z))); with f an encoder whose weights are coupled to P_C, the plain encoder of z. Throws ShapeError
-  /// where the permutations do not fit.
+  /// leave(f(enter(z))), where f keeps the shape [B, T, C].
   Tensor through(const Tensor& z, FunctionRef<Tensor(const Tensor& z)> f) const { return leave(f(enter(z))); }
 };
 
