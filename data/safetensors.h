@@ -12,7 +12,7 @@
 
 namespace eg::data {
 
-/// What a file holds: tensors in the order of their data, and the free text.
+/// What a file holds: tensors in the order of their data, and the texts of its "__metadata__".
 struct TensorFile {
   NamedTensors tensors;
   Metadata metadata;
@@ -27,7 +27,7 @@ struct TensorEntry {
   ElementType type = ElementType::f32;
   std::vector<std::int64_t> dims;
   std::uint64_t begin = 0; ///< bytes from the start of the data
-  std::uint64_t end = 0;
+  std::uint64_t end = 0;   ///< behind the last byte
 };
 
 /// A checked header, entries ordered by `begin`.
@@ -43,15 +43,15 @@ struct TensorFileHeader {
 TensorFileHeader read_safetensors_header(const std::string& path);
 
 /// Reads every tensor into memory. Nothing is allocated before the whole header has been checked against the file's
-/// size. Throws what read_safetensors_header and TensorReader::read do. `options.map` is not looked at.
+/// size. Throws what read_safetensors_header and TensorReader::read do. Ignores `options.map`.
 TensorFile load_safetensors(const std::string& path, const LoadOptions& options = {});
 /// The same from memory; `source` is what errors call it.
 TensorFile parse_safetensors(ByteView bytes, const std::string& source, const LoadOptions& options = {});
 
-/// Writes tensors (of any layout) and text so that the file appears complete or not at all; tensors that are mapped
-/// from the old file stay what they are. The data begins at a multiple of 8 bytes; tensors follow without gaps, those
-/// of the largest elements first, in the given order within a size. Throws ValueError for an empty, repeated, reserved
-/// ("__metadata__") or non-UTF-8 name or an undefined tensor, FileError when it cannot be written.
+/// Writes tensors (of any layout) and metadata so that the file appears complete or not at all. Tensors that are mapped
+/// from a file that is replaced keep their values. The data begins at a multiple of 8 bytes; tensors follow without
+/// gaps, those of the largest elements first, in the given order within a size. Throws ValueError for an empty,
+/// repeated, reserved ("__metadata__") or non-UTF-8 name or an undefined tensor, FileError when it cannot be written.
 void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
 /// Options of save_sharded.
@@ -61,9 +61,9 @@ struct ShardOptions {
 };
 /// Writes a model folder's weights as Hugging Face does: model.safetensors when one file is enough, else
 /// model-00001-of-0000N.safetensors and so on, and last the index, model.safetensors.index.json, without which the
-/// others are not read. Returns the names of the files. One file can be replaced at once, a set of files cannot:
-/// FileError when an index is there already, or model.safetensors and several files are needed. Throws otherwise what
-/// save_safetensors does, and ValueError for max_bytes 0.
+/// others are not read. Returns the names of the files. One file can be replaced atomically, a set of files cannot. So
+/// it throws FileError when the folder already has an index, or has model.safetensors and several files are needed.
+/// Throws otherwise what save_safetensors does, and ValueError for max_bytes 0.
 std::vector<std::string> save_sharded(const std::string& folder, const NamedTensors& tensors,
                                       const ShardOptions& options = {});
 
