@@ -5,7 +5,8 @@
 
 namespace eg {
 
-/// Closes the descriptor at the end; a negative one (the call that should have opened it failed) is left alone.
+/// Closes the descriptor when it is destroyed. A negative one, as a failed open() gives, is not closed. Can be neither
+/// copied nor moved.
 class FileDescriptor {
 public:
   explicit FileDescriptor(int value) : value_(value) {}
