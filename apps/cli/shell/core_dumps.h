@@ -1,10 +1,10 @@
 #pragma once
-// Secrets and crashes.
+// Keeps secrets out of core dumps.
 
 namespace eg::cli {
 
-/// From now on a crash of this process leaves no core dump, in which permutations drawn from a secret key would lie
-/// (the key itself is left out of dumps: permute/key.h). For verbs that read or make a key.
+/// Sets the process's limit for core dumps to 0, so that a crash does not write permutations drawn from a secret key to
+/// disk. The key itself is never in a dump (permute/key.h). For verbs that read or make a key.
 void disable_core_dumps();
 
 } // namespace eg::cli

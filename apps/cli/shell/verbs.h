@@ -1,5 +1,5 @@
 #pragma once
-// Lists the verbs with their options, and what each of them will do.
+// Declares the verbs of a program with their options, and describes them as text and as JSON.
 
 #include "apps/cli/shell/verb.h"
 
@@ -16,7 +16,7 @@ namespace eg::cli {
 /// The verbs of this program, in the order of its help. Each program defines its own (apps/cli/programs).
 std::span<const Verb> verbs();
 
-/// Every verb, declared for one command line. The n-th of `apps` and `jobs` are of the n-th verb.
+/// The parser of one command line, with every verb declared. apps[n] and jobs[n] belong to verbs()[n].
 struct Program {
   /// `words`: the command line from the verb on.
   explicit Program(const std::vector<std::string>& words);
@@ -31,14 +31,14 @@ struct Program {
 
 /// "doctor, run, ...", for messages.
 std::string verb_names();
-/// Place of a verb among them. Throws UsageError with the nearest verb when there is none of that name.
+/// Index of a verb in verbs(). Throws UsageError that names the nearest verb when there is none of that name.
 std::size_t verb_named(const std::string& name);
-/// What to ask --help with: "train vit".
+/// The words before --help that describe a command best: "train vit".
 std::string topic_of(std::size_t verb, const std::vector<std::string>& words);
 
-/// All commands with their options, for programs: {"version", "commands": [{"command": "train vit", "about", "options":
-/// [{"name", "kind": "word"|"flag"|"value", "required", "about", "type", "default", "file"}]}]}. "file", of an option
-/// that names one: name_of(FileRole).
+/// All commands with their options, for other programs to read: {"version", "commands": [{"command": "train vit",
+/// "about", "options": [{"name", "kind": "word"|"flag"|"value", "required", "about", "type", "default", "file"}]}]}.
+/// "file", of an option that names one: name_of(FileRole).
 nlohmann::ordered_json commands_json();
 
 } // namespace eg::cli
