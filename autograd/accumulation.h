@@ -1,5 +1,5 @@
 #pragma once
-// Gradients of parts of a batch: joined into the whole batch's, or one by one.
+// Computes gradients of a batch part by part: summed (gradient accumulation), or one for each sample.
 
 #include "autograd/functional.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Derivatives as functions of functions. They open and close tapes of their own and give values back, so they nest:
-// grad of grad is the second derivative, and a tape that the caller has open hears all of it.
+// Defines derivatives as functions of functions. They open and close tapes of their own and give values back, so they
+// nest: grad of grad is the second derivative, and a tape that the caller has open records all of it.
 
 #include "core/tensor.h"
 

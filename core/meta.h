@@ -1,5 +1,5 @@
 #pragma once
-// Shapes without values: models that are made and run to see what they would do, of any size, with no memory for it.
+// Runs models on shapes without values (meta tensors), so that models of any size need no memory.
 
 namespace eg {
 

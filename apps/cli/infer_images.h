@@ -1,5 +1,5 @@
 #pragma once
-// Pictures for `equigrad infer`: files to pixel_values, and logits to names of classes.
+// Converts image files to pixel_values and logits to class names, for `equigrad infer`.
 
 #include "nn/hub/model.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Inputs of a model from a file.
+// Reads the inputs of a model from a file.
 
 #include "nn/hub/model.h"
 

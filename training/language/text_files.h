@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizers that go with a model.
+// Reads, identifies and writes the tokenizer files that go with a model.
 
 #include "data/text/tokenizer.h"
 #include "nn/hub/model.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Lines about the other side, and about this one, while a program serves or waits.
+// Prints notices about the other side and this one while a program serves or waits.
 
 #include "apps/cli/shell/progress.h"
 #include "apps/cli/shell/verb.h"
