@@ -14,7 +14,7 @@ public:
   std::string name() const override { return writer(); }
 
 protected:
-  /// A rule that treats some parameters otherwise: their state.
+  /// For a derived rule that keeps other state for some parameters, as `plan` says.
   Adam(std::vector<Tensor> parameters, const AdamOptions& options, bool decoupled, StatePlan plan);
   static StatePlan moments() { return alike({"exp_avg", "exp_avg_sq"}); }
   void begin_step(double learning_rate) override;

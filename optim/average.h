@@ -13,10 +13,12 @@ namespace eg::optim {
 /// smaller decay of the first steps is that of TensorFlow's ExponentialMovingAverage.
 class WeightAverage {
 public:
-  /// Begins with copies of the parameters, f32 or f64 and densely packed. Throws ValueError unless decay is in (0, 1).
+  /// Begins with copies of the parameters, which must be f32 or f64 and densely packed, and keeps handles to them.
+  /// Throws ValueError unless decay is in (0, 1).
   WeightAverage(const std::vector<Tensor>& parameters, double decay);
 
-  /// Takes in the parameters after step `step`. The same bits for any number of threads.
+  /// Moves the averages towards the parameters' present values; `step` is t, the number of the step that was taken. The
+  /// same bits for any number of threads.
   void update(std::int64_t step);
   /// The averages, one for each parameter: handles, so that they can be saved and restored.
   const std::vector<Tensor>& values() const { return values_; }

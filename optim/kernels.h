@@ -1,13 +1,13 @@
 #pragma once
 // Declares the update loops, one pass over memory each. They are instantiated for f32 and f64 and for several
-// processors (rules.cpp chooses the numbers, kernels_simd.cpp does the arithmetic).
+// processors (rules.cpp and adam.cpp choose the numbers, kernels_simd.cpp does the arithmetic).
 
 #include <cstddef>
 #include <cstdint>
 
 namespace eg::optim {
 
-/// The elements of a Piece.
+/// A Piece's bytes as its elements.
 template <class T> T* as(std::byte* p) { return reinterpret_cast<T*>(p); }
 template <class T> const T* as(const std::byte* p) { return reinterpret_cast<const T*>(p); }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Updates parameters in place, in one fused pass, without knowledge of the tape.
+// Defines the optimisers, which update parameters in place from their gradients. They do not know the tape.
 
 #include "core/tensor.h"
 
@@ -20,8 +20,8 @@ using ParameterState = std::vector<std::pair<std::string, Tensor>>;
 struct ParameterSettings {
   double learning_rate = 1.0; ///< times each step's learning rate; 0: the parameter and its state stay as they are
   double weight_decay = 1.0;  ///< times the rule's weight decay
-  /// A matrix between hidden features: what Muon makes orthogonal if it has two axes. Embeddings and classifiers are
-  /// none.
+  /// A matrix between hidden features, whose updates Muon makes orthogonal if it has two axes. False for embeddings and
+  /// classifiers.
   bool hidden = true;
 };
 
@@ -38,14 +38,14 @@ public:
   /// Everything is checked before anything is written. Throws ShapeError, DTypeError.
   void step(const std::vector<Tensor>& gradients, double learning_rate);
 
-  /// A step whose gradients come one by one, in any order: the bits are those of step(). It counts from begin() on, and
-  /// what was updated stays so when the rest never comes.
+  /// A step whose gradients come one by one, in any order: the bits are those of step(). steps() counts it from begin()
+  /// on. Parameters that get no gradient in it stay unchanged, the others keep their updates.
   class Step {
   public:
     Step(const Step&) = delete;
     Step& operator=(const Step&) = delete;
-    /// Updates parameter i, once; one that never comes is skipped. Throws ShapeError, DTypeError as step() does,
-    /// IndexError when there is no such parameter, ValueError when it came before or another step has begun.
+    /// Updates parameter i, at most once. Throws ShapeError, DTypeError as step() does, IndexError when there is no
+    /// such parameter, ValueError when it was updated in this step already or another step has begun.
     void update(std::size_t i, const Tensor& gradient);
 
   private:
@@ -59,16 +59,18 @@ public:
   /// Begins the next step.
   Step begin(double learning_rate);
 
-  /// One for each parameter, before the first step. Resets the state. Throws ValueError for another number of them, a
-  /// factor that is negative or not finite, or when steps have been taken.
+  /// Takes one for each parameter, before the first step. Resets the state. Throws ValueError for another number of
+  /// them, a factor that is negative or not finite, or when steps have been taken.
   void set_settings(std::vector<ParameterSettings> settings);
   const std::vector<ParameterSettings>& settings() const { return settings_; }
 
   /// Steps taken so far (t in Adam's bias correction).
   std::int64_t steps() const { return steps_; }
+  /// Sets that number, when a run is resumed.
   void set_steps(std::int64_t steps) { steps_ = steps; }
-  /// State of parameter i: handles, so it can be saved, permuted and restored.
+  /// State of parameter i: handles, so it can be saved, permuted and restored. Throws IndexError.
   ParameterState state(std::size_t i) const;
+  /// The rule's name, as in make_optimizer().
   virtual std::string name() const = 0;
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
@@ -107,15 +109,15 @@ protected:
   Optimizer(std::vector<Tensor> parameters, StatePlan plan);
   /// State tensors of the parameter's shape, by name.
   static StatePlan alike(std::vector<std::string> names);
-  /// Called once before the updates of a step, with steps() already counted up.
+  /// Called once before the updates of a step, when steps() counts that step already.
   virtual void begin_step(double) {}
   /// Whether parameter i is given to updated(), not cut into pieces.
   virtual bool takes_whole(std::size_t) const { return false; }
   /// Updates one piece; called from several threads at the same time.
   virtual void update(const Piece&) const {}
-  /// What one parameter and its state become, by operations: they have the same bits for any number of threads, and
-  /// sums that no order enters in exact mode. Nothing is recorded, and nothing of `whole` is changed: a step for which
-  /// memory does not suffice changes nothing at all.
+  /// What one parameter and its state become, computed by operations of core: these have the same bits for any number
+  /// of threads, and in exact mode sums that do not depend on the order of their terms. Called while recording is
+  /// paused. Must not change `whole`, so that a step that runs out of memory changes nothing.
   virtual Updated updated(const Whole& whole) const { return {whole.parameter, whole.state}; }
   /// What a tape reports as the writer of a value changed in place.
   virtual const char* writer() const = 0;
@@ -131,7 +133,7 @@ private:
   StatePlan plan_;
   std::vector<ParameterState> state_;
   std::int64_t steps_ = 0;
-  double learning_rate_ = 0.0; ///< of the present step
+  double learning_rate_ = 0.0; ///< of the current step
 };
 
 struct SgdOptions {
@@ -145,15 +147,6 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0.0; ///< Adam: added to the gradient; AdamW: decoupled
 };
-
-/// v = momentum v + g; w -= lr (nesterov ? g + momentum v : v). Without momentum there is no state.
-/// Throws ValueError for options out of range.
-std::unique_ptr<Optimizer> sgd(std::vector<Tensor> parameters, const SgdOptions& options = {});
-/// m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps).
-/// Kingma and Ba, ICLR 2015.
-std::unique_ptr<Optimizer> adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
-/// The same after w *= 1 - lr weight_decay. Loshchilov and Hutter, ICLR 2019.
-std::unique_ptr<Optimizer> adamw(std::vector<Tensor> parameters, const AdamOptions& options = {});
 struct RmsPropOptions {
   double alpha = 0.99;
   double eps = 1e-8;
@@ -168,7 +161,7 @@ struct LionOptions {
 struct AdafactorOptions {
   double decay_power = 0.8;    ///< step t keeps 1 - t^-decay_power of the moments
   double eps_squares = 1e-30;  ///< added to squared gradients
-  double eps_scale = 1e-3;     ///< least size that a parameter counts for
+  double eps_scale = 1e-3;     ///< least scale of a parameter's steps
   double clip = 1.0;           ///< largest root mean square of a parameter's direction; 0: no clipping
   bool scale_parameter = true; ///< steps are relative to the parameter's root mean square
   double weight_decay = 0.0;   ///< decoupled
@@ -176,31 +169,40 @@ struct AdafactorOptions {
 struct MuonOptions {
   double momentum = 0.95;
   bool nesterov = true;
-  int iterations = 5;        ///< of Newton and Schulz
+  int iterations = 5;        ///< of orthogonalized()
   double weight_decay = 0.0; ///< decoupled, of every parameter
   double eps = 1e-8;         ///< of AdamW, for what is not a hidden matrix
 };
 
+/// v = momentum v + g; w -= lr (nesterov ? g + momentum v : v). Without momentum there is no state.
+/// Throws ValueError for options out of range.
+std::unique_ptr<Optimizer> sgd(std::vector<Tensor> parameters, const SgdOptions& options = {});
+/// m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps).
+/// Kingma and Ba, ICLR 2015.
+std::unique_ptr<Optimizer> adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
+/// The same after w *= 1 - lr weight_decay. Loshchilov and Hutter, ICLR 2019.
+std::unique_ptr<Optimizer> adamw(std::vector<Tensor> parameters, const AdamOptions& options = {});
 /// v = alpha v + (1-alpha) g^2; u = g / (sqrt(v) + eps); with momentum u = b = momentum b + u; w -= lr u. Tieleman and
 /// Hinton, Coursera lecture 6.5, 2012; eps outside the root, as PyTorch has it.
 std::unique_ptr<Optimizer> rmsprop(std::vector<Tensor> parameters, const RmsPropOptions& options = {});
 /// w = (1 - lr weight_decay) w - lr sign(b1 m + (1-b1) g); m = b2 m + (1-b2) g. Chen et al., "Symbolic Discovery of
-/// Optimization Algorithms", 2023, algorithm 2. A third to a tenth of AdamW's learning rate serves.
+/// Optimization Algorithms", 2023, algorithm 2. The usual learning rate is a third to a tenth of AdamW's.
 std::unique_ptr<Optimizer> lion(std::vector<Tensor> parameters, const LionOptions& options = {});
-/// Of parameters with two axes or more, moments of rows and of columns alone: r and c are running means of g^2 + eps
-/// over the last axis and over the one before it, V = r c / mean(r). Others: V of every element. The share of what is
-/// new is t^-0.8. U = g / sqrt(V), divided by max(1, rms(U) / clip);
-/// w = (1 - lr weight_decay) w - lr max(eps_scale, rms(w)) U. Shazeer and Stern, "Adafactor", ICML 2018, algorithms 4
-/// and 5, the relative step size being the schedule's. lr 1e-2 is usual: a step changes weights by a hundredth.
+/// For parameters with two axes or more the state is one number for each row and column: r and c are running means of
+/// g^2 + eps_squares over the last axis and over the one before it, V = r c / mean(r). For others V is a running mean
+/// for each element. In step t new values have the weight t^-decay_power. U = g / sqrt(V), divided by max(1, rms(U) /
+/// clip); w = (1 - lr weight_decay) w - lr max(eps_scale, rms(w)) U. Shazeer and Stern, "Adafactor", ICML 2018,
+/// algorithms 4 and 5, the relative step size being the schedule's. With lr 1e-2, the usual one, a step changes weights
+/// by about a hundredth.
 std::unique_ptr<Optimizer> adafactor(std::vector<Tensor> parameters, const AdafactorOptions& options = {});
 /// Matrices (ParameterSettings::hidden, two axes): m = momentum m + (1-momentum) g; O = orthogonalized(nesterov ?
 /// (1-momentum) g + momentum m : m); w = (1 - lr weight_decay) w - lr 0.2 sqrt(max(rows, columns)) O. Jordan et al.,
-/// "Muon", 2024; the factor, which makes AdamW's learning rate serve, is that of Liu et al., "Muon is scalable for LLM
-/// training", 2025, equation 4. Other parameters: AdamW with betas 0.9 and 0.95 at the same learning rate.
+/// "Muon", 2024; the factor, with which AdamW's learning rate can be used, is that of Liu et al., "Muon is scalable for
+/// LLM training", 2025, equation 4. Other parameters: AdamW with betas 0.9 and 0.95 at the same learning rate.
 std::unique_ptr<Optimizer> muon(std::vector<Tensor> parameters, const MuonOptions& options = {});
-/// Close to the nearest matrix with orthonormal rows or columns: y = x / |x|, then y = a y + (b y y^T + c (y y^T)^2) y
-/// `iterations` times with (a, b, c) = (3.4445, -4.7750, 2.0315); singular values end between 0.7 and 1.2 or so. Zero
-/// stays zero. Throws ShapeError unless x has two axes.
+/// Close to the nearest matrix with orthonormal rows or columns, by a Newton-Schulz iteration: y = x / |x| (Frobenius
+/// norm), then y = a y + (b y y^T + c (y y^T)^2) y `iterations` times with (a, b, c) = (3.4445, -4.7750, 2.0315);
+/// singular values end between about 0.7 and 1.2. Zero stays zero. Throws ShapeError unless x has two axes.
 Tensor orthogonalized(const Tensor& x, int iterations = 5);
 
 /// What is known of a rule before parameters exist.
@@ -215,11 +217,13 @@ RuleTraits rule_traits(const std::string& name);
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters,
                                           double weight_decay = 0.0, double eps = 1e-8);
 
-/// Replaces the gradients by copies scaled so that their joint 2-norm is at most max_norm (factor
-/// max_norm / (norm + 1e-6) when below 1); returns the norm before. Undefined gradients are skipped. Summed in double
-/// over fixed chunks: the same bits for any number of threads. Throws ValueError unless max_norm is positive.
+/// Replaces the gradients by copies scaled so that their joint 2-norm is at most max_norm (factor max_norm / (norm +
+/// 1e-6) when below 1); returns the norm before. Undefined gradients are skipped. Summed in double over fixed chunks:
+/// the same bits for any number of threads. Throws ValueError unless max_norm is positive, DTypeError as
+/// gradient_norm() does.
 double clip_gradients(std::vector<Tensor>& gradients, double max_norm);
-/// sqrt(sum of squares of all elements of all gradients).
+/// sqrt(sum of squares of all elements of all gradients), in double. Throws DTypeError for a gradient that is not
+/// floating.
 double gradient_norm(const std::vector<Tensor>& gradients);
 
 } // namespace eg::optim

@@ -9,13 +9,13 @@ namespace eg::optim {
 
 /// Linear warm-up from 0 over `warmup` steps, then one of
 /// - constant: base;
-/// - linear, cosine: down to final_fraction base at total_steps, evenly or in half a cosine;
-/// - step: base drop_factor^floor(steps since warm-up / drop_every).
-/// Warm-up step s has base (s+1)/warmup, so the first step already moves and step warmup-1 has the full rate.
+/// - linear, cosine: down to final_fraction * base at total_steps, evenly or in half a cosine;
+/// - step: base * drop_factor^floor(steps since warm-up / drop_every).
+/// Warm-up step s has base * (s+1)/warmup, so the first step already moves and step warmup-1 has the full rate.
 ///
-/// one_cycle is a rise of its own: from base/25 in half a cosine to base, which step warmup-1 has (warmup 0: after
-/// three tenths of all steps), then in half a cosine down to final_fraction base at step total_steps-1. Smith, "Super-
-/// Convergence", 2018; phases as PyTorch has them, the momentum left as it is.
+/// one_cycle has a warm-up of its own: from base/25 in half a cosine to base, which step warmup-1 has (warmup 0: after
+/// three tenths of all steps), then in half a cosine down to final_fraction * base at step total_steps-1. Smith,
+/// "Super-Convergence", 2018; phases as PyTorch has them, the momentum is not scheduled.
 struct Schedule {
   enum class Kind : std::uint8_t { constant, linear, cosine, step, one_cycle };
   Kind kind = Kind::constant;
