@@ -32,49 +32,55 @@ private:
   nn::Blocks blocks_;
 };
 
-/// Where a hosted run lives.
+/// Where a hosted run is stored, whose it is, and what it draws from.
 struct HostedPlace {
   std::string folder;     ///< for its checkpoints; empty: none
   std::string peer;       ///< whose run it is
   std::uint64_t seed = 0; ///< of what the cloud draws: dropout, weights on request
-  std::int64_t keep = 3;  ///< newest checkpoints that stay
+  std::int64_t keep = 3;  ///< so many newest checkpoints are kept
 };
 
-/// Members throw ProtocolError for what the edge got wrong, and change no weight then; FileError, MemoryError. A
-/// forward pass that waited is dropped after a backward pass, whatever its result. All are called on one thread.
+/// The blocks of one run, with their optimiser and schedule. Members throw ProtocolError for a wrong request, which
+/// changes no weight, and FileError or MemoryError. backward() uses the forward pass up, whatever its result. All are
+/// called on one thread.
 class HostedRun {
 public:
-  /// With the recipe's blocks, whose weights are still to come.
+  /// Makes the recipe's blocks, without values, and locks the folder.
   HostedRun(const training::EncoderRecipe& recipe, HostedPlace place);
 
-  /// One initial weight.
+  /// Sets one initial weight, before begin().
   void put(const std::string& name, const Tensor& value);
-  /// After every weight was set, or with `draw` and none: training can begin.
+  /// Begins training, after put() of every weight; or with `draw`, after none: then the weights are drawn from the
+  /// place's seed.
   void begin(bool draw);
-  /// Y of step `step`: the next one; the one that waits for its gradients, which is repeated; or the one behind that,
-  /// when the edge leaves out the one that waits.
+  /// Y [B, T, dim] of training step `step` for Z and a mask as EncoderBlocks takes them. `step` is the next step; or
+  /// the one that waits for its gradients, whose pass is computed again; or the one after that, when the edge skips the
+  /// waiting one.
   Tensor forward(std::int64_t step, const Tensor& z, const Tensor& mask);
-  /// dZ of the step whose forward pass was last, for dY; every weight takes its step.
+  /// dZ for dY, both [B, T, dim], of the step whose forward pass was last. The optimiser updates every weight.
   Tensor backward(std::int64_t step, const Tensor& dy);
+  /// Y for Z in evaluation mode, outside of training steps.
   Tensor evaluate(const Tensor& z, const Tensor& mask);
-  /// Writes a checkpoint behind `step` steps, where there is a folder. That behind `best` steps stays.
+  /// Writes a checkpoint after `step` steps, where there is a folder. The checkpoint after `best` steps is kept.
   void save(std::int64_t step, std::optional<std::int64_t> best);
-  /// The same at its current step, unrequested: replaces the last such checkpoint, and none that was requested.
+  /// The same after the steps taken so far, without a request of the edge. Replaces the last such checkpoint, and none
+  /// that was requested.
   void save_unasked();
-  /// Goes back to the checkpoint behind `step` steps, or the newest one. Throws ProtocolError: no_checkpoint when it is
-  /// missing or damaged, unknown_run when it is another peer's, other_recipe.
+  /// Goes back to the checkpoint after `step` steps, or to the newest one. Throws ProtocolError: no_checkpoint when it
+  /// is missing or damaged, unknown_run when it is another peer's, other_recipe.
   void restore(std::optional<std::int64_t> step);
   /// Throws what restore(step) of a run with that recipe would, before another one releases the folder.
   static void require_restorable(const training::EncoderRecipe& recipe, const HostedPlace& place, std::int64_t step);
-  /// Forgets a forward pass without gradients.
+  /// Drops the forward pass that waits for its gradients.
   void drop_pending() {
     pending_.reset();
     waiting_.reset();
   }
+  /// The weight of that name as it is now.
   Tensor weight(const std::string& name) const;
 
   bool begun() const { return begun_; }
-  /// Steps that were taken.
+  /// Steps taken or skipped so far.
   std::int64_t step() const { return step_; }
   const training::EncoderRecipe& recipe() const { return recipe_; }
   const std::string& peer() const { return place_.peer; }
@@ -102,9 +108,9 @@ private:
   std::set<std::string> put_;
   bool begun_ = false;
   std::int64_t step_ = 0;
-  std::optional<std::int64_t> best_; ///< which checkpoint stays, whatever comes
-  /// The step whose forward pass was last, until its gradients come. The edge may leave it out and continue with the
-  /// next one, also when the pass itself was lost with the cloud that computed it.
+  std::optional<std::int64_t> best_; ///< step whose checkpoint is kept
+  /// The step whose forward pass was last, until its gradients come. The edge may skip it and continue with the next
+  /// one, also when the pass itself was lost because the cloud ended.
   std::optional<std::int64_t> waiting_;
   std::optional<Pending> pending_; ///< that pass
 };

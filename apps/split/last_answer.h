@@ -1,6 +1,6 @@
 #pragma once
-// Stores the last answer of a run on the cloud's disk. An edge whose answer was lost when the cloud ended gets it from
-// the next one.
+// Stores the last answer of a run on the cloud's disk. If the cloud ends before the edge has received it, the restarted
+// cloud sends it again.
 
 #include "core/base/bytes.h"
 
@@ -11,18 +11,19 @@
 
 namespace eg::split_learning {
 
+/// An answer, and the request that it belongs to.
 struct LastAnswer {
-  std::int64_t step = 0;    ///< steps that the run had taken then
-  std::uint64_t serial = 0; ///< of the request
-  std::array<unsigned char, 32> digest{};
-  Bytes answer; ///< a frame
+  std::int64_t step = 0;                  ///< steps that the run had taken then
+  std::uint64_t serial = 0;               ///< of the request
+  std::array<unsigned char, 32> digest{}; ///< BLAKE2b of the request's frame
+  Bytes answer;                           ///< a frame
 };
 
-/// FOLDER/last_answer, atomically. Throws FileError.
+/// Writes FOLDER/last_answer, complete or not at all. Throws FileError.
 void write_last_answer(const std::string& folder, const LastAnswer& last);
 /// Removes it, if there is one.
 void remove_last_answer(const std::string& folder);
-/// Nothing when there is none, and when its checksum does not fit. Throws FileError when it cannot be read.
+/// Empty when there is none or when it is damaged. Throws FileError when it cannot be read.
 std::optional<LastAnswer> read_last_answer(const std::string& folder);
 
 } // namespace eg::split_learning

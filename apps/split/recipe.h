@@ -1,5 +1,5 @@
 #pragma once
-// Encodes what both sides must agree on as JSON.
+// Encodes as JSON what both sides must agree on, and compares it.
 
 #include "training/remote_encoder.h"
 
@@ -9,12 +9,12 @@
 
 namespace eg::split_learning {
 
-/// Flat, keys named as `train`'s flags with '_' for '-': dim, layers, heads, ..., optimizer, lr, schedule, steps,
-/// dtype.
+/// One flat object whose keys are `train`'s flags with '_' for '-': dim, layers, heads, ..., optimizer, lr, schedule,
+/// steps, dtype.
 nlohmann::ordered_json recipe_json(const training::EncoderRecipe& recipe);
 
-/// Reads such an object; what is missing has `train vit`'s default. Throws ValueError, beginning with `source`, for an
-/// unknown key, a value of another kind or out of range, and without steps.
+/// Reads such an object; what is missing has `train vit`'s default. Throws ValueError that begins with `source` for an
+/// unknown key, for a value of another kind or out of range, and when "steps" is missing.
 training::EncoderRecipe recipe_of(const nlohmann::json& json, const std::string& source);
 
 /// The fields that differ, "lr 0.1 (there 0.2), dim 12 (there 16)"; "" when none does.

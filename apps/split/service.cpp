@@ -100,7 +100,7 @@ Bytes EncoderService::handle(Peer& peer, ByteView frame) {
     if (!net::is_request(request.kind)) refuse(RefusalCode::unexpected, "the cloud is asked, it does not ask");
     if (request.kind == MessageKind::open) return open(peer, request);
     Hosted& hosted = hosted_for(peer);
-    once(hosted, request, frame);
+    perform_once(hosted, request, frame);
     serial = 0; // what fails from here on is not an answer to the request, which is done: it is sent again
     kept = answer_of(hosted);
     return Message{};
@@ -131,7 +131,7 @@ const Bytes& EncoderService::answer_of(Hosted& h) {
   return h.answer;
 }
 
-void EncoderService::once(Hosted& h, const Message& request, ByteView frame) {
+void EncoderService::perform_once(Hosted& h, const Message& request, ByteView frame) {
   if (h.serial > 0 && request.serial == h.serial) {
     if (digest_of(frame) != h.digest) refuse(RefusalCode::altered, "a request again, with other content");
     ++counts_.repeated;
@@ -219,7 +219,7 @@ void EncoderService::require_allowed(const training::EncoderRecipe& recipe) cons
     refuse(RefusalCode::too_large, fmt::format("an encoder has {} parameters here at most", options_.parameters));
 }
 
-EncoderService::Hosted& EncoderService::take_in(const std::string& name, FunctionRef<Hosted()> make) {
+EncoderService::Hosted& EncoderService::admit(const std::string& name, FunctionRef<Hosted()> make) {
   eviction_candidate(); // throws before anything is made
   Hosted made = make();
   if (const auto goes = eviction_candidate(); goes != runs_.end()) {
@@ -258,7 +258,7 @@ EncoderService::Hosted& EncoderService::begin_run(const Opening& o, const Hosted
   if (there != nullptr ? there->serial + 1 != o.next || !differences(there->run->recipe(), o.recipe).empty() : on_disk)
     refuse(RefusalCode::run_exists, "there is a run of that name already");
   if (there != nullptr) return *there; // the answer to the first opening was lost
-  return take_in(o.run, [&] {
+  return admit(o.run, [&] {
     Hosted made;
     made.run = std::make_unique<HostedRun>(o.recipe, place);
     made.serial = o.next - 1;
@@ -267,7 +267,7 @@ EncoderService::Hosted& EncoderService::begin_run(const Opening& o, const Hosted
 }
 
 EncoderService::Hosted& EncoderService::continue_run(const Opening& o, const HostedPlace& place, Hosted* there) {
-  if (there == nullptr) return take_in(o.run, [&] { return from_disk(o, place, true); });
+  if (there == nullptr) return admit(o.run, [&] { return from_disk(o, place, true); });
   if (const std::string other = differences(there->run->recipe(), o.recipe); !other.empty())
     refuse(RefusalCode::other_recipe, "the run began otherwise: " + other);
   if (o.next != there->serial && o.next != there->serial + 1)
@@ -276,7 +276,7 @@ EncoderService::Hosted& EncoderService::continue_run(const Opening& o, const Hos
 }
 
 EncoderService::Hosted& EncoderService::resume_run(const Opening& o, const HostedPlace& place, Hosted* there) {
-  if (there == nullptr) there = &take_in(o.run, [&] { return from_disk(o, place, false); });
+  if (there == nullptr) there = &admit(o.run, [&] { return from_disk(o, place, false); });
   if (there->run->step() != o.step || !differences(there->run->recipe(), o.recipe).empty()) {
     const std::vector<std::int64_t> kept =
         place.folder.empty() ? std::vector<std::int64_t>() : training::checkpoint_steps(place.folder);

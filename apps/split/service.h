@@ -15,12 +15,12 @@
 namespace eg::split_learning {
 
 struct ServiceOptions {
-  std::optional<training::EncoderRecipe> recipe; ///< what every run must be; nothing: as each requests
+  std::optional<training::EncoderRecipe> recipe; ///< what every run must have; empty: what each requests
   std::string out;                               ///< folder for checkpoints, RUN below it for each run; empty: none
   std::uint64_t seed = 0;                        ///< of what the cloud draws
-  std::int64_t keep = 3;                         ///< newest checkpoints of a run that stay
-  std::size_t runs = 8;                          ///< most runs in memory
-  std::int64_t parameters = 1'000'000'000;       ///< most of one run
+  std::int64_t keep = 3;                         ///< so many newest checkpoints of a run are kept
+  std::size_t runs = 8;                          ///< at most so many runs in memory
+  std::int64_t parameters = 1'000'000'000;       ///< at most so many in one run
   net::FrameLimits frames;
 };
 
@@ -29,7 +29,7 @@ struct ServiceCounts {
   std::uint64_t requests = 0, refusals = 0, repeated = 0, steps = 0;
 };
 
-/// All calls on one thread: runs hold tapes.
+/// Answers the requests of all edges. All calls are made on one thread, because runs hold tapes.
 class EncoderService : public net::Service {
 public:
   explicit EncoderService(ServiceOptions options);
@@ -41,11 +41,10 @@ public:
     return peer.opened.empty() ? net::limits_before_open : options_.frames;
   }
 
-  /// Writes a checkpoint of every run that has begun. Throws FileError, of the first that could not be written, when
-  /// the others' are.
+  /// Writes a checkpoint of every run that has begun. It tries all, then throws the first error.
   void save_all();
   std::size_t runs() const { return runs_.size(); }
-  /// Of a run, for tests and display; null when it is not in memory.
+  /// The run of that name, for tests; null when it is not in memory.
   const HostedRun* run(const std::string& name) const;
   const ServiceCounts& counts() const { return counts_; }
 
@@ -66,21 +65,25 @@ private:
   static Opening opening_of(const net::Message& request);
   net::Message open(net::Peer& peer, const net::Message& request);
   void require_allowed(const training::EncoderRecipe& recipe) const;
-  /// The run that is opened, by how; `there`: it is in memory. What is refused changes nothing.
+  /// The run that is opened, as new, continued or resumed. `there`: the run where it is in memory, else null. A refusal
+  /// changes nothing, unless a checkpoint turns out to be unreadable: then resume_run() drops the run from memory.
   Hosted& begin_run(const Opening& opening, const HostedPlace& place, Hosted* there);
   Hosted& continue_run(const Opening& opening, const HostedPlace& place, Hosted* there);
   Hosted& resume_run(const Opening& opening, const HostedPlace& place, Hosted* there);
   /// A checkpoint of a run that has begun, and its last answer beside it.
   static void save(Hosted& hosted);
+  /// The run, from its newest checkpoint or from that of the opening's step.
   Hosted from_disk(const Opening& opening, const HostedPlace& place, bool newest) const;
-  /// What `make` gives, when memory allows: another run may be moved to the disk. Throws ProtocolError
+  /// Adds the run that `make` gives. At the limit of runs it first saves and drops another one. Throws ProtocolError
   /// (no_room).
-  Hosted& take_in(const std::string& name, FunctionRef<Hosted()> make);
+  Hosted& admit(const std::string& name, FunctionRef<Hosted()> make);
   Hosted& hosted_for(const net::Peer& peer);
-  /// The run that would have to go for another one; runs_.end() when none. Throws ProtocolError (no_room).
+  /// The run to drop for a new one: of those without a connection the one used longest ago; runs_.end() when there is
+  /// room. Throws ProtocolError (no_room) when none can be dropped.
   Runs::iterator eviction_candidate();
   HostedPlace place_of(const std::string& run, const std::string& peer) const;
-  void once(Hosted& hosted, const net::Message& request, ByteView frame);
+  /// Performs a request, unless it is the last one again, and stores its answer.
+  void perform_once(Hosted& hosted, const net::Message& request, ByteView frame);
   /// The frame of the last answer. Throws MemoryError; it can be requested again.
   static const Bytes& answer_of(Hosted& hosted);
   static net::Message perform(HostedRun& run, const net::Message& request);

@@ -1,7 +1,7 @@
 #pragma once
 // An edge without a network.
 
-#include "apps/split/remote.h"
+#include "apps/split/cloud_encoder.h"
 #include "apps/split/service.h"
 #include "support/local_channel.h"
 

@@ -521,7 +521,7 @@ TEST_CASE("split: with first weights that the cloud draws nothing of the encoder
   Traffic traffic;
   EncoderService cloud = cloud_of(8);
   RemoteOptions options = at_once();
-  options.draw_there = true;
+  options.cloud_draws_weights = true;
   const auto edge = std::make_shared<CloudEncoder>(connect_to(cloud, "edge", {}, &traffic), options);
   VitTrainer trainer(o, nullptr, split_with(edge));
   CHECK(traffic.sent.size() < 4096);

@@ -66,7 +66,7 @@ TEST_CASE("namespaces: one of another room is noticed") {
                               "#pragma once\n\nnamespace " + name + " {\n\nint f();\n\n} // namespace " + name + "\n");
   };
   CHECK(opens("apps/net/tcp/tls.h", "eg::net") == Names{});
-  CHECK(opens("apps/split/remote.h", "eg::split_learning") == Names{});
+  CHECK(opens("apps/split/cloud_encoder.h", "eg::split_learning") == Names{});
   CHECK(opens("nn/hub/model.h", "eg::hub") == Names{});
   CHECK(opens("data/text/tokenizer/parts.h", "eg::data::tok") == Names{});
   CHECK(opens("core/ops/sort/sort.h", "eg::sorting") == Names{});

@@ -8,7 +8,7 @@
 #include "apps/cli/shell/verb.h"
 #include "apps/cli/train_job.h"
 
-#include "apps/split/remote.h"
+#include "apps/split/cloud_encoder.h"
 #include "core/base/bytes.h"
 #include "training/language/classify.h"
 
@@ -43,7 +43,7 @@ training::SplitTraining training_of(const EdgeRequest& r, std::shared_ptr<split_
 std::shared_ptr<split_learning::CloudEncoder> encoder_of(const EdgeRequest& r, const CommonOptions& common) {
   const net::ClientOptions client = r.place.options();
   split_learning::RemoteOptions options;
-  options.draw_there = r.init == "cloud";
+  options.cloud_draws_weights = r.init == "cloud";
   options.retry_policy.attempts = static_cast<int>(r.attempts);
   options.retry_policy.stop = &stop_flag();
   options.retry_policy.on_pause = tell_waiting(common, LineBefore::progress);

@@ -1,4 +1,4 @@
-#include "apps/split/remote.h"
+#include "apps/split/cloud_encoder.h"
 
 #include "apps/split/hosted_run.h"
 #include "apps/split/recipe.h"
@@ -122,9 +122,9 @@ void CloudEncoder::send_weights(const nn::StateDict& blocks) {
   names_.clear();
   for (const auto& [name, value] : blocks) {
     names_.push_back(name);
-    if (!options_.draw_there) ask({.kind = MessageKind::put, .tensors = {{name, value}}}, MessageKind::done);
+    if (!options_.cloud_draws_weights) ask({.kind = MessageKind::put, .tensors = {{name, value}}}, MessageKind::done);
   }
-  ask({.kind = MessageKind::begin, .text = options_.draw_there ? "draw" : "put"}, MessageKind::done);
+  ask({.kind = MessageKind::begin, .text = options_.cloud_draws_weights ? "draw" : "put"}, MessageKind::done);
 }
 
 void CloudEncoder::resume(const training::EncoderRecipe& recipe, const std::string& run, std::int64_t step) {

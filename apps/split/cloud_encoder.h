@@ -1,5 +1,5 @@
 #pragma once
-// Implements the edge's half of a split encoder.
+// Implements the edge's half of split learning: an encoder whose blocks a cloud holds.
 
 #include "apps/net/channel.h"
 #include "apps/net/retry_policy.h"
@@ -14,26 +14,27 @@
 
 namespace eg::split_learning {
 
+/// Options of a CloudEncoder.
 struct RemoteOptions {
-  bool draw_there = false; ///< the cloud draws the first weights
+  bool cloud_draws_weights = false; ///< the cloud draws the first weights
   net::RetryPolicy retry_policy;
-  net::FrameLimits frames;
+  net::FrameLimits frames; ///< for answers
 };
 
-/// What went over the wire, headers and repetitions included, TLS excluded.
+/// Counts of what went over the wire, including headers and repetitions, without TLS.
 struct WireCounts {
   std::uint64_t sent = 0, received = 0; ///< bytes
   std::uint64_t requests = 0;
   std::uint64_t reconnects = 0;
   std::uint64_t steps = 0;      ///< whose gradients came back
   std::uint64_t step_bytes = 0; ///< of forward and backward requests and their answers
-  double step_seconds = 0.0;    ///< from a request of a step to its answer
+  double step_seconds = 0.0;    ///< from requests of steps to their answers, summed
   double slowest_step = 0.0;    ///< seconds
 };
 
-/// Blocks behind a channel. A lost connection is made again, and the outstanding request sent again: the cloud does
-/// each once. Requests beyond the cloud's capacity are sent again. Throws ConnectionError when that did not help,
-/// ProtocolError when the cloud refuses.
+/// Encoder blocks that a cloud holds. After a lost connection it connects again and repeats the outstanding request;
+/// the cloud does each request once. A request that is beyond the cloud's capacity is repeated later. Throws
+/// ConnectionError after the last attempt, ProtocolError when the cloud refuses.
 class CloudEncoder : public training::RemoteEncoder {
 public:
   explicit CloudEncoder(net::Connect connect, const RemoteOptions& options = {});
@@ -54,6 +55,7 @@ private:
   enum class How : std::uint8_t { fresh, again, resume };
   /// Sends a request, with the next serial, until it is answered with that kind. Throws what the cloud refuses.
   net::Message ask(net::Message request, net::MessageKind expected);
+  /// The answer to a request's frame, over new connections where the old one is lost.
   net::Message answered(ByteView frame, std::uint64_t serial);
   void open();
   void send_weights(const nn::StateDict& blocks);
@@ -71,7 +73,7 @@ private:
   std::string run_;
   std::uint64_t serial_ = 0; ///< of the last request
   std::int64_t step_ = 0;    ///< steps done
-  double this_step_ = 0.0;   ///< seconds of its forward pass
+  double this_step_ = 0.0;   ///< seconds that the current step has waited for answers
   WireCounts counts_;
 };
 
