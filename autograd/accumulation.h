@@ -28,7 +28,7 @@ private:
 /// tensor of the batch, so that activations of one part at a time need memory. loss(part, k) is the mean over the
 /// samples of part k and computes with `parameters`, which it captures. Equal to the whole batch's up to rounding.
 /// Throws ShapeError when the tensors of the batch differ along axis 0 or are empty, ValueError unless 1 <= parts <=
-/// samples, AutogradError like Tape::gradient. Tapes that are open do not hear it.
+/// samples, AutogradError like Tape::gradient. Tapes that are open do not record it.
 ValueAndGradient accumulated_gradients(const std::function<Tensor(const std::vector<Tensor>&, std::int64_t)>& loss,
                                        const std::vector<Tensor>& parameters, const std::vector<Tensor>& batch,
                                        std::int64_t parts);
@@ -36,7 +36,7 @@ ValueAndGradient accumulated_gradients(const std::function<Tensor(const std::vec
 /// The gradient of every sample by itself: result[p] has the shape [B] + that of parameters[p], row i being d
 /// loss(batch sample i)/d parameters[p]; loss gets every tensor of the batch cut to [i, i+1) along axis 0. Their mean
 /// is the gradient of a mean loss over the batch. Sample by sample: B forward and backward passes of one sample, B
-/// times the memory of the parameters. Tapes that are open do not hear it. Throws like accumulated_gradients.
+/// times the memory of the parameters. Tapes that are open do not record it. Throws like accumulated_gradients.
 std::vector<Tensor> per_sample_gradients(const ScalarFunction& loss, const std::vector<Tensor>& parameters,
                                          const std::vector<Tensor>& batch);
 

@@ -6,8 +6,8 @@
 
 namespace eg {
 
-/// f(inputs), of which the tapes that listen keep the inputs alone: what f computed on the way is thrown away and
-/// computed again when the gradient comes by. Without a tape it is f(inputs).
+/// f(inputs), of which the tapes that listen keep the inputs alone. Intermediate values of f are freed, and computed
+/// again in the backward pass. Without a tape it is f(inputs).
 ///
 /// Tensors that f captures (a module's parameters, a mask) are found while it runs and get their gradients like inputs.
 /// Gradients have the bits that they would have without, for any number of threads: random numbers depend on their keys
@@ -21,12 +21,12 @@ namespace eg {
 std::vector<Tensor> checkpoint(const TensorFunction& f, const std::vector<Tensor>& inputs);
 /// The same for one tensor to one.
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
-/// The same, told whether the result will be read: when f runs again for the gradient it will not, and f may leave out
-/// the values of its last operation (core/meta.h, ShapeOnlyScope).
+/// The same for an f that is given whether its result will be read. When f runs again for the gradient it will not be,
+/// and f may leave out the values of its last operation (core/meta.h, ShapeOnlyScope).
 Tensor checkpoint(const std::function<Tensor(const Tensor&, bool read)>& f, const Tensor& x);
 
-/// True while this thread runs the function of a checkpoint again for the gradient. What moves on with every pass
-/// (running statistics) stays where it is then.
+/// True while this thread runs the function of a checkpoint again for the gradient. What every pass updates (running
+/// statistics) must not be updated then.
 bool recomputing();
 
 } // namespace eg

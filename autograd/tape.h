@@ -57,12 +57,11 @@ public:
   Tape& operator=(const Tape&) = delete;
 
   /// d<cotangent, y>/dx for each x of xs; an x that y does not depend on gets zeros. Without cotangent y must have one
-  /// element. xs may be leaves or values computed on this tape. Saved values are freed on the way, so the tape can be
-  /// used once, unless `retain`. The tape does not hear the rules it runs itself.
-  /// Gradients are packed and share no elements with each other or with the cotangent (they may while another tape of
-  /// this thread listens).
+  /// element. xs may be leaves or values computed on this tape. Saved values are freed during the backward pass, so the
+  /// tape can be used once, unless `retain`. The tape does not record the rules it runs itself. Gradients are packed
+  /// and share no elements with each other or with the cotangent (they may while another tape of this thread listens).
   /// Throws AutogradError: y was not computed on this tape, the tape was used up, a saved or computed value was changed
-  /// in place (names both operations and the place), an operation on the way has no gradient.
+  /// in place (names both operations and the place), an operation between x and y has no gradient.
   std::vector<Tensor> gradient(const Tensor& y, std::span<const Tensor> xs, const Tensor& cotangent = {},
                                bool retain = false);
   std::vector<Tensor> gradient(const Tensor& y, std::initializer_list<Tensor> xs, const Tensor& cotangent = {},
@@ -71,13 +70,12 @@ public:
   std::vector<Tensor> gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                std::span<const Tensor> cotangents, bool retain = false);
 
-  /// dy/dx for each x of xs, one after another: take(i, gradient) is called once for each i, as soon as the walk has
-  /// no more use for x_i, and nothing else keeps the gradient. So all gradients never stand side by side, and `take`
-  /// may change x_i in place: an optimiser that steps there needs the memory of the largest gradient instead of all.
-  /// The gradients have the bits of gradient()'s and are packed and unshared like those; xs that y does not depend on
-  /// get zeros. Where an exception ends the walk, some calls have been made. Uses the tape up. Throws AutogradError as
-  /// gradient() does, for an x that was computed on this tape or is given twice, and for a y that was not computed on
-  /// it.
+  /// dy/dx for each x of xs, one after another: take(i, gradient) is called once for each i, as soon as the walk has no
+  /// more use for x_i, and nothing else keeps the gradient. So not all gradients exist at once, and `take` may change
+  /// x_i in place: an optimiser that steps there needs the memory of the largest gradient instead of all. The gradients
+  /// have the bits of gradient()'s and are packed and unshared like those; xs that y does not depend on get zeros.
+  /// Where an exception ends the walk, some calls have been made. Uses the tape up. Throws AutogradError as gradient()
+  /// does, for an x that was computed on this tape or is given twice, and for a y that was not computed on it.
   void gradient_each(const Tensor& y, std::span<const Tensor> xs,
                      FunctionRef<void(std::size_t i, Tensor gradient)> take);
 
@@ -89,9 +87,9 @@ public:
 
   /// Calls `hook` with the whole cotangent of x, once in every gradient() that passes through x: when x was computed on
   /// this tape, before the rule of its operation (so a replacement is what flows on), and when x is one of xs. Hooks on
-  /// one value are called in the order of their making. What a hook computes is heard by other tapes, so second
-  /// derivatives see it. The hook goes with its handle. Values inside a checkpointed function cannot be hooked.
-  /// Throws AutogradError for an x without gradients; gradient() throws it when a replacement does not fit.
+  /// one value are called in the order of their making. Other tapes record what a hook computes, so second derivatives
+  /// include it. The hook is removed when its handle is destroyed. Values inside a checkpointed function cannot be
+  /// hooked. Throws AutogradError for an x without gradients; gradient() throws it when a replacement does not fit.
   HookHandle on_gradient(const Tensor& x, GradientHook hook);
 
   /// Stops recording; what was recorded stays. Throws AutogradError on another thread than the one that opened it.

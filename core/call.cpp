@@ -178,14 +178,14 @@ std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
   return out;
 }
 
-/// While it lives, recorders that take this row as one call (hears_whole) are not told of the calls in its body.
+/// While it lives, recorders that take this row as one call (records_whole) do not get the calls in its body.
 class WholeRowScope {
 public:
   explicit WholeRowScope(const OpDef& op) {
     if (is_shape_only()) return; // observers are not told of these calls
     for (Listener& listener : listeners()) {
       if (!listener.unpaused || !is_listening(listener)) continue;
-      if (!dynamic_cast<const UnpausedRecorder*>(listener.recorder)->hears_whole(op)) continue;
+      if (!dynamic_cast<const UnpausedRecorder*>(listener.recorder)->records_whole(op)) continue;
       muted_.push_back(listener.serial);
       ++listener.muted;
     }

@@ -12,7 +12,7 @@
 namespace eg {
 
 /// Checks the inputs and attributes against the row, infers shapes, allocates, runs the kernel (unrecorded), and
-/// reports to every recorder that this thread has open. A row with a body runs the body instead, and the recorders hear
+/// reports to every recorder that this thread has open. A row with a body runs the body instead, and the recorders get
 /// the operations in it. Inputs of different floating types are refused. Throws what the row's shape rule throws; the
 /// message ends with the place in the model where the call stood.
 std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attrs = {});
@@ -57,7 +57,7 @@ struct Activity {
   Clock::time_point began;
 };
 
-/// One rule that a tape ran on its way back.
+/// One rule that a tape ran in its backward pass.
 struct RuleEvent {
   std::string_view name;                  ///< of the operation
   std::string_view place;                 ///< where in the model its call stood
@@ -72,22 +72,22 @@ public:
   virtual void record(const Event& event) = 0;
   /// Work beside the operations, when it is done.
   virtual void activity(const Activity&) {}
-  /// A tape's way back begins and ends (also by an exception); they nest.
+  /// A tape's backward pass begins and ends (also by an exception); they nest.
   virtual void backward_starts() {}
   virtual void backward_ends() {}
   /// After the calls that the rule made.
   virtual void rule_done(const RuleEvent&) {}
-  /// True: it looks at values and keeps no graph. An observer hears the calls inside a composite (a checkpointed
+  /// True: it looks at values and keeps no graph. An observer gets the calls inside a composite (a checkpointed
   /// function), a tape the composite as one event.
   virtual bool observes() const { return false; }
-  /// True: it needs names, shapes and times alone, so a sum may be formed in place before it hears of it.
+  /// True: it needs names, shapes and times alone, so a sum may be formed in place before it gets the event.
   virtual bool only_counts() const { return false; }
-  /// True: it must hear how a value was made from another one, so nobody may shorten the way by an unrecorded copy.
+  /// True: it must get every step from one value to another, so no step may be replaced by an unrecorded copy.
   virtual bool links() const { return !observes(); }
 };
 
 /// Recorders open on this thread, oldest first. A tape opens itself when it is made. One that is opened during a pause
-/// listens at once and goes on when the pause ends; one that is closed during a pause is gone for good.
+/// listens at once, and still does when the pause ends; one that is closed during a pause stays closed.
 void open_recorder(Recorder* recorder);
 void close_recorder(Recorder* recorder);
 /// True when some recorder listens on this thread.
@@ -103,7 +103,8 @@ void notify_of_composite(const Event& event);
 void notify_recorders(const RuleEvent& event);
 void notify_recorders(const Activity& activity);
 
-/// A tape's way back, while it lives: the recorders that listen when it begins hear of both ends.
+/// A tape's backward pass, while it lives: the recorders that listen when it begins are notified of its beginning and
+/// end.
 class BackwardScope {
 public:
   BackwardScope();
@@ -115,8 +116,8 @@ private:
   std::vector<std::uint64_t> notified_; // serial numbers
 };
 
-/// While it lives, the recorders that were open when it began hear nothing (or, given one, only that recorder is deaf).
-/// Pauses of a thread end in the reverse order of their beginning.
+/// While it lives, the recorders that were open when it began get no events (or, given one, only that recorder gets
+/// none). Pauses of a thread end in the reverse order of their beginning.
 class PauseRecording {
 public:
   PauseRecording();
@@ -127,10 +128,10 @@ public:
 
 private:
   bool all_ = true;
-  std::uint64_t only_ = 0; // else: serial number of the one that is deaf, 0 when it was not open
+  std::uint64_t only_ = 0; // else: serial number of the one that is paused, 0 when it was not open
 };
 
-/// While it lives, the recorders that were open when it began and are no observers hear nothing.
+/// While it lives, the recorders that were open when it began and are no observers get no events.
 class CompositeScope {
 public:
   CompositeScope();

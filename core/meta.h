@@ -23,7 +23,7 @@ public:
 };
 
 /// While it lives, operations of this thread give meta tensors whatever they are given, and recorders that observe do
-/// not hear of them: for results whose values nobody reads, on a tape that needs to know how they were made. Only for
+/// not get them: for results whose values nobody reads, on a tape that needs to know how they were made. Only for
 /// operations whose rule reads no output.
 class ShapeOnlyScope {
 public:

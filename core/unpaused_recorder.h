@@ -11,7 +11,7 @@ class UnpausedRecorder : public Recorder {
 public:
   /// True: a call of this row, which has a body, is one event, and the calls in the body are none. The body is skipped
   /// when the inputs are meta tensors and no other recorder is open.
-  virtual bool hears_whole(const OpDef&) const { return false; }
+  virtual bool records_whole(const OpDef&) const { return false; }
 };
 
 } // namespace eg

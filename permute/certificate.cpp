@@ -42,7 +42,7 @@ private:
       if (t.defined()) results.push_back({fmt::format("{}{}{}", name, place.empty() ? "" : " at ", place), t});
   }
   bool observes() const override { return true; }
-  bool hears_whole(const OpDef&) const override { return true; } // the inference may not see what is within
+  bool records_whole(const OpDef&) const override { return true; } // the inference may not see what is within
 };
 
 double largest(const Tensor& t) {

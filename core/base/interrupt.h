@@ -12,9 +12,9 @@ using StopFlag = const std::atomic<bool>*;
 
 /// While it lives, `check` is called on this thread before every operation (those of a gradient's rules too) and
 /// between the chunks of a kernel's loops that this thread runs itself; it throws to stop the work. Whatever it throws
-/// passes through. A call that was stopped has written to nothing that its caller holds; a tape stopped on its way back
-/// is used up. `check` is called often, so it should look at a clock first; it must outlive the scope. Scopes nest: the
-/// innermost one is asked.
+/// passes through. A call that was stopped has written to nothing that its caller holds; a tape stopped in its backward
+/// pass is used up. `check` is called often, so it should look at a clock first; it must outlive the scope. Scopes
+/// nest: the innermost one is asked.
 class InterruptScope {
 public:
   explicit InterruptScope(FunctionRef<void()> check);

@@ -105,7 +105,7 @@ struct VerifyResult {
 /// Every row, in the order of docs/theory.md.
 const std::vector<Identity>& catalogue();
 
-/// Runs one row. An eg::Error thrown on the way is a failure with its message in `detail`.
+/// Runs one row. An eg::Error thrown meanwhile becomes a failure with its message in `detail`.
 VerifyResult verify(const Identity& identity, const VerifyOptions& options);
 
 /// Runs every row whose id fits options.filter; `progress` (may be empty) is called after each. Throws ValueError when

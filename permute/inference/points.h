@@ -45,7 +45,7 @@ struct AxisPoints {
   std::vector<int> over = {};
 };
 
-/// The numbers first .. last - 1 are told from the others: they stay among themselves.
+/// The numbers first .. last - 1 are distinguished from the others: they are permuted among themselves.
 struct NumberRange {
   std::int64_t first, last;
   std::string reason;

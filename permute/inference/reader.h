@@ -28,13 +28,13 @@ public:
   void close();
 
   Points& points() { return points_; }
-  /// A tensor that was declared or computed; any other one is a constant. Calls that were heard are read first.
+  /// A tensor that was declared or computed; any other one is a constant. Recorded calls are read first.
   const TensorPoints& of(const Tensor& t);
 
 private:
   void record(const Event& event) override { calls_.emplace_back(event); }
   bool observes() const override { return true; }
-  bool hears_whole(const OpDef& op) const override { return is_read_whole(op); }
+  bool records_whole(const OpDef& op) const override { return is_read_whole(op); }
   void read_all();
   void read(const RecordedCall& call);
   TensorPoints points_of_leaf(const Tensor& leaf, bool is_parameter);

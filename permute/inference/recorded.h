@@ -1,5 +1,5 @@
 #pragma once
-// Keeps calls that were heard while a model ran. Not for users.
+// Keeps calls that were recorded while a model ran. Not for users.
 
 #include "core/call.h"
 
@@ -20,7 +20,7 @@ struct RecordedCall {
   explicit RecordedCall(const Event& e)
       : op(e.op), custom(e.custom), in(e.in.begin(), e.in.end()), out(e.out.begin(), e.out.end()),
         attrs(e.attrs != nullptr ? *e.attrs : Attrs()), place(current_place()) {}
-  /// As it was heard; it refers to this.
+  /// The event as it was recorded; it refers to this.
   Event event() const {
     return {.op = op, .custom = custom, .in = in, .out = out, .attrs = op != nullptr ? &attrs : nullptr};
   }

@@ -35,8 +35,8 @@ struct Equation {
 Equation equation_of(const OpArgs& args);
 
 /// Pairs to multiply; the product takes the first one's place, the second's is erased. `order` attribute: left_to_right
-/// or greedy (least multiplications first, the earlier pair among equals). Throws ShapeError when a product on the way
-/// would have more than max_rank axes.
+/// or greedy (least multiplications first, the earlier pair among equals). Throws ShapeError when an intermediate
+/// product would have more than max_rank axes.
 struct Step {
   std::size_t left, right;
   Labels result;
