@@ -45,7 +45,7 @@ public:
     const nlohmann::json found = given();
     const bool steps = found.contains(training::option_key(&training::RunOptions::steps));
     const bool epochs = found.contains(training::option_key(&training::RunOptions::epochs));
-    // The one that is given replaces the other one of a config or of the run that goes on.
+    // The one that is given replaces the other one of a config or of the resumed run.
     if (steps && !epochs) options.epochs = 0;
     if (epochs && !steps) options.steps = 0;
     for (const auto& [key, value] : found.items())

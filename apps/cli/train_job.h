@@ -66,8 +66,8 @@ template <class Options> Sources sources_of(const Options& o) {
   return sources;
 }
 
-/// Calls read(), which reads the sources. Where a run goes on and one of them is not where it was, the error says how
-/// to name its place; where an option of the config is wrong for them, the error names the config.
+/// Calls read(), which reads the sources. When a run is resumed and one of them is not where it was, the error says how
+/// to name its new place; where an option of the config is wrong for them, the error names the config.
 void reading(const TrainRequest& request, const Sources& sources, FunctionRef<void()> read);
 /// Makes a trainer, which reads its data; says so on a terminal while it does.
 std::unique_ptr<training::Trainer> opened(const TrainRequest& request, const std::string& data,
@@ -81,27 +81,27 @@ int train_to_end(training::Trainer& trainer, const TrainRequest& request, const 
 /// Adds "drift" and "variants", the values of every model.
 void add_variants(nlohmann::json& json, const training::Result& result);
 
-/// Runs `train`, whose run folder is `out`. What ends it early says how to go on from the last checkpoint: an
+/// Runs `train`, whose run folder is `out`. Errors that end it early say how to resume from the last checkpoint: an
 /// interruption always; a disk, or a cloud of `split`, that failed, when there is a checkpoint.
 void with_resume_hint(const TrainRequest& request, const SplitJob* split, const std::string& out,
                       FunctionRef<void()> train);
 
-/// Where a run goes that was told no folder: out/MODEL, or the first of out/MODEL-2, out/MODEL-3, ... that holds no run
-/// and in which none is going on, so that training twice keeps both.
+/// The folder of a run for which none is given: the first of out/MODEL, out/MODEL-2, out/MODEL-3, ... that holds no run
+/// and in which none is active, so that training twice keeps both.
 std::string run_folder_for(const std::string& model, const training::RunOptions& options);
 /// Sets options.out to run_folder_for(model, options) and calls open(), which takes that folder's lock or throws. Where
 /// it throws and a run that began at the same time has the folder now, the next one is tried.
 void in_run_folder(const std::string& model, training::RunOptions& options, FunctionRef<void()> open);
 
-/// Adds to the account of files what a run reads, what lies in the folder of a run that goes on, and what the run
-/// writes to its folder options.out. Throws FileError as CommandFiles::check() does.
+/// Adds to the account of files what a run reads, what lies in the folder of a resumed run, and what the run writes to
+/// its folder options.out. Throws FileError as CommandFiles::check() does.
 void add_files(const TrainRequest& request, const std::vector<std::string>& read, const training::RunOptions& options);
 
 /// Throws UsageError for the first flag that was given and for which idle(key) says why it would change nothing.
 void refuse_idle_flags(const TrainRequest& request, FunctionRef<std::string(const std::string&)> idle);
 
-/// The options of a request: those of the run that goes on (read by `of_run`), or the defaults; the config's; the
-/// flags'. Throws UsageError, also for a flag that would change nothing; ValueError, FileError.
+/// The options of a request: those of the resumed run (read by `of_run`), or the defaults; the config's; the flags'.
+/// Throws UsageError, also for a flag that would change nothing; ValueError, FileError.
 template <class Options, class OfRun>
 Options options_for(const TrainRequest& request, Options options, OfRun&& of_run) {
   if (request.gives(&training::RunOptions::resume)) options = of_run(request.resumed());

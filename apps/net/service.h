@@ -45,9 +45,9 @@ public:
   /// A connection has ended.
   virtual void leave(const Peer& peer) = 0;
 
-  /// `hear` receives, in words for this side's operator, what this side could not do: its files, its memory, its own
+  /// `report` receives, in words for this side's operator, what this side could not do: its files, its memory, its own
   /// faults. The peer learns only that it failed.
-  void on_trouble(std::function<void(const std::string&)> hear) { trouble_ = std::move(hear); }
+  void on_trouble(std::function<void(const std::string&)> report) { trouble_ = std::move(report); }
 
 protected:
   /// What `work` gives; what it throws becomes a refusal of the request with that serial: ProtocolError with its code,

@@ -49,7 +49,8 @@ std::vector<StepCase> vit_cases();
 /// Training, inference and decoding of language models.
 std::vector<StepCase> text_cases();
 
-/// Forward, backward, and the optimiser on the way back, so that gradients never stand side by side.
+/// Forward and backward pass, with the optimiser's updates during the backward pass, so that not all gradients exist at
+/// once.
 class TrainingStep {
 public:
   TrainingStep(const char* optimizer, std::vector<Tensor> parameters)

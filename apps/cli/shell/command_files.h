@@ -44,7 +44,7 @@ public:
   void writes(const std::string& path);
   /// A file or folder that the command makes or replaces itself: neither an input nor a result may lie there.
   void makes(const std::string& path);
-  /// A folder that the command goes on with, reading and writing: no result may lie there.
+  /// A folder that the command continues to read and write: no result may lie there.
   void goes_on_in(const std::string& path);
 
   /// Adds what the options of this verb name that were given.
