@@ -19,7 +19,7 @@ struct BestMark {
   double value = 0.0;
 };
 
-/// The mark of a run, also of one that goes on meanwhile; nothing where there is none, or where it is damaged:
+/// The mark of a run, also of one that is still training; nothing where there is none, or where it is damaged:
 /// malformed, of a checkpoint that is not there, or contradicted by the metrics. Then `note` becomes one sentence that
 /// says so. Throws FileError when the system refuses.
 std::optional<BestMark> read_best_mark(const std::string& run_folder, std::string& note);

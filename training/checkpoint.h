@@ -65,7 +65,7 @@ void prune_checkpoints(const std::string& run_folder, std::int64_t step, std::si
 /// What a run would write over: a folder with checkpoints, metrics or a model.
 bool holds_run(const std::string& folder);
 /// What would be a loss: a folder with checkpoints, whatever they are called, or a model. Metrics alone are left by a
-/// run that has nothing to go on from, as when its loss stopped being finite.
+/// run that cannot be resumed, as when its loss stopped being finite.
 bool holds_results(const std::string& folder);
 /// The files and folders that a run makes in its folder, whether they are there or not.
 std::vector<std::string> files_of_run(const std::string& folder);

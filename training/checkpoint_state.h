@@ -37,7 +37,8 @@ nlohmann::json newest_state(const std::string& folder);
 void verify_checkpoint_files(const std::string& checkpoint, const nlohmann::json& state,
                              const std::vector<std::string>& needed = {});
 
-/// Fingerprints of what a run reads: files may move before it goes on, and not change. "" where there is no such thing.
+/// Fingerprints of what a run reads: before it is resumed, files may move but not change. "" where there is no such
+/// thing.
 struct DataFingerprint {
   std::string train, test;    ///< what it learns from and what it is tested on
   std::string tokenizer = {}; ///< the one that the options name, or that comes with a model

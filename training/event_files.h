@@ -20,7 +20,7 @@ bool is_event_file(std::string_view name);
 void trim_event_files(const std::string& folder, const KeptMetrics& kept);
 
 /// The event file of one process; each has one of its own, so that TensorBoard, which reads files in the order of their
-/// names, sees a run that goes on while it watches. Numbers of records become scalars "train/loss", "test/accuracy",
+/// names, sees a resumed run while it watches. Numbers of records become scalars "train/loss", "test/accuracy",
 /// "train/variants/rows/loss".
 class EventFile {
 public:

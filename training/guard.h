@@ -25,7 +25,7 @@ public:
   explicit StepGuard(const RunOptions& options) : options_(options) {}
 
   void begin(std::int64_t step);
-  /// Whether to go on after a part of the batch had that loss; where the part is the whole (options.accumulate 1), a
+  /// Whether to continue after a part of the batch had that loss; where the part is the whole (options.accumulate 1), a
   /// loss spike is skipped here, before gradients are computed.
   bool check_part(double loss, const std::string& who = "");
   /// Whether the batch's mean loss is finite and no spike.

@@ -26,7 +26,7 @@ bool is_test_record(const nlohmann::ordered_json& record);
 void each_metric(const nlohmann::ordered_json& record, std::string_view between,
                  FunctionRef<void(const std::string&, const nlohmann::ordered_json&)> visit);
 
-/// What of an earlier process's metrics a run that goes on keeps.
+/// Which records of an earlier process's metrics a resumed run keeps.
 struct KeptMetrics {
   std::int64_t through = -1; ///< records up to this step; -1: none
   bool test_again = false;   ///< not the test at that step, which is done once more

@@ -51,7 +51,7 @@ public:
   /// What follows the number of steps: " of 64 images".
   virtual std::string step_words() const { return {}; }
   const Record& last() const { return last_; }
-  /// Calls `told` now and then during a test with the share of it that is done.
+  /// Sets what is called from time to time during a test, with the share of it that is done.
   void on_testing(std::function<void(double share)> on_progress) { testing_ = std::move(on_progress); }
 
   std::size_t variants() const { return variants_.size(); }

@@ -71,7 +71,7 @@ struct RunOptions {
   bool csv = true;              ///< metrics.csv beside metrics.jsonl
   bool tensorboard = true;      ///< event files for TensorBoard beside them
   std::string out;              ///< run folder; empty: nothing is written
-  std::string resume;           ///< run folder or checkpoint to go on from
+  std::string resume;           ///< run folder or checkpoint to resume from
   bool overwrite = false;       ///< remove the run that `out` holds; without it such a folder is refused
 };
 

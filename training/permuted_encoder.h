@@ -26,7 +26,7 @@ struct PermutationDraws {
 };
 
 /// The one place where a run's permutations are: drawn from a secret key or publicly from the seed, coupled to blocks,
-/// applied on the way through them, remembered in checkpoints.
+/// applied to what passes through them, stored in checkpoints.
 class PermutedEncoder {
 public:
   struct Options {

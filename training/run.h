@@ -18,7 +18,7 @@
 
 namespace eg::training {
 
-/// What is told while training goes on; any may be empty.
+/// Functions that are called during a training; any may be empty.
 struct RunCallbacks {
   std::function<void()> step; ///< after every step
   std::function<void()> test;
@@ -34,7 +34,7 @@ public:
   /// not be overwritten, FileError.
   explicit Run(RunOptions& options);
 
-  /// Names what is trained, which must live as long as the run, and goes on from options.resume, if given: from the
+  /// Sets what is trained, which must live as long as the run, and resumes from options.resume, if given: from the
   /// newest checkpoint that is whole. Throws ValueError, FileError.
   void begin(Task& task);
 
@@ -59,7 +59,7 @@ public:
   std::int64_t skipped() const { return guard_.skipped(); }
   /// Step of the checkpoint that did best in its test; nothing without one.
   std::optional<std::int64_t> best_step() const { return best_ ? best_->step() : std::nullopt; }
-  /// What a person should be told before the first step. One sentence each.
+  /// Notes for people, to be shown before the first step. One sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
   void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
@@ -92,7 +92,7 @@ private:
 std::string read_options_of_run(const std::string& folder, const std::string& model,
                                 FunctionRef<void(const nlohmann::json& options, const std::string& source)> read);
 
-/// The options that a run or checkpoint folder was made with (`defaults` where it is silent), to go on from it: resume
+/// The options that a run or checkpoint folder was made with (`defaults` where it is silent), to resume from it: resume
 /// is the folder and out the run's own ("" for a checkpoint that was taken out of its run). Throws as
 /// read_options_of_run.
 template <class Options>

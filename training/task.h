@@ -33,7 +33,7 @@ struct MetricsContext {
 };
 
 /// One or several models with their data, loss and optimisers. What a step does depends on the options and the step's
-/// number alone, so that a run which is resumed goes on bit for bit.
+/// number alone, so that a resumed run has the bits of an uninterrupted one.
 class Task {
 public:
   Task() = default;
@@ -43,7 +43,7 @@ public:
 
   /// All options, as config.json and checkpoints hold them.
   virtual nlohmann::ordered_json options_json() const = 0;
-  /// The options of a run that was told nothing: what an older equigrad did where its checkpoints lack an option.
+  /// The default options: what an older equigrad did where its checkpoints lack an option.
   virtual nlohmann::ordered_json default_options() const = 0;
   /// What the rows of these options say.
   virtual std::vector<OptionInfo> option_infos() const = 0;

@@ -14,13 +14,13 @@
 
 namespace eg::training {
 
-/// What is told while training goes on; any may be empty.
+/// Functions that are called during a training; any may be empty.
 struct Callbacks {
   std::function<void(const Record&)> step;
   std::function<void(const Record&)> test;
   std::function<void(const std::string& folder)> checkpoint;
   std::function<void(const std::string& why)> skipped; ///< after a step whose update was left out
-  std::function<void(double share)> testing;           ///< now and then during a test: how much of it is done
+  std::function<void(double share)> testing;           ///< from time to time during a test: how much of it is done
 };
 
 struct Result {
@@ -34,10 +34,10 @@ struct Result {
 };
 
 /// Trains what a factory (training/language/language.h) put together. Everything drawn depends on seed and step alone,
-/// so a resumed run goes on bit for bit.
+/// so a resumed run has the bits of an uninterrupted one.
 class Trainer {
 public:
-  /// Goes on from a checkpoint, if the options ask for it. Throws ValueError, FileError.
+  /// Resumes from a checkpoint, if the options say so. Throws ValueError, FileError.
   Trainer(std::unique_ptr<Run> run, std::unique_ptr<ModelTask> task);
   virtual ~Trainer() = default;
   Trainer(const Trainer&) = delete;
@@ -61,7 +61,7 @@ public:
   const nn::Module& module() const { return task_->module(); }
   /// Throws ValueError where the model is of no family of Hugging Face's.
   const hub::Model& model() const { return std::as_const(*task_).model(); }
-  /// For who gives it other weights.
+  /// For callers that give it other weights.
   hub::Model& model() { return task_->model(); }
   /// What speed is counted in: "tokens", "texts".
   const char* unit() const { return task_->unit(); }
@@ -84,7 +84,7 @@ public:
   /// Split learning: a test for a holder of the encoder without the key, its features going in as they are; computed
   /// here, on blocks that are fetched. The run is over then. Throws Interrupted.
   Record test_without_key(StopFlag stop = nullptr);
-  /// What a person should be told before the first step. One sentence each.
+  /// Notes for people, to be shown before the first step. One sentence each.
   const std::vector<std::string>& notes() const { return run_->notes(); }
 
 protected:

@@ -57,7 +57,7 @@ struct VitOptions : RunOptions {
   std::string family() const { return model.distillation ? "deit" : "vit"; }
 };
 
-/// The options of a DeiT unless told otherwise.
+/// The default options of a DeiT.
 VitOptions deit_defaults();
 
 /// The rows of these options (training/option.h).

@@ -41,7 +41,7 @@ struct ClassifyOptions : RunOptions {
   double dropout = 0.1;           ///< of the embedding, both residual branches and what the classifier reads
   double attention_dropout = 0.0; ///< of attention weights; above 0 a step takes a third more time
   double mask_share = 0.15;       ///< mlm: of the tokens of a window
-  permute::PermuteMode permute = permute::PermuteMode::none; ///< what is permuted on the way through the blocks
+  permute::PermuteMode permute = permute::PermuteMode::none; ///< what is permuted in the blocks
   permute::KeyForm key_form = permute::KeyForm::decoupled;
   std::string key;  ///< secret key file (permute/key.h); empty: permutations are drawn from the seed
   FineTuning start; ///< from a model, whose sizes count then

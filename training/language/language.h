@@ -43,7 +43,7 @@ struct LanguageOptions : RunOptions {
   std::int64_t mlp_width() const;
 };
 
-/// The options that a run has unless told otherwise.
+/// The default options of a run.
 LanguageOptions language_defaults(LanguageModel model);
 
 /// The rows of these options (training/option.h).
