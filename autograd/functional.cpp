@@ -35,7 +35,7 @@ Tensors zeros_like(const Tensors& list) {
   return zeros;
 }
 
-/// The inputs under new ids, so that what f captures is told from its arguments; a tape that is open hears the link.
+/// The inputs under new ids, so that f's arguments differ from what f captures; a tape that is open records the link.
 Tensors as_arguments(const char* who, const Tensors& inputs) {
   if (inputs.empty()) throw AutogradError(fmt::format("{}: there are no inputs", who));
   Tensors arguments;
@@ -74,7 +74,7 @@ Tensors fitting(const char* who, const char* what, const char* whom, const Tenso
   return fitted;
 }
 
-/// What `tape` heard of d<v, y>/dx, where some of y may be constants.
+/// d<v, y>/dx by what `tape` recorded, where some of y may be constants.
 Tensors gradient_of_computed(Tape& tape, const Tensors& ys, const Tensors& xs, const Tensors& vs, bool retain = false) {
   Tensors y, v;
   for (std::size_t i = 0; i < ys.size(); ++i)

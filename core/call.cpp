@@ -182,7 +182,7 @@ std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
 class WholeRowScope {
 public:
   explicit WholeRowScope(const OpDef& op) {
-    if (is_shape_only()) return; // observers are not told of these calls
+    if (is_shape_only()) return; // observers do not get these calls
     for (Listener& listener : listeners()) {
       if (!listener.unpaused || !is_listening(listener)) continue;
       if (!dynamic_cast<const UnpausedRecorder*>(listener.recorder)->records_whole(op)) continue;

@@ -66,7 +66,7 @@ std::optional<BestMark> read_best_mark(const std::string& run_folder, std::strin
           path + ": damaged, or its checkpoint is gone; which one is the best is found again when the run is resumed";
       break;
     }
-    before = bytes; // a run that goes on moves the mark, then removes the checkpoint that had it: look again
+    before = bytes; // a run that is still training moves the mark, then removes the checkpoint that had it: look again
   }
   return std::nullopt;
 }

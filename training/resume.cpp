@@ -221,7 +221,7 @@ bool holds_run_with(const std::string& out, const nlohmann::ordered_json& asked,
   try {
     return compared(found()) == compared(asked);
   } catch (const DamagedCheckpoint&) {
-    return false; // nothing to go on from
+    return false; // nothing to resume from
   }
 }
 

@@ -78,7 +78,7 @@ bool Run::wants_test() const {
   return options_.epochs > 0 && step_ % per_epoch_ == 0;
 }
 
-/// The steps of a run with what is written and told between them.
+/// The steps of a run, with what is written and reported between them.
 class Run::Loop {
 public:
   Loop(Run& run, const RunCallbacks& callbacks, StopFlag stop)

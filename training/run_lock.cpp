@@ -78,7 +78,7 @@ RunLock::RunLock(const std::string& folder) : path_(join_path(folder, lock_name)
   make_folder(folder);
   take(folder);
   const std::string process = fmt::format("{}\n", ::getpid());
-  // For the message alone; a full disk must not forbid to go on.
+  // For the message alone; a full disk must not stop the run.
   if (::ftruncate(descriptor_, 0) == 0) static_cast<void>(::pwrite(descriptor_, process.data(), process.size(), 0) > 0);
 }
 
@@ -101,7 +101,7 @@ void RunLock::take(const std::string& folder) {
 }
 
 RunLock::~RunLock() {
-  ::unlink(path_.c_str()); // while it is held: who has it open finds out by is_at
+  ::unlink(path_.c_str()); // while it is held: a process that has it open notices by is_at
   ::close(descriptor_);
   for (auto at = made_.rbegin(); at != made_.rend(); ++at)
     if (::rmdir(at->c_str()) != 0) return;

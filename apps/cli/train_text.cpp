@@ -167,7 +167,7 @@ std::unique_ptr<Trainer> opened(const TrainRequest& request, const std::string& 
 
 namespace {
 
-/// False also where a disk that fails does not let us look: what failed first is what is told.
+/// False also where a failing disk cannot be read: then the first failure is reported.
 bool has_checkpoint(const std::string& run) {
   try {
     return !training::checkpoint_steps(run).empty();

@@ -168,7 +168,7 @@ int attack(const AttackRequest& o, const CommonOptions& common) {
   require_writable(o.markdown);
   // The secret of the party that is attacked; nothing of it is printed or written.
   const permute::SecretKey key = permute::SecretKey::generate("attack");
-  if (o.name != "all") attacks_of(o, {}); // a wrong name is told before anything is read
+  if (o.name != "all") attacks_of(o, {}); // a wrong name is reported before anything is read
   const std::unique_ptr<attacks::AttackImages> attack_images = attack_images_of(o, common.seed);
   attacks::TableRequest request = table_of(o, attack_images.get(), common);
   request.source = key.source("attack");

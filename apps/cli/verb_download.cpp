@@ -1,4 +1,4 @@
-// equigrad download: public data sets, for who has a network.
+// equigrad download: fetches public data sets from the network.
 
 #include "apps/cli/shell/arguments.h"
 #include "apps/cli/shell/interrupt.h"

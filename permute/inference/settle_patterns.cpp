@@ -34,7 +34,7 @@ void hold_slices(Points& points, const Pattern& p) {
   for (std::size_t axis = 0; axis < p.axes.size(); ++axis) hold_slices(points, p, axis);
 }
 
-/// Some axis holds a point twice: its places are told apart elsewhere.
+/// Some axis holds a point twice: its places are distinguished elsewhere.
 bool repeats_a_point(const Points& points, const Pattern& p) {
   return std::any_of(p.axes.begin(), p.axes.end(), [&](const PointsPtr& list) {
     std::set<Point> roots;

@@ -98,7 +98,7 @@ Output::Output(std::string json, bool table) : path_(std::move(json)), table_(ta
 Output::~Output() {
   try {
     finish();
-  } catch (const Error&) { // what ends the bench is told; so is this, where finish() was called
+  } catch (const Error&) { // what ends the bench is reported; so is this, where finish() was called
   }
 }
 

@@ -145,7 +145,7 @@ nlohmann::json summary(const report::RunStory& story, const DriftGate& gate, con
   return json;
 }
 
-/// The command that goes on where this one was interrupted.
+/// The command that resumes where this one was interrupted.
 std::string same_command(const CommonOptions& common, const RunRequest& request) {
   std::string command = fmt::format("equigrad run --out {} --steps {}", shell_word(request.out), request.steps);
   if (!request.data_dir.empty()) command += " --data-dir " + shell_word(request.data_dir);

@@ -74,7 +74,7 @@ std::string resume_words(const EdgeRequest& r) {
   return words;
 }
 
-/// A run that goes on ends as it was begun, where nothing else is said.
+/// A resumed run ends as its first command said, unless this one says otherwise.
 void finish_as_begun(EdgeRequest& r, const TrainRequest& request) {
   const auto final_weights = training::final_weights_of_run(request.resumed());
   if (final_weights == training::FinalWeights::encrypted) r.finish = "encrypted";
