@@ -1,0 +1,107 @@
+#pragma once
+// Gives kernels one dialect: nvcc compiles it for a GPU, any C++20 compiler for the emulator.
+// Kernels use CUDA's own words (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd, float4 ...). What a C++ compiler
+// cannot parse has a word here:
+//
+//   GPU_SHARED(NAME, TYPE)              __shared__ TYPE NAME
+//   gpu::dynamic_shared<T>()            extern __shared__
+//   GPU_LAUNCH(KERNEL, grid, block, dynamic shared bytes, stream, arguments ...)      KERNEL<<<...>>>(...)
+//   GPU_UNROLL                          #pragma unroll
+//   GPU_INLINE                          before a kernel in a header that is no template
+//
+// No other file asks which compiler it is.
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__CUDACC__)
+
+#include <cuda_runtime.h>
+#include <stdexcept>
+#include <string>
+
+#define GPU_UNROLL _Pragma("unroll")
+#define GPU_INLINE static
+#define GPU_SHARED(NAME, ...)                                                                                          \
+  using NAME##_type = __VA_ARGS__;                                                                                     \
+  __shared__ NAME##_type NAME
+#define EG_GPU_HERE
+#define EG_GPU_PASS
+#define EG_GPU_PLACE
+
+namespace eg::gpu {
+
+using Stream = cudaStream_t;
+
+/// Where a launch stands.
+struct Place {
+  const char* kernel;
+  const char* file;
+  int line;
+};
+
+/// The dynamic shared memory of the launch, at a multiple of 16 bytes.
+template <class T> __device__ __forceinline__ T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[];
+  return reinterpret_cast<T*>(dynamic_shared_bytes);
+}
+
+/// x of all 32 lanes joined pairwise: lanes 16 apart, then 8, 4, 2, 1. The same bits in every lane where the join is
+/// commutative.
+template <class T, class F> __device__ __forceinline__ T warp_butterfly(T x, F join) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x = join(x, __shfl_xor_sync(0xffffffffU, x, step));
+  return x;
+}
+
+/// 16 bytes at once; the address must be a multiple of 16.
+__device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
+__device__ __forceinline__ void store4(float* to, float4 x) { *reinterpret_cast<float4*>(to) = x; }
+__device__ __forceinline__ double2 load2(const double* from) { return *reinterpret_cast<const double2*>(from); }
+__device__ __forceinline__ void store2(double* to, double2 x) { *reinterpret_cast<double2*>(to) = x; }
+
+/// Queues the kernel. Throws std::runtime_error where CUDA refuses the launch.
+template <class... P, class... A>
+void launch(const Place& place, void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared, Stream stream,
+            A&&... arguments) {
+  cudaError_t error = cudaSuccess;
+  if (shared > 48 * 1024) // more must be asked for
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+  if (error == cudaSuccess) {
+    kernel<<<grid, block, shared, stream>>>(static_cast<P>(arguments)...);
+    error = cudaGetLastError();
+  }
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string(place.kernel) + ": launch at " + place.file + ":" +
+                             std::to_string(place.line) + ": " + cudaGetErrorString(error));
+}
+
+} // namespace eg::gpu
+
+#else
+#include "core/cuda/emulator/words.h"
+#define GPU_INLINE inline
+#endif
+
+#define GPU_LAUNCH(KERNEL, ...) ::eg::gpu::launch({#KERNEL, __FILE__, __LINE__}, KERNEL, __VA_ARGS__)
+
+namespace eg::gpu {
+
+inline constexpr unsigned warp_size = 32;
+
+/// x of all threads of a block joined in an order that depends on the number of threads alone; the same bits in every
+/// thread. The block is whole warps. `none` changes nothing when it is joined. `room` is shared memory for one value a
+/// warp, and may be used again at once. All threads of the block must come.
+template <class T, class F> __device__ inline T block_reduce(T x, T none, T* room, F join EG_GPU_HERE) {
+  x = warp_butterfly(x, join EG_GPU_PASS);
+  const unsigned warps = blockDim.x * blockDim.y * blockDim.z / warp_size;
+  const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  const unsigned lane = thread % warp_size;
+  if (lane == 0) room[thread / warp_size] = x;
+  __syncthreads(EG_GPU_PLACE);
+  x = warp_butterfly(lane < warps ? room[lane] : none, join EG_GPU_PASS);
+  __syncthreads(EG_GPU_PLACE); // room may be written again
+  return x;
+}
+
+} // namespace eg::gpu
