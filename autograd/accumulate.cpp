@@ -20,9 +20,19 @@ template <class T> void add_packed(Tensor& target, const Tensor& term) {
   });
 }
 
+/// target += term by the device's kernel.
+void add_on_device(Tensor& target, const Tensor& term) {
+  const std::array<Tensor, 2> in = {target, term};
+  const Attrs none;
+  add_op.cuda(OpArgs{add_op, in, none}, std::span(&target, 1));
+}
+
 bool added_in_place(Tensor& target, const Tensor& term) {
-  if (!target.exclusive() || !target.is_contiguous() || !term.is_contiguous()) return false;
-  if (target.dtype() == DType::f32)
+  if (!target.exclusive() || !target.is_contiguous() || !term.is_contiguous() || target.device() != term.device())
+    return false;
+  if (!target.device().is_cpu())
+    add_on_device(target, term);
+  else if (target.dtype() == DType::f32)
     add_packed<float>(target, term);
   else
     add_packed<double>(target, term);

@@ -1,5 +1,6 @@
 #include "autograd/anomaly.h"
 
+#include "core/device/transfer.h"
 #include "core/strided.h"
 
 #include <algorithm>
@@ -37,8 +38,9 @@ template <class T> Range range_of_values(const Tensor& t) {
 }
 
 Range range_of(const Tensor& t) {
+  const Tensor here = device::on_cpu(t);
   Range range;
-  visit_dtype(t.dtype(), [&]<class T>() { range = range_of_values<T>(t); });
+  visit_dtype(t.dtype(), [&]<class T>() { range = range_of_values<T>(here); });
   return range;
 }
 
@@ -56,8 +58,9 @@ template <class T> bool all_finite(const T* values, std::int64_t count) {
 
 bool surely_finite(const Tensor& t) {
   if (!t.is_contiguous()) return false;
-  if (t.dtype() == DType::f32) return all_finite(t.data<float>(), t.numel());
-  return t.dtype() == DType::f64 && all_finite(t.data<double>(), t.numel());
+  const Tensor here = device::on_cpu(t);
+  if (t.dtype() == DType::f32) return all_finite(here.data<float>(), t.numel());
+  return t.dtype() == DType::f64 && all_finite(here.data<double>(), t.numel());
 }
 
 bool is_anomalous(const Tensor& t, const AnomalyOptions& options) {

@@ -2,6 +2,7 @@
 
 #include "autograd/accumulate.h"
 #include "autograd/tape_state.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 #include "core/ops/views/strided_copy.h"
 
@@ -47,7 +48,19 @@ template <class Run> auto Tape::Node::at_its_place(Run&& run) const {
   }
 }
 
+namespace {
+
+/// Tensors that a rule makes are where its cotangents are.
+Device device_of(std::span<const Tensor> grad) {
+  for (const Tensor& g : grad)
+    if (g.defined()) return g.device();
+  return current_device();
+}
+
+} // namespace
+
 Gradients Tape::Node::apply_rule(std::span<const Tensor> grad, std::uint32_t wanted) const {
+  const DeviceScope device(device_of(grad));
   const std::vector<Tensor> inputs = values(in), outputs = values(out);
   return at_its_place([&] {
     if (custom) return custom->vjp(inputs, outputs, grad);
@@ -58,6 +71,7 @@ Gradients Tape::Node::apply_rule(std::span<const Tensor> grad, std::uint32_t wan
 
 void Tape::Node::apply_adding_rule(std::span<const Tensor> grad, const std::vector<bool>& wanted,
                                    std::span<Tensor> sums) const {
+  const DeviceScope device(device_of(grad));
   const std::vector<Tensor> inputs = values(in), outputs = values(out);
   const AddingVjp v{inputs, outputs, attrs, grad, wanted, sums};
   at_its_place([&] { custom ? custom->adding_vjp(v) : op->adding_vjp(v); });
@@ -100,8 +114,12 @@ std::vector<Tensor> starting_cotangents(std::span<const Tensor> ys, std::span<co
       if (given[i].shape() != y.shape() || given[i].dtype() != y.dtype())
         throw AutogradError(fmt::format("tape: the cotangent does not fit y: cotangent is {}, y is {}",
                                         described_value(given[i]), described_value(y)));
+      if (given[i].device() != y.device())
+        throw DeviceError(fmt::format("tape: y is on {}, its cotangent on {}; move one with to()", y.device().str(),
+                                      given[i].device().str()));
       cotangents.push_back(given[i]);
     } else if (y.numel() == 1) {
+      const DeviceScope device(y.device());
       cotangents.push_back(Tensor::ones(y.shape(), y.dtype()));
     } else {
       throw AutogradError(
@@ -132,7 +150,10 @@ Tensor fitted(const Tensor& gradient, const Tensor& input, const std::string& wh
 /// to one (clipping in place) changes no other. While another tape listens they may share: a copy would hide how they
 /// were made.
 void finish(Tensor& g, const Tensor& x) {
-  if (!g.defined()) g = Tensor::zeros(x.shape(), x.dtype());
+  if (!g.defined()) {
+    const DeviceScope device(x.device());
+    g = Tensor::zeros(x.shape(), x.dtype());
+  }
   if (!g.is_contiguous()) g = g.contiguous();
   if (!g.exclusive() && !graph_recording()) g = packed_copy(g);
 }

@@ -4,6 +4,7 @@
 
 #include "core/base/context.h"
 #include "core/base/interrupt.h"
+#include "core/device/device.h"
 #include "core/meta.h"
 #include "core/reduction.h"
 
@@ -150,6 +151,35 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
   }
 }
 
+/// Where a call runs: where its inputs are, or the present device where none of them has values. Throws DeviceError for
+/// inputs on several devices.
+Device device_of(std::string_view name, std::span<const Tensor> in) {
+  const Tensor* first = nullptr;
+  for (const Tensor& t : in) {
+    if (!t.defined() || !t.has_storage()) continue;
+    if (first == nullptr) {
+      first = &t;
+    } else if (t.device() != first->device()) {
+      const auto position = [&](const Tensor& wanted) { return &wanted - in.data(); };
+      throw DeviceError(fmt::format("{}: input {} is on {}, input {} on {}; move one with to()", name, position(*first),
+                                    first->device().str(), position(t), t.device().str()));
+    }
+  }
+  return first != nullptr ? first->device() : current_device();
+}
+
+/// The kernel for the present device and kind of sums. Throws DeviceError where the row has none for the device.
+KernelFn kernel_of(const OpDef& op, const ContextSettings& settings) {
+  const bool exact = op.exact != nullptr && settings.reduction == Reduction::exact;
+  if (settings.device.is_cpu()) return exact ? op.exact : op.cpu;
+  const KernelFn kernel = exact ? op.cuda_exact : op.cuda;
+  if (kernel == nullptr)
+    throw DeviceError(fmt::format("{}: has no {}kernel for {}{}; copy its inputs with to(Device::cpu())", op.name,
+                                  exact ? "exact " : "", settings.device.str(),
+                                  op.no_cuda.empty() ? std::string() : fmt::format(" ({})", op.no_cuda)));
+  return kernel;
+}
+
 bool shapes_alone(const ContextSettings& settings, const OpArgs& args) {
   if (settings.shape_only > 0) {
     assert(args.op.saves >> 16 == 0 && "ShapeOnlyScope: the rule reads an output, which would have no values");
@@ -170,11 +200,13 @@ std::vector<Tensor> run(const OpDef& op, const OpArgs& args) {
   const ContextSettings& settings = execution_context().settings;
   if (shapes_alone(settings, args)) return meta_outputs(op, args);
   if (op.view != nullptr) return {op.view(args)};
+  const std::vector<TensorSpec> specs = op.infer(args); // a bad call gets the row's own words
+  const KernelFn kernel = kernel_of(op, settings);
   std::vector<Tensor> out;
-  for (const TensorSpec& spec : op.infer(args)) out.push_back(Tensor::empty(spec.shape, spec.dtype));
-  const bool exact = op.exact != nullptr && settings.reduction == Reduction::exact;
+  out.reserve(specs.size());
+  for (const TensorSpec& spec : specs) out.push_back(Tensor::empty(spec.shape, spec.dtype));
   const KernelScope stoppable;
-  (exact ? op.exact : op.cpu)(args, out);
+  kernel(args, out);
   return out;
 }
 
@@ -260,6 +292,8 @@ std::vector<Tensor> run_body(const OpDef& op, const OpArgs& args) {
     throw ValueError(at(e));
   } catch (const MemoryError& e) {
     throw MemoryError(at(e));
+  } catch (const DeviceError& e) {
+    throw DeviceError(at(e));
   }
 }
 
@@ -283,6 +317,7 @@ std::vector<Tensor> call(const OpDef& op, std::span<const Tensor> in, Attrs attr
   try {
     complete_attributes(op, attrs);
     check_inputs(op, in);
+    const DeviceScope device(device_of(op.name, in));
     const OpArgs args{op, in, attrs};
     if (op.body != nullptr) return run_body(op, args);
     const bool heard = recording();
@@ -312,6 +347,7 @@ std::vector<Tensor> call(const std::shared_ptr<const CustomOp>& op, std::span<co
   const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
   {
     const OperationScope own_work;
+    const DeviceScope device(device_of(op->name, in));
     out = op->forward(in);
   }
   // A forward that hands an input through would give one id two meanings.

@@ -175,7 +175,10 @@ struct OpDef {
   KernelFn exact = nullptr;             ///< instead of cpu in exact mode; null: no sum in cpu whose order could matter
   ViewFn view = nullptr;                ///< instead of cpu: gives a view of in[0] (or a copy where there is none)
   BodyFn body = nullptr;                ///< instead of cpu and vjp: made of other ops, which the tape records
-  KernelFn cuda = nullptr;              ///< for a device; no row has one yet
+  KernelFn cuda = nullptr;              ///< instead of cpu where the inputs are on a device: starts device kernels
+  KernelFn cuda_exact = nullptr;        ///< instead of exact there
+  bool cuda_same_bits = false;          ///< the device kernel gives the bits of cpu
+  std::string_view no_cuda = {};        ///< why there is no cuda kernel, where there is none
   std::uint32_t saves = saves::nothing; ///< what the tape keeps for the rule
   VjpFn vjp = nullptr;                  ///< the rule, made of ops
   /// Instead of vjp where the first input alone has a gradient, and its sum so far is packed and has no other holder.
@@ -219,6 +222,11 @@ consteval OpDef row(OpDef def) {
   if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
   if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
     throw "an op row needs a rule or the reason why it has none; a body needs no rule";
+  if (def.cuda != nullptr && (def.cpu == nullptr || !def.no_cuda.empty()))
+    throw "a device kernel stands beside a CPU kernel, and in place of the reason why there is none";
+  if (def.cuda_same_bits && def.cuda == nullptr) throw "the bits of a device kernel need one";
+  if (def.cuda_exact != nullptr && (def.exact == nullptr || def.cuda == nullptr))
+    throw "an exact device kernel stands beside an exact one and a device kernel";
   if (def.adding_vjp != nullptr && def.vjp == nullptr)
     throw "an op row that adds to a sum needs a rule for when there is none";
   if (def.vjp == nullptr && !def.zero_gradient.empty())

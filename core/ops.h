@@ -442,6 +442,8 @@ Tensor squeeze(const Tensor& x, int axis);
 Tensor unsqueeze(const Tensor& x, int axis);
 Tensor contiguous(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
+/// A packed copy on another device. The gradient goes back to x's.
+Tensor to_device(const Tensor& x, Device device);
 Tensor concat(const std::vector<Tensor>& xs, int axis);
 Tensor stack(const std::vector<Tensor>& xs, int axis);
 /// 0 above (tril) or below (triu) the diagonal of the last two axes; diagonal > 0: one further up and right.

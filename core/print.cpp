@@ -1,5 +1,6 @@
 // Tensor::str: values for people to read.
 
+#include "core/device/transfer.h"
 #include "core/strided.h"
 #include "core/tensor.h"
 
@@ -133,9 +134,11 @@ std::string Tensor::str(int precision) const {
   const std::string kind = fmt::format("{} {}", name_of(dtype()), shape().str());
   if (!has_storage()) return fmt::format("{} without values", kind);
   if (numel() == 0) return fmt::format("[]\n{}", kind);
+  const Tensor here = device::on_cpu(*this);
   std::vector<std::string> words;
-  visit_dtype(dtype(), [&]<class T>() { words = words_of<T>(*this, precision); });
-  return fmt::format("{}\n{}", Layout(shape(), words).text(), kind);
+  visit_dtype(dtype(), [&]<class T>() { words = words_of<T>(here, precision); });
+  return fmt::format("{}\n{}{}", Layout(shape(), words).text(), kind,
+                     device().is_cpu() ? std::string() : fmt::format(" on {}", device().str()));
 }
 
 } // namespace eg

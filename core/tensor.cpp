@@ -2,6 +2,8 @@
 #include "core/meta.h"
 
 #include "core/call.h"
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "core/element.h"
 #include "core/ops/views/strided_copy.h"
 #include "core/strided.h"
@@ -72,12 +74,14 @@ Tensor Tensor::make(std::shared_ptr<Storage> storage, const Shape& shape, const 
   return result;
 }
 
-Tensor Tensor::empty(const Shape& shape, DType dtype) {
+Tensor Tensor::empty(const Shape& shape, DType dtype) { return empty(shape, dtype, current_device()); }
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   if (making_meta_tensors()) return meta(shape, dtype);
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(static_cast<std::size_t>(shape.numel()), size_of(dtype), &bytes))
     throw MemoryError(fmt::format("tensor: {} of {} has more bytes than can be counted", shape.str(), name_of(dtype)));
-  return make(std::make_shared<Storage>(bytes), shape, contiguous_strides(shape), 0, dtype);
+  return make(std::make_shared<Storage>(bytes, device), shape, contiguous_strides(shape), 0, dtype);
 }
 
 Tensor Tensor::adopt(std::shared_ptr<std::byte> memory, std::size_t size, const Shape& shape, DType dtype) {
@@ -95,7 +99,10 @@ Tensor Tensor::adopt(std::shared_ptr<std::byte> memory, std::size_t size, const 
 Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   Tensor result = empty(shape, dtype);
   if (!result.has_storage()) return result; // in a MetaTensorScope
-  std::memset(result.mutable_bytes("zeros"), 0, result.nbytes());
+  if (!result.device().is_cpu())
+    result.fill(0.0);
+  else
+    std::memset(result.mutable_bytes("zeros"), 0, result.nbytes());
   return result;
 }
 
@@ -110,9 +117,10 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
 template <class T> Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
   if (static_cast<std::int64_t>(values.size()) != shape.numel())
     throw ShapeError(fmt::format("tensor: {} values do not fill {}", values.size(), shape.str()));
-  Tensor result = empty(shape, dtype_of<T>);
+  if (making_meta_tensors()) return meta(shape, dtype_of<T>);
+  Tensor result = empty(shape, dtype_of<T>, Device::cpu());
   std::copy(values.begin(), values.end(), result.mutable_data<T>("from"));
-  return result;
+  return current_device().is_cpu() ? result : device::transferred(result, current_device());
 }
 template Tensor Tensor::from<float>(std::span<const float>, const Shape&);
 template Tensor Tensor::from<double>(std::span<const double>, const Shape&);
@@ -122,13 +130,14 @@ template Tensor Tensor::from<bool>(std::span<const bool>, const Shape&);
 template Tensor Tensor::from<BFloat16>(std::span<const BFloat16>, const Shape&);
 
 Tensor Tensor::arange(std::int64_t count, DType dtype) {
-  Tensor result = empty({count}, dtype);
+  if (making_meta_tensors()) return meta({count}, dtype);
+  Tensor result = empty({count}, dtype, Device::cpu());
   visit_dtype(dtype, [&]<class T>() {
     T* values = result.mutable_data<T>("arange");
     if (count > 0) element_of<T>("arange", static_cast<double>(count - 1));
     for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<T>(i);
   });
-  return result;
+  return current_device().is_cpu() ? result : device::transferred(result, current_device());
 }
 
 Tensor Tensor::meta(const Shape& shape, DType dtype) {
@@ -150,13 +159,26 @@ bool Tensor::is_contiguous() const {
   return true;
 }
 
-const std::byte* Tensor::bytes() const {
+const std::byte* Tensor::device_bytes() const {
   if (!impl("data").storage) throw Error("tensor: a tensor without storage has no values");
   return impl_->storage->bytes.get() + static_cast<std::ptrdiff_t>(size_of(impl_->dtype)) * impl_->offset;
 }
 
+const std::byte* Tensor::bytes() const {
+  const std::byte* const address = device_bytes();
+  if (!impl_->storage->device.is_cpu()) [[unlikely]]
+    throw DeviceError(
+        fmt::format("data: this tensor is on {}; copy it with to(Device::cpu())", impl_->storage->device.str()));
+  return address;
+}
+
 std::byte* Tensor::mutable_bytes(const char* writer) {
-  const std::byte* address = bytes();
+  bytes();
+  return mutable_device_bytes(writer);
+}
+
+std::byte* Tensor::mutable_device_bytes(const char* writer) {
+  const std::byte* const address = device_bytes();
   Storage& storage = *impl_->storage;
   storage.writer = writer;
   // The first write fills a new tensor; only later ones change values that may have been saved.
@@ -178,8 +200,9 @@ void* Tensor::raw_mutable(DType wanted, const char* writer) {
 double Tensor::item() const {
   if (impl("item").numel != 1)
     throw ShapeError(fmt::format("item: the tensor has {} elements, not one: {}", numel(), shape().str()));
+  const Tensor here = device::on_cpu(*this);
   double value = 0;
-  visit_dtype(dtype(), [&]<class T>() { value = static_cast<double>(*data<T>()); });
+  visit_dtype(dtype(), [&]<class T>() { value = static_cast<double>(*here.data<T>()); });
   return value;
 }
 
@@ -193,12 +216,14 @@ double Tensor::at(std::initializer_list<std::int64_t> index) const {
       throw IndexError(fmt::format("at: {} is outside {}", where.str(), shape().str()));
     offset += where[axis] * strides()[axis];
   }
+  if (!device().is_cpu()) return view_as({}, {}, offset).item();
   double value = 0;
   visit_dtype(dtype(), [&]<class T>() { value = static_cast<double>(data<T>()[offset]); });
   return value;
 }
 
 template <class T> std::vector<T> Tensor::to_vector() const {
+  if (!device().is_cpu()) return device::on_cpu(*this).to_vector<T>();
   const T* source = data<T>();
   std::vector<T> values;
   values.reserve(static_cast<std::size_t>(numel()));
@@ -223,7 +248,9 @@ void Tensor::copy_from(const Tensor& source) {
         "copy_from: a tape is recording and would not see this write, so no gradient would pass it; "
         "compute the value with an operation (clone, where, concat), or write while recording is paused");
   const bool shared = has_storage() && impl_->storage == source.impl_->storage;
-  if (is_contiguous() && source.is_contiguous()) {
+  if (!device().is_cpu() || !source.device().is_cpu()) {
+    device::copy_elements(*this, source);
+  } else if (is_contiguous() && source.is_contiguous()) {
     const std::byte* from = source.bytes();
     std::memmove(mutable_bytes("copy_from"), from, nbytes());
   } else if (shared) {
@@ -245,6 +272,10 @@ void Tensor::copy_from(const Tensor& source) {
 void Tensor::fill(double value) {
   if (making_meta_tensors() && !has_storage()) return;
   visit_dtype(impl("fill").dtype, [&]<class T>() {
+    if (!device().is_cpu()) {
+      const T element = element_of<T>("fill", value);
+      return device::fill_elements(*this, reinterpret_cast<const std::byte*>(&element));
+    }
     T* to = mutable_data<T>("fill");
     const T element = element_of<T>("fill", value);
     for_each_offset(shape(), strides(), [&](std::int64_t offset) { to[offset] = element; });
@@ -266,9 +297,10 @@ Tensor Tensor::view_as(const Shape& shape, const Shape& strides, std::int64_t of
   return make(own.storage, shape, strides, first, own.dtype);
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  require_both("same_bits", a, b);
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+bool same_bits(const Tensor& first, const Tensor& second) {
+  require_both("same_bits", first, second);
+  if (first.dtype() != second.dtype() || first.shape() != second.shape()) return false;
+  const Tensor a = device::on_cpu(first), b = device::on_cpu(second);
   bool same = true;
   visit_dtype(a.dtype(), [&]<class T>() {
     const T* x = a.data<T>();
@@ -279,10 +311,11 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   return same;
 }
 
-double relative_error(const Tensor& a, const Tensor& reference) {
-  require_both("relative_error", a, reference);
-  if (a.shape() != reference.shape())
-    throw ShapeError(fmt::format("relative_error: a is {}, b is {}", a.shape().str(), reference.shape().str()));
+double relative_error(const Tensor& given, const Tensor& wanted_values) {
+  require_both("relative_error", given, wanted_values);
+  if (given.shape() != wanted_values.shape())
+    throw ShapeError(fmt::format("relative_error: a is {}, b is {}", given.shape().str(), wanted_values.shape().str()));
+  const Tensor a = device::on_cpu(given), reference = device::on_cpu(wanted_values);
   double difference = 0;
   double scale = 0;
   visit_dtype(a.dtype(), [&]<class T>() {

@@ -39,8 +39,11 @@ public:
     if (impl_ != nullptr) release();
   }
 
-  /// Uninitialised, densely packed. Throws MemoryError.
+  /// Uninitialised, densely packed, on current_device() (DeviceScope), like zeros, ones, full and from. Throws
+  /// MemoryError.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32);
+  /// The same on a device. Throws DeviceError where there is no such device.
+  static Tensor empty(const Shape& shape, DType dtype, Device device);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32);
   static Tensor ones(const Shape& shape, DType dtype = DType::f32);
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
@@ -69,6 +72,8 @@ public:
   int rank() const { return impl("rank").shape.rank(); }
   std::int64_t size(int axis) const;
   std::int64_t numel() const { return impl("numel").numel; }
+  /// Where the elements are; the CPU for a meta tensor.
+  Device device() const { return impl("device").storage ? impl_->storage->device : Device::cpu(); }
   std::size_t nbytes() const { return static_cast<std::size_t>(impl("nbytes").numel) * size_of(impl_->dtype); }
   /// Elements are densely packed in row-major order (strides of extent-1 axes are ignored).
   bool is_contiguous() const;
@@ -81,7 +86,8 @@ public:
   }
   std::uint64_t version() const { return has_storage() ? impl_->storage->version : 0; }
 
-  /// First element. Throws DTypeError when T is not the element type, Error for a meta tensor.
+  /// First element. Throws DTypeError when T is not the element type, Error for a meta tensor, DeviceError for a tensor
+  /// that is not on the CPU.
   template <class T> const T* data() const { return static_cast<const T*>(raw(dtype_of<T>)); }
   /// The same for writing; raises the storage's version.
   template <class T> T* mutable_data(const char* writer = "write") {
@@ -90,6 +96,12 @@ public:
   /// First element as bytes, whatever the dtype.
   const std::byte* bytes() const;
   std::byte* mutable_bytes(const char* writer = "write");
+  /// First element as an address in the memory of its device: for device kernels. The host may follow it for tensors on
+  /// the CPU alone.
+  const std::byte* device_bytes() const;
+  std::byte* mutable_device_bytes(const char* writer = "write");
+
+  // These four wait for the device and copy what they need.
 
   /// The only element, as double. Throws ShapeError when there is not exactly one.
   double item() const;
@@ -98,7 +110,8 @@ public:
   /// All elements in row-major order; T must be the element type.
   template <class T> std::vector<T> to_vector() const;
 
-  /// Writes `source` (same shape and dtype) into this tensor's elements. Throws AutogradError while a tape records.
+  /// Writes `source` (same shape and dtype, any device) into this tensor's elements. Throws AutogradError while a tape
+  /// records.
   void copy_from(const Tensor& source);
   void fill(double value);
   /// A packed copy in new memory. Recorded: its gradient is the cotangent.
@@ -123,6 +136,8 @@ public:
   Tensor contiguous() const;
   /// Element type conversion; the identity for the same type. Recorded.
   Tensor to(DType dtype) const;
+  /// A packed copy on another device; the identity for the same one. Recorded: the gradient goes back.
+  Tensor to(Device device) const;
   /// The same elements with a new id that is on no tape: gradients stop here.
   Tensor detach() const;
 

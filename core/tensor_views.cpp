@@ -42,4 +42,8 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::to(DType wanted) const { return defined() && dtype() == wanted ? *this : eg::cast(*this, wanted); }
 
+Tensor Tensor::to(Device wanted) const {
+  return defined() && device() == wanted ? *this : eg::to_device(*this, wanted);
+}
+
 } // namespace eg

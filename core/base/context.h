@@ -1,6 +1,7 @@
 #pragma once
 // Keeps all that holds for one thread alone: how it computes, who listens, what may stop it.
 
+#include "core/base/device.h"
 #include "core/base/function_ref.h"
 
 #include <cstddef>
@@ -15,6 +16,7 @@ enum class Reduction : std::uint8_t;       // core/reduction.h
 
 /// How a thread computes. Each member belongs to one scope, whose header says what it means.
 struct ContextSettings {
+  Device device{};                    ///< DeviceScope
   MatmulPrecision matmul_precision{}; ///< MatmulPrecisionScope
   Reduction reduction{};              ///< ReductionScope
   int meta_tensors = 0;               ///< open MetaTensorScopes

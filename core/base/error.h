@@ -43,6 +43,12 @@ public:
   using Error::Error;
 };
 
+/// Tensors on different devices, a device that is absent or has failed, or host access to device memory.
+class DeviceError : public Error {
+public:
+  using Error::Error;
+};
+
 /// A file that is missing, truncated, corrupt or of another kind than its name says. what() begins with the path.
 class FileError : public Error {
 public:

@@ -8,6 +8,7 @@
 //   GPU_LAUNCH(KERNEL, grid, block, dynamic shared bytes, stream, arguments ...)      KERNEL<<<...>>>(...)
 //   GPU_UNROLL                          #pragma unroll
 //   GPU_INLINE                          before a kernel in a header that is no template
+//   EG_DEVICE_FUNCTION                  before a function that the host and kernels call: __host__ __device__
 //
 // No other file asks which compiler it is.
 
@@ -22,6 +23,7 @@
 
 #define GPU_UNROLL _Pragma("unroll")
 #define GPU_INLINE static
+#define EG_DEVICE_FUNCTION __host__ __device__
 #define GPU_SHARED(NAME, ...)                                                                                          \
   using NAME##_type = __VA_ARGS__;                                                                                     \
   __shared__ NAME##_type NAME
@@ -81,6 +83,7 @@ void launch(const Place& place, void (*kernel)(P...), dim3 grid, dim3 block, std
 #else
 #include "core/cuda/emulator/words.h"
 #define GPU_INLINE inline
+#define EG_DEVICE_FUNCTION
 #endif
 
 #define GPU_LAUNCH(KERNEL, ...) ::eg::gpu::launch({#KERNEL, __FILE__, __LINE__}, KERNEL, __VA_ARGS__)

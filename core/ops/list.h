@@ -186,6 +186,7 @@
   X(unsqueeze)                                                                                                         \
   X(contiguous)                                                                                                        \
   X(cast)                                                                                                              \
+  X(to_device)                                                                                                         \
   X(concat)                                                                                                            \
   X(stack)                                                                                                             \
   X(split)                                                                                                             \

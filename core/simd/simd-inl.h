@@ -66,12 +66,16 @@ template <class D> HWY_INLINE hn::Vec<D> Constant(D d, double value) {
   return hn::Set(d, static_cast<LaneOf<D>>(value));
 }
 
-/// sum_i c[i] x^i
-template <class D, class V, std::size_t N> HWY_INLINE V Polynomial(D d, V x, const LaneOf<D> (&c)[N]) {
-  V y = hn::Set(d, c[N - 1]);
-  for (std::size_t i = N - 1; i-- > 0;) y = hn::MulAdd(y, x, hn::Set(d, c[i]));
-  return y;
+/// sum_i c[i] x^i; the coefficients are template arguments, so that device code sees them as constants.
+template <const auto& c, std::size_t i, class D, class V> HWY_INLINE V PolynomialFrom(D d, V x) {
+  constexpr auto coefficient = c[i];
+  if constexpr (i + 1 == sizeof(c) / sizeof(c[0])) {
+    return hn::Set(d, coefficient);
+  } else {
+    return hn::MulAdd(PolynomialFrom<c, i + 1>(d, x), x, hn::Set(d, coefficient));
+  }
 }
+template <const auto& c, class D, class V> HWY_INLINE V Polynomial(D d, V x) { return PolynomialFrom<c, 0>(d, x); }
 
 template <class T> struct FloatFormat;
 template <> struct FloatFormat<float> {
@@ -143,7 +147,7 @@ template <class D, class V> HWY_INLINE ReducedExp<V> ReduceExp(D d, V x) {
   const V rounder = hn::Set(d, Format::rounder);
   const V n = hn::Sub(hn::MulAdd(x, Constant(d, 1.4426950408889634074), rounder), rounder);
   const V r = hn::NegMulAdd(n, hn::Set(d, Format::ln2_low), hn::NegMulAdd(n, hn::Set(d, Format::ln2_high), x));
-  return {n, hn::MulAdd(hn::Mul(r, r), Polynomial(d, r, Format::exp_tail), r)};
+  return {n, hn::MulAdd(hn::Mul(r, r), Polynomial<Format::exp_tail>(d, r), r)};
 }
 
 /// exp(x) for x in [exp_least, exp_most] or NaN.
@@ -243,7 +247,7 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Log(D d, V x) {
   const V f = hn::Sub(m, detail::Constant(d, 1.0));
   const V s = hn::Div(f, hn::Add(f, detail::Constant(d, 2.0)));
   const V z = hn::Mul(s, s);
-  const V tail = hn::Mul(z, detail::Polynomial(d, z, LogFormat::tail));
+  const V tail = hn::Mul(z, detail::Polynomial<LogFormat::tail>(d, z));
   const V half_square = hn::Mul(detail::Constant(d, 0.5), hn::Mul(f, f));
   const V low = hn::MulAdd(k, hn::Set(d, LogFormat::ln2_low), hn::Mul(s, hn::Add(half_square, tail)));
   V y = hn::MulAdd(k, hn::Set(d, LogFormat::ln2_high), hn::Sub(f, hn::Sub(half_square, low)));
@@ -297,7 +301,7 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED Normal<V> NormalCdf(D d,
   }
   const V w = hn::Mul(a, detail::Constant(d, 0.70710678118654752440 / Format::pole));
   const V t = hn::Div(one, hn::Add(one, w));
-  const V tail = hn::Mul(hn::Mul(bell, t), detail::Polynomial(d, hn::Mul(w, t), Format::g));
+  const V tail = hn::Mul(hn::Mul(bell, t), detail::Polynomial<Format::g>(d, hn::Mul(w, t)));
   return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail)), bell};
 }
 

@@ -60,7 +60,7 @@ Tensors tried(const Evaluate& f, const Sample& sample) {
 
 Tensors gradients_along(const OpDef& op, const Sample& sample, const Tensors& cotangents) {
   Tape tape;
-  const Tensors y = call(op, sample.in, sample.attrs);
+  const Tensors y = call_row(op, sample.in, sample.attrs);
   Tensors outs, along, ins;
   for (std::size_t o = 0; o < y.size(); ++o) {
     if (!flows(y[o]) || !cotangents[o].defined()) continue;

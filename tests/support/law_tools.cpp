@@ -45,7 +45,7 @@ std::string where(const OpDef& op, const Sample& sample, DType dtype) {
 
 Tensors outputs(const OpDef& op, const Sample& sample) {
   const PauseRecording pause;
-  return call(op, sample.in, sample.attrs);
+  return call_row(op, sample.in, sample.attrs);
 }
 
 Tensors reference_outputs(const OpDef& op, const Sample& sample) {
@@ -56,7 +56,7 @@ Tensors reference_outputs(const OpDef& op, const Sample& sample) {
 }
 
 TensorFunction function_of(const OpDef& op, const Attrs& attrs) {
-  return [&op, attrs](const Tensors& in) { return call(op, in, attrs); };
+  return [&op, attrs](const Tensors& in) { return call_row(op, in, attrs); };
 }
 
 Attrs completed(const OpDef& op, const Sample& sample) { return completed_attributes(op, sample.attrs); }
@@ -71,7 +71,7 @@ Tensors cotangents_for(const Tensors& out) {
 
 Tensors gradients(const OpDef& op, const Sample& sample, const Tensors& cotangents) {
   Tape tape;
-  const Tensors y = call(op, sample.in, sample.attrs);
+  const Tensors y = call_row(op, sample.in, sample.attrs);
   const Tensors found = tape.gradient(floating(y), floating(sample.in), floating(cotangents));
   Tensors by_input(sample.in.size());
   std::size_t next = 0;

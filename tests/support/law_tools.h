@@ -5,6 +5,7 @@
 #include "autograd/tape.h"
 #include "core/op.h"
 #include "core/random.h"
+#include "support/law_device.h"
 #include "support/laws.h"
 
 #include <functional>

@@ -102,7 +102,7 @@ std::string message_of(const OpDef& op, const Tensors& in, const Attrs& attrs, c
   ++verdict.checked;
   std::string message;
   try {
-    call(op, in, attrs);
+    call_row(op, in, attrs);
     verdict.fail(fmt::format("{}: {} was accepted", op.name, what));
     return {};
   } catch (const Error& e) {

@@ -1,6 +1,10 @@
 // Rows of the comparisons, of logic on truth values and of the questions about one number. All give bool.
 
+#include "core/device/axes.h"
+#include "core/device/device.h"
+#include "core/device/module.h"
 #include "core/element.h"
+#include "core/ops/compare/table.h"
 #include "core/ops/list.h"
 #include "core/ops/pointwise/broadcast.h"
 #include "core/ops/pointwise/samples.h"
@@ -69,7 +73,7 @@ template <class T, class F> void run_both(const OpArgs& args, Tensor& y, F f) {
   });
 }
 
-template <class F> void compare(const OpArgs& args, Tensor& y, F f) {
+template <class F> void compare_elements(const OpArgs& args, Tensor& y, F f) {
   visit_dtype(args.in[0].dtype(), [&]<class T>() { run_both<T>(args, y, f); });
 }
 
@@ -80,6 +84,24 @@ template <class T, class F> void run_one(const OpArgs& args, Tensor& y, F f) {
   parallel::for_each(x.numel(), pointwise::chunk, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) to[i] = f(from[i]);
   });
+}
+
+// --- on a device ---
+
+void compare_on_device(compare::Relation relation, const OpArgs& args, Tensor& y) {
+  if (y.numel() == 0) return;
+  const device::CompareJob job{static_cast<int>(relation), args.in[0].dtype(),
+                               y.mutable_device_bytes(),   args.in[0].device_bytes(),
+                               args.in[1].device_bytes(),  device::broadcast_axes<2>(y, {&args.in[0], &args.in[1]})};
+  device::launch(y.device(), args.op.name.data(), &device::Table::compare, job);
+}
+
+void ask_on_device(compare::Question question, const OpArgs& args, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor x = packed(args.in[0]);
+  const device::QuestionJob job{static_cast<int>(question), x.dtype(), y.mutable_device_bytes(), x.device_bytes(),
+                                x.numel()};
+  device::launch(y.device(), args.op.name.data(), &device::Table::question, job);
 }
 
 // --- references ---
@@ -184,6 +206,7 @@ Tensor beside_finite(const Tensor& a, double b, Verdict verdict) {
 /// A comparison with a number that the type does not hold. `<=` with its floor decides on which side of it a whole
 /// number is.
 Tensor beside(const Tensor& a, double b, Verdict verdict) {
+  const DeviceScope there(a.device());
   Tensor result;
   visit_dtype(a.dtype(), [&]<class T>() {
     if constexpr (std::is_integral_v<T>) {
@@ -210,24 +233,6 @@ Tensor beside(const Tensor& a, double b, Verdict verdict) {
 } // namespace
 
 // clang-format off
-// name, mathematics, value from a and b, its result for a below b and for a above b
-#define EG_COMPARISONS(X)                                                                                              \
-  X(eq, "y = [a = b]; false beside NaN",  a == b, (Verdict{false, false}))                                             \
-  X(ne, "y = [a != b]; true beside NaN",  a != b, (Verdict{true, true}))                                               \
-  X(lt, "y = [a < b]; false beside NaN",  a < b,  (Verdict{true, false}))                                              \
-  X(le, "y = [a <= b]; false beside NaN", a <= b, (Verdict{true, false}))                                              \
-  X(gt, "y = [a > b]; false beside NaN",  a > b,  (Verdict{false, true}))                                              \
-  X(ge, "y = [a >= b]; false beside NaN", a >= b, (Verdict{false, true}))
-#define EG_LOGIC(X)                                                                                                    \
-  X(logical_and, "y = a and b", (a != 0) & (b != 0))                                                                    \
-  X(logical_or,  "y = a or b",  (a != 0) | (b != 0))                                                                    \
-  X(logical_xor, "y = a or b, not both", a != b)
-// name, mathematics, value from x
-#define EG_QUESTIONS(X)                                                                                                \
-  X(isnan,    "y = [x is NaN]",                 std::isnan(x))                                                         \
-  X(isinf,    "y = [x is inf or -inf]",         std::isinf(x))                                                         \
-  X(isfinite, "y = [x is neither NaN nor inf]", std::isfinite(x))
-
 #define EG_BOTH_ROW(NAME, MATH, VALUE, INFER, KERNEL, SAMPLES, REFUSES)                                                \
   constinit const OpDef NAME##_op = row({                                                                              \
       .name = #NAME,                                                                                                   \
@@ -237,6 +242,10 @@ Tensor beside(const Tensor& a, double b, Verdict verdict) {
       .cpu = [](const OpArgs& args, std::span<Tensor> out) {                                                           \
         KERNEL(args, out[0], [](auto a, auto b) { return VALUE; });                                                    \
       },                                                                                                               \
+      .cuda = [](const OpArgs& args, std::span<Tensor> out) {                                                          \
+        compare_on_device(compare::Relation::NAME, args, out[0]);                                                      \
+      },                                                                                                               \
+      .cuda_same_bits = true,                                                                                          \
       .no_gradient = why_no_gradient,                                                                                  \
       .reference =                                                                                                     \
           [](const OpArgs& args) {                                                                                     \
@@ -250,7 +259,7 @@ Tensor beside(const Tensor& a, double b, Verdict verdict) {
   Tensor NAME(const Tensor& a, const Tensor& b) { return call1(NAME##_op, {a, b}); }
 
 #define EG_COMPARISON_ROW(NAME, MATH, VALUE, VERDICT)                                                                  \
-  EG_BOTH_ROW(NAME, MATH, VALUE, infer_comparison, compare, comparison_samples, comparison_refusals)                   \
+  EG_BOTH_ROW(NAME, MATH, VALUE, infer_comparison, compare_elements, comparison_samples, comparison_refusals)                   \
   Tensor NAME(const Tensor& a, double b) {                                                                             \
     return holds_number(a.dtype(), b) ? NAME(a, pointwise::number_like(#NAME, a, b)) : beside(a, b, VERDICT);          \
   }
@@ -264,6 +273,8 @@ Tensor beside(const Tensor& a, double b, Verdict verdict) {
       .inputs = {{"x"}},                                                                                               \
       .infer = INFER,                                                                                                  \
       .cpu = KERNEL,                                                                                                   \
+      .cuda = [](const OpArgs& args, std::span<Tensor> out) { ask_on_device(compare::Question::NAME, args, out[0]); }, \
+      .cuda_same_bits = true,                                                                                          \
       .no_gradient = why_no_gradient,                                                                                  \
       .reference = [](const OpArgs& args) { return reference_of_one(args, [](auto x) { return VALUE; }); },            \
       .samples = SAMPLES,                                                                                              \

@@ -23,8 +23,8 @@ using pointwise::UnaryKernel;
 template <class D> struct Parameters {
   D d;
   const double* values;
-  hn::Vec<D> operator[](std::size_t i) const { return hn::Set(d, static_cast<LaneOf<D>>(values[i])); }
-  template <class Other> Parameters<Other> in(Other other) const { return {other, values}; }
+  HWY_INLINE hn::Vec<D> operator[](std::size_t i) const { return hn::Set(d, static_cast<LaneOf<D>>(values[i])); }
+  template <class Other> HWY_INLINE Parameters<Other> in(Other other) const { return {other, values}; }
 };
 
 /// One functor per op: value(d, x, p) and value(d, a, b).

@@ -14,6 +14,19 @@ enum class Unary : std::uint8_t { EG_ALL_UNARY_OPS(EG_NAME) count };
 enum class Binary : std::uint8_t { EG_ALL_BINARY_OPS(EG_NAME) count };
 #undef EG_NAME
 
+#define EG_ONE(...) +1
+/// True for the rows of the vector tables, whose arithmetic is the same on every processor and device.
+constexpr bool has_vector_kernel(Unary op) {
+  constexpr int count = 0 EG_UNARY_OPS(EG_ONE) EG_PARAMETRIC_OPS(EG_ONE) EG_MATH_OPS(EG_ONE) EG_STEP_OPS(EG_ONE)
+      EG_ACTIVATION_OPS(EG_ONE) EG_PARAMETRIC_ACTIVATION_OPS(EG_ONE);
+  return static_cast<int>(op) < count;
+}
+constexpr bool has_vector_kernel(Binary op) {
+  constexpr int count = 0 EG_BINARY_OPS(EG_ONE) EG_MATH_BINARY_OPS(EG_ONE);
+  return static_cast<int>(op) < count;
+}
+#undef EG_ONE
+
 /// y[i] = f(x[i]) for i < n on the calling thread; p: the op's attributes (null where it has none). y may be x.
 template <class T> using UnaryKernel = void (*)(const T* x, T* y, std::int64_t n, const double* p);
 

@@ -26,6 +26,9 @@ inline constexpr Parametric no_attributes = {};
       .attributes = ATTRIBUTES.specs,                                                                                  \
       .infer = infer_unary<ATTRIBUTES>,                                                                                \
       .cpu = [](const OpArgs& args, std::span<Tensor> out) { pointwise::run(pointwise::Unary::NAME, args, out[0]); },  \
+      .cuda = [](const OpArgs& args,                                                                                   \
+                 std::span<Tensor> out) { pointwise::run_on_device(pointwise::Unary::NAME, args, out[0]); },           \
+      .cuda_same_bits = pointwise::has_vector_kernel(pointwise::Unary::NAME),                                          \
       .saves = SAVES,                                                                                                  \
       .vjp = [](const VjpArgs& args) -> Gradients {                                                                    \
         if (!args.wants(0) || !args.grad[0].defined()) return {Tensor()};                                              \
@@ -61,6 +64,9 @@ inline constexpr Parametric no_attributes = {};
       .inputs = {{A}, {B}},                                                                                            \
       .infer = SHAPES,                                                                                                 \
       .cpu = [](const OpArgs& args, std::span<Tensor> out) { pointwise::run(pointwise::Binary::NAME, args, out[0]); }, \
+      .cuda = [](const OpArgs& args,                                                                                   \
+                 std::span<Tensor> out) { pointwise::run_on_device(pointwise::Binary::NAME, args, out[0]); },          \
+      .cuda_same_bits = pointwise::has_vector_kernel(pointwise::Binary::NAME),                                         \
       .saves = SAVES,                                                                                                  \
       .vjp = [](const VjpArgs& args) -> Gradients {                                                                    \
         if (!args.grad[0].defined()) return {Tensor(), Tensor()};                                                      \

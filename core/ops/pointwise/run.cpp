@@ -1,8 +1,13 @@
 #include "core/ops/pointwise/run.h"
 
+#include "core/device/axes.h"
+#include "core/device/device.h"
+#include "core/device/module.h"
+#include "core/device/transfer.h"
 #include "core/element.h"
 #include "core/ops/pointwise/broadcast.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -59,7 +64,9 @@ Tensor number_like(std::string_view op, const Tensor& x, double value) {
       throw ValueError(fmt::format("{}: {} is not a number of type {}", op, value, name_of(x.dtype())));
   });
   const PauseRecording pause;
-  return Tensor::full({}, value, DType::f64).to(x.dtype());
+  const DeviceScope here(Device::cpu());
+  const Tensor number = Tensor::full({}, value, DType::f64).to(x.dtype());
+  return x.device().is_cpu() ? number : device::transferred(number, x.device());
 }
 
 void run(Unary op, const OpArgs& args, Tensor& y) {
@@ -71,6 +78,23 @@ void run(Unary op, const OpArgs& args, Tensor& y) {
 void run(Binary op, const OpArgs& args, Tensor& y) {
   if (y.numel() == 0) return;
   visit_floating(y.dtype(), [&]<class T>() { run_binary<T>(op, {args.in[0], args.in[1]}, y); });
+}
+
+void run_on_device(Unary op, const OpArgs& args, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor x = packed(args.in[0]);
+  device::UnaryJob job{static_cast<int>(op), x.dtype(), x.device_bytes(), y.mutable_device_bytes(), x.numel(), {}};
+  const std::vector<double> p = parameters(args);
+  std::copy_n(p.begin(), std::min(p.size(), std::size(job.parameters)), job.parameters);
+  device::launch(y.device(), args.op.name.data(), &device::Table::unary, job);
+}
+
+void run_on_device(Binary op, const OpArgs& args, Tensor& y) {
+  if (y.numel() == 0) return;
+  const device::BinaryJob job{static_cast<int>(op),      y.dtype(),
+                              y.mutable_device_bytes(),  args.in[0].device_bytes(),
+                              args.in[1].device_bytes(), device::broadcast_axes<2>(y, {&args.in[0], &args.in[1]})};
+  device::launch(y.device(), args.op.name.data(), &device::Table::binary, job);
 }
 
 } // namespace eg::pointwise

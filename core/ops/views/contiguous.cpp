@@ -1,21 +1,26 @@
 // contiguous and cast: the rows that copy all elements in order.
 
+#include "core/device/module.h"
+#include "core/device/transfer.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
+#include "core/ops/views/converted.h"
 #include "core/ops/views/movement.h"
 #include "core/ops/views/strided_copy.h"
 #include "core/strided.h"
 #include "core/threads/parallel.h"
 
-#include <cmath>
 #include <fmt/format.h>
-#include <limits>
 
 namespace eg {
 namespace {
 
 void contiguous_cpu(const OpArgs& a, std::span<Tensor> out) {
   if (a.in[0].numel() > 0) pack_into(out[0].mutable_bytes("contiguous"), a.in[0]);
+}
+
+void contiguous_cuda(const OpArgs& a, std::span<Tensor> out) {
+  if (a.in[0].numel() > 0) device::copy_elements(out[0], a.in[0]);
 }
 
 std::vector<Tensor> copy_reference(const OpArgs& a) {
@@ -43,26 +48,6 @@ std::vector<Refusal> contiguous_refuses() {
           {{Tensor::zeros({2})}, {{"axis", std::int64_t{0}}}, "there is no attribute 'axis'"}};
 }
 
-/// Numbers beyond an integer type's range become its nearest end and NaN becomes 0: C++ leaves both undefined.
-template <class To, class From> To converted(From value) {
-  if constexpr (std::is_same_v<To, bool>) {
-    return value != From{};
-  } else if constexpr (std::is_same_v<From, BFloat16>) {
-    return converted<To>(static_cast<float>(value));
-  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    if (std::isnan(value)) return To{};
-    // Both ends are powers of two or small, so exact in From; the upper one is the first value beyond the range.
-    const From low = static_cast<From>(std::numeric_limits<To>::min());
-    const From beyond = std::ldexp(From{1}, std::numeric_limits<To>::digits);
-    if (value <= low) return std::numeric_limits<To>::min();
-    return value >= beyond ? std::numeric_limits<To>::max() : static_cast<To>(value);
-  } else if constexpr (std::is_same_v<To, std::uint8_t> && std::is_same_v<From, std::int64_t>) {
-    return static_cast<To>(value < 0 ? 0 : value > 255 ? 255 : value);
-  } else {
-    return static_cast<To>(value);
-  }
-}
-
 void cast_cpu(const OpArgs& a, std::span<Tensor> out) {
   const Tensor x = a.in[0].contiguous();
   if (x.dtype() == out[0].dtype()) return contiguous_cpu(a, out);
@@ -75,6 +60,14 @@ void cast_cpu(const OpArgs& a, std::span<Tensor> out) {
       });
     });
   });
+}
+
+void cast_cuda(const OpArgs& a, std::span<Tensor> out) {
+  if (a.in[0].dtype() == out[0].dtype()) return contiguous_cuda(a, out);
+  const Tensor x = packed(a.in[0]);
+  const device::CastJob job{out[0].mutable_device_bytes("cast"), x.device_bytes(), out[0].dtype(), x.dtype(),
+                            x.numel()};
+  if (job.count > 0) device::launch(x.device(), "cast", &device::Table::cast, job);
 }
 
 DType target(const OpArgs& a) {
@@ -114,6 +107,8 @@ constinit const OpDef contiguous_op = row({
       return {{a.in[0].shape(), a.in[0].dtype()}};
     },
     .cpu = contiguous_cpu,
+    .cuda = contiguous_cuda,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients { return {v.grad[0]}; },
     .reference = copy_reference,
     .samples = contiguous_samples,
@@ -131,6 +126,8 @@ constinit const OpDef cast_op = row({
       return {{a.in[0].shape(), target(a)}};
     },
     .cpu = cast_cpu,
+    .cuda = cast_cuda,
+    .cuda_same_bits = true,
     .vjp = cast_vjp,
     .reference = copy_reference,
     .samples = cast_samples,

@@ -1,4 +1,5 @@
 #include "core/ops/views/strided_copy.h"
+#include "core/device/transfer.h"
 
 #include "core/threads/parallel.h"
 
@@ -244,7 +245,8 @@ void pack_into(std::byte* dst, const Tensor& src) {
 }
 
 Tensor packed_copy(const Tensor& x) {
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  if (!x.device().is_cpu()) return device::transferred(x, x.device());
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), Device::cpu());
   if (x.numel() > 0) pack_into(y.mutable_bytes("contiguous"), x);
   return y;
 }

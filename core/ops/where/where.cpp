@@ -1,5 +1,7 @@
 // where, and the rows that are made of it and of arithmetic: masked_fill, lerp, addcmul, addcdiv.
 
+#include "core/device/axes.h"
+#include "core/device/module.h"
 #include "core/ops/list.h"
 #include "core/ops/pointwise/broadcast.h"
 #include "core/ops/pointwise/ternary.h"
@@ -72,6 +74,16 @@ template <class T> void run_where(const OpArgs& args, Tensor& y) {
       for (std::int64_t i = 0; i < n; ++i) s[i] = chosen(p[i * step[0]], q[i * step[1]], r[i * step[2]]);
     }
   });
+}
+
+void where_on_device(const OpArgs& args, std::span<Tensor> out) {
+  Tensor& y = out[0];
+  if (y.numel() == 0) return;
+  const device::WhereJob job{
+      size_of(y.dtype()),        y.mutable_device_bytes(),
+      args.in[0].device_bytes(), args.in[1].device_bytes(),
+      args.in[2].device_bytes(), device::broadcast_axes<3>(y, {&args.in[0], &args.in[1], &args.in[2]})};
+  device::launch(y.device(), "where", &device::Table::where, job);
 }
 
 /// f(index) for every element of the output, read from inputs broadcast to its shape.
@@ -193,6 +205,8 @@ constinit const OpDef where_op = row({
     .infer = infer_where,
     .cpu = [](const OpArgs& args,
               std::span<Tensor> out) { visit_dtype(out[0].dtype(), [&]<class T>() { run_where<T>(args, out[0]); }); },
+    .cuda = where_on_device,
+    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       const Tensor& g = args.grad[0];

@@ -1,0 +1,133 @@
+// The runtime of the emulated module: one device, whose kernels run on the CPU.
+//   EQUIGRAD_EMULATOR_ORDER   ascending, descending, random or interleaved: in which order threads take their turn
+//   EQUIGRAD_EMULATOR_SEED    of the random order
+//   EQUIGRAD_EMULATOR_STREAM  eager, or late: work is queued until somebody waits for it
+
+#include "core/cuda/runtime.h"
+
+#include "core/cuda/failure.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace eg::cuda {
+namespace {
+
+std::string setting(const char* name, const char* otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : value;
+}
+
+emulator::Schedule schedule() {
+  const std::string order = setting("EQUIGRAD_EMULATOR_ORDER", "ascending");
+  emulator::Schedule schedule{emulator::Order::ascending,
+                              std::strtoull(setting("EQUIGRAD_EMULATOR_SEED", "1").c_str(), nullptr, 10)};
+  if (order == "descending")
+    schedule.order = emulator::Order::descending;
+  else if (order == "random")
+    schedule.order = emulator::Order::random;
+  else if (order == "interleaved")
+    schedule.order = emulator::Order::interleaved;
+  else if (order != "ascending")
+    throw emulator::Error("EQUIGRAD_EMULATOR_ORDER is '" + order + "'");
+  return schedule;
+}
+
+emulator::Stream::Temper temper() {
+  const std::string word = setting("EQUIGRAD_EMULATOR_STREAM", "eager");
+  if (word != "eager" && word != "late") throw emulator::Error("EQUIGRAD_EMULATOR_STREAM is '" + word + "'");
+  return word == "late" ? emulator::Stream::Temper::late : emulator::Stream::Temper::eager;
+}
+
+struct Machine {
+  emulator::Stream stream;
+  device::KernelError* error;
+
+  Machine() : stream(temper()), error(static_cast<device::KernelError*>(emulator::device_malloc(sizeof *error))) {
+    emulator::set_schedule(schedule());
+    emulator::device_memset(error, 0, sizeof *error);
+  }
+};
+
+Machine& machine() {
+  static Machine* const instance = new Machine; // tensors in static storage may outlive static objects
+  return *instance;
+}
+
+constexpr std::uint64_t total_bytes = std::uint64_t{1} << 33;
+
+/// Runs f and gives its error in words.
+template <class F> Failure attempt(int device, F&& f) {
+  return in_words([&] {
+    if (device != 0) throw emulator::Error("there is one emulated device, number 0");
+    f();
+  });
+}
+
+} // namespace
+
+const char* const runtime_name = "emulated";
+const char* const runtime_build =
+    emulator::checked() ? "kernels on the CPU, every access checked" : "kernels on the CPU";
+const bool runtime_reuses_blocks = !emulator::checked();
+
+Failure device_count(int* devices) {
+  *devices = 1;
+  return nullptr;
+}
+
+Failure describe(int device, device::Description* description) {
+  return attempt(device, [&] {
+    *description = {};
+    std::strncpy(description->name, "emulated device", sizeof description->name - 1);
+    description->multiprocessors = 1;
+    description->total_bytes = total_bytes;
+    description->free_bytes = total_bytes - emulator::memory_use().live_bytes;
+  });
+}
+
+Failure allocate(int device, std::size_t bytes, void** block) {
+  *block = nullptr;
+  return attempt(device, [&] {
+    try {
+      *block = machine().stream.malloc_async(bytes);
+    } catch (const emulator::OutOfMemory&) { // *block says so
+    }
+  });
+}
+
+Failure release(int device, void* block) {
+  return attempt(device, [&] { machine().stream.free_async(block); });
+}
+
+Failure copy_in(int device, void* to, const void* from, std::size_t bytes) {
+  return attempt(device, [&] { machine().stream.copy_to_device(to, from, bytes); });
+}
+
+Failure copy_out(int device, void* to, const void* from, std::size_t bytes) {
+  return attempt(device, [&] { machine().stream.copy_from_device(to, from, bytes); });
+}
+
+Failure copy_within(int device, void* to, const void* from, std::size_t bytes) {
+  return attempt(device, [&] { machine().stream.copy_on_device(to, from, bytes); });
+}
+
+Failure synchronize(int device, device::KernelError* error) {
+  return attempt(device, [&] {
+    Machine& m = machine();
+    m.stream.copy_from_device(error, m.error, sizeof *error);
+    m.stream.synchronize();
+    if (error->code != 0) m.stream.memset(m.error, 0, sizeof *error);
+  });
+}
+
+Failure select(int device, gpu::Stream* stream) {
+  return attempt(device, [&] { *stream = &machine().stream; });
+}
+
+device::KernelError* kernel_error(int) { return machine().error; }
+
+Failure launch_failure() { return nullptr; }
+
+} // namespace eg::cuda

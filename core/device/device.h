@@ -1,0 +1,74 @@
+#pragma once
+// Selects devices, lists them, and reports and limits their memory.
+
+#include "core/base/device.h"
+#include "core/memory/allocator.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace eg {
+
+/// While it lives, tensors that this thread makes without naming a device (Tensor::empty, zeros, ones, full, from) have
+/// their elements there.
+class DeviceScope {
+public:
+  explicit DeviceScope(Device device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+private:
+  Device before_;
+};
+
+/// The device on which this thread makes tensors.
+Device current_device();
+
+namespace device {
+
+/// One CUDA device as `doctor` shows it; sizes in bytes.
+struct DeviceInfo {
+  Device device;
+  std::string name;      ///< "NVIDIA H100 80GB HBM3"
+  int compute_major = 0; ///< 9 of compute capability 9.0
+  int compute_minor = 0; ///< 0 of 9.0
+  int multiprocessors = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+};
+
+/// The module that drives the devices.
+struct ModuleInfo {
+  std::string path;
+  std::string name;  ///< "cuda", or "emulated" for the module that runs kernels on the CPU
+  std::string build; ///< "CUDA 13.0; sm_80 sm_90, PTX 90"
+};
+
+/// Opens the device module, once a process: the file that EQUIGRAD_CUDA_MODULE names, else libequigrad_cuda.so beside
+/// the executable, beside the library, or in lib/equigrad next to either's folder. Throws DeviceError that lists each
+/// place and why it does not serve.
+ModuleInfo open_module();
+/// The devices of the module, which may be none. Throws as open_module does.
+std::vector<DeviceInfo> list_devices();
+/// True when the module opens and has a device.
+bool is_available();
+/// Why is_available() is false: a line for each place that was looked at. Empty when it is true.
+std::string why_unavailable();
+
+/// Waits until all work on the device is done. Throws IndexError for an index that a kernel found outside its range,
+/// DeviceError for a device that failed. Does nothing for the CPU.
+void synchronize(Device device);
+
+/// Memory of the device that tensors use or that is cached for them, as for the CPU.
+AllocatorStats memory_stats(Device device);
+void reset_peak_memory(Device device);
+void release_cached_memory(Device device);
+/// Most bytes that may be live at once. Default: 95 % of what was free when the device was first used.
+std::size_t memory_limit(Device device);
+void set_memory_limit(Device device, std::size_t bytes);
+
+} // namespace device
+} // namespace eg

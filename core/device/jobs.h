@@ -1,0 +1,104 @@
+#pragma once
+// Defines the arguments of device kernels as plain structures, which the program and the device module share.
+
+#include "core/dtype.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace eg::device {
+
+inline constexpr int most_axes = 8;
+
+/// The axes of one loop over N operands, outermost first, neighbouring ones merged where all operands allow it.
+template <int N> struct Axes {
+  int rank = 0;
+  std::int64_t extent[most_axes] = {};
+  std::int64_t stride[N][most_axes] = {}; ///< in elements; 0 repeats
+
+  std::int64_t count() const {
+    std::int64_t n = 1;
+    for (int axis = 0; axis < rank; ++axis) n *= extent[axis];
+    return n;
+  }
+};
+
+/// to[i] = the element whose first `size` bytes are `bits`.
+struct FillJob {
+  void* to;
+  std::size_t size; ///< bytes of an element: 1, 2, 4 or 8
+  std::uint64_t bits;
+  Axes<1> axes;
+};
+
+/// to[i] = from[i]; the two do not overlap.
+struct CopyJob {
+  void* to;         ///< operand 0
+  const void* from; ///< operand 1
+  std::size_t size; ///< bytes of an element: 1, 2, 4 or 8
+  Axes<2> axes;
+};
+
+/// to[i] = from[i] in another element type, by the rules of the row `cast`; both packed.
+struct CastJob {
+  void* to;
+  const void* from;
+  DType to_type, from_type;
+  std::int64_t count;
+};
+
+/// y[i] = f(x[i]) by a row of the unary pointwise tables; both packed.
+struct UnaryJob {
+  int op; ///< pointwise::Unary
+  DType type;
+  const void* x;
+  void* y;
+  std::int64_t count;
+  double parameters[4]; ///< the row's real attributes
+};
+
+/// y = f(a, b) by a row of the binary pointwise tables. Operands: y, a, b. y may be a or b where they lie alike.
+struct BinaryJob {
+  int op; ///< pointwise::Binary
+  DType type;
+  void* y;
+  const void *a, *b;
+  Axes<3> axes;
+};
+
+/// y = [a ? b] for a comparison or a logical row. Operands: y (bool), a, b.
+struct CompareJob {
+  int op; ///< compare::Relation
+  DType type;
+  void* y;
+  const void *a, *b;
+  Axes<3> axes;
+};
+
+/// y = [question about x] (isnan ...) or not x; both packed.
+struct QuestionJob {
+  int op; ///< compare::Question
+  DType type;
+  void* y;
+  const void* x;
+  std::int64_t count;
+};
+
+/// y = condition ? a : b. Operands: y, condition (bool), a, b.
+struct WhereJob {
+  std::size_t size; ///< bytes of an element: 1, 2, 4 or 8
+  void* y;
+  const void *condition, *a, *b;
+  Axes<4> axes;
+};
+
+/// y = f(a, b, c) by a row of the ternary pointwise kernels. Operands: y, a, b, c.
+struct TernaryJob {
+  int op;
+  DType type;
+  void* y;
+  const void *a, *b, *c;
+  Axes<4> axes;
+};
+
+} // namespace eg::device

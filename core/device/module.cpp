@@ -1,0 +1,178 @@
+#include "core/device/module.h"
+
+#include "core/base/context.h"
+#include "core/base/error.h"
+#include "core/device/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+namespace eg::device {
+namespace {
+
+constexpr const char* file_name = "libequigrad_cuda.so";
+constexpr const char* variable = "EQUIGRAD_CUDA_MODULE";
+
+std::string text_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+/// Folder of the file that holds this code: the executable, or the Python module.
+std::filesystem::path own_folder() {
+  Dl_info info{};
+  static const int anchor = 0;
+  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code ignored;
+  return std::filesystem::canonical(info.dli_fname, ignored).parent_path();
+}
+
+std::filesystem::path executable_folder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+std::vector<std::filesystem::path> places() {
+  std::vector<std::filesystem::path> list;
+  const auto add = [&](const std::filesystem::path& place) {
+    if (std::find(list.begin(), list.end(), place) == list.end()) list.push_back(place);
+  };
+  for (const std::filesystem::path& folder : {executable_folder(), own_folder()}) {
+    if (folder.empty()) continue;
+    add(folder / file_name);
+    add((folder / "../lib/equigrad").lexically_normal() / file_name);
+  }
+  return list;
+}
+
+/// The module, or why there is none.
+struct Module {
+  std::string path;
+  const Table* table = nullptr;
+  std::string failures; ///< "; PATH: why" for each place
+
+  Module() {
+    const std::string wished = text_of(variable);
+    if (!wished.empty()) {
+      try_file(wished);
+    } else {
+      failures = fmt::format("; {}: not set", variable);
+      for (const std::filesystem::path& place : places())
+        if (try_file(place.string())) break;
+    }
+  }
+
+private:
+  bool try_file(const std::string& file) {
+    const auto fail = [&](const std::string& why) {
+      failures += fmt::format("; {}: {}", file, why);
+      return false;
+    };
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) return fail("no such file");
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return fail(dlerror());
+    const auto function = reinterpret_cast<TableFunction>(dlsym(library, table_symbol));
+    if (function == nullptr) return fail(fmt::format("has no {}: it is no device module", table_symbol));
+    const Table* const found = function();
+    if (found->layout != layout_number)
+      return fail(
+          fmt::format("was built for another equigrad: layout {:x}, this one has {:x}", found->layout, layout_number));
+    path = file;
+    table = found;
+    return true;
+  }
+};
+
+const Module& module() {
+  static const Module* const instance = new Module; // never closed: device memory may outlive static objects
+  return *instance;
+}
+
+bool waits_after_launches() {
+  static const bool yes = text_of("EQUIGRAD_CUDA_CHECK") == "1";
+  return yes;
+}
+
+} // namespace
+
+const Table& module_table() {
+  if (module().table == nullptr)
+    throw DeviceError(fmt::format("device: no module for CUDA was found{}", module().failures));
+  return *module().table;
+}
+
+void require(Device device, const char* what, Failure failure) {
+  if (failure != nullptr) throw DeviceError(fmt::format("{}: {}: {}", device.str(), what, failure));
+}
+
+void finish_launch(Device device, const char* name, Failure failure) {
+  require(device, name, failure);
+  if (waits_after_launches()) synchronize(device);
+}
+
+void copy_to_device(Device device, void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) require(device, "copy to the device", module_table().copy_in(device.index, to, from, bytes));
+}
+
+void copy_to_host(Device device, void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) require(device, "copy to the host", module_table().copy_out(device.index, to, from, bytes));
+  synchronize(device); // so that a failed check is heard before the values are used
+}
+
+void copy_within_device(Device device, void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) require(device, "copy", module_table().copy_within(device.index, to, from, bytes));
+}
+
+ModuleInfo open_module() {
+  const Table& table = module_table();
+  return {module().path, table.name, table.build};
+}
+
+std::vector<DeviceInfo> list_devices() {
+  const Table& table = module_table();
+  int count = 0;
+  if (const Failure failure = table.count(&count); failure != nullptr)
+    throw DeviceError(fmt::format("device: {}: {}", module().path, failure));
+  std::vector<DeviceInfo> list;
+  for (int i = 0; i < count && i <= Device::max_index; ++i) {
+    const Device device = Device::cuda(i);
+    Description d{};
+    require(device, "description", table.describe(i, &d));
+    list.push_back({device, d.name, d.compute_major, d.compute_minor, d.multiprocessors, d.total_bytes, d.free_bytes});
+  }
+  return list;
+}
+
+std::string why_unavailable() {
+  if (module().table == nullptr) return module().failures.substr(2);
+  int count = 0;
+  if (const Failure failure = module().table->count(&count); failure != nullptr)
+    return fmt::format("{}: {}", module().path, failure);
+  return count > 0 ? std::string() : fmt::format("{}: there is no device", module().path);
+}
+
+bool is_available() { return why_unavailable().empty(); }
+
+void synchronize(Device device) {
+  if (device.is_cpu()) return;
+  KernelError error{};
+  require(device, "synchronize", module_table().synchronize(device.index, &error));
+  if (error.code != 0)
+    throw IndexError(
+        fmt::format("{}: {} is outside [0, {}), on {}", error.kernel, error.value, error.limit, device.str()));
+}
+
+} // namespace eg::device
+
+namespace eg {
+
+DeviceScope::DeviceScope(Device device) : before_(std::exchange(execution_context().settings.device, device)) {}
+DeviceScope::~DeviceScope() { execution_context().settings.device = before_; }
+Device current_device() { return execution_context().settings.device; }
+
+} // namespace eg
