@@ -10,6 +10,8 @@
 #   ./test.sh tsan   unit, law, split and STIP tests under ThreadSanitizer
 #   ./test.sh clang  everything in a build by clang, warnings as errors
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
+#   ./test.sh device the emulator, and the laws on the emulated device
+#   ./test.sh cuda   compiles the device module by nvcc, warnings as errors; needs no GPU
 set -eu
 cd "$(dirname "$0")"
 . scripts/common.sh
@@ -68,5 +70,15 @@ tidy)
   configure tidy
   exec scripts/tidy.sh
   ;;
-*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang and tidy" ;;
+device)
+  install_packages build test
+  build check device_tests emulator_tests emulator_checked_tests
+  ctest --preset check -R '^(device|emulator|emulator_checked)\.'
+  ;;
+cuda)
+  install_packages build
+  cuda_compiler
+  build cuda equigrad_cuda
+  ;;
+*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device and cuda" ;;
 esac

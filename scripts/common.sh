@@ -87,6 +87,24 @@ with_python() {
   fi
 }
 
+# Puts nvcc on the PATH: the machine's own, else that of PyPI's wheels in build/cuda-toolkit.
+cuda_compiler() {
+  [ -x /usr/local/cuda/bin/nvcc ] && PATH=/usr/local/cuda/bin:$PATH
+  command -v nvcc >/dev/null && return
+  toolkit=$PWD/build/cuda-toolkit
+  if [ ! -x "$toolkit/bin/nvcc" ]; then
+    say "Getting nvcc from PyPI"
+    python3 -m venv --clear build/cuda-environment
+    build/cuda-environment/bin/python -m pip install --quiet --disable-pip-version-check nvidia-cuda-nvcc nvidia-nvvm \
+      nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cublas >&2 || die "There is no nvcc, and PyPI cannot be reached"
+    rm -rf "$toolkit"
+    mkdir -p "$toolkit"
+    for part in build/cuda-environment/lib/python3*/site-packages/nvidia/*/; do cp -rn "$part". "$toolkit"; done
+    chmod +x "$toolkit"/bin/* "$toolkit"/nvvm/bin/* 2>/dev/null || true
+  fi
+  PATH=$toolkit/bin:$PATH
+}
+
 # "about 4 min", "about 20 s": seconds in words.
 in_words() {
   if [ "$1" -ge 90 ]; then printf 'about %d min' $((($1 + 30) / 60)); else printf 'about %d s' "$1"; fi

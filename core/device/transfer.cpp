@@ -61,9 +61,9 @@ void copy_elements(Tensor& y, const Tensor& x) {
     if (y.device().is_cpu()) return y.copy_from(there);
     return copy_elements(y, there);
   }
-  if (x.is_contiguous() && y.is_contiguous()) return copy_packed(y, x);
-  const bool shared = x.storage() == y.storage();
-  copy_strided(y, shared ? transferred(x, x.device()) : x); // an element may be written before it is read
+  // In shared memory an element may be written before it is read.
+  const Tensor source = x.storage() == y.storage() ? transferred(x, x.device()) : x;
+  source.is_contiguous() && y.is_contiguous() ? copy_packed(y, source) : copy_strided(y, source);
 }
 
 void fill_elements(Tensor& y, const std::byte* element) {

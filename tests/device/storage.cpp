@@ -5,7 +5,6 @@
 #include "core/device/module.h"
 #include "core/ops.h"
 #include "core/random.h"
-#include "support/refused.h"
 
 #include <doctest/doctest.h>
 

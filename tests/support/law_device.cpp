@@ -42,12 +42,17 @@ Tensor moved_as_it_lies(const Tensor& x, Device device) {
   return call(std::shared_ptr<const CustomOp>(make(device)), std::span(&x, 1)).front();
 }
 
-std::vector<Tensor> call_row(const OpDef& op, std::span<const Tensor> in, const Attrs& attrs) {
-  if (chosen.is_cpu()) return call(op, in, attrs);
+std::vector<Tensor> moved_inputs(std::span<const Tensor> in) {
   std::vector<Tensor> there(in.begin(), in.end());
+  if (chosen.is_cpu()) return there;
   for (Tensor& x : there)
     if (x.defined() && x.has_storage()) x = moved_as_it_lies(x, chosen);
-  std::vector<Tensor> out = call(op, there, attrs);
+  return there;
+}
+
+std::vector<Tensor> call_row(const OpDef& op, std::span<const Tensor> in, const Attrs& attrs) {
+  if (chosen.is_cpu()) return call(op, in, attrs);
+  std::vector<Tensor> out = call(op, moved_inputs(in), attrs);
   for (Tensor& y : out)
     if (y.defined() && y.has_storage()) y = y.to(Device::cpu());
   return out;

@@ -23,6 +23,9 @@ Device law_device();
 /// x on a device with its strides: the whole storage is copied. Recorded; the gradient goes back, packed.
 Tensor moved_as_it_lies(const Tensor& x, Device device);
 
+/// The inputs on the laws' device, as they lie.
+std::vector<Tensor> moved_inputs(std::span<const Tensor> in);
+
 /// call(op, in, attrs) on the laws' device, with results on the CPU. A tape hears of the moves too, so that gradients
 /// of the CPU's tensors go through the device.
 std::vector<Tensor> call_row(const OpDef& op, std::span<const Tensor> in, const Attrs& attrs);
