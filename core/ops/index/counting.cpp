@@ -1,5 +1,6 @@
 // Rows of bincount and one_hot: numbers counted, numbers as unit vectors.
 
+#include "core/device/transfer.h"
 #include "core/exact/exact.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
@@ -17,7 +18,7 @@ namespace {
 /// Bins that the numbers need. Throws IndexError for a negative number or one that no memory could count.
 std::int64_t bins_of(const Tensor& x) {
   constexpr std::int64_t too_large = std::int64_t{1} << 44;
-  const Tensor data = packed(x);
+  const Tensor data = device::on_cpu(packed(x)); // the shape of the result depends on the values
   std::int64_t bins = 0;
   for (std::int64_t i = 0; i < data.numel(); ++i) {
     const std::int64_t value = data.data<std::int64_t>()[i];

@@ -1,6 +1,7 @@
 // Losses of classifications, as compositions: binary cross-entropy of logits, cross-entropy against probabilities,
 // negative log-likelihood.
 
+#include "core/device/transfer.h"
 #include "core/ops/list.h"
 #include "core/ops/loss/parts.h"
 
@@ -190,7 +191,7 @@ struct Labels {
 /// Made of operations, so that who follows the calls sees that all three come from the labels.
 Labels checked_labels(const OpArgs& args) {
   const PauseRecording pause;
-  const Tensor labels = packed(args.in[1]);
+  const Tensor labels = device::on_cpu(packed(args.in[1]));
   const std::int64_t classes = args.in[0].shape()[-1], ignore = args.attrs.integer("ignore_index");
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
     const std::int64_t label = labels.data<std::int64_t>()[i];

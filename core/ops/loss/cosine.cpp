@@ -2,10 +2,9 @@
 // so that no square overflows or vanishes; the cosine does not depend on that factor, which therefore counts as a
 // constant.
 
+#include "core/device/transfer.h"
 #include "core/ops/list.h"
 #include "core/ops/loss/parts.h"
-#include "core/ops/reduce/rows.h"
-#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,81 +15,38 @@ namespace {
 
 using namespace loss_parts;
 
-/// Axis `axis` of x in plain terms: x is [outer, extent, inner].
-AxisSplit lines_of(const Tensor& x, int axis) { return split_at(x.shape(), axis); }
-
-/// Constants of each line of x, of x's shape with extent 1 along the axis.
-struct Scales {
-  Tensor unit;    ///< the largest |x_j|, or 1 for a line of zeros; its inverse may be beyond the largest number
-  Tensor longer;  ///< 1 where the norm is at least eps, else 0
-  Tensor shorter; ///< where it is not: the largest |x_j| / eps, else 0
-};
-
-/// Largest |x_j| of n elements `stride` apart; NaN where there is one, 0 of none.
-template <class T> double largest_size(const T* x, std::int64_t n, std::int64_t stride) {
-  if (n == 0) return 0.0;
-  if (stride == 1)
-    return std::max(std::abs(static_cast<double>(reduce::row_extreme(x, n, true))),
-                    std::abs(static_cast<double>(reduce::row_extreme(x, n, false))));
-  double largest = 0;
-  for (std::int64_t j = 0; j < n; ++j) {
-    const double size = std::abs(static_cast<double>(x[j * stride]));
-    if (size > largest || std::isnan(size)) largest = size; // nothing is above a NaN: it stays
-  }
-  return largest;
-}
-
-/// The Euclidean norm; no element is larger than `unit`.
-template <class T> double norm_of(const T* x, std::int64_t n, std::int64_t stride, double unit) {
-  double squares = 0;
-  for (std::int64_t j = 0; j < n; ++j) {
-    const double part = static_cast<double>(x[j * stride]) / unit;
-    squares += part * part;
-  }
-  return unit * std::sqrt(squares);
-}
-
-template <class T> Scales scales_as(const Tensor& x, int axis, double eps) {
-  const Tensor from = packed(x);
-  const AxisSplit split = lines_of(x, axis);
+/// Largest |x_j| along the axis, whose extent becomes 1; NaN where there is one, 0 of none.
+Tensor largest_size(const Tensor& x, int axis) {
+  if (x.size(axis) > 0) return amax(abs(x), {axis}, true);
   Shape shape = x.shape();
   shape[axis] = 1;
-  Scales s{Tensor::ones(shape, x.dtype()), Tensor::zeros(shape, x.dtype()), Tensor::zeros(shape, x.dtype())};
-  T* const unit_of = s.unit.mutable_data<T>("cosine");
-  T* const longer = s.longer.mutable_data<T>("cosine");
-  T* const shorter = s.shorter.mutable_data<T>("cosine");
-  const std::int64_t grain = parallel::grain_for_bytes(split.extent * static_cast<std::int64_t>(sizeof(T)));
-  parallel::for_each(split.outer * split.inner, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t line = begin; line < end; ++line) {
-      const T* const first = from.data<T>() + line / split.inner * split.extent * split.inner + line % split.inner;
-      const double largest = largest_size(first, split.extent, split.inner);
-      const double unit = largest > 0 && std::isfinite(largest) ? largest : 1.0;
-      const bool is_long = largest != 0.0 && !(largest < eps && norm_of(first, split.extent, split.inner, unit) < eps);
-      unit_of[line] = static_cast<T>(unit);
-      longer[line] = is_long ? T{1} : T{0};
-      shorter[line] = is_long ? T{0} : static_cast<T>(eps > 0.0 ? unit / eps : 1.0);
-    }
-  });
-  return s;
-}
-
-Scales scales_of(const Tensor& x, int axis, double eps) {
-  const PauseRecording pause;
-  if (!x.has_storage()) { // of shapes alone: what depends on the same elements
-    const Tensor largest = amax(abs(x), {axis}, true);
-    return {largest, largest, largest};
-  }
-  Scales s;
-  visit_floating(x.dtype(), [&]<class T>() { s = scales_as<T>(x, axis, eps); });
-  return s;
+  return Tensor::zeros(shape, x.dtype());
 }
 
 /// x / max(|x|, eps) along the axis.
 Tensor direction(const Tensor& x, int axis, double eps) {
-  const Scales s = scales_of(x, axis, eps);
-  const Tensor scaled = x / s.unit;
+  const Tensor one = Tensor::ones({}, x.dtype());
+  Tensor unit; // the largest |x_j|, or 1 for a line of zeros; its inverse may be beyond the largest number
+  Tensor is_zero;
+  {
+    const PauseRecording pause;
+    const Tensor largest = largest_size(x, axis);
+    unit = where(logical_and(gt(largest, 0.0), isfinite(largest)), largest, one);
+    is_zero = eq(largest, 0.0);
+  }
+  const Tensor scaled = x / unit;
   const Tensor squares = sum(scaled * scaled, {axis}, true);
-  return scaled * (s.longer * rsqrt(squares + affine(s.longer, -1.0, 1.0)) + s.shorter);
+  Tensor longer;  // 1 where the norm is at least eps, else 0
+  Tensor shorter; // where it is not: the largest |x_j| / eps, else 0
+  {
+    const PauseRecording pause;
+    const Tensor wide_unit = unit.to(DType::f64);
+    const Tensor is_short = logical_or(is_zero, lt(wide_unit * sqrt(squares.to(DType::f64)), eps));
+    longer = cast(logical_not(is_short), x.dtype());
+    const Tensor by_eps = eps > 0.0 ? (wide_unit / eps).to(x.dtype()) : one;
+    shorter = where(is_short, by_eps, Tensor::zeros({}, x.dtype()));
+  }
+  return scaled * (longer * rsqrt(squares + affine(longer, -1.0, 1.0)) + shorter);
 }
 
 Tensor cosine(const Tensor& a, const Tensor& b, int axis, double eps) {
@@ -130,7 +86,7 @@ std::vector<Tensor> similarity_body(const OpArgs& args) {
 
 std::vector<Tensor> similarity_reference(const OpArgs& args) {
   Tensor y = reference_output(similarity_infer(args)[0].shape);
-  const AxisSplit split = lines_of(args.in[0], axis_of(args));
+  const AxisSplit split = split_at(args.in[0].shape(), axis_of(args));
   for (std::int64_t line = 0; line < y.numel(); ++line) {
     const std::int64_t first = line / split.inner * split.extent * split.inner + line % split.inner;
     values(y)[line] = reference_cosine(values(args.in[0]) + first, values(args.in[1]) + first, split.extent,
@@ -178,7 +134,7 @@ std::vector<Symmetry> similarity_symmetries(const Sample& sample) {
 /// 1 for labels 1 and 0 for labels -1, made of operations, so that who follows the calls sees where it comes from.
 Tensor checked_signs(const OpArgs& args) {
   const PauseRecording pause;
-  const Tensor labels = packed(args.in[2]);
+  const Tensor labels = device::on_cpu(packed(args.in[2]));
   for (std::int64_t i = 0; i < labels.numel(); ++i)
     if (const std::int64_t label = labels.data<std::int64_t>()[i]; label != 1 && label != -1)
       throw ValueError(fmt::format("{}: labels must be 1 or -1, label {} is {}", args.op.name, i, label));

@@ -134,14 +134,8 @@ std::vector<Refusal> huber_refuses() {
 /// 1 / beta where |x| < beta, else 0: the second derivative, a constant between the kinks.
 Tensor huber_curvature(const Tensor& x, double beta) {
   const PauseRecording pause;
-  const Tensor from = packed(x);
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&]<class T>() {
-    T* const to = y.mutable_data<T>("huber");
-    for (std::int64_t i = 0; i < y.numel(); ++i)
-      to[i] = std::abs(static_cast<double>(from.data<T>()[i])) < beta ? static_cast<T>(1.0 / beta) : T{0};
-  });
-  return y;
+  return where(lt(abs(x), beta), Tensor::full({}, beta > 0.0 ? 1.0 / beta : 0.0, x.dtype()),
+               Tensor::zeros({}, x.dtype()));
 }
 
 constexpr AttrSpec beta_attr = attr_real("beta", 1.0, "where the parabola meets the lines");

@@ -2,6 +2,8 @@
 // dropped together, so one matrix for each axis does it.
 
 #include "core/call.h"
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -37,13 +39,13 @@ Tensor projection(std::int64_t n, std::int64_t cutoff, DType dtype) {
     for (std::int64_t f = 1; f <= cutoff; ++f) sum += 2.0 * cosine[static_cast<std::size_t>(f * d % n)];
     circulant.push_back(sum / static_cast<double>(n));
   }
-  Tensor l = Tensor::empty({n, n}, dtype);
+  Tensor l = Tensor::empty({n, n}, dtype, Device::cpu());
   visit_floating(dtype, [&]<class T>() {
     T* to = l.mutable_data<T>("fft_low_pass");
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < n; ++j) *to++ = static_cast<T>(circulant[static_cast<std::size_t>((i - j + n) % n)]);
   });
-  return l;
+  return current_device().is_cpu() ? l : device::transferred(l, current_device());
 }
 
 std::vector<Tensor> body(const OpArgs& args) {
