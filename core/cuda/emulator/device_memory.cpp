@@ -92,9 +92,8 @@ std::byte* DeviceMemory::allocate(std::size_t bytes, const Place& place) {
 DeviceMemory::Block& DeviceMemory::block_at(void* memory, const Place& place) {
   const auto it = blocks_.find(static_cast<std::byte*>(memory));
   if (it != blocks_.end()) return it->second;
-  throw Error(words_of(place) + (contains(memory)
-                                     ? ": the block was freed before, or begins elsewhere: " + describe(memory)
-                                     : ": no device memory"));
+  throw Error(words_of(place) +
+              (contains(memory) ? ": no block begins here: " + describe(memory) : ": no device memory"));
 }
 
 void DeviceMemory::free(void* memory, const Place& place) {
@@ -131,8 +130,10 @@ std::string DeviceMemory::describe(const void* address) const {
     return std::to_string(it->first - at) + " bytes before " + words(it->second);
   if (it != blocks_.begin()) {
     --it;
+    const std::ptrdiff_t behind = at - (it->first + it->second.bytes);
+    if (behind < 0) return "byte " + std::to_string(at - it->first) + " of " + words(it->second);
     if (at < it->second.range + it->second.range_bytes)
-      return std::to_string(at - (it->first + it->second.bytes)) + " bytes behind " + words(it->second);
+      return std::to_string(behind) + " bytes behind " + words(it->second);
   }
   return at < base_ + used_ ? "memory that was freed" : "memory that was never allocated";
 }

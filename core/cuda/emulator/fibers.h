@@ -52,6 +52,7 @@ public:
   /// The first thing that a fiber calls.
   static void arrived();
   Fiber* current() const { return current_; }
+  const std::vector<std::unique_ptr<Fiber>>& all() const { return all_; }
 
 private:
   void prepare(Fiber& fiber, std::size_t number) const;

@@ -2,11 +2,19 @@
 
 #include <cstdio>
 #include <link.h>
+#include <string_view>
 #include <unistd.h>
 
 namespace eg::emulator {
 
 namespace {
+
+/// Without namespaces that have no name, and without parameters.
+std::string function_name(std::string name) {
+  constexpr std::string_view unnamed = "(anonymous namespace)::";
+  for (std::size_t at = 0; (at = name.find(unnamed)) != std::string::npos;) name.erase(at, unnamed.size());
+  return name.substr(0, name.find('('));
+}
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -95,7 +103,7 @@ std::string Reporter::code(const void* return_address) {
       place = place.substr(0, place.find(' ')); // "(discriminator 2)"
       if (place.starts_with('?')) continue;
       words += (words.empty() ? "" : " in ") + place;
-      if (i + 2 >= lines.size()) words += " in " + lines[i].substr(0, lines[i].find('('));
+      if (i + 2 >= lines.size()) words += " in " + function_name(lines[i]);
     }
   }
   if (words.empty()) words = base_name(image.path) + "+" + offset;

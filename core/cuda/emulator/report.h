@@ -21,6 +21,7 @@ struct Finding {
     parts.emplace_back(std::move(words));
     return *this;
   }
+  Finding& operator<<(const char* words) { return *this << std::string(words); }
   Finding& operator<<(const void* instruction) {
     parts.emplace_back(instruction);
     return *this;
