@@ -35,7 +35,8 @@ private:
 struct DeviceCache {
   DeviceMemory source;
   BlockCache cache;
-  DeviceCache(Device device, std::size_t limit) : source(device), cache(source, limit) {}
+  DeviceCache(Device device, std::size_t limit)
+      : source(device), cache(source, limit, module_table().reuses_blocks) {}
 };
 
 /// Throws DeviceError for a number that no device has.
@@ -66,7 +67,6 @@ BlockCache& cache_of(Device device) {
 
 std::shared_ptr<std::byte> allocate(Device device, std::size_t bytes) {
   BlockCache& cache = cache_of(device);
-  if (!module_table().reuses_blocks) cache.release();
   const BlockCache::Block block = cache.take(bytes);
   const std::size_t size = block.size;
   return {block.data, [&cache, size](std::byte* p) { cache.give_back({p, size}); }};

@@ -28,7 +28,7 @@ BlockCache::Block BlockCache::take(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   // Before rounding: a size near the end of what can be counted would wrap to a small one.
   if (bytes > std::min(limit_, most_bytes)) refuse(bytes);
-  const std::size_t size = bucket_size(bytes);
+  const std::size_t size = reuses_ ? bucket_size(bytes) : std::max<std::size_t>(bytes, 1);
   if (size > bytes_left()) refuse(size);
   std::byte* block = reuse(size);
   if (block == nullptr) block = from_source(size);
@@ -40,6 +40,7 @@ BlockCache::Block BlockCache::take(std::size_t bytes) {
 void BlockCache::give_back(Block block) noexcept {
   const std::scoped_lock lock(mutex_);
   stats_.live_bytes -= block.size;
+  if (!reuses_) return source_.give_back(block.data);
   try {
     free_.push_back(block);
     stats_.cached_bytes += block.size;

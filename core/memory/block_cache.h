@@ -33,7 +33,9 @@ public:
     std::size_t size;
   };
 
-  BlockCache(BlockSource& source, std::size_t limit) : source_(source), limit_(limit) {}
+  /// `reuses` false: every block has the size that was asked for, and goes back to the source at once.
+  BlockCache(BlockSource& source, std::size_t limit, bool reuses = true)
+      : source_(source), reuses_(reuses), limit_(limit) {}
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
@@ -61,6 +63,7 @@ private:
   void release_locked();
 
   BlockSource& source_;
+  bool reuses_;
   mutable std::mutex mutex_;
   std::vector<Block> free_;
   AllocatorStats stats_;
