@@ -15,7 +15,8 @@
   X(binary, BinaryJob)                                                                                                 \
   X(compare, CompareJob)                                                                                               \
   X(question, QuestionJob)                                                                                             \
-  X(where, WhereJob)
+  X(where, WhereJob)                                                                                                   \
+  X(triangle, TriangleJob)
 
 namespace eg::device {
 

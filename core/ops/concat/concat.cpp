@@ -35,7 +35,7 @@ std::vector<TensorSpec> concat_infer(const OpArgs& a) {
   return {{shape, a.in[0].dtype()}};
 }
 
-void concat_cpu(const OpArgs& a, std::span<Tensor> out) {
+void concat_kernel(const OpArgs& a, std::span<Tensor> out) {
   const int axis = concat_axis(a);
   std::int64_t start = 0;
   for (const Tensor& x : a.in) {
@@ -113,7 +113,7 @@ std::vector<TensorSpec> stack_infer(const OpArgs& a) {
   return {{with_new_axis(a, shape, axis, static_cast<std::int64_t>(a.in.size())), a.in[0].dtype()}};
 }
 
-void stack_cpu(const OpArgs& a, std::span<Tensor> out) {
+void stack_kernel(const OpArgs& a, std::span<Tensor> out) {
   const int axis = stack_axis(a);
   for (std::size_t i = 0; i < a.in.size(); ++i)
     write_along(out[0], unsqueeze(a.in[i], axis), axis, static_cast<std::int64_t>(i));
@@ -161,7 +161,9 @@ constinit const OpDef concat_op = row({
     .variadic = true,
     .attributes = {attr_int("axis", 0, "the axis along which they are joined")},
     .infer = concat_infer,
-    .cpu = concat_cpu,
+    .cpu = concat_kernel,
+    .cuda = concat_kernel,
+    .cuda_same_bits = true,
     .vjp = concat_vjp,
     .reference = concat_reference,
     .samples = concat_samples,
@@ -180,7 +182,9 @@ constinit const OpDef stack_op = row({
     .variadic = true,
     .attributes = {attr_int("axis", 0, "place of the new axis in y")},
     .infer = stack_infer,
-    .cpu = stack_cpu,
+    .cpu = stack_kernel,
+    .cuda = stack_kernel,
+    .cuda_same_bits = true,
     .vjp = stack_vjp,
     .reference = stack_reference,
     .samples = stack_samples,

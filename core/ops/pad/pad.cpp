@@ -51,7 +51,7 @@ std::vector<TensorSpec> infer(const OpArgs& a) {
   return {{with_extent(a.in[0].shape(), p.axis, extent), a.in[0].dtype()}};
 }
 
-void cpu(const OpArgs& a, std::span<Tensor> out) {
+void kernel(const OpArgs& a, std::span<Tensor> out) {
   const Padding p = padding_of(a);
   const auto fill = element(a);
   embed_along(out[0], a.in[0], p.axis, p.before, 1, fill.data());
@@ -105,7 +105,9 @@ constinit const OpDef pad_op = row({
     .attributes = {attr_int("axis", -1, "the axis that grows"), attr_int("before", 0, "elements added in front"),
                    attr_int("after", 0, "elements added behind"), attr_real("value", 0.0, "what the border holds")},
     .infer = infer,
-    .cpu = cpu,
+    .cpu = kernel,
+    .cuda = kernel,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients {
       const Padding p = padding_of(v);
       return {slice(v.grad[0], p.axis, p.before, p.before + v.in[0].shape()[p.axis])};

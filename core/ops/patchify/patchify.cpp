@@ -1,5 +1,6 @@
 // patchify and unpatchify: images to sequences of flattened square patches and back; each is the other's adjoint.
 
+#include "core/device/transfer.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
@@ -82,6 +83,20 @@ void unpatchify_cpu(const OpArgs& a, std::span<Tensor> out) {
                cells_of_images(out[0].strides(), g.patch), a.in[0].bytes(), cells_of_patches(a.in[0].strides(), g));
 }
 
+void patchify_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Grid g = patchify_grid(a);
+  if (out[0].numel() == 0) return;
+  Tensor to = out[0].view_as(g.cells(), contiguous_strides(g.cells()), 0);
+  device::copy_elements(to, a.in[0].view_as(g.cells(), cells_of_images(a.in[0].strides(), g.patch), 0));
+}
+
+void unpatchify_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Grid g = unpatchify_grid(a);
+  if (out[0].numel() == 0) return;
+  Tensor to = out[0].view_as(g.cells(), cells_of_images(out[0].strides(), g.patch), 0);
+  device::copy_elements(to, a.in[0].view_as(g.cells(), cells_of_patches(a.in[0].strides(), g), 0));
+}
+
 std::vector<Tensor> patchify_reference(const OpArgs& a) {
   const Grid g = patchify_grid(a);
   const std::int64_t area = g.patch * g.patch;
@@ -152,6 +167,8 @@ constinit const OpDef patchify_op = row({
       return {{patchify_grid(a).patches(), a.in[0].dtype()}};
     },
     .cpu = patchify_cpu,
+    .cuda = patchify_cuda,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients {
       const Shape& s = v.in[0].shape();
       return {unpatchify(v.grad[0], s[1], s[2], s[3], v.attrs.integer("patch"))};
@@ -176,6 +193,8 @@ constinit const OpDef unpatchify_op = row({
       return {{unpatchify_grid(a).images(), a.in[0].dtype()}};
     },
     .cpu = unpatchify_cpu,
+    .cuda = unpatchify_cuda,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients { return {patchify(v.grad[0], v.attrs.integer("patch"))}; },
     .reference = unpatchify_reference,
     .samples = unpatchify_samples,

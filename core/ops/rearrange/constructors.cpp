@@ -2,6 +2,8 @@
 
 #include "core/ops/rearrange/constructors.h"
 
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "core/element.h"
 #include "core/ops.h"
 #include "core/strided.h"
@@ -13,6 +15,13 @@
 namespace eg {
 
 namespace {
+
+/// A tensor on the CPU for the numbers of one that brought_here() moves to where this thread makes tensors.
+Tensor unwritten_on_cpu(const Shape& shape, DType dtype) { return Tensor::empty(shape, dtype, Device::cpu()); }
+
+Tensor brought_here(const Tensor& x) {
+  return x.has_storage() && !current_device().is_cpu() ? device::transferred(x, current_device()) : x;
+}
 
 constexpr double most = 1e15; // elements: more fit into no memory
 
@@ -44,14 +53,14 @@ Tensor arange_whole(std::int64_t start, std::int64_t stop, std::int64_t step, DT
   const auto number = [&](std::uint64_t i) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(step));
   };
-  Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
+  Tensor y = unwritten_on_cpu({static_cast<std::int64_t>(count)}, dtype);
   visit_dtype(dtype, [&]<class T>() {
     if (count > 0 && !std::is_same_v<T, std::int64_t>) // the others are between these
       for (const std::int64_t end : {start, number(count - 1)}) element_of<T>("arange", static_cast<double>(end));
     T* at = y.mutable_data<T>("arange");
     for (std::uint64_t i = 0; i < count; ++i) at[i] = static_cast<T>(number(i));
   });
-  return y;
+  return brought_here(y);
 }
 
 Tensor arange(double start, double stop, double step, DType dtype) {
@@ -62,7 +71,7 @@ Tensor arange(double start, double stop, double step, DType dtype) {
   if (step == 0 || !std::isfinite(count) || !(count >= 0))
     throw ValueError(fmt::format("arange: step {} does not lead from {} to {}", step, start, stop));
   if (count > most) throw ValueError(fmt::format("arange: {} numbers are too many", count));
-  Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
+  Tensor y = unwritten_on_cpu({static_cast<std::int64_t>(count)}, dtype);
   visit_dtype(dtype, [&]<class T>() {
     if (std::is_integral_v<T> && y.numel() > 0) // the last number is between these
       for (const double each : {start, step, start + (count - 1) * step})
@@ -72,12 +81,12 @@ Tensor arange(double start, double stop, double step, DType dtype) {
     T* at = y.mutable_data<T>("arange");
     for (std::int64_t i = 0; i < y.numel(); ++i) at[i] = element_of<T>("arange", start + static_cast<double>(i) * step);
   });
-  return y;
+  return brought_here(y);
 }
 
 Tensor linspace(double start, double stop, std::int64_t steps, DType dtype) {
   if (steps < 0) throw ValueError(fmt::format("linspace: steps is {}; it must not be negative", steps));
-  Tensor y = Tensor::empty({steps}, dtype);
+  Tensor y = unwritten_on_cpu({steps}, dtype);
   const double step = steps > 1 ? (stop - start) / static_cast<double>(steps - 1) : 0.0;
   visit_dtype(dtype, [&]<class T>() {
     T* at = y.mutable_data<T>("linspace");
@@ -88,19 +97,20 @@ Tensor linspace(double start, double stop, std::int64_t steps, DType dtype) {
       at[i] = element_of<T>("linspace", std::is_integral_v<T> ? std::trunc(number) : number);
     }
   });
-  return y;
+  return brought_here(y);
 }
 
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   if (columns == -1) columns = rows;
   if (rows < 0 || columns < 0)
     throw ValueError(fmt::format("eye: rows is {}, columns is {}; they must not be negative", rows, columns));
-  Tensor y = Tensor::zeros({rows, columns}, dtype);
+  Tensor y = unwritten_on_cpu({rows, columns}, dtype);
+  y.fill(0.0);
   visit_dtype(dtype, [&]<class T>() {
     T* at = y.mutable_data<T>("eye");
     for (std::int64_t i = 0; i < std::min(rows, columns); ++i) at[i * columns + i] = T(true);
   });
-  return y;
+  return brought_here(y);
 }
 
 Tensor full(const Shape& shape, double value, DType dtype) { return Tensor::full(shape, value, dtype); }

@@ -1,5 +1,7 @@
 // Rows of roll and flip: elements change places along axes.
 
+#include "core/device/axes.h"
+#include "core/device/module.h"
 #include "core/ops/list.h"
 #include "core/ops/reduce/axes.h"
 #include "core/ops/views/movement.h"
@@ -65,7 +67,7 @@ Tensor rolled(const Tensor& x, int axis, std::int64_t by) {
   return y;
 }
 
-void roll_cpu(const OpArgs& args, std::span<Tensor> out) {
+void roll_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Rolls rolls = rolls_of(args);
   Tensor y = args.in[0];
   if (y.numel() == 0) return;
@@ -73,7 +75,7 @@ void roll_cpu(const OpArgs& args, std::span<Tensor> out) {
     y = rolled(y.reshape({-1}), 0, rolls.by[0]);
   else
     for (int axis = 0; axis < y.rank(); ++axis) y = rolled(y, axis, rolls.by[static_cast<std::size_t>(axis)]);
-  pack_into(out[0].mutable_bytes("roll"), y.reshape(args.in[0].shape()));
+  out[0].copy_from(y.reshape(args.in[0].shape()));
 }
 
 std::vector<Tensor> roll_reference(const OpArgs& args) {
@@ -129,18 +131,39 @@ reduce::Reduced flipped(const OpArgs& args) {
   return axes.empty() ? none : reduce::reduced_axes(args.op.name, axes, args.in[0].shape());
 }
 
+/// Where y's first element is in x, in bytes from x's first, and how far y's next ones are.
+struct Reversed {
+  std::int64_t first = 0;
+  Shape strides;
+};
+
+Reversed reversed(const OpArgs& args) {
+  const Tensor& x = args.in[0];
+  const reduce::Reduced flip = flipped(args);
+  Reversed from{0, x.strides()};
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (!flip[static_cast<std::size_t>(axis)]) continue;
+    from.first += from.strides[axis] * (x.shape()[axis] - 1) * static_cast<std::int64_t>(size_of(x.dtype()));
+    from.strides[axis] = -from.strides[axis];
+  }
+  return from;
+}
+
 void flip_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Tensor& x = args.in[0];
   if (x.numel() == 0) return;
-  const reduce::Reduced flip = flipped(args);
-  const std::byte* first = x.bytes();
-  Shape strides = x.strides();
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    if (!flip[static_cast<std::size_t>(axis)]) continue;
-    first += strides[axis] * (x.shape()[axis] - 1) * static_cast<std::int64_t>(size_of(x.dtype()));
-    strides[axis] = -strides[axis];
-  }
-  strided_copy(x.dtype(), x.shape(), out[0].mutable_bytes("flip"), out[0].strides(), first, strides);
+  const Reversed from = reversed(args);
+  strided_copy(x.dtype(), x.shape(), out[0].mutable_bytes("flip"), out[0].strides(), x.bytes() + from.first,
+               from.strides);
+}
+
+void flip_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor& x = args.in[0];
+  if (x.numel() == 0) return;
+  const Reversed from = reversed(args);
+  const device::CopyJob job{out[0].mutable_device_bytes("flip"), x.device_bytes() + from.first, size_of(x.dtype()),
+                            device::merged_axes<2>(x.shape(), {out[0].strides(), from.strides})};
+  device::launch(x.device(), "flip", &device::Table::copy, job);
 }
 
 std::vector<Tensor> flip_reference(const OpArgs& args) {
@@ -184,7 +207,9 @@ constinit const OpDef roll_op = row({
       rolls_of(args);
       return like_x(args);
     },
-    .cpu = roll_cpu,
+    .cpu = roll_kernel,
+    .cuda = roll_kernel,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       List back = args.attrs.integers("shifts");
@@ -212,6 +237,8 @@ constinit const OpDef flip_op = row({
       return like_x(args);
     },
     .cpu = flip_cpu,
+    .cuda = flip_cuda,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {flip(args.grad[0], args.attrs.integers("axes"))};

@@ -1,5 +1,6 @@
 // Rows of tril and triu.
 
+#include "core/device/module.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
 #include "core/threads/parallel.h"
@@ -15,13 +16,18 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   return {{args.in[0].shape(), args.in[0].dtype()}};
 }
 
+/// The diagonal, moved to where it just leaves the matrix if it lies beyond.
+std::int64_t diagonal_of(const OpArgs& args) {
+  const Shape& x = args.in[0].shape();
+  return std::clamp(args.attrs.integer("diagonal"), -x[-2] - 1, x[-1] + 1);
+}
+
 template <bool lower> void triangle_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
   if (x.numel() == 0) return;
   const std::int64_t rows = x.shape()[-2];
   const std::int64_t columns = x.shape()[-1];
-  // Beyond these the diagonal leaves the matrix.
-  const std::int64_t diagonal = std::clamp(args.attrs.integer("diagonal"), -rows - 1, columns + 1);
+  const std::int64_t diagonal = diagonal_of(args);
   visit_dtype(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = out[0].mutable_data<T>();
@@ -40,6 +46,20 @@ template <bool lower> void triangle_cpu(const OpArgs& args, std::span<Tensor> ou
                          }
                        });
   });
+}
+
+template <bool lower> void triangle_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  if (x.numel() == 0) return;
+  const device::TriangleJob job{out[0].mutable_device_bytes(args.op.name.data()),
+                                x.device_bytes(),
+                                size_of(x.dtype()),
+                                x.numel(),
+                                x.shape()[-2],
+                                x.shape()[-1],
+                                diagonal_of(args),
+                                lower};
+  device::launch(x.device(), args.op.name.data(), &device::Table::triangle, job);
 }
 
 template <bool lower> Gradients rule(const VjpArgs& args) {
@@ -89,6 +109,8 @@ constinit const OpDef tril_op = row({
     .attributes = {diagonal_spec},
     .infer = infer,
     .cpu = triangle_cpu<true>,
+    .cuda = triangle_cuda<true>,
+    .cuda_same_bits = true,
     .vjp = rule<true>,
     .reference = naive<true>,
     .samples = samples,
@@ -104,6 +126,8 @@ constinit const OpDef triu_op = row({
     .attributes = {diagonal_spec},
     .infer = infer,
     .cpu = triangle_cpu<false>,
+    .cuda = triangle_cuda<false>,
+    .cuda_same_bits = true,
     .vjp = rule<false>,
     .reference = naive<false>,
     .samples = samples,

@@ -115,7 +115,7 @@ Embedding embedding_of(const OpArgs& a) {
   return e;
 }
 
-void slice_backward_cpu(const OpArgs& a, std::span<Tensor> out) {
+void slice_backward_kernel(const OpArgs& a, std::span<Tensor> out) {
   const Embedding e = embedding_of(a);
   alignas(8) const std::byte zero[8] = {};
   embed_along(out[0], a.in[0], e.axis, std::min(e.start, e.extent), e.step, zero);
@@ -192,7 +192,9 @@ constinit const OpDef slice_backward_op = row({
       const Embedding e = embedding_of(a);
       return {{with_extent(a.in[0].shape(), e.axis, e.extent), a.in[0].dtype()}};
     },
-    .cpu = slice_backward_cpu,
+    .cpu = slice_backward_kernel,
+    .cuda = slice_backward_kernel,
+    .cuda_same_bits = true,
     .vjp = slice_backward_vjp,
     .reference = slice_backward_reference,
     .samples = slice_backward_samples,

@@ -209,6 +209,7 @@ void strided_fill(DType dtype, const Shape& shape, std::byte* dst, const Shape& 
 void fill_zeros(Tensor& y) {
   if (y.numel() == 0) return;
   alignas(8) const std::byte zero[8] = {};
+  if (!y.device().is_cpu()) return device::fill_elements(y, zero);
   strided_fill(y.dtype(), y.shape(), y.mutable_bytes("zeros"), y.strides(), zero);
 }
 
@@ -216,8 +217,13 @@ void write_along(Tensor& y, const Tensor& x, int axis, std::int64_t start, std::
   if (x.numel() == 0) return;
   const auto element = static_cast<std::int64_t>(size_of(y.dtype()));
   Shape strides = y.strides();
-  std::byte* first = y.mutable_bytes("write") + start * strides[axis] * element;
+  const std::int64_t offset = start * strides[axis];
   strides[axis] = x.shape()[axis] > 1 ? strides[axis] * step : 0; // the step of one element may be beyond counting
+  if (!y.device().is_cpu()) {
+    Tensor part = y.view_as(x.shape(), strides, offset);
+    return device::copy_elements(part, x);
+  }
+  std::byte* first = y.mutable_bytes("write") + offset * element;
   strided_copy(y.dtype(), x.shape(), first, strides, x.bytes(), x.strides());
 }
 
@@ -228,6 +234,10 @@ void embed_along(Tensor& y, const Tensor& x, int axis, std::int64_t start, std::
     if (from >= to) return;
     Shape margin = y.shape();
     margin[axis] = to - from;
+    if (!y.device().is_cpu()) {
+      Tensor part = y.view_as(margin, y.strides(), from * y.strides()[axis]);
+      return device::fill_elements(part, fill);
+    }
     strided_fill(y.dtype(), margin, y.mutable_bytes("fill") + from * y.strides()[axis] * element, y.strides(), fill);
   };
   if (step == 1) {

@@ -13,6 +13,8 @@ void strided_copy(DType dtype, const Shape& shape, std::byte* dst, const Shape& 
 /// Every element of the destination becomes the one element that `value` points to.
 void strided_fill(DType dtype, const Shape& shape, std::byte* dst, const Shape& dst_strides, const std::byte* value);
 
+// The next three also write to tensors on a device, with x on the same one.
+
 /// Every byte of a packed tensor becomes 0.
 void fill_zeros(Tensor& y);
 
