@@ -2,7 +2,9 @@
 // Defines the arguments of device kernels as plain structures, which the program and the device module share.
 
 #include "core/dtype.h"
+#include "core/ops/index/device_job.h"
 #include "core/ops/rearrange/device_job.h"
+#include "core/ops/sort/device_job.h"
 
 #include <cstddef>
 #include <cstdint>

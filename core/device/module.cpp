@@ -2,9 +2,12 @@
 
 #include "core/base/context.h"
 #include "core/base/error.h"
+#include "core/device/check.h"
 #include "core/device/device.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
@@ -93,6 +96,29 @@ const Module& module() {
   return *instance;
 }
 
+/// What a kernel refused, in the words of the row's CPU kernel.
+[[noreturn]] void throw_refusal(Device device, const KernelError& e) {
+  const auto [value, limit, position] = std::array{e.value, e.limit, e.position};
+  switch (static_cast<Refused>(e.code)) {
+  case Refused::index:
+    throw IndexError(fmt::format("{}: index {} at position {} is outside [0, {}), on {}", e.kernel, value, position,
+                                 limit, device.str()));
+  case Refused::number:
+    throw IndexError(fmt::format("{}: x is {} at position {}; it must be in [0, {}), on {}", e.kernel, value, position,
+                                 limit, device.str()));
+  case Refused::repeated:
+    throw ValueError(fmt::format("{}: not a permutation of 0..{}: {} occurs at positions {} and {}, on {}", e.kernel,
+                                 limit - 1, value, e.other, position, device.str()));
+  case Refused::not_finite:
+    throw ValueError(fmt::format("{}: weight is {} at [{}, {}], on {}", e.kernel, std::bit_cast<double>(value), e.other,
+                                 position, device.str()));
+  case Refused::none:
+  case Refused::outside:
+    break;
+  }
+  throw IndexError(fmt::format("{}: {} is outside [0, {}), on {}", e.kernel, value, limit, device.str()));
+}
+
 bool waits_after_launches() {
   static const bool yes = text_of("EQUIGRAD_CUDA_CHECK") == "1";
   return yes;
@@ -162,9 +188,7 @@ void synchronize(Device device) {
   if (device.is_cpu()) return;
   KernelError error{};
   require(device, "synchronize", module_table().synchronize(device.index, &error));
-  if (error.code != 0)
-    throw IndexError(
-        fmt::format("{}: {} is outside [0, {}), on {}", error.kernel, error.value, error.limit, device.str()));
+  if (error.code != 0) throw_refusal(device, error);
 }
 
 } // namespace eg::device

@@ -16,7 +16,12 @@
   X(compare, CompareJob)                                                                                               \
   X(question, QuestionJob)                                                                                             \
   X(where, WhereJob)                                                                                                   \
-  X(triangle, TriangleJob)
+  X(triangle, TriangleJob)                                                                                             \
+  X(take, TakeJob)                                                                                                     \
+  X(invert, InvertJob)                                                                                                 \
+  X(one_hot, OneHotJob)                                                                                                \
+  X(scatter, ScatterJob)                                                                                               \
+  X(sort, SortJob)
 
 namespace eg::device {
 
@@ -34,9 +39,11 @@ struct Description {
 
 /// A check that a kernel made on the device and that failed.
 struct KernelError {
-  int code; ///< 0: none
+  int code; ///< device::Refused (core/device/check.h); 0: none
   std::int64_t value;
   std::int64_t limit;
+  std::int64_t position; ///< where the value stands, row by row
+  std::int64_t other;    ///< another place, where the reason names two
   char kernel[64];
 };
 

@@ -1,13 +1,16 @@
 // Rows of bincount and one_hot: numbers counted, numbers as unit vectors.
 
+#include "core/device/module.h"
 #include "core/device/transfer.h"
 #include "core/exact/exact.h"
+#include "core/ops/index/row_moves.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
 #include "core/ops/views/strided_copy.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace eg {
@@ -59,6 +62,20 @@ void bincount_cpu(const OpArgs& args, std::span<Tensor> out) {
     std::transform(total.begin(), total.end(), out[0].mutable_data<T>(),
                    [](double sum) { return static_cast<T>(sum); });
   });
+}
+
+/// Whole numbers, and sums in f64, added as by scatter_add in the order of x.
+void bincount_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const bool weighted = args.given(1);
+  Tensor total = Tensor::zeros(out[0].shape(), weighted ? DType::f64 : DType::i64);
+  const Tensor terms = weighted ? packed(cast(args.in[1], DType::f64)) : Tensor::ones(args.in[0].shape(), DType::i64);
+  const Tensor x = packed(args.in[0]);
+  RowMove m;
+  m.extent = total.numel();
+  m.count = x.numel();
+  m.index = index_address(x);
+  add_on_device("bincount", m, false, terms, total);
+  out[0].copy_from(cast(total, out[0].dtype()));
 }
 
 void bincount_exact(const OpArgs& args, std::span<Tensor> out) {
@@ -139,6 +156,19 @@ void one_hot_cpu(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void one_hot_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor ids = packed(args.in[0]);
+  if (ids.numel() == 0) return;
+  device::OneHotJob job{
+      args.op.name, out[0].mutable_device_bytes("one_hot"), index_address(ids), size_of(out[0].dtype()), 0,
+      ids.numel(),  args.attrs.integer("num_classes")};
+  visit_dtype(out[0].dtype(), [&]<class T>() {
+    const T one(true);
+    std::memcpy(&job.one, &one, sizeof one);
+  });
+  device::launch(ids.device(), "one_hot", &device::Table::one_hot, job);
+}
+
 std::vector<Tensor> one_hot_reference(const OpArgs& args) {
   return {tabulate(one_hot_infer(args)[0].shape, DType::f64, [&](const Index& i) {
     const auto id = static_cast<std::int64_t>(read(args.in[0], Index(i.begin(), i.end() - 1)));
@@ -187,6 +217,8 @@ constinit const OpDef bincount_op = row({
     .infer = bincount_infer,
     .cpu = bincount_cpu,
     .exact = bincount_exact,
+    .cuda = bincount_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (args.in.size() < 2 || !args.wants(1)) return {Tensor(), Tensor()};
@@ -210,6 +242,8 @@ constinit const OpDef one_hot_op = row({
                    attr_text("dtype", "i64", "type of y")},
     .infer = one_hot_infer,
     .cpu = one_hot_cpu,
+    .cuda = one_hot_cuda,
+    .cuda_same_bits = true,
     .no_gradient = "its input is an integer",
     .reference = one_hot_reference,
     .samples = one_hot_samples,

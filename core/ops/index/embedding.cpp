@@ -24,7 +24,7 @@ RowMove move_of(const Tensor& packed_ids, std::int64_t table_rows, std::int64_t 
   m.extent = table_rows;
   m.count = packed_ids.numel();
   m.inner = width;
-  m.index = packed_ids.data<std::int64_t>();
+  m.index = index_address(packed_ids);
   return m;
 }
 
@@ -34,6 +34,12 @@ void embedding_cpu(const OpArgs& a, std::span<Tensor> out) {
   check_indices("embedding", ids, weight.shape()[0]);
   take_rows(weight.dtype(), move_of(ids, weight.shape()[0], weight.shape()[1]), weight.bytes(),
             out[0].mutable_bytes("embedding"));
+}
+
+void embedding_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor weight = packed(a.in[0]);
+  const Tensor ids = packed(a.in[1]);
+  take_on_device("embedding", move_of(ids, weight.shape()[0], weight.shape()[1]), false, weight, out[0]);
 }
 
 std::vector<Tensor> embedding_reference(const OpArgs& a) {
@@ -99,6 +105,14 @@ template <bool exact> void backward_cpu(const OpArgs& a, std::span<Tensor> out) 
   fill_zeros(out[0]);
   (exact ? add_rows_exact : add_rows)(grad.dtype(), move_of(ids, table[0], table[1]), grad.bytes(),
                                       out[0].mutable_bytes("embedding_backward"));
+}
+
+void backward_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor grad = packed(a.in[0]);
+  const Tensor ids = packed(a.in[1]);
+  const Shape& table = out[0].shape();
+  fill_zeros(out[0]);
+  add_on_device("embedding_backward", move_of(ids, table[0], table[1]), false, grad, out[0]);
 }
 
 std::vector<Tensor> backward_reference(const OpArgs& a) {
@@ -167,6 +181,11 @@ DistinctIds distinct(const Tensor& ids) {
 /// A table of a large vocabulary is as large as all else in a step, and few of its rows are looked up.
 void embedding_adding_vjp(const AddingVjp& v) {
   Tensor& sum = v.sums[0];
+  if (!sum.device().is_cpu()) { // the host does not see the ids
+    const Tensor whole = call1(embedding_backward_op, {v.grad[0], v.in[1]}, table_rows(sum.shape()[0]));
+    sum = add(sum, whole);
+    return;
+  }
   const DistinctIds rows = distinct(v.in[1]);
   const Tensor added = call1(embedding_backward_op, {v.grad[0], rows.numbers}, table_rows(rows.ids.numel()));
   const Clock::time_point began = recording() ? Clock::now() : Clock::time_point();
@@ -187,6 +206,8 @@ constinit const OpDef embedding_op = row({
     .inputs = {{"weight"}, {"ids"}},
     .infer = embedding_infer,
     .cpu = embedding_cpu,
+    .cuda = embedding_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(embedding_backward_op, {v.grad[0], v.in[1]}, table_rows(v.in[0].shape()[0])), Tensor()};
@@ -207,6 +228,8 @@ constinit const OpDef embedding_backward_op = row({
     .infer = backward_infer,
     .cpu = backward_cpu<false>,
     .exact = backward_cpu<true>,
+    .cuda = backward_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {embedding(v.grad[0], v.in[1]), Tensor()};

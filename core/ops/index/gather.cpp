@@ -27,7 +27,7 @@ RowMove move_of(const Shape& x, int axis, const Tensor& packed_index) {
   m.extent = x[axis];
   m.count = packed_index.shape()[axis];
   m.inner = inner_size(x, axis);
-  m.index = packed_index.data<std::int64_t>();
+  m.index = index_address(packed_index);
   m.shared = false;
   return m;
 }
@@ -43,6 +43,12 @@ void gather_cpu(const OpArgs& a, std::span<Tensor> out) {
   const int axis = axis_of(a);
   check_indices("gather", index, x.shape()[axis]);
   take_elements(x.dtype(), move_of(x.shape(), axis, index), x.bytes(), out[0].mutable_bytes("gather"));
+}
+
+void gather_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor x = packed(a.in[0]);
+  const Tensor index = packed(a.in[1]);
+  take_on_device("gather", move_of(x.shape(), axis_of(a), index), true, x, out[0]);
 }
 
 std::vector<Tensor> gather_reference(const OpArgs& a) {
@@ -110,6 +116,13 @@ template <bool exact> void scatter_cpu(const OpArgs& a, std::span<Tensor> out) {
                                               out[0].mutable_bytes("scatter_add"));
 }
 
+void scatter_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor index = packed(a.in[1]);
+  const Tensor source = packed(a.in[2]);
+  out[0].copy_from(a.in[0]);
+  add_on_device("scatter_add", move_of(out[0].shape(), axis_of(a), index), true, source, out[0]);
+}
+
 std::vector<Tensor> scatter_reference(const OpArgs& a) {
   const int axis = axis_of(a);
   const auto along = static_cast<std::size_t>(axis);
@@ -172,6 +185,8 @@ constinit const OpDef gather_op = row({
     .attributes = {attr_int("axis", -1, "the axis that the index runs over")},
     .infer = gather_infer,
     .cpu = gather_cpu,
+    .cuda = gather_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {scatter_add(Tensor::zeros(v.in[0].shape(), v.grad[0].dtype()), axis_of(v), v.in[1], v.grad[0]), Tensor()};
@@ -191,6 +206,8 @@ constinit const OpDef scatter_add_op = row({
     .infer = scatter_infer,
     .cpu = scatter_cpu<false>,
     .exact = scatter_cpu<true>,
+    .cuda = scatter_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       Gradients grads(3);

@@ -16,7 +16,7 @@ RowMove move_of(const Shape& table, int axis, const Tensor& packed_index) {
   m.extent = table[axis];
   m.count = packed_index.numel();
   m.inner = inner_size(table, axis);
-  m.index = packed_index.data<std::int64_t>();
+  m.index = index_address(packed_index);
   return m;
 }
 
@@ -37,6 +37,12 @@ void select_cpu(const OpArgs& a, std::span<Tensor> out) {
   const int axis = axis_of(a);
   check_indices("index_select", index, x.shape()[axis]);
   take_rows(x.dtype(), move_of(x.shape(), axis, index), x.bytes(), out[0].mutable_bytes("index_select"));
+}
+
+void select_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor x = packed(a.in[0]);
+  const Tensor index = packed(a.in[1]);
+  take_on_device("index_select", move_of(x.shape(), axis_of(a), index), false, x, out[0]);
 }
 
 std::vector<Tensor> select_reference(const OpArgs& a) {
@@ -105,6 +111,13 @@ template <bool exact> void backward_cpu(const OpArgs& a, std::span<Tensor> out) 
                                       out[0].mutable_bytes("index_select"));
 }
 
+void backward_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor grad = packed(a.in[0]);
+  const Tensor index = packed(a.in[1]);
+  fill_zeros(out[0]);
+  add_on_device("index_select_backward", move_of(out[0].shape(), axis_of(a), index), false, grad, out[0]);
+}
+
 std::vector<Tensor> backward_reference(const OpArgs& a) {
   const auto axis = static_cast<std::size_t>(axis_of(a));
   return {tabulate(backward_infer(a)[0].shape, a.in[0].dtype(), [&](const Index& y) {
@@ -157,6 +170,8 @@ constinit const OpDef index_select_op = row({
     .attributes = {attr_int("axis", 0, "the axis that the index runs over")},
     .infer = select_infer,
     .cpu = select_cpu,
+    .cuda = select_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       const int axis = axis_of(v);
@@ -179,6 +194,8 @@ constinit const OpDef index_select_backward_op = row({
     .infer = backward_infer,
     .cpu = backward_cpu<false>,
     .exact = backward_cpu<true>,
+    .cuda = backward_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {index_select(v.grad[0], axis_of(v), v.in[1]), Tensor()};

@@ -25,17 +25,34 @@ std::vector<TensorSpec> rows_infer(const OpArgs& a) {
   return {{x, a.in[0].dtype()}};
 }
 
+RowMove rows_move(const Shape& x, const Tensor& packed_rows) {
+  RowMove m;
+  m.outer = outer_size(x, x.rank() - 2);
+  m.extent = m.count = x[-2];
+  m.inner = x[-1];
+  m.index = index_address(packed_rows);
+  m.shared = packed_rows.rank() == 1;
+  return m;
+}
+
 void rows_cpu(const OpArgs& a, std::span<Tensor> out) {
   const Tensor x = a.in[0].contiguous();
   const Tensor rows = a.in[1].contiguous();
   check_permutations("permute_rows", rows);
-  RowMove m;
-  m.outer = outer_size(x.shape(), x.rank() - 2);
-  m.extent = m.count = x.shape()[-2];
-  m.inner = x.shape()[-1];
-  m.index = rows.data<std::int64_t>();
-  m.shared = rows.rank() == 1;
-  take_rows(x.dtype(), m, x.bytes(), out[0].mutable_bytes("permute_rows"));
+  take_rows(x.dtype(), rows_move(x.shape(), rows), x.bytes(), out[0].mutable_bytes("permute_rows"));
+}
+
+/// Checks the permutations as well, which the inverse cannot do without.
+void take_permuted(const OpArgs& a, const RowMove& m, const Tensor& x, const Tensor& permutations, Tensor& y) {
+  Tensor inverse = Tensor::empty(permutations.shape(), DType::i64);
+  invert_on_device(a.op.name, permutations, inverse);
+  take_on_device(a.op.name, m, false, x, y);
+}
+
+void rows_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor x = packed(a.in[0]);
+  const Tensor rows = packed(a.in[1]);
+  take_permuted(a, rows_move(x.shape(), rows), x, rows, out[0]);
 }
 
 std::vector<Tensor> rows_reference(const OpArgs& a) {
@@ -99,15 +116,25 @@ std::vector<TensorSpec> columns_infer(const OpArgs& a) {
   return {{x, a.in[0].dtype()}};
 }
 
+RowMove columns_move(const Shape& x, const Tensor& packed_columns) {
+  RowMove m;
+  m.outer = outer_size(x, x.rank() - 1);
+  m.extent = m.count = x[-1];
+  m.index = index_address(packed_columns);
+  return m;
+}
+
 void columns_cpu(const OpArgs& a, std::span<Tensor> out) {
   const Tensor x = a.in[0].contiguous();
   const Tensor columns = a.in[1].contiguous();
   check_permutations("permute_columns", columns);
-  RowMove m;
-  m.outer = outer_size(x.shape(), x.rank() - 1);
-  m.extent = m.count = x.shape()[-1];
-  m.index = columns.data<std::int64_t>();
-  take_rows(x.dtype(), m, x.bytes(), out[0].mutable_bytes("permute_columns"));
+  take_rows(x.dtype(), columns_move(x.shape(), columns), x.bytes(), out[0].mutable_bytes("permute_columns"));
+}
+
+void columns_cuda(const OpArgs& a, std::span<Tensor> out) {
+  const Tensor x = packed(a.in[0]);
+  const Tensor columns = packed(a.in[1]);
+  take_permuted(a, columns_move(x.shape(), columns), x, columns, out[0]);
 }
 
 std::vector<Tensor> columns_reference(const OpArgs& a) {
@@ -161,6 +188,10 @@ void inverse_cpu(const OpArgs& a, std::span<Tensor> out) {
   for (std::int64_t i = 0; i < p.numel(); ++i) to[i / n * n + from[i]] = i % n;
 }
 
+void inverse_cuda(const OpArgs& a, std::span<Tensor> out) {
+  invert_on_device("invert_permutation", packed(a.in[0]), out[0]);
+}
+
 std::vector<Tensor> inverse_reference(const OpArgs& a) {
   const Tensor& p = a.in[0];
   return {tabulate(p.shape(), DType::i64, [&](const Index& y) {
@@ -201,6 +232,8 @@ constinit const OpDef permute_rows_op = row({
     .inputs = {{"x"}, {"rows"}},
     .infer = rows_infer,
     .cpu = rows_cpu,
+    .cuda = rows_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {permute_rows(v.grad[0], invert_permutation(v.in[1])), Tensor()};
@@ -219,6 +252,8 @@ constinit const OpDef permute_columns_op = row({
     .inputs = {{"x"}, {"columns"}},
     .infer = columns_infer,
     .cpu = columns_cpu,
+    .cuda = columns_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {permute_columns(v.grad[0], invert_permutation(v.in[1])), Tensor()};
@@ -237,6 +272,8 @@ constinit const OpDef invert_permutation_op = row({
     .inputs = {{"permutation"}},
     .infer = inverse_infer,
     .cpu = inverse_cpu,
+    .cuda = inverse_cuda,
+    .cuda_same_bits = true,
     .no_gradient = "its values are integers",
     .reference = inverse_reference,
     .samples = inverse_samples,

@@ -18,6 +18,11 @@ struct RowMove {
   const std::int64_t* index_of(std::int64_t o) const { return shared ? index : index + o * count; }
 };
 
+/// The numbers of a packed i64 tensor, where they lie.
+inline const std::int64_t* index_address(const Tensor& packed_index) {
+  return reinterpret_cast<const std::int64_t*>(packed_index.device_bytes());
+}
+
 /// y[o, k, :] = x[o, index[k], :]; x and y packed.
 void take_rows(DType dtype, const RowMove& move, const std::byte* x, std::byte* y);
 
@@ -34,6 +39,13 @@ void take_elements(DType dtype, const RowMove& move, const std::byte* x, std::by
 /// y[o, index[o, k, j], j] += source[o, k, j] for k = 0, 1, ... in this order.
 void add_elements(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
 void add_elements_exact(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
+
+// The same on a device, from kernels in take.cu and scatter.cu; by_element: take_elements, add_elements. They check the
+// indices themselves. Sums have the bits of the CPU's.
+void take_on_device(std::string_view op, const RowMove& move, bool by_element, const Tensor& x, Tensor& y);
+void add_on_device(std::string_view op, const RowMove& move, bool by_element, const Tensor& source, Tensor& y);
+/// inverse[.., rows[.., i]] = i; checks what check_permutations does.
+void invert_on_device(std::string_view op, const Tensor& packed_rows, Tensor& inverse);
 
 /// Throws IndexError `op: index 12 at position 3 is outside [0, 10)` for the first index that is out of range.
 void check_indices(std::string_view op, const Tensor& packed_index, std::int64_t extent);

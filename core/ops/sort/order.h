@@ -1,51 +1,12 @@
 #pragma once
-// Maps values to whole numbers in the order of sort, argsort and topk, and gathers lines along one axis. A NaN is
-// larger than everything and equal to another NaN, -0 equals 0, equals keep their order.
+// Gathers lines along one axis, and sorts them as sort, argsort and topk do: equals keep their order.
 
 #include "core/ops/reduce/groups.h"
+#include "core/ops/sort/key.h"
 
-#include <bit>
-#include <cmath>
-#include <compare>
-#include <limits>
-#include <type_traits>
 #include <vector>
 
 namespace eg::sorting {
-
-/// Whole numbers as wide as T.
-template <class T> using KeyOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-
-/// A whole number that is smaller where `value` comes earlier, equal where it is equal.
-template <class T> KeyOf<T> key_of(T value, bool descending) {
-  using Key = KeyOf<T>;
-  constexpr Key sign = Key{1} << (8 * sizeof(Key) - 1);
-  const auto bits = std::bit_cast<Key>(value + T(0)); // -0 becomes 0
-  const Key order = (bits & sign) != 0 ? static_cast<Key>(~bits) : static_cast<Key>(bits | sign);
-  const Key key = std::isnan(value) ? std::numeric_limits<Key>::max() : order;
-  return descending ? static_cast<Key>(~key) : key;
-}
-
-/// An element and its place in one word: compares at once.
-struct ShortItem {
-  std::uint64_t word;
-  static ShortItem of(std::uint32_t key, std::int64_t place) {
-    return {std::uint64_t{key} << 32 | static_cast<std::uint64_t>(place)};
-  }
-  std::uint64_t key() const { return word >> 32; }
-  std::int64_t place() const { return static_cast<std::int64_t>(word & 0xFFFFFFFF); }
-  auto operator<=>(const ShortItem&) const = default;
-};
-
-/// The same for keys of 64 bits, or more places than 32 bits count.
-struct LongItem {
-  std::uint64_t own_key;
-  std::int64_t own_place;
-  static LongItem of(std::uint64_t key, std::int64_t place) { return {key, place}; }
-  std::uint64_t key() const { return own_key; }
-  std::int64_t place() const { return own_place; }
-  auto operator<=>(const LongItem&) const = default;
-};
 
 /// Sorts the items of a line. `spare` is scratch memory; on return `items` holds the result.
 template <class Item> void sort_items(std::vector<Item>& items, std::vector<Item>& spare, int key_bytes);
@@ -76,6 +37,9 @@ template <class T, class F> void for_each_line(const Tensor& x, const AxisSplit&
     if (is_short) return for_each_line_of<ShortItem>(data.data<T>(), split, descending, f);
   for_each_line_of<LongItem>(data.data<T>(), split, descending, f);
 }
+
+/// Starts the kernel of core/ops/sort/sort.cu: the first k of each line along the axis, values unless undefined.
+void sort_on_device(const OpArgs& args, std::int64_t k, bool descending, bool by_place, Tensor values, Tensor places);
 
 /// dx: the cotangent of each value at the place that it came from.
 Gradients scattered_back(const VjpArgs& args);

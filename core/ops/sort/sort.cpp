@@ -1,5 +1,6 @@
 // Rows of sort and argsort: stable, NaN larger than everything.
 
+#include "core/device/module.h"
 #include "core/ops/list.h"
 #include "core/ops/sort/order.h"
 
@@ -9,6 +10,29 @@
 namespace eg {
 
 namespace sorting {
+
+void sort_on_device(const OpArgs& args, std::int64_t k, bool descending, bool by_place, Tensor values, Tensor places) {
+  if (places.numel() == 0) return;
+  const Tensor x = packed(args.in[0]);
+  const AxisSplit s = split_at(x.shape(), axis_of(args));
+  const std::size_t item = item_bytes(size_of(x.dtype()), s.extent);
+  const std::int64_t lines = s.outer * s.inner;
+  Tensor items = Tensor::empty({lines * device::sorted_line(s.extent) * static_cast<std::int64_t>(item)}, DType::u8);
+  const char* const name = args.op.name.data();
+  const device::SortJob job{x.dtype(),
+                            x.device_bytes(),
+                            values.defined() ? values.mutable_device_bytes(name) : nullptr,
+                            reinterpret_cast<std::int64_t*>(places.mutable_device_bytes(name)),
+                            s.outer,
+                            s.extent,
+                            s.inner,
+                            k,
+                            descending,
+                            by_place,
+                            items.mutable_device_bytes(),
+                            item};
+  device::launch(x.device(), name, &device::Table::sort, job);
+}
 
 Gradients scattered_back(const VjpArgs& args) {
   if (!args.wants(0) || !args.grad[0].defined()) return {Tensor()};
@@ -75,6 +99,14 @@ void argsort_cpu(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void sort_cuda(const OpArgs& args, std::span<Tensor> out) {
+  sort_on_device(args, args.in[0].shape()[axis_of(args)], args.attrs.flag("descending"), false, out[0], out[1]);
+}
+
+void argsort_cuda(const OpArgs& args, std::span<Tensor> out) {
+  sort_on_device(args, args.in[0].shape()[axis_of(args)], args.attrs.flag("descending"), false, {}, out[0]);
+}
+
 /// An element's rank is the number of those before it: smaller ones, and equal ones at earlier places.
 std::vector<Tensor> naive(const OpArgs& args) {
   const Tensor& x = args.in[0];
@@ -134,6 +166,8 @@ constinit const OpDef sort_op = row({
     .attributes = {axis_spec, descending_spec},
     .infer = sort_infer,
     .cpu = sort_cpu,
+    .cuda = sort_cuda,
+    .cuda_same_bits = true,
     .saves = saves::out(1),
     .vjp = scattered_back,
     .reference = naive,
@@ -150,6 +184,8 @@ constinit const OpDef argsort_op = row({
     .attributes = {axis_spec, descending_spec},
     .infer = argsort_infer,
     .cpu = argsort_cpu,
+    .cuda = argsort_cuda,
+    .cuda_same_bits = true,
     .no_gradient = "a place is an integer: it does not change when x changes a little",
     .reference = [](const OpArgs& args) -> std::vector<Tensor> { return {naive(args)[1]}; },
     .samples = samples,

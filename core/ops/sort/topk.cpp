@@ -50,6 +50,10 @@ void topk_cpu(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void topk_cuda(const OpArgs& args, std::span<Tensor> out) {
+  sort_on_device(args, args.attrs.integer("k"), args.attrs.flag("largest"), !args.attrs.flag("sorted"), out[0], out[1]);
+}
+
 /// k times: the best of those that were not yet taken, the first of equals.
 std::vector<std::int64_t> naive_places(const std::vector<double>& line, std::int64_t k, bool largest) {
   std::vector<std::int64_t> places;
@@ -132,6 +136,8 @@ constinit const OpDef topk_op = row({
                    attr_bool("sorted", true, "best first; false: in the order of their places")},
     .infer = infer,
     .cpu = topk_cpu,
+    .cuda = topk_cuda,
+    .cuda_same_bits = true,
     .saves = saves::out(1),
     .vjp = scattered_back,
     .reference = naive,
