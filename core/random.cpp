@@ -1,6 +1,7 @@
 #include "core/random.h"
 
 #include "core/base/interrupt.h"
+#include "core/philox.h"
 #include "core/strided.h"
 #include "core/threads/parallel.h"
 
@@ -66,16 +67,7 @@ template <class F> Tensor fill_pairs(const Shape& shape, RandomKey key, DType dt
 } // namespace
 
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  constexpr std::uint64_t m0 = 0xD2511F53;
-  constexpr std::uint64_t m1 = 0xCD9E8D57;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = m0 * counter[0];
-    const std::uint64_t p1 = m1 * counter[2];
-    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
-               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
+  philox_rounds(counter.data(), key[0], key[1]);
   return counter;
 }
 

@@ -2,8 +2,10 @@
 // Defines the arguments of device kernels as plain structures, which the program and the device module share.
 
 #include "core/dtype.h"
+#include "core/ops/dropout/device_job.h"
 #include "core/ops/index/device_job.h"
 #include "core/ops/rearrange/device_job.h"
+#include "core/ops/rotary/device_job.h"
 #include "core/ops/sort/device_job.h"
 
 #include <cstddef>

@@ -21,7 +21,9 @@
   X(invert, InvertJob)                                                                                                 \
   X(one_hot, OneHotJob)                                                                                                \
   X(scatter, ScatterJob)                                                                                               \
-  X(sort, SortJob)
+  X(sort, SortJob)                                                                                                     \
+  X(dropout, DropoutJob)                                                                                               \
+  X(rotary, RotaryJob)
 
 namespace eg::device {
 

@@ -2,7 +2,9 @@
 // dropout the mask is a function of the key, so the gradient is the same op on the cotangent.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
+#include "core/ops/dropout/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
@@ -14,12 +16,14 @@
 namespace eg {
 namespace {
 
+RandomKey mask_key(const Attrs& attrs) {
+  return {std::bit_cast<std::uint64_t>(attrs.integer("seed")), std::bit_cast<std::uint64_t>(attrs.integer("stream"))};
+}
+
 /// What sample `index` is multiplied with.
 double factor(const Attrs& attrs, std::int64_t index) {
   const double p = attrs.real("p");
-  const RandomKey key = {std::bit_cast<std::uint64_t>(attrs.integer("seed")),
-                         std::bit_cast<std::uint64_t>(attrs.integer("stream"))};
-  return p == 0.0 || uniform_at(key, static_cast<std::uint64_t>(index)) >= p ? 1.0 / (1.0 - p) : 0.0;
+  return p == 0.0 || uniform_at(mask_key(attrs), static_cast<std::uint64_t>(index)) >= p ? 1.0 / (1.0 - p) : 0.0;
 }
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
@@ -48,6 +52,23 @@ void run(const OpArgs& args, std::span<Tensor> out) {
       }
     });
   });
+}
+
+void run_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  const double p = args.attrs.real("p");
+  if (p == 0.0 || x.numel() == 0) return out[0].copy_from(x);
+  const RandomKey key = mask_key(args.attrs);
+  const device::DropoutJob job{x.dtype(),
+                               out[0].mutable_device_bytes("drop_path"),
+                               x.device_bytes(),
+                               x.numel(),
+                               x.numel() / x.shape()[0],
+                               key.seed,
+                               key.stream,
+                               largest_dropped(p),
+                               1.0 / (1.0 - p)};
+  device::launch(x.device(), "drop_path", &device::Table::dropout, job);
 }
 
 std::vector<Sample> samples(DType dtype) {
@@ -92,6 +113,8 @@ constinit const OpDef drop_path_op = row({
                    attr_int("stream", 0, "stream of the mask, 64 bits")},
     .infer = infer,
     .cpu = run,
+    .cuda = run_on_device,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& args) -> Gradients {
       return {args.wants(0) ? call1(drop_path_op, {args.grad[0]}, args.attrs) : Tensor{}};
     },

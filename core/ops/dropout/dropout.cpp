@@ -1,13 +1,13 @@
 // Row of dropout. The mask is a function of (seed, stream, element index) alone, so it is never stored: the gradient is
 // the same op on the cotangent.
 
+#include "core/device/module.h"
 #include "core/ops/dropout/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
 #include <bit>
-#include <cmath>
 #include <fmt/format.h>
 
 namespace eg {
@@ -31,7 +31,7 @@ void run(const OpArgs& args, std::span<Tensor> out) {
   const double p = args.attrs.real("p");
   const RandomKey key = key_of(args.attrs);
   if (p == 0.0) return out[0].copy_from(x);
-  const auto last = static_cast<std::uint32_t>(std::ceil(p * 0x1.0p32) - 1.0); // largest word with word * 2^-32 < p
+  const std::uint32_t last = largest_dropped(p);
   visit_floating(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = out[0].mutable_data<T>();
@@ -39,6 +39,23 @@ void run(const OpArgs& args, std::span<Tensor> out) {
       dropout_chunk(from + begin, to + begin, end - begin, begin, key, last, 1.0 / (1.0 - p));
     });
   });
+}
+
+void run_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  const double p = args.attrs.real("p");
+  if (p == 0.0 || x.numel() == 0) return out[0].copy_from(x);
+  const RandomKey key = key_of(args.attrs);
+  const device::DropoutJob job{x.dtype(),
+                               out[0].mutable_device_bytes("dropout"),
+                               x.device_bytes(),
+                               x.numel(),
+                               1,
+                               key.seed,
+                               key.stream,
+                               largest_dropped(p),
+                               1.0 / (1.0 - p)};
+  device::launch(x.device(), "dropout", &device::Table::dropout, job);
 }
 
 std::vector<Sample> samples(DType dtype) {
@@ -73,6 +90,8 @@ constinit const OpDef dropout_op = row({
                    attr_int("stream", 0, "stream of the mask, 64 bits")},
     .infer = infer,
     .cpu = run,
+    .cuda = run_on_device,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {call1(dropout_op, {args.grad[0]}, args.attrs)};

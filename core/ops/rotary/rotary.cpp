@@ -3,6 +3,7 @@
 // is the same op with `inverse`.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -68,6 +69,13 @@ double frequency_of(const OpArgs& args, const Layout& layout, std::int64_t i) {
   return std::pow(args.attrs.real("base"), -2.0 * static_cast<double>(i) / static_cast<double>(layout.dims));
 }
 
+std::vector<double> frequencies_of(const OpArgs& args, const Layout& layout) {
+  std::vector<double> frequency(static_cast<std::size_t>(layout.dims / 2));
+  for (std::size_t i = 0; i < frequency.size(); ++i)
+    frequency[i] = frequency_of(args, layout, static_cast<std::int64_t>(i));
+  return frequency;
+}
+
 std::vector<TensorSpec> infer(const OpArgs& args) {
   layout_of(args);
   return {{args.in[0].shape(), args.in[0].dtype()}};
@@ -80,8 +88,7 @@ template <class T> struct Angles {
   Angles(const OpArgs& args, const Layout& layout) {
     const Tensor positions = packed(args.in[1]);
     const std::int64_t half = layout.dims / 2;
-    std::vector<double> frequency(static_cast<std::size_t>(half));
-    for (std::int64_t i = 0; i < half; ++i) frequency[static_cast<std::size_t>(i)] = frequency_of(args, layout, i);
+    const std::vector<double> frequency = frequencies_of(args, layout);
     const double sign = args.attrs.flag("inverse") ? -1.0 : 1.0;
     cosine.resize(static_cast<std::size_t>(positions.numel() * half));
     sine.resize(cosine.size());
@@ -138,6 +145,34 @@ template <class T> void run_as(const OpArgs& args, const Tensor& x, Tensor& y) {
 
 void kernel(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { run_as<T>(args, packed(args.in[0]), out[0]); });
+}
+
+void run_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Layout layout = layout_of(args);
+  const Tensor x = packed(args.in[0]), positions = packed(args.in[1]);
+  if (x.numel() == 0) return;
+  const std::int64_t half = layout.dims / 2;
+  const Tensor frequencies = Tensor::from(frequencies_of(args, layout), {half});
+  Tensor cosine = Tensor::empty({positions.numel(), half}, x.dtype());
+  Tensor sine = Tensor::empty({positions.numel(), half}, x.dtype());
+  const device::RotaryJob job{x.dtype(),
+                              out[0].mutable_device_bytes("rotary"),
+                              x.device_bytes(),
+                              reinterpret_cast<const std::int64_t*>(positions.device_bytes()),
+                              reinterpret_cast<const double*>(frequencies.device_bytes()),
+                              cosine.mutable_device_bytes(),
+                              sine.mutable_device_bytes(),
+                              positions.numel(),
+                              layout.batch,
+                              layout.tokens,
+                              layout.heads,
+                              layout.features,
+                              half,
+                              layout.heads_first,
+                              layout.interleaved,
+                              layout.by_batch,
+                              args.attrs.flag("inverse") ? -1.0 : 1.0};
+  device::launch(x.device(), "rotary", &device::Table::rotary, job);
 }
 
 Gradients rule(const VjpArgs& args) {
@@ -240,6 +275,7 @@ constinit const OpDef rotary_op = row({
                    attr_bool("inverse", false, "turn by minus the angle")},
     .infer = infer,
     .cpu = kernel,
+    .cuda = run_on_device,
     .saves = saves::in(1),
     .vjp = rule,
     .reference = reference,
