@@ -3,7 +3,11 @@
 
 #include "core/dtype.h"
 #include "core/ops/dropout/device_job.h"
+#include "core/ops/fold/device_job.h"
 #include "core/ops/index/device_job.h"
+#include "core/ops/interpolate/device_job.h"
+#include "core/ops/pool/device_job.h"
+#include "core/ops/quantize/device_job.h"
 #include "core/ops/rearrange/device_job.h"
 #include "core/ops/rotary/device_job.h"
 #include "core/ops/sort/device_job.h"

@@ -23,7 +23,13 @@
   X(scatter, ScatterJob)                                                                                               \
   X(sort, SortJob)                                                                                                     \
   X(dropout, DropoutJob)                                                                                               \
-  X(rotary, RotaryJob)
+  X(rotary, RotaryJob)                                                                                                 \
+  X(unfold, WindowsJob)                                                                                                \
+  X(fold, WindowsJob)                                                                                                  \
+  X(resample, ResampleJob)                                                                                             \
+  X(pool, PoolJob)                                                                                                     \
+  X(quantize_int8, QuantizeJob)                                                                                        \
+  X(dequantize_int8, DequantizeJob)
 
 namespace eg::device {
 

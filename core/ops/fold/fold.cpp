@@ -1,6 +1,7 @@
 // unfold and fold: the windows of images as columns, and columns added back into images; each is the other's adjoint.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/fold/columns.h"
 #include "core/ops/list.h"
@@ -92,6 +93,19 @@ void fold_kernel(const OpArgs& args, std::span<Tensor> out) {
       windows::add_columns<T>(e.axes, {0, e.axes.rows.count}, 1, from + p * size, plane);
     });
   });
+}
+
+void start_windows(const OpArgs& args, const Extents& e, Tensor& y,
+                   device::Failure (*device::Table::*kernel)(int, const device::WindowsJob&)) {
+  if (y.numel() == 0) return;
+  const Tensor x = packed(args.in[0]);
+  const auto axis = [](const windows::Axis& a) {
+    return device::WindowAxis{a.extent, a.kernel, a.stride, a.padding, a.dilation, a.count};
+  };
+  const char* const name = args.op.name.data();
+  const device::WindowsJob job{x.dtype(),         y.mutable_device_bytes(name), x.device_bytes(), e.images * e.channels,
+                               axis(e.axes.rows), axis(e.axes.columns)};
+  device::launch(x.device(), name, kernel, job);
 }
 
 /// visit(plane, tap, window, row, column) wherever an element of a window is inside its image.
@@ -203,6 +217,9 @@ constinit const OpDef unfold_op = row({
       return {{unfold_extents(args).column_shape(), args.in[0].dtype()}};
     },
     .cpu = unfold_kernel,
+    .cuda = [](const OpArgs& args,
+               std::span<Tensor> out) { start_windows(args, unfold_extents(args), out[0], &device::Table::unfold); },
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& args) -> Gradients {
       const Shape& s = args.in[0].shape();
       const Frame f = windows::frame_of(args);
@@ -225,6 +242,9 @@ constinit const OpDef fold_op = row({
       return {{fold_extents(args).image_shape(), args.in[0].dtype()}};
     },
     .cpu = fold_kernel,
+    .cuda = [](const OpArgs& args,
+               std::span<Tensor> out) { start_windows(args, fold_extents(args), out[0], &device::Table::fold); },
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& args) -> Gradients {
       const Frame f = windows::frame_of(args);
       return {unfold(args.grad[0], f.kernel, f.stride, f.padding, f.dilation)};

@@ -2,6 +2,7 @@
 // with both transposed.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/fold/windows.h"
 #include "core/ops/interpolate/resample.h"
@@ -119,20 +120,54 @@ template <class T> void apply(const Matrix& rows, const Matrix& columns, std::in
   });
 }
 
+/// The matrices of both axes.
+struct Matrices {
+  Matrix rows, columns;
+
+  template <bool adjoint> static Matrices of(const OpArgs& args, const Extents& e) {
+    const Settings s = settings_of(args);
+    Matrices m{s.matrix(e.from.rows, e.to.rows), s.matrix(e.from.columns, e.to.columns)};
+    return adjoint ? Matrices{resample::transposed(m.rows), resample::transposed(m.columns)} : m;
+  }
+};
+
 template <bool adjoint> void kernel(const OpArgs& args, std::span<Tensor> out) {
   const Extents e = adjoint ? adjoint_extents(args) : extents(args);
   if (out[0].numel() == 0) return;
-  const Settings s = settings_of(args);
-  Matrix rows = s.matrix(e.from.rows, e.to.rows);
-  Matrix columns = s.matrix(e.from.columns, e.to.columns);
-  if (adjoint) {
-    rows = resample::transposed(rows);
-    columns = resample::transposed(columns);
-  }
+  const Matrices m = Matrices::of<adjoint>(args, e);
   const Tensor x = packed(args.in[0]);
   visit_floating(x.dtype(), [&]<class T>() {
-    apply<T>(rows, columns, e.images * e.channels, x.data<T>(), out[0].mutable_data<T>("interpolate"));
+    apply<T>(m.rows, m.columns, e.images * e.channels, x.data<T>(), out[0].mutable_data<T>("interpolate"));
   });
+}
+
+/// A matrix in the memory of the present device.
+struct MatrixThere {
+  Tensor first, start, weights;
+  device::ResampleMatrix matrix;
+
+  explicit MatrixThere(const Matrix& m)
+      : first(Tensor::from(m.first, {m.rows()})), start(Tensor::from(m.start, {m.rows() + 1})),
+        weights(Tensor::from(m.weights, {static_cast<std::int64_t>(m.weights.size())})),
+        matrix{m.rows(), m.columns, reinterpret_cast<const std::int64_t*>(first.device_bytes()),
+               reinterpret_cast<const std::int64_t*>(start.device_bytes()),
+               reinterpret_cast<const double*>(weights.device_bytes())} {}
+};
+
+template <bool adjoint> void kernel_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Extents e = adjoint ? adjoint_extents(args) : extents(args);
+  if (out[0].numel() == 0) return;
+  const Matrices m = Matrices::of<adjoint>(args, e);
+  const MatrixThere rows(m.rows), columns(m.columns);
+  const Tensor x = packed(args.in[0]);
+  const std::int64_t planes = e.images * e.channels;
+  Tensor half_way = Tensor::empty({planes, m.rows.columns, m.columns.rows()}, DType::f64);
+  const char* const name = args.op.name.data();
+  const device::ResampleJob job{x.dtype(),        out[0].mutable_device_bytes(name),
+                                x.device_bytes(), reinterpret_cast<double*>(half_way.mutable_device_bytes()),
+                                planes,           rows.matrix,
+                                columns.matrix};
+  device::launch(x.device(), name, &device::Table::resample, job);
 }
 
 // --- reference: the weight of source p in result i, from the formulas alone ---
@@ -318,6 +353,8 @@ constinit const OpDef interpolate_op = row({
       return {{extents(args).y_shape(), args.in[0].dtype()}};
     },
     .cpu = kernel<false>,
+    .cuda = kernel_cuda<false>,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients {
       const Shape& x = v.in[0].shape();
       return {call1(interpolate_backward_op, {v.grad[0]}, with_input_size(v.attrs, {x[2], x[3]}))};
@@ -340,6 +377,8 @@ constinit const OpDef interpolate_backward_op = row({
       return {{adjoint_extents(args).x_shape(), args.in[0].dtype()}};
     },
     .cpu = kernel<true>,
+    .cuda = kernel_cuda<true>,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(interpolate_op, {v.grad[0]}, without_input_size(v.attrs))};
     },

@@ -1,7 +1,9 @@
 #include "core/ops/pool/bins.h"
 
 #include "core/base/error.h"
+#include "core/device/module.h"
 #include "core/exact/exact.h"
+#include "core/ops/pool/bin.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
@@ -57,26 +59,22 @@ struct Divisors {
   double fixed; // 0: count
 };
 
-Bins sliding_bins(const Axis& a, Divisors divisors) {
-  Bins bins{a.extent, a.dilation, {}, {}, {}};
-  for (std::int64_t i = 0; i < a.count; ++i) {
-    const std::int64_t first = a.first(i);
-    const std::int64_t skipped = first < 0 ? (-first + a.dilation - 1) / a.dilation : 0;
-    bins.begin.push_back(first + skipped * a.dilation);
-    bins.end.push_back(std::min(first + a.dilation * (a.kernel - 1) + 1, a.extent));
-    const std::int64_t elements = divisors.count_include_pad ? std::min(first + a.kernel, a.extent + a.padding) - first
-                                                             : bins.end.back() - bins.begin.back();
-    bins.divisor.push_back(divisors.fixed != 0 ? divisors.fixed : static_cast<double>(elements));
-  }
-  return bins;
+BinRule sliding_rule(const Axis& a, Divisors divisors) {
+  return {a.extent,      a.count, false, a.kernel, a.stride, a.padding, a.dilation, divisors.count_include_pad,
+          divisors.fixed};
 }
 
-Bins adaptive_bins(std::int64_t extent, std::int64_t count) {
-  Bins bins{extent, 1, {}, {}, {}};
-  for (std::int64_t i = 0; i < count; ++i) {
-    bins.begin.push_back(i * extent / count);
-    bins.end.push_back(((i + 1) * extent + count - 1) / count);
-    bins.divisor.push_back(static_cast<double>(bins.end.back() - bins.begin.back()));
+BinRule adaptive_rule(std::int64_t extent, std::int64_t count) {
+  return {.extent = extent, .count = count, .adaptive = true};
+}
+
+Bins listed(const BinRule& rule) {
+  Bins bins{rule.extent, rule.dilation, {}, {}, {}};
+  for (std::int64_t i = 0; i < rule.count; ++i) {
+    const Bin bin = bin_of(rule, i);
+    bins.begin.push_back(bin.begin);
+    bins.end.push_back(bin.end);
+    bins.divisor.push_back(bin.divisor);
   }
   return bins;
 }
@@ -121,11 +119,11 @@ Extents sliding_extents(const OpArgs& args, const Shape& images) {
   return {images[0], images[1], {images[2], images[3]}, {axes.rows.count, axes.columns.count}};
 }
 
-Grid sliding_grid(const OpArgs& args, const Extents& e) {
+Rules sliding_rules(const OpArgs& args, const Extents& e) {
   const windows::Axes axes = sliding_axes(args, e.image);
   const bool padded = declares(args, "count_include_pad") && args.attrs.flag("count_include_pad");
   const double fixed = declares(args, "divisor") ? static_cast<double>(args.attrs.integer("divisor")) : 0.0;
-  return {sliding_bins(axes.rows, {padded, fixed}), sliding_bins(axes.columns, {padded, fixed != 0 ? 1.0 : 0.0})};
+  return {sliding_rule(axes.rows, {padded, fixed}), sliding_rule(axes.columns, {padded, fixed != 0 ? 1.0 : 0.0})};
 }
 
 Extents adaptive_extents(const OpArgs& args, const Shape& images) {
@@ -136,8 +134,24 @@ Extents adaptive_extents(const OpArgs& args, const Shape& images) {
   return {images[0], images[1], {images[2], images[3]}, count};
 }
 
-Grid adaptive_grid(const Extents& e) {
-  return {adaptive_bins(e.image.rows, e.count.rows), adaptive_bins(e.image.columns, e.count.columns)};
+Rules adaptive_rules(const Extents& e) {
+  return {adaptive_rule(e.image.rows, e.count.rows), adaptive_rule(e.image.columns, e.count.columns)};
+}
+
+Grid Rules::grid() const { return {listed(rows), listed(columns)}; }
+
+void start_on_device(const char* op, device::PoolJob::Kind kind, const Rules& rules, std::int64_t planes,
+                     const Tensor& packed_from, Tensor& to, Tensor places) {
+  const device::PoolJob job{kind,
+                            to.dtype(),
+                            to.mutable_device_bytes(op),
+                            packed_from.device_bytes(),
+                            places.defined() ? reinterpret_cast<std::int64_t*>(places.mutable_device_bytes(op))
+                                             : nullptr,
+                            planes,
+                            rules.rows,
+                            rules.columns};
+  device::launch(to.device(), op, &device::Table::pool, job);
 }
 
 template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, T* y) {

@@ -14,7 +14,7 @@ namespace eg {
 namespace {
 
 using pool::Extents;
-using pool::Grid;
+using pool::Rules;
 
 Extents sliding(const OpArgs& args) { return pool::sliding_extents(args, pool::images_of(args)); }
 Extents adaptive(const OpArgs& args) { return pool::adaptive_extents(args, pool::images_of(args)); }
@@ -23,13 +23,19 @@ std::vector<TensorSpec> specs(const OpArgs& args, const Extents& e) {
   return {{e.y_shape(), args.in[0].dtype()}, {e.y_shape(), DType::i64}};
 }
 
-template <class MakeGrid> void run(const OpArgs& args, std::span<Tensor> out, const Extents& e, MakeGrid make_grid) {
+void run(const OpArgs& args, std::span<Tensor> out, const Extents& e, const Rules& rules) {
   if (out[0].numel() == 0) return;
   const Tensor x = packed(args.in[0]);
   visit_floating(x.dtype(), [&]<class T>() {
-    pool::largest<T>(make_grid(), e.images * e.channels, x.data<T>(), out[0].mutable_data<T>("max_pool2d"),
+    pool::largest<T>(rules.grid(), e.images * e.channels, x.data<T>(), out[0].mutable_data<T>("max_pool2d"),
                      out[1].mutable_data<std::int64_t>("max_pool2d"));
   });
+}
+
+void run_on_device(const OpArgs& args, std::span<Tensor> out, const Extents& e, const Rules& rules) {
+  if (out[0].numel() == 0) return;
+  pool::start_on_device(args.op.name.data(), device::PoolJob::Kind::largest, rules, e.images * e.channels,
+                        packed(args.in[0]), out[0], out[1]);
 }
 
 Gradients rule(const VjpArgs& args) {
@@ -162,8 +168,14 @@ constinit const OpDef max_pool2d_op = row({
     .cpu =
         [](const OpArgs& args, std::span<Tensor> out) {
           const Extents e = sliding(args);
-          run(args, out, e, [&] { return pool::sliding_grid(args, e); });
+          run(args, out, e, pool::sliding_rules(args, e));
         },
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          const Extents e = sliding(args);
+          run_on_device(args, out, e, pool::sliding_rules(args, e));
+        },
+    .cuda_same_bits = true,
     .saves = saves::out(1),
     .vjp = rule,
     .reference = sliding_reference,
@@ -183,8 +195,14 @@ constinit const OpDef adaptive_max_pool2d_op = row({
     .cpu =
         [](const OpArgs& args, std::span<Tensor> out) {
           const Extents e = adaptive(args);
-          run(args, out, e, [&] { return pool::adaptive_grid(e); });
+          run(args, out, e, pool::adaptive_rules(e));
         },
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          const Extents e = adaptive(args);
+          run_on_device(args, out, e, pool::adaptive_rules(e));
+        },
+    .cuda_same_bits = true,
     .saves = saves::out(1),
     .vjp = rule,
     .reference = adaptive_reference,

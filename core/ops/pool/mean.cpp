@@ -13,16 +13,16 @@ namespace eg {
 namespace {
 
 using pool::Extents;
-using pool::Grid;
+using pool::Rules;
 
 /// What a pooling and its adjoint need to know of their kind.
 struct Kind {
   Extents (*extents)(const OpArgs&, const Shape& images);
-  Grid (*grid)(const OpArgs&, const Extents&);
+  Rules (*rules)(const OpArgs&, const Extents&);
 };
-constexpr Kind sliding = {pool::sliding_extents, pool::sliding_grid};
+constexpr Kind sliding = {pool::sliding_extents, pool::sliding_rules};
 constexpr Kind adaptive = {pool::adaptive_extents,
-                           [](const OpArgs&, const Extents& e) { return pool::adaptive_grid(e); }};
+                           [](const OpArgs&, const Extents& e) { return pool::adaptive_rules(e); }};
 
 template <const Kind& kind> Extents pooling(const OpArgs& args) { return kind.extents(args, pool::images_of(args)); }
 
@@ -47,7 +47,7 @@ template <const Kind& kind, bool exact> void kernel(const OpArgs& args, std::spa
   if (out[0].numel() == 0) return;
   const Tensor x = packed(args.in[0]);
   visit_floating(x.dtype(), [&]<class T>() {
-    (exact ? pool::mean_exact<T> : pool::mean<T>)(kind.grid(args, e), e.images * e.channels, x.data<T>(),
+    (exact ? pool::mean_exact<T> : pool::mean<T>)(kind.rules(args, e).grid(), e.images * e.channels, x.data<T>(),
                                                   out[0].mutable_data<T>("pool"));
   });
 }
@@ -57,8 +57,23 @@ template <const Kind& kind> void adjoint_kernel(const OpArgs& args, std::span<Te
   if (out[0].numel() == 0) return;
   const Tensor g = packed(args.in[0]);
   visit_floating(g.dtype(), [&]<class T>() {
-    pool::mean_backward<T>(kind.grid(args, e), e.images * e.channels, g.data<T>(), out[0].mutable_data<T>("pool"));
+    pool::mean_backward<T>(kind.rules(args, e).grid(), e.images * e.channels, g.data<T>(),
+                           out[0].mutable_data<T>("pool"));
   });
+}
+
+template <const Kind& kind> void kernel_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Extents e = pooling<kind>(args);
+  if (out[0].numel() == 0) return;
+  pool::start_on_device(args.op.name.data(), device::PoolJob::Kind::mean, kind.rules(args, e), e.images * e.channels,
+                        packed(args.in[0]), out[0]);
+}
+
+template <const Kind& kind> void adjoint_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Extents e = adjoint<kind>(args);
+  if (out[0].numel() == 0) return;
+  pool::start_on_device(args.op.name.data(), device::PoolJob::Kind::mean_backward, kind.rules(args, e),
+                        e.images * e.channels, packed(args.in[0]), out[0]);
 }
 
 /// The call's attributes with input_size, or without it.
@@ -276,6 +291,8 @@ constinit const OpDef avg_pool2d_op = row({
     .infer = infer<sliding>,
     .cpu = kernel<sliding, false>,
     .exact = kernel<sliding, true>,
+    .cuda = kernel_cuda<sliding>,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(avg_pool2d_backward_op, {v.grad[0]}, with_size(v.attrs, v.in[0].shape()))};
     },
@@ -295,6 +312,8 @@ constinit const OpDef avg_pool2d_backward_op = row({
     .attributes = {input_attr, kernel_attr, stride_attr, padding_attr, ceil_attr, include_attr, divisor_attr},
     .infer = adjoint_infer<sliding>,
     .cpu = adjoint_kernel<sliding>,
+    .cuda = adjoint_cuda<sliding>,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients { return {call1(avg_pool2d_op, {v.grad[0]}, without_size(v.attrs))}; },
     .reference = [](const OpArgs& args) { return sliding_loops(args, adjoint<sliding>(args), true); },
     .samples = adjoint_samples_of<sliding_cases, sliding, avg_pool2d_op, 2320>,
@@ -311,6 +330,8 @@ constinit const OpDef adaptive_avg_pool2d_op = row({
     .infer = infer<adaptive>,
     .cpu = kernel<adaptive, false>,
     .exact = kernel<adaptive, true>,
+    .cuda = kernel_cuda<adaptive>,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(adaptive_avg_pool2d_backward_op, {v.grad[0]}, with_size(v.attrs, v.in[0].shape()))};
     },
@@ -331,6 +352,8 @@ constinit const OpDef adaptive_avg_pool2d_backward_op = row({
     .attributes = {input_attr, bins_attr},
     .infer = adjoint_infer<adaptive>,
     .cpu = adjoint_kernel<adaptive>,
+    .cuda = adjoint_cuda<adaptive>,
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& v) -> Gradients {
       return {call1(adaptive_avg_pool2d_op, {v.grad[0]}, without_size(v.attrs))};
     },

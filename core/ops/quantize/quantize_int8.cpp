@@ -1,9 +1,11 @@
 // quantize_int8: a matrix in 8 bits with a scale for each row; dequantize_int8: the matrix that they represent.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/gemm/low_bit_weights.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
+#include "core/ops/quantize/scale.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
@@ -16,23 +18,8 @@
 namespace eg {
 namespace {
 
-/// s rounded to 16 significant bits, so that s q is exact in f32.
-double rounded_to_16_bits(double s) {
-  constexpr std::uint64_t dropped = (std::uint64_t{1} << 37) - 1; // of 52 bits behind the point, 15 stay
-  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(s) + (dropped + 1) / 2) & ~dropped);
-}
-
-/// x to the nearest whole number, halves to the even one, for |x| < 2^51: adding 1.5 2^52 leaves no bits behind the
-/// point.
-double nearest(double x) {
-  constexpr double rounder = 6755399441055744.0;
-  return x + rounder - rounder;
-}
-
-/// Scale of a row whose largest magnitude is `largest`.
-double scale_of(double largest) {
-  return std::max(rounded_to_16_bits(largest / 127.0), static_cast<double>(std::numeric_limits<float>::min()));
-}
+using quantize::nearest;
+using quantize::scale_of;
 
 /// Codes of a row; returns its scale, NaN where the row holds a NaN or an infinity.
 template <class T> double quantize_row(const T* w, std::int64_t n, std::uint8_t* codes) {
@@ -76,6 +63,18 @@ void quantize_kernel(const OpArgs& args, std::span<Tensor> out) {
     for (std::int64_t r = 0; r < rows; ++r)
       if (std::isnan(scales[r])) refuse_row(w + r * n, n, r);
   });
+}
+
+void quantize_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor weight = packed(args.in[0]);
+  if (weight.size(0) == 0) return;
+  const device::QuantizeJob job{weight.dtype(),
+                                weight.device_bytes(),
+                                reinterpret_cast<std::uint8_t*>(out[0].mutable_device_bytes("quantize_int8")),
+                                out[1].mutable_device_bytes("quantize_int8"),
+                                weight.size(0),
+                                weight.size(1)};
+  device::launch(weight.device(), "quantize_int8", &device::Table::quantize_int8, job);
 }
 
 std::vector<Tensor> quantize_reference(const OpArgs& args) {
@@ -146,6 +145,18 @@ void dequantize_kernel(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void dequantize_cuda(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor codes = packed(args.in[0]), scales = packed(args.in[1]);
+  if (codes.numel() == 0) return;
+  const device::DequantizeJob job{scales.dtype(),
+                                  out[0].mutable_device_bytes("dequantize_int8"),
+                                  reinterpret_cast<const std::uint8_t*>(codes.device_bytes()),
+                                  scales.device_bytes(),
+                                  codes.size(0),
+                                  codes.size(1)};
+  device::launch(codes.device(), "dequantize_int8", &device::Table::dequantize_int8, job);
+}
+
 /// Of the scales alone: sum_i g[o, i] q[o, i].
 Gradients dequantize_vjp(const VjpArgs& args) {
   Gradients gradients(2);
@@ -194,6 +205,8 @@ constinit const OpDef quantize_int8_op = row({
     .outputs = {"codes", "scales"},
     .infer = quantize_infer,
     .cpu = quantize_kernel,
+    .cuda = quantize_cuda,
+    .cuda_same_bits = true,
     .no_gradient = "its codes are whole numbers, and its scales hang on the largest number of a row alone",
     .reference = quantize_reference,
     .samples = quantize_samples,
@@ -212,6 +225,8 @@ constinit const OpDef dequantize_int8_op = row({
     .inputs = {{"codes"}, {"scales"}},
     .infer = dequantize_infer,
     .cpu = dequantize_kernel,
+    .cuda = dequantize_cuda,
+    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = dequantize_vjp,
     .reference = dequantize_reference,
