@@ -17,9 +17,11 @@
 
 #if defined(__CUDACC__)
 
+#include <cstring>
 #include <cuda_runtime.h>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #define GPU_UNROLL _Pragma("unroll")
 #define GPU_INLINE static
@@ -52,7 +54,20 @@ template <class T> __device__ __forceinline__ T* dynamic_shared() {
 /// commutative.
 template <class T, class F> __device__ __forceinline__ T warp_butterfly(T x, F join) {
 #pragma unroll
-  for (int step = 16; step > 0; step /= 2) x = join(x, __shfl_xor_sync(0xffffffffU, x, step));
+  for (int step = 16; step > 0; step /= 2) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      x = join(x, __shfl_xor_sync(0xffffffffU, x, step));
+    } else { // a structure goes word by word
+      static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(unsigned) == 0);
+      unsigned words[sizeof(T) / sizeof(unsigned)];
+      memcpy(words, &x, sizeof x);
+#pragma unroll
+      for (unsigned& word : words) word = __shfl_xor_sync(0xffffffffU, word, step);
+      T other = x;
+      memcpy(&other, words, sizeof other);
+      x = join(x, other);
+    }
+  }
   return x;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Defines what a kernel says of a value that it refuses: the reasons, and the name of the row that is told with them.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -14,6 +15,7 @@ enum class Refused : int {
   number = 3,     ///< "x is value at position; it must be in [0, limit)"
   repeated = 4,   ///< "not a permutation of 0..limit - 1: value occurs at positions other and position"
   not_finite = 5, ///< "weight is value at [other, position]": value holds the bits of a double
+  label = 6,      ///< "label value of row position is outside [0, limit): there are limit classes"
 };
 
 /// The name of a row, as a kernel can carry it.

@@ -112,6 +112,9 @@ const Module& module() {
   case Refused::not_finite:
     throw ValueError(fmt::format("{}: weight is {} at [{}, {}], on {}", e.kernel, std::bit_cast<double>(value), e.other,
                                  position, device.str()));
+  case Refused::label:
+    throw IndexError(fmt::format("{}: label {} of row {} is outside [0, {}): there are {} classes, on {}", e.kernel,
+                                 value, position, limit, limit, device.str()));
   case Refused::none:
   case Refused::outside:
     break;
