@@ -101,9 +101,12 @@ struct WhereJob {
   Axes<4> axes;
 };
 
-/// y = f(a, b, c) by a row of the ternary pointwise kernels. Operands: y, a, b, c.
+/// The functions of three operands: core/ops/pointwise/ternary-inl.h.
+enum class Ternary : int { lerp, scaled_exp };
+
+/// y = f(a, b, c). Operands: y, a, b, c.
 struct TernaryJob {
-  int op;
+  Ternary op;
   DType type;
   void* y;
   const void *a, *b, *c;

@@ -30,6 +30,7 @@
   X(pool, PoolJob)                                                                                                     \
   X(quantize_int8, QuantizeJob)                                                                                        \
   X(dequantize_int8, DequantizeJob)
+  X(ternary, TernaryJob)
 
 namespace eg::device {
 

@@ -1,5 +1,7 @@
 #include "core/ops/pointwise/ternary.h"
 
+#include "core/device/axes.h"
+#include "core/device/module.h"
 #include "core/ops/pointwise/broadcast.h"
 
 namespace eg::pointwise {
@@ -27,6 +29,18 @@ void run(TernaryKernel<float> f32, TernaryKernel<double> f64, const std::array<T
     else
       run_packed<T>(f64, all, y);
   });
+}
+
+void run_on_device(device::Ternary op, const OpArgs& args, Tensor& y) {
+  if (y.numel() == 0) return;
+  const device::TernaryJob job{op,
+                               y.dtype(),
+                               y.mutable_device_bytes(args.op.name.data()),
+                               args.in[0].device_bytes(),
+                               args.in[1].device_bytes(),
+                               args.in[2].device_bytes(),
+                               device::broadcast_axes<3>(y, {&args.in[0], &args.in[1], &args.in[2]})};
+  device::launch(y.device(), args.op.name.data(), &device::Table::ternary, job);
 }
 
 } // namespace eg::pointwise

@@ -2,6 +2,7 @@
 // Declares vector kernels of three operands that broadcast against each other, and the loop that applies them to any
 // shapes.
 
+#include "core/device/jobs.h"
 #include "core/op.h"
 
 #include <array>
@@ -27,5 +28,8 @@ template <class T> struct Ternary {
 
 /// y = f(operands), broadcast to the shape of y, on all threads.
 void run(TernaryKernel<float> f32, TernaryKernel<double> f64, const std::array<Tensor, 3>& in, Tensor& y);
+
+/// The same of the three inputs, on their device.
+void run_on_device(device::Ternary op, const OpArgs& args, Tensor& y);
 
 } // namespace eg::pointwise

@@ -4,33 +4,16 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/pointwise/ternary_simd.cpp"
-#include "core/simd/simd-inl.h"
+#include "core/ops/pointwise/ternary-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
 
 using pointwise::Operand;
-
-struct Lerp {
-  template <class D, class V> static HWY_INLINE V value(D d, V a, V b, V w) {
-    const V way = hn::Sub(b, a);
-    const V from_a = hn::Add(a, hn::Mul(w, way));
-    const V from_b = hn::Sub(b, hn::Mul(hn::Sub(detail::Constant(d, 1.0), w), way));
-    return hn::IfThenElse(hn::Lt(hn::Abs(w), detail::Constant(d, 0.5)), from_a, from_b);
-  }
-};
-
-struct ScaledExp {
-  template <class D, class V> static HWY_INLINE V value(D d, V g, V x, V s) {
-    const V y = hn::Mul(g, Exp(d, hn::Sub(x, s)));
-    return hn::IfThenElse(hn::Eq(s, detail::Constant(d, -std::numeric_limits<double>::infinity())), hn::Zero(d), y);
-  }
-};
 
 /// The lanes of a vector of E as T and back: kernels of floats may compute in double.
 template <class D, class T> HWY_INLINE hn::Vec<D> LoadAs(D d, Operand<T> from, std::int64_t i, std::size_t count) {

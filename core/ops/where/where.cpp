@@ -270,6 +270,9 @@ constinit const OpDef lerp_op = row({
     .inputs = {{"a"}, {"b"}, {"weight"}},
     .infer = infer_floating,
     .cpu = lerp_cpu,
+    .cuda = [](const OpArgs& args,
+               std::span<Tensor> out) { pointwise::run_on_device(device::Ternary::lerp, args, out[0]); },
+    .cuda_same_bits = true,
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = lerp_rule,
     .reference =
