@@ -114,3 +114,6 @@ struct TernaryJob {
 };
 
 } // namespace eg::device
+
+// They use what stands above.
+#include "core/ops/reduce/device_job.h"        // IWYU pragma: export

@@ -31,6 +31,11 @@
   X(quantize_int8, QuantizeJob)                                                                                        \
   X(dequantize_int8, DequantizeJob)
   X(ternary, TernaryJob)
+  X(ternary, TernaryJob)                                                                                               \
+                                                                                                                       \
+  X(reduce, ReduceJob)                                                                                                 \
+  X(center, CenterJob)                                                                                                 \
+  X(scan, ScanJob)
 
 namespace eg::device {
 

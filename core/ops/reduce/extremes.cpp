@@ -2,6 +2,7 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/axes.h"
+#include "core/ops/reduce/on_device.h"
 #include "core/ops/reduce/rows.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
@@ -136,6 +137,20 @@ template <bool largest> void both_cpu(const OpArgs& args, std::span<Tensor> out)
   });
 }
 
+template <bool largest> void run_on_device(const OpArgs& args, const reduce::DeviceOutputs& out) {
+  reduce::run_on_device(args.op.name, largest ? device::ReduceKind::largest : device::ReduceKind::smallest, args.in[0],
+                        only(axis_of(args)), out);
+}
+template <bool largest> void value_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device<largest>(args, {out[0], {}, {}});
+}
+template <bool largest> void place_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device<largest>(args, {{}, out[0], {}});
+}
+template <bool largest> void both_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device<largest>(args, {out[0], out[1], {}});
+}
+
 std::vector<TensorSpec> infer_value(const OpArgs& args) { return {{infer_shape(args), args.in[0].dtype()}}; }
 std::vector<TensorSpec> infer_place(const OpArgs& args) { return {{infer_shape(args), DType::i64}}; }
 std::vector<TensorSpec> infer_both(const OpArgs& args) {
@@ -232,13 +247,16 @@ template <int outputs> std::vector<Symmetry> kept_symmetries(const Sample& sampl
 constexpr AttrSpec axis_attr = attr_int("axis", -1, "axis to reduce; negative ones count from the end");
 constexpr AttrSpec keepdim_attr = attr_bool("keepdim", false, "the reduced axis stays, with extent 1");
 
-consteval OpDef value_row(std::string_view name, std::string_view math, KernelFn cpu, VjpFn rule, ReferenceFn naive) {
+consteval OpDef value_row(std::string_view name, std::string_view math, KernelFn cpu, KernelFn cuda, VjpFn rule,
+                          ReferenceFn naive) {
   return row({.name = name,
               .math = math,
               .inputs = {{"x"}},
               .attributes = {axis_attr, keepdim_attr},
               .infer = infer_value,
               .cpu = cpu,
+              .cuda = cuda,
+              .cuda_same_bits = true,
               .saves = saves::in(0),
               .vjp = rule,
               .reference = naive,
@@ -249,13 +267,16 @@ consteval OpDef value_row(std::string_view name, std::string_view math, KernelFn
               .work = extreme_work});
 }
 
-consteval OpDef place_row(std::string_view name, std::string_view math, KernelFn cpu, ReferenceFn naive) {
+consteval OpDef place_row(std::string_view name, std::string_view math, KernelFn cpu, KernelFn cuda,
+                          ReferenceFn naive) {
   return row({.name = name,
               .math = math,
               .inputs = {{"x"}},
               .attributes = {axis_attr, keepdim_attr},
               .infer = infer_place,
               .cpu = cpu,
+              .cuda = cuda,
+              .cuda_same_bits = true,
               .no_gradient = "a place is an integer: it does not change when x changes a little",
               .reference = naive,
               .samples = extreme_samples,
@@ -264,7 +285,7 @@ consteval OpDef place_row(std::string_view name, std::string_view math, KernelFn
               .work = extreme_work});
 }
 
-consteval OpDef both_row(std::string_view name, std::string_view math, KernelFn cpu, ReferenceFn naive) {
+consteval OpDef both_row(std::string_view name, std::string_view math, KernelFn cpu, KernelFn cuda, ReferenceFn naive) {
   return row({.name = name,
               .math = math,
               .inputs = {{"x"}},
@@ -272,6 +293,8 @@ consteval OpDef both_row(std::string_view name, std::string_view math, KernelFn 
               .attributes = {axis_attr, keepdim_attr},
               .infer = infer_both,
               .cpu = cpu,
+              .cuda = cuda,
+              .cuda_same_bits = true,
               .saves = saves::out(1),
               .vjp = both_rule,
               .reference = naive,
@@ -290,20 +313,20 @@ ValuesAndIndices pair_of(const OpDef& op, const Tensor& x, int axis, bool keepdi
 
 } // namespace
 
-constinit const OpDef max_op =
-    value_row("max", "y = largest of x along the axis", value_cpu<true>, value_rule<true>, naive_value<true>);
-constinit const OpDef min_op =
-    value_row("min", "y = smallest of x along the axis", value_cpu<false>, value_rule<false>, naive_value<false>);
-constinit const OpDef argmax_op =
-    place_row("argmax", "y = place of the first largest of x along the axis", place_cpu<true>, naive_place<true>);
-constinit const OpDef argmin_op =
-    place_row("argmin", "y = place of the first smallest of x along the axis", place_cpu<false>, naive_place<false>);
+constinit const OpDef max_op = value_row("max", "y = largest of x along the axis", value_cpu<true>,
+                                         value_on_device<true>, value_rule<true>, naive_value<true>);
+constinit const OpDef min_op = value_row("min", "y = smallest of x along the axis", value_cpu<false>,
+                                         value_on_device<false>, value_rule<false>, naive_value<false>);
+constinit const OpDef argmax_op = place_row("argmax", "y = place of the first largest of x along the axis",
+                                            place_cpu<true>, place_on_device<true>, naive_place<true>);
+constinit const OpDef argmin_op = place_row("argmin", "y = place of the first smallest of x along the axis",
+                                            place_cpu<false>, place_on_device<false>, naive_place<false>);
 constinit const OpDef max_with_index_op =
     both_row("max_with_index", "values = largest of x along the axis; indices = its first place", both_cpu<true>,
-             naive_both<true>);
+             both_on_device<true>, naive_both<true>);
 constinit const OpDef min_with_index_op =
     both_row("min_with_index", "values = smallest of x along the axis; indices = its first place", both_cpu<false>,
-             naive_both<false>);
+             both_on_device<false>, naive_both<false>);
 
 Tensor max(const Tensor& x, int axis, bool keepdim) { return call1(max_op, {x}, at(axis, keepdim)); }
 Tensor min(const Tensor& x, int axis, bool keepdim) { return call1(min_op, {x}, at(axis, keepdim)); }

@@ -21,20 +21,9 @@ Tensor with_kept_axes(const OpArgs& args, const Tensor& reduced) { return reshap
 
 Tensor even_shares(const Tensor& x, const Tensor& y, const std::vector<std::int64_t>& axes, bool is_signed) {
   const PauseRecording pause;
-  Tensor mask = Tensor::empty(x.shape(), x.dtype());  // 1 or 0
-  Tensor signs = Tensor::empty(x.shape(), x.dtype()); // 1 or -1
-  visit_floating(x.dtype(), [&]<class T>() {
-    T* m = mask.mutable_data<T>();
-    T* s = signs.mutable_data<T>();
-    const T* from = x.data<T>();
-    const T* extreme = y.data<T>();
-    for_each_offset2(x.shape(), x.strides(), expand(y, x.shape()).strides(), [&](std::int64_t i, std::int64_t j) {
-      const bool minus = is_signed && from[i] < 0;
-      *m++ = (minus ? -from[i] : from[i]) == extreme[j] ? T(1) : T(0);
-      *s++ = minus ? T(-1) : is_signed && from[i] == 0 ? T(0) : T(1);
-    });
-  });
-  return mul(signs, div(mask, sum(mask, axes, true)));
+  const Tensor extreme = cast(eq(is_signed ? abs(x) : x, y), x.dtype()); // 1 or 0
+  const Tensor shares = div(extreme, sum(extreme, axes, true));
+  return is_signed ? mul(sign(x), shares) : shares;
 }
 
 Groups groups_of(const Tensor& x, const Reduced& reduced) {

@@ -3,6 +3,7 @@
 #include "core/ops/list.h"
 #include "core/ops/pointwise/ternary.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/on_device.h"
 #include "core/ops/reduce/rows.h"
 
 #include <fmt/format.h>
@@ -33,6 +34,14 @@ template <bool exact> void logsumexp_cpu(const OpArgs& args, std::span<Tensor> o
     for_each_group<T>(groups,
                       [&](std::int64_t g, const T* x) { y[g] = static_cast<T>(log_sum_exp<exact>(x, groups.extent)); });
   });
+}
+
+void logsumexp_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Reduced reduced = axes_attribute(args);
+  const Tensor& x = args.in[0];
+  const Tensor largest = Tensor::empty(kept_shape(args), DType::f64);
+  run_on_device("logsumexp", device::ReduceKind::largest, x, reduced, {{}, {}, largest});
+  run_on_device("logsumexp", device::ReduceKind::log_sum_exp, x, reduced, {out[0], {}, {}}, {}, largest);
 }
 
 // --- backward: g exp(x - y), 0 where y is -inf ---
@@ -107,6 +116,7 @@ constinit const OpDef logsumexp_op = row({
     .infer = infer_floating,
     .cpu = logsumexp_cpu<false>,
     .exact = logsumexp_cpu<true>,
+    .cuda = logsumexp_on_device,
     .saves = saves::in(0) | saves::out(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
@@ -138,6 +148,9 @@ constinit const OpDef logsumexp_backward_op = row({
     .outputs = {"out"},
     .infer = backward_infer,
     .cpu = backward_cpu,
+    .cuda = [](const OpArgs& args,
+               std::span<Tensor> out) { pointwise::run_on_device(device::Ternary::scaled_exp, args, out[0]); },
+    .cuda_same_bits = true,
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = backward_rule,
     .reference = backward_naive,

@@ -2,6 +2,7 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/on_device.h"
 
 #include <fmt/format.h>
 #include <limits>
@@ -52,22 +53,38 @@ template <class Adder> void norm_cpu(const OpArgs& args, std::span<Tensor> out) 
   });
 }
 
-/// f of every element, packed; no tape sees it.
-template <class F> Tensor constant_map(const Tensor& x, F f) {
-  const PauseRecording pause;
-  Tensor y = x.clone();
-  visit_floating(y.dtype(), [&]<class T>() {
-    T* at = y.mutable_data<T>();
-    for (std::int64_t i = 0; i < y.numel(); ++i) at[i] = f(at[i]);
-  });
-  return y;
+void norm_on_device(const OpArgs& args, std::span<Tensor> out) {
+  using Kind = device::ReduceKind;
+  const Reduced reduced = axes_attribute(args);
+  const Tensor& x = args.in[0];
+  const double p = args.attrs.real("p");
+  if (p == 1.0 || p == 2.0 || p == infinity) {
+    const Kind kind = p == 1.0 ? Kind::size_sum : p == 2.0 ? Kind::root_squares : Kind::largest_size;
+    return run_on_device("norm", kind, x, reduced, {out[0], {}, {}});
+  }
+  const Tensor largest = Tensor::empty(kept_shape(args), DType::f64);
+  run_on_device("norm", Kind::largest_size, x, reduced, {{}, {}, largest});
+  run_on_device("norm", Kind::power_norm, x, reduced, {out[0], {}, {}}, {.p = p}, largest);
 }
 
-Tensor signs(const Tensor& x) {
-  return constant_map(x, [](auto v) { return v > 0 ? decltype(v)(1) : v < 0 ? decltype(v)(-1) : v; });
-}
+/// 1 where x is 0, else 0; no tape sees it.
 Tensor zeros_of(const Tensor& x) {
-  return constant_map(x, [](auto v) { return v == 0 ? decltype(v)(1) : decltype(v)(0); });
+  const PauseRecording pause;
+  return cast(eq(x, 0.0), x.dtype());
+}
+/// -1, 0 or 1; no tape sees it.
+Tensor signs(const Tensor& x) {
+  const PauseRecording pause;
+  return sign(x);
+}
+/// y where it is not 0, else infinity: a constant is added, which no tape sees.
+Tensor infinite_where_zero(const Tensor& y) {
+  Tensor added;
+  {
+    const PauseRecording pause;
+    added = where(eq(y, 0.0), Tensor::full({}, infinity, y.dtype()), Tensor::zeros({}, y.dtype()));
+  }
+  return add(y, added);
 }
 
 /// dy/dx_i = sign(x_i) (|x_i| / y)^(p - 1); 0 where x_i or y is 0.
@@ -77,8 +94,7 @@ Tensor slopes(const VjpArgs& args, double p) {
   const Tensor y = with_kept_axes(args, args.out[0]);
   if (p == infinity) return even_shares(x, y, args.attrs.integers("axes"), true);
   // x is 0 where y is; over infinity it stays 0 with all its derivatives.
-  if (p == 2.0)
-    return div(x, add(y, constant_map(y, [](auto v) { return v == 0 ? decltype(v)(infinity) : decltype(v)(0); })));
+  if (p == 2.0) return div(x, infinite_where_zero(y));
   const Tensor safe = add(y, zeros_of(y));
   const Tensor sign = signs(x);
   const Tensor ratio = add(div(mul(x, sign), safe), zeros_of(x));
@@ -112,6 +128,7 @@ constinit const OpDef norm_op = row({
     .infer = infer,
     .cpu = norm_cpu<TreeAdder>,
     .exact = norm_cpu<ExactAdder>,
+    .cuda = norm_on_device,
     .saves = saves::in(0) | saves::out(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};

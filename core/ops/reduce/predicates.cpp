@@ -2,6 +2,7 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/on_device.h"
 
 namespace eg {
 namespace {
@@ -30,6 +31,10 @@ void answer_cpu(const OpArgs& args, std::span<Tensor> out) {
     for_each_group<T>(groups,
                       [&](std::int64_t g, const T* x) { y[g] = answer(nonzeros(x, groups.extent), groups.extent); });
   });
+}
+
+template <device::ReduceKind kind> void answer_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device(args.op.name, kind, args.in[0], axes_attribute(args), {out[0], {}, {}});
 }
 
 template <class Answer, Answer (*answer)(std::int64_t, std::int64_t)> std::vector<Tensor> naive(const OpArgs& args) {
@@ -76,6 +81,8 @@ constinit const OpDef any_op = row({
     .attributes = {axes_spec, keepdim_spec},
     .infer = infer<DType::boolean>,
     .cpu = answer_cpu<bool, some>,
+    .cuda = answer_on_device<device::ReduceKind::any>,
+    .cuda_same_bits = true,
     .no_gradient = "a truth value does not change when x changes a little",
     .reference = naive<bool, some>,
     .samples = samples,
@@ -91,6 +98,8 @@ constinit const OpDef all_op = row({
     .attributes = {axes_spec, keepdim_spec},
     .infer = infer<DType::boolean>,
     .cpu = answer_cpu<bool, every>,
+    .cuda = answer_on_device<device::ReduceKind::all>,
+    .cuda_same_bits = true,
     .no_gradient = "a truth value does not change when x changes a little",
     .reference = naive<bool, every>,
     .samples = samples,
@@ -106,6 +115,8 @@ constinit const OpDef count_nonzero_op = row({
     .attributes = {axes_spec, keepdim_spec},
     .infer = infer<DType::i64>,
     .cpu = answer_cpu<std::int64_t, number>,
+    .cuda = answer_on_device<device::ReduceKind::nonzeros>,
+    .cuda_same_bits = true,
     .no_gradient = "a count is an integer: it does not change when x changes a little",
     .reference = naive<std::int64_t, number>,
     .samples = samples,

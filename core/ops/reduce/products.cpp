@@ -2,48 +2,17 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/on_device.h"
+#include "core/ops/reduce/product.h"
 #include "core/ops/reduce/rows.h"
 #include "core/ops/reduce/scans.h"
 
-#include <bit>
 #include <fmt/format.h>
 
 namespace eg {
 namespace {
 
 using namespace reduce;
-
-/// value = result * 2^n with 1/2 <= |result| < 1, and n goes to `exponent`: std::frexp without a call for most numbers.
-inline double take_powers(double value, std::int64_t& exponent) {
-  constexpr std::uint64_t field = 0x7FF0000000000000, field_of_half = 0x3FE0000000000000;
-  const auto bits = std::bit_cast<std::uint64_t>(value);
-  const std::uint64_t own = bits & field;
-  if (own == 0 || own == field) { // 0, subnormal, infinite, NaN
-    int power = 0;
-    const double mantissa = std::frexp(value, &power);
-    exponent += power;
-    return mantissa;
-  }
-  exponent += static_cast<std::int64_t>(own >> 52) - 1022;
-  return std::bit_cast<double>((bits ^ own) | field_of_half);
-}
-
-/// mantissa * 2^exponent: a product that neither overflows nor vanishes on the way.
-struct Product {
-  double mantissa = 1;
-  std::int64_t exponent = 0;
-
-  void times(double factor) { mantissa = take_powers(mantissa * take_powers(factor, exponent), exponent); }
-  void times(const Product& other) {
-    times(other.mantissa);
-    exponent += other.exponent;
-  }
-  double value() const {
-    if (exponent > -1000 && exponent < 1000) // 2^exponent is a number
-      return mantissa * std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
-    return std::ldexp(mantissa, static_cast<int>(std::clamp<std::int64_t>(exponent, -9999, 9999)));
-  }
-};
 
 template <class T> double product_in_order(const T* x, std::int64_t n) {
   Product p;
@@ -78,6 +47,10 @@ template <bool exact> void prod_cpu(const OpArgs& args, std::span<Tensor> out) {
                                   : product_of(x, groups.extent));
     });
   });
+}
+
+void prod_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device("prod", device::ReduceKind::product, args.in[0], axes_attribute(args), {out[0], {}, {}});
 }
 
 /// The reduced axes joined into a last one.
@@ -253,6 +226,7 @@ constinit const OpDef prod_op = row({
     .infer = infer_floating,
     .cpu = prod_cpu<false>,
     .exact = prod_cpu<true>,
+    .cuda = prod_on_device,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
@@ -283,6 +257,13 @@ constinit const OpDef prod_of_others_op = row({
     },
     .cpu = others_cpu<false>,
     .exact = others_cpu<true>,
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          const std::int64_t words = 2 * args.in[0].numel(); // a double and an exponent for each element
+          const Tensor before = Tensor::empty({words}, DType::f64);
+          scan_on_device(args, device::ScanKind::others, false, {args.in[0], {}, out[0], before});
+        },
+    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};

@@ -2,6 +2,7 @@
 // scans in the other direction, so that these three are closed under differentiation.
 
 #include "core/ops/reduce/scans.h"
+#include "core/device/module.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
@@ -10,6 +11,25 @@
 #include <fmt/format.h>
 
 namespace eg {
+
+void scan_on_device(const OpArgs& args, device::ScanKind kind, bool reverse, ScanOperands operands) {
+  if (operands.y.numel() == 0) return;
+  const Tensor x = packed(operands.x);
+  const Tensor b = operands.b.defined() ? packed(operands.b) : Tensor{};
+  const AxisSplit s = split_at(x.shape(), axis_of(args));
+  device::ScanJob job{};
+  job.kind = kind;
+  job.type = x.dtype();
+  job.reverse = reverse;
+  job.x = x.device_bytes();
+  job.b = b.defined() ? b.device_bytes() : nullptr;
+  job.y = operands.y.mutable_device_bytes(args.op.name.data());
+  job.scratch = operands.scratch.defined() ? operands.scratch.mutable_device_bytes(args.op.name.data()) : nullptr;
+  job.outer = s.outer;
+  job.extent = s.extent;
+  job.inner = s.inner;
+  device::launch(x.device(), args.op.name.data(), &device::Table::scan, job);
+}
 
 Tensor shifted_along(const Tensor& x, int axis, bool towards_end) {
   const std::int64_t n = x.size(axis);
@@ -228,6 +248,11 @@ constinit const OpDef cumsum_op = row({
     .attributes = {axis_spec, attr_bool("reverse", false, "sums from the end")},
     .infer = cumsum_infer,
     .cpu = cumsum_cpu,
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          scan_on_device(args, device::ScanKind::sum, args.attrs.flag("reverse"), {args.in[0], {}, out[0], {}});
+        },
+    .cuda_same_bits = true,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {cumsum(args.grad[0], axis_of(args), !args.attrs.flag("reverse"))};
@@ -258,6 +283,11 @@ constinit const OpDef cumprod_op = row({
                                [read](std::int64_t i, double z) { return z * read(i); });
           });
         },
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          scan_on_device(args, device::ScanKind::product, false, {args.in[0], {}, out[0], {}});
+        },
+    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
@@ -281,6 +311,12 @@ constinit const OpDef linear_scan_op = row({
       return same_shape_everywhere(args);
     },
     .cpu = linear_cpu,
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          scan_on_device(args, device::ScanKind::linear, args.attrs.flag("reverse"),
+                         {args.in[0], args.in[1], out[0], {}});
+        },
+    .cuda_same_bits = true,
     .saves = saves::in(0) | saves::out(0),
     .vjp = linear_rule,
     .reference = linear_naive,

@@ -2,6 +2,7 @@
 
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/on_device.h"
 #include "core/ops/reduce/rows.h"
 
 #include <fmt/format.h>
@@ -28,6 +29,11 @@ template <bool largest> void extreme_cpu(const OpArgs& args, std::span<Tensor> o
   });
 }
 
+template <bool largest> void extreme_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device(args.op.name, largest ? device::ReduceKind::largest : device::ReduceKind::smallest, args.in[0],
+                axes_attribute(args), {out[0], {}, {}});
+}
+
 Gradients rule(const VjpArgs& args) {
   if (!args.wants(0)) return {Tensor()};
   return {mul(with_kept_axes(args, args.grad[0]),
@@ -52,13 +58,15 @@ std::vector<Refusal> refuses() {
   return list;
 }
 
-consteval OpDef extreme_row(std::string_view name, std::string_view math, KernelFn cpu, ReferenceFn reference) {
+consteval OpDef extreme_row(std::string_view name, std::string_view math, KernelFn cpu, KernelFn cuda,
+                            ReferenceFn reference) {
   return row({.name = name,
               .math = math,
               .inputs = {{"x"}},
               .attributes = {axes_spec, keepdim_spec},
               .infer = infer,
               .cpu = cpu,
+              .cuda = cuda,
               .saves = saves::in(0) | saves::out(0),
               .vjp = rule,
               .reference = reference,
@@ -71,10 +79,10 @@ consteval OpDef extreme_row(std::string_view name, std::string_view math, Kernel
 
 } // namespace
 
-constinit const OpDef amax_op =
-    extreme_row("amax", "y = largest of x over the axes; equals share the gradient", extreme_cpu<true>, naive<true>);
-constinit const OpDef amin_op =
-    extreme_row("amin", "y = smallest of x over the axes; equals share the gradient", extreme_cpu<false>, naive<false>);
+constinit const OpDef amax_op = extreme_row("amax", "y = largest of x over the axes; equals share the gradient",
+                                            extreme_cpu<true>, extreme_on_device<true>, naive<true>);
+constinit const OpDef amin_op = extreme_row("amin", "y = smallest of x over the axes; equals share the gradient",
+                                            extreme_cpu<false>, extreme_on_device<false>, naive<false>);
 
 Tensor amax(const Tensor& x, const std::vector<std::int64_t>& axes, bool keepdim) {
   return call1(amax_op, {x}, {{"axes", axes}, {"keepdim", keepdim}});

@@ -4,6 +4,7 @@
 #include "core/ops/list.h"
 #include "core/ops/reduce/axes.h"
 #include "core/ops/reduce/kernels.h"
+#include "core/ops/reduce/on_device.h"
 
 #include <algorithm>
 #include <cmath>
@@ -110,6 +111,18 @@ void mean_kernel(const OpArgs& args, std::span<Tensor> out) {
     for (std::int64_t i = 0; i < n; ++i)
       if (!std::isfinite(y[i])) y[i] = again[i];
   });
+}
+
+void sum_on_device(const OpArgs& args, const Reduced& reduced, Tensor& y) {
+  reduce::run_on_device(args.op.name, device::ReduceKind::sum, args.in[0], reduced, {y, {}, {}});
+}
+
+void mean_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Reduced reduced = axes_of(args);
+  const std::int64_t count = reduce::reduced_count(args.in[0].shape(), reduced);
+  const int exponent = count > 0 ? std::ilogb(static_cast<double>(count)) + 1 : 0;
+  reduce::run_on_device("mean", device::ReduceKind::mean, args.in[0], reduced, {out[0], {}, {}},
+                        {.factor = mean_factor(args), .small = std::ldexp(1.0, -exponent)});
 }
 
 /// The gradient of every summed element is that of the sum.
@@ -232,6 +245,7 @@ constinit const OpDef sum_op = row({
     .infer = infer_reduction,
     .cpu = [](const OpArgs& args, std::span<Tensor> out) { run_sum(args.in[0], axes_of(args), 1.0, out[0]); },
     .exact = [](const OpArgs& args, std::span<Tensor> out) { run_exact_sum(args.in[0], axes_of(args), 1.0, out[0]); },
+    .cuda = [](const OpArgs& args, std::span<Tensor> out) { sum_on_device(args, axes_of(args), out[0]); },
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {spread(args, args.grad[0])};
@@ -254,6 +268,7 @@ constinit const OpDef mean_op = row({
     .infer = infer_reduction,
     .cpu = mean_kernel<run_sum>,
     .exact = mean_kernel<run_exact_sum>,
+    .cuda = mean_on_device,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {spread(args, affine(args.grad[0], mean_factor(args), 0.0))};
@@ -280,6 +295,7 @@ constinit const OpDef sum_to_op = row({
     .cpu = [](const OpArgs& args, std::span<Tensor> out) { run_sum(args.in[0], summed_axes_of(args), 1.0, out[0]); },
     .exact = [](const OpArgs& args,
                 std::span<Tensor> out) { run_exact_sum(args.in[0], summed_axes_of(args), 1.0, out[0]); },
+    .cuda = [](const OpArgs& args, std::span<Tensor> out) { sum_on_device(args, summed_axes_of(args), out[0]); },
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {expand(args.grad[0], args.in[0].shape())};

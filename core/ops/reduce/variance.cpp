@@ -1,8 +1,11 @@
 // Rows of center, var and std: two passes, so that a large mean costs no digits.
 
+#include "core/device/axes.h"
+#include "core/device/module.h"
 #include "core/ops/list.h"
 #include "core/ops/pointwise/broadcast.h"
 #include "core/ops/reduce/groups.h"
+#include "core/ops/reduce/on_device.h"
 
 #include <fmt/format.h>
 
@@ -96,6 +99,23 @@ template <class Adder> void center_cpu(const OpArgs& args, std::span<Tensor> out
   });
 }
 
+template <bool root> void variance_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Reduced reduced = axes_attribute(args);
+  const Tensor means = means_on_device(args.op.name, args.in[0], reduced);
+  run_on_device(args.op.name, root ? device::ReduceKind::deviation : device::ReduceKind::variance, args.in[0], reduced,
+                {out[0], {}, {}}, {.factor = divisor(args)}, means);
+}
+
+void center_on_device(const OpArgs& args, std::span<Tensor> out) {
+  Tensor& y = out[0];
+  if (y.numel() == 0) return;
+  const Tensor means = means_on_device("center", args.in[0], axes_attribute(args));
+  const device::CenterJob job{y.dtype(), y.mutable_device_bytes(), args.in[0].device_bytes(),
+                              reinterpret_cast<const double*>(means.device_bytes()),
+                              device::broadcast_axes<2>(y, {&args.in[0], &means})};
+  device::launch(y.device(), "center", &device::Table::center, job);
+}
+
 /// d var / d x = 2 (x - mean) / divisor.
 Tensor variance_gradient(const VjpArgs& args, const Tensor& g) {
   const Tensor centred = center(args.in[0], args.attrs.integers("axes"));
@@ -105,12 +125,7 @@ Tensor variance_gradient(const VjpArgs& args, const Tensor& g) {
 /// 1 where y is 0, else 0: no tape sees it.
 Tensor is_zero(const Tensor& y) {
   const PauseRecording pause;
-  Tensor flags = y.clone();
-  visit_floating(y.dtype(), [&]<class T>() {
-    T* at = flags.mutable_data<T>();
-    for (std::int64_t i = 0; i < flags.numel(); ++i) at[i] = at[i] == T(0) ? T(1) : T(0);
-  });
-  return flags;
+  return cast(eq(y, 0.0), y.dtype());
 }
 
 /// d std / d x = (x - mean) / (divisor std); 0 where std is 0.
@@ -167,6 +182,7 @@ constinit const OpDef var_op = row({
     .infer = infer_variance,
     .cpu = variance_cpu<TreeAdder, false>,
     .exact = variance_cpu<ExactAdder, false>,
+    .cuda = variance_on_device<false>,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
@@ -188,6 +204,7 @@ constinit const OpDef std_op = row({
     .infer = infer_variance,
     .cpu = variance_cpu<TreeAdder, true>,
     .exact = variance_cpu<ExactAdder, true>,
+    .cuda = variance_on_device<true>,
     .saves = saves::in(0) | saves::out(0),
     .vjp = std_rule,
     .rounding = {.mean = Rounding::Mean::in_f64},
@@ -210,6 +227,7 @@ constinit const OpDef center_op = row({
     },
     .cpu = center_cpu<TreeAdder>,
     .exact = center_cpu<ExactAdder>,
+    .cuda = center_on_device,
     .vjp = [](const VjpArgs& args) -> Gradients { // it is its own adjoint
       if (!args.wants(0)) return {Tensor()};
       return {center(args.grad[0], args.attrs.integers("axes"))};
