@@ -117,3 +117,4 @@ struct TernaryJob {
 
 // They use what stands above.
 #include "core/ops/reduce/device_job.h"        // IWYU pragma: export
+#include "core/ops/softmax/device_job.h"       // IWYU pragma: export

@@ -35,7 +35,9 @@
                                                                                                                        \
   X(reduce, ReduceJob)                                                                                                 \
   X(center, CenterJob)                                                                                                 \
-  X(scan, ScanJob)
+  X(scan, ScanJob)                                                                                                     \
+  X(softmax, SoftmaxJob)                                                                                               \
+  X(masked_softmax, MaskedSoftmaxJob)
 
 namespace eg::device {
 

@@ -72,6 +72,8 @@ constinit const OpDef log_softmax_op = forward_row({
     .attributes = {attr_int("axis", -1, "the axis along which exp(y) sums to 1")},
     .cpu = forward,
     .exact = exact_forward,
+    .cuda = run_on_device<device::SoftmaxKind::log_softmax>,
+    .cuda_exact = exact_forward,
     .vjp = rule_of_forward<log_softmax_backward_op>,
     .reference = forward_reference,
 });
@@ -83,6 +85,8 @@ constinit const OpDef log_softmax_backward_op = backward_row({
     .attributes = {attr_int("axis", -1, "the axis of the log_softmax")},
     .cpu = backward,
     .exact = exact_backward,
+    .cuda = run_on_device<device::SoftmaxKind::log_softmax_backward>,
+    .cuda_exact = exact_backward,
     .vjp = backward_rule,
     .reference = backward_reference,
     .samples = samples_of_backward<log_softmax>,

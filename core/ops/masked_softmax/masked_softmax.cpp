@@ -2,6 +2,8 @@
 // nothing flows.
 
 #include "core/call.h"
+#include "core/device/axes.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/attention/exact.h"
 #include "core/ops/attention/parts.h"
@@ -67,6 +69,28 @@ template <class T> void forward_as(const OpArgs& args, Tensor& out) {
 
 void forward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out[0]); });
+}
+
+void run_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]);
+  if (x.numel() == 0) return;
+  const Matrices m(args);
+  device::MaskedSoftmaxJob job{};
+  job.type = x.dtype();
+  job.x = x.device_bytes();
+  job.y = out[0].mutable_device_bytes("masked_softmax");
+  if (args.given(1)) {
+    const Tensor mask = args.in[1].expand(x.shape());
+    job.mask = mask.device_bytes();
+    job.mask_is_boolean = mask.dtype() == DType::boolean;
+    job.mask_rows = device::merged_axes<1>(leading_axes(x.shape(), 1), {leading_axes(mask.strides(), 1)});
+    job.mask_step = mask.strides()[-1];
+  }
+  job.rows = m.count * m.rows;
+  job.keys = m.keys;
+  job.matrix_rows = m.rows;
+  job.causal = m.causal;
+  device::launch(x.device(), "masked_softmax", &device::Table::masked_softmax, job);
 }
 
 void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
@@ -167,6 +191,7 @@ constinit const OpDef masked_softmax_op = row({
     .infer = infer,
     .cpu = forward,
     .exact = exact_kernel,
+    .cuda = run_on_device,
     .saves = saves::out(0),
     .vjp = rule,
     .reference = reference,

@@ -1,6 +1,7 @@
 #pragma once
 // Shares what softmax and log_softmax have in common: all but their kernels and formulas.
 
+#include "core/device/module.h"
 #include "core/ops/softmax/kernels.h"
 
 #include <algorithm>
@@ -38,6 +39,25 @@ inline void run(const OpArgs& args, Tensor& out, RowsKernel<float> f32, RowsKern
     along_axis<T>(kernel, split, a.data<T>(), b.defined() ? b.data<T>() : nullptr,
                   out.mutable_data<T>(args.op.name.data()));
   });
+}
+
+/// The same on the inputs' device.
+template <device::SoftmaxKind kind> void run_on_device(const OpArgs& args, std::span<Tensor> out) {
+  Tensor& y = out[0];
+  if (y.numel() == 0) return;
+  const Tensor a = packed(args.in[0]);
+  const Tensor b = args.given(1) ? packed(args.in[1]) : Tensor{};
+  const AxisSplit split = lines_of(args);
+  const char* const name = args.op.name.data();
+  const device::SoftmaxJob job{kind,
+                               a.dtype(),
+                               a.device_bytes(),
+                               b.defined() ? b.device_bytes() : nullptr,
+                               y.mutable_device_bytes(name),
+                               split.outer * split.inner,
+                               split.extent,
+                               split.inner};
+  device::launch(y.device(), name, &device::Table::softmax, job);
 }
 
 /// The elements of a tensor along the axis: element j is at first + j * step.

@@ -73,6 +73,8 @@ constinit const OpDef softmax_op = forward_row({
     .attributes = {attr_int("axis", -1, "the axis along which y sums to 1")},
     .cpu = forward,
     .exact = exact_forward,
+    .cuda = run_on_device<device::SoftmaxKind::softmax>,
+    .cuda_exact = exact_forward,
     .vjp = rule_of_forward<softmax_backward_op>,
     .reference = forward_reference,
 });
@@ -84,6 +86,8 @@ constinit const OpDef softmax_backward_op = backward_row({
     .attributes = {attr_int("axis", -1, "the axis of the softmax")},
     .cpu = backward,
     .exact = exact_backward,
+    .cuda = run_on_device<device::SoftmaxKind::softmax_backward>,
+    .cuda_exact = exact_backward,
     .vjp = backward_rule,
     .reference = backward_reference,
     .samples = samples_of_backward<softmax>,
