@@ -116,5 +116,7 @@ struct TernaryJob {
 } // namespace eg::device
 
 // They use what stands above.
+#include "core/ops/batch_norm/device_job.h"    // IWYU pragma: export
+#include "core/ops/layer_norm/device_job.h"    // IWYU pragma: export
 #include "core/ops/reduce/device_job.h"        // IWYU pragma: export
 #include "core/ops/softmax/device_job.h"       // IWYU pragma: export

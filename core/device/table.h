@@ -37,7 +37,10 @@
   X(center, CenterJob)                                                                                                 \
   X(scan, ScanJob)                                                                                                     \
   X(softmax, SoftmaxJob)                                                                                               \
-  X(masked_softmax, MaskedSoftmaxJob)
+  X(masked_softmax, MaskedSoftmaxJob)                                                                                  \
+  X(norm, NormJob)                                                                                                     \
+  X(norm_backward, NormBackwardJob)                                                                                    \
+  X(batch_norm, BatchNormJob)
 
 namespace eg::device {
 

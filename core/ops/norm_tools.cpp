@@ -1,5 +1,7 @@
 #include "core/ops/norm_tools.h"
 
+#include "core/device/module.h"
+#include "core/device/transfer.h"
 #include "core/ops.h"
 #include "core/threads/parallel.h"
 
@@ -31,8 +33,9 @@ namespace {
 Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes, double eps) {
   const PauseRecording pause;
   if (c.numel() == 0) return {};
-  Tensor units = amax(abs(c), axes, true).contiguous();
-  if (!units.has_storage()) return {}; // shapes without values
+  const Tensor sizes = amax(abs(c), axes, true);
+  if (!sizes.has_storage()) return {}; // shapes without values
+  Tensor units = device::on_cpu(sizes).contiguous();
   bool any = false;
   visit_floating(units.dtype(), [&]<class T>() {
     constexpr T most = sizeof(T) == 4 ? T{0x1p50} : static_cast<T>(0x1p400);
@@ -46,7 +49,8 @@ Tensor extreme_units(const Tensor& c, const std::vector<std::int64_t>& axes, dou
       unit[i] = extreme ? std::ldexp(T{1}, std::max(std::ilogb(size), least_exponent)) : T{1};
     }
   });
-  return any ? units : Tensor{};
+  if (!any) return {};
+  return c.device().is_cpu() ? units : device::transferred(units, c.device());
 }
 
 } // namespace
@@ -57,6 +61,57 @@ Tensor reciprocal_deviation(const Tensor& c, const std::vector<std::int64_t>& ax
   const Tensor scaled = c / unit;
   const Tensor per_unit = reciprocal(unit);
   return rsqrt(mean(scaled * scaled, axes, true) + per_unit * eps * per_unit) / unit; // in this order: no overflow
+}
+
+void forward_on_device(const OpArgs& args, bool centred, const Tensor& gamma, const Tensor& beta, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor x = packed(args.in[0]);
+  const Tensor times = gamma.defined() ? packed(gamma) : gamma, plus = beta.defined() ? packed(beta) : beta;
+  const std::int64_t n = x.shape()[-1];
+  const char* const name = args.op.name.data();
+  const device::NormJob job{x.dtype(),
+                            centred,
+                            x.device_bytes(),
+                            times.defined() ? times.device_bytes() : nullptr,
+                            plus.defined() ? plus.device_bytes() : nullptr,
+                            y.mutable_device_bytes(name),
+                            x.numel() / n,
+                            n,
+                            args.attrs.real("eps")};
+  device::launch(x.device(), name, &device::Table::norm, job);
+}
+
+void backward_on_device(const OpArgs& args, bool centred, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]), g = packed(args.in[2]);
+  if (x.numel() == 0) {
+    for (Tensor& t : out) t.fill(0.0);
+    return;
+  }
+  const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
+  const char* const name = args.op.name.data();
+  device::NormBackwardJob job{};
+  job.type = x.dtype();
+  job.centred = centred;
+  job.x = x.device_bytes();
+  job.gamma = gamma.defined() ? gamma.device_bytes() : nullptr;
+  job.g = g.device_bytes();
+  job.dx = out[0].mutable_device_bytes(name);
+  job.n = x.shape()[-1];
+  job.rows = x.numel() / job.n;
+  job.eps = args.attrs.real("eps");
+  Tensor statistics, partial; // until the kernels are queued
+  if (args.attrs.flag("parameters")) {
+    constexpr std::int64_t least_rows = 32, most_chunks = 256;
+    job.chunk = std::max(least_rows, parallel::chunks(job.rows, most_chunks));
+    job.chunks = parallel::chunks(job.rows, job.chunk);
+    statistics = Tensor::empty({3 * job.rows}, DType::f64, x.device());
+    partial = Tensor::empty({2 * job.chunks * job.n}, DType::f64, x.device());
+    job.statistics = reinterpret_cast<double*>(statistics.mutable_device_bytes(name));
+    job.partial = reinterpret_cast<double*>(partial.mutable_device_bytes(name));
+    job.dgamma = out[1].mutable_device_bytes(name);
+    job.dbeta = out.size() > 2 ? out[2].mutable_device_bytes(name) : nullptr;
+  }
+  device::launch(x.device(), name, &device::Table::norm_backward, job);
 }
 
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes) {

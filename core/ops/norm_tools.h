@@ -22,6 +22,12 @@ void check_rows(const OpArgs& args, std::initializer_list<std::size_t> parameter
 /// element first.
 Tensor reciprocal_deviation(const Tensor& c, const std::vector<std::int64_t>& axes, double eps);
 
+/// y = layer_norm or rms_norm of x (input 0) with the given parameters, on its device.
+void forward_on_device(const OpArgs& args, bool centred, const Tensor& gamma, const Tensor& beta, Tensor& y);
+/// The gradients from x (input 0), gamma (input 1) and g (input 2) on their device: out = {dx, dgamma} and, for
+/// layer_norm, dbeta. The parameters' are empty unless the attribute `parameters` asks for them.
+void backward_on_device(const OpArgs& args, bool centred, std::span<Tensor> out);
+
 /// Rows of one chunk of a backward kernel. At most 64 chunks, so that the partial sums of parameters stay small beside
 /// x.
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes);

@@ -1,6 +1,7 @@
 // Batch normalisation (Ioffe, Szegedy, 2015) by the statistics of the batch, and by given ones.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/batch_norm/channels.h"
 #include "core/ops/list.h"
@@ -25,6 +26,17 @@ Tensor beside(const Tensor& vector, const Tensor& x) {
   Shape shape = {vector.numel()};
   for (int axis = 2; axis < x.rank(); ++axis) shape.push_back(1);
   return vector.reshape(shape);
+}
+
+device::BatchNormJob device_job(const OpArgs& args) {
+  const Channels extents(args.in[0].shape());
+  device::BatchNormJob job{};
+  job.type = args.in[0].dtype();
+  job.samples = extents.samples;
+  job.channels = extents.channels;
+  job.inner = extents.inner;
+  job.eps = args.attrs.real("eps");
+  return job;
 }
 
 std::vector<std::int64_t> other_axes(const Tensor& x) {
@@ -78,6 +90,21 @@ template <class T> void forward_as(const OpArgs& args, std::span<Tensor> out, bo
 
 template <bool exact> void forward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out, exact); });
+}
+
+void run_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return; // no channels
+  const Tensor x = packed(args.in[0]);
+  const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
+  const Tensor beta = args.given(2) ? packed(args.in[2]) : Tensor{};
+  device::BatchNormJob job = device_job(args);
+  job.x = x.device_bytes();
+  job.gamma = gamma.defined() ? gamma.device_bytes() : nullptr;
+  job.beta = beta.defined() ? beta.device_bytes() : nullptr;
+  job.y = out[0].mutable_device_bytes("batch_norm");
+  job.mean = out[1].mutable_device_bytes("batch_norm");
+  job.variance = out[2].mutable_device_bytes("batch_norm");
+  device::launch(x.device(), "batch_norm", &device::Table::batch_norm, job);
 }
 
 // Besides y there are the mean, whose derivative is 1/m, and the variance, whose is 2 (x - mean) / m.
@@ -219,6 +246,7 @@ constinit const OpDef batch_norm_op = row({
     .infer = infer,
     .cpu = forward<false>,
     .exact = forward<true>,
+    .cuda = run_on_device,
     .saves = saves::in(0) | saves::in(1),
     .vjp = rule,
     .rounding = {.mean = Rounding::Mean::in_f64},

@@ -4,6 +4,7 @@
 //   dx = gamma rstd (g - mean(g) - xh mean(g xh)),   dgamma = sum g xh,   dbeta = sum g.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/batch_norm/channels.h"
 #include "core/ops/list.h"
@@ -70,6 +71,24 @@ template <class T> void run(const OpArgs& args, std::span<Tensor> out, bool exac
 
 template <bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { run<T>(args, out, exact); });
+}
+
+void gradients_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor x = packed(args.in[0]), g = packed(args.in[2]);
+  if (x.numel() == 0) {
+    for (Tensor& t : out) t.fill(0.0);
+    return;
+  }
+  const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
+  const bool parameters = args.attrs.flag("parameters");
+  device::BatchNormJob job = device_job(args);
+  job.x = x.device_bytes();
+  job.gamma = gamma.defined() ? gamma.device_bytes() : nullptr;
+  job.g = g.device_bytes();
+  job.y = out[0].mutable_device_bytes("batch_norm_backward");
+  job.dgamma = parameters ? out[1].mutable_device_bytes("batch_norm_backward") : nullptr;
+  job.dbeta = parameters ? out[2].mutable_device_bytes("batch_norm_backward") : nullptr;
+  device::launch(x.device(), "batch_norm_backward", &device::Table::batch_norm, job);
 }
 
 /// J u = rstd (u - mean(u) - xh mean(u xh)): the symmetric Jacobian of the normalisation, applied to u.
@@ -177,6 +196,7 @@ constinit const OpDef batch_norm_backward_op = row({
     .infer = infer,
     .cpu = kernel<false>,
     .exact = kernel<true>,
+    .cuda = gradients_on_device,
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = rule,
     .reference = reference,

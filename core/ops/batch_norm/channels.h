@@ -1,6 +1,7 @@
 #pragma once
 // Loops over the channels (axis 1) of [N, C, ...], for batch_norm and its backward op.
 
+#include "core/device/jobs.h"
 #include "core/exact/exact.h"
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/row_tools.h"
@@ -144,6 +145,9 @@ private:
     }
   }
 };
+
+/// The extents of x (input 0) and eps; the rest is null.
+device::BatchNormJob device_job(const OpArgs& args);
 
 /// Checks x [N, C, ...] (input 0, with values in every channel), the parameters [C] among `parameters`, and eps.
 void check(const OpArgs& args, std::initializer_list<std::size_t> parameters);

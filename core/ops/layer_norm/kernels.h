@@ -11,7 +11,7 @@ namespace norm_kernels {
 
 /// False for a mean of squares that left the range of T or came near its small end, where squares lose their digits
 /// (|x| near 1e19 or 1e-19 in f32), and for NaN.
-template <class T> bool keeps_digits(T square) {
+template <class T> constexpr bool keeps_digits(T square) {
   constexpr T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
   return square >= least && square <= std::numeric_limits<T>::max();
 }

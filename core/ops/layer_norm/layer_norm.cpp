@@ -122,6 +122,12 @@ constinit const OpDef layer_norm_op = row({
     .infer = infer,
     .cpu = forward,
     .exact = exact_forward,
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          norm_tools::forward_on_device(args, true, args.given(1) ? args.in[1] : Tensor{},
+                                        args.given(2) ? args.in[2] : Tensor{}, out[0]);
+        },
+    .cuda_exact = exact_forward,
     .saves = saves::in(0) | saves::in(1),
     .vjp = rule,
     .rounding = {.mean = Rounding::Mean::in_type},

@@ -195,6 +195,7 @@ constinit const OpDef layer_norm_backward_op = row({
     .infer = infer,
     .cpu = kernel,
     .exact = exact_kernel,
+    .cuda = [](const OpArgs& args, std::span<Tensor> out) { norm_tools::backward_on_device(args, true, out); },
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = rule,
     .reference = reference,

@@ -274,6 +274,10 @@ constinit const OpDef rms_norm_op = row({
     .infer = infer,
     .cpu = forward,
     .exact = exact_forward,
+    .cuda =
+        [](const OpArgs& args, std::span<Tensor> out) {
+          norm_tools::forward_on_device(args, false, args.given(1) ? args.in[1] : Tensor{}, {}, out[0]);
+        },
     .saves = saves::in(0) | saves::in(1),
     .vjp = rule,
     .reference = reference,
@@ -294,6 +298,7 @@ constinit const OpDef rms_norm_backward_op = row({
     .infer = backward_infer,
     .cpu = backward,
     .exact = exact_backward,
+    .cuda = [](const OpArgs& args, std::span<Tensor> out) { norm_tools::backward_on_device(args, false, out); },
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = backward_rule,
     .reference = backward_reference,
