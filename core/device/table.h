@@ -40,7 +40,9 @@
   X(masked_softmax, MaskedSoftmaxJob)                                                                                  \
   X(norm, NormJob)                                                                                                     \
   X(norm_backward, NormBackwardJob)                                                                                    \
-  X(batch_norm, BatchNormJob)
+  X(batch_norm, BatchNormJob)                                                                                          \
+  X(cross_entropy, CrossEntropyJob)                                                                                    \
+  X(cross_entropy_backward, CrossEntropyBackwardJob)
 
 namespace eg::device {
 

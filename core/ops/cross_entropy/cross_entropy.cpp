@@ -4,6 +4,7 @@
 // gradient where all logits of a row are far from 0.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/cross_entropy/exact.h"
 #include "core/ops/cross_entropy/kernels.h"
@@ -62,6 +63,23 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { forward_as<T>(args, out); });
 }
 
+void run_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Settings s = settings(args);
+  if (out[0].numel() == 0) return;
+  const Tensor logits = packed(args.in[0]), labels = packed(args.in[1]);
+  device::CrossEntropyJob job{};
+  job.in = device_rows(args.op.name, logits, labels, s);
+  job.loss = out[0].mutable_device_bytes("cross_entropy");
+  job.largest = out[1].mutable_device_bytes("cross_entropy");
+  job.log_total = out[2].mutable_device_bytes("cross_entropy");
+  Tensor losses;
+  if (s.joined != Joined::none) {
+    losses = Tensor::empty({s.rows}, DType::f64);
+    job.losses = reinterpret_cast<double*>(losses.mutable_device_bytes("cross_entropy"));
+  }
+  device::launch(logits.device(), "cross_entropy", &device::Table::cross_entropy, job);
+}
+
 /// x [rows...] of the rows that count, each at the first largest logit of its row: [rows..., C], 0 elsewhere.
 Tensor at_largest(const VjpArgs& args, const Tensor& x) {
   Tensor place, zeros, ignored;
@@ -76,7 +94,7 @@ Tensor at_largest(const VjpArgs& args, const Tensor& x) {
 
 bool same_elements(const Tensor& a, const Tensor& b) {
   if (a.id() == b.id()) return true;
-  return a.has_storage() && b.has_storage() && a.bytes() == b.bytes() && a.strides() == b.strides();
+  return a.has_storage() && b.has_storage() && a.device_bytes() == b.device_bytes() && a.strides() == b.strides();
 }
 
 /// a - b, undefined where it is zero.
@@ -191,6 +209,7 @@ constinit const OpDef cross_entropy_op = row({
     .infer = infer,
     .cpu = forward,
     .exact = cross_entropy_exact::forward,
+    .cuda = run_on_device,
     .saves = saves::in(0) | saves::in(1) | saves::out(1) | saves::out(2),
     .vjp = rule,
     .reference = reference,

@@ -2,6 +2,7 @@
 // others, with p = exp((logits - largest) - log_total) and w_i the cotangent of row i's loss.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/cross_entropy/kernels.h"
 #include "core/ops/cross_entropy/parts.h"
@@ -9,6 +10,7 @@
 #include "core/threads/parallel.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -71,6 +73,27 @@ template <class T> void backward_as(const OpArgs& args, Tensor& out) {
 
 void backward(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { backward_as<T>(args, out[0]); });
+}
+
+void gradient_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Settings s = settings(args);
+  if (out[0].numel() == 0) return;
+  std::array<Tensor, 6> in;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (args.given(i)) in[i] = packed(args.in[i]);
+  device::CrossEntropyBackwardJob job{};
+  job.in = device_rows(args.op.name, in[0], in[1], s);
+  job.largest = in[2].device_bytes();
+  job.log_total = in[3].device_bytes();
+  job.g = in[4].device_bytes();
+  job.dlog = in[5].defined() ? in[5].device_bytes() : nullptr;
+  job.dlogits = out[0].mutable_device_bytes("cross_entropy_backward");
+  Tensor factor;
+  if (s.joined == Joined::mean) {
+    factor = Tensor::empty({}, DType::f64);
+    job.factor = reinterpret_cast<double*>(factor.mutable_device_bytes("cross_entropy_backward"));
+  }
+  device::launch(in[0].device(), "cross_entropy_backward", &device::Table::cross_entropy_backward, job);
 }
 
 double target_of(const Settings& s, std::int64_t label, std::int64_t j) {
@@ -196,6 +219,7 @@ constinit const OpDef cross_entropy_backward_op = row({
     .attributes = cross_entropy_parts::attributes,
     .infer = infer,
     .cpu = backward,
+    .cuda = gradient_on_device,
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::in(4) | saves::in(5),
     .vjp = rule,
     .reference = reference,

@@ -37,13 +37,22 @@ std::vector<std::int64_t> checked_labels(const OpArgs& args, const Settings& s) 
   return labels;
 }
 
+device::CrossEntropyRows device_rows(std::string_view op, const Tensor& logits, const Tensor& labels,
+                                     const Settings& s) {
+  return {op,
+          logits.dtype(),
+          logits.device_bytes(),
+          reinterpret_cast<const std::int64_t*>(labels.device_bytes()),
+          s.rows,
+          s.classes,
+          s.ignore,
+          s.smoothing,
+          s.joined == Joined::mean,
+          s.joined == Joined::none};
+}
+
 Tensor ignored_rows(const OpArgs& args) {
-  const std::int64_t ignore = args.attrs.integer("ignore_index");
-  const std::vector<std::int64_t> labels = args.in[1].to_vector<std::int64_t>();
-  Tensor ignored = Tensor::zeros(args.in[1].shape(), DType::boolean);
-  bool* const flags = ignored.mutable_data<bool>("cross_entropy");
-  for (std::size_t i = 0; i < labels.size(); ++i) flags[i] = labels[i] == ignore;
-  return ignored;
+  return eq(args.in[1], Tensor::from<std::int64_t>({args.attrs.integer("ignore_index")}, {}));
 }
 
 double row_factor(const std::vector<std::int64_t>& labels, const Settings& s) {

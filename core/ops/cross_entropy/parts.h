@@ -1,10 +1,12 @@
 #pragma once
 // Shares the settings and checks of cross_entropy and cross_entropy_backward.
 
+#include "core/device/jobs.h"
 #include "core/ops/row_tools.h"
 
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace eg::cross_entropy_parts {
@@ -28,6 +30,10 @@ Shape loss_shape(const OpArgs& args, const Settings& s);
 
 /// The labels, packed, each in [0, classes) or ignored. Throws IndexError that names the first one that is neither.
 std::vector<std::int64_t> checked_labels(const OpArgs& args, const Settings& s);
+
+/// What the device kernels need of packed logits and labels.
+device::CrossEntropyRows device_rows(std::string_view op, const Tensor& logits, const Tensor& labels,
+                                     const Settings& s);
 
 /// True where a row is ignored: bool, of the shape of the labels.
 Tensor ignored_rows(const OpArgs& args);
