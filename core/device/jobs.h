@@ -118,6 +118,7 @@ struct TernaryJob {
 // They use what stands above.
 #include "core/ops/batch_norm/device_job.h"    // IWYU pragma: export
 #include "core/ops/cross_entropy/device_job.h" // IWYU pragma: export
+#include "core/ops/glu/device_job.h"           // IWYU pragma: export
 #include "core/ops/layer_norm/device_job.h"    // IWYU pragma: export
 #include "core/ops/reduce/device_job.h"        // IWYU pragma: export
 #include "core/ops/softmax/device_job.h"       // IWYU pragma: export

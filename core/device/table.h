@@ -42,7 +42,8 @@
   X(norm_backward, NormBackwardJob)                                                                                    \
   X(batch_norm, BatchNormJob)                                                                                          \
   X(cross_entropy, CrossEntropyJob)                                                                                    \
-  X(cross_entropy_backward, CrossEntropyBackwardJob)
+  X(cross_entropy_backward, CrossEntropyBackwardJob)                                                                   \
+  X(glu, GluJob)
 
 namespace eg::device {
 

@@ -3,6 +3,7 @@
 // sigmoid.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/glu/kernels.h"
 #include "core/ops/list.h"
@@ -122,6 +123,30 @@ template <Gate kind> void forward(const OpArgs& args, std::span<Tensor> out) {
       glu_kernels::forward(gate_of<kind>(args), from + begin, times + begin, to + begin, end - begin);
     });
   });
+}
+
+/// Forward without g and dup, backward with them.
+void run_on_device(Gate kind, const OpArgs& args, Tensor& y, Tensor* dup) {
+  if (y.numel() == 0) return;
+  const Tensor gate = packed(args.in[0]), up = packed(args.in[1]);
+  const Tensor g = dup != nullptr ? packed(args.in[2]) : Tensor{};
+  const char* const name = args.op.name.data();
+  const device::GluJob job{static_cast<int>(kind),
+                           y.dtype(),
+                           gate.device_bytes(),
+                           up.device_bytes(),
+                           g.defined() ? g.device_bytes() : nullptr,
+                           y.mutable_device_bytes(name),
+                           dup != nullptr ? dup->mutable_device_bytes(name) : nullptr,
+                           y.numel()};
+  device::launch(y.device(), name, &device::Table::glu, job);
+}
+
+template <Gate kind> void forward_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device(gate_of<kind>(args), args, out[0], nullptr);
+}
+template <Gate kind> void backward_on_device(const OpArgs& args, std::span<Tensor> out) {
+  run_on_device(gate_of<kind>(args), args, out[0], &out[1]);
 }
 
 std::vector<Tensor> forward_reference(Gate kind, const OpArgs& args) {
@@ -245,6 +270,8 @@ std::vector<TensorSpec> backward_infer(const OpArgs& args) {
       .attributes = ATTRIBUTES,                                                                                        \
       .infer = same_shape_everywhere,                                                                                  \
       .cpu = forward<KIND>,                                                                                            \
+      .cuda = forward_on_device<KIND>,                                                                                 \
+      .cuda_same_bits = true,                                                                                          \
       .saves = saves::in(0) | saves::in(1),                                                                            \
       .vjp = [](const VjpArgs& args) { return forward_rule(NAME##_backward_op, args); },                               \
       .reference = [](const OpArgs& args) { return forward_reference(gate_of<KIND>(args), args); },                    \
@@ -261,6 +288,8 @@ std::vector<TensorSpec> backward_infer(const OpArgs& args) {
       .attributes = ATTRIBUTES,                                                                                        \
       .infer = backward_infer,                                                                                         \
       .cpu = backward<KIND>,                                                                                           \
+      .cuda = backward_on_device<KIND>,                                                                                \
+      .cuda_same_bits = true,                                                                                          \
       .saves = saves::in(0) | saves::in(1) | saves::in(2),                                                             \
       .vjp = [](const VjpArgs& args) { return backward_rule(gate_of<KIND>(args), args); },                             \
       .reference = [](const OpArgs& args) { return backward_reference(gate_of<KIND>(args), args); },                   \
