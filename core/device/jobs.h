@@ -120,5 +120,6 @@ struct TernaryJob {
 #include "core/ops/cross_entropy/device_job.h" // IWYU pragma: export
 #include "core/ops/glu/device_job.h"           // IWYU pragma: export
 #include "core/ops/layer_norm/device_job.h"    // IWYU pragma: export
+#include "core/ops/loss/device_job.h"          // IWYU pragma: export
 #include "core/ops/reduce/device_job.h"        // IWYU pragma: export
 #include "core/ops/softmax/device_job.h"       // IWYU pragma: export

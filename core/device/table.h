@@ -43,7 +43,8 @@
   X(batch_norm, BatchNormJob)                                                                                          \
   X(cross_entropy, CrossEntropyJob)                                                                                    \
   X(cross_entropy_backward, CrossEntropyBackwardJob)                                                                   \
-  X(glu, GluJob)
+  X(glu, GluJob)                                                                                                       \
+  X(huber, HuberJob)
 
 namespace eg::device {
 

@@ -1,6 +1,8 @@
 #include "core/ops/loss/parts.h"
 
+#include "core/device/module.h"
 #include "core/ops/list.h"
+#include "core/ops/loss/huber.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
@@ -59,18 +61,6 @@ void check_broadcasts(const OpArgs& args, std::size_t i, const Shape& shape) {
 
 namespace {
 
-// --- functions of one element ---
-
-double huber_of(double x, double beta) {
-  const double size = std::abs(x);
-  return size < beta ? 0.5 * size * (size / beta) : size - 0.5 * beta;
-}
-
-double huber_slope_of(double x, double beta) {
-  if (std::abs(x) < beta) return x / beta;
-  return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; // 0 and NaN stay
-}
-
 double beta_of(const OpArgs& args) { return args.op.attributes.size() > 0 ? args.attrs.real("beta") : 0.0; }
 
 /// Computed in double and rounded once.
@@ -84,6 +74,15 @@ template <double f(double, double)> void kernel(const OpArgs& args, std::span<Te
       for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(f(static_cast<double>(from[i]), beta));
     });
   });
+}
+
+template <bool slope> void huber_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return;
+  const Tensor x = packed(args.in[0]);
+  const char* const name = args.op.name.data();
+  const device::HuberJob job{slope,     x.dtype(),    x.device_bytes(), out[0].mutable_device_bytes(name),
+                             x.numel(), beta_of(args)};
+  device::launch(x.device(), name, &device::Table::huber, job);
 }
 
 template <double f(double, double)> std::vector<Tensor> reference(const OpArgs& args) {
@@ -149,6 +148,8 @@ constinit const OpDef huber_op = row({
     .attributes = {beta_attr},
     .infer = huber_infer,
     .cpu = kernel<huber_of>,
+    .cuda = huber_on_device<false>,
+    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {{}};
@@ -168,6 +169,8 @@ constinit const OpDef huber_slope_op = row({
     .attributes = {beta_attr},
     .infer = huber_infer,
     .cpu = kernel<huber_slope_of>,
+    .cuda = huber_on_device<true>,
+    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {{}};
