@@ -29,10 +29,8 @@
   X(resample, ResampleJob)                                                                                             \
   X(pool, PoolJob)                                                                                                     \
   X(quantize_int8, QuantizeJob)                                                                                        \
-  X(dequantize_int8, DequantizeJob)
-  X(ternary, TernaryJob)
+  X(dequantize_int8, DequantizeJob)                                                                                    \
   X(ternary, TernaryJob)                                                                                               \
-                                                                                                                       \
   X(reduce, ReduceJob)                                                                                                 \
   X(center, CenterJob)                                                                                                 \
   X(scan, ScanJob)                                                                                                     \
