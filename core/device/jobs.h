@@ -123,3 +123,4 @@ struct TernaryJob {
 } // namespace eg::device
 
 // They use what stands above.
+#include "core/ops/matmul/device_job.h" // IWYU pragma: export

@@ -42,7 +42,8 @@
   X(cross_entropy, CrossEntropyJob)                                                                                    \
   X(cross_entropy_backward, CrossEntropyBackwardJob)                                                                   \
   X(glu, GluJob)                                                                                                       \
-  X(huber, HuberJob)
+  X(huber, HuberJob)                                                                                                   \
+  X(product, ProductJob)
 
 namespace eg::device {
 

@@ -1,8 +1,10 @@
 // y = op(A) op(B) over the last two axes; leading axes broadcast.
 
 #include "core/call.h"
+#include "core/device/axes.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
+#include "core/ops/matmul/device_product.h"
 #include "core/ops/matmul/exact.h"
 #include "core/ops/matmul/operands.h"
 #include "core/ops/row_tools.h"
@@ -133,6 +135,25 @@ template <bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
   visit_floating(out[0].dtype(), [&]<class T>() { product<T>(args, out[0], exact); });
 }
 
+// --- on a device ---
+
+void kernel_on_device(const OpArgs& args, std::span<Tensor> out) {
+  const Extents e = extents(args);
+  const bool ta = args.attrs.flag("transpose_a");
+  if (out[0].numel() == 0) return;
+  const bool tall = !ta && args.in[1].rank() == 2 && args.in[0].rank() > 2 && args.in[0].is_contiguous();
+  device::Product p{.n = e.n,
+                    .k = e.k,
+                    .a = device::matrix_part(tall ? flatten_to_rows(args.in[0]) : args.in[0], ta),
+                    .b = device::matrix_part(args.in[1], args.attrs.flag("transpose_b"))};
+  p.m = tall ? p.a.tensor.shape()[0] : e.m;
+  if (!tall) {
+    p.batch = device::merged_axes<3>(
+        e.batch, {leading(out[0].strides()), batch_strides(p.a.tensor, e.batch), batch_strides(p.b.tensor, e.batch)});
+  }
+  device::start_product("matmul", p, out[0], 0, e.n);
+}
+
 // With y = op(A) op(B):  dA = g op(B)^T,  dB = op(A)^T g, each transposed again where its operand was.
 Gradients vjp(const VjpArgs& args) {
   const bool ta = args.attrs.flag("transpose_a");
@@ -241,6 +262,8 @@ constinit const OpDef matmul_op = row({
     .infer = infer,
     .cpu = kernel<false>,
     .exact = kernel<true>,
+    .cuda = kernel_on_device,
+    .cuda_same_bits = true,
     .saves = saves::in(0) | saves::in(1),
     .vjp = vjp,
     .rounding = {.by_layout = true},
