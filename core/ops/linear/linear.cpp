@@ -1,6 +1,7 @@
 // y = x W^T + b (+ addend), and y = gelu(x W^T + b): matrix products whose tiles are filled and finished in cache.
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/linear/parts.h"
 #include "core/ops/list.h"
@@ -46,6 +47,10 @@ void linear_kernel(const OpArgs& args, std::span<Tensor> out) {
     product<T>(args.in[0], args.in[1], LinearAddends(args, 2), out[0].mutable_data<T>("linear"), out[0].shape()[-1],
                [](const blas::Tile&) {});
   });
+}
+
+void linear_on_device(const OpArgs& args, std::span<Tensor> out) {
+  linear_product_on_device(args, args.in[1], Tensor(), 2, out[0]);
 }
 
 /// Gradients of x, weight and bias from g = dL/d(x W^T + b): g W, g^T x, column sums of g.
@@ -148,6 +153,16 @@ void linear_gelu_kernel(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void linear_gelu_on_device(const OpArgs& args, std::span<Tensor> out) {
+  linear_product_on_device(args, args.in[1], Tensor(), 2, out[1]);
+  if (out[0].numel() == 0) return;
+  const auto gelu = args.attrs.flag("approximate") ? pointwise::Unary::gelu_tanh : pointwise::Unary::gelu;
+  const device::UnaryJob job{static_cast<int>(gelu), out[0].dtype(),
+                             out[1].device_bytes(),  out[0].mutable_device_bytes("linear_gelu"),
+                             out[0].numel(),         {}};
+  device::launch(out[0].device(), "linear_gelu", &device::Table::unary, job);
+}
+
 Gradients linear_gelu_vjp(const VjpArgs& args) {
   const Tensor& pre = args.out[1];
   Tensor g;
@@ -205,6 +220,8 @@ constinit const OpDef linear_op = row({
         },
     .cpu = linear_kernel,
     .exact = [](const OpArgs& args, std::span<Tensor> out) { assign(out[0], exact_linear(args, args.in[1], 2)); },
+    .cuda = linear_on_device,
+    .cuda_same_bits = true,
     .saves = saves::in(0) | saves::in(1),
     .vjp = linear_vjp,
     .rounding = {.by_layout = true},
@@ -233,6 +250,8 @@ constinit const OpDef linear_gelu_op = row({
           assign(out[1], exact_linear(args, args.in[1], 2));
           assign(out[0], args.attrs.flag("approximate") ? gelu_tanh(out[1]) : gelu(out[1]));
         },
+    .cuda = linear_gelu_on_device,
+    .cuda_same_bits = true,
     .saves = saves::in(0) | saves::in(1) | saves::out(1),
     .vjp = linear_gelu_vjp,
     .rounding = {.by_layout = true},

@@ -2,6 +2,8 @@
 
 #include "core/base/error.h"
 #include "core/ops.h"
+#include "core/ops/matmul/device_product.h"
+#include "core/ops/matmul/operands.h"
 #include "core/ops/row_tools.h"
 
 #include <fmt/format.h>
@@ -49,6 +51,23 @@ Tensor exact_linear(const OpArgs& args, const Tensor& weight, std::size_t more) 
   if (args.given(more)) y = y + args.in[more];
   if (args.given(more + 1)) y = y + args.in[more + 1];
   return y;
+}
+
+void linear_product_on_device(const OpArgs& args, const Tensor& weight, const Tensor& scales, std::size_t more,
+                              Tensor& y) {
+  if (y.numel() == 0) return;
+  const auto given = [&](std::size_t i) { return args.given(i) ? packed(args.in[i]) : Tensor(); };
+  const Tensor rows = args.in[0].rank() == 2 ? args.in[0] : flatten_to_rows(args.in[0]);
+  const bool codes = scales.defined(); // they are multiplied in the type of x
+  const device::Product p{.m = rows.shape()[0],
+                          .n = weight.shape()[0],
+                          .k = rows.shape()[1],
+                          .a = device::matrix_part(rows, false, !codes),
+                          .b = device::matrix_part(weight, true),
+                          .scales = scales,
+                          .bias = given(more),
+                          .addend = given(more + 1)};
+  device::start_product(args.op.name.data(), p, y, 0, p.n);
 }
 
 } // namespace eg

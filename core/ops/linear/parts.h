@@ -33,6 +33,11 @@ struct LinearAddends {
   }
 };
 
+/// y = x W^T + bias + addend on a device: weight [out, in], of the type of x or bf16, or codes with scales [out]; bias
+/// and addend are inputs `more` and `more` + 1 where the row has them and they are given.
+void linear_product_on_device(const OpArgs& args, const Tensor& weight, const Tensor& scales, std::size_t more,
+                              Tensor& y);
+
 /// Adds a symmetry for each axis of x but the last: its index goes through to `others(axis)`, axis counted from the
 /// end.
 template <class Others> void add_row_axes(std::vector<Symmetry>& all, const Tensor& x, const Others& others) {
