@@ -1,0 +1,339 @@
+// Matrix products by cuBLASLt, which is opened at the first one: the file that EQUIGRAD_CUBLASLT names, what the loader
+// finds, or CUDA's folder. f32 stays f32: TF32 is not used.
+//
+// cuBLASLt counts by columns: a matrix in row-major order is its transpose there, so C^T [n, m] = B^T A^T is computed.
+// What cuBLASLt calls A is our B, its m is our n.
+
+#include "core/cuda/failure.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/products.h"
+#include "core/cuda/runtime.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cublasLt.h>
+#include <dlfcn.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace eg::cuda {
+namespace {
+
+using device::ProductJob;
+
+#define EG_LT_FUNCTIONS(X)                                                                                             \
+  X(cublasLtCreate)                                                                                                    \
+  X(cublasLtGetStatusString)                                                                                           \
+  X(cublasLtMatmul)                                                                                                    \
+  X(cublasLtMatmulAlgoGetHeuristic)                                                                                    \
+  X(cublasLtMatmulDescCreate)                                                                                          \
+  X(cublasLtMatmulDescDestroy)                                                                                         \
+  X(cublasLtMatmulDescSetAttribute)                                                                                    \
+  X(cublasLtMatmulPreferenceCreate)                                                                                    \
+  X(cublasLtMatmulPreferenceDestroy)                                                                                   \
+  X(cublasLtMatmulPreferenceSetAttribute)                                                                              \
+  X(cublasLtMatrixLayoutCreate)                                                                                        \
+  X(cublasLtMatrixLayoutDestroy)                                                                                       \
+  X(cublasLtMatrixLayoutSetAttribute)
+
+/// The library's functions, or why there are none.
+struct Library {
+#define EG_LT_MEMBER(NAME) decltype(&::NAME) NAME = nullptr;
+  EG_LT_FUNCTIONS(EG_LT_MEMBER)
+#undef EG_LT_MEMBER
+  std::string failures; ///< "PATH: why; " for each place
+
+  Library() {
+    const char* const wished = std::getenv("EQUIGRAD_CUBLASLT");
+    if (wished != nullptr && *wished != '\0') {
+      open(wished);
+      return;
+    }
+    const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+    if (!open(name)) open("/usr/local/cuda/lib64/" + name);
+  }
+
+private:
+  bool open(const std::string& path) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const char* missing = nullptr;
+#define EG_LT_SYMBOL(NAME)                                                                                             \
+  if (library != nullptr && missing == nullptr) {                                                                      \
+    NAME = reinterpret_cast<decltype(NAME)>(dlsym(library, #NAME));                                                    \
+    if (NAME == nullptr) missing = #NAME;                                                                              \
+  }
+    EG_LT_FUNCTIONS(EG_LT_SYMBOL)
+#undef EG_LT_SYMBOL
+    if (library != nullptr && missing == nullptr) {
+      failures.clear();
+      return true;
+    }
+    failures += path + ": " + (library == nullptr ? dlerror() : std::string("it has no ") + missing) + "; ";
+    if (library != nullptr) dlclose(library);
+    return false;
+  }
+};
+
+const Library& library() {
+  static const Library opened;
+  return opened;
+}
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw std::runtime_error(std::string(what) + ": " + library().cublasLtGetStatusString(status));
+}
+
+/// A handle of the library that is destroyed with its owner.
+template <class Handle> using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
+
+template <class T>
+void set(const Owned<cublasLtMatmulDesc_t>& to, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check(library().cublasLtMatmulDescSetAttribute(to.get(), attribute, &value, sizeof value), "cublasLtMatmulDesc");
+}
+template <class T>
+void set(const Owned<cublasLtMatrixLayout_t>& to, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
+  check(library().cublasLtMatrixLayoutSetAttribute(to.get(), attribute, &value, sizeof value), "cublasLtMatrixLayout");
+}
+template <class T>
+void set(const Owned<cublasLtMatmulPreference_t>& to, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  check(library().cublasLtMatmulPreferenceSetAttribute(to.get(), attribute, &value, sizeof value),
+        "cublasLtMatmulPreference");
+}
+
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+cudaDataType_t type_of(DType type) {
+  return type == DType::f32 ? CUDA_R_32F : type == DType::f64 ? CUDA_R_64F : CUDA_R_16BF;
+}
+
+/// A matrix of the library's: `rows` x `columns` of memory, column by column, `ld` apart.
+struct Operand {
+  cudaDataType_t type;
+  bool transposed;
+  std::int64_t rows, columns, ld;
+};
+
+/// op(X) = the `rows` x `columns` matrix whose element (i, j) lies at i*row + j*column.
+Operand operand(DType type, std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
+  if (row == 1 && column >= rows) return {type_of(type), false, rows, columns, column};
+  if (column == 1 && row >= columns) return {type_of(type), true, columns, rows, row};
+  throw std::runtime_error("an operand has no axis of unit stride");
+}
+
+/// What a plan depends on.
+using Key = std::array<std::int64_t, 20>;
+
+/// Bytes that the address is a multiple of, at most 256.
+std::int64_t alignment(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256U;
+  return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+/// A product ready to run.
+struct Plan {
+  Owned<cublasLtMatmulDesc_t> product{nullptr, nullptr};
+  Owned<cublasLtMatrixLayout_t> b{nullptr, nullptr}, a{nullptr, nullptr}, from{nullptr, nullptr}, to{nullptr, nullptr};
+  cublasLtMatmulAlgo_t algorithm = {};
+};
+
+/// One device.
+struct Engine {
+  cublasLtHandle_t handle = nullptr;
+  void* workspace = nullptr;
+  std::map<Key, Plan> plans;
+};
+
+/// One call of the library: a product, or a batch of them with even strides.
+struct Call {
+  const ProductJob& job;
+  Operand b, a;
+  std::int64_t count, stride_c, stride_a, stride_b;
+  const void *at_a, *at_b;
+  void* at_c;
+  const void* from; ///< what is added to the product, or null
+  std::int64_t ld_from;
+  const void* bias; ///< that the library adds, or null
+};
+
+Owned<cublasLtMatrixLayout_t> layout(const Operand& x, std::int64_t count, std::int64_t stride) {
+  cublasLtMatrixLayout_t made = nullptr;
+  check(library().cublasLtMatrixLayoutCreate(&made, x.type, static_cast<std::uint64_t>(x.rows),
+                                             static_cast<std::uint64_t>(x.columns), x.ld),
+        "cublasLtMatrixLayoutCreate");
+  Owned<cublasLtMatrixLayout_t> owned(made, library().cublasLtMatrixLayoutDestroy);
+  if (count > 1) {
+    set(owned, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(count));
+    set(owned, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+  }
+  return owned;
+}
+
+Plan plan_for(const Engine& engine, const Call& call) {
+  const Library& lt = library();
+  const bool twice = call.job.type == DType::f64;
+  const cudaDataType_t type = type_of(call.job.type);
+  Plan plan;
+  cublasLtMatmulDesc_t product = nullptr;
+  check(lt.cublasLtMatmulDescCreate(&product, twice ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, type),
+        "cublasLtMatmulDescCreate");
+  plan.product = {product, lt.cublasLtMatmulDescDestroy};
+  set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, call.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, call.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (call.bias != nullptr) {
+    set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+  }
+  const std::int64_t m = call.job.m, n = call.job.n;
+  plan.b = layout(call.b, call.count, call.stride_b);
+  plan.a = layout(call.a, call.count, call.stride_a);
+  plan.to = layout({type, false, n, m, call.job.ldc}, call.count, call.stride_c);
+  plan.from =
+      layout({type, false, n, m, call.from != nullptr ? call.ld_from : call.job.ldc}, call.count, call.stride_c);
+
+  cublasLtMatmulPreference_t made = nullptr;
+  check(lt.cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  const Owned<cublasLtMatmulPreference_t> preference(made, lt.cublasLtMatmulPreferenceDestroy);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  const auto aligned = [](const void* address) { return static_cast<std::uint32_t>(alignment(address)); };
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned(call.at_b));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned(call.at_a));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned(call.from != nullptr ? call.from : call.at_c));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned(call.at_c));
+  cublasLtMatmulHeuristicResult_t found = {};
+  int count = 0;
+  check(lt.cublasLtMatmulAlgoGetHeuristic(engine.handle, plan.product.get(), plan.b.get(), plan.a.get(),
+                                          plan.from.get(), plan.to.get(), preference.get(), 1, &found, &count),
+        "cublasLtMatmulAlgoGetHeuristic");
+  if (count == 0) throw std::runtime_error("cublasLtMatmulAlgoGetHeuristic: no algorithm for this product");
+  plan.algorithm = found.algo;
+  return plan;
+}
+
+void run(Engine& engine, gpu::Stream stream, const Call& call) {
+  const ProductJob& job = call.job;
+  const Key key{static_cast<std::int64_t>(job.type),
+                static_cast<std::int64_t>(job.a_type),
+                job.m,
+                job.n,
+                job.k,
+                call.a.transposed,
+                call.a.ld,
+                call.b.transposed,
+                call.b.ld,
+                job.ldc,
+                call.from != nullptr ? call.ld_from : -1,
+                call.bias != nullptr ? alignment(call.bias) : 0,
+                call.count,
+                call.stride_a,
+                call.stride_b,
+                call.stride_c,
+                alignment(call.at_a),
+                alignment(call.at_b),
+                alignment(call.at_c),
+                call.from != nullptr ? alignment(call.from) : 0};
+  auto place = engine.plans.find(key);
+  if (place == engine.plans.end()) place = engine.plans.emplace(key, plan_for(engine, call)).first;
+  const Plan& plan = place->second;
+  if (call.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+  const double wide[2] = {job.alpha, call.from != nullptr ? 1.0 : 0.0};
+  const float narrow[2] = {static_cast<float>(wide[0]), static_cast<float>(wide[1])};
+  const bool twice = job.type == DType::f64;
+  const auto factor = [&](int i) { return twice ? static_cast<const void*>(&wide[i]) : &narrow[i]; };
+  check(library().cublasLtMatmul(engine.handle, plan.product.get(), factor(0), call.at_b, plan.b.get(), call.at_a,
+                                 plan.a.get(), factor(1), call.from != nullptr ? call.from : call.at_c, plan.from.get(),
+                                 call.at_c, plan.to.get(), &plan.algorithm, engine.workspace, workspace_bytes, stream),
+        "cublasLtMatmul");
+}
+
+template <class T> const void* moved(const T* address, std::int64_t elements, DType type) {
+  const std::int64_t size = type == DType::f64 ? 8 : type == DType::f32 ? 4 : 2;
+  return static_cast<const std::byte*>(address) + elements * size;
+}
+
+/// c[i, j] = bias[j] + addend[i, j], or bias alone: cuBLASLt adds no bias in f64.
+__global__ void begin_kernel(double* c, std::int64_t ldc, const double* bias, const double* addend,
+                             std::int64_t ld_addend, std::int64_t n, std::int64_t count) {
+  for (std::int64_t at = first_element(); at < count; at += element_step()) {
+    const std::int64_t i = at / n, j = at % n;
+    c[i * ldc + j] = addend == nullptr ? bias[j] : bias[j] + addend[i * ld_addend + j];
+  }
+}
+
+void multiply(Engine& engine, gpu::Stream stream, const ProductJob& job) {
+  Call call{job,
+            operand(job.b_type, job.n, job.k, job.b_column, job.b_step),
+            operand(job.a_type, job.k, job.m, job.a_step, job.a_row),
+            1,
+            0,
+            0,
+            0,
+            job.a,
+            job.b,
+            job.c,
+            nullptr,
+            job.ldc,
+            job.bias};
+  const bool begins = job.type == DType::f64 && job.bias != nullptr;
+  if (begins) {
+    const std::int64_t count = job.m * job.n;
+    GPU_LAUNCH(begin_kernel, elements_grid(count), elements_block, 0, stream, static_cast<double*>(job.c), job.ldc,
+               static_cast<const double*>(job.bias), static_cast<const double*>(job.addend), job.ld_addend, job.n,
+               count);
+    call.bias = nullptr;
+  } else if (job.addend != nullptr) {
+    call.from = job.addend;
+    call.ld_from = job.ld_addend;
+  }
+  // The library takes one axis of the batch, the longest; the others are a loop.
+  Axes<3> others = job.batch;
+  if (others.rank > 0) {
+    const int longest = static_cast<int>(std::max_element(others.extent, others.extent + others.rank) - others.extent);
+    call.count = others.extent[longest];
+    call.stride_c = others.stride[0][longest];
+    call.stride_a = others.stride[1][longest];
+    call.stride_b = others.stride[2][longest];
+    others.extent[longest] = 1;
+  }
+  for (std::int64_t i = 0, count = others.count(); i < count; ++i) {
+    std::int64_t at[3] = {}, rest = i;
+    for (int axis = others.rank - 1; axis >= 0; rest /= others.extent[axis], --axis)
+      for (int k = 0; k < 3; ++k) at[k] += rest % others.extent[axis] * others.stride[k][axis];
+    call.at_c = const_cast<void*>(moved(job.c, at[0], job.type));
+    call.at_a = moved(job.a, at[1], job.a_type);
+    call.at_b = moved(job.b, at[2], job.b_type);
+    if (job.accumulate || begins) call.from = call.at_c;
+    run(engine, stream, call);
+  }
+}
+
+} // namespace
+
+bool has_product_library(Failure* why) {
+  *why = library().failures.empty() ? nullptr : library().failures.c_str();
+  return *why == nullptr;
+}
+
+Failure library_product(Queue queue, const ProductJob& job) {
+  static std::mutex mutex; // of the plans and the workspaces, which the order of the stream protects
+  static Engine engines[64];
+  return in_words([&] {
+    const std::scoped_lock lock(mutex);
+    Engine& engine = engines[queue.device];
+    if (engine.handle == nullptr) check(library().cublasLtCreate(&engine.handle), "cublasLtCreate");
+    if (engine.workspace == nullptr) {
+      if (const Failure failure = allocate(queue.device, workspace_bytes, &engine.workspace))
+        throw std::runtime_error(failure);
+      if (engine.workspace == nullptr) throw std::runtime_error("no memory for cuBLASLt's workspace of 32 MiB");
+    }
+    multiply(engine, queue.stream, job);
+  });
+}
+
+} // namespace eg::cuda
