@@ -232,6 +232,8 @@ constinit const OpDef linear_int8_op = row({
         [](const OpArgs& args, std::span<Tensor> out) {
           assign(out[0], exact_linear(args, dequantize_int8(args.in[1], args.in[2]), 3));
         },
+    .cuda = [](const OpArgs& args,
+               std::span<Tensor> out) { linear_product_on_device(args, args.in[1], packed(args.in[2]), 3, out[0]); },
     .saves = saves::in(0) | saves::in(1) | saves::in(2),
     .vjp = int8_vjp,
     .reference = int8_reference,
@@ -249,6 +251,8 @@ constinit const OpDef linear_bf16_op = row({
     .cpu = bf16_kernel,
     .exact = [](const OpArgs& args,
                 std::span<Tensor> out) { assign(out[0], exact_linear(args, args.in[1].to(args.in[0].dtype()), 2)); },
+    .cuda = [](const OpArgs& args,
+               std::span<Tensor> out) { linear_product_on_device(args, args.in[1], Tensor(), 2, out[0]); },
     .saves = saves::in(1),
     .vjp =
         [](const VjpArgs& args) {
