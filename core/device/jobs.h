@@ -123,4 +123,5 @@ struct TernaryJob {
 } // namespace eg::device
 
 // They use what stands above.
-#include "core/ops/matmul/device_job.h" // IWYU pragma: export
+#include "core/ops/attention/device_job.h" // IWYU pragma: export
+#include "core/ops/matmul/device_job.h"    // IWYU pragma: export

@@ -43,7 +43,10 @@
   X(cross_entropy_backward, CrossEntropyBackwardJob)                                                                   \
   X(glu, GluJob)                                                                                                       \
   X(huber, HuberJob)                                                                                                   \
-  X(product, ProductJob)
+  X(product, ProductJob)                                                                                               \
+  X(attention_scores, AttentionScoresJob)                                                                              \
+  X(score_gradient, ScoreGradientJob)                                                                                  \
+  X(sum_repeats, SumRepeatsJob)
 
 namespace eg::device {
 

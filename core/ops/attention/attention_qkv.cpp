@@ -53,6 +53,13 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void forward_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (nothing_to_write(out)) return;
+  const Packed p = packed_extents(args);
+  device_attention::forward(device_call(args, forward_mask),
+                            device_attention::columns_of(out[0], p.heads, p.head_dim, 0), out[1]);
+}
+
 std::vector<Tensor> reference(const OpArgs& args) {
   Tensor y = reference_output(output_shape(args.in[0].shape()));
   Tensor lse = reference_output(lse_shape(args.in[0].shape(), args.attrs.integer("heads")));
@@ -115,6 +122,7 @@ constinit const OpDef attention_qkv_op = row({
     .infer = infer,
     .cpu = forward,
     .exact = exact_kernel,
+    .cuda = forward_on_device,
     .saves = saves::in(0) | saves::in(1) | saves::out(0) | saves::out(1),
     .vjp = rule,
     .rounding = {.mean = Rounding::Mean::in_type},

@@ -79,6 +79,19 @@ void kernel(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void kernel_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (nothing_to_write(out)) return;
+  using namespace device_attention;
+  const Packed p = packed_extents(args);
+  const auto part = [&](const Tensor& x, std::int64_t which) {
+    return columns_of(x, p.heads, p.head_dim, which * p.width());
+  };
+  backward(device_call(args, backward_mask),
+           {part(readable(args.in[1]), 0), part(readable(args.in[3]), 0), packed(args.in[2]),
+            args.given(4) ? packed(args.in[4]) : Tensor()},
+           {part(out[0], 0), part(out[0], 1), part(out[0], 2), wants_mask_gradient(args) ? &out[1] : nullptr});
+}
+
 std::vector<Tensor> reference(const OpArgs& args) {
   std::vector<Tensor> in(args.in.begin(), args.in.end());
   in.resize(6);
@@ -189,6 +202,7 @@ constinit const OpDef attention_qkv_backward_op = row({
     .infer = infer,
     .cpu = kernel,
     .exact = exact_kernel,
+    .cuda = kernel_on_device,
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::in(4) | saves::in(5),
     .vjp = rule,
     .rounding = {.by_layout = true},

@@ -24,6 +24,25 @@ Packed packed_extents(const OpArgs& args) {
           args.attrs.flag("causal")};
 }
 
+device_attention::Call device_call(const OpArgs& args, std::size_t mask) {
+  const Packed p = packed_extents(args);
+  const Tensor qkv = device_attention::readable(args.in[0]);
+  const auto part = [&](std::int64_t which) {
+    return device_attention::columns_of(qkv, p.heads, p.head_dim, which * p.width());
+  };
+  const Shape scores = scores_shape(qkv.shape(), p.heads);
+  Shape heads = leading_axes(scores, 2);
+  heads.push_back(1);
+  return {args.op.name.data(),
+          p.extents(),
+          heads,
+          scores,
+          part(0),
+          part(1),
+          part(2),
+          args.given(mask) ? args.in[mask] : Tensor()};
+}
+
 Shape output_shape(const Shape& qkv) {
   Shape shape = qkv;
   shape[-1] /= 3;

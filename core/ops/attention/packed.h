@@ -3,6 +3,7 @@
 // [..., T, 3 H D]. These are checks, samples and symmetries.
 
 #include "core/op.h"
+#include "core/ops/attention/device_attention.h"
 #include "core/ops/attention/parts.h"
 
 #include <cstdint>
@@ -28,6 +29,8 @@ struct Packed {
 
 /// Checks qkv (input 0) and the attribute heads. Throws ShapeError, DTypeError or ValueError.
 Packed packed_extents(const OpArgs& args);
+/// The call on a device; the mask is input `mask`.
+device_attention::Call device_call(const OpArgs& args, std::size_t mask);
 /// [..., T, H D] for qkv [..., T, 3 H D].
 Shape output_shape(const Shape& qkv);
 /// [..., H, T]

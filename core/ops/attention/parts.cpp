@@ -1,6 +1,8 @@
 #include "core/ops/attention/parts.h"
 
 #include "core/call.h"
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "core/ops.h"
 #include "core/ops/row_tools.h"
 
@@ -60,6 +62,10 @@ Tensor additive_mask(const Tensor& mask, DType dtype) {
   if (!mask.defined()) return {};
   const PauseRecording pause;
   if (mask.dtype() != DType::boolean) return packed(mask);
+  if (!mask.device().is_cpu()) {
+    const DeviceScope there(mask.device());
+    return where(mask, Tensor::zeros({}, dtype), Tensor::full({}, -std::numeric_limits<double>::infinity(), dtype));
+  }
   const Tensor seen = packed(mask);
   Tensor added = Tensor::empty(mask.shape(), dtype);
   visit_floating(dtype, [&]<class T>() {
@@ -104,6 +110,8 @@ std::vector<Sample> samples_of_backward(const OpDef& forward, const std::vector<
 }
 
 Tensor causal_mask(std::int64_t queries, std::int64_t keys, DType dtype) {
+  const Device target = current_device();
+  const DeviceScope here(Device::cpu());
   Tensor mask = Tensor::zeros({queries, keys}, dtype);
   visit_floating(dtype, [&]<class T>() {
     T* const to = mask.mutable_data<T>("attention mask");
@@ -111,6 +119,7 @@ Tensor causal_mask(std::int64_t queries, std::int64_t keys, DType dtype) {
       for (std::int64_t j = std::max<std::int64_t>(i + keys - queries + 1, 0); j < keys; ++j)
         to[i * keys + j] = -std::numeric_limits<T>::infinity();
   });
+  if (!target.is_cpu()) return device::transferred(mask, target);
   return mask;
 }
 

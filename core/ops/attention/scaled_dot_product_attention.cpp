@@ -47,6 +47,12 @@ void forward(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void forward_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (nothing_to_write(out)) return;
+  device_attention::forward(device_call(args, forward_mask),
+                            device_attention::rows_of(out[0], extents(args).group, false), out[1]);
+}
+
 std::vector<Tensor> reference(const OpArgs& args) {
   const std::vector<Tensor> in = {args.in[0], args.in[1], args.in[2], mask_of(args, forward_mask)};
   std::vector<Tensor> out = {reference_output(output_shape(args)),
@@ -130,6 +136,7 @@ constinit const OpDef scaled_dot_product_attention_op = row({
     .infer = infer,
     .cpu = forward,
     .exact = exact_kernel,
+    .cuda = forward_on_device,
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::out(0) | saves::out(1),
     .vjp = rule,
     .rounding = {.mean = Rounding::Mean::in_type},

@@ -79,6 +79,17 @@ void kernel(const OpArgs& args, std::span<Tensor> out) {
   });
 }
 
+void kernel_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (nothing_to_write(out)) return;
+  using namespace device_attention;
+  const std::int64_t group = extents(args).group;
+  backward(device_call(args, backward_mask),
+           {rows_of(readable(args.in[3]), group, false), rows_of(readable(args.in[5]), group, false),
+            packed(args.in[4]), args.given(6) ? packed(args.in[6]) : Tensor()},
+           {rows_of(out[0], group, false), rows_of(out[1], 1, true), rows_of(out[2], 1, true),
+            wants_mask_gradient(args) ? &out[3] : nullptr});
+}
+
 std::vector<Tensor> reference(const OpArgs& args) {
   std::vector<Tensor> in(args.in.begin(), args.in.end());
   in.resize(8);
@@ -157,6 +168,7 @@ constinit const OpDef scaled_dot_product_attention_backward_op = row({
     .infer = infer,
     .cpu = kernel,
     .exact = exact_kernel,
+    .cuda = kernel_on_device,
     .saves = saves::in(0) | saves::in(1) | saves::in(2) | saves::in(3) | saves::in(4) | saves::in(5) | saves::in(6) |
              saves::in(7),
     .vjp = rule,

@@ -3,6 +3,7 @@
 // These are checks, samples and symmetries.
 
 #include "core/op.h"
+#include "core/ops/attention/device_attention.h"
 #include "core/ops/attention/parts.h"
 
 #include <cstdint>
@@ -19,6 +20,8 @@ inline constexpr std::size_t forward_mask = 3, backward_mask = 7;
 std::int64_t group_of(const Shape& q, const Shape& k);
 /// [..., Tq, Tk]
 Shape scores_shape(const OpArgs& args);
+/// The call on a device; the mask is input `mask`.
+device_attention::Call device_call(const OpArgs& args, std::size_t mask);
 /// [..., Tq, Dv]
 Shape output_shape(const OpArgs& args);
 /// Checks q, k and v (inputs 0 to 2) against each other, and the mask, input `mask`. Throws ShapeError or DTypeError.

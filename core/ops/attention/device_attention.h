@@ -1,0 +1,56 @@
+#pragma once
+// Runs attention on a device: products of all heads, and the steps between them. The scores of some heads at a time are
+// in memory.
+
+#include "core/ops/attention/kernels.h"
+#include "core/tensor.h"
+
+#include <cstdint>
+
+namespace eg::device_attention {
+
+/// A matrix for each head: row i of the head at `indices` begins offset + i*ld + sum of indices*strides elements behind
+/// the tensor's first, with unit stride.
+struct HeadRows {
+  Tensor tensor;
+  std::int64_t offset = 0, ld = 0;
+  Shape strides; ///< one for each axis of the heads
+};
+
+/// The tensor, or a packed copy, as the functions below read it.
+Tensor readable(const Tensor& x);
+
+/// The axes of the heads of x [..., heads, T, D]: [..., heads / group, group].
+Shape head_axes(const Tensor& x, std::int64_t group);
+/// The heads of x [..., heads, T, D] as head_axes(x, group) counts them; `shared`: x has one head for each group.
+HeadRows rows_of(const Tensor& x, std::int64_t group, bool shared);
+/// The same for `heads` heads of `head_dim` columns each, side by side from `first` on, of x [..., T, columns]; the
+/// axes of the heads are [..., heads, 1].
+HeadRows columns_of(const Tensor& x, std::int64_t heads, std::int64_t head_dim, std::int64_t first);
+
+/// Heads, what they share, and their masks.
+struct Call {
+  const char* name; ///< of the row
+  attention_kernels::Extents extents;
+  Shape heads;  ///< axes of the heads, the last one those that share keys and values
+  Shape scores; ///< [..., Tq, Tk], to which the mask is broadcast
+  HeadRows q, k, v;
+  Tensor mask; ///< as the row got it; may be undefined
+};
+
+/// y = softmax(scale q k^T + mask) v and lse [..., Tq] (packed), as attention_kernels::forward.
+void forward(const Call& call, HeadRows y, Tensor& lse);
+
+/// What the gradients are made of beside the operands. lse and dlse are packed; dlse may be undefined.
+struct Cotangents {
+  HeadRows y, g;
+  Tensor lse, dlse;
+};
+/// dq, dk, dv, and the gradient of the mask (packed; nullptr: not wanted), as attention_kernels::backward.
+struct GradientsOfHeads {
+  HeadRows dq, dk, dv;
+  Tensor* dmask = nullptr;
+};
+void backward(const Call& call, const Cotangents& given, GradientsOfHeads out);
+
+} // namespace eg::device_attention
