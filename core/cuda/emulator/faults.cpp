@@ -45,7 +45,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     return;
   }
   e.seeing = false;
-  e.fail(Finding(words_for(e, signal, info->si_addr)) << ", " << after(context));
+  e.fail([&] { return Finding(words_for(e, signal, info->si_addr)) << ", " << after(context); });
 }
 
 } // namespace

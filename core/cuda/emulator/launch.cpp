@@ -102,29 +102,39 @@ void Emulator::run(const Launch& what, const void* arguments) {
   counts.threads += blocks * thread_count;
 }
 
-void Emulator::fail(Finding what) {
+void Emulator::accuse(Finding what) {
   seeing = false;
-  if (!in_kernel()) throw Error(reporter.text(what));
-  finding =
-      Finding(kernel_name(launch->place) + ": block " + words_of(block) + " thread " + words_of(thread->index) + ": ");
+  finding = {};
+  if (in_kernel())
+    finding = Finding(kernel_name(launch->place) + ": block " + words_of(block) + " thread " + words_of(thread->index) +
+                      ": ");
   for (auto& part : what.parts) finding.parts.push_back(std::move(part));
+}
+
+void Emulator::leave_kernel() {
+  if (!in_kernel()) throw Error(reporter.text(finding));
   fibers.abandon();
 }
 
-void fail(const std::string& words, const Place& place) { machine().fail(Finding(words + ", " + words_of(place))); }
+void accuse(const std::string& words, const Place& place) { machine().accuse(Finding(words + ", " + words_of(place))); }
+void leave_kernel() { machine().leave_kernel(); }
 
 void* shared_array(const void* tag, const char* name, std::size_t bytes, std::size_t alignment, const Place& place) {
   Emulator& e = machine();
   const Unseen unseen(e);
   if (const auto* known = e.shared.find(tag)) return known->begin;
-  if (alignment > 128) fail("shared memory has no alignment of " + std::to_string(alignment) + " bytes", place);
+  if (alignment > 128)
+    fail([&] { return "shared memory has no alignment of " + std::to_string(alignment) + " bytes"; }, place);
   const std::size_t total = e.shared.static_bytes() + bytes;
   if (total > SharedMemory::static_limit)
-    fail(std::to_string(total) + " bytes of static shared memory; there may be 49152", place);
+    fail([&] { return std::to_string(total) + " bytes of static shared memory; there may be 49152"; }, place);
   if (total + e.shared.dynamic_bytes() > e.shared.limit)
-    fail(std::to_string(total + e.shared.dynamic_bytes()) +
-             " bytes of static and dynamic shared memory; there may be " + std::to_string(e.shared.limit),
-         place);
+    fail(
+        [&] {
+          return std::to_string(total + e.shared.dynamic_bytes()) +
+                 " bytes of static and dynamic shared memory; there may be " + std::to_string(e.shared.limit);
+        },
+        place);
   const SharedMemory::Array& made = e.shared.add(tag, name, bytes);
   e.shadow.add_shared(made.begin, bytes);
   return made.begin;
@@ -133,14 +143,14 @@ void* shared_array(const void* tag, const char* name, std::size_t bytes, std::si
 void* dynamic_shared(const Place& place) {
   Emulator& e = machine();
   const Unseen unseen(e);
-  if (e.shared.dynamic_bytes() == 0) fail("the launch gives no dynamic shared memory", place);
+  if (e.shared.dynamic_bytes() == 0) fail([] { return "the launch gives no dynamic shared memory"; }, place);
   return e.shared.dynamic();
 }
 
 #if !defined(EG_EMULATOR_CHECKED)
 void note(const void* address, std::size_t size, Access, const void*, const Place& place) {
   if (reinterpret_cast<std::uintptr_t>(address) % size != 0)
-    fail("the address is no multiple of " + std::to_string(size) + " bytes", place);
+    fail([&] { return "the address is no multiple of " + std::to_string(size) + " bytes"; }, place);
 }
 #endif
 

@@ -84,8 +84,14 @@ struct Emulator : Running {
   void finish_barrier();
   [[noreturn]] void stuck();
   [[noreturn]] void fiber_loop();
-  /// Leaves the kernel; the launch ends with this finding. On the host it throws at once.
-  [[noreturn]] void fail(Finding what);
+  /// Leaves the kernel; the launch ends with the finding that `make` gives. On the host it throws at once. Whatever
+  /// lives on the fiber is forgotten without destructors, so callers hold nothing that owns memory.
+  template <class Make> [[noreturn]] void fail(Make make) {
+    accuse(make());
+    leave_kernel();
+  }
+  void accuse(Finding what);
+  [[noreturn]] void leave_kernel();
   bool in_kernel() const { return launch != nullptr && fibers.current() != nullptr; }
 };
 

@@ -69,11 +69,12 @@ std::string Shadow::name(const Accessors& who) {
 
 void Shadow::race(const Accessors& other, const char* did, const char* does, Space space, const std::byte* at,
                   const void* caller) const {
-  std::string where = "device memory";
-  if (space == Space::shared) where = "shared memory, " + describe(space, at);
-  machine().fail(Finding("race in " + where + ": " + name(other) + " " + did + " at ")
-                 << static_cast<const void*>(image_.base + other.code) << ", this thread " + std::string(does) + " at "
-                 << caller << ", and no barrier lies between");
+  machine().fail([&] {
+    const std::string where = space == Space::shared ? "shared memory, " + describe(space, at) : "device memory";
+    return Finding("race in " + where + ": " + name(other) + " " + did + " at ")
+           << static_cast<const void*>(image_.base + other.code) << ", this thread " + std::string(does) + " at "
+           << caller << ", and no barrier lies between";
+  });
 }
 
 void Shadow::check_cell(Cell& cell, Access access, Space space, const std::byte* at, const void* caller) {
@@ -95,9 +96,11 @@ void Shadow::check_cell(Cell& cell, Access access, Space space, const std::byte*
   }
   if (!is_over(cell.read)) race(cell.read, "read", atomic ? "changes it by an atomic" : "writes", space, at, caller);
   if (!write_over && access == Access::float_atomic)
-    machine().fail(Finding("float atomics without an order: " + name(cell.write) + " added at ")
-                   << static_cast<const void*>(image_.base + cell.write.code) << ", this thread adds at " << caller
-                   << ", and the sum depends on who comes first");
+    machine().fail([&] {
+      return Finding("float atomics without an order: " + name(cell.write) + " added at ")
+             << static_cast<const void*>(image_.base + cell.write.code) << ", this thread adds at " << caller
+             << ", and the sum depends on who comes first";
+    });
   cell.read = {};
   cell.atomic = atomic;
   if (atomic)

@@ -13,7 +13,6 @@ namespace eg::emulator {
 /// Words with instructions between them, which are looked up when the finding is reported, on the host's stack.
 struct Finding {
   std::vector<std::variant<std::string, const void*>> parts;
-  bool whole = false; ///< the words name the kernel and block themselves
 
   Finding() = default;
   Finding(std::string words) { parts.emplace_back(std::move(words)); } // NOLINT(google-explicit-constructor)

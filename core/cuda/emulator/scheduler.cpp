@@ -67,14 +67,16 @@ void Emulator::fiber_loop() {
     Thread& mine = *self.thread;
     thread = &mine;
     states[mine.linear] = State::ready;
+    bool thrown = false;
     try {
       seeing = true;
       launch->enter(call);
       seeing = false;
     } catch (const std::exception& e) {
-      seeing = false;
-      fail(Finding(std::string("an exception leaves the kernel: ") + e.what()));
+      accuse(Finding(std::string("an exception leaves the kernel: ") + e.what()));
+      thrown = true;
     }
+    if (thrown) leave_kernel();
     states[mine.linear] = State::done;
     mine.fiber = nullptr;
     ++done;

@@ -134,8 +134,10 @@ Shadow::Space Shadow::space_of(const std::byte* at, std::size_t size, bool write
   if (image_.contains(at)) what = "constant memory or a global variable";
   for (const auto& fiber : e.fibers.all())
     if (at >= fiber->stack && at < fiber->stack + Fibers::stack_bytes) what = "the local memory of another thread";
-  e.fail(Finding((writes ? "write to " : "read of ") + std::string(what) + " (" + std::to_string(size) + " bytes), ")
-         << caller);
+  e.fail([&] {
+    return Finding((writes ? "write to " : "read of ") + std::string(what) + " (" + std::to_string(size) + " bytes), ")
+           << caller;
+  });
 }
 
 void Shadow::check_bytes(const Page* page, const std::byte* at, std::size_t size, bool writes, Space space,
@@ -145,11 +147,13 @@ void Shadow::check_bytes(const Page* page, const std::byte* at, std::size_t size
   for (std::size_t i = 0; i < size; ++i) {
     const unsigned flags = page == nullptr ? 0U : page->flags[offset + i];
     if ((flags & Page::allocated) == 0)
-      machine().fail(Finding((writes ? "write out of bounds of" : "read out of bounds of") + std::string(where) + ", " +
-                             describe(space, at + i) + ", ")
-                     << caller);
+      machine().fail([&] {
+        return Finding((writes ? "write out of bounds of" : "read out of bounds of") + std::string(where) + ", " +
+                       describe(space, at + i) + ", ")
+               << caller;
+      });
     if (!writes && (flags & Page::initialised) == 0)
-      machine().fail(Finding("read of" + std::string(where) + " that nobody wrote, ") << caller);
+      machine().fail([&] { return Finding("read of" + std::string(where) + " that nobody wrote, ") << caller; });
   }
 }
 
@@ -163,7 +167,9 @@ void Shadow::look(const void* address, std::size_t size, Access access, const vo
   const Space space = space_of(at, size, writes, caller);
   if (space == Space::own) return;
   if (aligned && size <= 16 && number(at) % size != 0)
-    e.fail(Finding("misaligned access: the address is no multiple of " + std::to_string(size) + " bytes, ") << caller);
+    e.fail([&] {
+      return Finding("misaligned access: the address is no multiple of " + std::to_string(size) + " bytes, ") << caller;
+    });
   for (const std::byte* const end = at + size; at < end;) {
     const std::size_t offset = number(at) % Page::bytes;
     const std::size_t count = std::min(static_cast<std::size_t>(end - at), Page::bytes - offset);

@@ -10,7 +10,7 @@ void warp_meet(const Meeting& meeting, const void* deposit, void* result, const 
   Emulator& e = machine();
   const Unseen unseen(e);
   Thread& self = *e.thread;
-  if ((meeting.mask >> self.lane & 1U) == 0) fail("the mask leaves out the lane that calls", place);
+  if ((meeting.mask >> self.lane & 1U) == 0) fail([] { return "the mask leaves out the lane that calls"; }, place);
   self.place = place;
   auto& open = e.meetings[self.warp];
   auto at = std::find_if(open.begin(), open.end(), [&](const OpenMeeting& m) {

@@ -109,8 +109,13 @@ enum class Access : std::uint8_t { read, write, atomic, float_atomic };
 /// Checks an access that the hooks do not see. Without hooks the alignment alone.
 void note(const void* address, std::size_t size, Access access, const void* caller, const Place& place);
 
-/// Ends the kernel with an Error.
-[[noreturn]] void fail(const std::string& words, const Place& place);
+void accuse(const std::string& words, const Place& place);
+[[noreturn]] void leave_kernel();
+/// Ends the kernel with an Error, whose words `make` gives: nothing that owns memory may live where it is called.
+template <class Make> [[noreturn]] void fail(Make make, const Place& place) {
+  accuse(make(), place);
+  leave_kernel();
+}
 
 EG_UNSEEN Extent thread_index() { return running->thread->index; }
 EG_UNSEEN Extent block_index() { return running->block; }
@@ -138,9 +143,12 @@ template <class T> EG_UNSEEN T exchange(unsigned mask, T value, unsigned from, c
                      Deposit own, other;
                      std::memcpy(&own, deposits[at], sizeof own);
                      if ((who >> (own.from & 31U) & 1U) == 0)
-                       fail("lane " + std::to_string(at) + " reads lane " + std::to_string(own.from & 31U) +
-                                ", which takes no part",
-                            *own.place);
+                       fail(
+                           [&] {
+                             return "lane " + std::to_string(at) + " reads lane " + std::to_string(own.from & 31U) +
+                                    ", which takes no part";
+                           },
+                           *own.place);
                      std::memcpy(&other, deposits[own.from & 31U], sizeof other);
                      std::memcpy(results[at], &other.value, sizeof(T));
                    }
