@@ -20,7 +20,10 @@ find_data
 
 # sanitized PRESET [CTEST OPTIONS]: the suites that reach every line of the library.
 sanitized() {
-  build "$1" unit_tests law_tests split_tests stip_tests
+  emulator=
+  if [ "$1" = asan ]; then emulator="emulator_tests emulator_checked_tests"; fi # ThreadSanitizer does not follow fibers
+  # shellcheck disable=SC2086
+  build "$1" unit_tests law_tests split_tests stip_tests $emulator
   # ThreadSanitizer of GCC 12 cannot start where the kernel randomises addresses with more than 28 bits.
   fixed=
   if [ "$1" = tsan ] && setarch -R true 2>/dev/null; then fixed="setarch -R"; fi

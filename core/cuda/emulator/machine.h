@@ -5,9 +5,9 @@
 #include "core/cuda/emulator/faults.h"
 #include "core/cuda/emulator/fibers.h"
 #include "core/cuda/emulator/report.h"
+#include "core/cuda/emulator/running.h"
 #include "core/cuda/emulator/shadow.h"
 #include "core/cuda/emulator/shared_memory.h"
-#include "core/cuda/emulator/words.h"
 
 #include <array>
 #include <mutex>

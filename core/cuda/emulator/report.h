@@ -1,7 +1,7 @@
 #pragma once
 // Writes what went wrong: kernel, block and thread, and the file and line of a place or of an instruction.
 
-#include "core/cuda/emulator/words.h"
+#include "core/cuda/emulator/running.h"
 
 #include <map>
 #include <string>

@@ -2,7 +2,7 @@
 // Tracks what is known of every byte that kernels can reach: allocated, written, and who accessed it last.
 // The build without hooks knows nothing; its functions do nothing.
 
-#include "core/cuda/emulator/words.h"
+#include "core/cuda/emulator/running.h"
 
 #include <cstddef>
 #include <cstdint>
