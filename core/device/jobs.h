@@ -1,6 +1,7 @@
 #pragma once
 // Defines the arguments of device kernels as plain structures, which the program and the device module share.
 
+#include "core/device/job_axes.h" // IWYU pragma: export
 #include "core/dtype.h"
 #include "core/ops/batch_norm/device_job.h" // IWYU pragma: export
 #include "core/ops/cross_entropy/device_job.h" // IWYU pragma: export
@@ -23,21 +24,6 @@
 #include <cstdint>
 
 namespace eg::device {
-
-inline constexpr int most_axes = 8;
-
-/// The axes of one loop over N operands, outermost first, neighbouring ones merged where all operands allow it.
-template <int N> struct Axes {
-  int rank = 0;
-  std::int64_t extent[most_axes] = {};
-  std::int64_t stride[N][most_axes] = {}; ///< in elements; 0 repeats
-
-  std::int64_t count() const {
-    std::int64_t n = 1;
-    for (int axis = 0; axis < rank; ++axis) n *= extent[axis];
-    return n;
-  }
-};
 
 /// to[i] = the element whose first `size` bytes are `bits`.
 struct FillJob {

@@ -1,6 +1,7 @@
 #pragma once
 // Defines the arguments of matrix products on devices.
 
+#include "core/device/job_axes.h"
 #include "core/device/jobs.h"
 
 #include <cstdint>
