@@ -7,6 +7,7 @@
 #include "core/ops/conv/cases.h"
 #include "core/ops/conv/exact.h"
 #include "core/ops/conv/kernels.h"
+#include "core/ops/conv/on_device.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
 
@@ -59,9 +60,9 @@ Conv weight_conv(const OpArgs& args) {
   return c;
 }
 
-/// The exact kernel of a row: outputs without elements need no work.
+/// A kernel of tensors, exact or on a device: outputs without elements need no work.
 template <Conv (*extents)(const OpArgs&), void (*kernel)(const Conv&, const OpArgs&, Tensor&)>
-void exact_kernel(const OpArgs& args, std::span<Tensor> out) {
+void tensor_kernel(const OpArgs& args, std::span<Tensor> out) {
   if (out[0].numel() > 0) kernel(extents(args), args, out[0]);
 }
 
@@ -244,7 +245,8 @@ constinit const OpDef conv2d_op = row({
       return {{forward_conv(args).y_shape(), args.in[0].dtype()}};
     },
     .cpu = forward_kernel<conv::forward<float>, conv::forward<double>>,
-    .exact = exact_kernel<forward_conv, conv::exact_forward>,
+    .exact = tensor_kernel<forward_conv, conv::exact_forward>,
+    .cuda = tensor_kernel<forward_conv, conv::device_forward>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = forward_rule,
     .reference = forward_reference,
@@ -272,7 +274,8 @@ constinit const OpDef conv2d_input_backward_op = row({
       return {{input_conv(args).x_shape(), args.in[0].dtype()}};
     },
     .cpu = adjoint_kernel<input_conv, conv::input_backward<float>, conv::input_backward<double>>,
-    .exact = exact_kernel<input_conv, conv::exact_input_backward>,
+    .exact = tensor_kernel<input_conv, conv::exact_input_backward>,
+    .cuda = tensor_kernel<input_conv, conv::device_input_backward>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = input_rule,
     .reference = input_reference,
@@ -299,7 +302,8 @@ constinit const OpDef conv2d_weight_backward_op = row({
       return {{weight_conv(args).weight_shape(), args.in[0].dtype()}};
     },
     .cpu = adjoint_kernel<weight_conv, conv::weight_backward<float>, conv::weight_backward<double>>,
-    .exact = exact_kernel<weight_conv, conv::exact_weight_backward>,
+    .exact = tensor_kernel<weight_conv, conv::exact_weight_backward>,
+    .cuda = tensor_kernel<weight_conv, conv::device_weight_backward>,
     .saves = saves::in(0) | saves::in(1),
     .vjp = weight_rule,
     .reference = weight_reference,
