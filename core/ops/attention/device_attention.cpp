@@ -62,7 +62,6 @@ std::vector<Part> parts_of(const Call& call, std::int64_t most_bytes) {
   if (whole.heads() > 0) cut(whole, 0, std::max<std::int64_t>(most_bytes / bytes, 1), parts);
   return parts;
 }
-constexpr std::int64_t most_score_bytes = std::int64_t{256} << 20;
 
 /// A matrix of scores for each head of a part, packed.
 HeadRows scores_of(const Call& call, const Part& part) {
@@ -246,7 +245,7 @@ void forward(const Call& call, HeadRows y, Tensor& lse) {
   const Extents& e = call.extents;
   if (e.queries == 0) return;
   const HeadRows q = rounded(call.q), k = rounded(call.k), v = rounded(call.v);
-  for (const Part& part : parts_of(call, most_score_bytes)) {
+  for (const Part& part : parts_of(call, call.score_bytes)) {
     HeadRows scores = scores_of(call, part), to = part.of(y);
     multiply(call, part, {e.queries, e.keys, e.head_dim}, e.scale, {part.of(q)}, {part.of(k), true}, scores);
     to_probabilities(call, part, scores, &lse, nullptr);
@@ -260,7 +259,7 @@ void backward(const Call& call, const Cotangents& given, GradientsOfHeads out) {
   const HeadRows q = rounded(call.q), k = rounded(call.k), v = rounded(call.v), g = rounded(given.g);
   Tensor all = Tensor::empty({0}, call.q.tensor.dtype(), call.q.tensor.device()); // score gradients of all heads
   // The gradient of a mask is summed over heads: those of all are kept for it.
-  for (const Part& part : parts_of(call, wants_mask ? INT64_MAX : most_score_bytes)) {
+  for (const Part& part : parts_of(call, wants_mask ? INT64_MAX : call.score_bytes)) {
     HeadRows s = scores_of(call, part), ds = scores_of(call, part);
     HeadRows dq = part.of(out.dq), dk = part.of(out.dk), dv = part.of(out.dv);
     const HeadRows of_q = part.of(q), of_k = part.of(k), of_g = part.of(g);

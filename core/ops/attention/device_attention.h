@@ -36,6 +36,9 @@ struct Call {
   Shape scores; ///< [..., Tq, Tk], to which the mask is broadcast
   HeadRows q, k, v;
   Tensor mask; ///< as the row got it; may be undefined
+  /// Most bytes of scores in memory, as far as heads can be told apart: those that share keys stay together, and all
+  /// heads do for the gradient of a mask.
+  std::int64_t score_bytes = std::int64_t{256} << 20;
 };
 
 /// y = softmax(scale q k^T + mask) v and lse [..., Tq] (packed), as attention_kernels::forward.

@@ -34,8 +34,12 @@ Conv conv_of(const OpArgs& args, const Shape& x, const Shape& w) {
     if (side < 1 || side > windows::most)
       throw ShapeError(fmt::format("{}: the kernel has no extent that can be counted: weight is {}", op, w.str()));
   w.numel(); // refuses what cannot be counted
-  return {x[0], groups, w[1], w[0] / groups,
-          windows::axes_of(args, windows::frame_of(args, {w[2], w[3]}), {x[2], x[3]})};
+  return {x[0],
+          groups,
+          w[1],
+          w[0] / groups,
+          windows::axes_of(args, windows::frame_of(args, {w[2], w[3]}), {x[2], x[3]}),
+          Conv{}.column_bytes};
 }
 
 Bands bands_of(const Conv& c, std::int64_t depth, std::size_t element) {

@@ -11,6 +11,7 @@ struct Conv {
   std::int64_t inputs = 0;  ///< channels of x in one group
   std::int64_t outputs = 0; ///< channels of y in one group
   windows::Axes axes;
+  std::int64_t column_bytes = std::int64_t{1} << 28; ///< most bytes of columns on a device, beyond those of one image
 
   Shape x_shape() const { return {images, groups * inputs, axes.rows.extent, axes.columns.extent}; }
   Shape y_shape() const { return {images, groups * outputs, axes.rows.count, axes.columns.count}; }

@@ -31,7 +31,7 @@ Tensor images_of(const Conv& c, const Tensor& columns) {
 
 /// visit(first, last) for images [first, last) whose columns may be in memory together.
 void each_part(const Conv& c, DType dtype, FunctionRef<void(std::int64_t, std::int64_t)> visit) {
-  constexpr double most_bytes = 1 << 28;
+  const auto most_bytes = static_cast<double>(c.column_bytes);
   const double bytes = static_cast<double>(c.groups * c.depth()) * static_cast<double>(c.axes.windows()) *
                        static_cast<double>(size_of(dtype));
   const auto step = static_cast<std::int64_t>(

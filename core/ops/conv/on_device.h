@@ -5,7 +5,7 @@
 
 namespace eg::conv {
 
-// The columns of some images at a time are in memory, at most 256 MiB of them, or those of one image.
+// The columns of some images at a time are in memory: c.column_bytes of them, or those of one image.
 
 /// Inputs x, weight, bias (may be missing).
 void device_forward(const Conv& c, const OpArgs& args, Tensor& y);
