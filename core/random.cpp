@@ -1,6 +1,8 @@
 #include "core/random.h"
 
 #include "core/base/interrupt.h"
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "core/philox.h"
 #include "core/strided.h"
 #include "core/threads/parallel.h"
@@ -48,7 +50,7 @@ std::array<double, 2> normals(const std::array<std::uint32_t, 4>& w) {
 template <class F> Tensor fill_pairs(const Shape& shape, RandomKey key, DType dtype, const char* what, F&& f) {
   if (!is_floating(dtype))
     throw DTypeError(fmt::format("{}: dtype is {}, it must be f32 or f64", what, name_of(dtype)));
-  Tensor result = Tensor::empty(shape, dtype);
+  Tensor result = Tensor::empty(shape, dtype, Device::cpu());
   visit_floating(dtype, [&]<class T>() {
     T* out = result.mutable_data<T>(what);
     const std::int64_t count = result.numel();
@@ -61,7 +63,7 @@ template <class F> Tensor fill_pairs(const Shape& shape, RandomKey key, DType dt
       }
     });
   });
-  return result;
+  return device::on_current_device(result);
 }
 
 } // namespace
@@ -132,17 +134,20 @@ Tensor random_normal(const Shape& shape, RandomKey key, double mean, double stdd
 
 Tensor random_integers(const Shape& shape, RandomKey key, std::int64_t low, std::int64_t high) {
   if (high <= low) throw ValueError(fmt::format("random_integers: [{}, {}) is empty", low, high));
-  Tensor result = Tensor::empty(shape, DType::i64);
+  Tensor result = Tensor::empty(shape, DType::i64, Device::cpu());
   RandomStream stream(key);
   auto* out = result.mutable_data<std::int64_t>("random_integers");
   // Unsigned: the width of a wide range is more than an int64_t holds.
   const auto first = static_cast<std::uint64_t>(low);
   const std::uint64_t width = static_cast<std::uint64_t>(high) - first;
   for (std::int64_t i = 0; i < result.numel(); ++i) out[i] = static_cast<std::int64_t>(first + stream.below(width));
-  return result;
+  return device::on_current_device(result);
 }
 
-Tensor random_permutation(std::int64_t count, RandomKey key) {
+namespace {
+
+Tensor drawn_permutation(std::int64_t count, RandomKey key) {
+  const DeviceScope here(Device::cpu());
   Tensor result = Tensor::arange(count);
   RandomStream stream(key);
   auto* p = result.mutable_data<std::int64_t>("random_permutation");
@@ -150,13 +155,19 @@ Tensor random_permutation(std::int64_t count, RandomKey key) {
   return result;
 }
 
+} // namespace
+
+Tensor random_permutation(std::int64_t count, RandomKey key) {
+  return device::on_current_device(drawn_permutation(count, key));
+}
+
 Tensor random_nonidentity_permutation(std::int64_t count, RandomKey key) {
   if (count < 2) throw ShapeError(fmt::format("permutation: {} elements have no permutation but the identity", count));
   for (std::uint64_t attempt = 0;; ++attempt) {
-    Tensor drawn = random_permutation(count, key.fold(attempt));
+    const Tensor drawn = drawn_permutation(count, key.fold(attempt));
     const auto* p = drawn.data<std::int64_t>();
     for (std::int64_t i = 0; i < count; ++i)
-      if (p[i] != i) return drawn;
+      if (p[i] != i) return device::on_current_device(drawn);
   }
 }
 

@@ -120,7 +120,7 @@ template <class T> Tensor Tensor::from(std::span<const T> values, const Shape& s
   if (making_meta_tensors()) return meta(shape, dtype_of<T>);
   Tensor result = empty(shape, dtype_of<T>, Device::cpu());
   std::copy(values.begin(), values.end(), result.mutable_data<T>("from"));
-  return current_device().is_cpu() ? result : device::transferred(result, current_device());
+  return device::on_current_device(result);
 }
 template Tensor Tensor::from<float>(std::span<const float>, const Shape&);
 template Tensor Tensor::from<double>(std::span<const double>, const Shape&);
@@ -137,7 +137,7 @@ Tensor Tensor::arange(std::int64_t count, DType dtype) {
     if (count > 0) element_of<T>("arange", static_cast<double>(count - 1));
     for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<T>(i);
   });
-  return current_device().is_cpu() ? result : device::transferred(result, current_device());
+  return device::on_current_device(result);
 }
 
 Tensor Tensor::meta(const Shape& shape, DType dtype) {

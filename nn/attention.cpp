@@ -1,5 +1,7 @@
 #include "nn/attention.h"
 
+#include "core/device/device.h"
+
 #include "nn/config_checks.h"
 
 #include <fmt/format.h>
@@ -58,6 +60,7 @@ MultiHeadAttention::Heads MultiHeadAttention::split(const Tensor& x, const Atten
   const Tensor v = slice(all, 2, heads + shared, heads + 2 * shared).transpose(1, 2);
   if (!config.rotary.on)
     return {slice(all, 2, 0, heads).transpose(1, 2), slice(all, 2, heads, heads + shared).transpose(1, 2), v};
+  const DeviceScope there(x.device());
   const Tensor positions = context.positions.defined() ? context.positions : following(context, tokens);
   const Tensor qk = turn(slice(all, 2, 0, heads + shared), positions, config.rotary);
   return {slice(qk, 2, 0, heads).transpose(1, 2), slice(qk, 2, heads, heads + shared).transpose(1, 2), v};

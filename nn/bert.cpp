@@ -1,5 +1,7 @@
 #include "nn/bert.h"
 
+#include "core/device/device.h"
+
 #include "nn/config_checks.h"
 #include "nn/init.h"
 
@@ -83,6 +85,7 @@ Tensor Bert::embed(const BertInput& in, RandomKey key) const {
   const Scope scope(*this);
   const Tensor& given = ids_or_embeddings("bert", in.ids, in.embeddings);
   const std::int64_t batch = given.size(0), tokens = given.size(1);
+  const DeviceScope there(given.device());
   if (!in.positions.defined() && tokens > config.positions)
     throw ShapeError(fmt::format("bert: texts have {} tokens, there are {} positions", tokens, config.positions));
   const Tensor words = in.ids.defined() ? word_embedding(in.ids) : in.embeddings;

@@ -1,5 +1,6 @@
 #include "nn/decoder.h"
 
+#include "core/device/device.h"
 #include "core/memory/allocator.h"
 #include "nn/config_checks.h"
 #include "nn/init.h"
@@ -121,6 +122,7 @@ Decoder::Decoder(const DecoderConfig& c, RandomKey key)
 Tensor Decoder::embed(const DecoderInput& in, std::int64_t past, RandomKey key) const {
   const Scope scope(*this);
   const Tensor& given = ids_or_embeddings("decoder", in.ids, in.embeddings);
+  const DeviceScope there(given.device());
   Tensor z = in.ids.defined() ? token_embedding(in.ids) : in.embeddings;
   if (position_embedding) {
     const std::int64_t tokens = given.size(1);
@@ -224,6 +226,7 @@ Tensor Decoder::last_tokens(const Tensor& hidden, const Tensor& ids) const {
     return hidden.select(1, tokens - 1);
   }
   const std::vector<std::int64_t> all = ids.to_vector<std::int64_t>();
+  const DeviceScope there(hidden.device());
   std::vector<std::int64_t> rows;
   for (std::int64_t b = 0; b < batch; ++b) {
     std::int64_t last = tokens - 1;

@@ -1,5 +1,7 @@
 #include "nn/difm.h"
 
+#include "core/device/device.h"
+
 #include "nn/config_checks.h"
 #include "nn/init.h"
 
@@ -71,6 +73,7 @@ Tensor FieldEmbedding::rows_of(const Tensor& ids) const {
       id += offset;
       offset += count;
     }
+  const DeviceScope there(ids.device());
   return Tensor::from(rows, ids.shape());
 }
 

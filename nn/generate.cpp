@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/out_of_memory.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 
 #include <fmt/format.h>
@@ -180,6 +181,7 @@ std::vector<std::int64_t> generate(const Decoder& model, std::span<const std::in
   check(o.sampling);
   check(o.rules);
   check_prompt(model, prompt, o);
+  const DeviceScope there(model.device());
   const CompositeScope untaped; // a profile records the operations, a tape does not
   const auto begin = static_cast<std::ptrdiff_t>(prompt.size());
   std::vector<std::int64_t> text(prompt.begin(), prompt.end());

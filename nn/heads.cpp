@@ -1,6 +1,7 @@
 #include "nn/heads.h"
 
 #include "core/base/named_values.h"
+#include "core/device/device.h"
 #include "nn/init.h"
 
 #include <fmt/format.h>
@@ -31,6 +32,7 @@ Tensor key_mask(const Tensor& attention_mask, std::int64_t batch, std::int64_t t
                                  attention_mask.shape().str()));
   const PauseRecording pause;
   const Tensor& m = attention_mask;
+  const DeviceScope there(m.device());
   const Tensor seen = m.dtype() == DType::boolean ? m : ne(m, Tensor::zeros({}, m.dtype()));
   return seen.reshape({batch, 1, 1, tokens});
 }

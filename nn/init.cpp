@@ -2,6 +2,7 @@
 
 #include "core/base/context.h"
 #include "core/call.h"
+#include "core/device/device.h"
 #include "core/threads/parallel.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,14 @@ double polynomial(const double (&c)[8], double x) {
   return y;
 }
 
+/// On a device: the CPU's elements, copied.
 template <class T, class F> void fill_with(Tensor& x, F value) {
+  if (!x.device().is_cpu()) {
+    const PauseRecording pause;
+    Tensor here = Tensor::empty(x.shape(), x.dtype(), Device::cpu());
+    fill_with<T>(here, value);
+    return x.copy_from(here);
+  }
   T* data = x.mutable_data<T>("init");
   parallel::for_each(x.numel(), 16384, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) data[i] = static_cast<T>(value(static_cast<std::uint64_t>(i)));
@@ -138,6 +146,7 @@ void uniform(Tensor& x, double low, double high, RandomKey key) {
 void normal(Tensor& x, double stddev, RandomKey key) {
   if (skipping()) return;
   const PauseRecording pause;
+  const DeviceScope here(Device::cpu());
   x.copy_from(random_normal(x.shape(), key, 0.0, stddev, x.dtype()));
 }
 

@@ -59,6 +59,7 @@ Tensor Linear::operator()(const Tensor& x, const Tensor& addend) const {
 void Linear::narrow(WeightStorage storage) {
   const Scope scope(*this);
   narrow_into(narrow_, weight, storage);
+  for (Tensor* part : narrow_.parts()) register_narrow(*part);
 }
 
 LayerNorm::LayerNorm(std::int64_t dim, double eps_) : eps(eps_) {
@@ -107,6 +108,7 @@ Tensor Embedding::logits(const Tensor& hidden) const {
 void Embedding::narrow(WeightStorage storage) {
   const Scope scope(*this);
   narrow_into(narrow_, weight, storage);
+  for (Tensor* part : narrow_.parts()) register_narrow(*part);
 }
 
 Dropout::Dropout(double p_) : p(p_) {

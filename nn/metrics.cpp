@@ -1,5 +1,7 @@
 #include "nn/metrics.h"
 
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "core/ops/row_tools.h"
 #include "core/strided.h"
 
@@ -48,8 +50,8 @@ std::int64_t count_in_top(const Tensor& logits, const Tensor& labels, std::int64
   if (k < 1) throw ValueError(fmt::format("{}: k is {}; it must be positive", name, k));
   const std::int64_t count = logits.size(0);
   const std::int64_t classes = logits.size(1);
-  const Tensor rows = packed(logits);
-  const Tensor wanted = packed(labels);
+  const Tensor rows = device::on_cpu(packed(logits));
+  const Tensor wanted = device::on_cpu(packed(labels));
   std::int64_t right = 0;
   visit_floating(rows.dtype(), [&]<class T>() {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -115,6 +117,7 @@ Tensor confusion_matrix(const Tensor& predictions, const Tensor& labels, std::in
     throw ShapeError(fmt::format("{}: shapes differ: predictions is {}, labels is {}", name, predictions.shape().str(),
                                  labels.shape().str()));
   if (classes < 1) throw ValueError(fmt::format("{}: classes is {}; it must be positive", name, classes));
+  const DeviceScope here(Device::cpu()); // where the counts are made
   Tensor counts = Tensor::zeros({classes, classes}, DType::i64);
   std::int64_t* at = counts.mutable_data<std::int64_t>(name);
   const std::vector<std::int64_t> p = predictions.to_vector<std::int64_t>();

@@ -78,6 +78,8 @@ void Module::register_state(std::string name, Tensor& state) {
 
 void Module::register_buffer(Tensor& buffer) { buffers_.push_back(&buffer); }
 
+void Module::register_narrow(Tensor& part) { narrow_parts_.push_back(&part); }
+
 void Module::register_module(std::string name, Module& child) {
   child.name_ = name;
   entries_.push_back({.name = std::move(name), .tensor = nullptr, .child = &child, .trained = false});
@@ -170,12 +172,52 @@ void Module::to(DType dtype) {
   for (std::size_t i = 0; i < slots.size(); ++i) *slots[i] = std::move(converted[i]);
 }
 
+namespace {
+
+bool lie_alike(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.device_bytes() == b.device_bytes() && a.dtype() == b.dtype() &&
+         a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+} // namespace
+
+void Module::to(Device device) {
+  const PauseRecording pause;
+  std::vector<Tensor*> slots;
+  collect_all(slots);
+  collect_narrow(slots);
+  std::erase_if(slots, [](const Tensor* slot) { return !slot->has_storage(); });
+  std::vector<Tensor> moved;
+  moved.reserve(slots.size());
+  for (const Tensor* slot : slots) {
+    std::size_t twin = 0; // the first one with these elements
+    while (!lie_alike(*slots[twin], *slot)) ++twin;
+    moved.push_back(twin < moved.size() ? moved[twin] : slot->to(device));
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) *slots[i] = std::move(moved[i]);
+}
+
+Device Module::device() const {
+  std::vector<Tensor*> slots;
+  collect_all(slots);
+  collect_narrow(slots);
+  for (const Tensor* slot : slots)
+    if (slot->has_storage()) return slot->device();
+  return Device::cpu();
+}
+
 void Module::collect_all(std::vector<Tensor*>& out) const {
   for (const Entry& entry : entries_) {
     if (entry.tensor != nullptr) out.push_back(entry.tensor);
     if (entry.child != nullptr) entry.child->collect_all(out);
   }
   out.insert(out.end(), buffers_.begin(), buffers_.end());
+}
+
+void Module::collect_narrow(std::vector<Tensor*>& out) const {
+  out.insert(out.end(), narrow_parts_.begin(), narrow_parts_.end());
+  for (const Entry& entry : entries_)
+    if (entry.child != nullptr) entry.child->collect_narrow(out);
 }
 
 void Module::read_training(std::vector<bool>& flags) const {

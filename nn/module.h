@@ -51,6 +51,11 @@ public:
   /// Converts every parameter and buffer to f32 or f64 (new storage; take parameters() afterwards). All or,
   /// when memory runs out, none.
   void to(DType dtype);
+  /// Moves every parameter and buffer to a device (new storage; take parameters() afterwards). Tensors that share their
+  /// elements share them there. All or, when memory runs out, none. Throws DeviceError where there is no such device.
+  void to(Device device);
+  /// Where its parameters and buffers are: the first one of them; the CPU for none.
+  Device device() const;
   /// What a copy of a module takes over beside what its constructor was given: the tensors of parameters, running
   /// statistics and buffers, and which modules are in training; the children's too, in the order of registration.
   struct Contents {
@@ -73,6 +78,8 @@ protected:
   void register_state(std::string name, Tensor& state);
   /// A constant that `to` converts and that is neither trained nor part of the state dict.
   void register_buffer(Tensor& buffer);
+  /// Part of a weight in fewer bits, which `to(Device)` moves and nothing else here knows.
+  void register_narrow(Tensor& part);
   void register_module(std::string name, Module& child);
 
   /// Opened by every call of a module: an error inside ends with the module's place in the model.
@@ -94,6 +101,7 @@ private:
   std::vector<std::pair<std::string, Tensor*>> named_slots(Slots which) const;
   /// Parameters and buffers, of the children too.
   void collect_all(std::vector<Tensor*>& out) const;
+  void collect_narrow(std::vector<Tensor*>& out) const;
   /// The training flags of this module and those in it, depth first; the second one takes them from flags[next] on.
   void read_training(std::vector<bool>& flags) const;
   void write_training(const std::vector<bool>& flags, std::size_t& next);
@@ -105,7 +113,7 @@ private:
     bool trained = true;
   };
   std::vector<Entry> entries_;
-  std::vector<Tensor*> buffers_;
+  std::vector<Tensor*> buffers_, narrow_parts_;
   std::string name_;
   bool training_ = true;
 };

@@ -1,5 +1,7 @@
 #include "nn/moe.h"
 
+#include "core/device/device.h"
+
 #include "nn/config_checks.h"
 
 #include <fmt/format.h>
@@ -162,6 +164,7 @@ std::vector<Tensor> MixtureOfExperts::computed(const Tensor& x, const std::vecto
 Tensor MixtureOfExperts::dense(const Tensor& x, const MoeRouting& routing) const {
   if (config.capacity_factor > 0.0)
     throw ValueError("mixture of experts: with a capacity, which choices are dropped depends on values");
+  const DeviceScope there(x.device());
   const Tensor weights =
       scatter_add(Tensor::zeros({x.size(0), config.experts}, x.dtype()), 1, routing.experts, routing.weights);
   Tensor y;
@@ -174,6 +177,7 @@ Tensor MixtureOfExperts::dense(const Tensor& x, const MoeRouting& routing) const
 
 MixtureOfExperts::Output MixtureOfExperts::forward(const Tensor& x, const Tensor& addend, RandomKey key) const {
   const Scope scope(*this);
+  const DeviceScope there(x.device()); // where the routing's lists are made
   if (x.rank() < 1 || x.size(-1) != config.dim)
     throw ShapeError(fmt::format("mixture of experts: x must be [..., {}], not {}", config.dim, x.shape().str()));
   const std::int64_t tokens = x.numel() / config.dim, k = config.top_k;

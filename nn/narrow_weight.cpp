@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/named_values.h"
 #include "core/call.h"
+#include "core/device/transfer.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +18,8 @@ constexpr NamedValues<WeightStorage, 3> storages{
 /// `weight` in bf16. Throws ValueError for what is not finite there.
 Tensor rounded_to_bf16(const Tensor& weight) {
   Tensor rounded = weight.to(DType::bf16);
-  const auto* first = rounded.data<BFloat16>();
+  const Tensor here = device::on_cpu(rounded);
+  const auto* first = here.data<BFloat16>();
   constexpr unsigned exponent = 0x7F80; // all ones: a NaN or an infinity
   const auto* bad =
       std::find_if(first, first + rounded.numel(), [](BFloat16 x) { return (x.bits & exponent) == exponent; });

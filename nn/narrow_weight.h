@@ -3,6 +3,7 @@
 
 #include "core/ops.h"
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -33,6 +34,8 @@ public:
   Tensor linear(const Tensor& x, const Tensor& bias = {}, const Tensor& addend = {}) const;
   /// Rows of the matrix by ids [...] i64 -> [..., in].
   Tensor rows(const Tensor& ids) const;
+  /// What it is made of, for a module that moves it to a device; undefined where there is none.
+  std::array<Tensor*, 2> parts() { return {&values_, &scales_}; }
 
 private:
   Tensor values_; ///< codes u8, or bf16

@@ -259,7 +259,7 @@ PermutationSource SecretKey::source(std::string_view model) const {
 
 Tensor SecretKey::row_permutations(std::int64_t samples, std::int64_t tokens, std::string_view model,
                                    std::uint64_t first_sample) const {
-  Tensor rows = Tensor::empty({samples, tokens}, DType::i64);
+  Tensor rows = Tensor::empty({samples, tokens}, DType::i64, Device::cpu());
   auto* to = rows.mutable_data<std::int64_t>("row_permutations");
   for (std::int64_t s = 0; s < samples; ++s) {
     const std::uint64_t sample = first_sample + static_cast<std::uint64_t>(s);

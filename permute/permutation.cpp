@@ -1,5 +1,6 @@
 #include "permute/permutation.h"
 
+#include "core/device/device.h"
 #include "core/ops.h"
 
 #include <fmt/format.h>
@@ -80,6 +81,7 @@ Tensor Permutation::apply(const Tensor& x, int axis) const {
   const int at = normalize_axis("permutation", axis, x.rank());
   if (x.shape()[at] != size())
     throw ShapeError(fmt::format("permutation: size {} does not fit axis {} of {}", size(), at, x.shape().str()));
+  const DeviceScope there(x.device()); // where the indices are made
   return index_select(x, at, tensor());
 }
 

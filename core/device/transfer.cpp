@@ -55,6 +55,10 @@ Tensor transferred(const Tensor& x, Device to) {
 
 Tensor on_cpu(const Tensor& x) { return x.device().is_cpu() ? x : transferred(x, Device::cpu()); }
 
+Tensor on_current_device(const Tensor& x) {
+  return !x.has_storage() || x.device() == current_device() ? x : transferred(x, current_device());
+}
+
 void copy_elements(Tensor& y, const Tensor& x) {
   if (x.device() != y.device()) {
     Tensor there = transferred(x, y.device());

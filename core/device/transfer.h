@@ -11,6 +11,8 @@ namespace eg::device {
 Tensor transferred(const Tensor& x, Device to);
 /// x if it is on the CPU, else a packed copy there.
 Tensor on_cpu(const Tensor& x);
+/// x, whose elements the host has written, on current_device(): for functions that make tensors.
+Tensor on_current_device(const Tensor& x);
 
 /// y[i] = x[i] for tensors of one shape and type, one of them at least on a device. They may share memory where their
 /// elements lie alike.
