@@ -1,5 +1,6 @@
 #include "optim/adam.h"
 
+#include "core/device/module.h"
 #include "optim/rule_checks.h"
 
 #include <cmath>
@@ -24,15 +25,23 @@ void Adam::begin_step(double) {
   root_scale_ = 1.0 / std::sqrt(1.0 - std::pow(options_.beta2, t));
 }
 
-void Adam::update(const Piece& p) const {
+AdamNumbers Adam::numbers_for(const Piece& p) const {
   const double decay = options_.weight_decay * p.decay_factor;
-  const AdamNumbers numbers{.beta1 = options_.beta1,
-                            .beta2 = options_.beta2,
-                            .eps = options_.eps,
-                            .weight_decay = decoupled_ ? 0.0 : decay,
-                            .keep = decoupled_ ? 1.0 - p.learning_rate * decay : 1.0,
-                            .step_size = p.learning_rate / first_correction_,
-                            .root_scale = root_scale_};
+  return {.beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .eps = options_.eps,
+          .weight_decay = decoupled_ ? 0.0 : decay,
+          .keep = decoupled_ ? 1.0 - p.learning_rate * decay : 1.0,
+          .step_size = p.learning_rate / first_correction_,
+          .root_scale = root_scale_};
+}
+
+void Adam::update_on_device(Device device, const Piece& alike, const device::UpdateParts& parts) const {
+  device::launch(device, writer(), &device::Table::update_adam, device::AdamJob{numbers_for(alike), parts});
+}
+
+void Adam::update(const Piece& p) const {
+  const AdamNumbers numbers = numbers_for(p);
   if (p.dtype == DType::f32)
     adam_update(numbers, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.state[1]), as<float>(p.gradient),
                 p.count);

@@ -19,9 +19,11 @@ protected:
   static StatePlan moments() { return alike({"exp_avg", "exp_avg_sq"}); }
   void begin_step(double learning_rate) override;
   void update(const Piece& piece) const override;
+  void update_on_device(Device device, const Piece& alike, const device::UpdateParts& parts) const override;
   const char* writer() const override { return decoupled_ ? "adamw" : "adam"; }
 
 private:
+  AdamNumbers numbers_for(const Piece& piece) const;
   bool decoupled_;
   AdamOptions options_;
   double first_correction_ = 1.0; ///< 1 - beta1^t

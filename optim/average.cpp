@@ -1,6 +1,7 @@
 #include "optim/average.h"
 
 #include "core/base/error.h"
+#include "core/device/module.h"
 #include "core/ops/views/strided_copy.h"
 #include "core/threads/parallel.h"
 
@@ -31,11 +32,26 @@ WeightAverage::WeightAverage(const std::vector<Tensor>& parameters, double decay
   for (const Tensor& p : parameters_) values_.push_back(packed_copy(p));
 }
 
+namespace {
+
+/// The same for tensors on a device, by the device's kernel.
+void approach_there(Tensor& average, const Tensor& weights, double share) {
+  if (average.numel() == 0) return;
+  device::ApproachJob job{.share = share, .parts = {.type = average.dtype(), .parts = 1, .part = {}}};
+  job.parts.part[0] = {
+      average.mutable_device_bytes("average of weights"), weights.device_bytes(), {nullptr, nullptr}, average.numel()};
+  device::launch(average.device(), "average of weights", &device::Table::approach, job);
+}
+
+} // namespace
+
 void WeightAverage::update(std::int64_t step) {
   const auto t = static_cast<double>(step);
   const double share = 1.0 - std::min(decay_, (1.0 + t) / (10.0 + t));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].dtype() == DType::f32)
+    if (!values_[i].device().is_cpu())
+      approach_there(values_[i], parameters_[i], share);
+    else if (parameters_[i].dtype() == DType::f32)
       approach<float>(values_[i], parameters_[i], share);
     else
       approach<double>(values_[i], parameters_[i], share);

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include "core/call.h"
+#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/reduction.h"
 #include "core/threads/parallel.h"
@@ -33,18 +34,75 @@ template <class T> double sum_of_squares(const Tensor& packed) {
   return total;
 }
 
+/// Sums of squares of tensors on one device: its kernel computes the parts, and one copy brings those of all.
+class SquaresThere {
+public:
+  /// Room for the parts of all gradients that are on a device. Throws DeviceError for two devices.
+  explicit SquaresThere(const std::vector<Tensor>& gradients) {
+    std::int64_t chunks = 0;
+    Device device;
+    for (const Tensor& g : gradients) {
+      if (!g.defined() || g.device().is_cpu()) continue;
+      if (!device.is_cpu() && g.device() != device)
+        throw DeviceError(fmt::format("gradient_norm: gradients are on {} and on {}", device.str(), g.device().str()));
+      device = g.device();
+      chunks += chunks_of(g);
+    }
+    if (!device.is_cpu()) parts_ = Tensor::empty({chunks}, DType::f64, device);
+  }
+  void start(const Tensor& packed) {
+    if (packed.numel() > 0) {
+      double* const to = reinterpret_cast<double*>(parts_.mutable_device_bytes("gradient_norm")) + started_;
+      device::launch(packed.device(), "gradient_norm", &device::Table::squares,
+                     Job{packed.dtype(), packed.device_bytes(), to, packed.numel()});
+    }
+    started_ += chunks_of(packed);
+  }
+  /// The sum of the next gradient, in the order of start().
+  double next(const Tensor& gradient) {
+    if (values_.empty()) values_ = parts_.to_vector<double>();
+    double total = 0.0;
+    for (std::int64_t k = chunks_of(gradient); k > 0; --k) total += values_[taken_++];
+    return total;
+  }
+
+private:
+  using Job = device::SquaresJob;
+  static std::int64_t chunks_of(const Tensor& x) { return (x.numel() + Job::chunk - 1) / Job::chunk; }
+
+  Tensor parts_;
+  std::vector<double> values_;
+  std::int64_t started_ = 0;
+  std::size_t taken_ = 0;
+};
+
+/// The same for permuted gradients.
+double exact_norm(const std::vector<Tensor>& gradients) {
+  double total = 0.0;
+  for (const Tensor& g : gradients) {
+    if (!g.defined()) continue;
+    const Tensor wide = g.to(DType::f64);
+    total += sum(wide * wide).item();
+  }
+  return std::sqrt(total);
+}
+
 } // namespace
 
 double gradient_norm(const std::vector<Tensor>& gradients) {
   const PauseRecording pause;
+  for (const Tensor& g : gradients)
+    if (g.defined() && !is_floating(g.dtype()))
+      throw DTypeError(fmt::format("gradient_norm: a gradient is f32 or f64, not {}", name_of(g.dtype())));
+  if (reduction() == Reduction::exact) return exact_norm(gradients);
+  SquaresThere there(gradients);
+  for (const Tensor& g : gradients)
+    if (g.defined() && !g.device().is_cpu()) there.start(g.contiguous());
   double total = 0.0;
   for (const Tensor& g : gradients) {
     if (!g.defined()) continue;
-    if (!is_floating(g.dtype()))
-      throw DTypeError(fmt::format("gradient_norm: a gradient is f32 or f64, not {}", name_of(g.dtype())));
-    if (reduction() == Reduction::exact) { // the same for permuted gradients
-      const Tensor wide = g.to(DType::f64);
-      total += sum(wide * wide).item();
+    if (!g.device().is_cpu()) {
+      total += there.next(g);
       continue;
     }
     const Tensor packed = g.contiguous();

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include "core/call.h"
+#include "core/device/device.h"
 #include "core/threads/parallel.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ void check_parameters(const std::vector<Tensor>& parameters) {
     if (!is_floating(p.dtype()))
       throw DTypeError(fmt::format("optimizer: parameter {} is {}; parameters are f32 or f64", i, name_of(p.dtype())));
     if (!p.is_contiguous()) throw ValueError(fmt::format("optimizer: parameter {} is not densely packed", i));
-    if (p.numel() > 0 && !seen.insert(p.bytes()).second)
+    if (p.numel() > 0 && !seen.insert(p.device_bytes()).second)
       throw ValueError(fmt::format("optimizer: parameter {} is listed twice", i));
   }
 }
@@ -47,6 +48,7 @@ void Optimizer::make_state() {
   state_.clear();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     ParameterState& own = state_.emplace_back();
+    const DeviceScope there(parameters_[i].device());
     for (const auto& [state_name, shape] : plan_(parameters_[i], settings_[i]))
       own.emplace_back(state_name, Tensor::zeros(shape, parameters_[i].dtype()));
   }
@@ -81,6 +83,9 @@ void Optimizer::check(std::size_t i, const Tensor& g) const {
   if (g.dtype() != p.dtype())
     throw DTypeError(
         fmt::format("{}: gradient {} is {}, its parameter is {}", name(), i, name_of(g.dtype()), name_of(p.dtype())));
+  if (g.device() != p.device())
+    throw DeviceError(
+        fmt::format("{}: gradient {} is on {}, its parameter on {}", name(), i, g.device().str(), p.device().str()));
 }
 
 void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate) {
@@ -119,23 +124,52 @@ void Optimizer::Step::update(std::size_t i, const Tensor& gradient) {
   optimizer_.update_all({{i, gradient}});
 }
 
-/// Cuts parameter i into tasks.
-void Optimizer::add_pieces(std::size_t i, const Tensor& packed_gradient, std::vector<Piece>& pieces) {
+/// All of parameter i.
+Optimizer::Piece Optimizer::piece_of(std::size_t i, const Tensor& packed_gradient) {
   Piece whole{.dtype = parameters_[i].dtype(),
               .count = parameters_[i].numel(),
               .learning_rate = learning_rate_ * settings_[i].learning_rate,
               .decay_factor = settings_[i].weight_decay};
-  whole.gradient = packed_gradient.bytes();
-  whole.parameter = parameters_[i].mutable_bytes(writer());
-  for (std::size_t k = 0; k < state_[i].size(); ++k) whole.state[k] = state_[i][k].second.mutable_bytes(writer());
+  whole.gradient = packed_gradient.device_bytes();
+  whole.parameter = parameters_[i].mutable_device_bytes(writer());
+  for (std::size_t k = 0; k < state_[i].size(); ++k)
+    whole.state[k] = state_[i][k].second.mutable_device_bytes(writer());
+  return whole;
+}
+
+/// Cuts a parameter into tasks.
+void Optimizer::add_pieces(const Piece& whole, std::vector<Piece>& pieces) {
   const auto size = static_cast<std::int64_t>(size_of(whole.dtype));
   for (std::int64_t begin = 0; begin < whole.count; begin += piece_elements) {
     Piece piece = whole;
     piece.count = std::min(piece_elements, whole.count - begin);
     piece.gradient += begin * size;
     piece.parameter += begin * size;
-    for (std::size_t k = 0; k < state_[i].size(); ++k) piece.state[k] += begin * size;
+    for (std::byte*& part : piece.state)
+      if (part != nullptr) part += begin * size;
     pieces.push_back(piece);
+  }
+}
+
+void Optimizer::update_on_device(Device device, const Piece&, const device::UpdateParts&) const {
+  throw DeviceError(fmt::format("{}: the rule has no kernel for {}", name(), device.str()));
+}
+
+/// As many parameters as a launch takes whose numbers are alike, at a time.
+void Optimizer::launch_updates(const std::vector<std::pair<Device, Piece>>& there) const {
+  for (std::size_t first = 0; first < there.size();) {
+    const auto& [device, alike] = there[first];
+    device::UpdateParts parts{.type = alike.dtype, .parts = 0, .part = {}};
+    std::size_t next = first;
+    for (; next < there.size() && parts.parts < device::UpdateParts::most; ++next) {
+      const auto& [other, p] = there[next];
+      if (other != device || p.dtype != alike.dtype || p.learning_rate != alike.learning_rate ||
+          p.decay_factor != alike.decay_factor)
+        break;
+      parts.part[parts.parts++] = {p.parameter, p.gradient, {p.state[0], p.state[1]}, p.count};
+    }
+    update_on_device(device, alike, parts);
+    first = next;
   }
 }
 
@@ -152,7 +186,8 @@ Optimizer::Whole Optimizer::whole_of(std::size_t i, const Tensor& gradient) cons
 void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gradients) {
   const Clock::time_point began = Clock::now();
   double bytes = 0;
-  std::vector<Tensor> packed; // keeps the copies of strided gradients alive
+  std::vector<std::pair<std::size_t, Tensor>> packed; // keeps the copies of strided gradients alive
+  std::vector<std::pair<Device, Piece>> there;
   std::vector<Piece> pieces;
   std::vector<std::pair<std::size_t, Updated>> wholes;
   for (const auto& [i, gradient] : gradients) {
@@ -165,8 +200,7 @@ void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gr
       wholes.emplace_back(i, updated(whole_of(i, gradient)));
       continue;
     }
-    packed.push_back(gradient.contiguous());
-    add_pieces(i, packed.back(), pieces);
+    packed.emplace_back(i, gradient.contiguous());
   }
   // From here on no memory is taken.
   for (const auto& [i, now] : wholes) {
@@ -174,6 +208,14 @@ void Optimizer::update_all(const std::vector<std::pair<std::size_t, Tensor>>& gr
     parameters_[i].copy_from(now.parameter);
     for (std::size_t k = 0; k < state_[i].size(); ++k) state_[i][k].second.copy_from(now.state[k]);
   }
+  for (const auto& [i, gradient] : packed) {
+    const Piece whole = piece_of(i, gradient);
+    if (gradient.device().is_cpu())
+      add_pieces(whole, pieces);
+    else
+      there.emplace_back(gradient.device(), whole);
+  }
+  launch_updates(there);
   parallel::for_each(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) update(pieces[static_cast<std::size_t>(i)]);
   });

@@ -1,6 +1,7 @@
 #pragma once
 // Defines the optimisers, which update parameters in place from their gradients. They do not know the tape.
 
+#include "core/device/update_jobs.h"
 #include "core/tensor.h"
 
 #include <array>
@@ -26,7 +27,8 @@ struct ParameterSettings {
 };
 
 /// One update rule over a list of parameters. The learning rate is given with each step, so schedules are functions.
-/// The result has the same bits for any number of threads. Rules that work element by element commute with any
+/// The result has the same bits for any number of threads; of rules that work element by element also on a device,
+/// where parameters, gradients and state are on the same one. Rules that work element by element commute with any
 /// permutation of a parameter's elements, Adafactor and Muon with any permutation along its axes.
 class Optimizer {
 public:
@@ -35,7 +37,8 @@ public:
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter from its gradient (same order, shapes and dtypes as the parameters; undefined: skipped).
-  /// Everything is checked before anything is written. Throws ShapeError, DTypeError.
+  /// Everything is checked before anything is written. Throws ShapeError, DTypeError; DeviceError for a gradient that
+  /// is not where its parameter is.
   void step(const std::vector<Tensor>& gradients, double learning_rate);
 
   /// A step whose gradients come one by one, in any order: the bits are those of step(). steps() counts it from begin()
@@ -44,8 +47,8 @@ public:
   public:
     Step(const Step&) = delete;
     Step& operator=(const Step&) = delete;
-    /// Updates parameter i, at most once. Throws ShapeError, DTypeError as step() does, IndexError when there is no
-    /// such parameter, ValueError when it was updated in this step already or another step has begun.
+    /// Updates parameter i, at most once. Throws ShapeError, DTypeError, DeviceError as step() does, IndexError when
+    /// there is no such parameter, ValueError when it was updated in this step already or another step has begun.
     void update(std::size_t i, const Tensor& gradient);
 
   private:
@@ -75,7 +78,8 @@ public:
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
 protected:
-  /// Part of one parameter: `count` elements of the same place in the parameter, its gradient and its state.
+  /// Part of one parameter: `count` elements of the same place in the parameter, its gradient and its state, in the
+  /// memory of their device.
   struct Piece {
     DType dtype = DType::f32;
     std::int64_t count = 0;
@@ -115,6 +119,9 @@ protected:
   virtual bool takes_whole(std::size_t) const { return false; }
   /// Updates one piece; called from several threads at the same time.
   virtual void update(const Piece&) const {}
+  /// Updates parameters on a device by one launch, with the bits of update(). `alike` has their learning rate and decay
+  /// factor. Throws DeviceError unless the rule has a kernel.
+  virtual void update_on_device(Device device, const Piece& alike, const device::UpdateParts& parts) const;
   /// What one parameter and its state become, computed by operations of core: these have the same bits for any number
   /// of threads, and in exact mode sums that do not depend on the order of their terms. Called while recording is
   /// paused. Must not change `whole`, so that a step that runs out of memory changes nothing.
@@ -126,7 +133,9 @@ private:
   void check(std::size_t i, const Tensor& gradient) const;
   void make_state();
   Whole whole_of(std::size_t i, const Tensor& gradient) const;
-  void add_pieces(std::size_t i, const Tensor& packed_gradient, std::vector<Piece>& pieces);
+  Piece piece_of(std::size_t i, const Tensor& packed_gradient);
+  static void add_pieces(const Piece& whole, std::vector<Piece>& pieces);
+  void launch_updates(const std::vector<std::pair<Device, Piece>>& there) const;
   void update_all(const std::vector<std::pair<std::size_t, Tensor>>& gradients);
   std::vector<Tensor> parameters_;
   std::vector<ParameterSettings> settings_;

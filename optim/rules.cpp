@@ -1,5 +1,6 @@
 // The update rules that work element by element, and all rules by name.
 
+#include "core/device/module.h"
 #include "optim/kernels.h"
 #include "optim/optimizer.h"
 #include "optim/rule_checks.h"
@@ -23,11 +24,17 @@ public:
   }
 
 private:
+  SgdNumbers numbers_for(const Piece& p) const {
+    return {.learning_rate = p.learning_rate,
+            .weight_decay = options_.weight_decay * p.decay_factor,
+            .momentum = options_.momentum,
+            .nesterov = options_.nesterov};
+  }
+  void update_on_device(Device device, const Piece& alike, const device::UpdateParts& parts) const override {
+    device::launch(device, writer(), &device::Table::update_sgd, device::SgdJob{numbers_for(alike), parts});
+  }
   void update(const Piece& p) const override {
-    const SgdNumbers numbers{.learning_rate = p.learning_rate,
-                             .weight_decay = options_.weight_decay * p.decay_factor,
-                             .momentum = options_.momentum,
-                             .nesterov = options_.nesterov};
+    const SgdNumbers numbers = numbers_for(p);
     if (p.dtype == DType::f32)
       sgd_update(numbers, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.gradient), p.count);
     else
@@ -51,12 +58,18 @@ public:
   std::string name() const override { return "rmsprop"; }
 
 private:
+  RmsPropNumbers numbers_for(const Piece& p) const {
+    return {.learning_rate = p.learning_rate,
+            .alpha = options_.alpha,
+            .eps = options_.eps,
+            .momentum = options_.momentum,
+            .weight_decay = options_.weight_decay * p.decay_factor};
+  }
+  void update_on_device(Device device, const Piece& alike, const device::UpdateParts& parts) const override {
+    device::launch(device, writer(), &device::Table::update_rmsprop, device::RmsPropJob{numbers_for(alike), parts});
+  }
   void update(const Piece& p) const override {
-    const RmsPropNumbers numbers{.learning_rate = p.learning_rate,
-                                 .alpha = options_.alpha,
-                                 .eps = options_.eps,
-                                 .momentum = options_.momentum,
-                                 .weight_decay = options_.weight_decay * p.decay_factor};
+    const RmsPropNumbers numbers = numbers_for(p);
     if (p.dtype == DType::f32)
       rmsprop_update(numbers, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.state[1]),
                      as<float>(p.gradient), p.count);
@@ -79,11 +92,17 @@ public:
   std::string name() const override { return "lion"; }
 
 private:
+  LionNumbers numbers_for(const Piece& p) const {
+    return {.learning_rate = p.learning_rate,
+            .beta1 = options_.beta1,
+            .beta2 = options_.beta2,
+            .keep = 1.0 - p.learning_rate * options_.weight_decay * p.decay_factor};
+  }
+  void update_on_device(Device device, const Piece& alike, const device::UpdateParts& parts) const override {
+    device::launch(device, writer(), &device::Table::update_lion, device::LionJob{numbers_for(alike), parts});
+  }
   void update(const Piece& p) const override {
-    const LionNumbers numbers{.learning_rate = p.learning_rate,
-                              .beta1 = options_.beta1,
-                              .beta2 = options_.beta2,
-                              .keep = 1.0 - p.learning_rate * options_.weight_decay * p.decay_factor};
+    const LionNumbers numbers = numbers_for(p);
     if (p.dtype == DType::f32)
       lion_update(numbers, as<float>(p.parameter), as<float>(p.state[0]), as<float>(p.gradient), p.count);
     else

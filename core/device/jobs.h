@@ -2,6 +2,7 @@
 // Defines the arguments of device kernels as plain structures, which the program and the device module share.
 
 #include "core/device/job_axes.h" // IWYU pragma: export
+#include "core/device/update_jobs.h"
 #include "core/dtype.h"
 #include "core/ops/batch_norm/device_job.h" // IWYU pragma: export
 #include "core/ops/cross_entropy/device_job.h" // IWYU pragma: export

@@ -46,7 +46,13 @@
   X(product, ProductJob)                                                                                               \
   X(attention_scores, AttentionScoresJob)                                                                              \
   X(score_gradient, ScoreGradientJob)                                                                                  \
-  X(sum_repeats, SumRepeatsJob)
+  X(sum_repeats, SumRepeatsJob)                                                                                        \
+  X(update_sgd, SgdJob)                                                                                                \
+  X(update_adam, AdamJob)                                                                                              \
+  X(update_rmsprop, RmsPropJob)                                                                                        \
+  X(update_lion, LionJob)                                                                                              \
+  X(approach, ApproachJob)                                                                                             \
+  X(squares, SquaresJob)
 
 namespace eg::device {
 

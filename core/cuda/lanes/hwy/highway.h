@@ -12,6 +12,7 @@
 #include <cstring>
 
 #define HWY_INLINE EG_DEVICE_FUNCTION inline
+#define HWY_ATTR
 #define HWY_MAYBE_UNUSED
 #define HWY_NAMESPACE N_LANE
 #define HWY_BEFORE_NAMESPACE() static_assert(true)

@@ -1,0 +1,105 @@
+// The update rules, averages of weights and the norm of gradients on a device, with the CPU's bits.
+
+#include "core/cuda/kernels.h"
+#include "core/cuda/launch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optim/update.cu"
+#include "core/simd/simd-inl.h"
+
+#include "optim/kernels-inl.h"
+
+namespace eg::cuda {
+namespace {
+
+using device::SquaresJob;
+using device::UpdatePart;
+using device::UpdateParts;
+
+namespace lanes = optim::HWY_NAMESPACE;
+
+/// The CPU's step of a rule, for one element of a part.
+template <class T> __device__ void take_step(const device::SgdNumbers& n, const UpdatePart& p, std::int64_t i) {
+  T* const v = p.state[0] == nullptr ? nullptr : static_cast<T*>(p.state[0]) + i;
+  lanes::Sgd(n, static_cast<T*>(p.parameter) + i, v, static_cast<const T*>(p.gradient) + i, 1);
+}
+template <class T> __device__ void take_step(const device::AdamNumbers& n, const UpdatePart& p, std::int64_t i) {
+  lanes::Adam(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i, static_cast<T*>(p.state[1]) + i,
+              static_cast<const T*>(p.gradient) + i, 1);
+}
+template <class T> __device__ void take_step(const device::RmsPropNumbers& n, const UpdatePart& p, std::int64_t i) {
+  T* const b = p.state[1] == nullptr ? nullptr : static_cast<T*>(p.state[1]) + i;
+  lanes::RmsProp(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i, b,
+                 static_cast<const T*>(p.gradient) + i, 1);
+}
+template <class T> __device__ void take_step(const device::LionNumbers& n, const UpdatePart& p, std::int64_t i) {
+  lanes::Lion(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i,
+              static_cast<const T*>(p.gradient) + i, 1);
+}
+
+/// Of ApproachJob.
+struct Share {
+  double value;
+};
+template <class T> __device__ void take_step(const Share& share, const UpdatePart& p, std::int64_t i) {
+  T& average = static_cast<T*>(p.parameter)[i];
+  average += static_cast<T>(share.value) * (static_cast<const T*>(p.gradient)[i] - average);
+}
+
+/// Row y of the grid has part y.
+template <class T, class Numbers> __global__ void update_kernel(Numbers numbers, UpdateParts parts) {
+  const UpdatePart& part = parts.part[blockIdx.y];
+  for (std::int64_t i = first_element(); i < part.count; i += element_step()) take_step<T>(numbers, part, i);
+}
+
+template <class Numbers> Failure start_update(Queue queue, const Numbers& numbers, const UpdateParts& parts) {
+  std::int64_t most = 0;
+  for (int k = 0; k < parts.parts; ++k) most = parts.part[k].count > most ? parts.part[k].count : most;
+  dim3 grid = elements_grid(most);
+  grid.y = static_cast<unsigned>(parts.parts);
+  return visit_floating_type(parts.type, [&]<class T>() -> Failure {
+    GPU_LAUNCH((update_kernel<T, Numbers>), grid, elements_block, 0, queue.stream, numbers, parts);
+    return nullptr;
+  });
+}
+
+/// Eight threads a chunk, one for each of its partial sums, whose places follow each other by 8.
+template <class T> __global__ void squares_kernel(const T* x, double* to, std::int64_t count) {
+  GPU_SHARED(partial, double[elements_block]);
+  constexpr unsigned sums = 8, chunks = elements_block / sums;
+  const unsigned sum = threadIdx.x % sums;
+  const std::int64_t chunk = static_cast<std::int64_t>(blockIdx.x) * chunks + threadIdx.x / sums;
+  const std::int64_t begin = chunk * SquaresJob::chunk;
+  const std::int64_t end = begin + SquaresJob::chunk < count ? begin + SquaresJob::chunk : count;
+  double own = 0.0;
+  for (std::int64_t i = begin + sum; i < end; i += sums) own += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  partial[threadIdx.x] = own;
+  __syncthreads();
+  if (sum != 0 || begin >= count) return;
+  const double* const s = partial + threadIdx.x;
+  to[chunk] = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
+
+} // namespace
+
+Failure update_sgd(Queue queue, const device::SgdJob& job) { return start_update(queue, job.numbers, job.parts); }
+Failure update_adam(Queue queue, const device::AdamJob& job) { return start_update(queue, job.numbers, job.parts); }
+Failure update_rmsprop(Queue queue, const device::RmsPropJob& job) {
+  return start_update(queue, job.numbers, job.parts);
+}
+Failure update_lion(Queue queue, const device::LionJob& job) { return start_update(queue, job.numbers, job.parts); }
+Failure approach(Queue queue, const device::ApproachJob& job) {
+  return start_update(queue, Share{job.share}, job.parts);
+}
+
+Failure squares(Queue queue, const device::SquaresJob& job) {
+  constexpr std::int64_t in_block = SquaresJob::chunk * (elements_block / 8);
+  const dim3 grid(static_cast<unsigned>((job.count + in_block - 1) / in_block));
+  return visit_floating_type(job.type, [&]<class T>() -> Failure {
+    GPU_LAUNCH(squares_kernel<T>, grid, elements_block, 0, queue.stream, static_cast<const T*>(job.x), job.to,
+               job.count);
+    return nullptr;
+  });
+}
+
+} // namespace eg::cuda

@@ -1,0 +1,226 @@
+// Update rules, clipping, averages and accumulated gradients on a device: the bits of the CPU.
+
+#include "autograd/accumulation.h"
+#include "core/device/device.h"
+#include "core/ops.h"
+#include "core/random.h"
+#include "optim/average.h"
+#include "optim/optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace eg;
+
+namespace {
+
+const Device gpu = Device::cuda();
+
+using Tensors = std::vector<Tensor>;
+
+Tensors moved(const Tensors& all, Device device) {
+  Tensors there;
+  for (const Tensor& t : all) there.push_back(t.defined() ? t.to(device) : t);
+  return there;
+}
+
+/// More parameters than one launch takes, of both types and several sizes, one of them empty.
+Tensors parameters() {
+  Tensors all;
+  for (std::uint64_t i = 0; i < 70; ++i)
+    all.push_back(random_normal({1 + static_cast<std::int64_t>(i % 5), 7}, {i, 1}, 0.0, 1.0,
+                                i % 9 == 4 ? DType::f64 : DType::f32));
+  all.push_back(random_normal({40000}, {70, 1}));
+  all.push_back(Tensor::zeros({0, 3}));
+  return all;
+}
+
+/// Of one step. Some are strided, one is missing, a few elements are zero, huge or not finite.
+Tensors gradients(const Tensors& of, std::uint64_t step) {
+  Tensors all;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const RandomKey key{1000 + i, step};
+    if (i == 3) {
+      all.push_back({});
+    } else if (i % 7 == 2) {
+      all.push_back(random_normal({of[i].size(1), of[i].size(0)}, key, 0.0, 1.0, of[i].dtype()).transpose());
+    } else {
+      all.push_back(random_normal(of[i].shape(), key, 0.0, 1.0, of[i].dtype()));
+    }
+  }
+  for (const double value : {0.0, 1e30, -1e-42})
+    all[1].slice(1, static_cast<std::int64_t>(step) % 4, static_cast<std::int64_t>(step) % 4 + 1).fill(value);
+  if (step == 15) all[0].slice(1, 0, 1).fill(std::numeric_limits<double>::quiet_NaN());
+  return all;
+}
+
+std::vector<optim::ParameterSettings> settings(std::size_t count) {
+  std::vector<optim::ParameterSettings> all(count);
+  for (std::size_t i = 0; i < count; ++i)
+    all[i] = {.learning_rate = i % 11 == 5 ? 0.0 : i % 4 == 0 ? 0.5 : 1.0, .weight_decay = i % 3 == 0 ? 0.0 : 1.0};
+  return all;
+}
+
+using Maker = std::function<std::unique_ptr<optim::Optimizer>(Tensors)>;
+
+/// What differs in bits between 20 steps here and there; "" for nothing.
+std::string difference(const Maker& make) {
+  const Tensors start = parameters();
+  Tensors here, there;
+  for (const Tensor& p : start) {
+    here.push_back(p.clone());
+    there.push_back(p.to(gpu));
+  }
+  const auto a = make(here), b = make(there);
+  a->set_settings(settings(start.size()));
+  b->set_settings(settings(start.size()));
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    const Tensors g = gradients(start, step);
+    const double lr = 0.01 / static_cast<double>(step + 1);
+    a->step(g, lr);
+    if (step % 2 == 0) {
+      b->step(moved(g, gpu), lr);
+    } else { // one by one
+      optim::Optimizer::Step one = b->begin(lr);
+      for (std::size_t i = g.size(); i-- > 0;) one.update(i, moved({g[i]}, gpu)[0]);
+    }
+  }
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    if (!same_bits(here[i], there[i])) return a->name() + ": parameter " + std::to_string(i);
+    for (std::size_t k = 0; k < a->state(i).size(); ++k)
+      if (b->state(i)[k].second.device() != gpu || !same_bits(a->state(i)[k].second, b->state(i)[k].second))
+        return a->name() + ": state " + std::to_string(k) + " of parameter " + std::to_string(i);
+  }
+  return same_bits(here[6], start[6]) ? "nothing moved" : "";
+}
+
+} // namespace
+
+TEST_CASE("20 steps of each rule that works element by element have the bits of the CPU") {
+  using namespace optim;
+  const std::vector<std::pair<const char*, Maker>> rules = {
+      {"sgd", [](Tensors p) { return sgd(std::move(p), {.weight_decay = 0.01}); }},
+      {"momentum", [](Tensors p) { return sgd(std::move(p), {.momentum = 0.9}); }},
+      {"nesterov",
+       [](Tensors p) { return sgd(std::move(p), {.momentum = 0.9, .nesterov = true, .weight_decay = 0.1}); }},
+      {"adam", [](Tensors p) { return adam(std::move(p), {.weight_decay = 0.02}); }},
+      {"adamw", [](Tensors p) { return adamw(std::move(p), {.beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.05}); }},
+      {"rmsprop", [](Tensors p) { return rmsprop(std::move(p), {.weight_decay = 0.01}); }},
+      {"rmsprop with momentum", [](Tensors p) { return rmsprop(std::move(p), {.momentum = 0.8}); }},
+      {"lion", [](Tensors p) { return lion(std::move(p), {.weight_decay = 0.1}); }}};
+  for (const auto& [name, make] : rules) {
+    const std::string found = difference(make);
+    CHECK_MESSAGE(found.empty(), std::string(name), ": ", found);
+  }
+}
+
+TEST_CASE("another learning rate gives other bits") { // so that the test above can fail
+  int made = 0;
+  CHECK(difference([&](Tensors p) { return optim::sgd(std::move(p), {.momentum = 0.9 + 1e-6 * made++}); }) != "");
+}
+
+TEST_CASE("Muon's AdamW works on the device; its matrices wait for the rows that they are made of") {
+  const auto make = [](Tensors p) {
+    auto rule = optim::muon(std::move(p));
+    rule->set_settings({{.hidden = false}});
+    return rule;
+  };
+  Tensor here = random_normal({3, 4}, {1, 2}), there = here.to(gpu);
+  const auto a = make({here}), b = make({there});
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    const Tensor g = random_normal({3, 4}, {step, 3});
+    a->step({g}, 0.1);
+    b->step({g.to(gpu)}, 0.1);
+  }
+  CHECK(same_bits(here, there));
+}
+
+TEST_CASE("rules of whole parameters on the device agree with the CPU, or name the row that is missing") {
+  for (const char* name : {"adafactor", "muon"}) {
+    Tensor here = random_normal({6, 4}, {3, 4}), there = here.to(gpu);
+    const auto a = optim::make_optimizer(name, {here}, 0.01), b = optim::make_optimizer(name, {there}, 0.01);
+    try {
+      for (std::uint64_t step = 0; step < 5; ++step) {
+        const Tensor g = random_normal({6, 4}, {step, 5});
+        a->step({g}, 0.01);
+        b->step({g.to(gpu)}, 0.01);
+      }
+      CHECK(relative_error(there, here) < 1e-4);
+    } catch (const DeviceError& error) {
+      MESSAGE("skipped ", std::string(name), ": ", std::string(error.what()));
+      CHECK(b->steps() == 0);
+      CHECK(same_bits(there, random_normal({6, 4}, {3, 4})));
+    }
+  }
+}
+
+TEST_CASE("the joint norm and clipping have the bits of the CPU") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Tensors g;
+    std::uint64_t seed = 0;
+    for (const Shape& shape : {Shape{3, 5}, Shape{}, Shape{32768}, Shape{32769}, Shape{0}, Shape{100001}, Shape{8}})
+      g.push_back(random_normal(shape, {seed++, 20}, 0.0, 1.0, dtype));
+    g.push_back({});
+    g.push_back(random_normal({9, 4}, {21, 21}, 0.0, 1.0, dtype).transpose());
+    Tensors there = moved(g, gpu);
+    there.back() = g.back().transpose().to(gpu).transpose();
+    const double norm = optim::gradient_norm(g);
+    CHECK(optim::gradient_norm(there) == norm);
+    Tensors mixed = there;
+    mixed[0] = g[0];
+    CHECK(optim::gradient_norm(mixed) == norm);
+    CHECK(optim::clip_gradients(there, 1.5) == optim::clip_gradients(g, 1.5));
+    for (std::size_t i = 0; i < g.size(); ++i)
+      if (g[i].defined()) CHECK_MESSAGE(same_bits(there[i], g[i]), i);
+  }
+  CHECK(std::isnan(optim::gradient_norm({Tensor::full({3}, std::nan("")).to(gpu)})));
+  CHECK(std::isinf(optim::gradient_norm({Tensor::full({3}, 1e200, DType::f64).to(gpu)})));
+}
+
+TEST_CASE("averages of weights and accumulated gradients have the bits of the CPU") {
+  Tensors here = {random_normal({300}, {1, 30}), random_normal({4, 5}, {2, 30}, 0.0, 1.0, DType::f64)};
+  Tensors there = moved(here, gpu);
+  optim::WeightAverage a(here, 0.99), b(there, 0.99);
+  for (std::int64_t step = 1; step <= 20; ++step) {
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      here[i].copy_from(
+          random_normal(here[i].shape(), {static_cast<std::uint64_t>(step), i}, 0.0, 1.0, here[i].dtype()));
+      there[i].copy_from(here[i]);
+    }
+    a.update(step);
+    b.update(step);
+  }
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CHECK(b.values()[i].device() == gpu);
+    CHECK(same_bits(a.values()[i], b.values()[i]));
+  }
+  GradientAccumulator sums(3.0), sums_there(3.0);
+  for (std::uint64_t part = 0; part < 2; ++part) {
+    const Tensors g = {random_normal({300}, {part, 31}), random_normal({4, 5}, {part, 32})};
+    sums.add(g, part == 0 ? 2.0 : 1.0);
+    sums_there.add(moved(g, gpu), part == 0 ? 2.0 : 1.0);
+  }
+  const Tensors mean = std::move(sums).mean(), mean_there = std::move(sums_there).mean();
+  for (std::size_t i = 0; i < mean.size(); ++i) CHECK(same_bits(mean[i], mean_there[i]));
+}
+
+TEST_CASE("a gradient elsewhere than its parameter is refused, and nothing changes") {
+  const Tensor here = random_normal({3}, {1, 40});
+  Tensor w = here.to(gpu);
+  const auto rule = optim::adamw({w});
+  try {
+    rule->step({Tensor::ones({3})}, 0.1);
+    FAIL("it was taken");
+  } catch (const DeviceError& error) {
+    CHECK(std::string(error.what()) == "adamw: gradient 0 is on cpu, its parameter on cuda:0");
+  }
+  CHECK(rule->steps() == 0);
+  CHECK(same_bits(w, here));
+  CHECK_THROWS_AS(optim::sgd({w, w}), ValueError); // listed twice
+}
