@@ -1,6 +1,7 @@
 #include "data/npy.h"
 
 #include "core/base/error.h"
+#include "core/device/transfer.h"
 #include "data/npy_checks.h"
 
 #include <algorithm>
@@ -139,7 +140,8 @@ Tensor parse_npy(ByteView bytes, const std::string& source, const LoadOptions& o
 void save_npy(const std::string& path, const Tensor& tensor) {
   if (!tensor.has_storage()) throw ValueError("save_npy: the tensor has no values");
   const std::string header = npy_header_text(tensor, path);
-  const Tensor packed = tensor.is_contiguous() ? tensor : tensor.clone();
+  const Tensor here = device::on_cpu(tensor);
+  const Tensor packed = here.is_contiguous() ? here : here.clone();
   AtomicFile file(path);
   file.write(header);
   if (packed.numel() > 0) file.write(packed.bytes(), packed.nbytes());

@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
+#include "core/device/transfer.h"
 
 #include <algorithm>
 #include <array>
@@ -116,7 +117,8 @@ void save_npz(const std::string& path, const NamedTensors& tensors) {
   ZipWriter zip(file);
   for (const auto& [name, tensor] : tensors) {
     const std::string header = npy_header_text(tensor, name);
-    const Tensor packed = tensor.is_contiguous() ? tensor : tensor.clone();
+    const Tensor here = device::on_cpu(tensor);
+    const Tensor packed = here.is_contiguous() ? here : here.clone();
     const std::size_t bytes = packed.nbytes();
     const ByteView values = bytes > 0 ? bytes_of(packed.bytes(), bytes) : ByteView();
     zip.begin(name + std::string(extension), header.size() + bytes,

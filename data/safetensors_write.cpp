@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/json.h"
+#include "core/device/transfer.h"
 #include "data/weights_files.h"
 
 #include <algorithm>
@@ -105,7 +106,8 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors, cons
   file.write(header);
   for (const auto& item : ordered) {
     poll_interrupt(); // the old file stays
-    const Tensor packed = item.second.is_contiguous() ? item.second : item.second.clone();
+    const Tensor here = device::on_cpu(item.second);
+    const Tensor packed = here.is_contiguous() ? here : here.clone();
     if (packed.numel() > 0) file.write(packed.bytes(), packed.nbytes());
   }
   file.commit();

@@ -1,6 +1,7 @@
 #include "training/model_task.h"
 
 #include "core/base/bytes.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 #include "data/safetensors.h"
 #include "nn/mode_scope.h"
@@ -23,13 +24,15 @@ std::vector<PermuteMode> modes_of(PermuteMode mode, bool twin) {
 }
 
 ModelTask::ModelTask(const RunOptions& options, PermutedEncoder encoder, std::int64_t drift_every)
-    : encoder_(std::move(encoder)), options_(options), drift_every_(drift_every) {}
+    : encoder_(std::move(encoder)), options_(options), device_(device::usable(options.device)),
+      drift_every_(drift_every) {}
 
 void ModelTask::add_variant(PermuteMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained) {
   Variant v{.mode = mode, .module = std::move(module)};
   names_ = std::move(trained);
   v.module->eval(); // between steps
   v.module->to(options_.dtype);
+  v.module->to(device_);
   v.parameters = nn::parameters_named(*v.module, names_);
   v.optimizer = optimizer_for(options_, *v.module, names_);
   if (options_.ema > 0.0) v.average.emplace(v.module->parameters(), options_.ema);
@@ -141,7 +144,9 @@ double ModelTask::drift(std::size_t variant) const {
   const auto plain = std::find_if(variants_.begin(), variants_.end(),
                                   [](const Variant& other) { return other.mode == PermuteMode::none; });
   if (plain == variants_.end() || v.mode == PermuteMode::none) return not_measured;
-  const nn::StateDict mine = v.module->state_dict();
+  const PauseRecording pause;
+  nn::StateDict mine = v.module->state_dict();
+  for (auto& [name, value] : mine) value = value.to(Device::cpu()); // where the moves are made
   return weight_difference(permutes_columns(v.mode) ? encoder_.uncoupled(mine) : mine, plain->module->state_dict(),
                            blocks_config().first.rotary.on);
 }

@@ -77,8 +77,8 @@ public:
 protected:
   /// `options` must outlive the task. `drift_every`: steps between measurements of the drift; 0: at the end.
   ModelTask(const RunOptions& options, PermutedEncoder encoder, std::int64_t drift_every = 0);
-  /// Adds a model, converted to the options' type, whose parameters called `trained` learn. The last one is the main
-  /// one. Its blocks carry the column key already where the mode permutes columns.
+  /// Adds a model, converted to the options' type and moved to their device, whose parameters called `trained` learn.
+  /// The last one is the main one. Its blocks carry the column key already where the mode permutes columns.
   void add_variant(permute::PermuteMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained);
 
   /// Losses and hits of samples, summed.
@@ -135,6 +135,10 @@ protected:
   const Variant& main_variant() const { return variants_.back(); }
   /// Steps done.
   std::int64_t step() const { return step_; }
+  /// Where the models are.
+  Device device() const { return device_; }
+  /// What a batch is made of, where the models are; an undefined tensor stays undefined.
+  Tensor there(const Tensor& x) const { return x.defined() ? x.to(device_) : x; }
   std::int64_t total_steps() const { return options_.steps > 0 ? options_.steps : options_.epochs * steps_per_epoch(); }
   /// "" of the main variant, "_none" of a plain one beside it.
   std::string suffix(std::size_t variant) const;
@@ -150,6 +154,7 @@ private:
   bool wants_drift(const MetricsContext& context) const;
 
   const RunOptions& options_;
+  Device device_;
   std::int64_t drift_every_;
   std::vector<Variant> variants_;
   std::vector<std::string> names_; ///< of the parameters that learn

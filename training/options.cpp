@@ -1,5 +1,6 @@
 #include "training/options.h"
 
+#include "core/device/device.h"
 #include "optim/optimizer.h"
 #include "training/option.h"
 
@@ -42,6 +43,15 @@ std::string_view name_of(BestBy by) {
 }
 
 namespace {
+
+/// "" stands for the environment's.
+bool is_device_name(const std::string& name) {
+  try {
+    return name.empty() || !Device::parse(name).str().empty();
+  } catch (const ValueError&) {
+    return false;
+  }
+}
 
 bool drops(const RunOptions& o) { return o.schedule == optim::Schedule::Kind::step; }
 
@@ -134,6 +144,15 @@ void add_numbers(OptionTable<RunOptions>& t) {
   t.word("dtype", &R::dtype, dtype_named, "f32 or f64")
       .must([](DType dtype) { return unless(is_floating(dtype), "must be f32 or f64, not {}", name_of(dtype)); })
       .in_recipe();
+  t.add("device", &R::device,
+        "Where the model is trained: cpu, cuda or cuda:N (default: EQUIGRAD_DEVICE, else cpu); a run may be resumed on "
+        "another one")
+      .must([](const std::string& name) {
+        return unless(is_device_name(name), "must be cpu, cuda or cuda:N, not '{}'", name);
+      })
+      .split_if([](const R& o) { return device::usable(o.device).is_cpu(); },
+                "must be cpu with the encoder elsewhere: features go over the network from there")
+      .resumes(OnResume::beside);
   t.word("precision", &R::precision, matmul_precision_named,
          "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is faster at "
          "that; weights, gradients and optimiser stay f32")

@@ -58,6 +58,7 @@ struct RunOptions {
   double label_smoothing = 0.0;
   double ema = 0.0; ///< decay of the average of the weights that is tested and saved beside them; 0: none
   DType dtype = DType::f32;
+  std::string device; ///< where models are: cpu, cuda or cuda:N; empty: EQUIGRAD_DEVICE, else cpu
   MatmulPrecision precision = MatmulPrecision::full; ///< of matrix products; bf16 needs dtype f32
   std::uint64_t seed = 0;
   /// Steps between tests; 0: after every epoch when epochs are given; always at the end.

@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/words.h"
+#include "core/device/device.h"
 #include "core/gemm/gemm_bf16.h"
 #include "training/checkpoint_state.h"
 #include "training/run.h"
@@ -108,7 +109,10 @@ struct Damage {
 } // namespace
 
 Run::Run(RunOptions& options) {
-  const std::string no_bf16 = options.precision == MatmulPrecision::bf16 ? gemm::bf16_refusal() : "";
+  const Device device = device::usable(options.device);
+  options.device = device.str();
+  const bool asks_processor = options.precision == MatmulPrecision::bf16 && device.is_cpu();
+  const std::string no_bf16 = asks_processor ? gemm::bf16_refusal() : "";
   if (!no_bf16.empty()) options.precision = MatmulPrecision::full;
   options_ = options;
   lock_ = lock_folder(options.out);

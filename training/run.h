@@ -30,8 +30,9 @@ struct RunCallbacks {
 class Run {
 public:
   /// Locks the run folder (it is made when it is missing) for as long as this lives. Sets options.precision to what is
-  /// used: full where gemm::bf16_refusal() refuses bf16. Throws ValueError when the folder holds another run that may
-  /// not be overwritten, FileError.
+  /// used, full where gemm::bf16_refusal() refuses bf16 on the CPU, and options.device to the device's whole name.
+  /// Throws DeviceError when the device is not there, ValueError when the folder holds another run that may not be
+  /// overwritten, FileError.
   explicit Run(RunOptions& options);
 
   /// Sets what is trained, which must live as long as the run, and resumes from options.resume, if given: from the

@@ -29,7 +29,9 @@ double step_in_backward(Tape& tape, const Tensor& loss, optim::Optimizer& optimi
 } // namespace
 
 bool updates_in_backward(const RunOptions& options) {
-  return options.accumulate == 1 && options.clip == 0.0 && options.on_divergence == OnDivergence::stop;
+  // On a device each norm would wait for the gradient, and the next gradient for the norm.
+  return options.accumulate == 1 && options.clip == 0.0 && options.on_divergence == OnDivergence::stop &&
+         (options.device.empty() || Device::parse(options.device).is_cpu());
 }
 
 bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const StepContext& context, LossOfPart loss_of,

@@ -15,7 +15,7 @@ namespace eg::training {
 using LossOfPart = FunctionRef<Tensor(std::int64_t first, std::int64_t last)>;
 
 /// Whether no update has to wait for the last gradient: one part, no clipping, a run that stops at a gradient that is
-/// not finite.
+/// not finite, the CPU (options.device as Run sets it; "" counts as the CPU).
 bool updates_in_backward(const RunOptions& options);
 
 /// Cuts a batch of options.batch samples into options.accumulate parts, averages their losses and gradients with their

@@ -1,6 +1,7 @@
 // What happens before the first step: data, memory, keys, models.
 
 #include "core/base/words.h"
+#include "core/device/device.h"
 #include "core/memory/allocator.h"
 #include "training/run.h"
 #include "training/vit_task.h"
@@ -215,7 +216,11 @@ VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<Run> 
   nn::check(options.model);
   VitOptions here = options;
   if (split.encoder) here.model.layers = 0;
-  require_memory(here, image_bytes(train) + image_bytes(test), allocator::limit());
+  const Device device = device::usable(options.device);
+  if (device.is_cpu())
+    require_memory(here, image_bytes(train) + image_bytes(test), allocator::limit());
+  else // which the images do not share
+    require_memory(here, 0, device::memory_limit(device));
   auto task = std::make_unique<VitTask>(std::make_unique<const VitOptions>(options),
                                         VitTask::Material{std::move(train), std::move(test), std::move(start)}, split);
   if (task->folder_config().is_null())

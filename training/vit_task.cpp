@@ -20,9 +20,10 @@ constexpr std::uint64_t draw_mix = 6;
 double count_right(const Tensor& logits, const Samples& samples) {
   const PauseRecording pause;
   if (!samples.shares.defined()) return static_cast<double>(nn::count_in_top(logits, samples.labels));
-  if (!samples.attributes) return sum(gather(samples.shares, 1, argmax(logits, -1).unsqueeze(1))).item();
-  const Tensor named = gt(logits, 0.0).to(logits.dtype());
-  const Tensor right = named * samples.shares + affine(named, -1.0, 1.0) * affine(samples.shares, -1.0, 1.0);
+  const Tensor scores = logits.to(Device::cpu()), shares = samples.shares.to(Device::cpu()); // a few numbers
+  if (!samples.attributes) return sum(gather(shares, 1, argmax(scores, -1).unsqueeze(1))).item();
+  const Tensor named = gt(scores, 0.0).to(scores.dtype());
+  const Tensor right = named * shares + affine(named, -1.0, 1.0) * affine(shares, -1.0, 1.0);
   return sum(mean(right, {1})).item();
 }
 
@@ -53,6 +54,11 @@ HeadOutput apply_head(const nn::Vit& model, const Tensor& z, const Samples& samp
 Samples Samples::cut(std::int64_t first, std::int64_t last) const {
   const auto part = [&](const Tensor& x) { return x.defined() ? x.slice(0, first, last) : x; };
   return {part(images), part(labels), part(shares), attributes, part(rows), part(taught)};
+}
+
+Samples Samples::to(Device device) const {
+  const auto moved = [&](const Tensor& x) { return x.defined() ? x.to(device) : x; };
+  return {moved(images), moved(labels), moved(shares), attributes, moved(rows), moved(taught)};
 }
 
 Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const permute::BlocksKey* key,
@@ -94,6 +100,7 @@ std::int64_t VitTask::draw_batch(std::int64_t step) {
   }
   samples_.rows = rows(step * o_->batch, samples_.size(), data::Split::train);
   if (teacher_) samples_.taught = teacher_->classes(samples_.images);
+  samples_ = samples_.to(device());
   return samples_.size();
 }
 
@@ -118,9 +125,11 @@ std::int64_t VitTask::measure(const Variant& v, Sums& sums, StopFlag stop) {
   for (std::int64_t b = 0; b < test_loader_->batches_per_epoch(); ++b) {
     if (stop != nullptr && stop->load()) break;
     const data::Batch batch = test_loader_->batch(0, b);
-    const Samples samples{batch.images, batch.labels, batch.attributes, batch.attributes.defined()};
+    Samples samples{batch.images, batch.labels, batch.attributes, batch.attributes.defined()};
     const std::int64_t seen = step() * all + b * o_->batch; // each test has orders of its own
-    const Tensor z = hidden(v, batch.images, rows(seen, samples.size(), data::Split::test), {}, {});
+    samples.rows = rows(seen, samples.size(), data::Split::test);
+    samples = samples.to(device());
+    const Tensor z = hidden(v, samples.images, samples.rows, {}, {});
     const Tensor logits = vit_of(v).head(z);
     sums.loss += mean_loss(logits, samples, 0.0).item() * static_cast<double>(samples.size());
     sums.correct += count_right(logits, samples);

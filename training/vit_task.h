@@ -27,6 +27,7 @@ struct Samples {
 
   std::int64_t size() const { return labels.size(0); }
   Samples cut(std::int64_t first, std::int64_t last) const;
+  Samples to(Device device) const;
 };
 
 class VitTask final : public ModelTask {

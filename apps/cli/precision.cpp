@@ -18,11 +18,11 @@ void add_precision(CLI::App& app, std::string& precision) {
       ->type_name("TYPE");
 }
 
-MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype) {
+MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype, Device device) {
   const MatmulPrecision asked = matmul_precision_named(precision);
   if (asked == MatmulPrecision::full) return asked;
   if (dtype == "f64") throw UsageError("--precision bf16 has no effect on f64; it is for --dtype f32");
-  const std::string refusal = gemm::bf16_refusal();
+  const std::string refusal = device.is_cpu() ? gemm::bf16_refusal() : "";
   if (refusal.empty()) return asked;
   std::fputs(fmt::format("equigrad: bf16: {}\n", refusal).c_str(), stderr);
   return MatmulPrecision::full;

@@ -1,6 +1,7 @@
 #pragma once
 // Resolves --precision, --dtype bf16 and --weights to what this processor supports.
 
+#include "core/base/device.h"
 #include "core/gemm/matmul_precision.h"
 #include "nn/narrow_weight.h"
 
@@ -14,9 +15,9 @@ namespace eg::cli {
 /// Declares --precision f32|bf16 for a verb whose tensors are f32 or f64.
 void add_precision(CLI::App& app, std::string& precision);
 
-/// What who asks for `precision` gets: bf16 where the processor has it and it pays; else f32, and a line on stderr says
-/// why. Throws UsageError for bf16 together with `dtype` f64.
-MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype);
+/// What who asks for `precision` gets: bf16 on a device, and where the processor has it and it pays; else f32, and a
+/// line on stderr says why. Throws UsageError for bf16 together with `dtype` f64.
+MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype, Device device = {});
 
 /// Declares --weights f32|bf16|int8; its description begins with `where`.
 void add_weights(CLI::App& app, std::string& weights, const std::string& where = "");

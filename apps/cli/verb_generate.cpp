@@ -1,5 +1,6 @@
 // equigrad generate: text from a GPT-2 or Llama folder, streamed.
 
+#include "apps/cli/device_flag.h"
 #include "apps/cli/model_files.h"
 #include "apps/cli/precision.h"
 #include "apps/cli/shell/arguments.h"
@@ -21,7 +22,7 @@ namespace eg::cli {
 namespace {
 
 struct GenerateRequest {
-  std::string model, dtype = "f32", precision = "f32", weights = "f32";
+  std::string model, dtype = "f32", precision = "f32", weights = "f32", device;
   TextFlags text;
 };
 
@@ -73,6 +74,7 @@ int generate(const GenerateRequest& r, const CommonOptions& common) {
   for (const std::string& path : {r.model, r.text.tokenizer}) add_model(*common.files, path);
   common.files->check();
   const nn::WeightStorage weights = requested_weight_storage(r.weights, r.dtype);
+  const Device device = requested_device(r.device);
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
   const hub::LoadModelOptions options{.dtype = r.dtype == "f64" ? DType::f64 : DType::f32};
@@ -81,8 +83,9 @@ int generate(const GenerateRequest& r, const CommonOptions& common) {
     model->decoder()->narrow_weights(weights); // what has none is refused below
     fit(text, model->decoder()->config);
   }
+  model->module().to(device);
 
-  const MatmulPrecisionScope products(effective_precision(r.precision, r.dtype));
+  const MatmulPrecisionScope products(effective_precision(r.precision, r.dtype, device));
   TextStream stream(tokenizer != nullptr ? r.text.prompt : "", common);
   const hub::GeneratedText result = generated(r, *model, text, [&](std::string_view piece) { stream.show(piece); });
   const double per_s =
@@ -106,6 +109,7 @@ Job declare_generate(CLI::App& app, const CommonOptions& common) {
   app.add_option("--dtype", r->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
   add_precision(app, r->precision);
   add_weights(app, r->weights);
+  add_device(app, r->device);
   return [r, &app, &common]() -> int {
     r->model = model_folder(r->model);
     r->text.settle(app);

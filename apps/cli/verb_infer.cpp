@@ -1,5 +1,6 @@
 // equigrad infer: one forward pass of a model folder, and the gradients of all its parameters.
 
+#include "apps/cli/device_flag.h"
 #include "apps/cli/infer_images.h"
 #include "apps/cli/model_files.h"
 #include "apps/cli/precision.h"
@@ -12,6 +13,7 @@
 #include "autograd/tape.h"
 #include "core/base/bytes.h"
 #include "core/base/words.h"
+#include "core/device/device.h"
 #include "data/safetensors.h"
 #include "nn/hub/folder.h"
 #include "nn/hub/regrid.h"
@@ -30,7 +32,7 @@ namespace eg::cli {
 namespace {
 
 struct InferOptions {
-  std::string model, inputs, outputs, gradients, dtype = "f32", precision = "f32", image_size;
+  std::string model, inputs, outputs, gradients, dtype = "f32", precision = "f32", image_size, device;
   std::vector<std::string> images;
 };
 
@@ -148,6 +150,12 @@ struct Computed {
   double ms = 0.0;
 };
 
+/// The same tensors on a device.
+hub::Tensors moved(hub::Tensors tensors, Device device) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.to(device);
+  return tensors;
+}
+
 Computed computed(const hub::Model& model, const Given& given, const InferOptions& o) {
   Computed result;
   const auto start = std::chrono::steady_clock::now();
@@ -159,6 +167,7 @@ Computed computed(const hub::Model& model, const Given& given, const InferOption
     check_cotangents(given, result.outputs, o);
     result.gradients = gradients_of(tape, model, given, result.outputs);
   }
+  device::synchronize(model.module().device());
   result.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   if (const Tensor logits = hub::find(result.outputs, "logits"); !o.images.empty() && logits.defined())
     result.images = classified(model, logits, o.images);
@@ -184,6 +193,7 @@ nlohmann::json as_json(const hub::Model& model, const Computed& c, const InferOp
                            {"architecture", model.architecture()},
                            {"dtype", o.dtype},
                            {"precision", name_of(matmul_precision())},
+                           {"device", model.module().device().str()},
                            {"parameters", model.module().parameter_count()},
                            {"ms", c.ms}};
   for (const auto& [name, tensor] : c.outputs)
@@ -206,12 +216,15 @@ int infer(const InferOptions& o, const CommonOptions& common) {
   check(o, common);
   const StopScope stopping;
   const DType dtype = o.dtype == "f64" ? DType::f64 : DType::f32;
+  const Device device = requested_device(o.device);
   hub::LoadModelOptions options{.dtype = dtype};
   if (!o.image_size.empty()) options.image_size = parsed_size(o.image_size);
-  const Given given = given_by(o, dtype, options.image_size);
+  Given given = given_by(o, dtype, options.image_size);
   const hub::LoadedModel loaded = opened_model(o.model, options);
   require_size(*loaded.model, given, o);
-  const MatmulPrecisionScope products(effective_precision(o.precision, o.dtype));
+  const MatmulPrecisionScope products(effective_precision(o.precision, o.dtype, device));
+  loaded.model->module().to(device);
+  given = {.inputs = moved(std::move(given.inputs), device), .cotangents = moved(std::move(given.cotangents), device)};
   const Computed result = computed(*loaded.model, given, o);
   if (!o.outputs.empty()) data::save_safetensors(o.outputs, result.outputs);
   if (!o.gradients.empty()) data::save_safetensors(o.gradients, result.gradients);
@@ -253,6 +266,7 @@ Job declare_infer(CLI::App& app, const CommonOptions& common) {
       ->type_name("GRADS.safetensors");
   app.add_option("--dtype", o->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
   add_precision(app, o->precision);
+  add_device(app, o->device);
   app.add_option(
          "--image-size", o->image_size,
          "Size of the images where it is not the config's: --image files are resized to it; position embeddings are "

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace eg {
@@ -38,6 +39,7 @@ struct DeviceInfo {
   int multiprocessors = 0;
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0;
+  int driver_version = 0; ///< of CUDA that the driver speaks, as 1000 major + 10 minor; 0 without a driver
 };
 
 /// The module that drives the devices.
@@ -57,6 +59,12 @@ std::vector<DeviceInfo> list_devices();
 bool is_available();
 /// Why is_available() is false: a line for each place that was looked at. Empty when it is true.
 std::string why_unavailable();
+
+/// Throws DeviceError that says why unless the device is there; the CPU always is.
+void require_device(Device device);
+/// The device of that name; of "" the one that the environment variable EQUIGRAD_DEVICE names, the CPU where it names
+/// none. Throws ValueError for a word that names no device, DeviceError for one that is not there.
+Device usable(std::string_view name);
 
 /// Waits until all work on the device is done. Throws IndexError for an index that a kernel found outside its range,
 /// DeviceError for a device that failed. Does nothing for the CPU.

@@ -41,11 +41,8 @@ struct DeviceCache {
 
 /// Throws DeviceError for a number that no device has.
 std::size_t free_bytes(Device device) {
-  const std::vector<DeviceInfo> devices = list_devices();
-  if (device.index >= devices.size())
-    throw DeviceError(fmt::format("{}: there is no such device; the module {} has {}", device.str(), open_module().path,
-                                  devices.size()));
-  return devices[device.index].free_bytes;
+  require_device(device);
+  return list_devices()[device.index].free_bytes;
 }
 
 /// The cache of a device, made when it is first used and never destroyed: tensors in static storage may outlive it

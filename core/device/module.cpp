@@ -172,7 +172,8 @@ std::vector<DeviceInfo> list_devices() {
     const Device device = Device::cuda(i);
     Description d{};
     require(device, "description", table.describe(i, &d));
-    list.push_back({device, d.name, d.compute_major, d.compute_minor, d.multiprocessors, d.total_bytes, d.free_bytes});
+    list.push_back({device, d.name, d.compute_major, d.compute_minor, d.multiprocessors, d.total_bytes, d.free_bytes,
+                    d.driver_version});
   }
   return list;
 }

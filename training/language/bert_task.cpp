@@ -54,7 +54,7 @@ Tensor BertModelTask::hidden_in_test(const nn::BertInput& input, std::int64_t fi
 }
 
 Tensor BertModelTask::rows_of(const Tensor& z, std::int64_t first, data::Split split) const {
-  return permutes_rows(o_->permute) ? encoder_.rows(first, z.size(0), z.size(1), split) : Tensor{};
+  return permutes_rows(o_->permute) ? there(encoder_.rows(first, z.size(0), z.size(1), split)) : Tensor{};
 }
 
 } // namespace eg::training

@@ -108,7 +108,7 @@ protected:
 
   PartLoss loss_of(const Variant&, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-    const TextBatch texts = material_.train.batch(part, material_.padding);
+    const TextBatch texts = moved(material_.train.batch(part, material_.padding));
     const Tensor logits = bert().classify(hidden_in_step(input_of(texts), step_, first, dropout), dropout.fold(1));
     return {.loss = cross_entropy(logits, texts.labels, options().label_smoothing),
             .weight = static_cast<double>(last - first),
@@ -119,7 +119,7 @@ protected:
     const auto batch = static_cast<std::size_t>(options().batch);
     for (std::size_t at = 0; at < by_length_.size() && (stop == nullptr || !stop->load()); at += batch) {
       const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
-      const TextBatch texts = material_.test.batch(part, material_.padding);
+      const TextBatch texts = moved(material_.test.batch(part, material_.padding));
       const Tensor logits = bert().classify(hidden_in_test(input_of(texts), static_cast<std::int64_t>(at)));
       sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
       sums.correct += static_cast<double>(nn::count_in_top(logits, texts.labels));
@@ -134,6 +134,9 @@ protected:
   bool has_accuracy() const override { return true; }
 
 private:
+  TextBatch moved(const TextBatch& texts) const {
+    return {there(texts.ids), there(texts.types), there(texts.mask), there(texts.labels)};
+  }
   static nn::BertInput input_of(const TextBatch& texts) {
     return {.ids = texts.ids, .attention_mask = texts.mask, .token_types = texts.types};
   }

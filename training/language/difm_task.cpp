@@ -140,7 +140,7 @@ protected:
 
   PartLoss loss_of(const Variant&, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const auto part = batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-    const data::TabularRows::Batch rows = table_.train.batch(part, o_->dtype);
+    const data::TabularRows::Batch rows = moved(table_.train.batch(part, o_->dtype));
     const Tensor logits =
         permuted_logits(*model_, rows, orders_.defined() ? orders_.slice(0, first, last) : Tensor{}, dropout);
     // A smoothed label lies between 0 and 1.
@@ -156,7 +156,7 @@ protected:
     for (std::int64_t at = 0; at < all && (stop == nullptr || !stop->load()); at += o_->batch) {
       std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(o_->batch, all - at)));
       std::iota(places.begin(), places.end(), at);
-      const data::TabularRows::Batch rows = table_.test.batch(places, o_->dtype);
+      const data::TabularRows::Batch rows = moved(table_.test.batch(places, o_->dtype));
       const Tensor logits = permuted_logits(*model_, rows, orders(at, std::ssize(places), data::Split::test));
       sums.loss += bce_with_logits(logits, rows.labels, {}, {}, "sum").item();
       sums.correct += count_correct(logits, rows.labels);
@@ -182,9 +182,13 @@ private:
     return PermutedEncoder(o, {.key = o.key, .draws = {.model = "difm", .rows = 16, .test_rows = 17}});
   }
 
+  data::TabularRows::Batch moved(const data::TabularRows::Batch& batch) const {
+    return {there(batch.numbers), there(batch.ids), there(batch.labels)};
+  }
+
   /// The order of the fields for each of `samples` rows; undefined when nothing is permuted.
   Tensor orders(std::int64_t first, std::int64_t samples, data::Split split) const {
-    return permute::permutes_rows(o_->permute) ? encoder_.rows(first, samples, model_->config.fields(), split)
+    return permute::permutes_rows(o_->permute) ? there(encoder_.rows(first, samples, model_->config.fields(), split))
                                                : Tensor{};
   }
 

@@ -62,9 +62,9 @@ protected:
 
   PartLoss loss_of(const Variant&, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const std::span<const std::size_t> part(starts_.data() + first, starts_.data() + last);
-    const MaskedBatch batch = masker_(windows(corpus_.train, part, 0, inner()), [&](std::int64_t row) {
+    const MaskedBatch batch = moved(masker_(windows(corpus_.train, part, 0, inner()), [&](std::int64_t row) {
       return RandomStream(step_key_.fold(static_cast<std::uint64_t>(first + row)));
-    });
+    }));
     const Tensor logits = logits_of(hidden_in_step({.ids = batch.ids}, step_, first, dropout), batch);
     return {.loss = cross_entropy(logits, batch.wanted, options().label_smoothing),
             .weight = static_cast<double>(batch.wanted.numel()),
@@ -78,9 +78,9 @@ protected:
       std::vector<std::size_t> starts;
       for (std::int64_t i = at; i < std::min(whole, at + options().batch); ++i)
         starts.push_back(static_cast<std::size_t>(i * length));
-      const MaskedBatch batch = masker_(windows(corpus_.test, starts, 0, length), [&](std::int64_t row) {
+      const MaskedBatch batch = moved(masker_(windows(corpus_.test, starts, 0, length), [&](std::int64_t row) {
         return RandomStream(RandomKey{test_masks, static_cast<std::uint64_t>(at + row)});
-      });
+      }));
       const Tensor logits = logits_of(hidden_in_test({.ids = batch.ids}, at), batch);
       sums.loss += cross_entropy(logits, batch.wanted, 0.0, -100, "sum").item();
       sums.correct += static_cast<double>(nn::count_in_top(logits, batch.wanted));
@@ -96,6 +96,10 @@ private:
 
   /// Tokens of a window without [CLS] and [SEP].
   std::int64_t inner() const { return options().context - 2; }
+
+  MaskedBatch moved(const MaskedBatch& batch) const {
+    return {there(batch.ids), there(batch.places), there(batch.wanted)};
+  }
 
   /// [B k, vocabulary]: of the masked places alone.
   Tensor logits_of(const Tensor& hidden, const MaskedBatch& batch) const {

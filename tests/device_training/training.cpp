@@ -1,0 +1,212 @@
+// Training on a device: --device, checkpoints that move, and the loss curve of the CPU.
+
+#include "autograd/tape.h"
+#include "core/base/bytes.h"
+#include "core/base/json.h"
+#include "core/device/device.h"
+#include "core/ops.h"
+#include "core/random.h"
+#include "optim/average.h"
+#include "optim/optimizer.h"
+#include "support/temporary_folder.h"
+#include "training/vit_trainer.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace eg;
+using eg::test::TemporaryFolder;
+
+namespace {
+
+const Device gpu = Device::cuda();
+
+/// A net of products element by element, so that it asks for pointwise rows alone: y = w3 tanh(w2 sigmoid(w1 x)).
+std::vector<Tensor> pointwise_training(Device device) {
+  const Shape shape{16, 12};
+  std::vector<Tensor> w;
+  for (std::uint64_t i = 0; i < 3; ++i) w.push_back(random_normal(shape, {i, 1}).to(device));
+  const auto rule = optim::adamw(w, {.weight_decay = 0.01});
+  optim::WeightAverage average(w, 0.9);
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    const Tensor x = random_normal(shape, {step, 2}).to(device), wanted = random_normal(shape, {step, 3}).to(device);
+    std::vector<Tensor> gradients;
+    {
+      Tape tape;
+      const Tensor y = w[2] * tanh(w[1] * sigmoid(w[0] * x));
+      const Tensor difference = y - wanted;
+      const Tensor loss = difference * difference;
+      const DeviceScope there(device);
+      gradients = tape.gradient(loss, w, Tensor::ones(shape));
+    }
+    optim::clip_gradients(gradients, 1.0);
+    rule->step(gradients, 0.05);
+    average.update(rule->steps());
+  }
+  std::vector<Tensor> all = w;
+  for (const Tensor& a : average.values()) all.push_back(a);
+  return all;
+}
+
+/// 20 steps of a ViT of two blocks on generated images.
+training::VitOptions tiny() {
+  training::VitOptions o;
+  o.data = "shapes";
+  o.size = 16;
+  o.train_limit = 80;
+  o.test_limit = 20;
+  o.model.patch = 4;
+  o.model.layers = 2;
+  o.model.encoder = {.dim = 12, .heads = 3, .head_dim = 5, .mlp = 20};
+  o.steps = 20;
+  o.batch = 8;
+  o.lr = 3e-3;
+  o.seed = 5;
+  o.workers = 0;
+  o.device = "cpu";
+  return o;
+}
+
+std::vector<double> losses_of(training::VitTrainer& trainer, std::int64_t steps) {
+  std::vector<double> losses;
+  for (std::int64_t i = 0; i < steps; ++i) losses.push_back(trainer.train_step().loss);
+  return losses;
+}
+
+/// Why a ViT cannot be trained on the device yet: the row that is missing. "" when it can.
+std::string missing_row() {
+  static const std::string why = [] {
+    training::VitOptions o = tiny();
+    o.device = "cuda";
+    try {
+      training::VitTrainer trainer(o);
+      trainer.train_step();
+      trainer.test();
+    } catch (const DeviceError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  }();
+  return why;
+}
+
+/// True when the test is to be left out.
+bool is_skipped(const char* what) {
+  if (missing_row().empty()) return false;
+  MESSAGE("skipped: ", std::string(what), ": ", missing_row());
+  return true;
+}
+
+double furthest(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return worst;
+}
+
+} // namespace
+
+TEST_CASE("20 steps of a net of pointwise rows have the bits of the CPU, AdamW, clipping and average included") {
+  const std::vector<Tensor> here = pointwise_training(Device::cpu()), there = pointwise_training(gpu);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CHECK(there[i].device() == gpu);
+    CHECK_MESSAGE(same_bits(here[i], there[i]), i);
+  }
+}
+
+TEST_CASE("a run on a device that is not there is refused before data is read") {
+  training::VitOptions o = tiny();
+  o.data = "/no such folder";
+  for (const auto& [device, words] : {std::pair{"cuda:5", "cuda:5: there is no such device; the module "},
+                                      {"gpu", "device must be cpu, cuda or cuda:N, not 'gpu'"}}) {
+    o.device = device;
+    try {
+      training::VitTrainer trainer(o);
+      FAIL("it was taken");
+    } catch (const Error& error) {
+      CHECK_MESSAGE(std::string(error.what()).find(words) != std::string::npos, std::string(error.what()));
+    }
+  }
+}
+
+TEST_CASE("a ViT on the device has the loss curve of the CPU") {
+  if (is_skipped("20 steps of a ViT")) return;
+  struct Case {
+    const char* name;
+    void (*change)(training::VitOptions&);
+  };
+  for (const Case& c : {Case{"plain", [](training::VitOptions&) {}},
+                        Case{"clip, parts and average",
+                             [](training::VitOptions& o) {
+                               o.clip = 0.5;
+                               o.accumulate = 2;
+                               o.ema = 0.9;
+                             }},
+                        Case{"sgd, mean pooling", [](training::VitOptions& o) {
+                               o.optimizer = "nesterov";
+                               o.model.pooling = nn::Pooling::mean;
+                             }}}) {
+    training::VitOptions o = tiny();
+    c.change(o);
+    training::VitTrainer here(o);
+    o.device = "cuda";
+    training::VitTrainer there(o);
+    CHECK(there.options().device == "cuda:0");
+    CHECK(there.model(0).device() == gpu);
+    const double worst = furthest(losses_of(there, 20), losses_of(here, 20));
+    MESSAGE(std::string(c.name), ": losses differ by ", worst);
+    CHECK(worst < 1e-5);
+    const training::Record a = there.test(), b = here.test();
+    CHECK(std::abs(a.loss - b.loss) < 1e-5 * b.loss);
+  }
+}
+
+TEST_CASE("permuted twins on the device stay together") {
+  if (is_skipped("twins")) return;
+  training::VitOptions o = tiny();
+  o.device = "cuda";
+  o.twin = true;
+  o.permute = permute::PermuteMode::both;
+  o.steps = 5;
+  try {
+    training::VitTrainer trainer(o);
+    losses_of(trainer, 5);
+    CHECK(trainer.drift(1) < 1e-3);
+  } catch (const DeviceError& error) {
+    MESSAGE("skipped: twins: ", std::string(error.what()));
+  }
+}
+
+TEST_CASE("a run goes from one device to another") {
+  if (is_skipped("a run that moves")) return;
+  const TemporaryFolder folder;
+  training::VitOptions o = tiny();
+  o.out = folder.path() + "/run";
+  o.device = "cuda";
+  o.steps = 4;
+  {
+    training::VitTrainer trainer(o);
+    losses_of(trainer, 2);
+    trainer.save_checkpoint();
+  }
+  training::VitOptions again = training::options_of_run(o.out, training::VitOptions());
+  CHECK(again.device == "cuda:0");
+  again.device = "cpu";
+  training::VitTrainer trainer(again);
+  CHECK(trainer.step() == 2);
+  CHECK(trainer.model(0).device() == Device::cpu());
+  trainer.run();
+  CHECK(read_json(o.out + "/config.json").at("device") == "cpu");
+
+  training::VitOptions whole = tiny();
+  whole.steps = 4;
+  training::VitTrainer uninterrupted(whole);
+  losses_of(uninterrupted, 4);
+  const nn::StateDict a = trainer.weights(0), b = uninterrupted.weights(0);
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK_MESSAGE(relative_error(a[i].second, b[i].second) < 1e-3, a[i].first);
+}
