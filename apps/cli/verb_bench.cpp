@@ -1,4 +1,5 @@
 #include "apps/cli/bench/bench.h"
+#include "apps/cli/device_flag.h"
 #include "apps/cli/precision.h"
 #include "apps/cli/shell/arguments.h"
 #include "apps/cli/shell/verb.h"
@@ -12,7 +13,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     bench::Options options;
     std::string what;
     std::string dtype = "f32";
-    std::string weights = "f32";
+    std::string weights = "f32", device;
   };
   auto request = std::make_shared<Request>();
   app.add_option("what", request->what,
@@ -39,6 +40,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
   app.add_flag("--exact", request->options.exact,
                "bench step, ops: with exact reductions; ops: the rows that have an exact kernel, and how much slower");
   add_weights(app, request->weights, "bench step --case gpt2-decode: ");
+  add_device(app, request->device, "bench step: ");
   return [request, &common] {
     if (request->what == "gemm" && request->options.exact)
       throw UsageError(
@@ -52,11 +54,12 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       throw UsageError(fmt::format("--batch has no effect on bench {}, whose cases have sizes of their own; only bench "
                                    "step has batches",
                                    request->what));
+    if (request->what == "step") request->options.device = requested_device(request->device);
     if (request->dtype == "bf16") {
       if (request->what != "step" && request->what != "gemm")
         throw UsageError("--dtype bf16 is for bench step and bench gemm");
       if (request->options.exact) throw UsageError("--dtype bf16 has no effect on exact reductions");
-      request->options.products = effective_precision("bf16", "f32");
+      request->options.products = effective_precision("bf16", "f32", request->options.device);
       request->options.refused_bf16 = request->options.products == MatmulPrecision::full;
     } else {
       request->options.dtype = dtype_named(request->dtype);
@@ -64,6 +67,8 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
     request->options.weights = requested_weight_storage(request->weights, request->dtype);
     if (request->what != "step" && request->options.weights != nn::WeightStorage::full)
       throw UsageError("--weights has an effect on bench step --case gpt2-decode alone");
+    if (request->what != "step" && !request->device.empty())
+      throw UsageError("--device has an effect on bench step alone");
     request->options.seed = common.seed;
     bench::Output output(common.json, common.talks());
     if (request->what == "step") bench::step(request->options, output);

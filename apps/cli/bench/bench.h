@@ -3,6 +3,7 @@
 
 #include "apps/cli/bench/measure.h"
 
+#include "core/base/device.h"
 #include "core/base/error.h"
 #include "core/dtype.h"
 #include "core/gemm/matmul_precision.h"
@@ -25,6 +26,7 @@ struct Options {
   std::uint64_t seed = 0;                              ///< of random weights and inputs
   bool checkpoint = false;                             ///< step: activation checkpointing
   nn::WeightStorage weights = nn::WeightStorage::full; ///< step: of models that decode
+  Device device = {};                                  ///< step: where the models are
   bool exact = false; ///< exact reductions; ops: only the rows that have an exact kernel, beside their ordinary one
 
   bool matches(std::string_view candidate) const { return name.empty() || name == candidate; }

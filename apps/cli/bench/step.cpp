@@ -4,6 +4,7 @@
 #include "apps/cli/bench/step_cases.h"
 #include "apps/cli/shell/verb.h"
 
+#include "core/device/device.h"
 #include "core/gemm/blas.h"
 #include "core/measure/work_meter.h"
 #include "core/memory/allocator.h"
@@ -37,6 +38,14 @@ struct Floor {
   double ms(double flops, double bytes) const { return flops / gflops / 1e6 + bytes / roofline.gb_per_s / 1e6; }
 };
 
+/// Bytes of tensors that are alive where the work is done.
+std::size_t live_bytes(Device device) {
+  return device.is_cpu() ? allocator::stats().live_bytes : device::memory_stats(device).live_bytes;
+}
+
+/// What the step needs at least, and of what speed that is, for the line; nothing on a device, whose speed is unknown.
+std::string floor_fields(Workload& work, const Options& options, double flops, double ms);
+
 /// Bytes that one run must move.
 double unavoidable_bytes(Workload& work) {
   const auto resident = static_cast<double>(allocator::stats().live_bytes);
@@ -48,6 +57,7 @@ double unavoidable_bytes(Workload& work) {
 
 void run(const StepCase& c, const Options& options, Output& output) {
   const std::int64_t batch = options.batch > 0 ? options.batch : c.batch;
+  const DeviceScope device(options.device); // where weights and inputs are made
   const std::unique_ptr<Workload> work =
       c.make({batch, {options.seed, 0}, options.dtype, options.checkpoint, options.weights});
   if (options.checkpoint && !work->trains()) {
@@ -55,35 +65,43 @@ void run(const StepCase& c, const Options& options, Output& output) {
     throw UsageError(fmt::format("--checkpoint has no effect on {}, which does not train", c.name));
   }
   const double parts = work->parts();
-  Timing timing = measure([&] { work->run(); }, options.seconds, 2, 5);
+  const auto whole_run = [&] {
+    work->run();
+    device::synchronize(options.device);
+  };
+  Timing timing = measure(whole_run, options.seconds, 2, 5);
   timing.median_ms /= parts;
   timing.best_ms /= parts;
   timing.cpu_ms /= parts;
   const double rss_mb = peak_rss_mb(); // before the floor's own arrays
-  const double live_mb = static_cast<double>(allocator::stats().live_bytes) / 1e6;
+  const double live_mb = static_cast<double>(live_bytes(options.device)) / 1e6;
   double flops = 0;
   {
     const WorkMeter meter;
     work->run();
     flops = meter.total().flops;
   }
-  const double bytes = unavoidable_bytes(*work);
+  output.write({.bench = "step",
+                .engine = options.exact ? "equigrad exact" : options.engine(),
+                .name = std::string(c.name),
+                .batch = batch,
+                .timing = timing,
+                .items = static_cast<double>(batch),
+                .work_flops = flops / parts,
+                .rss_mb = rss_mb,
+                .extra = fmt::format(
+                    R"(, "dtype": "{}", "device": "{}", "checkpoint": {}, "weights": "{}", "live_mb": {:.1f}{})",
+                    options.dtype_name(), options.device.str(), options.checkpoint, name_of(options.weights), live_mb,
+                    floor_fields(*work, options, flops, timing.median_ms))});
+}
+
+std::string floor_fields(Workload& work, const Options& options, double flops, double ms) {
+  if (!options.device.is_cpu()) return {};
+  const double bytes = unavoidable_bytes(work);
   const Floor floor(options.dtype);
-  const double floor_ms = floor.ms(flops, bytes) / parts;
-  output.write(
-      {.bench = "step",
-       .engine = options.exact ? "equigrad exact" : options.engine(),
-       .name = std::string(c.name),
-       .batch = batch,
-       .timing = timing,
-       .items = static_cast<double>(batch),
-       .work_flops = flops / parts,
-       .rss_mb = rss_mb,
-       .extra = fmt::format(
-           R"(, "dtype": "{}", "checkpoint": {}, "weights": "{}", "live_mb": {:.1f}, "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, )"
-           R"("peak_gb_per_s": {:.6g})",
-           options.dtype_name(), options.checkpoint, name_of(options.weights), live_mb, floor_ms,
-           timing.median_ms / floor_ms, floor.gflops, floor.roofline.gb_per_s)});
+  const double floor_ms = floor.ms(flops, bytes) / work.parts();
+  return fmt::format(R"(, "floor_ms": {:.6g}, "of_floor": {:.4f}, "peak_gflops": {:.6g}, "peak_gb_per_s": {:.6g})",
+                     floor_ms, ms / floor_ms, floor.gflops, floor.roofline.gb_per_s);
 }
 
 } // namespace

@@ -57,8 +57,10 @@ public:
         step_("adam", model_.parameters()) {
     std::vector<std::int64_t> rows;
     for (std::int64_t text = 0; text < s.batch; ++text) {
-      const Tensor order = random_permutation(bert_tokens, s.key.fold(4).fold(static_cast<std::uint64_t>(text)));
-      for (std::int64_t i = 0; i < asked; ++i) rows.push_back(text * bert_tokens + order.data<std::int64_t>()[i]);
+      const std::vector<std::int64_t> order =
+          random_permutation(bert_tokens, s.key.fold(4).fold(static_cast<std::uint64_t>(text)))
+              .to_vector<std::int64_t>();
+      for (std::size_t i = 0; i < asked; ++i) rows.push_back(text * bert_tokens + order[i]);
     }
     rows_ = Tensor::from(rows, {s.batch * asked});
   }

@@ -3,6 +3,7 @@
 #include "apps/cli/shell/verb.h"
 
 #include "core/base/error.h"
+#include "core/device/device.h"
 #include "core/gemm/blas.h"
 #include "core/gemm/gemm_bf16.h"
 #include "core/memory/allocator.h"
@@ -51,6 +52,49 @@ std::string blas_line() {
   }
 }
 
+double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+/// The module and its devices; or none, and each place that was looked at, a line each.
+std::vector<std::pair<std::string, std::string>> cuda_lines() {
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (std::string why = device::why_unavailable(); !why.empty()) {
+    lines.emplace_back("CUDA", "none; looked for its module, libequigrad_cuda.so, which -DEQUIGRAD_CUDA=ON builds:");
+    for (std::size_t end = 0; end != std::string::npos; why.erase(0, end == std::string::npos ? end : end + 2)) {
+      end = why.find("; ");
+      lines.emplace_back("", "  " + why.substr(0, end));
+    }
+    return lines;
+  }
+  const device::ModuleInfo module = device::open_module();
+  const std::vector<device::DeviceInfo> devices = device::list_devices();
+  const int driver = devices.front().driver_version;
+  lines.emplace_back("CUDA", fmt::format("{} ({}){}", module.path, module.build,
+                                         driver > 0 ? fmt::format("; driver for CUDA {}", version_text(driver)) : ""));
+  for (const device::DeviceInfo& d : devices)
+    lines.emplace_back(d.device.str(),
+                       fmt::format("{}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB, {:.1f} free", d.name,
+                                   d.compute_major, d.compute_minor, d.multiprocessors, gib(d.total_bytes),
+                                   gib(d.free_bytes)));
+  return lines;
+}
+
+/// null without a device.
+nlohmann::json cuda_json() {
+  if (!device::is_available()) return nullptr;
+  const device::ModuleInfo module = device::open_module();
+  nlohmann::json devices = nlohmann::json::array();
+  for (const device::DeviceInfo& d : device::list_devices())
+    devices.push_back({{"device", d.device.str()},
+                       {"name", d.name},
+                       {"compute_capability", fmt::format("{}.{}", d.compute_major, d.compute_minor)},
+                       {"multiprocessors", d.multiprocessors},
+                       {"total_bytes", d.total_bytes},
+                       {"free_bytes", d.free_bytes}});
+  return {{"module", module.path}, {"name", module.name}, {"build", module.build}, {"devices", std::move(devices)}};
+}
+
 nlohmann::json findings() {
   return {{"version", EQUIGRAD_VERSION},
           {"threads", parallel::threads()},
@@ -64,25 +108,28 @@ nlohmann::json findings() {
           {"compiler", compiler()},
           {"memory_limit_bytes", allocator::limit()},
           {"operations", registry().size()},
-          {"cuda", nullptr},
+          {"cuda", cuda_json()},
+          {"cuda_refusal", device::why_unavailable()},
           {"optional_modules", nlohmann::json::array()}};
 }
 
 } // namespace
 
 std::vector<std::pair<std::string, std::string>> doctor_lines() {
-  return {{"equigrad", EQUIGRAD_VERSION},
-          {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
-          {"BLAS", blas_line()},
-          {"products", products_line()},
-          {"SIMD", simd::target()},
-          {"memory", fmt::format("at most {:.1f} GiB, the least of machine and cgroup; freed blocks are kept, {}-byte "
-                                 "aligned",
-                                 static_cast<double>(allocator::limit()) / 1073741824.0, allocator::alignment)},
-          {"compiler", compiler()},
-          {"operations", std::to_string(registry().size())},
-          {"CUDA", "not built: this version computes on processors alone"},
-          {"modules", "none"}};
+  std::vector<std::pair<std::string, std::string>> lines = {
+      {"equigrad", EQUIGRAD_VERSION},
+      {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
+      {"BLAS", blas_line()},
+      {"products", products_line()},
+      {"SIMD", simd::target()},
+      {"memory", fmt::format("at most {:.1f} GiB, the least of machine and cgroup; freed blocks are kept, {}-byte "
+                             "aligned",
+                             gib(allocator::limit()), allocator::alignment)},
+      {"compiler", compiler()},
+      {"operations", std::to_string(registry().size())}};
+  for (auto& line : cuda_lines()) lines.push_back(std::move(line));
+  lines.emplace_back("modules", "none");
+  return lines;
 }
 
 void print_doctor(const std::vector<std::pair<std::string, std::string>>& lines) {
