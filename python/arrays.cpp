@@ -1,6 +1,7 @@
 // Arrays of other libraries in and out: Python's buffer protocol (NumPy, memoryview, array), DLPack (PyTorch, JAX).
 
 #include "core/call.h"
+#include "core/device/device.h"
 
 #include "bindings.h"
 
@@ -326,25 +327,39 @@ namespace {
 /// Hands a tensor's memory to nanobind as an array of some framework that keeps `self` alive.
 template <class Array> nb::object array_on(nb::handle self, std::byte* first) {
   const Tensor& tensor = *as_tensor(self);
+  const Device device = tensor.device();
   std::vector<std::size_t> shape;
   for (const std::int64_t extent : tensor.shape()) shape.push_back(static_cast<std::size_t>(extent));
   const std::vector<std::int64_t> strides(tensor.strides().begin(), tensor.strides().end());
   return nb::cast(Array(first, shape.size(), shape.data(), self, strides.data(), dlpack_of(tensor.dtype()),
-                        nb::device::cpu::value));
+                        device.is_cpu() ? nb::device::cpu::value : nb::device::cuda::value, device.index));
 }
 
 } // namespace
 
 nb::object export_numpy(nb::handle self, bool writable) {
   auto& tensor = instance_of<Tensor>(self, "numpy: self", "a Tensor whose __init__ was called");
+  if (!tensor.device().is_cpu())
+    throw DeviceError(fmt::format("numpy: this tensor is on {}; copy it with cpu()", tensor.device().str()));
   if (tensor.dtype() == DType::bf16) throw nb::type_error("numpy: NumPy has no bf16; convert with to('f32')");
   if (writable) return array_on<nb::ndarray<nb::numpy>>(self, tensor.mutable_bytes("numpy"));
   return array_on<nb::ndarray<nb::numpy, nb::ro>>(self, const_cast<std::byte*>(tensor.bytes()));
 }
 
+nb::tuple dlpack_device(const Tensor& x) {
+  const Device device = x.device();
+  if (device.is_cpu()) return nb::make_tuple(nb::device::cpu::value, 0);
+  if (const device::ModuleInfo module = device::open_module(); module.name != "cuda")
+    throw DeviceError(fmt::format("dlpack: {} is {}'s; no other framework knows its memory: copy with cpu()",
+                                  device.str(), module.name));
+  return nb::make_tuple(nb::device::cuda::value, static_cast<int>(device.index));
+}
+
 nb::object export_dlpack(nb::handle self) {
   const Tensor& tensor = *as_tensor(self);
-  return array_on<nb::ndarray<nb::array_api>>(self, const_cast<std::byte*>(tensor.bytes()));
+  dlpack_device(tensor);
+  device::synchronize(tensor.device()); // so that the other framework may read on any stream
+  return array_on<nb::ndarray<nb::array_api>>(self, const_cast<std::byte*>(tensor.device_bytes()));
 }
 
 } // namespace eg::python

@@ -31,6 +31,9 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// The dtype that an argument names, or that NumPy's or PyTorch's type means; nullopt for None. Throws ValueError for
 /// an unknown name.
 std::optional<DType> dtype_from(nb::handle name);
+/// The device that a str or an object of PyTorch's names: "cpu", "cuda", "cuda:1". nullopt for None and for what names
+/// none. Throws ValueError for "cuda:x" and the like.
+std::optional<Device> device_from(nb::handle name);
 /// The dtype's name as Python has it: a str that compares with NumPy's and PyTorch's types too.
 nb::object name_for_python(DType dtype);
 /// A shape from one integer or a sequence of them. Throws TypeError for anything else.
@@ -73,10 +76,14 @@ nb::object element_of_one(const Tensor& tensor);
 /// writability allow. copy: true always copies, false throws ValueError where a copy is needed, nullopt copies where it
 /// is.
 Tensor import_array(nb::handle object, std::optional<DType> dtype, std::optional<bool> copy);
-/// An array on the tensor's memory. Throws TypeError for bf16, which NumPy lacks.
+/// An array on the tensor's memory. Throws TypeError for bf16, which NumPy lacks, DeviceError for a tensor that is not
+/// on the CPU.
 nb::object export_numpy(nb::handle self, bool writable);
-/// An object with __dlpack__ on the tensor's memory.
+/// An object with __dlpack__ on the tensor's memory. Of a CUDA device, when its work so far is done. Throws DeviceError
+/// for the emulated device, whose memory no other framework knows.
 nb::object export_dlpack(nb::handle self);
+/// DLPack's (type, number) of the tensor's device. Throws as export_dlpack.
+nb::tuple dlpack_device(const Tensor& x);
 
 /// A Python value as an attribute of a kind; nullopt where it is not of that kind. Throws ValueError for integers that
 /// 64 bits with a sign do not hold.
@@ -146,6 +153,7 @@ void bind_files(nb::module_& m);
 void bind_hub(nb::module_& m);
 void bind_tokenizers(nb::module_& m);
 void bind_system(nb::module_& m);
+void bind_devices(nb::module_& m);
 void bind_pickles(nb::module_& m);
 
 } // namespace eg::python

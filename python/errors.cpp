@@ -20,8 +20,8 @@ struct ErrorClass {
   PyObject* made = nullptr; // for as long as the process lives
 };
 
-std::array<ErrorClass, 11>& classes() {
-  static std::array<ErrorClass, 11> list = {{
+std::array<ErrorClass, 12>& classes() {
+  static std::array<ErrorClass, 12> list = {{
       {&typeid(Error), "Error", "Base of every error that equigrad raises."},
       {&typeid(ShapeError), "ShapeError", "Shapes that do not fit the operation."},
       {&typeid(DTypeError), "DTypeError", "An element type that the operation does not take."},
@@ -32,16 +32,17 @@ std::array<ErrorClass, 11>& classes() {
       {&typeid(AutogradError), "AutogradError", "A tape used in a way that cannot give a gradient."},
       {&typeid(NumericError), "NumericError", "A NaN or an infinity where numbers were wanted."},
       {&typeid(Interrupted), "Interrupted", "The work was stopped by the user."},
+      {&typeid(DeviceError), "DeviceError", "A device that is not there, or a tensor that is on another one."},
       {&typeid(permute::SymmetryError), "SymmetryError", "A claimed symmetry that the model does not have."},
   }};
   return list;
 }
 
 /// The built-in exceptions in the order of classes().
-std::array<PyObject*, 11> builtin_bases() {
-  return {PyExc_Exception,       PyExc_ValueError,        PyExc_TypeError,   PyExc_IndexError,
-          PyExc_ValueError,      PyExc_MemoryError,       PyExc_OSError,     PyExc_RuntimeError,
-          PyExc_ArithmeticError, PyExc_KeyboardInterrupt, PyExc_RuntimeError};
+std::array<PyObject*, 12> builtin_bases() {
+  return {PyExc_Exception,       PyExc_ValueError,        PyExc_TypeError,    PyExc_IndexError,
+          PyExc_ValueError,      PyExc_MemoryError,       PyExc_OSError,      PyExc_RuntimeError,
+          PyExc_ArithmeticError, PyExc_KeyboardInterrupt, PyExc_RuntimeError, PyExc_RuntimeError};
 }
 
 void translate(const std::exception_ptr& error, void*) {

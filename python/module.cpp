@@ -34,5 +34,6 @@ NB_MODULE(_core, m) {
   bind_hub(m);
   bind_tokenizers(m);
   bind_system(m);
+  bind_devices(m);
   bind_pickles(m);
 }

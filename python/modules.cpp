@@ -187,9 +187,20 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
       .def("eval", &nn::Module::eval, "They behave as in evaluation.")
       .def_prop_ro("training", &nn::Module::training)
       .def(
-          "to", [](nn::Module& module, nb::handle dtype) { module.to(dtype_from(dtype).value_or(DType::f32)); },
-          "dtype"_a, "Converts every parameter and buffer to 'f32' or 'f64'; take parameters() afterwards.",
-          nb::sig("def to(self, dtype: str) -> None"));
+          "to",
+          [](nn::Module& module, nb::handle to) {
+            if (const std::optional<Device> device = device_from(to))
+              module.to(*device);
+            else
+              module.to(dtype_from(to).value_or(DType::f32));
+          },
+          "dtype"_a,
+          "Converts every parameter and buffer to 'f32' or 'f64', or moves them to a device ('cpu', 'cuda', 'cuda:1'); "
+          "take parameters() afterwards.",
+          nb::sig("def to(self, dtype: str) -> None"))
+      .def_prop_ro(
+          "device", [](const nn::Module& module) { return module.device().str(); },
+          "'cpu' or 'cuda:0': where its parameters are.");
 }
 
 void bind_base(nb::module_& m) {

@@ -12,11 +12,11 @@
 namespace eg::python {
 namespace {
 
-/// The elements as NumPy bytes on the tensor's memory, or on that of a packed copy. They cannot be written to: no tape
-/// would notice, and what is read from them in this process must not share them.
+/// The elements as NumPy bytes on the tensor's memory, or on that of a packed copy, on the CPU. They cannot be written
+/// to: no tape would notice, and what is read from them in this process must not share them.
 nb::object bytes_of(const Tensor& x) {
   const PauseRecording pause;
-  auto packed = std::make_unique<Tensor>(x.contiguous());
+  auto packed = std::make_unique<Tensor>(x.contiguous().to(Device::cpu()));
   const auto* first = reinterpret_cast<const std::uint8_t*>(packed->bytes());
   const std::size_t size = packed->nbytes();
   const nb::capsule owner(packed.release(), [](void* tensor) noexcept { delete static_cast<Tensor*>(tensor); });

@@ -40,8 +40,24 @@ Shape dims_from(const nb::args& args) { return shape_from(args.size() == 1 ? nb:
 
 DType needed_dtype(nb::handle name) {
   const std::optional<DType> dtype = dtype_from(name);
-  if (!dtype) throw nb::type_error("to: give a dtype: 'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'");
+  if (!dtype)
+    throw nb::type_error(
+        "to: give a dtype: 'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16', or a device: 'cpu', 'cuda', ...");
   return *dtype;
+}
+
+/// x.to("f64"), x.to("cuda"), x.to(dtype="f64", device="cuda:1").
+Tensor moved_or_converted(const Tensor& x, nb::handle dtype, nb::handle device) {
+  const std::optional<Device> first = device_from(dtype), named = device_from(device);
+  if (!device.is_none() && (first || !named))
+    throw nb::type_error(first ? "to: two devices were given" : "to: device is 'cpu', 'cuda' or 'cuda:N'");
+  const std::optional<Device> to = first ? first : named;
+  const std::optional<DType> type =
+      first || (dtype.is_none() && to) ? std::nullopt : std::optional(needed_dtype(dtype));
+  return released([&] {
+    const Tensor there = to ? x.to(*to) : x;
+    return type ? there.to(*type) : there;
+  });
 }
 
 void bind_facts(nb::class_<Tensor>& cls) {
@@ -60,8 +76,10 @@ void bind_facts(nb::class_<Tensor>& cls) {
       .def_prop_ro("size", &Tensor::numel, "Number of elements.")
       .def_prop_ro("nbytes", &Tensor::nbytes, "Bytes of all elements.")
       .def_prop_ro(
-          "data_ptr", [](const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.bytes()); },
-          "Address of the first element.")
+          "data_ptr", [](const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.device_bytes()); },
+          "Address of the first element, in the memory of its device.")
+      .def_prop_ro(
+          "device", [](const Tensor& x) { return x.device().str(); }, "'cpu', or 'cuda:0': where the elements are.")
       .def_prop_ro("version", &Tensor::version, "How often the memory was written to; a tape compares it.")
       .def("is_contiguous", &Tensor::is_contiguous, "True when elements are packed in row-major order.")
       .def("__len__",
@@ -94,7 +112,8 @@ void bind_values(nb::class_<Tensor>& cls) {
       .def(
           "tolist",
           [](const Tensor& x) {
-            const nb::object known = nb::cast(x.dtype() == DType::bf16 ? x.to(DType::f32) : x);
+            const Tensor here = x.to(Device::cpu());
+            const nb::object known = nb::cast(x.dtype() == DType::bf16 ? here.to(DType::f32) : here);
             return nb::object(export_numpy(known, false).attr("tolist")());
           },
           "Nested lists of Python numbers.", nb::sig("def tolist(self) -> typing.Any"))
@@ -117,7 +136,7 @@ void bind_values(nb::class_<Tensor>& cls) {
           "The same memory for other frameworks. What they write no tape sees.",
           nb::sig("def __dlpack__(self, **options: typing.Any) -> typing.Any"))
       .def(
-          "__dlpack_device__", [](nb::handle) { return nb::make_tuple(1, 0); },
+          "__dlpack_device__", [](const Tensor& x) { return dlpack_device(x); },
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
 }
 
@@ -130,11 +149,16 @@ void fill(Tensor& x, nb::handle value) {
 }
 
 void bind_copies(nb::class_<Tensor>& cls) {
-  cls.def(
-         "to",
-         [](const Tensor& x, nb::handle dtype) { return released([&, to = needed_dtype(dtype)] { return x.to(to); }); },
-         "dtype"_a, "The elements converted to another type; itself where it is that already. Recorded.",
-         nb::sig("def to(self, dtype: str) -> Tensor"))
+  cls.def("to", &moved_or_converted, "dtype"_a = nb::none(), "device"_a = nb::none(),
+          "The elements converted to another type, or copied to another device ('cpu', 'cuda', 'cuda:1'); itself where "
+          "it is that already. Recorded.",
+          nb::sig("def to(self, dtype: str | None = None, device: str | None = None) -> Tensor"))
+      .def(
+          "cuda", [](const Tensor& x, int index) { return released([&] { return x.to(Device::cuda(index)); }); },
+          "index"_a = 0, "A copy on that CUDA device. Recorded.")
+      .def(
+          "cpu", [](const Tensor& x) { return released([&] { return x.to(Device::cpu()); }); },
+          "A copy in the memory of the CPU, where NumPy reads it; itself where it is there. Recorded.")
       .def(
           "clone", [](const Tensor& x) { return released([&] { return x.clone(); }); },
           "A packed copy on memory of its own. Recorded: its gradient is the cotangent.")
@@ -315,16 +339,19 @@ void bind_tensor(nb::module_& m) {
   nb::implicitly_convertible<ArrayLike, Tensor>();
   m.def(
       "tensor",
-      [](nb::handle data, nb::handle dtype, std::optional<bool> copy) {
-        return import_array(data, dtype_from(dtype), copy);
+      [](nb::handle data, nb::handle dtype, std::optional<bool> copy, nb::handle device) {
+        const Tensor here = import_array(data, dtype_from(dtype), copy);
+        return device.is_none() ? here : moved_or_converted(here, nb::none(), device);
       },
-      "data"_a, "dtype"_a = nb::none(), "copy"_a = nb::none(),
+      "data"_a, "dtype"_a = nb::none(), "copy"_a = nb::none(), "device"_a = nb::none(),
       "A tensor of an array (NumPy, PyTorch, anything with a buffer or DLPack), a number or nested lists of "
       "numbers.\n\n"
       "An array keeps its memory, which both then share: it is copied where it is read-only, runs backwards, is not "
       "aligned or has elements that the library lacks (smaller integers become i64, float16 becomes f32). "
-      "copy=True always copies; copy=False raises ValueError where a copy is needed. Python's floats become f32.",
-      nb::sig("def tensor(data: typing.Any, dtype: str | None = None, copy: bool | None = None) -> Tensor"));
+      "copy=True always copies; copy=False raises ValueError where a copy is needed. Python's floats become f32. "
+      "device='cuda' copies to a device.",
+      nb::sig("def tensor(data: typing.Any, dtype: str | None = None, copy: bool | None = None, device: str | None = "
+              "None) -> Tensor"));
   m.def(
       "from_numpy", [](nb::handle array) { return import_array(array, std::nullopt, false); }, "array"_a,
       "A tensor on the array's own memory. Raises ValueError where that cannot be.",

@@ -23,6 +23,15 @@ std::optional<DType> dtype_from(nb::handle name) {
   return dtype_named(nb::cast<std::string>(known));
 }
 
+std::optional<Device> device_from(nb::handle name) {
+  if (name.is_none()) return std::nullopt;
+  const bool torch = nb::hasattr(name, "type") && nb::hasattr(name, "index"); // torch.device
+  if (!torch && !nb::isinstance<nb::str>(name)) return std::nullopt;
+  const std::string words = nb::str(name).c_str();
+  if (words != "cpu" && !words.starts_with("cuda")) return std::nullopt;
+  return Device::parse(words);
+}
+
 nb::object name_for_python(DType dtype) {
   const std::string_view name = name_of(dtype);
   return dtypes_module("NAMES")[nb::str(name.data(), name.size())];

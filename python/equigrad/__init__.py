@@ -22,6 +22,7 @@ from ._core import (
     AutogradError,
     CheckResult,
     CustomOp,
+    DeviceError,
     DTypeError,
     Error,
     FileError,
@@ -61,7 +62,7 @@ from ._core import (
     zeros,
 )
 from ._core.catalogue import verify
-from . import data, hub, nn, ops, optim, permute, random, testing
+from . import cuda, data, hub, nn, ops, optim, permute, random, testing
 from .autograd import (
     checkpoint,
     grad,

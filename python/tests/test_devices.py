@@ -1,0 +1,105 @@
+"""Tensors and modules on a device; what is said where there is none."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import equigrad as eg
+
+here = np.arange(12, dtype="float32").reshape(3, 4)
+
+needs_device = pytest.mark.skipif(not eg.cuda.is_available(), reason=f"no device: {eg.cuda.why_unavailable()}")
+
+
+def test_without_a_module_everything_says_why():
+    program = """
+import equigrad as eg
+assert not eg.cuda.is_available()
+assert "/nonexistent/module.so: no such file" in eg.cuda.why_unavailable()
+for call in (lambda: eg.tensor([1.0]).cuda(), lambda: eg.tensor([1.0]).to("cuda:1"), lambda: eg.tensor([1.0], device="cuda"),
+             eg.cuda.devices, eg.cuda.memory, lambda: eg.nn.Linear(2, 3, key=1).to("cuda")):
+    try:
+        call()
+    except eg.DeviceError as error:
+        assert "no module for CUDA was found" in str(error), error
+    else:
+        raise AssertionError("it was taken")
+assert eg.tensor([1.0]).cpu().device == "cpu"
+print("done")
+"""
+    environment = dict(os.environ, EQUIGRAD_CUDA_MODULE="/nonexistent/module.so")
+    result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert result.stdout == "done\n", result.stderr
+
+
+def test_names_of_devices():
+    x = eg.tensor(here)
+    assert x.device == "cpu"
+    assert x.to("cpu").data_ptr == x.data_ptr
+    assert x.to("f64").dtype == "f64"
+    with pytest.raises(eg.ValueError, match="neither cpu nor cuda"):
+        x.to("cuda:x")
+    with pytest.raises(TypeError, match="two devices"):
+        x.to("cpu", device="cpu")
+    with pytest.raises(TypeError, match="give a dtype"):
+        x.to()
+    with pytest.raises(TypeError, match="device is"):
+        eg.tensor(here, device=3)
+
+
+@needs_device
+def test_a_tensor_goes_there_and_back():
+    x = eg.tensor(here, device="cuda")
+    assert x.device == "cuda:0"
+    assert repr(x).endswith("on cuda:0")
+    assert (x.cpu().numpy() == here).all()
+    assert x.tolist() == here.tolist()
+    assert x[1, 2].item() == 6.0
+    y = eg.tensor(here).cuda() * 2.0
+    assert y.device == "cuda:0" and eg.same_bits(y.cpu(), eg.tensor(here) * 2.0)
+    assert x.to(dtype="f64", device="cpu").dtype == "f64"
+    copy = pickle.loads(pickle.dumps(x))
+    assert copy.device == "cpu" and eg.same_bits(copy, x)
+
+
+@needs_device
+def test_host_access_is_refused():
+    x = eg.tensor(here, device="cuda")
+    for read in (lambda: x.numpy(), lambda: np.asarray(x)):
+        with pytest.raises(eg.DeviceError, match=r"on cuda:0; copy it with cpu\(\)"):
+            read()
+    with pytest.raises(eg.DeviceError, match="add: input 0 is on cuda:0, input 1 on cpu"):
+        x + eg.tensor(here)
+    if eg.cuda.devices()[0]["name"] == "emulated device":
+        with pytest.raises(eg.DeviceError, match="no other framework knows its memory"):
+            np.from_dlpack(x)
+
+
+@needs_device
+def test_gradients_and_modules_there():
+    x = eg.tensor(here, device="cuda")
+    with eg.Tape() as tape:
+        y = x * x
+    slope = tape.gradient(y, x, eg.tensor(np.ones_like(here), device="cuda"))
+    assert slope.device == "cuda:0" and (slope.cpu().numpy() == 2 * here).all()
+    layer = eg.nn.Linear(4, 2, key=1)
+    weight = layer.weight.numpy().copy()
+    layer.to("cuda")
+    assert layer.device == "cuda:0" and layer.weight.device == "cuda:0"
+    assert (layer.weight.cpu().numpy() == weight).all()
+    layer.to("cpu")
+    assert layer.device == "cpu"
+
+
+@needs_device
+def test_memory():
+    before = eg.cuda.memory()["live"]
+    x = eg.tensor(np.zeros(1000, dtype="float32"), device="cuda")
+    assert eg.cuda.memory()["live"] >= before + x.nbytes
+    eg.cuda.synchronize()
+    eg.cuda.release_memory()
+    assert eg.cuda.devices()[0]["device"] == "cuda:0"
