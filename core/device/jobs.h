@@ -1,25 +1,27 @@
 #pragma once
 // Defines the arguments of device kernels as plain structures, which the program and the device module share.
 
-#include "core/device/job_axes.h" // IWYU pragma: export
-#include "core/device/update_jobs.h"
-#include "core/dtype.h"
-#include "core/ops/batch_norm/device_job.h" // IWYU pragma: export
+#include "core/device/job_axes.h"              // IWYU pragma: export
+#include "core/device/update_jobs.h"           // IWYU pragma: export
+#include "core/dtype.h"                        // IWYU pragma: export
+#include "core/ops/attention/device_job.h"     // IWYU pragma: export
+#include "core/ops/batch_norm/device_job.h"    // IWYU pragma: export
 #include "core/ops/cross_entropy/device_job.h" // IWYU pragma: export
-#include "core/ops/dropout/device_job.h" // IWYU pragma: export
-#include "core/ops/fold/device_job.h" // IWYU pragma: export
-#include "core/ops/glu/device_job.h" // IWYU pragma: export
-#include "core/ops/index/device_job.h" // IWYU pragma: export
-#include "core/ops/interpolate/device_job.h" // IWYU pragma: export
-#include "core/ops/layer_norm/device_job.h" // IWYU pragma: export
-#include "core/ops/loss/device_job.h" // IWYU pragma: export
-#include "core/ops/pool/device_job.h" // IWYU pragma: export
-#include "core/ops/quantize/device_job.h" // IWYU pragma: export
-#include "core/ops/rearrange/device_job.h" // IWYU pragma: export
-#include "core/ops/reduce/device_job.h" // IWYU pragma: export
-#include "core/ops/rotary/device_job.h" // IWYU pragma: export
-#include "core/ops/softmax/device_job.h" // IWYU pragma: export
-#include "core/ops/sort/device_job.h" // IWYU pragma: export
+#include "core/ops/dropout/device_job.h"       // IWYU pragma: export
+#include "core/ops/fold/device_job.h"          // IWYU pragma: export
+#include "core/ops/glu/device_job.h"           // IWYU pragma: export
+#include "core/ops/index/device_job.h"         // IWYU pragma: export
+#include "core/ops/interpolate/device_job.h"   // IWYU pragma: export
+#include "core/ops/layer_norm/device_job.h"    // IWYU pragma: export
+#include "core/ops/loss/device_job.h"          // IWYU pragma: export
+#include "core/ops/matmul/device_job.h"        // IWYU pragma: export
+#include "core/ops/pool/device_job.h"          // IWYU pragma: export
+#include "core/ops/quantize/device_job.h"      // IWYU pragma: export
+#include "core/ops/rearrange/device_job.h"     // IWYU pragma: export
+#include "core/ops/reduce/device_job.h"        // IWYU pragma: export
+#include "core/ops/rotary/device_job.h"        // IWYU pragma: export
+#include "core/ops/softmax/device_job.h"       // IWYU pragma: export
+#include "core/ops/sort/device_job.h"          // IWYU pragma: export
 
 #include <cstddef>
 #include <cstdint>
@@ -108,7 +110,3 @@ struct TernaryJob {
 };
 
 } // namespace eg::device
-
-// They use what stands above.
-#include "core/ops/attention/device_job.h" // IWYU pragma: export
-#include "core/ops/matmul/device_job.h"    // IWYU pragma: export

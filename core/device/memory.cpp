@@ -35,8 +35,7 @@ private:
 struct DeviceCache {
   DeviceMemory source;
   BlockCache cache;
-  DeviceCache(Device device, std::size_t limit)
-      : source(device), cache(source, limit, module_table().reuses_blocks) {}
+  DeviceCache(Device device, std::size_t limit) : source(device), cache(source, limit, module_table().reuses_blocks) {}
 };
 
 /// Throws DeviceError for a number that no device has.

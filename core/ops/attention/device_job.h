@@ -2,7 +2,7 @@
 // Defines the arguments of the steps of attention on devices: what happens to scores between the products.
 
 #include "core/device/job_axes.h"
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Defines the arguments of batch_norm on devices.
 
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

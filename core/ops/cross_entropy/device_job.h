@@ -2,7 +2,7 @@
 // Defines the arguments of cross_entropy on devices.
 
 #include "core/device/check.h"
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Defines the arguments of the gated linear units on devices.
 
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Defines the arguments of layer_norm and rms_norm on devices.
 
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

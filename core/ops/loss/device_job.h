@@ -1,7 +1,7 @@
 #pragma once
 // Defines the arguments of the functions that losses are made of, on devices.
 
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

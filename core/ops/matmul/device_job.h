@@ -2,7 +2,7 @@
 // Defines the arguments of matrix products on devices.
 
 #include "core/device/job_axes.h"
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

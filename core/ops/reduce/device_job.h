@@ -2,7 +2,7 @@
 // Defines the arguments of reductions and scans on devices.
 
 #include "core/device/job_axes.h"
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 

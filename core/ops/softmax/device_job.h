@@ -2,7 +2,7 @@
 // Defines the arguments of softmax kernels on devices.
 
 #include "core/device/job_axes.h"
-#include "core/device/jobs.h"
+#include "core/dtype.h"
 
 #include <cstdint>
 
