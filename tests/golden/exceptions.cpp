@@ -34,6 +34,7 @@ const std::vector<NoCounterpart>& no_counterparts() {
       {"quantize_int8", "its scales are rounded to 16 bits; PyTorch's quantised tensors take theirs from the caller"},
       {"dequantize_int8", "PyTorch 1.13 has no product of floating rows and weights in 8 bits; nor its parts"},
       {"linear_int8", "PyTorch 1.13 has no product of floating rows and weights in 8 bits"},
+      {"to_device", "it moves elements between devices; the golden calls are of PyTorch on a CPU"},
       {"linear_bf16", "PyTorch 1.13 refuses a product of rows in f32 and a weight in bf16"},
   };
   return list;
