@@ -153,15 +153,6 @@ __global__ void unwritten_shared_kernel(const float* x, float* y) {
   y[thread()] = room[thread()]; // WRONG unwritten_shared
 }
 
-__constant__ float table[4] = {1, 2, 3, 4};
-__device__ inline float* writable(const float* at) {
-  return const_cast<float*>(at);
-} // nvcc refuses it in one expression
-__global__ void writes_constant_kernel(const float* x, float* y) {
-  writable(table)[thread()] = x[thread()]; // WRONG writes_constant
-  y[thread()] = table[thread()];
-}
-
 __global__ void local_of_another_kernel(const float* x, float* y) {
   GPU_SHARED(where, float* [1]);
   float own[2] = {x[thread()], 0};
@@ -179,12 +170,6 @@ __global__ void large_local_array_kernel(const float* x, float* y, int n) { // W
 
 __global__ void divides_by_zero_kernel(const float* x, float* y, int n) {
   y[0] = x[7 / n]; // WRONG divides_by_zero
-}
-
-__global__ void too_much_static_kernel(const float* x, float* y) {
-  GPU_SHARED(room, float[12289]); // WRONG too_much_static
-  room[thread()] = x[thread()];
-  y[thread()] = room[thread()];
 }
 
 __global__ void too_much_together_kernel(const float* x, float* y) {
@@ -262,7 +247,6 @@ void forgets_the_tail(const float* x, float* y, int n) {
   GPU_LAUNCH(forgets_the_tail_kernel, static_cast<unsigned>(n) / 256, 256, 0, nullptr, x, y);
 }
 void unwritten_shared(const float* x, float* y, int) { GPU_LAUNCH(unwritten_shared_kernel, 1, 64, 0, nullptr, x, y); }
-void writes_constant(const float* x, float* y, int) { GPU_LAUNCH(writes_constant_kernel, 1, 4, 0, nullptr, x, y); }
 void local_of_another(const float* x, float* y, int) { GPU_LAUNCH(local_of_another_kernel, 1, 32, 0, nullptr, x, y); }
 void large_local_array(const float* x, float* y, int n) {
   GPU_LAUNCH(large_local_array_kernel, 1, 1, 0, nullptr, x, y, n);
@@ -280,7 +264,6 @@ void no_blocks(const float* x, float* y, int n) {
 void too_much_dynamic(const float* x, float* y, int n) {
   GPU_LAUNCH(copies_kernel, 1, 32, 100 << 10, nullptr, x, y, n); // WRONG too_much_dynamic
 }
-void too_much_static(const float* x, float* y, int) { GPU_LAUNCH(too_much_static_kernel, 1, 32, 0, nullptr, x, y); }
 void too_much_together(const float* x, float* y, int) {
   GPU_LAUNCH(too_much_together_kernel, 1, 32, 60 << 10, nullptr, x, y);
 }

@@ -75,8 +75,8 @@ TEST_CASE("planted: every wrong kernel is caught, by its name and line") {
     if (!caught_here(wrong.by)) continue;
     CAPTURE(wrong.name);
     const std::string kernel = *wrong.kernel != '\0' ? wrong.kernel : wrong.name;
-    std::vector<std::string> words{kernel + "_kernel: ", wrong.words, wrong_line("planted.cu", wrong.name)};
-    if (wrong.two_lines) words.push_back(wrong_line("planted.cu", std::string(wrong.name) + " 2"));
+    std::vector<std::string> words{kernel + "_kernel: ", wrong.words, wrong_line(wrong.name)};
+    if (wrong.two_lines) words.push_back(wrong_line(std::string(wrong.name) + " 2"));
     const DeviceArray<float> y(1024);
     must_find([&] { wrong.launch(x.data(), y.data(), 1024); }, words);
     // The emulator goes on as if nothing had been.
@@ -128,9 +128,9 @@ TEST_CASE("planted: what nobody wrote is found where it is read") {
   planted::forgets_the_tail(x.data(), y.data(), 1000);
   CHECK(std::isnan(y.host()[768])); // in any build
   if (checked())
-    must_find([&] { planted::copies(y.data(), z.data(), 1000); },
-              {"copies_kernel: block (12,0,0) thread (0,0,0)", "device memory that nobody wrote",
-               wrong_line("planted.cu", "copies")});
+    must_find(
+        [&] { planted::copies(y.data(), z.data(), 1000); },
+        {"copies_kernel: block (12,0,0) thread (0,0,0)", "device memory that nobody wrote", wrong_line("copies")});
   // A copy carries what is known along; a renewed part forgets it.
   eg::emulator::copy_on_device(z.data(), y.data(), 4000);
   if (checked()) must_find([&] { planted::copies(z.data(), y.data(), 1000); }, {"block (12,0,0)", "nobody wrote"});
@@ -146,9 +146,9 @@ TEST_CASE("planted: host pointers in kernels") {
   std::vector<float> host(64, 1.0F);
   const DeviceArray<float> x(host), y(64);
   must_find([&] { planted::copies(host.data(), y.data(), 64); },
-            {"copies_kernel: ", "read of host memory (4 bytes)", wrong_line("planted.cu", "copies")});
+            {"copies_kernel: ", "read of host memory (4 bytes)", wrong_line("copies")});
   must_find([&] { planted::writes_host(x.data(), host.data(), 64); },
-            {"writes_host_kernel: ", "write to host memory", wrong_line("planted.cu", "writes_host")});
+            {"writes_host_kernel: ", "write to host memory", wrong_line("writes_host")});
 }
 
 std::string here(int line) { return fmt::format("planted_test.cpp:{}", line); }
@@ -161,7 +161,7 @@ TEST_CASE("planted: memory after its end") {
             {here(__LINE__ - 1), "no block begins here: byte 64 of the block of 256 bytes"});
   eg::emulator::device_free(block);
   must_find([&] { planted::copies(static_cast<const float*>(block), x.data(), 64); },
-            {"copies_kernel: ", "memory that was freed", wrong_line("planted.cu", "copies")});
+            {"copies_kernel: ", "memory that was freed", wrong_line("copies")});
   must_find([&] { eg::emulator::device_free(block); }, {"device_free at " + here(__LINE__), "memory that was freed"});
   float host = 0;
   must_find([&] { eg::emulator::device_free(&host); }, {"device_free at " + here(__LINE__), "no device memory"});
@@ -175,7 +175,7 @@ TEST_CASE("planted: a check that finds nothing would be noticed") {
   CHECK(missing_words("", {"kernel"}) == std::vector<std::string>{"kernel"});
   CHECK(missing_words("kernel: planted.cu:12", {"kernel: ", "planted.cu:13"}) ==
         std::vector<std::string>{"planted.cu:13"});
-  CHECK(missing_words("kernel", {wrong_line("planted.cu", "no such name")}).size() == 1);
+  CHECK(missing_words("kernel", {wrong_line("no such name")}).size() == 1);
   std::size_t lines = 0; // every marked line is asked for above
   std::ifstream text(EQUIGRAD_SOURCE_DIR "/tests/emulator/planted.cu");
   for (std::string line; std::getline(text, line);) {

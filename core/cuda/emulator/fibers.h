@@ -59,7 +59,7 @@ private:
 
   void (*main_)();
   Context host_;
-  pthread_t host_thread_{};
+  [[maybe_unused]] pthread_t host_thread_{}; ///< for AddressSanitizer
   Fiber* current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> all_;
   std::vector<Fiber*> idle_;
