@@ -71,14 +71,31 @@ TEST_CASE("the bits of the CPU") {
       }
   }
   MESSAGE(rows, " rows have the bits of the CPU");
-  if (std::getenv("EQUIGRAD_DEVICE_ROWS") == nullptr) CHECK(rows >= 57);
+  if (std::getenv("EQUIGRAD_DEVICE_ROWS") == nullptr) CHECK(rows >= 120);
 }
 
-TEST_CASE("a row without a kernel says so") {
+TEST_CASE("every sample and its gradient") {
+  for (const OpDef* op : registry()) {
+    if (!is_asked_for(*op)) continue;
+    const laws::LawDeviceScope scope(Device::cuda());
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (const Sample& sample : op->samples(dtype)) {
+        const laws::Tensors y = laws::outputs(*op, sample);
+        const laws::Tensors wanted = laws::reference_outputs(*op, sample);
+        for (std::size_t o = 0; o < y.size(); ++o)
+          CHECK_MESSAGE(y[o].shape() == wanted[o].shape(), laws::where(*op, sample, dtype));
+        if (laws::differentiable(*op, sample)) laws::gradients(*op, sample, laws::cotangents_for(y));
+      }
+  }
+}
+
+TEST_CASE("a row has a device kernel, or says why it has none") {
   int rows = 0;
   for (const OpDef* op : registry()) {
     if (op->cuda != nullptr || op->view != nullptr || op->body != nullptr) continue;
     ++rows;
+    CHECK_MESSAGE(!op->no_cuda.empty(), std::string(op->name),
+                  ": neither a device kernel nor the reason why there is none");
     const Sample sample = op->samples(DType::f32).front();
     const laws::LawDeviceScope scope(Device::cuda());
     std::string words;

@@ -78,30 +78,6 @@ std::vector<double> losses_of(training::VitTrainer& trainer, std::int64_t steps)
   return losses;
 }
 
-/// Why a ViT cannot be trained on the device yet: the row that is missing. "" when it can.
-std::string missing_row() {
-  static const std::string why = [] {
-    training::VitOptions o = tiny();
-    o.device = "cuda";
-    try {
-      training::VitTrainer trainer(o);
-      trainer.train_step();
-      trainer.test();
-    } catch (const DeviceError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  }();
-  return why;
-}
-
-/// True when the test is to be left out.
-bool is_skipped(const char* what) {
-  if (missing_row().empty()) return false;
-  MESSAGE("skipped: ", std::string(what), ": ", missing_row());
-  return true;
-}
-
 double furthest(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double worst = 0.0;
@@ -135,7 +111,6 @@ TEST_CASE("a run on a device that is not there is refused before data is read") 
 }
 
 TEST_CASE("a ViT on the device has the loss curve of the CPU") {
-  if (is_skipped("20 steps of a ViT")) return;
   struct Case {
     const char* name;
     void (*change)(training::VitOptions&);
@@ -167,25 +142,20 @@ TEST_CASE("a ViT on the device has the loss curve of the CPU") {
 }
 
 TEST_CASE("permuted twins on the device stay together") {
-  if (is_skipped("twins")) return;
   training::VitOptions o = tiny();
   o.device = "cuda";
   o.twin = true;
   o.permute = permute::PermuteMode::both;
   o.steps = 5;
-  try {
-    training::VitTrainer trainer(o);
-    losses_of(trainer, 5);
-    CHECK(trainer.drift(1) < 1e-3);
-  } catch (const DeviceError& error) {
-    MESSAGE("skipped: twins: ", std::string(error.what()));
-  }
+  training::VitTrainer trainer(o);
+  losses_of(trainer, 5);
+  CHECK(trainer.drift(1) < 1e-3);
 }
 
 TEST_CASE("a run goes from one device to another") {
-  if (is_skipped("a run that moves")) return;
   const TemporaryFolder folder;
   training::VitOptions o = tiny();
+  o.optimizer = "nesterov"; // Adam would make steps of the bias of K, whose gradient is rounding alone
   o.out = folder.path() + "/run";
   o.device = "cuda";
   o.steps = 4;
@@ -204,9 +174,10 @@ TEST_CASE("a run goes from one device to another") {
   CHECK(read_json(o.out + "/config.json").at("device") == "cpu");
 
   training::VitOptions whole = tiny();
+  whole.optimizer = o.optimizer;
   whole.steps = 4;
   training::VitTrainer uninterrupted(whole);
   losses_of(uninterrupted, 4);
   const nn::StateDict a = trainer.weights(0), b = uninterrupted.weights(0);
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK_MESSAGE(relative_error(a[i].second, b[i].second) < 1e-3, a[i].first);
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK_MESSAGE(relative_error(a[i].second, b[i].second) < 1e-4, a[i].first);
 }
