@@ -148,6 +148,10 @@ constexpr std::array basic{
              [](Draw& d) {
                return Sample{{d(wide)}, {{"dtype", std::string("f64")}}};
              }},
+    SizedRow{&to_device_op,
+             [](Draw& d) {
+               return Sample{{d(wide)}, {{"device", std::string("cpu")}}};
+             }},
     SizedRow{&concat_op,
              [](Draw& d) {
                return Sample{{d(tokens), d(tokens)}, {{"axis", std::int64_t{1}}}};
