@@ -77,6 +77,22 @@ __global__ void words_of_a_warp(const int* x, int* y) {
   to[5] = (any != 0 ? 1 : 0) + (all != 0 ? 2 : 0);
 }
 
+/// Two halves of a warp, each ordered by barriers of its own: everyone reads everyone's number, then writes its own
+/// anew.
+__global__ void sums_of_half_warps(const int* x, int* y) {
+  GPU_SHARED(room, int[32]);
+  const unsigned lane = threadIdx.x, first = lane / 16 * 16, mask = 0xffffU << first;
+  room[lane] = x[lane];
+  for (int round = 0; round < 3; ++round) {
+    __syncwarp(mask);
+    int sum = 0;
+    for (unsigned i = first; i < first + 16; ++i) sum += room[i];
+    __syncwarp(mask);
+    room[lane] = sum + static_cast<int>(lane);
+  }
+  y[lane] = room[lane];
+}
+
 constexpr unsigned blocks_for(long count) {
   const long blocks = (count + 255) / 256;
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks > 64 ? 64 : blocks);
@@ -114,6 +130,8 @@ void transpose_unpadded(const float* x, float* y, int n, gpu::Stream stream) {
   const unsigned tiles = static_cast<unsigned>(n / 32);
   GPU_LAUNCH(transpose_by_tile<0>, dim3(tiles, tiles), dim3(32, 8), 0, stream, x, y, n);
 }
+
+void half_warps(const int* x, int* y, gpu::Stream stream) { GPU_LAUNCH(sums_of_half_warps, 1, 32, 0, stream, x, y); }
 
 void warp_words(const int* x, int* y, gpu::Stream stream) { GPU_LAUNCH(words_of_a_warp, 1, 32, 0, stream, x, y); }
 

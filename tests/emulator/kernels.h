@@ -70,4 +70,7 @@ void transpose_unpadded(const float* x, float* y, int n, gpu::Stream stream = nu
 /// y[0..5] of each of 32 lanes: shuffles from a lane, by xor, down and up, a ballot, and any + 2 all. One warp.
 void warp_words(const int* x, int* y, gpu::Stream stream = nullptr);
 
+/// Three times: each of 32 numbers becomes the sum of its half of the warp, and its lane.
+void half_warps(const int* x, int* y, gpu::Stream stream = nullptr);
+
 } // namespace eg::test

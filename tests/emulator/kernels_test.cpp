@@ -236,6 +236,24 @@ TEST_CASE("emulator: the words of a warp") {
   }
 }
 
+TEST_CASE("emulator: barriers of half a warp order its memory") {
+  std::vector<int> x(32), want;
+  for (int i = 0; i < 32; ++i) x[static_cast<std::size_t>(i)] = i * i % 7;
+  const DeviceArray<int> dx(x);
+  const auto y = on_all_schedules([&] {
+    const DeviceArray<int> out(32);
+    half_warps(dx.data(), out.data());
+    return out.host();
+  });
+  want = x;
+  for (int round = 0; round < 3; ++round) {
+    const int sums[2] = {std::accumulate(want.begin(), want.begin() + 16, 0),
+                         std::accumulate(want.begin() + 16, want.end(), 0)};
+    for (std::size_t i = 0; i < 32; ++i) want[i] = sums[i / 16] + static_cast<int>(i);
+  }
+  CHECK(y == want);
+}
+
 TEST_CASE("emulator: e^x by multiply-adds is within 2 ULP") {
   double worst = 0;
   for (float x = -87; x < 88; x += 0.00137F) {
