@@ -8,7 +8,7 @@
   ::eg::emulator::machine().shadow.look(ADDRESS, SIZE, ::eg::emulator::Access::ACCESS, __builtin_return_address(0),    \
                                         ALIGNED)
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the compiler's names
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-non-const-parameter): the compiler's names and types
 extern "C" {
 
 #define EG_HOOKS(SIZE)                                                                                                 \
@@ -72,6 +72,6 @@ EG_ATOMICS(32, unsigned)
 EG_ATOMICS(64, unsigned long)
 
 } // extern "C"
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-non-const-parameter)
 
 #endif
