@@ -223,6 +223,7 @@ double Tensor::at(std::initializer_list<std::int64_t> index) const {
 }
 
 template <class T> std::vector<T> Tensor::to_vector() const {
+  impl("data"); // an undefined tensor is refused in these words
   if (!device().is_cpu()) return device::on_cpu(*this).to_vector<T>();
   const T* source = data<T>();
   std::vector<T> values;

@@ -34,7 +34,7 @@ TEST_CASE("a device that is not there is refused before data are read, and the e
   const std::string why = "no module for CUDA was found; /nonexistent/module.so: no such file";
   check_refused(with(train, {"--device", "cuda"}), why);
   check_refused({"bench", "step", "--case", "vit-tiny", "--device", "cuda:1"}, why);
-  check_refused(with(train, {"--device", "gpu"}), "--device");
+  check_refused(with(train, {"--device", "gpu"}), "device must be cpu, cuda or cuda:N, not 'gpu'");
   check_refused({"bench", "step", "--device", "cuda:x"}, "--device: 'cuda:x' is neither cpu nor cuda nor cuda:N");
   check_refused({"bench", "gemm", "--device", "cpu"}, "--device has an effect on bench step alone");
   check_refused(with(train, {"--device", "cpu"}), "/no/such/folder");

@@ -1,6 +1,7 @@
 #pragma once
 // Sorts lines of items on a device by a bitonic network: no two items are equal, so the result has one order.
 
+#include "core/cuda/kernels.h"
 #include "core/cuda/launch.h"
 
 #include "core/ops/sort/key.h"

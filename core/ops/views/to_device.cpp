@@ -45,7 +45,11 @@ constinit const OpDef to_device_op = row({
       device_attribute(a, "source");
       return {{a.in[0].shape(), a.in[0].dtype()}};
     },
-    .view = [](const OpArgs& a) { return device::transferred(a.in[0], device_attribute(a, "device")); },
+    .view =
+        [](const OpArgs& a) {
+          device_attribute(a, "source"); // no shape rule runs before a view
+          return device::transferred(a.in[0], device_attribute(a, "device"));
+        },
     .vjp = [](const VjpArgs& v) -> Gradients { return {to_device(v.grad[0], device_attribute(v, "source"))}; },
     .reference = [](const OpArgs& a) -> std::vector<Tensor> {
       const Tensor& x = a.in[0];
