@@ -1,4 +1,4 @@
-// The arithmetic of the update rules that work element by element. Included after core/simd/simd-inl.h: by the CPU's
+// Computes the update rules that work element by element. Included after core/simd/simd-inl.h: by the CPU's
 // kernels once per target, by the devices' with one lane.
 
 #if defined(EQUIGRAD_UPDATE_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)

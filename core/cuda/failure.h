@@ -4,20 +4,28 @@
 #include "core/device/table.h"
 
 #include <exception>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
 namespace eg::cuda {
 
-/// Runs f. Gives nullptr, or what() of its exception, which stays valid until this thread's next call.
+/// The words for as long as the module is open.
+inline device::Failure kept(const char* words) {
+  static std::mutex mutex;
+  static std::set<std::string> all;
+  const std::scoped_lock lock(mutex);
+  return all.insert(words).first->c_str();
+}
+
+/// Runs f. Gives nullptr, or what() of its exception.
 template <class F> device::Failure in_words(F&& f) {
-  static thread_local std::string words;
   try {
     std::forward<F>(f)();
     return nullptr;
   } catch (const std::exception& e) {
-    words = e.what();
-    return words.c_str();
+    return kept(e.what());
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Lets a warp or a whole block work on one row: who is in the team, and joins over all of its threads.
+// Lets a warp or a whole block work on one row: the threads of the team, and joins over all of them.
 
 #include "core/cuda/launch.h"
 

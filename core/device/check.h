@@ -1,5 +1,5 @@
 #pragma once
-// Defines what a kernel says of a value that it refuses: the reasons, and the name of the row that is told with them.
+// Defines how a kernel reports a value that it refuses: the reasons, and the name of its row.
 
 #include <cstddef>
 #include <cstdint>

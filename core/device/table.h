@@ -56,8 +56,8 @@
 
 namespace eg::device {
 
-/// What a function of the module answers: nullptr when it is done, else what went wrong, valid until the same thread's
-/// next call.
+/// What a function of the module answers: nullptr when it is done, else what went wrong, valid while the module is
+/// open.
 using Failure = const char*;
 
 /// What `doctor` shows of one device. Sizes in bytes; versions as 1000 major + 10 minor.

@@ -1,5 +1,5 @@
 #pragma once
-// Reads, identifies and writes the tokenizer files that go with a model.
+// Reads and writes the tokenizer files that go with a model, and identifies them.
 
 #include "data/text/tokenizer.h"
 #include "nn/hub/model.h"

@@ -1,2 +1,2 @@
 #pragma once
-// Stands for a header of Highway that device code does not need.
+// Replaces a header of Highway that device code does not need.
