@@ -15,8 +15,8 @@ namespace eg::cli {
 /// Declares --precision f32|bf16 for a verb whose tensors are f32 or f64.
 void add_precision(CLI::App& app, std::string& precision);
 
-/// What who asks for `precision` gets: bf16 on a device, and where the processor has it and it pays; else f32, and a
-/// line on stderr says why. Throws UsageError for bf16 together with `dtype` f64.
+/// The precision actually used: bf16 on a device, or where the processor supports it and is faster; otherwise f32, with
+/// a warning on stderr. Throws UsageError for bf16 together with `dtype` f64.
 MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype, Device device = {});
 
 /// Declares --weights f32|bf16|int8; its description begins with `where`.

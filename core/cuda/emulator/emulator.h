@@ -85,7 +85,7 @@ void set_shared_limit(std::size_t bytes);
 void* device_malloc(std::size_t bytes, EG_EMULATOR_HERE);
 /// Waits for all streams first. Throws Error for what is no block of device_malloc, or was given back.
 void device_free(void* memory, EG_EMULATOR_HERE);
-/// Makes a part of a block as if it had just been allocated: NaN, and written by nobody. For an allocator that gives it
+/// Makes a part of a block as if it had just been allocated: NaN, and not yet written. For an allocator that gives it
 /// out again.
 void device_renew(void* memory, std::size_t bytes, EG_EMULATOR_HERE);
 
