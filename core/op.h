@@ -222,8 +222,8 @@ consteval OpDef row(OpDef def) {
   if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
   if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
     throw "an op row needs a rule or the reason why it has none; a body needs no rule";
-  if (def.cuda != nullptr && (def.cpu == nullptr || !def.no_cuda.empty()))
-    throw "a device kernel stands beside a CPU kernel, and in place of the reason why there is none";
+  if (def.cpu != nullptr ? (def.cuda == nullptr) == def.no_cuda.empty() : def.cuda != nullptr)
+    throw "a CPU kernel needs a device kernel beside it or the reason why there is none";
   if (def.cuda_same_bits && def.cuda == nullptr) throw "the bits of a device kernel need one";
   if (def.cuda_exact != nullptr && (def.exact == nullptr || def.cuda == nullptr))
     throw "an exact device kernel stands beside an exact one and a device kernel";

@@ -16,11 +16,13 @@ const Table& module_table();
 /// Throws DeviceError "cuda:0: what: words" where a module's function gave words.
 void require(Device device, const char* what, Failure failure);
 
-/// Runs a kernel of the table: `launch(device, "fill", &Table::fill, job)`. With EQUIGRAD_CUDA_CHECK=1 it waits for the
-/// kernel, so that a failed check names the operation that made it.
+/// Requires that a kernel of the operation `name` was queued. With EQUIGRAD_CUDA_CHECK=1 waits for it, so that a failed
+/// check names the operation that made it.
+void finish_launch(Device device, const char* name, Failure failure);
+
+/// Runs a kernel of the table: `launch(device, "fill", &Table::fill, job)`.
 template <class Job>
 void launch(Device device, const char* name, Failure (*Table::*kernel)(int, const Job&), const Job& job) {
-  void finish_launch(Device, const char*, Failure);
   finish_launch(device, name, (module_table().*kernel)(device.index, job));
 }
 
