@@ -44,8 +44,8 @@
   X(glu, GluJob)                                                                                                       \
   X(huber, HuberJob)                                                                                                   \
   X(product, ProductJob)                                                                                               \
-  X(attention_scores, AttentionScoresJob)                                                                              \
-  X(score_gradient, ScoreGradientJob)                                                                                  \
+  X(attention, AttentionJob)                                                                                           \
+  X(attention_backward, AttentionBackwardJob)                                                                          \
   X(sum_repeats, SumRepeatsJob)                                                                                        \
   X(update_sgd, SgdJob)                                                                                                \
   X(update_adam, AdamJob)                                                                                              \

@@ -3,8 +3,6 @@
 #include "core/call.h"
 #include "core/device/device.h"
 #include "core/ops.h"
-#include "core/ops/attention/packed.h"
-#include "core/ops/attention/separate.h"
 #include "core/ops/conv/on_device.h"
 #include "core/ops/list.h"
 #include "support/law_tools.h"
@@ -14,7 +12,6 @@
 #include <fmt/format.h>
 
 using namespace eg;
-namespace heads = eg::device_attention;
 
 namespace {
 
@@ -30,35 +27,6 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 
 } // namespace
-
-TEST_CASE("attention of some heads at a time has the bits of all at once") {
-  const std::int64_t groups = 2;
-  for (const DType dtype : {DType::f32, DType::f64}) {
-    const Tensor q = normal({3, 2, 6, 5, 4}, dtype, 1), k = normal({3, 2, 3, 7, 4}, dtype, 2);
-    const Tensor v = normal({3, 2, 3, 7, 3}, dtype, 3), mask = normal({3, 1, 6, 5, 7}, dtype, 4);
-    const Tensor g = normal({3, 2, 6, 5, 3}, dtype, 5), dlse = normal({3, 2, 6, 5}, dtype, 6);
-    const std::vector<Tensor> whole = call(scaled_dot_product_attention_op, {q, k, v, mask}, {{"causal", true}});
-    const std::vector<Tensor> gradients = call(scaled_dot_product_attention_backward_op,
-                                               {q, k, v, whole[0], whole[1], g, dlse, mask}, {{"causal", true}});
-    heads::Call some{"scaled_dot_product_attention",   {36, 5, 7, 4, 3, 0.5, true, groups},
-                     heads::head_axes(q, groups),      {3, 2, 6, 5, 7},
-                     heads::rows_of(q, groups, false), heads::rows_of(k, 1, true),
-                     heads::rows_of(v, 1, true),       mask};
-    const auto bytes = static_cast<std::int64_t>(size_of(dtype)) * 5 * 7;
-    for (const std::int64_t most : {1, 2, 3, 4, 7, 12, 20, 36}) { // heads
-      some.score_bytes = most * bytes;
-      Tensor y = like(whole[0]), lse = like(whole[1]), dq = like(q), dk = like(k), dv = like(v);
-      heads::forward(some, heads::rows_of(y, groups, false), lse);
-      CHECK_MESSAGE(equal(y, whole[0]), fmt::format("{} heads", most));
-      CHECK(equal(lse, whole[1]));
-      heads::backward(some, {heads::rows_of(whole[0], groups, false), heads::rows_of(g, groups, false), whole[1], dlse},
-                      {heads::rows_of(dq, groups, false), heads::rows_of(dk, 1, true), heads::rows_of(dv, 1, true)});
-      CHECK(equal(dq, gradients[0]));
-      CHECK(equal(dk, gradients[1]));
-      CHECK(equal(dv, gradients[2]));
-    }
-  }
-}
 
 TEST_CASE("a convolution of some images at a time agrees with one of all at once") {
   const Attrs attrs{{"stride", std::vector<std::int64_t>{2, 1}},

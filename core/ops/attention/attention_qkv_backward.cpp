@@ -87,7 +87,7 @@ void kernel_on_device(const OpArgs& args, std::span<Tensor> out) {
     return columns_of(x, p.heads, p.head_dim, which * p.width());
   };
   backward(device_call(args, backward_mask),
-           {part(readable(args.in[1]), 0), part(readable(args.in[3]), 0), packed(args.in[2]),
+           {part(with_rows(args.in[1]), 0), part(with_rows(args.in[3]), 0), packed(args.in[2]),
             args.given(4) ? packed(args.in[4]) : Tensor()},
            {part(out[0], 0), part(out[0], 1), part(out[0], 2), wants_mask_gradient(args) ? &out[1] : nullptr});
 }

@@ -5,7 +5,6 @@
 #include "core/gemm/matmul_precision.h"
 #include "core/ops.h"
 #include "core/ops/attention/parts.h"
-#include "core/ops/matmul/device_product.h"
 #include "core/ops/row_tools.h"
 
 #include <algorithm>
@@ -17,124 +16,12 @@ namespace {
 using attention_kernels::Extents;
 using attention_parts::leading_axes;
 
-/// Some heads, next to each other in row-major order.
-struct Part {
-  Shape begin, extent;
-
-  std::int64_t heads() const { return extent.numel(); }
-  /// Of the first head, where the heads' axes have these strides.
-  std::int64_t offset(const Shape& strides) const {
-    std::int64_t at = 0;
-    for (int axis = 0; axis < begin.rank(); ++axis) at += begin[axis] * strides[axis];
-    return at;
-  }
-  HeadRows of(HeadRows x) const {
-    x.offset += offset(x.strides);
-    return x;
-  }
-};
-
-/// Cuts heads into parts of at most `most` where axes but the last one can be cut: heads that share keys stay together.
-void cut(const Part& whole, int axis, std::int64_t most, std::vector<Part>& parts) {
-  if (whole.heads() <= most || axis + 1 >= whole.extent.rank()) return parts.push_back(whole);
-  std::int64_t inner = 1;
-  for (int i = axis + 1; i < whole.extent.rank(); ++i) inner *= whole.extent[i];
-  const std::int64_t step = std::max<std::int64_t>(most / inner, 1);
-  for (std::int64_t at = 0; at < whole.extent[axis]; at += step) {
-    Part part = whole;
-    part.begin[axis] = whole.begin[axis] + at;
-    part.extent[axis] = std::min(step, whole.extent[axis] - at);
-    if (part.extent[axis] == 1)
-      cut(part, axis + 1, most, parts);
-    else
-      parts.push_back(part);
-  }
+/// Where the first head begins.
+const std::byte* first(const HeadRows& x) {
+  return x.tensor.device_bytes() + x.offset * static_cast<std::int64_t>(size_of(x.tensor.dtype()));
 }
-
-/// All heads, or as many at a time as have `most_bytes` of scores.
-std::vector<Part> parts_of(const Call& call, std::int64_t most_bytes) {
-  const Extents& e = call.extents;
-  const std::int64_t bytes =
-      std::max<std::int64_t>(e.queries * e.keys, 1) * static_cast<std::int64_t>(size_of(call.q.tensor.dtype()));
-  std::vector<Part> parts;
-  Part whole{call.heads, call.heads};
-  for (int axis = 0; axis < call.heads.rank(); ++axis) whole.begin[axis] = 0;
-  if (whole.heads() > 0) cut(whole, 0, std::max<std::int64_t>(most_bytes / bytes, 1), parts);
-  return parts;
-}
-
-/// A matrix of scores for each head of a part, packed.
-HeadRows scores_of(const Call& call, const Part& part) {
-  const Extents& e = call.extents;
-  Shape strides = contiguous_strides(part.extent);
-  for (int axis = 0; axis < strides.rank(); ++axis) strides[axis] *= e.queries * e.keys;
-  const Tensor& q = call.q.tensor;
-  return {Tensor::empty({part.heads(), e.queries, e.keys}, q.dtype(), q.device()), 0, e.keys, strides};
-}
-
-// --- products ---
-
-/// One operand of a product: a matrix by rows, or its transpose.
-struct Operand {
-  const HeadRows& rows;
-  bool transposed = false;
-
-  device::MatrixPart part(std::int64_t offset) const {
-    return {rows.tensor, rows.offset + offset, transposed ? 1 : rows.ld, transposed ? rows.ld : 1};
-  }
-};
-
-struct ProductExtents {
-  std::int64_t m, n, k;
-};
-
-Shape without_last(const Shape& x) { return leading_axes(x, 1); }
-
-/// C = alpha A B for every head of a part; all three begin at its first head.
-void multiply(const Call& call, const Part& part, const ProductExtents& e, double alpha, const Operand& a,
-              const Operand& b, HeadRows& c) {
-  const device::Product product{.m = e.m,
-                                .n = e.n,
-                                .k = e.k,
-                                .a = a.part(0),
-                                .b = b.part(0),
-                                .alpha = alpha,
-                                .batch =
-                                    device::merged_axes<3>(part.extent, {c.strides, a.rows.strides, b.rows.strides})};
-  device::start_product(call.name, product, c.tensor, c.offset, c.ld);
-}
-
-/// The same, added up over the heads of each group, in their order.
-void multiply_groups(const Call& call, const Part& part, const ProductExtents& e, double alpha, const Operand& a,
-                     const Operand& b, HeadRows& c) {
-  const Shape strides[] = {without_last(c.strides), without_last(a.rows.strides), without_last(b.rows.strides)};
-  for (std::int64_t member = 0; member < part.extent[-1]; ++member) {
-    const device::Product product{
-        .m = e.m,
-        .n = e.n,
-        .k = e.k,
-        .a = a.part(member * a.rows.strides[-1]),
-        .b = b.part(member * b.rows.strides[-1]),
-        .alpha = alpha,
-        .accumulate = member > 0,
-        .batch = device::merged_axes<3>(without_last(part.extent), {strides[0], strides[1], strides[2]})};
-    device::start_product(call.name, product, c.tensor, c.offset, c.ld);
-  }
-}
-
-/// Under MatmulPrecision::bf16, f32 operands of products (packed then, see readable()) are rounded first.
-HeadRows rounded(HeadRows x) {
-  x.tensor = device::rounded_operand(x.tensor);
-  return x;
-}
-
-// --- the steps between them ---
-
-std::byte* moved(Tensor& x, std::int64_t elements, const char* writer) {
-  return x.mutable_device_bytes(writer) + elements * static_cast<std::int64_t>(size_of(x.dtype()));
-}
-const std::byte* moved(const Tensor& x, std::int64_t elements) {
-  return x.device_bytes() + elements * static_cast<std::int64_t>(size_of(x.dtype()));
+std::byte* first(HeadRows& x, const char* writer) {
+  return x.tensor.mutable_device_bytes(writer) + x.offset * static_cast<std::int64_t>(size_of(x.tensor.dtype()));
 }
 
 /// Strides of x as if it were broadcast to `shape`: 0 where it repeats.
@@ -145,54 +32,41 @@ Shape broadcast_strides(const Tensor& x, const Shape& shape) {
   return strides;
 }
 
-/// The scores of a part become probabilities: by the softmax, which gives lse, or by an lse that is known.
-void to_probabilities(const Call& call, const Part& part, HeadRows& scores, Tensor* given, const Tensor* known) {
+Shape without_last(const Shape& x) { return leading_axes(x, 1); }
+
+device::AttentionHeads heads_of(const Call& call) {
   const Extents& e = call.extents;
-  const std::int64_t first = part.offset(contiguous_strides(call.heads));
-  device::AttentionScoresJob job{.type = scores.tensor.dtype(),
-                                 .scores = scores.tensor.mutable_device_bytes(call.name),
-                                 .heads = part.heads(),
-                                 .queries = e.queries,
-                                 .keys = e.keys,
-                                 .first_head = first,
-                                 .lse_to = given != nullptr ? moved(*given, first * e.queries, call.name) : nullptr,
-                                 .lse_from = known != nullptr ? moved(*known, first * e.queries) : nullptr,
-                                 .causal = e.causal,
-                                 .mask = nullptr,
-                                 .mask_is_boolean = false,
-                                 .mask_heads = {},
-                                 .mask_row = 0,
-                                 .mask_column = 0};
+  const DType type = call.q.tensor.dtype();
+  device::AttentionHeads of{.type = type,
+                            .rounds = type == DType::f32 && matmul_precision() == MatmulPrecision::bf16,
+                            .heads = e.heads,
+                            .group = e.group,
+                            .queries = e.queries,
+                            .keys = e.keys,
+                            .head_dim = e.head_dim,
+                            .value_dim = e.value_dim,
+                            .scale = e.scale,
+                            .causal = e.causal,
+                            .q = first(call.q),
+                            .k = first(call.k),
+                            .v = first(call.v),
+                            .q_row = call.q.ld,
+                            .k_row = call.k.ld,
+                            .v_row = call.v.ld,
+                            .mask = nullptr,
+                            .mask_is_boolean = false,
+                            .mask_heads = {},
+                            .mask_row = 0,
+                            .mask_column = 0};
   if (call.mask.defined()) {
     const Shape strides = broadcast_strides(call.mask, call.scores);
-    job.mask = call.mask.device_bytes();
-    job.mask_is_boolean = call.mask.dtype() == DType::boolean;
-    job.mask_heads = device::merged_axes<1>(leading_axes(call.scores, 2), {leading_axes(strides, 2)});
-    job.mask_row = strides[-2];
-    job.mask_column = strides[-1];
+    of.mask = call.mask.device_bytes();
+    of.mask_is_boolean = call.mask.dtype() == DType::boolean;
+    of.mask_heads = device::merged_axes<1>(leading_axes(call.scores, 2), {leading_axes(strides, 2)});
+    of.mask_row = strides[-2];
+    of.mask_column = strides[-1];
   }
-  device::launch(scores.tensor.device(), call.name, &device::Table::attention_scores, job);
-}
-
-/// ds = s (ds - rowsum(g y) + dlse); y and g begin at the part's first head.
-void to_score_gradients(const Call& call, const Part& part, const Tensor& s, Tensor& ds, const HeadRows& g,
-                        const HeadRows& y, const Tensor& dlse) {
-  const Extents& e = call.extents;
-  const std::int64_t first = part.offset(contiguous_strides(call.heads));
-  const device::ScoreGradientJob job{.type = s.dtype(),
-                                     .s = s.device_bytes(),
-                                     .ds = ds.mutable_device_bytes(call.name),
-                                     .heads = part.heads(),
-                                     .queries = e.queries,
-                                     .keys = e.keys,
-                                     .value_dim = e.value_dim,
-                                     .g = moved(g.tensor, g.offset),
-                                     .y = moved(y.tensor, y.offset),
-                                     .g_row = g.ld,
-                                     .y_row = y.ld,
-                                     .dlse = dlse.defined() ? moved(dlse, first * e.queries) : nullptr,
-                                     .begins = device::merged_axes<2>(part.extent, {g.strides, y.strides})};
-  device::launch(s.device(), call.name, &device::Table::score_gradient, job);
+  return of;
 }
 
 /// dmask = ds [heads, Tq, Tk] of all heads, summed over what the mask repeats.
@@ -210,10 +84,6 @@ void sum_to_mask(const Call& call, const Tensor& ds, Tensor& dmask) {
 }
 
 } // namespace
-
-Tensor readable(const Tensor& x) {
-  return matmul_precision() == MatmulPrecision::bf16 ? packed(x) : attention_parts::with_rows(x);
-}
 
 Shape head_axes(const Tensor& x, std::int64_t group) {
   Shape axes = leading_axes(x.shape(), 2);
@@ -242,40 +112,51 @@ HeadRows columns_of(const Tensor& x, std::int64_t heads, std::int64_t head_dim, 
 }
 
 void forward(const Call& call, HeadRows y, Tensor& lse) {
-  const Extents& e = call.extents;
-  if (e.queries == 0) return;
-  const HeadRows q = rounded(call.q), k = rounded(call.k), v = rounded(call.v);
-  for (const Part& part : parts_of(call, call.score_bytes)) {
-    HeadRows scores = scores_of(call, part), to = part.of(y);
-    multiply(call, part, {e.queries, e.keys, e.head_dim}, e.scale, {part.of(q)}, {part.of(k), true}, scores);
-    to_probabilities(call, part, scores, &lse, nullptr);
-    multiply(call, part, {e.queries, e.value_dim, e.keys}, 1.0, {rounded(scores)}, {part.of(v)}, to);
-  }
+  const device::AttentionJob job{
+      .of = heads_of(call),
+      .y = first(y, call.name),
+      .y_row = y.ld,
+      .lse = lse.mutable_device_bytes(call.name),
+      .begins = device::merged_axes<4>(call.heads, {call.q.strides, call.k.strides, call.v.strides, y.strides})};
+  device::launch(lse.device(), call.name, &device::Table::attention, job);
 }
 
 void backward(const Call& call, const Cotangents& given, GradientsOfHeads out) {
   const Extents& e = call.extents;
-  const bool wants_mask = out.dmask != nullptr;
-  const HeadRows q = rounded(call.q), k = rounded(call.k), v = rounded(call.v), g = rounded(given.g);
-  Tensor all = Tensor::empty({0}, call.q.tensor.dtype(), call.q.tensor.device()); // score gradients of all heads
-  // The gradient of a mask is summed over heads: those of all are kept for it.
-  for (const Part& part : parts_of(call, wants_mask ? INT64_MAX : call.score_bytes)) {
-    HeadRows s = scores_of(call, part), ds = scores_of(call, part);
-    HeadRows dq = part.of(out.dq), dk = part.of(out.dk), dv = part.of(out.dv);
-    const HeadRows of_q = part.of(q), of_k = part.of(k), of_g = part.of(g);
-    if (e.queries > 0) {
-      multiply(call, part, {e.queries, e.keys, e.head_dim}, e.scale, {of_q}, {of_k, true}, s);
-      to_probabilities(call, part, s, nullptr, &given.lse);
-      multiply(call, part, {e.queries, e.keys, e.value_dim}, 1.0, {of_g}, {part.of(v), true}, ds);
-      to_score_gradients(call, part, s.tensor, ds.tensor, part.of(given.g), part.of(given.y), given.dlse);
-    }
-    if (wants_mask) all = ds.tensor;
-    const HeadRows of_s = rounded(s), of_ds = rounded(ds);
-    multiply(call, part, {e.queries, e.head_dim, e.keys}, e.scale, {of_ds}, {of_k}, dq);
-    multiply_groups(call, part, {e.keys, e.head_dim, e.queries}, e.scale, {of_ds, true}, {of_q}, dk);
-    multiply_groups(call, part, {e.keys, e.value_dim, e.queries}, 1.0, {of_s, true}, {of_g}, dv);
+  const DType type = call.q.tensor.dtype();
+  const Device device = call.q.tensor.device();
+  const Shape &q = call.q.strides, &k = call.k.strides, &v = call.v.strides, &g = given.g.strides;
+  Tensor delta = Tensor::empty({e.heads, e.queries}, type, device);
+  Tensor ds; // of all heads: the gradient of a mask is summed over them
+  if (out.dmask != nullptr) {
+    ds = Tensor::empty({e.heads, e.queries, e.keys}, type, device);
+    ds.fill(0.0); // tiles above the diagonal are skipped
   }
-  if (wants_mask) sum_to_mask(call, all, *out.dmask);
+  const device::AttentionBackwardJob job{
+      .of = heads_of(call),
+      .y = first(given.y),
+      .g = first(given.g),
+      .y_row = given.y.ld,
+      .g_row = given.g.ld,
+      .lse = given.lse.device_bytes(),
+      .dlse = given.dlse.defined() ? given.dlse.device_bytes() : nullptr,
+      .delta = delta.mutable_device_bytes(call.name),
+      .dq = first(out.dq, call.name),
+      .dk = first(out.dk, call.name),
+      .dv = first(out.dv, call.name),
+      .dq_row = out.dq.ld,
+      .dk_row = out.dk.ld,
+      .dv_row = out.dv.ld,
+      .ds = ds.defined() ? ds.mutable_device_bytes(call.name) : nullptr,
+      .rows = device::merged_axes<2>(call.heads, {given.y.strides, g}),
+      .queries_begin = device::merged_axes<5>(call.heads, {q, k, v, g, out.dq.strides}),
+      .keys_begin = device::merged_axes<6>(without_last(call.heads),
+                                           {without_last(k), without_last(v), without_last(out.dk.strides),
+                                            without_last(out.dv.strides), without_last(q), without_last(g)}),
+      .q_member = q[-1],
+      .g_member = g[-1]};
+  device::launch(device, call.name, &device::Table::attention_backward, job);
+  if (out.dmask != nullptr) sum_to_mask(call, ds, *out.dmask);
 }
 
 } // namespace eg::device_attention

@@ -1,6 +1,5 @@
 #pragma once
-// Runs attention on a device: products of all heads, and the steps between them. The scores of some heads at a time are
-// in memory.
+// Runs attention on a device: gives kernels the heads as they lie in q, k, v or in the packed projection.
 
 #include "core/ops/attention/kernels.h"
 #include "core/tensor.h"
@@ -16,9 +15,6 @@ struct HeadRows {
   std::int64_t offset = 0, ld = 0;
   Shape strides; ///< one for each axis of the heads
 };
-
-/// The tensor, or a packed copy, as the functions below read it.
-Tensor readable(const Tensor& x);
 
 /// The axes of the heads of x [..., heads, T, D]: [..., heads / group, group].
 Shape head_axes(const Tensor& x, std::int64_t group);
@@ -36,9 +32,6 @@ struct Call {
   Shape scores; ///< [..., Tq, Tk], to which the mask is broadcast
   HeadRows q, k, v;
   Tensor mask; ///< as the row got it; may be undefined
-  /// Most bytes of scores in memory, as far as heads can be told apart: those that share keys stay together, and all
-  /// heads do for the gradient of a mask.
-  std::int64_t score_bytes = std::int64_t{256} << 20;
 };
 
 /// y = softmax(scale q k^T + mask) v and lse [..., Tq] (packed), as attention_kernels::forward.

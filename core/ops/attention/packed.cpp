@@ -26,7 +26,7 @@ Packed packed_extents(const OpArgs& args) {
 
 device_attention::Call device_call(const OpArgs& args, std::size_t mask) {
   const Packed p = packed_extents(args);
-  const Tensor qkv = device_attention::readable(args.in[0]);
+  const Tensor qkv = attention_parts::with_rows(args.in[0]);
   const auto part = [&](std::int64_t which) {
     return device_attention::columns_of(qkv, p.heads, p.head_dim, which * p.width());
   };

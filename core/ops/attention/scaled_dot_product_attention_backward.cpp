@@ -84,7 +84,7 @@ void kernel_on_device(const OpArgs& args, std::span<Tensor> out) {
   using namespace device_attention;
   const std::int64_t group = extents(args).group;
   backward(device_call(args, backward_mask),
-           {rows_of(readable(args.in[3]), group, false), rows_of(readable(args.in[5]), group, false),
+           {rows_of(with_rows(args.in[3]), group, false), rows_of(with_rows(args.in[5]), group, false),
             packed(args.in[4]), args.given(6) ? packed(args.in[6]) : Tensor()},
            {rows_of(out[0], group, false), rows_of(out[1], 1, true), rows_of(out[2], 1, true),
             wants_mask_gradient(args) ? &out[3] : nullptr});

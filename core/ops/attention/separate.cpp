@@ -59,14 +59,14 @@ Extents extents(const OpArgs& args) {
 device_attention::Call device_call(const OpArgs& args, std::size_t mask) {
   using namespace device_attention;
   const Extents e = extents(args);
-  const Tensor q = readable(args.in[0]);
+  const Tensor q = with_rows(args.in[0]);
   return {args.op.name.data(),
           e,
           head_axes(q, e.group),
           scores_shape(args),
           rows_of(q, e.group, false),
-          rows_of(readable(args.in[1]), 1, true),
-          rows_of(readable(args.in[2]), 1, true),
+          rows_of(with_rows(args.in[1]), 1, true),
+          rows_of(with_rows(args.in[2]), 1, true),
           args.given(mask) ? args.in[mask] : Tensor()};
 }
 
