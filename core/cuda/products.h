@@ -8,8 +8,7 @@ namespace eg::cuda {
 /// By the kernel of core/ops/matmul/product.cu.
 device::Failure own_product(Queue queue, const device::ProductJob& job);
 
-/// True where the library of products opened; it is opened at the first question. Two twins define it: cuBLASLt, and
-/// the emulated module's, which has none. *why: why it did not open.
+/// True where cuBLASLt opened; it is opened at the first question. *why: why it did not open.
 bool has_product_library(device::Failure* why);
 /// By the library.
 device::Failure library_product(Queue queue, const device::ProductJob& job);

@@ -1,9 +1,9 @@
-// Matrix products by cuBLASLt, which is opened at the first one: the file that EQUIGRAD_CUBLASLT names, what the loader
-// finds, or CUDA's folder. f32 stays f32: TF32 is not used.
+// Matrix products by cuBLASLt, which is opened at the first one. f32 stays f32: TF32 is not used.
 //
 // cuBLASLt counts by columns: a matrix in row-major order is its transpose there, so C^T [n, m] = B^T A^T is computed.
 // What cuBLASLt calls A is our B, its m is our n.
 
+#include "core/cuda/cublaslt.h"
 #include "core/cuda/failure.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/products.h"
@@ -12,9 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <cublasLt.h>
-#include <dlfcn.h>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,67 +24,9 @@ namespace {
 
 using device::ProductJob;
 
-#define EG_LT_FUNCTIONS(X)                                                                                             \
-  X(cublasLtCreate)                                                                                                    \
-  X(cublasLtGetStatusString)                                                                                           \
-  X(cublasLtMatmul)                                                                                                    \
-  X(cublasLtMatmulAlgoGetHeuristic)                                                                                    \
-  X(cublasLtMatmulDescCreate)                                                                                          \
-  X(cublasLtMatmulDescDestroy)                                                                                         \
-  X(cublasLtMatmulDescSetAttribute)                                                                                    \
-  X(cublasLtMatmulPreferenceCreate)                                                                                    \
-  X(cublasLtMatmulPreferenceDestroy)                                                                                   \
-  X(cublasLtMatmulPreferenceSetAttribute)                                                                              \
-  X(cublasLtMatrixLayoutCreate)                                                                                        \
-  X(cublasLtMatrixLayoutDestroy)                                                                                       \
-  X(cublasLtMatrixLayoutSetAttribute)
-
-/// The library's functions, or why there are none.
-struct Library {
-#define EG_LT_MEMBER(NAME) decltype(&::NAME) NAME = nullptr;
-  EG_LT_FUNCTIONS(EG_LT_MEMBER)
-#undef EG_LT_MEMBER
-  std::string failures; ///< "PATH: why; " for each place
-
-  Library() {
-    const char* const wished = std::getenv("EQUIGRAD_CUBLASLT");
-    if (wished != nullptr && *wished != '\0') {
-      open(wished);
-      return;
-    }
-    const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-    if (!open(name)) open("/usr/local/cuda/lib64/" + name);
-  }
-
-private:
-  bool open(const std::string& path) {
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    const char* missing = nullptr;
-#define EG_LT_SYMBOL(NAME)                                                                                             \
-  if (library != nullptr && missing == nullptr) {                                                                      \
-    NAME = reinterpret_cast<decltype(NAME)>(dlsym(library, #NAME));                                                    \
-    if (NAME == nullptr) missing = #NAME;                                                                              \
-  }
-    EG_LT_FUNCTIONS(EG_LT_SYMBOL)
-#undef EG_LT_SYMBOL
-    if (library != nullptr && missing == nullptr) {
-      failures.clear();
-      return true;
-    }
-    failures += path + ": " + (library == nullptr ? dlerror() : std::string("it has no ") + missing) + "; ";
-    if (library != nullptr) dlclose(library);
-    return false;
-  }
-};
-
-const Library& library() {
-  static const Library opened;
-  return opened;
-}
-
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string(what) + ": " + library().cublasLtGetStatusString(status));
+  throw std::runtime_error(std::string(what) + ": " + cublaslt().cublasLtGetStatusString(status));
 }
 
 /// A handle of the library that is destroyed with its owner.
@@ -95,15 +34,15 @@ template <class Handle> using Owned = std::unique_ptr<std::remove_pointer_t<Hand
 
 template <class T>
 void set(const Owned<cublasLtMatmulDesc_t>& to, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check(library().cublasLtMatmulDescSetAttribute(to.get(), attribute, &value, sizeof value), "cublasLtMatmulDesc");
+  check(cublaslt().cublasLtMatmulDescSetAttribute(to.get(), attribute, &value, sizeof value), "cublasLtMatmulDesc");
 }
 template <class T>
 void set(const Owned<cublasLtMatrixLayout_t>& to, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
-  check(library().cublasLtMatrixLayoutSetAttribute(to.get(), attribute, &value, sizeof value), "cublasLtMatrixLayout");
+  check(cublaslt().cublasLtMatrixLayoutSetAttribute(to.get(), attribute, &value, sizeof value), "cublasLtMatrixLayout");
 }
 template <class T>
 void set(const Owned<cublasLtMatmulPreference_t>& to, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
-  check(library().cublasLtMatmulPreferenceSetAttribute(to.get(), attribute, &value, sizeof value),
+  check(cublaslt().cublasLtMatmulPreferenceSetAttribute(to.get(), attribute, &value, sizeof value),
         "cublasLtMatmulPreference");
 }
 
@@ -164,10 +103,10 @@ struct Call {
 
 Owned<cublasLtMatrixLayout_t> layout(const Operand& x, std::int64_t count, std::int64_t stride) {
   cublasLtMatrixLayout_t made = nullptr;
-  check(library().cublasLtMatrixLayoutCreate(&made, x.type, static_cast<std::uint64_t>(x.rows),
-                                             static_cast<std::uint64_t>(x.columns), x.ld),
+  check(cublaslt().cublasLtMatrixLayoutCreate(&made, x.type, static_cast<std::uint64_t>(x.rows),
+                                              static_cast<std::uint64_t>(x.columns), x.ld),
         "cublasLtMatrixLayoutCreate");
-  Owned<cublasLtMatrixLayout_t> owned(made, library().cublasLtMatrixLayoutDestroy);
+  Owned<cublasLtMatrixLayout_t> owned(made, cublaslt().cublasLtMatrixLayoutDestroy);
   if (count > 1) {
     set(owned, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(count));
     set(owned, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
@@ -176,7 +115,7 @@ Owned<cublasLtMatrixLayout_t> layout(const Operand& x, std::int64_t count, std::
 }
 
 Plan plan_for(const Engine& engine, const Call& call) {
-  const Library& lt = library();
+  const CublasLt& lt = cublaslt();
   const bool twice = call.job.type == DType::f64;
   const cudaDataType_t type = type_of(call.job.type);
   Plan plan;
@@ -246,9 +185,10 @@ void run(Engine& engine, gpu::Stream stream, const Call& call) {
   const float narrow[2] = {static_cast<float>(wide[0]), static_cast<float>(wide[1])};
   const bool twice = job.type == DType::f64;
   const auto factor = [&](int i) { return twice ? static_cast<const void*>(&wide[i]) : &narrow[i]; };
-  check(library().cublasLtMatmul(engine.handle, plan.product.get(), factor(0), call.at_b, plan.b.get(), call.at_a,
-                                 plan.a.get(), factor(1), call.from != nullptr ? call.from : call.at_c, plan.from.get(),
-                                 call.at_c, plan.to.get(), &plan.algorithm, engine.workspace, workspace_bytes, stream),
+  check(cublaslt().cublasLtMatmul(engine.handle, plan.product.get(), factor(0), call.at_b, plan.b.get(), call.at_a,
+                                  plan.a.get(), factor(1), call.from != nullptr ? call.from : call.at_c,
+                                  plan.from.get(), call.at_c, plan.to.get(), &plan.algorithm, engine.workspace,
+                                  workspace_bytes, stream),
         "cublasLtMatmul");
 }
 
@@ -316,7 +256,7 @@ void multiply(Engine& engine, gpu::Stream stream, const ProductJob& job) {
 } // namespace
 
 bool has_product_library(Failure* why) {
-  *why = library().failures.empty() ? nullptr : library().failures.c_str();
+  *why = cublaslt().failures.empty() ? nullptr : cublaslt().failures.c_str();
   return *why == nullptr;
 }
 
@@ -326,7 +266,7 @@ Failure library_product(Queue queue, const ProductJob& job) {
   return in_words([&] {
     const std::scoped_lock lock(mutex);
     Engine& engine = engines[queue.device];
-    if (engine.handle == nullptr) check(library().cublasLtCreate(&engine.handle), "cublasLtCreate");
+    if (engine.handle == nullptr) check(cublaslt().cublasLtCreate(&engine.handle), "cublasLtCreate");
     if (engine.workspace == nullptr) {
       if (const Failure failure = allocate(queue.device, workspace_bytes, &engine.workspace))
         throw std::runtime_error(failure);

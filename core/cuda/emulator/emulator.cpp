@@ -63,6 +63,16 @@ void device_renew(void* memory, std::size_t bytes, const char* file, unsigned li
   e->shadow.allocated(memory, bytes);
 }
 
+void check_device_range(const void* memory, std::size_t bytes, const char* file, unsigned line) {
+  const Locked e;
+  e->memory.check_range(memory, bytes, {"check_device_range", file, line});
+}
+
+void note_written(void* memory, std::size_t bytes) {
+  const Locked e;
+  e->shadow.written(memory, bytes);
+}
+
 void copy_to_device(void* to, const void* from, std::size_t bytes, const char* file, unsigned line) {
   const Locked e;
   synchronize_device();

@@ -100,6 +100,11 @@ void* pinned_malloc(std::size_t bytes);
 /// Throws Error where a queued copy still uses it.
 void pinned_free(void* memory, EG_EMULATOR_HERE);
 
+/// Throws Error for a range that is not in one block of device memory. Waits for nothing.
+void check_device_range(const void* memory, std::size_t bytes, EG_EMULATOR_HERE);
+/// Tells the checked build that work of a library, no kernel, has written the range.
+void note_written(void* memory, std::size_t bytes);
+
 struct MemoryUse {
   std::size_t live_bytes = 0, live_blocks = 0, peak_bytes = 0;
 };
