@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
-#   ./test.sh        all: unit, law, split and STIP tests under AddressSanitizer and UBSan, but the five longest; then in
-#                    `check`, which is `dev` with files compiled eight at a time, everything else, the laws once more, the
-#                    five longest, what a sanitizer cuts short, and the Python module where PyPI can be reached
+#   ./test.sh        all but `device`: unit, law, split and STIP tests under AddressSanitizer and UBSan, but the five
+#                    longest; then in `check`, which is `dev` with files compiled eight at a time, everything else, the
+#                    laws once more, the five longest, what a sanitizer cuts short, and the Python module where PyPI can
+#                    be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
@@ -41,7 +42,7 @@ all)
     say "Skipped: the Python module (nanobind, pytest and mypy cannot be had from PyPI)"
   fi
   build check
-  ctest --preset check -LE wheel
+  ctest --preset check -LE 'wheel|device|emulator'
   ;;
 fast)
   install_packages build test
@@ -75,8 +76,8 @@ tidy)
   ;;
 device)
   install_packages build test
-  build check device_tests emulator_tests emulator_checked_tests
-  ctest --preset check -R '^(device|emulator|emulator_checked)\.'
+  build check device_tests device_training_tests emulator_tests emulator_checked_tests
+  ctest --preset check -R '^(device|device_training|emulator|emulator_checked)\.'
   ;;
 cuda)
   install_packages build

@@ -2,6 +2,7 @@
 
 #include "core/device/device.h"
 #include "core/registry.h"
+#include "device/every_row.h"
 #include "support/law_tools.h"
 #include "support/laws.h"
 
@@ -14,38 +15,16 @@
 
 using namespace eg;
 
-namespace {
-
-/// EQUIGRAD_DEVICE_ROWS=softmax,sum looks at these rows alone.
-bool is_asked_for(const OpDef& op) {
-  const char* const names = std::getenv("EQUIGRAD_DEVICE_ROWS");
-  return names == nullptr || fmt::format(",{},", names).find(fmt::format(",{},", op.name)) != std::string::npos;
-}
-
-void enforce_on_device(laws::Law law) {
-  int rows = 0;
-  for (const OpDef* op : registry()) {
-    if (!is_asked_for(*op)) continue;
-    const laws::LawDeviceScope scope(Device::cuda());
-    const laws::Verdict verdict = law(*op);
-    CHECK_MESSAGE(verdict.pass(), std::string(op->name), ":", verdict.text());
-    rows += verdict.checked > 0 ? 1 : 0;
-  }
-  CHECK(rows > 0);
-}
-
-} // namespace
-
-TEST_CASE("kernels on the device agree with plain loops") { enforce_on_device(laws::reference_law); }
-TEST_CASE("kernels on the device read any layout") { enforce_on_device(laws::layout_law); }
-TEST_CASE("f32 on the device agrees with f64") { enforce_on_device(laws::dtype_law); }
-TEST_CASE("kernels on the device take small extents") { enforce_on_device(laws::small_extent_law); }
-TEST_CASE("bad calls on the device are refused") { enforce_on_device(laws::errors_law); }
+TEST_CASE("kernels on the device agree with plain loops") { test::enforce_on_device(laws::reference_law); }
+TEST_CASE("kernels on the device read any layout") { test::enforce_on_device(laws::layout_law); }
+TEST_CASE("f32 on the device agrees with f64") { test::enforce_on_device(laws::dtype_law); }
+TEST_CASE("kernels on the device take small extents") { test::enforce_on_device(laws::small_extent_law); }
+TEST_CASE("bad calls on the device are refused") { test::enforce_on_device(laws::errors_law); }
 
 TEST_CASE("the bits of the CPU") {
   int rows = 0;
   for (const OpDef* op : registry()) {
-    if (!op->cuda_same_bits || !is_asked_for(*op)) continue;
+    if (!op->cuda_same_bits || !test::is_asked_for(*op)) continue;
     ++rows;
     for (const DType dtype : {DType::f32, DType::f64})
       for (const Sample& sample : op->samples(dtype)) {
@@ -61,7 +40,7 @@ TEST_CASE("the bits of the CPU") {
 
 TEST_CASE("every sample and its gradient") {
   for (const OpDef* op : registry()) {
-    if (!is_asked_for(*op)) continue;
+    if (!test::is_asked_for(*op)) continue;
     const laws::LawDeviceScope scope(Device::cuda());
     for (const DType dtype : {DType::f32, DType::f64})
       for (const Sample& sample : op->samples(dtype)) {
