@@ -2,6 +2,7 @@
 
 #include "core/base/file_descriptor.h"
 #include "core/base/input_file.h"
+#include "permute/digest.h"
 #include "permute/file_errors.h"
 #include "permute/key_file.h"
 
@@ -35,7 +36,7 @@ struct FreeSecret {
 using SecretBytes = std::unique_ptr<unsigned char, FreeSecret>;
 
 SecretBytes secret_bytes(std::size_t size) {
-  if (sodium_init() < 0) throw Error("key: libsodium cannot start");
+  start_sodium("key");
   SecretBytes bytes(static_cast<unsigned char*>(sodium_malloc(size)));
   if (!bytes) throw MemoryError("key: the system gave no guarded memory");
   return bytes;

@@ -2,27 +2,18 @@
 
 #include "core/base/error.h"
 #include "core/base/words.h"
+#include "permute/digest.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
-#include <sodium.h>
 
 namespace eg::permute {
 namespace {
 
 constexpr const char* label_format = "equigrad-model-key";
-
-std::string digest_of(const std::string& text) {
-  std::array<unsigned char, crypto_generichash_BYTES> digest{};
-  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                     nullptr, 0);
-  std::string hex;
-  for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
-  return hex;
-}
 
 /// True when the word names the group; names may hold brackets and stars of their own, so equality comes first.
 bool means(const std::string& word, const SymmetryGroup& g) {
@@ -58,7 +49,7 @@ std::string structure_digest(const ModelSymmetries& symmetries) {
     for (const AxisUse& use : g.axes)
       text += fmt::format("  {}|{}|{}|{}\n", use.tensor, use.axis, use.whole, fmt::join(use.places, ","));
   }
-  return digest_of(text);
+  return hexadecimal(digest_of({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, "key"));
 }
 
 std::set<std::string> choose_groups(const ModelSymmetries& symmetries, const std::string& words) {

@@ -2,12 +2,12 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
+#include "permute/digest.h"
 #include "training/checkpoint.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,8 +19,6 @@
 
 namespace eg::training {
 namespace {
-
-constexpr std::size_t checksum_bytes = 32;
 
 /// An open regular file. Throws DamagedCheckpoint when what is there is no such file, FileError when the system refuses
 /// for a reason that says nothing about the file (no permission, too many open files, ...).
@@ -63,17 +61,10 @@ private:
 
 /// BLAKE2b-256 in hexadecimal digits.
 std::string checksum(const CheckpointFile& file) {
-  if (sodium_init() < 0) throw Error("checkpoint: libsodium cannot start");
-  crypto_generichash_state hash;
-  crypto_generichash_init(&hash, nullptr, 0, checksum_bytes);
+  permute::Digest digest("checkpoint");
   std::vector<unsigned char> block(std::size_t{1} << 20);
-  for (std::size_t got = 0; (got = file.read(block.data(), block.size())) > 0;)
-    crypto_generichash_update(&hash, block.data(), got);
-  std::array<unsigned char, checksum_bytes> sum{};
-  crypto_generichash_final(&hash, sum.data(), sum.size());
-  std::array<char, 2 * checksum_bytes + 1> digits{};
-  sodium_bin2hex(digits.data(), digits.size(), sum.data(), sum.size());
-  return digits.data();
+  for (std::size_t got = 0; (got = file.read(block.data(), block.size())) > 0;) digest.add({block.data(), got});
+  return permute::hexadecimal(digest.finish());
 }
 
 bool is_text(const nlohmann::json& object, const char* key) {

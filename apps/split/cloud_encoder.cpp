@@ -3,14 +3,13 @@
 #include "apps/split/hosted_run.h"
 #include "apps/split/recipe.h"
 #include "core/call.h"
+#include "permute/digest.h"
 #include "training/checkpoint_state.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sodium.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 
 namespace eg::split_learning {
@@ -24,16 +23,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-/// A unique name.
-std::string fresh_run_name() {
-  if (sodium_init() < 0) throw Error("split: libsodium cannot start");
-  std::array<unsigned char, 16> bytes{};
-  randombytes_buf(bytes.data(), bytes.size());
-  std::string name;
-  for (const unsigned char byte : bytes) name += fmt::format("{:02x}", byte);
-  return name;
-}
 
 } // namespace
 
@@ -117,7 +106,7 @@ void CloudEncoder::begin(const training::EncoderRecipe& recipe, const nn::StateD
 }
 
 void CloudEncoder::send_weights(const nn::StateDict& blocks) {
-  run_ = fresh_run_name();
+  run_ = permute::fresh_name("split");
   how_ = How::fresh;
   names_.clear();
   for (const auto& [name, value] : blocks) {

@@ -1,6 +1,5 @@
 #include "apps/split/last_answer.h"
-
-#include <sodium.h>
+#include "permute/digest.h"
 
 #include <cstring>
 #include <filesystem>
@@ -14,11 +13,7 @@ constexpr std::size_t head_bytes = 8 + 8 + 8 + 32, checksum_bytes = 32;
 
 std::string path_of(const std::string& folder) { return join_path(folder, "last_answer"); }
 
-std::array<unsigned char, checksum_bytes> checksum_of(ByteView bytes) {
-  std::array<unsigned char, checksum_bytes> sum{};
-  crypto_generichash(sum.data(), sum.size(), bytes.data(), bytes.size(), nullptr, 0);
-  return sum;
-}
+permute::DigestBytes checksum_of(ByteView bytes) { return permute::digest_of(bytes, "split"); }
 
 } // namespace
 

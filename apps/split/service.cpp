@@ -5,11 +5,11 @@
 #include "core/base/json.h"
 #include "core/base/words.h"
 #include "core/gemm/gemm_bf16.h"
+#include "permute/digest.h"
 #include "training/checkpoint_state.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sodium.h>
 
 #include <algorithm>
 #include <charconv>
@@ -26,11 +26,7 @@ namespace {
 
 [[noreturn]] void refuse(RefusalCode code, const std::string& words) { throw ProtocolError(code, "split: " + words); }
 
-std::array<unsigned char, 32> digest_of(ByteView bytes) {
-  std::array<unsigned char, 32> digest{};
-  crypto_generichash(digest.data(), digest.size(), bytes.data(), bytes.size(), nullptr, 0);
-  return digest;
-}
+permute::DigestBytes digest_of(ByteView bytes) { return permute::digest_of(bytes, "split"); }
 
 bool is_run_name(const std::string& name) {
   return name.size() == 32 &&
@@ -85,7 +81,7 @@ double parameters_of(const training::EncoderRecipe& r) {
 } // namespace
 
 EncoderService::EncoderService(ServiceOptions options) : options_(std::move(options)) {
-  if (sodium_init() < 0) throw Error("split: libsodium cannot start");
+  permute::start_sodium("split");
 }
 
 EncoderService::~EncoderService() = default;

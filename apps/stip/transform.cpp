@@ -9,26 +9,16 @@
 #include "data/safetensors.h"
 #include "nn/hub/folder.h"
 #include "nn/hub/llama2c.h"
+#include "permute/digest.h"
 #include "permute/key.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sodium.h>
 
-#include <array>
 #include <filesystem>
 
 namespace eg::stip {
 namespace {
-
-std::string fresh_id() {
-  if (sodium_init() < 0) throw Error("stip: libsodium cannot start");
-  std::array<unsigned char, 16> bytes{};
-  randombytes_buf(bytes.data(), bytes.size());
-  std::string id;
-  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
-  return id;
-}
 
 std::unique_ptr<hub::Model> opened(const std::string& path) {
   std::unique_ptr<hub::Model> model = file_exists(path) ? hub::load_llama2c(path) : hub::load_model(path).model;
@@ -111,7 +101,7 @@ Transformed transform_for_stip(const TransformJob& job) {
   const PauseRecording pause;
   NewFolder out(job.out);
   const std::unique_ptr<hub::Model> model = opened(job.model);
-  const std::string id = fresh_id();
+  const std::string id = permute::fresh_name("stip");
   const std::int64_t dim = model->blocks().front()->config.dim;
   const permute::SecretKey kept = permute::SecretKey::generate(stip_key_label(id, dim));
   const permute::SecretKey forgotten = permute::SecretKey::generate();
