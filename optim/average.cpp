@@ -23,17 +23,6 @@ template <class T> void approach(Tensor& average, const Tensor& weights, double 
   });
 }
 
-} // namespace
-
-WeightAverage::WeightAverage(const std::vector<Tensor>& parameters, double decay)
-    : parameters_(parameters), decay_(decay) {
-  if (!(decay > 0.0 && decay < 1.0))
-    throw ValueError(fmt::format("weight average: decay must be in (0, 1), not {}", decay));
-  for (const Tensor& p : parameters_) values_.push_back(packed_copy(p));
-}
-
-namespace {
-
 /// The same for tensors on a device, by the device's kernel.
 void approach_there(Tensor& average, const Tensor& weights, double share) {
   if (average.numel() == 0) return;
@@ -44,6 +33,18 @@ void approach_there(Tensor& average, const Tensor& weights, double share) {
 }
 
 } // namespace
+
+WeightAverage::WeightAverage(const std::vector<Tensor>& parameters, double decay)
+    : parameters_(parameters), decay_(decay) {
+  if (!(decay > 0.0 && decay < 1.0))
+    throw ValueError(fmt::format("weight average: decay must be in (0, 1), not {}", decay));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i];
+    if (!p.defined() || !is_floating(p.dtype()) || !p.is_contiguous())
+      throw ValueError(fmt::format("weight average: parameter {} must be f32 or f64 and densely packed", i));
+    values_.push_back(packed_copy(p));
+  }
+}
 
 void WeightAverage::update(std::int64_t step) {
   const auto t = static_cast<double>(step);

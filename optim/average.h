@@ -14,7 +14,7 @@ namespace eg::optim {
 class WeightAverage {
 public:
   /// Begins with copies of the parameters, which must be f32 or f64 and densely packed, and keeps handles to them.
-  /// Throws ValueError unless decay is in (0, 1).
+  /// Throws ValueError for others, and unless decay is in (0, 1).
   WeightAverage(const std::vector<Tensor>& parameters, double decay);
 
   /// Moves the averages towards the parameters' present values; `step` is t, the number of the step that was taken. The

@@ -106,6 +106,9 @@ void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate)
 }
 
 Optimizer::Step Optimizer::begin(double learning_rate) {
+  if (!(learning_rate >= 0.0 && std::isfinite(learning_rate)))
+    throw ValueError(
+        fmt::format("{}: the learning rate is {}; it must be finite and not negative", name(), learning_rate));
   ++steps_;
   learning_rate_ = learning_rate;
   begin_step(learning_rate);

@@ -59,7 +59,7 @@ public:
     std::int64_t number_;
     std::vector<bool> done_;
   };
-  /// Begins the next step.
+  /// Begins the next step. Throws ValueError for a learning rate that is negative or not finite, as step() does.
   Step begin(double learning_rate);
 
   /// Takes one for each parameter, before the first step. Resets the state. Throws ValueError for another number of

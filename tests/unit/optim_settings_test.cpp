@@ -8,6 +8,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+
 #include <limits>
 #include <string>
 #include <vector>
@@ -48,6 +51,19 @@ TEST_CASE("optim: a parameter's decay factor is a weight decay of its own, whate
     CHECK(same_bits(trained(rule, 0.5, 0.25, {.weight_decay = 0.5}), trained(rule, 0.5, 0.125, {})));
     CHECK(same_bits(trained(rule, 0.5, 0.25, {.weight_decay = 0.0}), trained(rule, 0.5, 0.0, {})));
     CHECK_FALSE(same_bits(trained(rule, 0.5, 0.25, {.weight_decay = 0.0}), trained(rule, 0.5, 0.25, {})));
+  }
+}
+
+TEST_CASE("optim: a learning rate that is no finite number is refused, and nothing changes") {
+  for (const char* rule : rules) {
+    const Tensor w = drawn(0), before = w.clone();
+    const auto optimizer = optim::make_optimizer(rule, {w}, 0.1);
+    for (const double rate : {-0.1, std::nan(""), std::numeric_limits<double>::infinity()}) {
+      CHECK_THROWS_AS(optimizer->step({drawn(2)}, rate), ValueError);
+      CHECK_THROWS_AS(optimizer->begin(rate), ValueError);
+    }
+    CHECK(optimizer->steps() == 0);
+    CHECK(same_bits(w, before));
   }
 }
 

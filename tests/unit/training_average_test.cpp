@@ -84,6 +84,8 @@ TEST_CASE("optim: averages follow the weights by their formula, with the same bi
   parallel::set_threads(0);
   CHECK(relative_error(results[0], Tensor::from<double>(expected, {70001})) < 1e-14);
   CHECK(same_bits(results[0], results[1]));
+  CHECK_THROWS_WITH_AS(optim::WeightAverage({w, Tensor::zeros({2, 3}).transpose()}, 0.5),
+                       "weight average: parameter 1 must be f32 or f64 and densely packed", ValueError);
   CHECK_THROWS_WITH_AS(optim::WeightAverage({w}, 1.0), "weight average: decay must be in (0, 1), not 1", ValueError);
 }
 
