@@ -35,7 +35,6 @@ public:
 
 /// A scope of this thread lives.
 bool making_meta_tensors();
-bool calling_with_meta_tensors();
 bool is_shape_only();
 
 } // namespace eg

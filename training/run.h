@@ -54,8 +54,6 @@ public:
   std::int64_t epoch_of(std::int64_t step) const;
   /// Seconds in training steps, of this process.
   double seconds() const { return seconds_; }
-  /// Steps of this process.
-  std::int64_t steps_taken() const { return step_ - first_; }
   /// Steps since the run began whose update was left out.
   std::int64_t skipped() const { return guard_.skipped(); }
   /// Step of the checkpoint that did best in its test; nothing without one.
