@@ -10,8 +10,6 @@
 
 #include <cmath>
 #include <limits>
-
-#include <limits>
 #include <string>
 #include <vector>
 
