@@ -27,7 +27,11 @@ template <class T> __global__ void drop_groups_kernel(device::DropoutJob job, T 
     const std::int64_t word = i / job.group;
     std::uint32_t words[4];
     philox_words(job.seed, job.stream, static_cast<std::uint64_t>(word / 4), words);
-    y[i] = words[word % 4] > job.last ? x[i] * scale : T{0};
+    std::uint32_t own = words[0]; // words[word % 4] would put the four into memory
+    GPU_UNROLL
+    for (int k = 1; k < 4; ++k)
+      if (word % 4 == k) own = words[k];
+    y[i] = own > job.last ? x[i] * scale : T{0};
   }
 }
 

@@ -26,6 +26,12 @@ template <int rows_, int columns_, int own_rows_, int own_columns_> struct Cut {
 template <class T> struct LargeCutOf { using type = Cut<64, 64, 8, 4>; };
 template <> struct LargeCutOf<double> { using type = Cut<64, 64, 4, 4>; };
 using SmallCut = Cut<16, 16, 2, 2>;
+/// Blocks that a multiprocessor must have room for. Left to choose (0), nvcc makes room for more and keeps a few
+/// numbers of f32 kernels in memory instead of registers.
+template <class C, class T, class B> constexpr int blocks_at_once() {
+  if (sizeof(T) == 8 || sizeof(B) == 1) return 0;
+  return C::threads == SmallCut::threads ? 10 : 3;
+}
 
 template <class T, class A, class B> struct Operands {
   std::int64_t m, n, k, piece;
@@ -67,7 +73,7 @@ public:
                        std::int64_t all_lines, std::int64_t from, std::int64_t to, const T* scales) {
     x += (first + line_) * line_stride + (from + step_) * step_stride;
     const std::int64_t apart = lines_apart_ * line_stride + steps_apart_ * step_stride;
-    const std::int64_t lines_left = all_lines - first - line_, steps_left = to - from - step_;
+    const int lines_left = at_most(all_lines - first, lines) - line_, steps_left = at_most(to - from, C::steps) - step_;
     GPU_UNROLL
     for (int e = 0; e < count; ++e) {
       const bool inside = e * lines_apart_ < lines_left && e * steps_apart_ < steps_left;
@@ -80,6 +86,7 @@ public:
   }
 
 private:
+  __device__ static int at_most(std::int64_t count, int most) { return count < most ? static_cast<int>(count) : most; }
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
 
   int line_, step_, lines_apart_, steps_apart_;
@@ -126,7 +133,8 @@ __device__ void add_piece(const Operands<T, A, B>& p, T* c, std::int64_t row, st
 }
 
 template <class C, class T, class A, class B>
-__global__ void __launch_bounds__(C::threads) product_kernel(Operands<T, A, B> p, Axes<3> batch) {
+__global__ void __launch_bounds__(C::threads, blocks_at_once<C, T, B>())
+    product_kernel(Operands<T, A, B> p, Axes<3> batch) {
   using Left = T[2][C::steps][C::rows + C::pad];
   using Right = T[2][C::steps][C::columns + C::pad];
   GPU_SHARED(left, Left);
