@@ -12,7 +12,7 @@
 #   ./test.sh clang  everything in a build by clang, warnings as errors
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
 #   ./test.sh device the emulator, and the laws on the emulated device
-#   ./test.sh cuda   compiles the device module by nvcc, warnings as errors; needs no GPU
+#   ./test.sh cuda   compiles and links the device module by nvcc, warnings as errors, and checks its code; needs no GPU
 set -eu
 cd "$(dirname "$0")"
 . scripts/common.sh
@@ -83,6 +83,7 @@ cuda)
   install_packages build
   cuda_compiler
   build cuda equigrad_cuda
+  python3 scripts/check_cuda.py build/cuda
   ;;
 *) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device and cuda" ;;
 esac
