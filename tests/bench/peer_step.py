@@ -85,7 +85,7 @@ def gflop(case, batch):
 
 
 def make_adam(parameters, kind, make=torch.optim.Adam):
-    """The fastest Adam (or AdamW) that this PyTorch has for the CPU."""
+    """The fastest Adam (or AdamW) that this PyTorch has."""
     parameters = list(parameters)
     for options in [{}] if kind == "plain" else [{"fused": True}, {"foreach": True}]:
         try:
@@ -120,23 +120,40 @@ def text_step(name, batch, args):
     return peer_text.make(name, batch, lambda parameters: make_adam(parameters, args.adam, kind), args.compile)
 
 
+def wall_ms(run):
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e3
+
+
+def gpu_ms(run):
+    """Between two events around the run, on the GPU's clock."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end)
+
+
 def measure(name, args):
     torch.manual_seed(0)
     batch = args.batch or (VIT_BATCH | peer_text.BATCH).get(name, 64)
     run, parts, work, kind = (vit_step if name in CASES else text_step)(name, batch, args)
     for _ in range(args.warmup):
         run()
+    clock = gpu_ms if args.device == "cuda" else wall_ms
     times, cpu = [], []
     for _ in range(args.steps):
-        start, cpu_start = time.perf_counter(), time.process_time()
-        run()
-        times.append((time.perf_counter() - start) * 1e3 / parts)
+        cpu_start = time.process_time()
+        times.append(clock(run) / parts)
         cpu.append((time.process_time() - cpu_start) * 1e3 / parts)
     ms = statistics.median(times)
     return {
         "bench": "step",
         "engine": f"torch {torch.__version__}{' compiled' if args.compile else ''}, {kind}",
         "case": name,
+        "device": args.device,
         "threads": torch.get_num_threads(),
         "batch": batch,
         "ms": round(ms, 2),
@@ -157,8 +174,12 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--adam", choices=("best", "plain"), default="best", help="best: fused, else foreach")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model (PyTorch 2)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: PyTorch 2, f32 without TF32, timed by events")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    if args.device == "cuda":
+        torch.set_default_device("cuda")
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False  # as equigrad's products
     for name in [args.case] if args.case else [*CASES, *peer_text.BATCH]:
         print(json.dumps(measure(name, args)), flush=True)
 
