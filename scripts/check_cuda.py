@@ -198,7 +198,7 @@ def page(kernels: list[Kernel], version: str) -> str:
         "a GPU yet ([devices.md](devices.md)).",
         "",
         f"nvcc {version}, for compute capability 8.0 and 9.0: {len({(k.source, k.name) for k in kernels})} kernels, versions of {len(groups)} templates. No kernel spills registers.",
-        "No addition, subtraction or product of floats may be fused with another. `./test.sh cuda` checks both.",
+        "Products and sums of floats are fused only where the code says so. `./test.sh cuda` checks both.",
         "",
         "- A template has a version for each element type, and for whatever else it takes. Ranges are over its versions.",
         "- Local memory is memory of a thread, beyond its registers. Shared memory is what a kernel asks for by itself; launches may ask for more.",

@@ -22,7 +22,7 @@ def attention(q, k, v, causal):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
     if causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
         scores = scores.masked_fill(~seen, float("-inf"))
     return scores.softmax(-1) @ v
 
@@ -72,7 +72,7 @@ class Text(nn.Module):
                 nn.init.normal_(p, std=0.02)
 
     def forward(self, ids, caches=None, past=0):
-        x = self.words(ids) + self.positions(torch.arange(past, past + ids.shape[1]))
+        x = self.words(ids) + self.positions(torch.arange(past, past + ids.shape[1], device=ids.device))
         if not self.causal:
             x = self.norm(x + self.types(torch.zeros_like(ids)))
         for i, block in enumerate(self.blocks):
@@ -155,7 +155,7 @@ def decoding(batch, compiled):
         model.logits(torch.randint(WORDS["gpt2"], (batch, PROMPT)), caches)
 
     def run():
-        token = torch.zeros(batch, 1, dtype=torch.long)
+        token = torch.zeros(batch, 1, dtype=torch.long, device=caches[0][0].device)
         with torch.no_grad():
             for i in range(DECODED):
                 token = logits(token, caches, PROMPT + i)[:, -1:].argmax(-1)

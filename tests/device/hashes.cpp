@@ -3,8 +3,10 @@
 //   EQUIGRAD_DEVICE_HASHES=FILE       compares the device with a file
 // With neither, a few rows of the device are compared with the CPU.
 
+#include "core/bf16.h"
 #include "core/device/device.h"
 #include "core/registry.h"
+#include "core/strided.h"
 #include "support/law_tools.h"
 #include "support/temporary_folder.h"
 
@@ -19,7 +21,6 @@
 #include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -53,7 +54,7 @@ std::uint64_t hash_of(const laws::Tensors& list) {
         else if constexpr (std::is_same_v<T, double>)
           hash.add(std::isnan(element) ? ~std::uint64_t{0} : std::bit_cast<std::uint64_t>(element));
         else if constexpr (std::is_same_v<T, BFloat16>)
-          hash.add(std::bit_cast<std::uint16_t>(element));
+          hash.add(element.bits);
         else
           hash.add(static_cast<std::uint64_t>(element));
       }
@@ -78,8 +79,8 @@ Hashes hashes_on(Device device, const std::set<std::string>& names = {}) {
       int number = 0;
       for (const Sample& sample : op->samples(dtype)) {
         const laws::LawDeviceScope scope(device);
-        all[fmt::format("{} {} {}", op->name, name_of(dtype), number++)] = {
-            op->cuda_same_bits, hash_of(sample.in), hash_of(laws::outputs(*op, sample))};
+        all[fmt::format("{} {} {}", op->name, name_of(dtype), number++)] = {op->cuda_same_bits, hash_of(sample.in),
+                                                                            hash_of(laws::outputs(*op, sample))};
       }
     }
   }
