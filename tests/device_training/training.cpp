@@ -1,4 +1,4 @@
-// Training on a device: --device, checkpoints that move, and the loss curve of the CPU.
+// Training on a device: --device, the bits of a small net, and checkpoints that move.
 
 #include "autograd/tape.h"
 #include "core/base/bytes.h"
@@ -6,10 +6,10 @@
 #include "core/device/device.h"
 #include "core/ops.h"
 #include "core/random.h"
+#include "device_training/tiny_runs.h"
 #include "optim/average.h"
 #include "optim/optimizer.h"
 #include "support/temporary_folder.h"
-#include "training/vit_trainer.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@
 #include <vector>
 
 using namespace eg;
-using eg::test::TemporaryFolder;
+using namespace eg::test;
 
 namespace {
 
@@ -53,36 +53,8 @@ std::vector<Tensor> pointwise_training(Device device) {
   return all;
 }
 
-/// 20 steps of a ViT of two blocks on generated images.
-training::VitOptions tiny() {
-  training::VitOptions o;
-  o.data = "shapes";
-  o.size = 16;
-  o.train_limit = 80;
-  o.test_limit = 20;
-  o.model.patch = 4;
-  o.model.layers = 2;
-  o.model.encoder = {.dim = 12, .heads = 3, .head_dim = 5, .mlp = 20};
-  o.steps = 20;
-  o.batch = 8;
-  o.lr = 3e-3;
-  o.seed = 5;
-  o.workers = 0;
-  o.device = "cpu";
-  return o;
-}
-
-std::vector<double> losses_of(training::VitTrainer& trainer, std::int64_t steps) {
-  std::vector<double> losses;
-  for (std::int64_t i = 0; i < steps; ++i) losses.push_back(trainer.train_step().loss);
-  return losses;
-}
-
-double furthest(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double worst = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
-  return worst;
+void take_steps(training::VitTrainer& trainer, std::int64_t steps) {
+  for (std::int64_t i = 0; i < steps; ++i) trainer.train_step();
 }
 
 } // namespace
@@ -96,7 +68,7 @@ TEST_CASE("20 steps of a net of pointwise rows have the bits of the CPU, AdamW, 
 }
 
 TEST_CASE("a run on a device that is not there is refused before data is read") {
-  training::VitOptions o = tiny();
+  training::VitOptions o = tiny_vit();
   o.data = "/no such folder";
   for (const auto& [device, words] : {std::pair{"cuda:5", "cuda:5: there is no such device; the module "},
                                       {"gpu", "device must be cpu, cuda or cuda:N, not 'gpu'"}}) {
@@ -110,58 +82,16 @@ TEST_CASE("a run on a device that is not there is refused before data is read") 
   }
 }
 
-TEST_CASE("a ViT on the device has the loss curve of the CPU") {
-  struct Case {
-    const char* name;
-    void (*change)(training::VitOptions&);
-  };
-  for (const Case& c : {Case{"plain", [](training::VitOptions&) {}},
-                        Case{"clip, parts and average",
-                             [](training::VitOptions& o) {
-                               o.clip = 0.5;
-                               o.accumulate = 2;
-                               o.ema = 0.9;
-                             }},
-                        Case{"sgd, mean pooling", [](training::VitOptions& o) {
-                               o.optimizer = "nesterov";
-                               o.model.pooling = nn::Pooling::mean;
-                             }}}) {
-    training::VitOptions o = tiny();
-    c.change(o);
-    training::VitTrainer here(o);
-    o.device = "cuda";
-    training::VitTrainer there(o);
-    CHECK(there.options().device == "cuda:0");
-    CHECK(there.model(0).device() == gpu);
-    const double worst = furthest(losses_of(there, 20), losses_of(here, 20));
-    MESSAGE(std::string(c.name), ": losses differ by ", worst);
-    CHECK(worst < 1e-5);
-    const training::Record a = there.test(), b = here.test();
-    CHECK(std::abs(a.loss - b.loss) < 1e-5 * b.loss);
-  }
-}
-
-TEST_CASE("permuted twins on the device stay together") {
-  training::VitOptions o = tiny();
-  o.device = "cuda";
-  o.twin = true;
-  o.permute = permute::PermuteMode::both;
-  o.steps = 5;
-  training::VitTrainer trainer(o);
-  losses_of(trainer, 5);
-  CHECK(trainer.drift(1) < 1e-3);
-}
-
 TEST_CASE("a run goes from one device to another") {
   const TemporaryFolder folder;
-  training::VitOptions o = tiny();
+  training::VitOptions o = tiny_vit();
   o.optimizer = "nesterov"; // Adam would make steps of the bias of K, whose gradient is rounding alone
   o.out = folder.path() + "/run";
   o.device = "cuda";
   o.steps = 4;
   {
     training::VitTrainer trainer(o);
-    losses_of(trainer, 2);
+    take_steps(trainer, 2);
     trainer.save_checkpoint();
   }
   training::VitOptions again = training::options_of_run(o.out, training::VitOptions());
@@ -173,11 +103,11 @@ TEST_CASE("a run goes from one device to another") {
   trainer.run();
   CHECK(read_json(o.out + "/config.json").at("device") == "cpu");
 
-  training::VitOptions whole = tiny();
+  training::VitOptions whole = tiny_vit();
   whole.optimizer = o.optimizer;
   whole.steps = 4;
   training::VitTrainer uninterrupted(whole);
-  losses_of(uninterrupted, 4);
+  take_steps(uninterrupted, 4);
   const nn::StateDict a = trainer.weights(0), b = uninterrupted.weights(0);
   for (std::size_t i = 0; i < a.size(); ++i) CHECK_MESSAGE(relative_error(a[i].second, b[i].second) < 1e-4, a[i].first);
 }
