@@ -1,3 +1,4 @@
+#include "apps/cli/device_flag.h"
 #include "apps/cli/main_job/verify_job.h"
 #include "apps/cli/model_files.h"
 #include "apps/cli/model_symmetries.h"
@@ -21,7 +22,8 @@ namespace eg::cli {
 
 namespace {
 
-/// Throws UsageError for sizes out of range, a filter that fits nothing and steps where nothing is trained.
+/// Throws UsageError for sizes out of range, a filter that fits nothing, or nothing that the device can compute, and
+/// steps where nothing is trained.
 void check_request(const permute::VerifyOptions& options, bool steps_given) {
   try {
     permute::check(options);
@@ -29,6 +31,8 @@ void check_request(const permute::VerifyOptions& options, bool steps_given) {
     throw UsageError(error.what());
   }
   const std::vector<const permute::Identity*> meant = identities_meant(options.filter);
+  if (identities_left_out(options).size() == meant.size())
+    throw UsageError("verify: " + permute::why_not_on(*meant.front(), options.device));
   const bool trains = std::any_of(meant.begin(), meant.end(), [](const permute::Identity* identity) {
     return identity->gate == permute::Gate::training;
   });
@@ -40,6 +44,22 @@ void check_request(const permute::VerifyOptions& options, bool steps_given) {
 void check_of_model(const CLI::App& app) {
   for (const char* option : {"--dim", "--heads", "--hidden", "--layers", "--steps"})
     if (app.count(option) > 0) throw UsageError(fmt::format("{} has no effect with --model", option));
+}
+
+/// Throws UsageError for what a device cannot do.
+void check_of_device(const permute::VerifyOptions& options) {
+  if (options.exact && !options.device.is_cpu())
+    throw UsageError(fmt::format("--exact computes on the CPU alone: matrix products have no exact kernel for {}; "
+                                 "give --device cpu",
+                                 options.device.str()));
+}
+
+/// Says which rows the device cannot compute, and adds their ids to the summary of the JSON.
+void tell_left_out(const permute::VerifyOptions& options, const CommonOptions& common, nlohmann::json& json) {
+  for (const permute::Identity* row : identities_left_out(options)) {
+    if (common.talks()) say(fmt::format("Left out: {}.\n", permute::why_not_on(*row, options.device)));
+    json["summary"]["left_out"].push_back(row->id);
+  }
 }
 
 /// The axes of a model folder's parameters, for the page's picture.
@@ -75,7 +95,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
   struct Request {
     permute::VerifyOptions options;
     std::string dtype = "both";
-    std::string report, model, data_dir;
+    std::string report, model, data_dir, device;
   };
   auto request = std::make_shared<Request>();
   permute::VerifyOptions& o = request->options;
@@ -116,7 +136,9 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("--exact", o.exact,
-               "Exact reductions: sums that no order changes, so that both sides of a row have the same bits");
+               "Exact reductions, on the CPU: sums that no order changes, so that both sides of a row have the same "
+               "bits");
+  add_device(app, request->device);
   common.files
       ->input(app.add_option(
           "--model", request->model,
@@ -136,6 +158,8 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       ->type_name("DIR");
   return [request, &common, &app]() -> int {
     const bool given = !request->model.empty();
+    request->options.device = requested_device(request->device);
+    check_of_device(request->options);
     if (given)
       check_of_model(app);
     else
@@ -156,7 +180,9 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
         given ? verify_model(request->model, request->options, dtypes, !common.quiet)
               : verify_all(request->options, dtypes, !common.quiet);
     if (common.talks()) print_table(results);
-    write_json(common, nlohmann::json::parse(permute::to_json(results)));
+    nlohmann::json json = nlohmann::json::parse(permute::to_json(results));
+    if (!given) tell_left_out(request->options, common, json);
+    write_json(common, json);
     if (!request->report.empty()) write_report(results, request->report, report, !common.quiet);
     return failures(results) == 0 ? done : check_failed;
   };

@@ -3,6 +3,7 @@
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/progress.h"
 #include "apps/cli/shell/verb.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 #include "nn/bert.h"
 #include "nn/decoder.h"
@@ -45,6 +46,8 @@ Embedded embedded(const nn::Module& module, const permute::VerifyOptions& o) {
 std::vector<permute::VerifyResult> verify_model(const std::string& folder, permute::VerifyOptions options,
                                                 const std::vector<DType>& dtypes, bool show_progress) {
   const hub::LoadedModel loaded = hub::load_model(folder, {.dtype = DType::f64});
+  loaded.model->module().to(options.device);
+  const DeviceScope there(options.device); // where Z is made
   const auto [blocks, z] = embedded(loaded.model->module(), options);
   const std::vector<permute::Identity> rows = permute::block_identities(*blocks, z);
   Progress progress(show_progress);

@@ -9,8 +9,8 @@
 namespace eg::cli {
 
 /// Reads the folder, lets its embeddings make Z of random images or ids ([options.batch, options.tokens] ids, or fewer
-/// where the model has fewer positions), and checks its blocks in each dtype. Throws what hub::load_model does,
-/// UsageError for a model without blocks of this library.
+/// where the model has fewer positions), and checks its blocks in each dtype on options.device. Throws what
+/// hub::load_model does, UsageError for a model without blocks of this library.
 std::vector<permute::VerifyResult> verify_model(const std::string& folder, permute::VerifyOptions options,
                                                 const std::vector<DType>& dtypes, bool show_progress);
 

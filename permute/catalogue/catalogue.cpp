@@ -2,6 +2,7 @@
 
 #include "core/base/named_values.h"
 #include "core/base/words.h"
+#include "core/device/device.h"
 #include "core/reduction.h"
 #include "permute/catalogue/case.h"
 #include "permute/catalogue/equations.h"
@@ -24,8 +25,17 @@ bool all_finite(const Tensor& x) {
   return std::all_of(v.begin(), v.end(), [](double e) { return std::isfinite(e); });
 }
 
+/// Throws DeviceError for a side that was computed elsewhere than on the device that is to be checked.
+void require_here(const Comparison& c, const Tensor& expected) {
+  for (const Tensor* side : {&c.value, &expected})
+    if (side->device() != current_device())
+      throw DeviceError(fmt::format("verify: {}: a side was computed on {}, not on {}", c.what, side->device().str(),
+                                    current_device().str()));
+}
+
 /// max |value - expected| over `scale`, or over the largest |expected| when scale is 0.
 double error_of(const Comparison& c, const Tensor& expected) {
+  require_here(c, expected);
   if (c.value.shape() != expected.shape())
     throw ShapeError(
         fmt::format("verify: {}: one side is {}, the other {}", c.what, c.value.shape().str(), expected.shape().str()));
@@ -71,7 +81,7 @@ bool has_two_sides(const Comparison& c) { return c.scale == 0.0; }
 
 /// Elements whose bytes differ.
 std::int64_t differing_elements(const Comparison& c) {
-  const Tensor a = c.value.contiguous(), b = c.expected.contiguous();
+  const Tensor a = c.value.contiguous().to(Device::cpu()), b = c.expected.contiguous().to(Device::cpu());
   const std::size_t width = size_of(a.dtype());
   std::int64_t differing = 0;
   for (std::int64_t i = 0; i < a.numel(); ++i) {
@@ -167,6 +177,10 @@ void check(const VerifyOptions& o) {
   at_least("hidden", o.hidden, 4);
   at_least("layers", o.layers, 1);
   at_least("steps", o.steps, 1);
+  device::require_device(o.device);
+  if (o.exact && !o.device.is_cpu())
+    throw ValueError(
+        fmt::format("verify: exact needs the CPU: matrix products have no exact kernel for {}", o.device.str()));
   if (o.dim % o.heads != 0 || o.dim / o.heads < 2)
     throw ValueError(
         fmt::format("verify: dim {} must be a multiple of heads {} with at least 2 elements a head", o.dim, o.heads));
@@ -210,6 +224,11 @@ const std::vector<Identity>& catalogue() {
   return rows;
 }
 
+std::string why_not_on(const Identity& identity, Device device) {
+  if (device.is_cpu() || !identity.exact_sums) return {};
+  return fmt::format("{} takes exact sums, and matrix products have no exact kernel for {}", identity.id, device.str());
+}
+
 VerifyResult verify(const Identity& identity, const VerifyOptions& options) {
   VerifyResult result;
   result.id = identity.id;
@@ -219,6 +238,7 @@ VerifyResult verify(const Identity& identity, const VerifyOptions& options) {
   result.kind = identity.kind;
   result.sharp = identity.sharp;
   result.dtype = options.dtype;
+  result.device = options.device;
   result.sizes = {{"batch", options.batch}, {"tokens", options.tokens}, {"dim", options.dim},
                   {"heads", options.heads}, {"hidden", options.hidden}, {"layers", options.layers}};
   if (identity.gate == Gate::training) result.sizes["steps"] = options.steps;
@@ -227,6 +247,8 @@ VerifyResult verify(const Identity& identity, const VerifyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   try {
     const ReductionScope scope(options.exact ? Reduction::exact : Reduction::fast);
+    if (const std::string why = why_not_on(identity, options.device); !why.empty()) throw DeviceError("verify: " + why);
+    const DeviceScope there(options.device); // where a row makes its tensors
     measure(identity, options, result);
   } catch (const Interrupted&) {
     throw;
@@ -242,12 +264,15 @@ std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
                                         const std::function<void(const VerifyResult&)>& progress) {
   check(options);
   std::vector<VerifyResult> results;
+  std::string why;
   for (const Identity& identity : catalogue()) {
     if (!matches(identity, options.filter)) continue;
+    why = why_not_on(identity, options.device);
+    if (!why.empty()) continue;
     results.push_back(verify(identity, options));
     if (progress) progress(results.back());
   }
-  if (results.empty()) throw ValueError("verify: " + why_nothing_fits(options.filter));
+  if (results.empty()) throw ValueError("verify: " + (why.empty() ? why_nothing_fits(options.filter) : why));
   return results;
 }
 

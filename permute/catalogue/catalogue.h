@@ -2,6 +2,7 @@
 // Lists the theorem catalogue: every identity that the project rests on, each as a measurement with a tolerance and a
 // negative control. docs/theory.md holds the same list with the mathematics; the ids are the same.
 
+#include "core/base/device.h"
 #include "core/dtype.h"
 
 #include <cstdint>
@@ -51,6 +52,8 @@ struct Identity {
   bool two_formulas = false;
   /// The statement says what is all there is ("exactly", "only", "no other"): its run searches for counterexamples.
   bool sharp = false;
+  /// The run takes exact sums whatever the options say.
+  bool exact_sums = false;
 };
 
 /// Sizes and numbers of one verification. Every dimension of an identity follows from these.
@@ -67,11 +70,12 @@ struct VerifyOptions {
   /// Exact reductions (core/reduction.h): the two sides of a row must then have the same bits, unless they are two
   /// formulas. Each row also runs with ordinary ones, to count the bits that differ there.
   bool exact = false;
+  Device device = {};       ///< where both sides are computed; exact needs the CPU
   std::string filter = "*"; ///< glob over ids; "eq7" also finds the row whose equation number is 7
 };
 
 /// Throws ValueError that names the field: tokens >= 4, heads >= 2, heads divides dim, dim / heads >= 2, hidden >= 2,
-/// ...
+/// exact on a device, ... Throws DeviceError for a device that is not there.
 void check(const VerifyOptions& options);
 
 struct ControlResult {
@@ -85,6 +89,7 @@ struct VerifyResult {
   std::string id, title, paper, equation;
   ClaimKind kind = ClaimKind::identity;
   DType dtype = DType::f64;
+  Device device = {}; ///< where both sides were computed
   std::map<std::string, std::int64_t> sizes;
   std::uint64_t seed = 0;
   double error = 0.0;
@@ -105,11 +110,15 @@ struct VerifyResult {
 /// Every row, in the order of docs/theory.md.
 const std::vector<Identity>& catalogue();
 
-/// Runs one row. An eg::Error thrown meanwhile becomes a failure with its message in `detail`.
+/// Why a row cannot be computed on a device; "" where it can.
+std::string why_not_on(const Identity& identity, Device device);
+
+/// Runs one row. An eg::Error thrown meanwhile becomes a failure with its message in `detail`; so does a side that was
+/// not computed on options.device.
 VerifyResult verify(const Identity& identity, const VerifyOptions& options);
 
-/// Runs every row whose id fits options.filter; `progress` (may be empty) is called after each. Throws ValueError when
-/// no id fits, or check(options) does.
+/// Runs every row whose id fits options.filter, but for those that options.device cannot compute (why_not_on);
+/// `progress` (may be empty) is called after each. Throws ValueError when none is left, or check(options) does.
 std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
                                         const std::function<void(const VerifyResult&)>& progress = {});
 

@@ -21,6 +21,7 @@ Json row(const VerifyResult& r) {
           {"equation", r.equation},
           {"kind", name_of(r.kind)},
           {"dtype", name_of(r.dtype)},
+          {"device", r.device.str()},
           {"sizes", sizes},
           {"seed", r.seed},
           {"error", finite(r.error)},

@@ -219,6 +219,7 @@ std::vector<Identity> training_case_identities() {
                   "State with one scale for a block of neighbours commutes with the permutations that keep blocks "
                   "together, not with others.",
                   coupled, blockwise_state});
+  rows.back().exact_sums = true;
   return rows;
 }
 

@@ -77,9 +77,15 @@ std::vector<const permute::Identity*> identities_meant(const std::string& filter
                                             : fmt::format("ids near it: {}", fmt::join(near, ", "))));
 }
 
+std::vector<const permute::Identity*> identities_left_out(const permute::VerifyOptions& options) {
+  std::vector<const permute::Identity*> meant = identities_meant(options.filter);
+  std::erase_if(meant, [&](const permute::Identity* row) { return permute::why_not_on(*row, options.device).empty(); });
+  return meant;
+}
+
 std::vector<permute::VerifyResult> verify_all(permute::VerifyOptions options, const std::vector<DType>& dtypes,
                                               bool show_progress) {
-  const std::size_t meant = identities_meant(options.filter).size();
+  const std::size_t meant = identities_meant(options.filter).size() - identities_left_out(options).size();
   Progress progress(show_progress);
   std::vector<permute::VerifyResult> all;
   for (const DType dtype : dtypes) {
@@ -116,8 +122,10 @@ void print_table(const std::vector<permute::VerifyResult>& results) {
   }
   const int failed = failures(results);
   if (exact) print_bits(results);
-  say(fmt::format("{} of {} identities hold within their gates with controls that fail as they must.\n",
-                  static_cast<int>(results.size()) - failed, results.size()));
+  const Device device = results.front().device;
+  say(fmt::format("{} of {} identities hold {}within their gates with controls that fail as they must.\n",
+                  static_cast<int>(results.size()) - failed, results.size(),
+                  device.is_cpu() ? "" : "on " + device.str() + " "));
   print_papers(results);
 }
 

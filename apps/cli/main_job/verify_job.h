@@ -11,7 +11,11 @@ namespace eg::cli {
 /// The rows that a filter means, in the catalogue's order. Throws UsageError with the nearest ids when it means none.
 std::vector<const permute::Identity*> identities_meant(const std::string& filter);
 
-/// Checks every identity that options.filter means, for each dtype in turn. Throws Interrupted on Ctrl-C.
+/// Those of them that options.device cannot compute.
+std::vector<const permute::Identity*> identities_left_out(const permute::VerifyOptions& options);
+
+/// Checks every identity that options.filter means and options.device can compute, for each dtype in turn. Throws
+/// Interrupted on Ctrl-C.
 std::vector<permute::VerifyResult> verify_all(permute::VerifyOptions options, const std::vector<DType>& dtypes,
                                               bool show_progress);
 

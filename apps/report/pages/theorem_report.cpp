@@ -56,7 +56,8 @@ void add_how(Page& page, const std::vector<VerifyResult>& results, const Theorem
       "that is false: its error must be large, so that a row that compares nothing cannot pass. Gradients come from "
       "the tape.",
       options.model.empty() ? "random values" : "the weights of " + options.model));
-  page.paragraph(fmt::format("Seed {}; {}{}.", first.seed, sizes,
+  page.paragraph(fmt::format("Seed {}; {}{}{}.", first.seed, sizes,
+                             first.device.is_cpu() ? "" : "; computed on " + first.device.str(),
                              options.model.empty() ? " (rows that need other sizes choose their own)" : ""));
   page.paragraph(exact
                      ? "Sums were exact: no order of their terms changes them. Both sides must then have the same "
