@@ -1,6 +1,7 @@
 // Arrays of other libraries in and out: Python's buffer protocol (NumPy, memoryview, array), DLPack (PyTorch, JAX).
 
 #include "core/call.h"
+#include "core/device/adopted.h"
 #include "core/device/device.h"
 
 #include "bindings.h"
@@ -153,22 +154,51 @@ bool is_bf16(nb::dlpack::dtype type) {
   return type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) && type.bits == 16;
 }
 
-/// What an object's __dlpack__ gives, in the newest form that it supports: the older ones have no "read-only" flag.
-nb::object exported(nb::handle object) {
+/// The element type that the library has for it; nullopt for those that it lacks.
+std::optional<DType> dtype_of(nb::dlpack::dtype type) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::u8, DType::boolean, DType::bf16})
+    if (dlpack_of(dtype) == type) return dtype;
+  return std::nullopt;
+}
+
+/// Whether an object says that its array is on a CUDA device, and on which; nullopt for any other device, and where it
+/// says nothing. Throws DeviceError where that device is not there, before anything is taken from the object.
+std::optional<Device> announced_cuda(nb::handle object) {
+  const nb::object ask = nb::getattr(object, "__dlpack_device__", nb::none());
+  if (ask.is_none()) return std::nullopt;
+  const nb::object place = ask();
+  const auto part = [&](int i) { return nb::cast<int>(nb::int_(place[i])); };
+  if (part(0) != nb::device::cuda::value) return std::nullopt;
+  const Device device = Device::cuda(part(1));
+  device::require_device(device);
+  if (const device::ModuleInfo module = device::open_module(); module.name != "cuda")
+    throw DeviceError(
+        fmt::format("tensor: the array is on a CUDA device, and {} here is {}'s; copy it to the CPU first",
+                    device.str(), module.name));
+  return device;
+}
+
+/// What an object's __dlpack__ gives, in the newest form that it supports: the older ones have no "read-only" flag. On
+/// a CUDA device it is told stream 1, the default one: our own has no number, and from_cuda() waits for all of them.
+nb::object exported(nb::handle object, bool cuda) {
   const nb::object give = object.attr("__dlpack__");
+  nb::dict options;
+  if (cuda) options["stream"] = 1;
+  nb::dict newest = nb::borrow<nb::dict>(options.attr("copy")());
+  newest["max_version"] = nb::make_tuple(1, 1);
   try {
-    return give("max_version"_a = nb::make_tuple(1, 1));
+    return give(**newest);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError)) throw;
   }
-  return give();
+  return give(**options);
 }
 
 /// The same, checked to be a capsule that was not consumed.
-nb::object capsule_of(nb::handle object) {
+nb::object capsule_of(nb::handle object, bool cuda) {
   nb::object capsule;
   try {
-    capsule = exported(object);
+    capsule = exported(object, cuda);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_BufferError)) throw;
     throw nb::type_error(
@@ -196,8 +226,13 @@ std::string name_of(nb::dlpack::dtype type) {
   return fmt::format("{} of DLPack", type.code);
 }
 
-void check_dlpack(const nb::ndarray<nb::ro>& array) {
-  if (array.device_type() != nb::device::cpu::value)
+void check_dlpack(const nb::ndarray<nb::ro>& array, const std::optional<Device>& cuda) {
+  const bool there = cuda && array.device_type() == nb::device::cuda::value && array.device_id() == cuda->index;
+  if (cuda && !there)
+    throw ValueError(
+        fmt::format("tensor: the array is said to be on {}, and its capsule says DLPack type {}, number {}",
+                    cuda->str(), array.device_type(), array.device_id()));
+  if (!cuda && array.device_type() != nb::device::cpu::value)
     throw ValueError(fmt::format("tensor: the array lies on another device (DLPack type {}); copy it to the CPU first",
                                  array.device_type()));
   using Code = nb::dlpack::dtype_code;
@@ -217,16 +252,57 @@ template <class View, class Array> nb::object memory_of(const Array& array, nb::
   return nb::cast(View(array.data(), array.ndim(), shape.data(), owner, array.stride_ptr(), type));
 }
 
+/// Why a tensor cannot use this device memory; empty where it can.
+std::string obstacle(const nb::ndarray<nb::ro>& array, std::size_t element) {
+  if (reinterpret_cast<std::uintptr_t>(array.data()) % element != 0) return "its elements are not aligned";
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis)
+    if (array.shape(axis) > 1 && array.stride(axis) < 0) return "an axis runs backwards";
+  return {};
+}
+
+/// A tensor on device memory, or a copy there. The host cannot convert what it cannot read, so an array of other
+/// elements, or with an obstacle, is refused.
+Tensor from_cuda(const nb::ndarray<nb::ro>& array, Device device, bool writable, std::optional<bool> copy) {
+  const std::optional<DType> dtype = dtype_of(array.dtype());
+  if (!dtype) refuse_elements(name_of(array.dtype()));
+  if (const std::string why = obstacle(array, size_of(*dtype)); !why.empty())
+    throw ValueError(fmt::format("tensor: {}, and it is on {}; copy the array first", why, device.str()));
+  if (!writable && copy.has_value() && !*copy)
+    throw ValueError("tensor: a copy is needed, and copy is False: the array is read-only");
+  Shape shape, strides;
+  std::int64_t last = 0;
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis) {
+    const auto extent = static_cast<std::int64_t>(array.shape(axis));
+    const std::int64_t stride = extent > 1 ? array.stride(axis) : 1;
+    shape.push_back(extent);
+    strides.push_back(stride);
+    last += stride * (extent - 1);
+  }
+  const std::int64_t elements = shape.numel() == 0 ? 0 : last + 1;
+  // The array goes with the last tensor; whoever that is, nanobind takes the interpreter's lock.
+  const auto held = std::make_shared<const nb::ndarray<nb::ro>>(array);
+  auto* const first = static_cast<std::byte*>(const_cast<void*>(array.data()));
+  const Tensor shared =
+      device::adopted(std::shared_ptr<std::byte>(held, first), static_cast<std::size_t>(elements) * size_of(*dtype),
+                      {elements}, *dtype, device)
+          .view_as(shape, strides, 0);
+  released([&] { device::synchronize(device); }); // until the other framework's work on the array is done
+  const PauseRecording pause;
+  return copy.value_or(!writable) ? shared.clone() : shared;
+}
+
 /// As a buffer, so that both ways share and copy alike.
 Tensor from_dlpack(nb::handle object, std::optional<bool> copy) {
-  const nb::object capsule = capsule_of(object);
+  const std::optional<Device> cuda = announced_cuda(object);
+  const nb::object capsule = capsule_of(object, cuda.has_value());
   nb::ndarray<> writable;
   nb::ndarray<nb::ro> array;
   if (nb::try_cast(capsule, writable))
     array = nb::ndarray<nb::ro>(writable);
   else if (!nb::try_cast(capsule, array))
     throw nb::type_error("tensor: the object's __dlpack__ gives no array");
-  check_dlpack(array);
+  check_dlpack(array, cuda);
+  if (cuda) return from_cuda(array, *cuda, writable.is_valid(), copy);
   const bool bf16 = is_bf16(array.dtype()); // which the buffer protocol lacks
   const nb::dlpack::dtype type =
       bf16 ? nb::dlpack::dtype{static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt), 16, 1} : array.dtype();
@@ -355,11 +431,33 @@ nb::tuple dlpack_device(const Tensor& x) {
   return nb::make_tuple(nb::device::cuda::value, static_cast<int>(device.index));
 }
 
-nb::object export_dlpack(nb::handle self) {
+namespace {
+
+/// Whether a consumer whose work is on this stream wants the work here to be done first. Throws ValueError and
+/// TypeError for what the protocol does not allow.
+bool wants_wait(Device device, nb::handle stream) {
+  if (stream.is_none()) return !device.is_cpu();
+  if (device.is_cpu()) throw ValueError("__dlpack__: stream must be None for a tensor on the CPU");
+  if (!PyLong_CheckExact(stream.ptr())) refuse_type("__dlpack__: stream", "None or an int", stream);
+  int beyond = 0; // an address with the highest bit set is one
+  const long long number = PyLong_AsLongLongAndOverflow(stream.ptr(), &beyond);
+  if (beyond == 0 && number == 0)
+    throw ValueError("__dlpack__: stream 0 is ambiguous: 1 is the default stream, 2 the default stream of the thread");
+  if (beyond < 0 || (beyond == 0 && number < -1))
+    throw ValueError("__dlpack__: stream must be -1, 1, 2 or the address of a stream");
+  return beyond > 0 || number != -1;
+}
+
+} // namespace
+
+nb::object export_dlpack(nb::handle self, const nb::kwargs& options) {
   const Tensor& tensor = *as_tensor(self);
+  const Device device = tensor.device();
   dlpack_device(tensor);
-  device::synchronize(tensor.device()); // so that the other framework may read on any stream
-  return array_on<nb::ndarray<nb::array_api>>(self, const_cast<std::byte*>(tensor.device_bytes()));
+  const bool wait = wants_wait(device, options.contains("stream") ? nb::object(options["stream"]) : nb::none());
+  if (wait) released([&] { device::synchronize(device); }); // then any stream may read
+  return array_on<nb::ndarray<nb::array_api>>(self, const_cast<std::byte*>(tensor.device_bytes()))
+      .attr("__dlpack__")(**options);
 }
 
 } // namespace eg::python

@@ -79,9 +79,10 @@ Tensor import_array(nb::handle object, std::optional<DType> dtype, std::optional
 /// An array on the tensor's memory. Throws TypeError for bf16, which NumPy lacks, DeviceError for a tensor that is not
 /// on the CPU.
 nb::object export_numpy(nb::handle self, bool writable);
-/// An object with __dlpack__ on the tensor's memory. Of a CUDA device, when its work so far is done. Throws DeviceError
-/// for the emulated device, whose memory no other framework knows.
-nb::object export_dlpack(nb::handle self);
+/// The DLPack capsule on the tensor's memory. Of a CUDA device, when its work so far is done, unless options say stream
+/// -1. Throws DeviceError for the emulated device, whose memory no other framework knows, ValueError, TypeError and
+/// BufferError for options that cannot be had.
+nb::object export_dlpack(nb::handle self, const nb::kwargs& options);
 /// DLPack's (type, number) of the tensor's device. Throws as export_dlpack.
 nb::tuple dlpack_device(const Tensor& x);
 

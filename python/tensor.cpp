@@ -131,8 +131,7 @@ void bind_values(nb::class_<Tensor>& cls) {
           },
           "dtype"_a = nb::none(), "copy"_a = nb::none())
       .def(
-          "__dlpack__",
-          [](nb::handle self, const nb::kwargs& options) { return export_dlpack(self).attr("__dlpack__")(**options); },
+          "__dlpack__", [](nb::handle self, const nb::kwargs& options) { return export_dlpack(self, options); },
           "The same memory for other frameworks. What they write no tape sees.",
           nb::sig("def __dlpack__(self, **options: typing.Any) -> typing.Any"))
       .def(
@@ -358,7 +357,8 @@ void bind_tensor(nb::module_& m) {
       nb::sig("def from_numpy(array: numpy.ndarray) -> Tensor"));
   m.def(
       "from_dlpack", [](nb::handle array) { return import_array(array, std::nullopt, std::nullopt); }, "array"_a,
-      "A tensor on the memory of an object with __dlpack__; copied where that is read-only.",
+      "A tensor on the memory of an object with __dlpack__, on the CPU or a CUDA device; copied where that is "
+      "read-only.",
       nb::sig("def from_dlpack(array: typing.Any) -> Tensor"));
   bind_makers(m);
   bind_comparisons(m);

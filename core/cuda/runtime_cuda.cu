@@ -110,7 +110,8 @@ Failure synchronize(int device, device::KernelError* error) {
   return in_words([&] {
     const Machine& m = machine(device);
     check(cudaMemcpyAsync(error, m.error, sizeof *error, cudaMemcpyDeviceToHost, m.stream), "cudaMemcpyAsync");
-    check(cudaStreamSynchronize(m.stream), "cudaStreamSynchronize");
+    // All streams: arrays that come in through DLPack may still be computed on another library's.
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     if (error->code != 0) check(cudaMemsetAsync(m.error, 0, sizeof *error, m.stream), "cudaMemsetAsync");
   });
 }

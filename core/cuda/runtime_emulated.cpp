@@ -2,6 +2,9 @@
 //   EQUIGRAD_EMULATOR_ORDER   ascending, descending, random or interleaved: in which order threads take their turn
 //   EQUIGRAD_EMULATOR_SEED    of the random order
 //   EQUIGRAD_EMULATOR_STREAM  eager, or late: work is queued until somebody waits for it
+//   EQUIGRAD_EMULATOR_NAME    what the module calls itself, "emulated"; "cuda" for tests of DLPack, where it then
+//   passes
+//                             for CUDA: its memory is the host's, so give it to no other framework
 
 #include "core/cuda/runtime.h"
 
@@ -67,7 +70,10 @@ template <class F> Failure attempt(int device, F&& f) {
 
 } // namespace
 
-const char* const runtime_name = "emulated";
+const char* const runtime_name = [] {
+  static const std::string name = setting("EQUIGRAD_EMULATOR_NAME", "emulated");
+  return name.c_str();
+}();
 const char* const runtime_build =
     emulator::checked() ? "kernels on the CPU, every access checked" : "kernels on the CPU";
 const bool runtime_reuses_blocks = !emulator::checked();
