@@ -33,8 +33,8 @@ template <class Options> std::unique_ptr<training::Trainer> trainer_on(Device de
   o.device = device.str();
   auto trainer = trainer_of(o);
   for (std::size_t variant = 0; variant < trainer->variants(); ++variant)
-    for (const auto& [name, weight] : trainer->module(variant).state_dict())
-      REQUIRE_MESSAGE(weight.device() == device, name); // or the CPU would be compared with itself
+    for (const auto& entry : trainer->module(variant).state_dict()) // or the CPU would be compared with itself
+      REQUIRE_MESSAGE(entry.second.device() == device, entry.first);
   return trainer;
 }
 
