@@ -13,6 +13,7 @@
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
 #   ./test.sh device the emulator, and the laws on the emulated device
 #   ./test.sh cuda   compiles and links the device module by nvcc, warnings as errors, and checks its code; needs no GPU
+#   ./test.sh wasm   compiles the library to WebAssembly; runs the laws and the catalogue in Node, and compares bits
 set -eu
 cd "$(dirname "$0")"
 . scripts/common.sh
@@ -85,5 +86,16 @@ cuda)
   build cuda equigrad_cuda
   python3 scripts/check_cuda.py build/cuda
   ;;
-*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device and cuda" ;;
+wasm)
+  install_packages build test wasm
+  NODE_PATH=/usr/share/nodejs${NODE_PATH:+:$NODE_PATH} # emscripten's JavaScript libraries, for a Node not of Debian
+  CCACHE_COMPILERTYPE=clang
+  export NODE_PATH CCACHE_COMPILERTYPE
+  build wasm
+  unset CCACHE_COMPILERTYPE
+  build check exact_bits
+  build/check/tests/wasm/exact_bits >build/wasm/native_bits.txt
+  ctest --preset wasm
+  ;;
+*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device, wasm and cuda" ;;
 esac

@@ -70,8 +70,9 @@ bool is_listening(const Listener& listener) {
 
 /// Some recorder that listens has the property.
 template <class Property> bool some_listener(Property&& property) {
-  return std::ranges::any_of(
-      listeners(), [&](const Listener& listener) { return is_listening(listener) && property(*listener.recorder); });
+  const std::span<Listener> all = listeners();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Listener& listener) { return is_listening(listener) && property(*listener.recorder); });
 }
 
 void enter_place(std::string name) {
@@ -224,7 +225,7 @@ public:
   }
   ~WholeRowScope() {
     for (Listener& listener : listeners())
-      if (std::ranges::find(muted_, listener.serial) != muted_.end()) --listener.muted;
+      if (std::find(muted_.begin(), muted_.end(), listener.serial) != muted_.end()) --listener.muted;
   }
   WholeRowScope(const WholeRowScope&) = delete;
   WholeRowScope& operator=(const WholeRowScope&) = delete;
@@ -247,7 +248,8 @@ std::vector<std::uint64_t> listening() {
 template <class Tell> void notify_each(const std::vector<std::uint64_t>& serials, Tell&& tell) {
   for (const std::uint64_t serial : serials) {
     const std::span<Listener> open = listeners();
-    const auto at = std::ranges::find(open, serial, &Listener::serial);
+    const auto at =
+        std::find_if(open.begin(), open.end(), [&](const Listener& listener) { return listener.serial == serial; });
     if (at != open.end()) tell(*at->recorder);
   }
 }

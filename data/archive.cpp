@@ -1,8 +1,8 @@
 // xz and tar through libarchive, which sees bytes in memory only and is offered no other format or filter.
 
 #include "core/base/bytes.h"
-#include "data/inflate.h"
 #include "data/unpack.h"
+#include "data/unpack_xz.h"
 
 #include "core/base/error.h"
 #include "core/base/out_of_memory.h"
@@ -21,15 +21,6 @@ struct CloseArchive {
   void operator()(archive* a) const { archive_read_free(a); }
 };
 using Reader = std::unique_ptr<archive, CloseArchive>;
-
-enum class Packing { none, gzip, xz };
-
-Packing packing_of(ByteView b) {
-  if (b.size() >= 2 && b[0] == 0x1F && b[1] == 0x8B) return Packing::gzip;
-  static constexpr std::uint8_t xz_magic[] = {0xFD, '7', 'z', 'X', 'Z', 0};
-  if (b.size() >= 6 && std::equal(std::begin(xz_magic), std::end(xz_magic), b.begin())) return Packing::xz;
-  return Packing::none;
-}
 
 std::string reason_of(archive* a) {
   const char* text = archive_error_string(a);
@@ -74,10 +65,7 @@ Bytes read_all(archive* a, const std::string& source, std::uint64_t limit) {
 
 } // namespace
 
-Bytes unpack(Bytes packed, const std::string& source, std::uint64_t limit) {
-  const Packing packing = packing_of(packed);
-  if (packing == Packing::none) return packed;
-  if (packing == Packing::gzip) return unpack_gzip(packed, source, limit);
+Bytes unpack_xz(ByteView packed, const std::string& source, std::uint64_t limit) {
   const Reader reader = new_reader(source);
   archive* a = reader.get();
   check(archive_read_support_filter_xz(a), a, source, "cannot unpack");
@@ -92,10 +80,6 @@ Bytes unpack(Bytes packed, const std::string& source, std::uint64_t limit) {
     out = read_all(a, source, limit);
   }
   return out;
-}
-
-Bytes read_unpacked(const std::string& path, std::uint64_t limit) {
-  return unpack(read_file(path, limit), path, limit);
 }
 
 namespace {
@@ -145,11 +129,6 @@ void read_tar_bytes(ByteView tar, const std::string& source, FunctionRef<void(co
     const Bytes bytes = read_member(a, entry, source, tar.size());
     visit({archive_entry_pathname(entry), bytes});
   }
-}
-
-void read_tar(const std::string& path, FunctionRef<void(const ArchiveMember&)> visit, std::uint64_t limit) {
-  const Bytes tar = read_unpacked(path, limit);
-  read_tar_bytes(tar, path, visit);
 }
 
 } // namespace eg::data

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace eg::permute {
@@ -16,7 +17,11 @@ struct AxisSwap {
   std::string tensor;
   int axis = 0; ///< -1: the numbers that an index leaf holds
   std::int64_t first = 0, second = 0, width = 1;
-  friend auto operator<=>(const AxisSwap&, const AxisSwap&) = default;
+  friend bool operator==(const AxisSwap&, const AxisSwap&) = default;
+  friend bool operator<(const AxisSwap& a, const AxisSwap& b) {
+    return std::tie(a.tensor, a.axis, a.first, a.second, a.width) <
+           std::tie(b.tensor, b.axis, b.first, b.second, b.width);
+  }
 };
 /// Exchanges of disjoint blocks, made together.
 using JointSwap = std::vector<AxisSwap>;

@@ -18,12 +18,13 @@ template <class T> struct Product {
   blas::Addends<T> plus = {};
 };
 
-/// True where the processor has vectors that this is written for (AVX2, AVX-512, NEON); else OpenBLAS does the work.
+/// True where the processor has vectors that this is written for (AVX2, AVX-512, NEON, WebAssembly); else OpenBLAS does
+/// the work.
 bool available();
 
 /// The product. after(block) runs behind the last write to a block of C, while it is in cache. Every element is a chain
-/// of fused multiply-adds in the order of k, in even pieces of at most `depth` terms: its bits depend on its row of A,
-/// its column of B and on k alone, neither on its position nor on the number of threads.
+/// of multiply-adds, fused but in WebAssembly, in the order of k, in even pieces of at most `depth` terms: its bits
+/// depend on its row of A, its column of B and on k alone, neither on its position nor on the number of threads.
 template <class T> void product(const Product<T>& p, FunctionRef<void(const blas::Tile&)> after);
 
 /// Most terms of one piece of a chain.

@@ -398,8 +398,8 @@ template <class T> void ProductOf(const Product<T>& p, FunctionRef<void(const Ti
 
 void ProductF32(const Product<float>& p, FunctionRef<void(const Tile&)> after) { ProductOf(p, after); }
 void ProductF64(const Product<double>& p, FunctionRef<void(const Tile&)> after) { ProductOf(p, after); }
-bool HasFusedVectors() {
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+bool HasVectors() {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64 || HWY_ARCH_WASM
   return LanesOf<float>() >= 4;
 #else
   return false;
@@ -415,11 +415,11 @@ namespace eg {
 
 HWY_EXPORT(ProductF32);
 HWY_EXPORT(ProductF64);
-HWY_EXPORT(HasFusedVectors);
+HWY_EXPORT(HasVectors);
 
 namespace gemm {
 
-bool available() { return HWY_DYNAMIC_DISPATCH(HasFusedVectors)(); }
+bool available() { return HWY_DYNAMIC_DISPATCH(HasVectors)(); }
 
 template <> void product<float>(const Product<float>& p, FunctionRef<void(const blas::Tile&)> after) {
   HWY_DYNAMIC_DISPATCH(ProductF32)(p, after);

@@ -11,6 +11,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace eg::permute {
@@ -20,7 +21,9 @@ namespace {
 struct Tuple {
   std::uint64_t family;
   std::vector<std::pair<Point, std::uint64_t>> members; // with their slots, ascending
-  friend auto operator<=>(const Tuple&, const Tuple&) = default;
+  friend bool operator<(const Tuple& a, const Tuple& b) {
+    return std::tie(a.family, a.members) < std::tie(b.family, b.members);
+  }
 };
 
 class Search {

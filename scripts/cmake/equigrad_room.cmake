@@ -33,6 +33,10 @@ function(equigrad_options target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
   # Contraction would let the compiler fuse a*b+c in one place and not in another: the same sum would differ.
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off)
+  if(EMSCRIPTEN) # lengths are counted in 64 bits and addressed with 32; a program is one file, which nothing moves
+    target_compile_options(${target} PRIVATE -Wno-shorten-64-to-32)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  endif()
   # GCC 12 sees these in inlined code of its own library (GCC bugs 105329, 105562 and 105651); AddressSanitizer looks
   # for the real thing.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -103,21 +107,24 @@ function(equigrad_room_headers name)
   endforeach()
 endfunction()
 
-# equigrad_room(name [LIGHT] [DEPENDS rooms...] [LEAVES sources...] [TAKES sources...] [PRECOMPILE headers... | PRECOMPILED_BY
-# room]): library equigrad_<name> from every source below the folder, but for folders in it that have a CMakeLists.txt and
+# equigrad_room(name [LIGHT] [DEPENDS rooms...] [LEAVES sources...] [TAKES sources...] [OMITS sources...] [PRECOMPILE
+# headers... | PRECOMPILED_BY room]): library equigrad_<name> from every source below the folder, but for folders in it that have a CMakeLists.txt and
 # so are targets of their own. It sees the rooms it depends on, and theirs. LEAVES: sources of this folder that a room above
-# TAKES, because they need it, while their headers stay here. PRECOMPILE: a precompiled header of its own instead of the one that rooms share;
+# TAKES, because they need it, while their headers stay here. OMITS: sources that this build does without. PRECOMPILE: a precompiled header of its own instead of the one that rooms share;
 # PRECOMPILED_BY: that of another room. LIGHT: the room leaves its time in others' kernels, and is compiled with -O1, in
 # two thirds of the time.
 function(equigrad_room name)
-  cmake_parse_arguments(ROOM "LIGHT" "PRECOMPILED_BY" "DEPENDS;LEAVES;TAKES;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ROOM "LIGHT" "PRECOMPILED_BY" "DEPENDS;LEAVES;TAKES;OMITS;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
   foreach(list_file IN LISTS nested)
     cmake_path(GET list_file PARENT_PATH folder)
     list(FILTER sources EXCLUDE REGEX "^${folder}/")
   endforeach()
-  foreach(source IN LISTS ROOM_LEAVES)
+  foreach(source IN LISTS ROOM_LEAVES ROOM_OMITS)
+    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source}) # a misspelt name would leave nothing out
+      message(FATAL_ERROR "room ${name} leaves or omits ${source}, and there is no such file")
+    endif()
     list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${source})
   endforeach()
   add_library(equigrad_${name} STATIC ${sources} ${ROOM_TAKES})

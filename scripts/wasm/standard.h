@@ -1,0 +1,13 @@
+#pragma once
+// Adds what libc++ 13 lacks of C++20: read before every source of a build for WebAssembly.
+
+#include <bit>
+#include <version>
+
+#ifndef __cpp_lib_bit_cast
+namespace std {
+template <class To, class From> constexpr To bit_cast(const From& from) noexcept {
+  return __builtin_bit_cast(To, from);
+}
+} // namespace std
+#endif
