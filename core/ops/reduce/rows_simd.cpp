@@ -7,7 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/reduce/rows_simd.cpp"
-#include "core/simd/simd-inl.h"
+#include "core/simd/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
@@ -63,7 +63,7 @@ template <bool largest, class T> T ExtremeOfNumbers(const T* x, std::int64_t n, 
   }
   unordered = !hn::AllFalse(d, nan);
   const auto best = Better<largest>(Better<largest>(m0, m1), Better<largest>(m2, m3));
-  return hn::GetLane(largest ? hn::MaxOfLanes(d, best) : hn::MinOfLanes(d, best));
+  return largest ? LaneMax(d, best) : LaneMin(d, best);
 }
 
 template <class T> T RowExtreme(const T* x, std::int64_t n, bool largest) {

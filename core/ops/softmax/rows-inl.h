@@ -3,7 +3,7 @@
 // The tail of a row runs the same vector arithmetic as its body, on a padded copy or under a mask, and every reduction
 // has a fixed number of accumulators: a result depends on the row alone, not on its address or on the thread.
 
-#include "core/simd/simd-inl.h" // ahead of the guard: it includes the kernel file, and so this one, once per target
+#include "core/simd/lanes-inl.h" // ahead of the guard: it includes the kernel file, and so this one, once per target
 
 #include <cstddef>
 #include <limits>
@@ -22,7 +22,6 @@ namespace HWY_NAMESPACE {
 template <class T> using RowTag = hn::ScalableTag<T>;
 
 template <class D> HWY_INLINE hn::TFromD<D> LaneSum(D d, hn::Vec<D> v) { return hn::GetLane(hn::SumOfLanes(d, v)); }
-template <class D> HWY_INLINE hn::TFromD<D> LaneMax(D d, hn::Vec<D> v) { return hn::GetLane(hn::MaxOfLanes(d, v)); }
 
 /// Largest element; -infinity for an empty row.
 template <class T> HWY_INLINE T RowMax(const T* x, std::size_t n) {
