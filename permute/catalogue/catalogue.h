@@ -118,7 +118,8 @@ std::string why_not_on(const Identity& identity, Device device);
 VerifyResult verify(const Identity& identity, const VerifyOptions& options);
 
 /// Runs every row whose id fits options.filter, but for those that options.device cannot compute (why_not_on);
-/// `progress` (may be empty) is called after each. Throws ValueError when none is left, or check(options) does.
+/// `progress` (may be empty) is called after each. Throws ValueError when no id fits, when the device can compute none
+/// of those that do, or check(options) does.
 std::vector<VerifyResult> run_catalogue(const VerifyOptions& options,
                                         const std::function<void(const VerifyResult&)>& progress = {});
 
