@@ -23,14 +23,34 @@ template <class T> void approach(Tensor& average, const Tensor& weights, double 
   });
 }
 
-/// The same for tensors on a device, by the device's kernel.
-void approach_there(Tensor& average, const Tensor& weights, double share) {
-  if (average.numel() == 0) return;
-  device::ApproachJob job{.share = share, .parts = {.type = average.dtype(), .parts = 1, .part = {}}};
-  job.parts.part[0] = {
-      average.mutable_device_bytes("average of weights"), weights.device_bytes(), {nullptr, nullptr}, average.numel()};
-  device::launch(average.device(), "average of weights", &device::Table::approach, job);
-}
+/// The same for tensors on devices, as many at a time as one launch takes.
+class DeviceAverages {
+public:
+  explicit DeviceAverages(double share) { job_.share = share; }
+
+  void add(Tensor& average, const Tensor& weights) {
+    if (average.numel() == 0) return;
+    device::UpdateParts& parts = job_.parts;
+    if (parts.parts > 0 &&
+        (parts.parts == device::UpdateParts::most || parts.type != average.dtype() || device_ != average.device()))
+      launch();
+    device_ = average.device();
+    parts.type = average.dtype();
+    parts.part[parts.parts++] = {average.mutable_device_bytes("average of weights"),
+                                 weights.device_bytes(),
+                                 {nullptr, nullptr},
+                                 average.numel()};
+  }
+  void launch() {
+    if (job_.parts.parts == 0) return;
+    device::launch(device_, "average of weights", &device::Table::approach, job_);
+    job_.parts.parts = 0;
+  }
+
+private:
+  Device device_;
+  device::ApproachJob job_{};
+};
 
 } // namespace
 
@@ -49,14 +69,16 @@ WeightAverage::WeightAverage(const std::vector<Tensor>& parameters, double decay
 void WeightAverage::update(std::int64_t step) {
   const auto t = static_cast<double>(step);
   const double share = 1.0 - std::min(decay_, (1.0 + t) / (10.0 + t));
+  DeviceAverages there(share);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!values_[i].device().is_cpu())
-      approach_there(values_[i], parameters_[i], share);
+      there.add(values_[i], parameters_[i]);
     else if (parameters_[i].dtype() == DType::f32)
       approach<float>(values_[i], parameters_[i], share);
     else
       approach<double>(values_[i], parameters_[i], share);
   }
+  there.launch();
 }
 
 } // namespace eg::optim

@@ -184,7 +184,7 @@ TEST_CASE("the joint norm and clipping have the bits of the CPU") {
 }
 
 TEST_CASE("averages of weights and accumulated gradients have the bits of the CPU") {
-  Tensors here = {random_normal({300}, {1, 30}), random_normal({4, 5}, {2, 30}, 0.0, 1.0, DType::f64)};
+  Tensors here = parameters(); // of both types, and more than one launch takes
   Tensors there = moved(here, gpu);
   optim::WeightAverage a(here, 0.99), b(there, 0.99);
   for (std::int64_t step = 1; step <= 20; ++step) {
