@@ -51,7 +51,7 @@ TEST_CASE("doctor says where it looked for the module") {
   const Variable module("EQUIGRAD_CUDA_MODULE", "/nonexistent/module.so");
   const Outcome told = run_program({"doctor"});
   CHECK(told.code == 0);
-  CHECK(told.out.find("CUDA        none; looked for its module") != std::string::npos);
+  CHECK(told.out.find("CUDA        no device; the module is") != std::string::npos);
   CHECK(told.out.find("              /nonexistent/module.so: no such file\n") != std::string::npos);
   const auto json = nlohmann::json::parse(run_program({"doctor", "--json", "-"}).out);
   CHECK(json.at("cuda").is_null());

@@ -60,7 +60,7 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 std::vector<std::pair<std::string, std::string>> cuda_lines() {
   std::vector<std::pair<std::string, std::string>> lines;
   if (std::string why = device::why_unavailable(); !why.empty()) {
-    lines.emplace_back("CUDA", "none; looked for its module, libequigrad_cuda.so, which -DEQUIGRAD_CUDA=ON builds:");
+    lines.emplace_back("CUDA", "no device; the module is libequigrad_cuda.so, which -DEQUIGRAD_CUDA=ON builds:");
     for (std::size_t end = 0; end != std::string::npos; why.erase(0, end == std::string::npos ? end : end + 2)) {
       end = why.find("; ");
       lines.emplace_back("", "  " + why.substr(0, end));
