@@ -2,9 +2,7 @@
 //   EQUIGRAD_EMULATOR_ORDER   ascending, descending, random or interleaved: in which order threads take their turn
 //   EQUIGRAD_EMULATOR_SEED    of the random order
 //   EQUIGRAD_EMULATOR_STREAM  eager, or late: work is queued until somebody waits for it
-//   EQUIGRAD_EMULATOR_NAME    what the module calls itself, "emulated"; "cuda" for tests of DLPack, where it then
-//   passes
-//                             for CUDA: its memory is the host's, so give it to no other framework
+//   EQUIGRAD_EMULATOR_NAME    what the module calls itself: "emulated", or "cuda" for tests of DLPack
 
 #include "core/cuda/runtime.h"
 
