@@ -1,8 +1,8 @@
 // Hashes what every op definition and every row of the catalogue gives in exact mode, so that two builds can be
 // compared: a native program's lines with those of the same source in WebAssembly.
-//   exact_bits                         prints the lines
-//   exact_bits NATIVE_LINES DIFFERING  compares them with another build's, of which the lines named in DIFFERING must
-//                                      differ and no others
+//   exact_bits                       prints the lines
+//   exact_bits plain                 the same without vectors, whose multiply-adds are fused; natively alone
+//   exact_bits THEIR_LINES LISTED    compares them with another build's: those that LISTED names must differ, no others
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -13,6 +13,7 @@
 #include "permute/catalogue/case.h"
 #include "support/law_tools.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -22,6 +23,9 @@
 #include <map>
 #include <set>
 #include <sstream>
+#ifdef EXACT_BITS_TARGETS // Highway chooses a target at run time
+#include <hwy/targets.h>
+#endif
 
 namespace {
 
@@ -180,25 +184,21 @@ void control(const Lines& lines) {
 int compare(const Lines& here, const Lines& there, const std::set<std::string>& expected) {
   control(here);
   const std::set<std::string> found = differing(here, there);
+  for (const std::string& name : found)
+    if (!expected.contains(name)) fmt::print("differs: {}\n", name);
+  for (const std::string& name : expected)
+    if (!found.contains(name)) fmt::print("is listed, and does not differ: {}\n", name);
   fmt::print("{} lines, of which {} differ; hash here {}, there {}\n", here.size(), found.size(), hash_of(here),
              hash_of(there));
-  int wrong = 0;
-  for (const std::string& name : found)
-    if (!expected.contains(name)) {
-      fmt::print("differs: {}\n", name);
-      ++wrong;
-    }
-  for (const std::string& name : expected)
-    if (!found.contains(name)) {
-      fmt::print("is listed, and does not differ: {}\n", name);
-      ++wrong;
-    }
-  return wrong == 0 ? 0 : 1;
+  return found == expected ? 0 : 1;
 }
 
 } // namespace
 
 int main(int argc, char** argv) try {
+#ifdef EXACT_BITS_TARGETS
+  if (argc == 2 && std::string_view(argv[1]) == "plain") hwy::SetSupportedTargetsForTest(HWY_SCALAR);
+#endif
   const Lines here = lines_here();
   if (argc == 3) return compare(here, read_lines(argv[1]), read_names(argv[2]));
   for (const auto& [name, hash] : here) fmt::print("{} {}\n", name, hash);

@@ -95,7 +95,7 @@ namespace detail {
 
 /// a b - product, for product = a b rounded.
 template <class D, class V> HWY_INLINE V ProductError([[maybe_unused]] D d, V a, V b, V product) {
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_SSE2
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE2
   // No fused product here. Dekker: the halves of a and b have 26 bits, so their products are exact.
   const V splitter = Constant(d, 134217729.0); // 2^27 + 1
   const V wide_a = hn::Mul(a, splitter);
