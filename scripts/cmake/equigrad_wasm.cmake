@@ -23,8 +23,15 @@ add_library(hwy::hwy ALIAS equigrad_hwy)
 # A header of our own for the one function that is needed of it (scripts/wasm/include/sodium.h).
 add_library(PkgConfig::SODIUM INTERFACE IMPORTED GLOBAL)
 
+set(EQUIGRAD_WASM_MEMORY -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4GB -sTOTAL_STACK=8MB)
+
 # equigrad_node_program(target): a program that runs under Node and sees its files.
 function(equigrad_node_program target)
-  target_link_options(${target} PRIVATE -sENVIRONMENT=node -sNODERAWFS=1 -sEXIT_RUNTIME=1 -sALLOW_MEMORY_GROWTH=1
-                      -sMAXIMUM_MEMORY=4GB -sTOTAL_STACK=8MB -O1) # linked faster; its code is compiled already
+  target_link_options(${target} PRIVATE ${EQUIGRAD_WASM_MEMORY} -sENVIRONMENT=node -sNODERAWFS=1 -sEXIT_RUNTIME=1
+                      -O1) # linked faster; its code is compiled already
+endfunction()
+
+# equigrad_page_program(target): a program for a page, its worker or Node; its files are in memory.
+function(equigrad_page_program target)
+  target_link_options(${target} PRIVATE ${EQUIGRAD_WASM_MEMORY} -sENVIRONMENT=web,worker,node -sEXIT_RUNTIME=1)
 endfunction()
