@@ -2,6 +2,7 @@
 
 #include "autograd/tape.h"
 #include "autograd/tensor_list.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 
 #include <algorithm>
@@ -29,9 +30,15 @@ Tensors spread(const Tensors& values, const Tensors& like) {
   return list;
 }
 
+/// Of x's shape and type, where x is.
+Tensor filled_like(const Tensor& x, double value) {
+  const DeviceScope there(x.device());
+  return Tensor::full(x.shape(), value, x.dtype());
+}
+
 Tensors zeros_like(const Tensors& list) {
   Tensors zeros;
-  for (const Tensor& t : list) zeros.push_back(Tensor::zeros(t.shape(), t.dtype()));
+  for (const Tensor& t : list) zeros.push_back(filled_like(t, 0.0));
   return zeros;
 }
 
@@ -63,7 +70,7 @@ Tensors fitting(const char* who, const char* what, const char* whom, const Tenso
       continue;
     }
     if (!given[i].defined()) {
-      fitted.push_back(Tensor::zeros(like[i].shape(), like[i].dtype()));
+      fitted.push_back(filled_like(like[i], 0.0));
       continue;
     }
     if (given[i].shape() != like[i].shape() || given[i].dtype() != like[i].dtype())
@@ -133,7 +140,7 @@ ValueAndGradient value_and_gradient(const char* who, const TensorFunction& f, co
   Pass pass(who, f, inputs, arguments);
   const Tensor value = pass.outputs[0];
   require_scalar(who, value);
-  return {value, spread(pass.pull({value}, {Tensor::ones(value.shape(), value.dtype())}), inputs)};
+  return {value, spread(pass.pull({value}, {filled_like(value, 1.0)}), inputs)};
 }
 
 } // namespace
@@ -156,7 +163,7 @@ Vjp vjp(const TensorFunction& f, const Tensors& inputs, const Tensors& cotangent
   Tensors v;
   if (cotangents.size() == 1 && pass.outputs.size() == 1 && !cotangents[0].defined() && flows(pass.outputs[0]) &&
       pass.outputs[0].numel() == 1)
-    v = {Tensor::ones(pass.outputs[0].shape(), pass.outputs[0].dtype())};
+    v = {filled_like(pass.outputs[0], 1.0)};
   else
     v = fitting("vjp", "cotangent", "output", cotangents, pass.outputs);
   Tensors gradients = spread(pass.pull(floating(pass.outputs), v), inputs);
@@ -198,13 +205,14 @@ Shape joined(const Shape& a, const Shape& b) {
 Tensors jacobian_rows(Pass& pass, const Tensor& y, const Tensors& xs) {
   std::vector<Tensors> rows(xs.size());
   for (std::int64_t k = 0; k < y.numel(); ++k) {
-    Tensor one = Tensor::zeros(y.shape(), y.dtype());
+    Tensor one = filled_like(y, 0.0);
     one.view_as({1}, {1}, k).fill(1.0);
     const Tensors row = pass.pull({y}, {one}, true);
     for (std::size_t i = 0; i < xs.size(); ++i) rows[i].push_back(reshape(row[i], {1, xs[i].numel()}));
   }
   Tensors blocks;
   for (std::size_t i = 0; i < xs.size(); ++i) {
+    const DeviceScope there(xs[i].device());
     const Shape shape = joined(y.shape(), xs[i].shape());
     blocks.push_back(shape.numel() == 0 ? Tensor::zeros(shape, xs[i].dtype()) : reshape(concat(rows[i], 0), shape));
   }
