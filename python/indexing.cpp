@@ -1,6 +1,7 @@
 // x[...] as NumPy reads it, composed of the library's view operations, so that a tape records it.
 
 #include "core/call.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 
 #include "bindings.h"
@@ -102,7 +103,7 @@ private:
       throw DTypeError(fmt::format("index: positions are i64, not {}; ops.where and ops.masked_fill take truth values",
                                    name_of(positions.dtype())));
     const Shape there = positions.shape();
-    Tensor taken = index_select(x_, axis_, from_the_front(positions.reshape({-1}), x_.size(axis_)));
+    Tensor taken = index_select(x_, axis_, from_the_front(positions.reshape({-1})));
     if (there.rank() != 1) {
       Shape shape = taken.shape();
       shape.erase(axis_);
@@ -113,8 +114,10 @@ private:
     axis_ += there.rank();
   }
 
-  /// Negative positions count from the end.
-  static Tensor from_the_front(const Tensor& positions, std::int64_t extent) {
+  /// Negative positions count from the end of the present axis; the result is where x is.
+  Tensor from_the_front(const Tensor& positions) const {
+    const std::int64_t extent = x_.size(axis_);
+    const DeviceScope there(x_.device());
     std::vector<std::int64_t> values = positions.to_vector<std::int64_t>();
     for (std::int64_t& value : values) value += value < 0 ? extent : 0;
     return Tensor::from(values, positions.shape());

@@ -1,5 +1,6 @@
 // Arithmetic and comparisons as Python's operators, with tensors, arrays and numbers on either side.
 
+#include "core/device/device.h"
 #include "core/ops.h"
 
 #include "bindings.h"
@@ -27,7 +28,10 @@ std::optional<Operand> operand_from(nb::handle object) {
   return Operand{tensor_from(object, "operand"), {}};
 }
 
-Tensor number_like(double number, const Tensor& x) { return Tensor::full({}, number, x.dtype()); }
+Tensor number_like(double number, const Tensor& x) {
+  const DeviceScope there(x.device());
+  return Tensor::full({}, number, x.dtype());
+}
 
 using WithTensor = Tensor (*)(const Tensor&, const Tensor&);
 using WithNumber = Tensor (*)(const Tensor&, double);
@@ -44,7 +48,10 @@ void define(nb::class_<Tensor>& cls, const char* name, WithTensor tensors, WithN
       [=](const Tensor& x, nb::handle other) -> nb::object {
         if (whole == Whole::kept && x.dtype() == DType::i64)
           if (const auto exact = whole_number_from(other))
-            return nb::cast(released([&] { return tensors(x, Tensor::from<std::int64_t>({*exact}, {})); }));
+            return nb::cast(released([&] {
+              const DeviceScope there(x.device());
+              return tensors(x, Tensor::from<std::int64_t>({*exact}, {}));
+            }));
         const std::optional<Operand> y = operand_from(other);
         if (!y) return nb::borrow(Py_NotImplemented);
         return nb::cast(released([&] { return y->number ? number(x, *y->number) : tensors(x, y->tensor); }));

@@ -2,6 +2,7 @@
 
 #include "core/base/words.h"
 #include "core/call.h"
+#include "core/device/device.h"
 #include "core/element.h"
 #include "core/measure/op_reference.h"
 #include "core/registry.h"
@@ -169,6 +170,8 @@ private:
     if (std::none_of(in_.begin(), in_.end(), [](const Tensor& x) { return x.defined(); })) keep_types_of_numpy();
     if (numbers_.empty()) return;
     const DType dtype = type_of_numbers();
+    const auto first = std::find_if(in_.begin(), in_.end(), [](const Tensor& x) { return x.defined(); });
+    const DeviceScope there(first != in_.end() ? first->device() : current_device());
     for (const auto& [slot, number] : numbers_) in_[slot] = element(slot, number, dtype);
   }
 

@@ -49,11 +49,17 @@ DType needed_dtype(nb::handle name) {
 /// x.to("f64"), x.to("cuda"), x.to(dtype="f64", device="cuda:1").
 Tensor moved_or_converted(const Tensor& x, nb::handle dtype, nb::handle device) {
   const std::optional<Device> first = device_from(dtype), named = device_from(device);
-  if (!device.is_none() && (first || !named))
-    throw nb::type_error(first ? "to: two devices were given" : "to: device is 'cpu', 'cuda' or 'cuda:N'");
+  if (!device.is_none() && !named)
+    throw nb::type_error(
+        fmt::format("to: device is 'cpu', 'cuda' or 'cuda:N', not {}", nb::repr(device).c_str()).c_str());
+  if (first && named) throw nb::type_error("to: two devices were given");
   const std::optional<Device> to = first ? first : named;
-  const std::optional<DType> type =
-      first || (dtype.is_none() && to) ? std::nullopt : std::optional(needed_dtype(dtype));
+  std::optional<DType> type;
+  if (!first && !(dtype.is_none() && to)) try {
+      type = needed_dtype(dtype);
+    } catch (const ValueError& error) {
+      throw ValueError(fmt::format("{}, and it is no device: cpu, cuda, cuda:N", error.what()));
+    }
   return released([&] {
     const Tensor there = to ? x.to(*to) : x;
     return type ? there.to(*type) : there;

@@ -50,8 +50,12 @@ def test_names_of_devices():
         x.to("cpu", device="cpu")
     with pytest.raises(TypeError, match="give a dtype"):
         x.to()
-    with pytest.raises(TypeError, match="device is"):
+    with pytest.raises(TypeError, match="device is 'cpu', 'cuda' or 'cuda:N', not 3"):
         eg.tensor(here, device=3)
+    with pytest.raises(TypeError, match="device is .*, not 'f64'"):
+        x.to("cpu", "f64")
+    with pytest.raises(ValueError, match="'gpu' is none of f32.*, and it is no device: cpu, cuda, cuda:N"):
+        x.to("gpu")
 
 
 @needs_device
@@ -106,3 +110,35 @@ def test_memory():
     eg.cuda.synchronize()
     eg.cuda.release_memory()
     assert eg.cuda.devices()[0]["device"] == "cuda:0"
+
+
+@needs_device
+def test_numbers_and_positions_go_where_the_tensor_is():
+    x, there = eg.tensor(here) + 1.0, eg.tensor(here, device="cuda") + 1.0
+    for f in (
+        lambda a: 1 / a,
+        lambda a: a % 2,
+        lambda a: a // 2,
+        lambda a: eg.ops.add(a, 1),
+        lambda a: eg.ops.pow(a, 2.0),
+        lambda a: eg.ops.maximum(a, 3.0),
+        lambda a: eg.ops.where(a > 2, a, 0.0),
+        lambda a: a[[0, -1]],
+        lambda a: a[1, [1, 2]],
+        lambda a: a[eg.tensor([2, 0])],
+        lambda a: a.to("i64") + 2**60,
+    ):
+        wanted, found = f(x), f(there)
+        assert found.device == "cuda:0"
+        np.testing.assert_array_equal(found.cpu().numpy(), wanted.numpy())
+    np.testing.assert_array_equal(there[eg.tensor([2, 0], device="cuda")].cpu().numpy(), x[[2, 0]].numpy())
+
+
+@needs_device
+def test_functions_of_functions_there():
+    x = eg.tensor(here)
+    f = lambda a: (eg.ops.tanh(a) * a).sum()
+    for of in (eg.grad(f), lambda a: eg.value_and_grad(f)(a)[1], lambda a: eg.hvp(f, a, a)[2]):
+        found = of(x.cuda())
+        assert found.device == "cuda:0"
+        np.testing.assert_allclose(found.cpu().numpy(), of(x).numpy(), rtol=1e-5, atol=1e-6)
