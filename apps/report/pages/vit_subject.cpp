@@ -44,6 +44,7 @@ OpenedVit opened_vit(const RunFolder& run, const FigureOptions& o) {
   const auto defaults = run.model == "deit" ? training::deit_defaults() : training::VitOptions();
   training::VitOptions options = training::options_of_run(run.path, defaults);
   options.out.clear();
+  options.device = "cpu"; // wherever it was trained
   options.checkpoint_every = 0;
   override_data_paths(options, o);
   const nlohmann::json state = training::newest_state(run.path);
