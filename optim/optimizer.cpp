@@ -85,7 +85,8 @@ void Optimizer::check(std::size_t i, const Tensor& g) const {
         fmt::format("{}: gradient {} is {}, its parameter is {}", name(), i, name_of(g.dtype()), name_of(p.dtype())));
   if (g.device() != p.device())
     throw DeviceError(
-        fmt::format("{}: gradient {} is on {}, its parameter on {}", name(), i, g.device().str(), p.device().str()));
+        fmt::format("{}: gradient {} is on {}, its parameter on {}; make the optimiser of a model after it is moved",
+                    name(), i, g.device().str(), p.device().str()));
 }
 
 void Optimizer::step(const std::vector<Tensor>& gradients, double learning_rate) {

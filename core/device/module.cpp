@@ -77,7 +77,8 @@ private:
     };
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) return fail("no such file");
-    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    // A name without a folder would be looked for elsewhere.
+    void* const library = dlopen(std::filesystem::absolute(file, ignored).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return fail(dlerror());
     const auto function = reinterpret_cast<TableFunction>(dlsym(library, table_symbol));
     if (function == nullptr) return fail(fmt::format("has no {}: it is no device module", table_symbol));
@@ -131,7 +132,8 @@ bool waits_after_launches() {
 
 const Table& module_table() {
   if (module().table == nullptr)
-    throw DeviceError(fmt::format("device: no module for CUDA was found{}", module().failures));
+    throw DeviceError(fmt::format("device: no module for CUDA was found{}; docs/devices.md says how to build one",
+                                  module().failures));
   return *module().table;
 }
 

@@ -218,7 +218,8 @@ TEST_CASE("a gradient elsewhere than its parameter is refused, and nothing chang
     rule->step({Tensor::ones({3})}, 0.1);
     FAIL("it was taken");
   } catch (const DeviceError& error) {
-    CHECK(std::string(error.what()) == "adamw: gradient 0 is on cpu, its parameter on cuda:0");
+    CHECK(std::string(error.what()) == "adamw: gradient 0 is on cpu, its parameter on cuda:0; make the optimiser of a "
+                                       "model after it is moved");
   }
   CHECK(rule->steps() == 0);
   CHECK(same_bits(w, here));

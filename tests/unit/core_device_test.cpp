@@ -44,7 +44,8 @@ TEST_CASE("without a module every way to a device says why") {
   const Tensor x = random_normal({2, 3}, {1, 1});
   nn::Linear layer(3, 2, {2, 2});
   const Tensor weight = layer.weight;
-  const std::string words = "device: no module for CUDA was found; /nonexistent/module.so: no such file";
+  const std::string words = "device: no module for CUDA was found; /nonexistent/module.so: no such file; "
+                            "docs/devices.md says how to build one";
   CHECK(refusal([&] { x.to(Device::cuda()); }) == words);
   CHECK(refusal([&] { Tensor::empty({2}, DType::f32, Device::cuda(3)); }) == words);
   CHECK(refusal([&] { layer.to(Device::cuda()); }) == words);
