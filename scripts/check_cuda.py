@@ -261,7 +261,7 @@ def main(build: pathlib.Path) -> int:
     if not kernels or not operations:
         findings.append("no kernel was found")
     findings += memory_findings(kernels, LOCAL_MEMORY)
-    findings += module_findings(build / "core/cuda/nvcc/libequigrad_cuda.so")
+    findings += module_findings(build / "lib/equigrad/libequigrad_cuda.so")
     findings += control_findings(build)
     findings += page_findings(page(kernels, version), version)
     print(f"{len(kernels)} kernels on {len(MACHINES)} machines, {operations} operations on floats: {len(findings)} findings")

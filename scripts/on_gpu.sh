@@ -14,11 +14,12 @@ pack() {
   install_packages build test
   cuda_compiler
   build cuda equigrad_cuda
-  build check device_tests equigrad_cli
+  build check device_tests
+  build release equigrad_cli # what is timed
   out=build/on_gpu
   rm -rf "$out"
   mkdir -p "$out/lib"
-  cp build/cuda/core/cuda/nvcc/libequigrad_cuda.so build/check/tests/device_tests build/check/bin/equigrad scripts/on_gpu.sh \
+  cp build/cuda/lib/equigrad/libequigrad_cuda.so build/check/tests/device_tests build/release/bin/equigrad scripts/on_gpu.sh \
     tests/bench/peer_step.py tests/bench/peer_text.py "$out"
   strip "$out"/device_tests "$out"/equigrad
   # The system's own libraries stay: the C library must be that machine's.
@@ -43,7 +44,7 @@ pack() {
 
 # line NAME STATE SECONDS FIGURE: a line of the table.
 line() {
-  printf '%-24s %-12s %6s  %s\n' "$@" | tee -a results/table.txt
+  printf '%-24s %-12s %6s  %s\n' "$@" | tee -a "$table"
 }
 
 # asked NAME: this check is to run.
@@ -120,15 +121,25 @@ run() {
   packed_libraries=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   libraries=$packed_libraries
   mkdir -p results
-  printf 'equigrad %s, %s\n' "$(cat commit.txt)" "$(date -u +%Y-%m-%dT%H:%MZ)" >results/table.txt
+  table=results/table.txt
+  [ -z "$selected" ] || table=results/selected.txt # the whole table stays
+  printf 'equigrad %s, %s\n' "$(cat commit.txt)" "$(date -u +%Y-%m-%dT%H:%MZ)" >"$table"
   if command -v nvidia-smi >/dev/null; then
-    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >>results/table.txt || true
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >>"$table" || true
   fi
-  cat results/table.txt
+  cat "$table"
   emulated=
   if LD_LIBRARY_PATH="$libraries" ./equigrad doctor 2>/dev/null | grep -q 'emulated device'; then emulated=yes; fi
 
+  library_of_products=$emulated
+  if [ -n "${EQUIGRAD_CUBLASLT-}" ] || ldconfig -p 2>/dev/null | grep -q 'libcublasLt.so.13' ||
+    [ -e /usr/local/cuda/lib64/libcublasLt.so.13 ]; then library_of_products=yes; fi
   check doctor sh -c './equigrad doctor; ./equigrad doctor | grep -q "^cuda:0 "'
+  if [ -z "$selected" ] && [ "$failures" -gt 0 ]; then
+    cat results/doctor.txt
+    echo "There is no device, so nothing else is run" >&2
+    exit 1
+  fi
   check tensors ./device_tests --source-file='*storage.cpp'
 
   # Bits: sums of products in this module's own order, since cuBLASLt has another.
@@ -136,11 +147,18 @@ run() {
   check bits EQUIGRAD_CUDA_GEMM=own ./device_tests --source-file='*device/rows.cpp' --test-case='the bits of the CPU'
   check products EQUIGRAD_CUDA_GEMM=own ./device_tests --source-file='*products.cpp'
   # Laws, with every kernel waited for, so that an error names its operation.
-  check laws EQUIGRAD_CUDA_CHECK=1 ./device_tests --source-file='*device/rows.cpp' --test-case-exclude='the bits of the CPU'
+  if [ -n "$library_of_products" ]; then
+    check laws EQUIGRAD_CUDA_CHECK=1 EQUIGRAD_CUDA_GEMM=cublaslt ./device_tests --source-file='*device/rows.cpp' \
+      --test-case-exclude='the bits of the CPU'
+    check products_library EQUIGRAD_CUDA_CHECK=1 EQUIGRAD_CUDA_GEMM=cublaslt ./device_tests --source-file='*cublaslt.cpp'
+  else
+    skipped laws "there is no libcublasLt.so.13; EQUIGRAD_CUBLASLT names it"
+    skipped products_library "the same"
+  fi
   check laws_own_products EQUIGRAD_CUDA_CHECK=1 EQUIGRAD_CUDA_GEMM=own ./device_tests --source-file='*device/rows.cpp' \
     --test-case-exclude='the bits of the CPU,every sample*'
   check others EQUIGRAD_CUDA_CHECK=1 ./device_tests \
-    --source-file-exclude='*device/rows.cpp,*storage.cpp,*hashes.cpp,*products.cpp'
+    --source-file-exclude='*device/rows.cpp,*storage.cpp,*hashes.cpp,*products.cpp,*cublaslt.cpp'
 
   for tool in memcheck racecheck; do
     if [ -n "$emulated" ]; then
@@ -174,8 +192,8 @@ run() {
     case $names in *" $name "*) ;; *) failures=$((failures + 1)) && line "$name" "NO SUCH" - "there are:$names" ;; esac
   done
   printf '\n'
-  cat results/table.txt
-  echo "$failures checks failed. All outputs are in $here/results; the table is results/table.txt"
+  cat "$table"
+  echo "$failures checks failed. All outputs are in $here/results; the table is $table"
   [ "$failures" = 0 ]
 }
 
