@@ -145,8 +145,8 @@ void add_numbers(OptionTable<RunOptions>& t) {
       .must([](DType dtype) { return unless(is_floating(dtype), "must be f32 or f64, not {}", name_of(dtype)); })
       .in_recipe();
   t.add("device", &R::device,
-        "Where the model is trained: cpu, cuda or cuda:N (default: EQUIGRAD_DEVICE, else cpu); a run may be resumed on "
-        "another one")
+        "Where the model is trained: cpu, cuda or cuda:N (default: the device of the run or file that is gone on with, "
+        "EQUIGRAD_DEVICE, else cpu); a run may be resumed on another one")
       .must([](const std::string& name) {
         return unless(is_device_name(name), "must be cpu, cuda or cuda:N, not '{}'", name);
       })

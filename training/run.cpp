@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
+#include "core/device/device.h"
 #include "training/metrics_log.h"
 
 #include <fmt/format.h>
@@ -40,6 +41,8 @@ void Run::begin(Task& task) {
         fmt::format("train: {} epochs of {} batches are more than {} steps", options_.epochs, per_epoch_, most_steps));
   guard_ = StepGuard(options_);
   schedule_ = schedule_of(options_, total_);
+  if (const Device device = device::usable(options_.device); !device.is_cpu())
+    notes_.push_back(fmt::format("the model is trained on {}", device.str()));
   if (!options_.resume.empty()) resume();
   if (!options_.out.empty()) best_.emplace(options_, saved_at_);
   if (best_ && !best_->note().empty()) notes_.push_back(best_->note());

@@ -69,6 +69,9 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       throw UsageError("--weights has an effect on bench step --case gpt2-decode alone");
     if (request->what != "step" && !request->device.empty())
       throw UsageError("--device has an effect on bench step alone");
+    if (request->what != "step" && !requested_device("").is_cpu())
+      throw UsageError(
+          fmt::format("EQUIGRAD_DEVICE has no effect on bench {}, which computes on the CPU; unset it", request->what));
     request->options.seed = common.seed;
     bench::Output output(common.json, common.talks());
     if (request->what == "step") bench::step(request->options, output);
