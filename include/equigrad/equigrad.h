@@ -8,6 +8,7 @@
 #include "autograd/functional.h"
 #include "autograd/tape.h"
 #include "core/call.h"
+#include "core/device/device.h"
 #include "core/gemm/blas.h"
 #include "core/measure/op_reference.h"
 #include "core/measure/work_meter.h"
