@@ -1,5 +1,5 @@
 #pragma once
-// Computes BLAKE2b digests of bytes, and draws names that nothing else has, by libsodium.
+// Computes BLAKE2b digests of bytes, and draws random names, by libsodium.
 
 #include "core/base/bytes.h"
 
@@ -11,10 +11,11 @@
 
 namespace eg::permute {
 
-/// Starts libsodium, which may be started any number of times. Throws Error "WHO: libsodium cannot start".
+/// Starts libsodium, which may be started any number of times. Throws Error "WHO: libsodium cannot start", as every
+/// function below does; `who` is the room that asks.
 void start_sodium(const char* who);
 
-/// BLAKE2b with 32 bytes and without a key (RFC 7693).
+/// A BLAKE2b digest of 32 bytes, without a key (RFC 7693).
 using DigestBytes = std::array<std::uint8_t, 32>;
 
 /// The digest of bytes that arrive in pieces.
@@ -25,7 +26,7 @@ public:
   Digest(const Digest&) = delete;
   Digest& operator=(const Digest&) = delete;
   void add(ByteView bytes);
-  /// Of all that was added; nothing can be added after it.
+  /// The digest of all that was added. Comes last.
   DigestBytes finish();
 
 private:
@@ -33,12 +34,13 @@ private:
   std::unique_ptr<State> state_;
 };
 
+/// The digest of bytes that lie together.
 DigestBytes digest_of(ByteView bytes, const char* who);
 
 /// Two lower-case hexadecimal digits a byte.
 std::string hexadecimal(ByteView bytes);
 
-/// 32 hexadecimal digits of 16 random bytes.
+/// 32 hexadecimal digits of 16 random bytes: no two are alike, but with a probability of 2^-128 a pair.
 std::string fresh_name(const char* who);
 
 } // namespace eg::permute

@@ -1,5 +1,6 @@
 #pragma once
-// Declares the functions of cuBLASLt that products use. Two twins find them: CUDA's library, and the emulated one.
+// Declares the functions of cuBLASLt that products use. Two sources define cublaslt(): one
+// opens CUDA's library, the other takes the emulated one.
 
 #include <cublasLt.h>
 #include <string>
@@ -21,12 +22,12 @@ namespace eg::cuda {
   X(cublasLtMatrixLayoutDestroy)                                                                                       \
   X(cublasLtMatrixLayoutSetAttribute)
 
-/// The library's functions, or why there are none.
+/// The library's functions; or `failures`, where it did not open.
 struct CublasLt {
 #define EG_LT_MEMBER(NAME) decltype(&::NAME) NAME = nullptr;
   EG_LT_FUNCTIONS(EG_LT_MEMBER)
 #undef EG_LT_MEMBER
-  std::string failures; ///< "PATH: why; " for each place; empty where it opened
+  std::string failures; ///< "PATH: why; " for each place that was tried; empty where the library is open
 };
 
 /// Opens the library at the first call.

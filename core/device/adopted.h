@@ -8,9 +8,9 @@
 
 namespace eg::device {
 
-/// A packed tensor on memory of a device with another owner: Tensor::adopt there. Before `memory` goes, the last tensor
-/// on it waits for the work that was queued on the device. Throws as Tensor::adopt does, DeviceError where there is no
-/// such device.
+/// A packed tensor on `size` bytes of device memory that another library owns. It is what Tensor::adopt makes on the
+/// CPU. When the last tensor on `memory` goes, it first waits for the device's queued work. Throws as Tensor::adopt
+/// does, and DeviceError where there is no such device.
 Tensor adopted(std::shared_ptr<std::byte> memory, std::size_t size, const Shape& shape, DType dtype, Device device);
 
 } // namespace eg::device

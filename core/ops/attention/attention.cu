@@ -1,5 +1,7 @@
-// Attention on a device, tile by tile: scores stand in shared memory, forward and backward, and in no other. Tiles
-// above the diagonal of causal attention are skipped. No atomics: what is summed has one order.
+// Attention on a device, tile by tile. Scores are in shared memory and registers; device memory holds their gradients
+// only where the gradient of a mask is wanted. Tiles above the diagonal of causal attention are skipped. There are no
+// atomics, so every sum has one order. More than 64 columns of q, k or v are taken 64 at a time; each block computes
+// the scores again for its 64 columns of the result.
 
 #include "core/cuda/kernels.h"
 #include "core/cuda/launch.h"
@@ -11,6 +13,7 @@
 #include <limits>
 #include <type_traits>
 
+// One lane of the CPU's vector functions: exp has the same bits there and here.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/attention/attention.cu"
 #include "core/simd/simd-inl.h"
@@ -23,7 +26,7 @@ using device::AttentionHeads;
 using device::AttentionJob;
 
 constexpr int side = 16;                  ///< a block is side x side threads
-constexpr unsigned threads = side * side; ///< thread (i, j) has the elements i + side*m, j + side*n of a tile
+constexpr unsigned threads = side * side; ///< thread (i, j): rows i, i + side, ... and columns j, j + side, ...
 constexpr int columns = 64;               ///< columns of q, k, v, g that are staged at a time
 constexpr int own_columns = columns / side;
 
@@ -78,7 +81,7 @@ __device__ void stage(Staged<T>& to, const RowsOf<T>& from, std::int64_t first, 
 /// What two products share: the operands of the tile in shared memory.
 template <class T> struct Operands { Staged<T> left, right; };
 
-/// s = a b^T, terms in the order of the columns. `keeps_left`: left holds a already, all of it.
+/// s = a b^T, terms in the order of the columns. `keeps_left`: all of a is in room.left already, and stays there.
 template <bool rounds, class T>
 __device__ void multiply_rows(Scores<T>& s, Operands<T>& room, const RowsOf<T>& a, const RowsOf<T>& b,
                               std::int64_t depth, bool keeps_left) {
@@ -164,7 +167,7 @@ template <class T> struct Head {
   }
 };
 
-/// Keys [0, count) that some query before `queries` sees.
+/// The number of keys that the queries [0, queries) see: a prefix of them all.
 __device__ std::int64_t seen_keys(const AttentionHeads& of, std::int64_t queries) {
   const std::int64_t count = queries + of.keys - of.queries;
   return !of.causal || count > of.keys ? of.keys : count < 0 ? 0 : count;
@@ -201,7 +204,7 @@ private:
 template <class T> struct ForwardRoom {
   Operands<T> operands;
   TileScores<T> p;
-  T factor[tile_rows<T>]; ///< of the sums so far; at the end 1 / total
+  T factor[tile_rows<T>]; ///< what a row's sums are multiplied with: as the largest score grows; at the end 1 / total
 };
 
 /// The largest score of each row so far, and the sum of exp(score - largest): warp w has the rows w, w + 8, ...
@@ -233,7 +236,7 @@ template <class T> struct Softmax {
       for (int e = 0; e < keys; ++e) {
         const int j = lane() + static_cast<int>(gpu::warp_size) * e;
         x[e] = j < count ? room.p[r][j] : least;
-        most = x[e] > most ? x[e] : most; // a NaN makes the sum one
+        most = x[e] > most ? x[e] : most; // a NaN is not larger; it makes the sum NaN
       }
       most = gpu::warp_butterfly(most, [](T a, T b) { return a > b ? a : b; });
       T sum = 0;
@@ -413,7 +416,7 @@ __global__ void __launch_bounds__(threads) key_gradient_kernel(AttentionBackward
                             static_cast<const T*>(job.g) + begin.at[5] + member * job.g_member,
                             static_cast<const T*>(job.lse) + number * of.queries,
                             static_cast<const T*>(job.delta) + number * of.queries};
-    // The first query that sees the first of these keys.
+    // No query before `sees` sees any of these keys; its tile is the first one that counts.
     const std::int64_t sees = of.causal ? share.first_row - (of.keys - of.queries) : 0;
     for (std::int64_t first = sees > 0 ? sees / tile_rows<T> * tile_rows<T> : 0; first < of.queries;
          first += tile_rows<T>) {

@@ -8,8 +8,8 @@
 
 namespace eg::device_attention {
 
-/// A matrix for each head: row i of the head at `indices` begins offset + i*ld + sum of indices*strides elements behind
-/// the tensor's first, with unit stride.
+/// A matrix for each head of a tensor, rows of unit stride. Row i of the head at `indices` begins at element
+/// offset + i*ld + (sum over the axes of indices*strides).
 struct HeadRows {
   Tensor tensor;
   std::int64_t offset = 0, ld = 0;
