@@ -109,8 +109,9 @@ int main() try {
     for (const DType dtype : {DType::f64, DType::f32}) good = verify_all(dtype, exact) && good;
   for (const DType dtype : {DType::f32, DType::f64}) good = train(dtype) && good;
   for (const char* family : {"vit", "bert", "gpt2", "llama"}) good = models(family) && good;
-  fmt::print("memory: {:.1f} MB at most, limit {:.1f} MB\n{}\n", static_cast<double>(allocator::stats().peak_bytes) / 1e6,
-             static_cast<double>(allocator::limit()) / 1e6, good ? "all good" : "FAILED");
+  fmt::print("memory: {:.1f} MB at most, limit {:.1f} MB\n{}\n",
+             static_cast<double>(allocator::stats().peak_bytes) / 1e6, static_cast<double>(allocator::limit()) / 1e6,
+             good ? "all good" : "FAILED");
   return good ? 0 : 1;
 } catch (const std::exception& e) {
   fmt::print("page: {}\nFAILED\n", e.what());
