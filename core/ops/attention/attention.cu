@@ -204,7 +204,7 @@ private:
 template <class T> struct ForwardRoom {
   Operands<T> operands;
   TileScores<T> p;
-  T factor[tile_rows<T>]; ///< what a row's sums are multiplied with: as the largest score grows; at the end 1 / total
+  T factor[tile_rows<T>]; ///< what a row's sums so far are multiplied with
 };
 
 /// The largest score of each row so far, and the sum of exp(score - largest): warp w has the rows w, w + 8, ...
@@ -224,7 +224,8 @@ template <class T> struct Softmax {
     }
   }
 
-  /// Scores become exp(score - largest); factor: what earlier sums must be multiplied with.
+  /// Scores become their share of the softmax so far, which keeps sums of p v as small as v; factor: what earlier sums
+  /// must be multiplied with.
   __device__ void add_tile(ForwardRoom<T>& room, int queries, int count) {
     constexpr T least = -std::numeric_limits<T>::infinity();
     GPU_UNROLL
@@ -242,28 +243,32 @@ template <class T> struct Softmax {
       T sum = 0;
       GPU_UNROLL
       for (int e = 0; e < keys; ++e) {
-        const int j = lane() + static_cast<int>(gpu::warp_size) * e;
-        const T p = x[e] == least ? T(0) : exp_of(x[e] - most);
-        if (j < count) room.p[r][j] = p;
-        sum += p;
+        x[e] = x[e] == least ? T(0) : exp_of(x[e] - most);
+        sum += x[e];
       }
       sum = gpu::warp_butterfly(sum, [](T a, T b) { return a + b; });
-      const T factor = most == largest[i] ? T(1) : exp_of(largest[i] - most);
-      if (lane() == 0) room.factor[r] = factor;
-      total[i] = total[i] * factor + sum;
+      const T before = most == largest[i] ? total[i] : total[i] * exp_of(largest[i] - most);
+      total[i] = before + sum;
       largest[i] = most;
+      const T share = total[i] == 0 ? T(0) : T(1) / total[i];
+      GPU_UNROLL
+      for (int e = 0; e < keys; ++e) {
+        const int j = lane() + static_cast<int>(gpu::warp_size) * e;
+        if (j < count) room.p[r][j] = x[e] * share;
+      }
+      if (lane() == 0) room.factor[r] = before * share;
     }
   }
 
-  /// factor: 1 / total. lse [rows] of these queries, or null.
+  /// factor: 1, or NaN for a query whose scores are all -infinity although nothing hides keys. lse [rows] of these
+  /// queries, or null.
   __device__ void finish(ForwardRoom<T>& room, int queries, bool hides, T* lse) const {
     GPU_UNROLL
     for (int i = 0; i < rows; ++i) {
       const int r = row(i);
       if (r >= queries || lane() != 0) continue;
       const bool nothing = total[i] == 0; // no key, or scores of -infinity alone
-      const T factor = nothing && hides ? T(0) : T(1) / total[i];
-      room.factor[r] = nothing && !hides ? std::numeric_limits<T>::quiet_NaN() : factor;
+      room.factor[r] = nothing && !hides ? std::numeric_limits<T>::quiet_NaN() : T(1);
       if (lse != nullptr) lse[r] = nothing ? (hides ? T(0) : room.factor[r]) : largest[i] + log_of(total[i]);
     }
   }

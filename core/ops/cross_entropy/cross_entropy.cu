@@ -62,6 +62,7 @@ __device__ double row_loss(const Team<is_block>& team, const T* x, std::int64_t 
   for (std::int64_t j = team.place(); j < n; j += team.size)
     if (j != peak.place) others += exp_of(x[j] - largest);
   log_total = log1p(team.sum(others));
+  if (const double at_peak = peak.value - peak.value; at_peak != 0) log_total = at_peak; // NaN, as on the CPU
   double loss = (1.0 - smoothing) * (log_total - (static_cast<double>(x[label]) - peak.value));
   if (smoothing == 0) return loss;
   const double unit = sizeof(T) == 8 ? 0x1p-64 : 1.0; // more classes than 2^63 there are not

@@ -1,5 +1,6 @@
 // Starts the device kernels of the indexing ops.
 
+#include "core/device/device.h"
 #include "core/device/module.h"
 #include "core/ops/index/row_moves.h"
 #include "core/ops/sort/key.h"
@@ -8,7 +9,22 @@
 
 namespace eg {
 
+namespace {
+
+/// Checks the indices of rows without elements, which no kernel would read: by taking bytes instead.
+void check_on_device(std::string_view op, const RowMove& m, bool by_element, Device device) {
+  if (by_element || m.inner > 0 || m.outer * m.count == 0) return;
+  const DeviceScope there(device);
+  RowMove bytes = m;
+  bytes.inner = 1;
+  Tensor taken = Tensor::empty({m.outer * m.count}, DType::u8);
+  take_on_device(op, bytes, false, Tensor::zeros({std::max<std::int64_t>(m.outer * m.extent, 1)}, DType::u8), taken);
+}
+
+} // namespace
+
 void take_on_device(std::string_view op, const RowMove& m, bool by_element, const Tensor& x, Tensor& y) {
+  check_on_device(op, m, by_element, y.device());
   if (m.outer * m.count * m.inner == 0) return;
   device::TakeJob job{op,
                       y.mutable_device_bytes(op.data()),
@@ -33,6 +49,7 @@ void take_on_device(std::string_view op, const RowMove& m, bool by_element, cons
 }
 
 void add_on_device(std::string_view op, const RowMove& m, bool by_element, const Tensor& source, Tensor& y) {
+  check_on_device(op, m, by_element, y.device());
   if (m.outer * m.count * m.inner == 0) return;
   const std::size_t item = sorting::item_bytes(m.extent <= INT64_C(0xFFFFFFFF) ? 4 : 8, m.count);
   const std::int64_t lines = by_element ? m.outer * m.inner : 1;

@@ -128,7 +128,10 @@ __device__ void add_piece(const Operands<T, A, B>& p, T* c, std::int64_t row, st
     if (r >= p.m || s >= p.n) continue;
     T* const to = c + r * p.ldc + s;
     const T sum = sums[i][j] * p.alpha;
-    *to = !begins ? *to + sum : plus ? sum + beginning(p, r, s) : sum;
+    if (p.k == 0 && begins && plus) // -0 stays
+      *to = beginning(p, r, s);
+    else
+      *to = !begins ? *to + sum : plus ? sum + beginning(p, r, s) : sum;
   }
 }
 

@@ -91,7 +91,7 @@ template <bool is_block, class T> __global__ void masked_softmax_kernel(MaskedSo
       if (j >= seen) return least;
       if (job.mask == nullptr) return x[j];
       const std::int64_t at = first + j * job.mask_step;
-      if (job.mask_is_boolean) return static_cast<const bool*>(job.mask)[at] ? x[j] : least;
+      if (job.mask_is_boolean) return static_cast<const bool*>(job.mask)[at] ? x[j] : x[j] + least; // NaN stays
       return x[j] + static_cast<const T*>(job.mask)[at];
     };
     const auto sum = exp_sum<T>(team, job.keys, score);
