@@ -210,6 +210,12 @@ nb::object capsule_of(nb::handle object, bool cuda) {
                                          ? "a capsule that was used already, or of another kind"
                                          : "no capsule")
                              .c_str());
+  if (void* const versioned = PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"); versioned == nullptr)
+    PyErr_Clear(); // the older form
+  else if (const std::uint32_t major = *static_cast<const std::uint32_t*>(versioned); major != 1)
+    throw nb::type_error(
+        fmt::format("tensor: __dlpack__ of {} gives version {} of DLPack; version 1 is read", described(object), major)
+            .c_str());
   return capsule;
 }
 

@@ -346,7 +346,12 @@ void bind_tensor(nb::module_& m) {
       "tensor",
       [](nb::handle data, nb::handle dtype, std::optional<bool> copy, nb::handle device) {
         const Tensor here = import_array(data, dtype_from(dtype), copy);
-        return device.is_none() ? here : moved_or_converted(here, nb::none(), device);
+        if (device.is_none()) return here;
+        const Tensor there = moved_or_converted(here, nb::none(), device);
+        if (copy.has_value() && !*copy && there.device() != here.device())
+          throw ValueError(
+              fmt::format("tensor: a copy is needed, and copy is False: the array is on {}", here.device().str()));
+        return there;
       },
       "data"_a, "dtype"_a = nb::none(), "copy"_a = nb::none(), "device"_a = nb::none(),
       "A tensor of an array (NumPy, PyTorch, anything with a buffer or DLPack), a number or nested lists of "

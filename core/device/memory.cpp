@@ -4,8 +4,10 @@
 #include "core/device/device.h"
 #include "core/device/module.h"
 #include "core/memory/block_cache.h"
+#include "core/threads/at_fork.h"
 
 #include <array>
+#include <atomic>
 #include <fmt/format.h>
 #include <memory>
 #include <mutex>
@@ -38,6 +40,14 @@ struct DeviceCache {
   DeviceCache(Device device, std::size_t limit) : source(device), cache(source, limit, module_table().reuses_blocks) {}
 };
 
+/// Memory of a device was used before fork(), and this is the child: nothing goes back there, whose locks another
+/// thread of the parent may have held.
+std::atomic<bool> used = false, left_alone = false;
+const bool watching = [] {
+  at_fork(nullptr, nullptr, [] { left_alone = used.load(); });
+  return true;
+}();
+
 /// Throws DeviceError for a number that no device has.
 std::size_t free_bytes(Device device) {
   require_device(device);
@@ -47,6 +57,7 @@ std::size_t free_bytes(Device device) {
 /// The cache of a device, made when it is first used and never destroyed: tensors in static storage may outlive it
 /// otherwise.
 BlockCache& cache_of(Device device) {
+  module_table(); // refuses a child of fork(), before its locks are asked for
   if (device.is_cpu()) throw ValueError("device: the CPU's memory is asked of the allocator");
   static std::mutex mutex;
   static std::array<DeviceCache*, Device::max_index + 1> caches{};
@@ -63,9 +74,12 @@ BlockCache& cache_of(Device device) {
 
 std::shared_ptr<std::byte> allocate(Device device, std::size_t bytes) {
   BlockCache& cache = cache_of(device);
+  used = true;
   const BlockCache::Block block = cache.take(bytes);
   const std::size_t size = block.size;
-  return {block.data, [&cache, size](std::byte* p) { cache.give_back({p, size}); }};
+  return {block.data, [&cache, size](std::byte* p) {
+            if (!left_alone) cache.give_back({p, size});
+          }};
 }
 
 AllocatorStats memory_stats(Device device) { return cache_of(device).stats(); }

@@ -4,9 +4,11 @@
 #include "core/base/error.h"
 #include "core/device/check.h"
 #include "core/device/device.h"
+#include "core/threads/at_fork.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -77,12 +79,14 @@ private:
     };
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) return fail("no such file");
+    if (!std::filesystem::is_regular_file(file, ignored)) return fail("is no file");
     // A name without a folder would be looked for elsewhere.
     void* const library = dlopen(std::filesystem::absolute(file, ignored).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return fail(dlerror());
     const auto function = reinterpret_cast<TableFunction>(dlsym(library, table_symbol));
     if (function == nullptr) return fail(fmt::format("has no {}: it is no device module", table_symbol));
     const Table* const found = function();
+    if (found == nullptr) return fail("gives no table of functions: it is no device module");
     if (found->layout != layout_number)
       return fail(
           fmt::format("was built for another equigrad: layout {:x}, this one has {:x}", found->layout, layout_number));
@@ -92,7 +96,10 @@ private:
   }
 };
 
+std::atomic<bool> module_was_opened = false;
+
 const Module& module() {
+  module_was_opened = true;
   static const Module* const instance = new Module; // never closed: device memory may outlive static objects
   return *instance;
 }
@@ -124,13 +131,26 @@ const Module& module() {
 }
 
 bool waits_after_launches() {
-  static const bool yes = text_of("EQUIGRAD_CUDA_CHECK") == "1";
+  static const bool yes = [] {
+    const std::string value = text_of("EQUIGRAD_CUDA_CHECK");
+    if (!value.empty() && value != "0" && value != "1")
+      throw ValueError(fmt::format("EQUIGRAD_CUDA_CHECK must be 0 or 1, not '{}'", value));
+    return value == "1";
+  }();
   return yes;
 }
+
+/// This process is a child of fork(): CUDA cannot be used in it, and locks of the module may be held for ever.
+std::atomic<bool> forked = false;
+const bool watching = [] {
+  at_fork(nullptr, nullptr, [] { forked = module_was_opened; });
+  return true;
+}();
 
 } // namespace
 
 const Table& module_table() {
+  if (forked) throw DeviceError("device: no device can be used in a child of fork(); start a process of its own");
   if (module().table == nullptr)
     throw DeviceError(fmt::format("device: no module for CUDA was found{}; docs/devices.md says how to build one",
                                   module().failures));

@@ -142,3 +142,27 @@ def test_functions_of_functions_there():
         found = of(x.cuda())
         assert found.device == "cuda:0"
         np.testing.assert_allclose(found.cpu().numpy(), of(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@needs_device
+def test_a_child_of_fork_is_told_that_it_has_no_device():
+    x = eg.tensor(here, device="cuda")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            x.tolist()
+        except eg.DeviceError as error:
+            code = 0 if "in a child of fork()" in str(error) and (eg.tensor(here) + 1).sum() == 78.0 else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert x.tolist() == here.tolist()
+
+
+@needs_device
+def test_a_copy_that_is_not_allowed_is_refused():
+    with pytest.raises(ValueError, match="a copy is needed, and copy is False: the array is on cpu"):
+        eg.tensor(here, device="cuda", copy=False)
+    with pytest.raises(ValueError, match="copy is False: the array is on cuda:0"):
+        eg.tensor(eg.tensor(here, device="cuda"), device="cpu", copy=False)
