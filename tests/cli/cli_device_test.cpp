@@ -2,11 +2,13 @@
 
 #include "cli/program.h"
 #include "nn/hub/folder.h"
+#include "support/temporary_folder.h"
 
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 using namespace eg::test;
 
@@ -45,6 +47,14 @@ TEST_CASE("a device that is not there is refused before data are read, and the e
   check_refused(with(train, {"--device", "cpu"}), "/no/such/folder");
   const Variable other("EQUIGRAD_DEVICE", "gpu");
   check_refused(train, "EQUIGRAD_DEVICE: device: 'gpu' is neither cpu nor cuda nor cuda:N");
+}
+
+TEST_CASE("what is no file is no module") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/pipe";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0); // opening it would wait for a writer
+  const Variable module("EQUIGRAD_CUDA_MODULE", path.c_str());
+  check_refused(with(train, {"--device", "cuda"}), path + ": is no file");
 }
 
 TEST_CASE("doctor says where it looked for the module") {
