@@ -143,7 +143,7 @@ bool waits_after_launches() {
 /// This process is a child of fork(): CUDA cannot be used in it, and locks of the module may be held for ever.
 std::atomic<bool> forked = false;
 const bool watching = [] {
-  at_fork(nullptr, nullptr, [] { forked = module_was_opened; });
+  at_fork(nullptr, nullptr, [] { forked = module_was_opened.load(); });
   return true;
 }();
 
