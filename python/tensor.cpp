@@ -348,7 +348,7 @@ void bind_tensor(nb::module_& m) {
         const Tensor here = import_array(data, dtype_from(dtype), copy);
         if (device.is_none()) return here;
         const Tensor there = moved_or_converted(here, nb::none(), device);
-        if (copy.has_value() && !*copy && there.device() != here.device())
+        if (!copy.value_or(true) && there.device() != here.device())
           throw ValueError(
               fmt::format("tensor: a copy is needed, and copy is False: the array is on {}", here.device().str()));
         return there;
