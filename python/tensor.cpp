@@ -66,6 +66,17 @@ Tensor moved_or_converted(const Tensor& x, nb::handle dtype, nb::handle device) 
   });
 }
 
+/// eg.tensor(). Not inlined: GCC 12 then takes `copy` for uninitialised.
+[[gnu::noinline]] Tensor tensor_of(nb::handle data, nb::handle dtype, std::optional<bool> copy, nb::handle device) {
+  const Tensor here = import_array(data, dtype_from(dtype), copy);
+  if (device.is_none()) return here;
+  const Tensor there = moved_or_converted(here, nb::none(), device);
+  if (!copy.value_or(true) && there.device() != here.device())
+    throw ValueError(
+        fmt::format("tensor: a copy is needed, and copy is False: the array is on {}", here.device().str()));
+  return there;
+}
+
 void bind_facts(nb::class_<Tensor>& cls) {
   cls.def_prop_ro(
          "shape", [](const Tensor& x) { return tuple_of(x.shape()); }, "The extents, one an axis.",
@@ -342,26 +353,15 @@ void bind_tensor(nb::module_& m) {
       [](Tensor* self, nb::handle data) { new (self) Tensor(import_array(data, std::nullopt, std::nullopt)); },
       "data"_a, "What tensor(data) gives.", nb::sig("def __init__(self, data: typing.Any) -> None"));
   nb::implicitly_convertible<ArrayLike, Tensor>();
-  m.def(
-      "tensor",
-      [](nb::handle data, nb::handle dtype, std::optional<bool> copy, nb::handle device) {
-        const Tensor here = import_array(data, dtype_from(dtype), copy);
-        if (device.is_none()) return here;
-        const Tensor there = moved_or_converted(here, nb::none(), device);
-        if (!copy.value_or(true) && there.device() != here.device())
-          throw ValueError(
-              fmt::format("tensor: a copy is needed, and copy is False: the array is on {}", here.device().str()));
-        return there;
-      },
-      "data"_a, "dtype"_a = nb::none(), "copy"_a = nb::none(), "device"_a = nb::none(),
-      "A tensor of an array (NumPy, PyTorch, anything with a buffer or DLPack), a number or nested lists of "
-      "numbers.\n\n"
-      "An array keeps its memory, which both then share: it is copied where it is read-only, runs backwards, is not "
-      "aligned or has elements that the library lacks (smaller integers become i64, float16 becomes f32). "
-      "copy=True always copies; copy=False raises ValueError where a copy is needed. Python's floats become f32. "
-      "device='cuda' copies to a device.",
-      nb::sig("def tensor(data: typing.Any, dtype: str | None = None, copy: bool | None = None, device: str | None = "
-              "None) -> Tensor"));
+  m.def("tensor", &tensor_of, "data"_a, "dtype"_a = nb::none(), "copy"_a = nb::none(), "device"_a = nb::none(),
+        "A tensor of an array (NumPy, PyTorch, anything with a buffer or DLPack), a number or nested lists of "
+        "numbers.\n\n"
+        "An array keeps its memory, which both then share: it is copied where it is read-only, runs backwards, is not "
+        "aligned or has elements that the library lacks (smaller integers become i64, float16 becomes f32). "
+        "copy=True always copies; copy=False raises ValueError where a copy is needed. Python's floats become f32. "
+        "device='cuda' copies to a device.",
+        nb::sig("def tensor(data: typing.Any, dtype: str | None = None, copy: bool | None = None, device: str | None = "
+                "None) -> Tensor"));
   m.def(
       "from_numpy", [](nb::handle array) { return import_array(array, std::nullopt, false); }, "array"_a,
       "A tensor on the array's own memory. Raises ValueError where that cannot be.",
