@@ -11,7 +11,7 @@
 
 namespace eg::permute {
 
-/// Starts libsodium, which may be started any number of times. Throws Error "WHO: libsodium cannot start", as every
+/// Starts libsodium, again and again if need be. Throws Error "WHO: libsodium cannot start", as every
 /// function below does; `who` is the room that asks.
 void start_sodium(const char* who);
 
@@ -40,7 +40,7 @@ DigestBytes digest_of(ByteView bytes, const char* who);
 /// Two lower-case hexadecimal digits a byte.
 std::string hexadecimal(ByteView bytes);
 
-/// 32 hexadecimal digits of 16 random bytes: no two are alike, but with a probability of 2^-128 a pair.
+/// 32 hexadecimal digits of 16 random bytes: two are alike with a probability of 2^-128.
 std::string fresh_name(const char* who);
 
 } // namespace eg::permute

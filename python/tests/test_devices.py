@@ -118,7 +118,6 @@ def test_numbers_and_positions_go_where_the_tensor_is():
     for f in (
         lambda a: 1 / a,
         lambda a: a % 2,
-        lambda a: a // 2,
         lambda a: eg.ops.add(a, 1),
         lambda a: eg.ops.pow(a, 2.0),
         lambda a: eg.ops.maximum(a, 3.0),

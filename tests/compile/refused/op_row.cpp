@@ -24,11 +24,11 @@ constinit const OpDef same_op = row({
 #ifndef WITHOUT_CPU
     .cpu = kernel,
 #endif
-#ifndef WITHOUT_CUDA
-    .no_cuda = "its kernel is plain loops",
-#endif
 #ifdef KERNEL_AND_REASON
     .cuda = kernel,
+#endif
+#ifndef WITHOUT_CUDA
+    .no_cuda = "its kernel is plain loops",
 #endif
 #ifndef WITHOUT_VJP
     .vjp = rule,
