@@ -106,7 +106,7 @@ void CloudEncoder::begin(const training::EncoderRecipe& recipe, const nn::StateD
 }
 
 void CloudEncoder::send_weights(const nn::StateDict& blocks) {
-  run_ = permute::fresh_name("split");
+  run_ = permute::fresh_name("split learning");
   how_ = How::fresh;
   names_.clear();
   for (const auto& [name, value] : blocks) {

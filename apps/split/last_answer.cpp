@@ -13,7 +13,7 @@ constexpr std::size_t head_bytes = 8 + 8 + 8 + 32, checksum_bytes = 32;
 
 std::string path_of(const std::string& folder) { return join_path(folder, "last_answer"); }
 
-permute::DigestBytes checksum_of(ByteView bytes) { return permute::digest_of(bytes, "split"); }
+permute::DigestBytes checksum_of(ByteView bytes) { return permute::digest_of(bytes, "split learning"); }
 
 } // namespace
 

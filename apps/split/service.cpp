@@ -26,7 +26,7 @@ namespace {
 
 [[noreturn]] void refuse(RefusalCode code, const std::string& words) { throw ProtocolError(code, "split: " + words); }
 
-permute::DigestBytes digest_of(ByteView bytes) { return permute::digest_of(bytes, "split"); }
+permute::DigestBytes digest_of(ByteView bytes) { return permute::digest_of(bytes, "split learning"); }
 
 bool is_run_name(const std::string& name) {
   return name.size() == 32 &&
@@ -81,7 +81,7 @@ double parameters_of(const training::EncoderRecipe& r) {
 } // namespace
 
 EncoderService::EncoderService(ServiceOptions options) : options_(std::move(options)) {
-  permute::start_sodium("split");
+  permute::start_sodium("split learning");
 }
 
 EncoderService::~EncoderService() = default;

@@ -1,5 +1,5 @@
 #pragma once
-// Runs attention on a device: gives kernels the heads as they lie in q, k, v or in the packed projection.
+// Runs attention on a device: gives kernels the places of the heads in q, k, v or in the packed projection.
 
 #include "core/ops/attention/kernels.h"
 #include "core/tensor.h"
