@@ -4,8 +4,9 @@
 #include "device.h"
 
 #include <functional>
-#include <limits>
+#include <memory>
 #include <string>
+#include <type_traits>
 
 using namespace eg::test;
 
@@ -27,6 +28,9 @@ struct Call {
   std::size_t workspace = 64;
 };
 
+/// A handle that is destroyed with its owner, also where the call after it is refused.
+template <class Handle> using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
+
 std::vector<float> matrix(std::size_t count, float first) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = first + 0.25F * static_cast<float>(i % 7);
@@ -42,6 +46,7 @@ std::vector<float> run(const Call& call) {
   cublasLtCreate(&handle);
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatmulDescCreate(&product, call.compute, call.scale);
+  const Owned<cublasLtMatmulDesc_t> owned_product(product, cublasLtMatmulDescDestroy);
   cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &call.of_a, call.attribute_bytes);
   if (call.bias) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -49,16 +54,19 @@ std::vector<float> run(const Call& call) {
     cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at, sizeof at);
   }
+  std::vector<Owned<cublasLtMatrixLayout_t>> layouts;
   const auto layout = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld) {
     cublasLtMatrixLayout_t made = nullptr;
     cublasLtMatrixLayoutCreate(&made, call.type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns),
                                ld);
+    layouts.emplace_back(made, cublasLtMatrixLayoutDestroy);
     return made;
   };
   const auto of_a = layout(call.m, call.k, call.ld_a), of_b = layout(call.k, call.n, call.k);
   const auto of_c = layout(call.m, call.n, call.m), of_d = layout(call.m, call.n, call.ld_d);
   cublasLtMatmulPreference_t preference = nullptr;
   cublasLtMatmulPreferenceCreate(&preference);
+  const Owned<cublasLtMatmulPreference_t> owned_preference(preference, cublasLtMatmulPreferenceDestroy);
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     const std::uint32_t bytes = 4;
@@ -80,9 +88,6 @@ std::vector<float> run(const Call& call) {
   const cublasStatus_t status = cublasLtMatmul(handle, product, &one, at_a, of_a, b.data(), of_b, &one, c.data(), of_c,
                                                d.data(), of_d, &found.algo, workspace.data(), call.workspace, nullptr);
   CHECK(status == CUBLAS_STATUS_SUCCESS);
-  for (const auto x : {of_a, of_b, of_c, of_d, other_a, other}) cublasLtMatrixLayoutDestroy(x);
-  cublasLtMatmulDescDestroy(product);
-  cublasLtMatmulPreferenceDestroy(preference);
   return d.host();
 }
 
