@@ -130,6 +130,17 @@ __device__ void add_weighted(Sums<T>& sums, const TileScores<T>& p, const Staged
   }
 }
 
+/// Multiplies the sums of each row with its factor.
+template <class T> __device__ void scale_rows(Sums<T>& sums, const T* factor, int rows) {
+  GPU_UNROLL
+  for (int i = 0; i < own_rows<T>; ++i) {
+    const int row = thread_row() + side * i;
+    if (row >= rows) break;
+    GPU_UNROLL
+    for (int c = 0; c < own_columns; ++c) sums[i][c] *= factor[row];
+  }
+}
+
 /// to[r][c] = factor sums for the elements that exist.
 template <class T>
 __device__ void write_sums(T* to, std::int64_t row_stride, const Sums<T>& sums, int rows, int width, T factor) {
@@ -305,13 +316,7 @@ template <bool rounds, class T> __global__ void __launch_bounds__(threads) atten
     stage<rounds>(room.operands.right, RowsOf<T>{v + first * of.v_row, of.v_row, count}, share.first_column,
                   share.width);
     __syncthreads();
-    GPU_UNROLL
-    for (int i = 0; i < own_rows<T>; ++i) {
-      const int row = thread_row() + side * i;
-      if (row >= share.rows) break;
-      GPU_UNROLL
-      for (int c = 0; c < own_columns; ++c) sums[i][c] *= room.factor[row];
-    }
+    scale_rows(sums, room.factor, share.rows);
     add_weighted<rounds, false>(sums, room.p, room.operands.right, share.rows, count, share.width);
   }
   __syncthreads();
@@ -319,13 +324,7 @@ template <bool rounds, class T> __global__ void __launch_bounds__(threads) atten
       share.first_column > 0 ? nullptr : static_cast<T*>(job.lse) + share.head * of.queries + share.first_row;
   softmax.finish(room, share.rows, head.hides(), lse);
   __syncthreads();
-  GPU_UNROLL
-  for (int i = 0; i < own_rows<T>; ++i) {
-    const int row = thread_row() + side * i;
-    if (row >= share.rows) break;
-    GPU_UNROLL
-    for (int c = 0; c < own_columns; ++c) sums[i][c] *= room.factor[row];
-  }
+  scale_rows(sums, room.factor, share.rows);
   write_sums(static_cast<T*>(job.y) + begin.at[3] + share.first_row * job.y_row + share.first_column, job.y_row, sums,
              share.rows, share.width, T(1));
 }

@@ -74,13 +74,13 @@ void check_kind(const Product& p, const Layouts& of) {
 }
 
 /// What an algorithm was chosen for: another product must not use it.
-std::array<std::uint64_t, 4> kind_of(const Product& p, const Layouts& of) {
+std::uint64_t kind_of(const Product& p, const Layouts& of) {
   std::uint64_t hash = 14695981039346656037U;
   const auto add = [&](auto value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 1099511628211U; };
   add(p.compute), add(p.scale), add(p.of_a), add(p.of_b), add(p.epilogue);
   for (const Layout* const x : of)
     add(x->type), add(x->rows), add(x->columns), add(x->ld), add(x->batches), add(x->stride);
-  return {hash, 0, 0, 0};
+  return hash;
 }
 
 template <class T> double number(const void* from, std::int64_t at) {
@@ -234,7 +234,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const Layouts of{a, b, c, d};
   check_kind(*desc, of);
   *results = {};
-  results->algo.data[0] = kind_of(*desc, of)[0];
+  results->algo.data[0] = kind_of(*desc, of);
   for (std::size_t i = 0; i < 4; ++i) results->algo.data[1 + i] = preference->alignment[i];
   results->algo.data[5] = preference->workspace;
   *found = 1;
@@ -249,7 +249,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   require(handle != nullptr, "a product without handle");
   const Layouts of{a_layout, b_layout, c_layout, d_layout};
   check_kind(*desc, of);
-  require(algo->data[0] == kind_of(*desc, of)[0], "the algorithm was chosen for another product");
+  require(algo->data[0] == kind_of(*desc, of), "the algorithm was chosen for another product");
   require(workspace_bytes >= algo->data[5] && reinterpret_cast<std::uintptr_t>(workspace) % 16 == 0,
           "the workspace is too small or not at a multiple of 16 bytes");
   check_device_range(workspace, workspace_bytes);
