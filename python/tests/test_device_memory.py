@@ -172,7 +172,7 @@ def test_memory_lives_as_long_as_somebody_has_it():
     assert live() == before
     capsule = eg.tensor(np.ones(1000, "float32"), device="cuda").__dlpack__()
     assert live() == with_x
-    del capsule  # nobody took it
+    del capsule  # never consumed
     assert live() == before
 
 

@@ -108,7 +108,7 @@ TEST_CASE("attention on the device agrees with the CPU whatever its extents") {
   MESSAGE("furthest: ", worst[0], " in f64, ", worst[1], " in f32");
 }
 
-TEST_CASE("the comparison hears of a key that is left out") { // so that the test above can fail
+TEST_CASE("the comparison fails where a key is left out") { // negative control of the test above
   const Drawn d(3);
   Tensors of = inputs(d, 3);
   const Tensors wanted = results(d, of, DType::f64, Device::cpu());
