@@ -1,4 +1,5 @@
 #include "apps/split/last_answer.h"
+
 #include "permute/digest.h"
 
 #include <cstring>

@@ -107,12 +107,14 @@ function(equigrad_room_headers name)
   endforeach()
 endfunction()
 
-# equigrad_room(name [LIGHT] [DEPENDS rooms...] [LEAVES sources...] [TAKES sources...] [OMITS sources...] [PRECOMPILE
-# headers... | PRECOMPILED_BY room]): library equigrad_<name> from every source below the folder, but for folders in it that have a CMakeLists.txt and
-# so are targets of their own. It sees the rooms it depends on, and theirs. LEAVES: sources of this folder that a room above
-# TAKES, because they need it, while their headers stay here. OMITS: sources that this build does without. PRECOMPILE: a precompiled header of its own instead of the one that rooms share;
-# PRECOMPILED_BY: that of another room. LIGHT: the room leaves its time in others' kernels, and is compiled with -O1, in
-# two thirds of the time.
+# equigrad_room(name [LIGHT] [DEPENDS rooms...] [LEAVES sources...] [TAKES sources...] [OMITS sources...]
+#               [PRECOMPILE headers... | PRECOMPILED_BY room]): library equigrad_<name> from every source below the folder.
+# Folders in it that have a CMakeLists.txt are targets of their own. A room sees the rooms it depends on, and theirs.
+#   LEAVES          sources of this folder that a room above TAKES, because they need it, while their headers stay here
+#   OMITS           sources that this build does without
+#   PRECOMPILE      a precompiled header of its own instead of the one that rooms share
+#   PRECOMPILED_BY  the precompiled header of another room
+#   LIGHT           it leaves its time in others' kernels, and is compiled with -O1, in two thirds of the time
 function(equigrad_room name)
   cmake_parse_arguments(ROOM "LIGHT" "PRECOMPILED_BY" "DEPENDS;LEAVES;TAKES;OMITS;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
