@@ -386,6 +386,18 @@ print("done")
     )
 
 
+@needs_device
+@pytest.mark.parametrize("major", [0, 2])
+def test_another_major_version_is_refused(major):
+    for x, device in ((eg.tensor(here, device="cuda"), (CUDA, 0)), (eg.tensor(here), (CPU, 0))):
+        made = Made(x, (3, 4), device=device)
+        made.managed.major = major
+        with pytest.raises(TypeError, match=f"version {major} of DLPack; version 1 is read"):
+            eg.from_dlpack(made)
+        made.managed.major = 1
+        assert eg.from_dlpack(made).tolist() == here.tolist()
+
+
 def test_without_a_module_an_array_on_a_device_is_refused():
     run(
         """
