@@ -1,6 +1,6 @@
 #include "apps/attacks/alignment.h"
 
-#include "apps/attacks/matching.h"
+#include "apps/attacks/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"

@@ -5,9 +5,9 @@
 #include "apps/attacks/gradients.h"
 #include "apps/attacks/image_view.h"
 #include "apps/attacks/images.h"
-#include "apps/attacks/key_recovery.h"
-#include "apps/attacks/matching.h"
 #include "apps/attacks/metrics.h"
+#include "apps/attacks/recovery/key_recovery.h"
+#include "apps/attacks/recovery/matching.h"
 
 #include "apps/report/pictures.h"
 #include "autograd/tape.h"

@@ -3,8 +3,8 @@
 #include "apps/attacks/alignment.h"
 #include "apps/attacks/attack_views.h"
 #include "apps/attacks/fingerprints.h"
-#include "apps/attacks/matching.h"
 #include "apps/attacks/metrics.h"
+#include "apps/attacks/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"

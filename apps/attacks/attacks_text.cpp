@@ -3,7 +3,7 @@
 #include "apps/attacks/attack_views.h"
 #include "apps/attacks/fingerprints.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/vocabulary.h"
+#include "apps/attacks/recovery/vocabulary.h"
 
 #include "core/base/words.h"
 #include "core/call.h"

@@ -1,10 +1,10 @@
 // Attacks on the weights that a cloud holds.
 
 #include "apps/attacks/attack_views.h"
-#include "apps/attacks/key_recovery.h"
-#include "apps/attacks/matching.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/vocabulary.h"
+#include "apps/attacks/recovery/key_recovery.h"
+#include "apps/attacks/recovery/matching.h"
+#include "apps/attacks/recovery/vocabulary.h"
 
 #include "core/call.h"
 #include "core/ops.h"

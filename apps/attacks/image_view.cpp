@@ -1,9 +1,9 @@
 #include "apps/attacks/image_view.h"
 
 #include "apps/attacks/alignment.h"
-#include "apps/attacks/matching.h"
 #include "apps/attacks/metrics.h"
 #include "apps/attacks/perceptual_metric.h"
+#include "apps/attacks/recovery/matching.h"
 
 #include "apps/report/pictures.h"
 #include "core/call.h"

@@ -1,6 +1,6 @@
 #include "apps/attacks/inversion.h"
 
-#include "apps/attacks/matching.h"
+#include "apps/attacks/recovery/matching.h"
 
 #include "autograd/tape.h"
 #include "core/ops.h"

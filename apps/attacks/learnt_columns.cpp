@@ -1,6 +1,6 @@
 #include "apps/attacks/learnt_columns.h"
 
-#include "apps/attacks/assignment.h"
+#include "apps/attacks/recovery/assignment.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "optim/optimizer.h"

@@ -1,6 +1,6 @@
 #include "apps/attacks/pixel_search.h"
 
-#include "apps/attacks/matching.h"
+#include "apps/attacks/recovery/matching.h"
 #include "permute/least_squares.h"
 
 #include "autograd/tape.h"

@@ -37,14 +37,6 @@ OutlinedModel outline_config(const std::string& path, bool certify) {
   return outlined({hub::outline_of_config(path), {}}, certify);
 }
 
-nlohmann::json json_of(const std::optional<permute::Certificate>& c) {
-  if (!c) return nullptr;
-  return {{"groups", c->groups},
-          {"generators", c->generators},
-          {"forward_error", c->forward_error},
-          {"gradient_error", c->gradient_error}};
-}
-
 std::string line_of(const std::optional<permute::Certificate>& c) {
   if (!c) return "not certified (--no-certify)\n";
   return fmt::format("certified on a small copy of the model, in f64: {} generators of {} groups, largest error {:.1e} "

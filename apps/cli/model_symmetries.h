@@ -3,9 +3,9 @@
 
 #include "nn/hub/folder.h"
 #include "permute/symmetries.h"
+#include "permute/symmetries_json.h"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json_fwd.hpp>
 
 #include <memory>
 #include <optional>
@@ -33,8 +33,6 @@ void declare_certify(CLI::App& app, bool& skip);
 OutlinedModel outline_folder(const std::string& folder, bool certify);
 OutlinedModel outline_config(const std::string& path, bool certify);
 
-/// {"groups", "generators", "forward_error", "gradient_error"}; null for none.
-nlohmann::json json_of(const std::optional<permute::Certificate>& certificate);
 /// One line for people.
 std::string line_of(const std::optional<permute::Certificate>& certificate);
 

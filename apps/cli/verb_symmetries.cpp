@@ -4,6 +4,7 @@
 #include "apps/cli/model_symmetries.h"
 #include "apps/cli/shell/output.h"
 #include "apps/cli/shell/verb.h"
+#include "permute/symmetries_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,41 +19,6 @@ struct SymmetriesOptions {
   std::string model, config;
   bool axes = false, no_certify = false;
 };
-
-/// {"tensor", "axis"}, and where not the whole axis moves the range or the places that do.
-nlohmann::json json_of(const permute::AxisUse& use) {
-  nlohmann::json axis{{"tensor", use.tensor}};
-  if (use.axis < 0)
-    axis["values"] = true;
-  else
-    axis["axis"] = use.axis;
-  if (use.whole || use.places.empty()) return axis;
-  const std::int64_t begin = use.places.front(), end = use.places.back() + 1;
-  if (end - begin == static_cast<std::int64_t>(use.places.size()))
-    axis["range"] = {begin, end};
-  else
-    axis["places"] = use.places;
-  return axis;
-}
-
-nlohmann::json json_of(const permute::SymmetryGroup& g) {
-  nlohmann::json json{{"name", g.name}, {"size", g.size}, {"kind", name_of(g.kind)}, {"log2_size", g.log2_count}};
-  if (g.copies > 1) json["copies"] = g.copies;
-  if (!g.over.empty()) json["over"] = g.over;
-  if (!g.because.empty()) json["because"] = g.because;
-  json["in_key"] = g.is_secret();
-  json["moves_inputs_or_outputs"] = g.moves_outside;
-  nlohmann::json& axes = json["axes"] = nlohmann::json::array();
-  for (const permute::AxisUse& use : g.axes) axes.push_back(json_of(use));
-  return json;
-}
-
-std::string described(const permute::SymmetryGroup& g) {
-  if (g.kind == permute::GroupKind::trivial) return "fixed";
-  if (g.kind == permute::GroupKind::automorphisms) return fmt::format("automorphisms of {} places", g.size);
-  if (g.copies == 1) return fmt::format("S_{}", g.size);
-  return g.over.empty() ? fmt::format("S_{} wr S_{}", g.size, g.copies) : fmt::format("S_{} ^ {}", g.size, g.copies);
-}
 
 /// "[0:64]" where a run of the places moves.
 std::string part_of(const permute::AxisUse& use) {
@@ -77,10 +43,10 @@ void print(const OutlinedModel& outlined, bool every_axis) {
   out.add(fmt::format("{:<52} {:<16} {:>12}  {}\n", "group", "elements", "log2", "axes"));
   for (const permute::SymmetryGroup& g : s.groups()) {
     if (g.kind == permute::GroupKind::trivial) continue;
-    out.add(fmt::format("{:<52} {:<16} {:>12.1f}  {}{}\n", g.name, described(g), g.log2_count,
+    out.add(fmt::format("{:<52} {:<16} {:>12.1f}  {}{}\n", g.name, permute::described(g), g.log2_count,
                         every_axis ? "" : listed(g.axes), g.is_secret() ? "" : "  (data: in no key)"));
     if (every_axis)
-      for (const permute::AxisUse& use : g.axes) out.add(fmt::format("    {}\n", json_of(use).dump()));
+      for (const permute::AxisUse& use : g.axes) out.add(fmt::format("    {}\n", permute::json_of(use).dump()));
   }
   bool first = true;
   for (const permute::SymmetryGroup& g : s.groups()) {
@@ -116,7 +82,8 @@ Job declare_symmetries(CLI::App& app, const CommonOptions& common) {
                           {"groups", nlohmann::json::array()},
                           {"log2_key_space", outlined.symmetries.log2_count()},
                           {"certificate", json_of(outlined.certificate)}};
-    for (const permute::SymmetryGroup& g : outlined.symmetries.groups()) result["groups"].push_back(json_of(g));
+    for (const permute::SymmetryGroup& g : outlined.symmetries.groups())
+      result["groups"].push_back(permute::json_of(g));
     write_json(common, result);
     return done;
   };

@@ -2,6 +2,8 @@
 
 #include "autograd/tape.h"
 #include "core/base/error.h"
+#include "nn/bert.h"
+#include "nn/decoder.h"
 #include "nn/init.h"
 #include "permute/catalogue/stack.h"
 
@@ -184,6 +186,28 @@ std::vector<Identity> block_identities(const nn::Blocks& blocks, const Tensor& z
   all.push_back(row("lem9.4", "hidden axes of all MLPs, output", R"(W_{1(P)} = P_t^\top W_1,\ W_{2(P)} = W_2 P_t)",
                     [given](Case& c) { return hidden(given, c); }));
   return all;
+}
+
+std::int64_t vocabulary_of(const hub::Model& model) {
+  if (const auto* bert = dynamic_cast<const nn::Bert*>(&model.module())) return bert->config.vocabulary;
+  if (const auto* decoder = dynamic_cast<const nn::Decoder*>(&model.module())) return decoder->config.vocabulary;
+  throw ValueError("this model has no vocabulary");
+}
+
+std::vector<Identity> model_rows(const hub::Model& model, const VerifyOptions& options) {
+  if (model.blocks().empty()) throw ValueError("this model has no blocks to check");
+  hub::Tensors inputs = model.input_shapes(options.batch);
+  for (auto& [name, like] : inputs) {
+    const RandomKey key{options.seed, 1};
+    if (is_floating(like.dtype())) {
+      like = random_normal(like.shape(), key, 0.0, 1.0, model.module().parameters().front().dtype());
+      continue;
+    }
+    like = random_integers({options.batch, std::min(options.tokens, model.positions())}, key, 0, vocabulary_of(model));
+  }
+  Tensor z;
+  model.forward_around(inputs, [&](const Tensor& entered, const Tensor&) { return z = entered; });
+  return block_identities(model.blocks(), z);
 }
 
 } // namespace eg::permute

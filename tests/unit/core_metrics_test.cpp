@@ -1,6 +1,6 @@
 // Metrics and assignments against their definitions by brute force.
 
-#include "apps/attacks/assignment.h"
+#include "apps/attacks/recovery/assignment.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "nn/metrics.h"

@@ -1,6 +1,6 @@
-#include "apps/attacks/vocabulary.h"
+#include "apps/attacks/recovery/vocabulary.h"
 
-#include "apps/attacks/matching.h"
+#include "apps/attacks/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"

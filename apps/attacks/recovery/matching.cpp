@@ -1,6 +1,6 @@
-#include "apps/attacks/matching.h"
+#include "apps/attacks/recovery/matching.h"
 
-#include "apps/attacks/assignment.h"
+#include "apps/attacks/recovery/assignment.h"
 #include "core/call.h"
 #include "core/ops.h"
 

@@ -1,4 +1,4 @@
-#include "apps/attacks/assignment.h"
+#include "apps/attacks/recovery/assignment.h"
 
 #include "core/call.h"
 
