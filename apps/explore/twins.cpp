@@ -43,6 +43,9 @@ Tensor turned(const Tensor& x, int axis, const Tensor& q) {
 
 bool is_gain(const std::string& name) { return name.find("norm") != std::string::npos; }
 
+/// max |x|
+double largest_of(const Tensor& x) { return max(abs(x).reshape({-1}), 0).item(); }
+
 /// b_K left out of the fused bias of queries, keys and values.
 Tensor without_key_bias(const std::string& name, const Tensor& x) {
   if (!name.ends_with("qkv.bias")) return x;
@@ -113,7 +116,7 @@ nn::StateDict Twins::moved(const nn::StateDict& weights) const {
   nn::StateDict result;
   for (const auto& [name, x] : weights) {
     Tensor y = x.clone();
-    const auto found = std::find_if(axes_.begin(), axes_.end(), [&](const auto& a) { return a.parameter == name; });
+    const auto found = std::find_if(axes_.begin(), axes_.end(), [&, of = name](const auto& a) { return a.parameter == of; });
     if (basis_.defined() && found != axes_.end() && !is_gain(name))
       for (std::size_t axis = 0; axis < found->groups.size(); ++axis)
         if (found->groups[axis] == "residual") y = turned(y, static_cast<int>(axis), basis_);
@@ -158,8 +161,8 @@ double Twins::drift() const {
   double apart = 0.0, largest = 0.0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Tensor wanted = without_key_bias(found[i].first, expected[i].second);
-    apart = std::max(apart, max(abs(without_key_bias(found[i].first, found[i].second) - wanted)).item());
-    largest = std::max(largest, max(abs(wanted)).item());
+    apart = std::max(apart, largest_of(without_key_bias(found[i].first, found[i].second) - wanted));
+    largest = std::max(largest, largest_of(wanted));
   }
   return apart / largest;
 }

@@ -1,0 +1,108 @@
+// A list whose items are dragged into another order: by mouse, by touch, or with the arrow keys.
+
+import { announce, h } from "../dom";
+
+export interface ReorderOptions {
+  /** What is moved: "token", "feature". */
+  noun: string;
+  labels: string[];
+  direction: "down" | "across";
+  /** Called with the item at each place, while it is dragged too. */
+  onChange(order: number[]): void;
+  /** Whether an exchange of these two items is allowed: a hint while dragging. */
+  allows?: (a: number, b: number) => boolean;
+}
+
+export class Reorder {
+  readonly element: HTMLElement;
+  private items: HTMLButtonElement[];
+  private order: number[];
+
+  constructor(private options: ReorderOptions) {
+    this.order = options.labels.map((_, i) => i);
+    this.items = options.labels.map((label, i) => this.item(label, i));
+    this.element = h(
+      "div",
+      { class: `reorder ${options.direction}`, role: "group", "aria-label": `Order of the ${options.noun}s: arrow keys move one` },
+      ...this.items,
+    );
+  }
+
+  get value(): number[] {
+    return [...this.order];
+  }
+
+  /** Shows another order, without calling onChange. */
+  set(order: number[]): void {
+    this.order = [...order];
+    this.element.replaceChildren(...order.map((i) => this.items[i] as HTMLElement));
+    this.describe();
+  }
+
+  private item(label: string, index: number): HTMLButtonElement {
+    const button = h("button", { type: "button", class: "handle", "data-item": index }, h("span", {}, label));
+    button.addEventListener("keydown", (event) => this.key(event, index));
+    button.addEventListener("pointerdown", (event) => this.grab(event, index, button));
+    return button;
+  }
+
+  private describe(): void {
+    this.order.forEach((item, place) => {
+      const label = this.options.labels[item] as string;
+      this.items[item]?.setAttribute("aria-label", `${label}, place ${place + 1} of ${this.order.length}`);
+    });
+  }
+
+  private move(item: number, to: number): void {
+    const from = this.order.indexOf(item);
+    if (to === from || to < 0 || to >= this.order.length) return;
+    const order = [...this.order];
+    order.splice(from, 1);
+    order.splice(to, 0, item);
+    const focused = document.activeElement === this.items[item];
+    this.set(order);
+    if (focused) this.items[item]?.focus();
+    announce(`${this.options.labels[item]} is at place ${to + 1}`);
+    this.options.onChange([...order]);
+  }
+
+  private key(event: KeyboardEvent, item: number): void {
+    const steps: Record<string, number> = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
+    const place = this.order.indexOf(item);
+    let to: number | undefined;
+    if (event.key in steps) to = place + (steps[event.key] as number);
+    else if (event.key === "Home") to = 0;
+    else if (event.key === "End") to = this.order.length - 1;
+    if (to === undefined) return;
+    event.preventDefault();
+    this.move(item, to);
+  }
+
+  private grab(event: PointerEvent, item: number, button: HTMLButtonElement): void {
+    if (event.button !== 0) return;
+    button.focus();
+    const across = this.options.direction === "across";
+    // Listeners stand on the window, because an element that is moved in the document loses its pointer.
+    const along = (e: PointerEvent) => (across ? e.clientX : e.clientY);
+    const follow = (e: PointerEvent) => {
+      e.preventDefault();
+      const boxes = this.order.map((i) => (this.items[i] as HTMLElement).getBoundingClientRect());
+      const place = boxes.findIndex((box) => along(e) < (across ? box.right : box.bottom));
+      this.move(item, place < 0 ? this.order.length - 1 : place);
+      button.classList.toggle(
+        "refused",
+        this.options.allows !== undefined && !this.order.every((i, at) => i === at || (this.options.allows as (a: number, b: number) => boolean)(i, at)),
+      );
+    };
+    const release = () => {
+      button.classList.remove("dragged");
+      window.removeEventListener("pointermove", follow);
+      window.removeEventListener("pointerup", release);
+      window.removeEventListener("pointercancel", release);
+    };
+    button.classList.add("dragged");
+    window.addEventListener("pointermove", follow, { passive: false });
+    window.addEventListener("pointerup", release);
+    window.addEventListener("pointercancel", release);
+  }
+}

@@ -1,0 +1,49 @@
+// Says whether two sides agree: in words, with a mark and a colour.
+
+import { h } from "../dom";
+import type { Comparison } from "../engine";
+
+/** "3.1e-16" */
+export function scientific(value: number | null): string {
+  if (value === null) return "not a number";
+  return value === 0 ? "0" : value.toExponential(1);
+}
+
+export class Verdict {
+  readonly element: HTMLElement;
+  private mark = h("span", { class: "mark", "aria-hidden": "true" });
+  private text = h("span", { class: "words" });
+  private detail = h("span", { class: "detail" });
+
+  /** name: what is compared, for people and for tests. */
+  constructor(name: string, private claim: string) {
+    this.element = h(
+      "div",
+      { class: "verdict", role: "status", "data-verdict": name },
+      this.mark,
+      h("span", { class: "claim" }, claim),
+      this.text,
+      this.detail,
+    );
+  }
+
+  restate(claim: string): void {
+    this.claim = claim;
+    const element = this.element.querySelector(".claim");
+    if (element) element.textContent = claim;
+  }
+
+  update(comparison: Comparison, exact = false): void {
+    const { error, differing, of, holds } = comparison;
+    this.element.dataset["holds"] = String(holds);
+    this.element.dataset["error"] = String(error);
+    this.element.classList.toggle("holds", holds);
+    this.element.classList.toggle("fails", !holds);
+    this.mark.textContent = holds ? "=" : "≠";
+    if (holds && differing === 0) this.text.textContent = "equal to the last bit";
+    else if (holds) this.text.textContent = `equal up to rounding, ${scientific(error)}`;
+    else this.text.textContent = `apart by ${error === null ? "more than any number" : Number(error.toPrecision(2))}`;
+    this.detail.textContent = exact || differing > 0 ? `${differing} of ${of} numbers have other bits` : `all ${of} numbers`;
+    this.element.title = this.claim;
+  }
+}
