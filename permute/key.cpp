@@ -1,7 +1,6 @@
 #include "permute/key.h"
 
 #include "core/base/file_descriptor.h"
-#include "core/base/input_file.h"
 #include "permute/digest.h"
 #include "permute/file_errors.h"
 #include "permute/key_file.h"
@@ -23,10 +22,14 @@ namespace {
 
 constexpr std::size_t key_bytes = 32;
 constexpr std::size_t tag_bytes = 32;
+constexpr std::size_t version_at = key_file_magic.size();
 // magic, version, reserved zeros; then the key; then the label; then BLAKE2b keyed with the key over everything before
-constexpr std::array<unsigned char, 16> header = {'e', 'q', 'u', 'i', 'g', 'r', 'a', 'd',
-                                                  '-', 'k', 'e', 'y', 1,   0,   0,   0};
-constexpr std::size_t version_at = 12;
+constexpr auto header = [] {
+  std::array<unsigned char, version_at + 4> bytes{};
+  std::copy(key_file_magic.begin(), key_file_magic.end(), bytes.begin());
+  bytes[version_at] = 1;
+  return bytes;
+}();
 constexpr std::size_t bare_bytes = header.size() + key_bytes + tag_bytes; // without a label
 constexpr std::size_t most_label_bytes = std::size_t{1} << 20;
 
@@ -268,14 +271,6 @@ Tensor SecretKey::row_permutations(std::int64_t samples, std::int64_t tokens, st
     to = std::copy(p.gather().begin(), p.gather().end(), to);
   }
   return rows;
-}
-
-bool is_key_file(const std::string& path) {
-  const InputFile file(path);
-  std::array<unsigned char, version_at> begin{};
-  if (file.size() < begin.size()) return false;
-  file.read(0, begin.data(), begin.size());
-  return std::equal(begin.begin(), begin.end(), header.begin());
 }
 
 } // namespace eg::permute

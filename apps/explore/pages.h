@@ -34,6 +34,7 @@ void start_twins(Question& question, Reply& reply, Session& session);   ///< "tw
 void step_twins(Question& question, Reply& reply, Session& session);    ///< "twins.step"
 void ask_mask(Question& question, Reply& reply, Session& session);      ///< "mask"
 void ask_thief(Question& question, Reply& reply, Session& session);     ///< "thief"
+void sample_yours(Question& question, Reply& reply, Session& session);  ///< "yours.sample"
 void open_yours(Question& question, Reply& reply, Session& session);    ///< "yours.open"
 void check_yours(Question& question, Reply& reply, Session& session);   ///< "yours.check"
 void attend_yours(Question& question, Reply& reply, Session& session);  ///< "yours.attention"

@@ -25,6 +25,9 @@ public:
   static nlohmann::json comparison(const Tensor& a, const Tensor& b, double tolerance);
 };
 
+/// Elements of two tensors of one shape that have other bits.
+std::int64_t differing_bits(const Tensor& a, const Tensor& b);
+
 /// A number for JSON: null where it is not finite.
 nlohmann::json finite(double value);
 

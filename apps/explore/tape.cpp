@@ -9,7 +9,10 @@
 #include "core/call.h"
 #include "core/ops.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <functional>
 #include <map>
 #include <unordered_map>
 
@@ -44,6 +47,21 @@ private:
   bool observes() const override { return true; }
 };
 
+/// (L(leaves + h d) - L(leaves - h d)) / 2h for directions d of standard normals, and <gradients, d>.
+std::pair<double, double> slopes(const std::function<Tensor(Variables&)>& loss, const Variables& leaves,
+                                 const std::vector<Tensor>& gradients, RandomKey key) {
+  constexpr double h = 1e-5;
+  double by_tape = 0.0;
+  Variables forth = leaves, back = leaves;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const Tensor d = random_normal(leaves[i].second.shape(), key.fold(200 + i), 0.0, 1.0, DType::f64);
+    if (gradients[i].defined()) by_tape += sum(gradients[i] * d).item();
+    forth[i].second = leaves[i].second + d * h;
+    back[i].second = leaves[i].second - d * h;
+  }
+  return {by_tape, (loss(forth).item() - loss(back).item()) / (2 * h)};
+}
+
 constexpr std::size_t most_entries = 200;
 constexpr std::int64_t most_numbers = 4096; // of one value
 
@@ -52,6 +70,8 @@ constexpr std::int64_t most_numbers = 4096; // of one value
 void ask_tape(Question& question, Reply& reply, Session&) {
   const std::string of = question.word("of", {"program", "block"});
   const std::string text = question.text("program", "y = sum(gelu(x @ w + b))", 4000);
+  // The cotangent of this recorded operation is lost on its way back; 0: none is.
+  const auto lost = question.whole("lost", 0, 0, most_entries);
   const RandomKey key{.seed = static_cast<std::uint64_t>(question.whole("seed", 1, 0, 1'000'000))};
   question.finish();
 
@@ -67,18 +87,19 @@ void ask_tape(Question& question, Reply& reply, Session&) {
     leaves = {{"Z", draw_tokens(3, 4, DType::f64, key.fold(101))}};
     for (const auto& [name, x] : block.state_dict()) leaves.emplace_back(name, x);
   }
+  const auto loss = [&](Variables& at) {
+    if (of == "program") return run_program(text, at);
+    nn::StateDict weights(at.begin() + 1, at.end());
+    if (&at != &variables) block.load_state_dict(weights);
+    return sum(block(at[0].second) * draw_tokens(3, 4, DType::f64, key.fold(102)));
+  };
   variables = leaves;
   Tape tape;
   Tensor y;
   std::vector<Entry> entries;
   {
     Observer observer;
-    if (of == "program") {
-      y = run_program(text, variables);
-    } else {
-      const Tensor output = block(leaves[0].second);
-      y = sum(output * draw_tokens(3, 4, DType::f64, key.fold(102)));
-    }
+    y = loss(variables);
     entries = std::move(observer.entries);
   }
   if (y.numel() != 1)
@@ -92,13 +113,16 @@ void ask_tape(Question& question, Reply& reply, Session&) {
   std::map<std::uint64_t, Tensor> cotangents;
   std::vector<std::uint64_t> order;
   std::vector<HookHandle> hooks;
-  for (const Entry& entry : entries)
-    if (flows(entry.out) && tape.computed(entry.out))
-      hooks.push_back(tape.on_gradient(entry.out, [&, id = entry.out.id()](const Tensor& cotangent) {
-        cotangents[id] = cotangent;
-        order.push_back(id);
-        return Tensor{};
-      }));
+  if (lost > static_cast<std::int64_t>(entries.size()))
+    throw ValueError(fmt::format("lost is {}; there are {} operations", lost, entries.size()));
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (const Tensor& out = entries[i].out; flows(out) && tape.computed(out))
+      hooks.push_back(tape.on_gradient(
+          out, [&, id = out.id(), lose = static_cast<std::int64_t>(i) + 1 == lost](const Tensor& cotangent) {
+            cotangents[id] = lose ? cotangent * 0.0 : cotangent;
+            order.push_back(id);
+            return lose ? cotangents[id] : Tensor{};
+          }));
   std::vector<Tensor> wanted;
   for (const auto& [name, x] : leaves) wanted.push_back(x);
   const bool depends = tape.computed(y);
@@ -139,6 +163,13 @@ void ask_tape(Question& question, Reply& reply, Session&) {
                      {"backward", place == order.end() ? json(nullptr) : json(place - order.begin())}});
   }
   body["loss"] = finite(y.item());
+  // The gradients against the loss itself, along a random direction of all leaves.
+  body["slope"] = nullptr;
+  if (!depends) return;
+  const auto [by_tape, measured] = slopes(loss, leaves, gradients, key);
+  const double error = std::abs(by_tape - measured) / std::max(std::abs(measured), 1e-3);
+  body["slope"] = {
+      {"error", finite(error)}, {"by_tape", finite(by_tape)}, {"measured", finite(measured)}, {"holds", error <= 1e-6}};
 }
 
 } // namespace eg::explore

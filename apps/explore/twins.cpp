@@ -11,6 +11,7 @@
 #include "permute/catalogue/case.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace eg::explore {
@@ -116,7 +117,8 @@ nn::StateDict Twins::moved(const nn::StateDict& weights) const {
   nn::StateDict result;
   for (const auto& [name, x] : weights) {
     Tensor y = x.clone();
-    const auto found = std::find_if(axes_.begin(), axes_.end(), [&, of = name](const auto& a) { return a.parameter == of; });
+    const auto found =
+        std::find_if(axes_.begin(), axes_.end(), [&, of = name](const auto& a) { return a.parameter == of; });
     if (basis_.defined() && found != axes_.end() && !is_gain(name))
       for (std::size_t axis = 0; axis < found->groups.size(); ++axis)
         if (found->groups[axis] == "residual") y = turned(y, static_cast<int>(axis), basis_);
@@ -156,15 +158,24 @@ double Twins::train(nn::Vit& model, optim::Optimizer& optimizer, const Tensor& i
   return loss.item();
 }
 
-double Twins::drift() const {
+void Twins::compare(TwinStep& step) const {
   const nn::StateDict expected = moved(plain_.state_dict()), found = twin_.state_dict();
   double apart = 0.0, largest = 0.0;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const Tensor wanted = without_key_bias(found[i].first, expected[i].second);
-    apart = std::max(apart, largest_of(without_key_bias(found[i].first, found[i].second) - wanted));
+    const Tensor wanted = without_key_bias(found[i].first, expected[i].second),
+                 is = without_key_bias(found[i].first, found[i].second);
+    apart = std::max(apart, largest_of(is - wanted));
     largest = std::max(largest, largest_of(wanted));
+    step.differing += differing_bits(is, wanted);
+    step.of += is.numel();
   }
-  return apart / largest;
+  step.drift = apart / largest;
+}
+
+double Twins::tolerance() const {
+  const bool elements = options_.group != TwinGroup::rotation && options_.group != TwinGroup::scaling;
+  if (options_.precision.exact && elements) return 0.0;
+  return options_.precision.dtype == DType::f64 ? 1e-6 : 0.05;
 }
 
 TwinStep Twins::step() {
@@ -177,7 +188,7 @@ TwinStep Twins::step() {
   TwinStep result;
   result.loss = train(plain_, *plain_optimizer_, images, labels, false);
   result.twin_loss = train(twin_, *twin_optimizer_, images, labels, true);
-  result.drift = drift();
+  compare(result);
   ++steps_;
   return result;
 }
@@ -239,6 +250,8 @@ void step_twins(Question& question, Reply& reply, Session& session) {
     body["loss"].push_back(finite(step.loss));
     body["twin_loss"].push_back(finite(step.twin_loss));
     body["drift"].push_back(finite(step.drift));
+    const bool holds = std::isfinite(step.drift) && step.drift <= session.twins->tolerance();
+    body["apart"] = {{"error", finite(step.drift)}, {"differing", step.differing}, {"of", step.of}, {"holds", holds}};
   }
   body["steps"] = session.twins->steps();
   if (accuracy) {

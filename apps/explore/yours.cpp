@@ -104,6 +104,31 @@ Tensor first_output(const hub::Model& model, const Inputs& inputs) {
 Session::Session(std::string where) : folder(std::move(where)) {}
 Session::~Session() = default;
 
+void sample_yours(Question& question, Reply& reply, Session& session) {
+  const std::string family = question.word("family", {"vit", "bert", "gpt2", "llama"});
+  const RandomKey key{.seed = static_cast<std::uint64_t>(question.whole("seed", 1, 0, 1'000'000))};
+  question.finish();
+  static const std::pair<std::string_view, const char*> configs[] = {
+      {"vit", R"({"model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 24,
+                  "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48, "image_size": 32,
+                  "patch_size": 8, "num_channels": 3, "qkv_bias": true, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+                  "id2label": {"0": "circle", "1": "square", "2": "star"}})"},
+      {"bert", R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 24,
+                   "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48, "vocab_size": 60,
+                   "max_position_embeddings": 32, "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12})"},
+      {"gpt2", R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 24, "n_layer": 2, "n_head": 3,
+                   "n_inner": 48, "n_positions": 32, "vocab_size": 60})"},
+      {"llama", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 24,
+                    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                    "intermediate_size": 48, "vocab_size": 60, "max_position_embeddings": 32, "rms_norm_eps": 1e-6,
+                    "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": false})"}};
+  const auto chosen =
+      std::find_if(std::begin(configs), std::end(configs), [&](const auto& c) { return c.first == family; });
+  const std::unique_ptr<hub::Model> model = hub::make_model(json::parse(chosen->second), key);
+  hub::save_model(*model, session.folder);
+  reply.body["files"] = files_in(session.folder);
+}
+
 void open_yours(Question& question, Reply& reply, Session& session) {
   question.finish();
   session.model.reset();

@@ -1,5 +1,7 @@
 // Asks the engine in its worker. All of the mathematics is computed there, by the library.
 
+import workerSource from "worker-source";
+
 /** A tensor of an answer: its shape, and its numbers row by row. */
 export interface Tensor {
   shape: number[];
@@ -57,7 +59,7 @@ export class Engine {
   readonly ready: Promise<void>;
 
   constructor(wasm: Promise<ArrayBuffer>) {
-    const url = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
+    const url = URL.createObjectURL(new Blob([workerSource], { type: "text/javascript" }));
     this.worker = new Worker(url);
     this.worker.onmessage = (event: MessageEvent<Reply>) => {
       const reply = event.data;

@@ -8,10 +8,22 @@ declare module "*.py" {
   const text: string;
   export default text;
 }
-declare module "*/formulas.json" {
+declare module "formulas" {
   /** MathML by TeX. */
   const formulas: Record<string, string>;
   export default formulas;
 }
-/** Source of the worker, a bundle of its own. */
-declare const WORKER_SOURCE: string;
+declare module "worker-source" {
+  /** Source of the worker, a bundle of its own. */
+  const source: string;
+  export default source;
+}
+/** The engine: base64 of gzip of engine.wasm. */
+declare var explorerEngine: string;
+declare var explorer: { log: unknown[]; ready: Promise<void> };
+/** Of every browser since 2023; TypeScript 4.8 does not list it. */
+declare class DecompressionStream {
+  constructor(format: "gzip");
+  readonly readable: ReadableStream<Uint8Array>;
+  readonly writable: WritableStream<Uint8Array>;
+}

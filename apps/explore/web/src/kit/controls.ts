@@ -23,13 +23,13 @@ export function choice(label: string, options: [value: string, text: string][], 
 /** A word of many, from a menu. */
 export function menu(label: string, options: [value: string, text: string][], onChange: (value: string) => void): Control<string> {
   const id = freshId();
-  const select = h("select", { id, change: () => onChange(select.value) }, ...options.map(([value, text]) => h("option", { value }, text)));
+  const select: HTMLSelectElement = h("select", { id, change: () => onChange(select.value) }, ...options.map(([value, text]) => h("option", { value }, text)));
   return { element: h("div", { class: "field" }, h("label", { for: id }, label), select), set: (value) => (select.value = value) };
 }
 
 export function toggle(label: string, onChange: (on: boolean) => void): Control<boolean> {
   const id = freshId();
-  const input = h("input", { type: "checkbox", role: "switch", id, change: () => onChange(input.checked) });
+  const input: HTMLInputElement = h("input", { type: "checkbox", role: "switch", id, change: () => onChange(input.checked) });
   return { element: h("div", { class: "toggle" }, input, h("label", { for: id }, label)), set: (on) => (input.checked = on) };
 }
 

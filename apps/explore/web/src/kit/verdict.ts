@@ -22,8 +22,7 @@ export class Verdict {
       { class: "verdict", role: "status", "data-verdict": name },
       this.mark,
       h("span", { class: "claim" }, claim),
-      this.text,
-      this.detail,
+      h("span", { class: "line" }, this.text, " · ", this.detail),
     );
   }
 

@@ -1,0 +1,115 @@
+// The page "thief".
+
+import { h } from "../dom";
+import type { Tensor } from "../engine";
+import { button, choice, slider, toggle } from "../kit/controls";
+import { HeatMap, matrixOf } from "../kit/heatmap";
+import { breakIt, Page, panel } from "../page";
+import cpp from "../../code/thief.cpp";
+import python from "../../code/thief.py";
+
+interface Group {
+  name: string;
+  found: number[];
+  truth: number[];
+  right: number;
+}
+interface Answer {
+  seen: Tensor;
+  known: Tensor;
+  groups: Group[];
+  right: number;
+  of: number;
+  log2_keys: number;
+  ms: number;
+}
+
+const sights: [string, string][] = [
+  ["weights", "the permuted weights"],
+  ["gain", "one permuted gain"],
+  ["pair", "one permuted input"],
+  ["tokens", "tokens in secret order"],
+];
+const explained: Record<string, string> = {
+  weights: "The model is public (a pretrained ViT, say), and the cloud holds its permuted copy. It compares rows and columns, group by group.",
+  gain: "The cloud compares the permuted gain of one normalisation with the public one: sorting both is enough.",
+  pair: "The cloud knows one plain input and sees it permuted: equal columns give the key away.",
+  tokens: "The cloud knows the embeddings and sees the tokens of a text in secret order: it matches each with its nearest embedding.",
+};
+
+export const thief: Page = {
+  id: "thief",
+  name: "Thief",
+  hint: "be the cloud, and find the key",
+  claim: "A permutation hides nothing from somebody who knows what was permuted. The key has thousands of bits, and matching finds it in milliseconds.",
+  gesture: "Choose what the cloud sees, and steal the key. Then make it harder: add noise to what the thief knows, or train the weights in secret.",
+  defaults: { sees: "weights", noise: "0", secret: "0", seed: "1" },
+  exercise: {
+    question: "With one public gain of 16 entries, how much noise (relative to the spread of its entries) breaks the attack? Compare with the attack on all weights. Why does the latter stand so much more?",
+    answer: "Sorting breaks as soon as the noise exceeds the gaps between neighbouring entries, about 1/16 of the spread. The attack on all weights compares whole rows of many entries: the distance of a right pair is noise alone, that of a wrong pair is noise and the difference of two independent rows, and the more entries, the safer is the choice.",
+  },
+  programs: [
+    { language: "C++", path: "apps/explore/web/code/thief.cpp", text: cpp },
+    { language: "Python", path: "apps/explore/web/code/thief.py", text: python },
+  ],
+  build(room) {
+    const seen = new HeatMap({ title: "what the cloud sees", cell: 12 });
+    const known = new HeatMap({ title: "what the thief knows", cell: 12 });
+    const story = h("p", { class: "gesture" });
+    const result = h("div", { class: "match" });
+    const mark = h("span", { class: "mark", "aria-hidden": "true" });
+    const words = h("span", { class: "words" });
+    const detail = h("span", { class: "detail" });
+    const verdict = h("div", { class: "verdict", role: "status", "data-verdict": "key" }, mark, h("span", { class: "claim" }, "The thief's key is the secret key"), h("span", { class: "line" }, words, " · ", detail));
+    room.verdicts.append(verdict);
+    room.stage.append(
+      panel(
+        "The cloud",
+        h("div", { class: "controls" }, room.word("sees", (change) => choice("The cloud sees", sights, change)), button("Another key", () => room.change({ seed: (room.state.whole("seed", 0, 1_000_000) + 1) % 1_000_000 }))),
+        story,
+        h("div", { class: "row" }, seen.element, known.element),
+      ),
+      panel("The key that was found", result),
+      h(
+        "div",
+        { class: "stage wide-two" },
+        panel("Found?", room.verdicts),
+        breakIt(
+          room,
+          "What would save the secret: a thief who knows little.",
+          room.flag("secret", (change) => toggle("the weights and inputs are secret, too: the thief knows others", change)),
+          room.quantity("noise", (change) => slider("Noise on what the thief knows", { least: 0, most: 4, step: 0.05, text: (value) => value.toFixed(2) }, change)),
+        ),
+      ),
+    );
+    room.onChange(async () => {
+      const { state } = room;
+      const sees = state.oneOf("sees", sights.map(([name]) => name));
+      const answer = await room.ask<Answer>({ ask: "thief", sees, noise: state.number("noise", 0, 10), secret: state.flag("secret"), seed: state.whole("seed", 0, 1_000_000) });
+      story.textContent = explained[sees] ?? "";
+      const small = answer.seen.shape.length < 2;
+      seen.update(matrixOf(answer.seen));
+      known.update(matrixOf(answer.known));
+      for (const map of [seen, known]) map.element.classList.toggle("vector", small);
+      const holds = answer.right === answer.of;
+      verdict.classList.toggle("holds", holds);
+      verdict.classList.toggle("fails", !holds);
+      verdict.dataset["holds"] = String(holds);
+      verdict.dataset["error"] = String(answer.of - answer.right);
+      mark.textContent = holds ? "=" : "≠";
+      words.textContent = holds ? "found, every place of it" : `${answer.right} of ${answer.of} places are right`;
+      const space = sees === "weights" ? `one of 2^${answer.log2_keys.toFixed(0)} keys, ` : "";
+      detail.textContent = `${space}in ${answer.ms < 10 ? answer.ms.toFixed(1) : answer.ms.toFixed(0)} ms`;
+      result.replaceChildren(
+        ...answer.groups.map((group) =>
+          h(
+            "div",
+            {},
+            h("p", { class: "gesture" }, h("code", {}, group.name), `: ${group.right} of ${group.found.length} places right`),
+            h("div", { class: "keys" }, ...group.found.map((place, i) => h("span", { class: place === group.truth[i] ? "right" : "wrong" }, String(place)))),
+          ),
+        ),
+      );
+    });
+  },
+};

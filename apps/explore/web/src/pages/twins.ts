@@ -1,0 +1,145 @@
+// The page "two trainings".
+
+import { h } from "../dom";
+import type { Comparison } from "../engine";
+import { button, choice, menu, slider } from "../kit/controls";
+import { Chart } from "../kit/chart";
+import { breakIt, Page, panel } from "../page";
+import { precisions } from "./tokens";
+import cpp from "../../../../../docs/theorems/programs/cor4.6.cpp";
+import python from "../../code/twins.py";
+
+interface Answer extends Record<"loss" | "twin_loss" | "drift", (number | null)[]> {
+  steps: number;
+  apart: Comparison;
+  accuracy?: number;
+  twin_accuracy?: number;
+}
+
+const groups: [string, string][] = [
+  ["features", "features permuted, weights moved along"],
+  ["tokens", "tokens permuted, anew for each picture and step"],
+  ["both", "tokens and features permuted"],
+  ["signs", "features with other signs"],
+  ["rotation", "features rotated"],
+  ["scaling", "values scaled, output scaled back"],
+  ["uncoupled", "features permuted, weights not moved"],
+];
+const optimizers = ["adamw", "sgd", "momentum", "nesterov", "adam", "rmsprop", "lion", "adafactor", "muon"];
+
+export const twins: Page = {
+  id: "twins",
+  name: "Two trainings",
+  hint: "the same training in other coordinates",
+  claim: "Train a vision transformer on permuted features from correspondingly permuted weights, and it stays the permuted image of the plain training: step for step, for every optimiser that works element by element.",
+  gesture: "Start both trainings and watch the second curve lie on the first. Then choose a rotation, and compare SGD with Adam.",
+  tex: "W_{(C),0} = P_C^{-1} W_0 P_C \\Rightarrow W_{(C),t} = P_C^{-1} W_t P_C",
+  theorem: "cor4.6",
+  defaults: { group: "features", optimizer: "adamw", precision: "f64", rate: "0.001", seed: "1" },
+  exercise: {
+    question: "A rotation leaves the twin of Adam at once, and SGD keeps it. Which property of SGD's step is missing in Adam's? And why do signs work with both?",
+    answer: "SGD's step is linear in the gradient, so an orthogonal map passes through it. Adam divides each element by its own running size: that commutes with maps which send elements to elements, up to a sign that the square forgets. These are the signed permutations.",
+  },
+  programs: [
+    { language: "C++", path: "docs/theorems/programs/cor4.6.cpp", text: cpp },
+    { language: "Python", path: "apps/explore/web/code/twins.py", text: python },
+  ],
+  build(room) {
+    const losses = new Chart("Loss of each step", false);
+    const drift = new Chart("Distance of the twin's weights from the moved weights, relative", true);
+    const twin = room.verdict("twins", "The twin's weights are the moved weights");
+    const figures = h("p", { class: "gesture" });
+    const curves = { loss: [] as number[], twin_loss: [] as number[], drift: [] as number[] };
+    let running = false;
+    let started = "";
+    let speed = 0;
+    const settings = () => {
+      const { state } = room;
+      return {
+        group: state.oneOf("group", groups.map(([name]) => name)),
+        optimizer: state.oneOf("optimizer", optimizers),
+        precision: state.oneOf("precision", ["f64", "f32", "exact"]),
+        learning_rate: state.number("rate", 1e-6, 1),
+        seed: state.whole("seed", 0, 1_000_000),
+      };
+    };
+    const draw = () => {
+      losses.update([{ name: "plain", kind: "plain", values: curves.loss }, { name: "twin", kind: "twin", values: curves.twin_loss }]);
+      drift.update([{ name: "distance", kind: "drift", values: curves.drift }]);
+    };
+    const start = async () => {
+      const wanted = settings();
+      const name = JSON.stringify(wanted);
+      if (started === name) return;
+      await room.ask({ ask: "twins.start", ...wanted });
+      started = name;
+      for (const list of Object.values(curves)) list.length = 0;
+      draw();
+    };
+    const step = async (accuracy: boolean) => {
+      await start();
+      const began = performance.now();
+      const answer = await room.ask<Answer>({ ask: "twins.step", steps: 1, accuracy });
+      speed = 0.8 * speed + 0.2 * (1000 / Math.max(1, performance.now() - began));
+      for (const name of ["loss", "twin_loss", "drift"] as const) for (const value of answer[name]) curves[name].push(value ?? NaN);
+      draw();
+      twin.update(answer.apart, settings().precision === "exact");
+      const share = answer.accuracy === undefined ? "" : ` Test pictures classified right: plain ${(100 * answer.accuracy).toFixed(1)} %, twin ${(100 * (answer.twin_accuracy ?? 0)).toFixed(1)} % (chance is 10 %).`;
+      figures.textContent = `Step ${answer.steps}.${running ? ` About ${speed.toFixed(0)} pairs of steps a second.` : ""}${share}`;
+    };
+    const go = button("Start", () => {
+      running = !running;
+      go.textContent = running ? "Pause" : "Go on";
+      if (running) void train();
+    }, "main");
+    const train = async () => {
+      await room.guard(async () => {
+        while (running && room.open) await step(false);
+        if (room.open) await step(true);
+      });
+      running = false;
+      go.textContent = "Go on";
+    };
+    const once = button("One step", () => {
+      if (!running) void room.guard(() => step(false));
+    });
+    const reset = button("Begin anew", () => {
+      started = "";
+      void room.guard(start);
+    });
+    room.stage.append(
+      panel(
+        "Two trainings of 2 blocks with 32 features, on generated pictures of ten shapes",
+        h(
+          "div",
+          { class: "controls" },
+          room.word("group", (change) => menu("The twin", groups, change)),
+          room.word("optimizer", (change) => menu("Optimiser", optimizers.map((name): [string, string] => [name, name]), change)),
+          room.word("precision", (change) => choice("Numbers", precisions, change)),
+          room.quantity("rate", (change) => slider("Learning rate", { least: 0.0005, most: 0.02, step: 0.0005, text: (value) => value.toFixed(4) }, change)),
+        ),
+        h("div", { class: "controls" }, go, once, reset),
+        figures,
+        h("div", { class: "row" }, losses.element, drift.element),
+      ),
+      h(
+        "div",
+        { class: "stage wide-two" },
+        panel("Are they twins?", room.verdicts),
+        breakIt(
+          room,
+          "A map that the optimiser does not commute with, or weights that were not moved along.",
+          button("Rotate, with Adam", () => room.change({ group: "rotation", optimizer: "adam" })),
+          button("Scale, with SGD", () => room.change({ group: "scaling", optimizer: "sgd" })),
+          button("Do not move the weights", () => room.change({ group: "uncoupled" })),
+          button("Mend it: rotate, with SGD", () => room.change({ group: "rotation", optimizer: "sgd" })),
+        ),
+      ),
+    );
+    draw();
+    room.onChange(async () => {
+      if (started === JSON.stringify(settings())) return;
+      await step(false);
+    });
+  },
+};

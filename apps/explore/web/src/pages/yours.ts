@@ -1,0 +1,298 @@
+// The page "yours".
+
+import { announce, h } from "../dom";
+import type { Comparison, Tensor } from "../engine";
+import { button, menu } from "../kit/controls";
+import { HeatMap, matrixOf } from "../kit/heatmap";
+import { scientific, Verdict } from "../kit/verdict";
+import { tarOf } from "../kit/tar";
+import { breakIt, Page, panel } from "../page";
+import type { Row } from "./catalogue";
+import cpp from "../../../../../examples/08_symmetries.cpp";
+import python from "../../code/yours.py";
+
+interface Group {
+  name: string;
+  size: number;
+  copies?: number;
+  elements: string;
+  log2_size: number;
+  moves_inputs_or_outputs: boolean;
+  axes: { tensor: string; axis?: number }[];
+}
+interface Opened {
+  family: string;
+  architecture: string;
+  parameters: number;
+  layers: number;
+  files: string[];
+  inputs: string[];
+  groups: Group[];
+  log2_key_space: number;
+  certificate: { groups: number; generators: number; forward_error: number; gradient_error: number };
+  rows: string[];
+}
+interface Moved {
+  groups: string[];
+  files: string[];
+  left_out: { name: string; why: string }[];
+  same_function: Comparison;
+  changed_tensors: number;
+  of_tensors: number;
+}
+interface Attention {
+  tokens: string[];
+  heads: number;
+  length: number;
+  scores: Tensor;
+}
+
+const most = 200 * 1024 * 1024;
+
+export const yours: Page = {
+  id: "yours",
+  name: "Yours",
+  hint: "the theorems on your own model",
+  claim: "Drop a model folder of Hugging Face's format: its symmetries are read off its own computation, the theorems are checked on its own weights, and a permuted copy is yours to download.",
+  gesture: "ViT, DeiT, BERT, GPT-2 and Llama, up to 200 MB: config.json and model.safetensors (tokenizer.json for texts). Nothing leaves this page: its policy forbids every connection.",
+  defaults: { layer: "0", head: "0", which: "inner", row: "thm4.1" },
+  exercise: {
+    question: "Permute the model by its inner groups, download it, and run it where you run the original. Which of your tests could tell the two apart?",
+    answer: "None that only runs it: inner groups leave the function alone up to rounding. What tells them apart is looking at the weights, and knowing the original is enough to find the key (see “Thief”).",
+  },
+  programs: [
+    { language: "C++", path: "examples/08_symmetries.cpp", text: cpp },
+    { language: "Python", path: "apps/explore/web/code/yours.py", text: python },
+  ],
+  build(room) {
+    const { state } = room;
+    let open: Opened | null = null;
+    let picture = "";
+    let text = "";
+    const result = h("div", { class: "stage" });
+    const busy = h("p", { class: "gesture", role: "status" });
+    const waiting = async (what: string, job: () => Promise<void>) => {
+      busy.textContent = what;
+      announce(what);
+      await room.guard(job);
+      busy.textContent = "";
+    };
+    const load = async (files: Map<string, File | Uint8Array>) => {
+      result.replaceChildren();
+      open = null;
+      picture = "";
+      await waiting("Reading the model …", async () => {
+        const bytes: Record<string, Uint8Array> = {};
+        let total = 0;
+        for (const [name, file] of files) {
+          const size = file instanceof File ? file.size : file.length;
+          total += size;
+          if (total > most) throw new Error(`these files are larger than ${most / 1024 / 1024} MB; use the program for them: equigrad symmetries FOLDER`);
+          bytes[name] = file instanceof File ? new Uint8Array(await file.arrayBuffer()) : new Uint8Array(file);
+        }
+        if (!("config.json" in bytes)) throw new Error("config.json is missing: drop the whole folder, or choose config.json and model.safetensors together");
+        await room.engine.putFiles(bytes);
+        await look();
+      });
+    };
+    const look = async () => {
+      open = await room.ask<Opened>({ ask: "yours.open" });
+      describe(open);
+    };
+    const sample = async (family: string) => {
+      result.replaceChildren();
+      await waiting("Making a small model …", async () => {
+        await room.engine.putFiles({});
+        await room.ask({ ask: "yours.sample", family });
+        await look();
+      });
+    };
+    const fromInput = (event: Event) => {
+      const input = event.currentTarget as HTMLInputElement;
+      const files = new Map<string, File>();
+      for (const file of Array.from(input.files ?? [])) files.set((file.webkitRelativePath || file.name).split("/").slice(file.webkitRelativePath ? 1 : 0).join("/"), file);
+      if (files.size > 0) void load(files);
+    };
+    const fileInput = h("input", { type: "file", multiple: true, id: "files", change: fromInput });
+    const folderInput = h("input", { type: "file", webkitdirectory: true, id: "folder", change: fromInput });
+    const drop = h(
+      "div",
+      { class: "drop" },
+      h("p", {}, h("strong", {}, "Drop the files of a model here")),
+      h("p", {}, h("label", { for: "files" }, "or choose its files: "), fileInput),
+      h("p", {}, h("label", { for: "folder" }, "or its folder: "), folderInput),
+    );
+    drop.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      drop.classList.add("over");
+    });
+    drop.addEventListener("dragleave", () => drop.classList.remove("over"));
+    drop.addEventListener("drop", (event) => {
+      event.preventDefault();
+      drop.classList.remove("over");
+      const items = Array.from(event.dataTransfer?.items ?? []);
+      const entries = items.map((item) => item.webkitGetAsEntry?.() ?? null);
+      void filesOf(entries, Array.from(event.dataTransfer?.files ?? [])).then(load);
+    });
+    const given = givenModel();
+    room.stage.append(
+      panel(
+        "Your model",
+        drop,
+        h(
+          "div",
+          { class: "controls after" },
+          ...(given ? [button(`Open ${given.name}`, () => void load(unpacked(given.files)), "main")] : []),
+          ...[["vit", "ViT"], ["bert", "BERT"], ["gpt2", "GPT-2"], ["llama", "Llama"]].map(([family, name]) => button(`No model at hand? A small ${name}`, () => void sample(family as string))),
+        ),
+        busy,
+      ),
+      result,
+    );
+
+    const describe = (model: Opened) => {
+      const checks = h("div", { class: "stage" });
+      const rows = menu("Theorem", model.rows.map((row): [string, string] => [row, row]), (row) => room.change({ row }));
+      const wanted = state.text("row");
+      rows.set(model.rows.includes(wanted) ? wanted : (model.rows[0] ?? ""));
+      const chosen = () => (rows.element.querySelector("select") as HTMLSelectElement).value;
+      const check = async (row: string) => {
+        const answer = await room.ask<Row & { statement: string }>({ ask: "yours.check", row });
+        const verdict = new Verdict(row, `${row}: ${answer.title}, ${answer.statement}`);
+        verdict.update({ error: answer.error, differing: answer.differing, of: answer.compared, holds: answer.status === "pass" });
+        verdict.element.append(h("span", { class: "line" }, answer.control ? `Control (${answer.control.what}): apart by ${scientific(answer.control.error)}, as it must be` : answer.detail));
+        checks.prepend(verdict.element);
+      };
+      const moved = h("div", { class: "stage" });
+      const move = async (which: string) => {
+        const draws = crypto.getRandomValues(new Uint32Array(2));
+        const answer = await room.ask<Moved>({ ask: "yours.permute", which, low: draws[0] as number, high: (draws[1] as number) >>> 12 });
+        const verdict = new Verdict("permuted", which === "inner" ? "The permuted model computes the same function" : "The permuted model, with inputs and outputs moved too, fed with plain inputs, computes the same function");
+        verdict.update(answer.same_function);
+        const files = await room.engine.permutedFiles(answer.files);
+        const url = URL.createObjectURL(new Blob([tarOf(files)], { type: "application/x-tar" }));
+        moved.replaceChildren(
+          verdict.element,
+          h("p", { class: "gesture" }, `${answer.changed_tensors} of ${answer.of_tensors} tensors have other values. Groups: ${answer.groups.join(", ")}.`),
+          h("p", {}, h("a", { href: url, download: "permuted-model.tar", class: "button" }, "Download the permuted folder (.tar)")),
+          ...answer.left_out.map((file) => h("p", { class: "gesture" }, `${file.name} was left out: ${file.why}`)),
+        );
+      };
+      const map = new HeatMap({ title: "attention: row i looks at the columns", colours: "sequential", cell: 22 });
+      const maps = h("div", { class: "row" }, map.element);
+      const attend = async () => {
+        const layer = Math.min(state.whole("layer", 0, 999), model.layers - 1);
+        const answer = await room.ask<Attention>({ ask: "yours.attention", layer, picture, text });
+        const head = Math.min(state.whole("head", 0, 999), answer.heads - 1);
+        const heads = controls.querySelector<HTMLSelectElement>("#head select");
+        if (heads && heads.options.length !== answer.heads) headMenu(answer.heads);
+        const labels = answer.tokens.length === answer.length && answer.length <= 24 ? answer.tokens : undefined;
+        const shown = matrixOf(answer.scores, head);
+        if (shown.rows === 1 && answer.length > 24) {
+          const side = Math.floor(Math.sqrt(answer.length));
+          const offset = answer.length - side * side;
+          map.retitle("attention of the first token to the patches");
+          map.update({ rows: side, columns: side, at: (i, j) => shown.at(0, offset + i * side + j) });
+        } else {
+          map.retitle("attention: row i looks at the columns");
+          map.update({ ...shown, rowLabels: labels });
+        }
+      };
+      const controls = h("div", { class: "controls" });
+      const headMenu = (heads: number) => {
+        const control = menu("Head", Array.from({ length: heads }, (_, i): [string, string] => [String(i), String(i + 1)]), (head) => {
+          state.set({ head });
+          void room.guard(attend);
+        });
+        control.set(String(Math.min(state.whole("head", 0, 999), heads - 1)));
+        control.element.id = "head";
+        controls.querySelector("#head")?.replaceWith(control.element);
+      };
+      const layer = menu("Layer", Array.from({ length: model.layers }, (_, i): [string, string] => [String(i), String(i + 1)]), (value) => {
+        state.set({ layer: value });
+        void room.guard(attend);
+      });
+      layer.set(state.text("layer"));
+      controls.append(layer.element, h("div", { id: "head" }));
+      headMenu(1);
+      if (model.inputs.includes("pixel_values")) {
+        const input = h("input", { type: "file", accept: "image/png,image/jpeg", id: "picture", change: () => {
+          const file = input.files?.[0];
+          if (file) void room.guard(async () => {
+            await room.engine.addFile(".picture", new Uint8Array(await file.arrayBuffer()));
+            picture = ".picture";
+            await attend();
+          });
+        } });
+        controls.append(h("div", { class: "field" }, h("label", { for: "picture" }, "A picture (PNG, JPEG); else random pixels"), input));
+      } else {
+        const input = h("input", { type: "text", id: "text", change: () => {
+          text = input.value;
+          void room.guard(attend);
+        } });
+        controls.append(h("div", { class: "field" }, h("label", { for: "text" }, "A text (needs tokenizer.json); else random tokens"), input));
+      }
+      result.replaceChildren(
+        panel(
+          `${model.architecture}, ${model.parameters.toLocaleString("en")} parameters, ${model.layers} layers`,
+          h("p", {}, `${model.groups.filter((group) => group.elements !== "fixed").length} groups of permutations can act on its weights; the inner ones leave its function alone. Together they have 2^${model.log2_key_space.toFixed(0)} elements.`),
+          h("p", { class: "gesture" }, `Checked on these weights: ${model.certificate.generators} generators of ${model.certificate.groups} groups; outputs are off by at most ${scientific(model.certificate.forward_error)}, gradients by ${scientific(model.certificate.gradient_error)}.`),
+          h("details", {}, h("summary", {}, "The groups, and the axes they move"),
+            h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Groups" },
+              h("table", {},
+                h("thead", {}, h("tr", {}, ...["group", "elements", "bits", "moves inputs or outputs", "axes"].map((name) => h("th", {}, name)))),
+                h("tbody", {}, ...model.groups.map((group) => h("tr", {}, h("td", {}, h("code", {}, group.name)), h("td", {}, group.elements), h("td", { class: "number" }, group.log2_size.toFixed(1)), h("td", {}, group.moves_inputs_or_outputs ? "yes" : "no"), h("td", {}, String(group.axes.length)))))))),
+        ),
+        panel("Theorems on these weights", h("div", { class: "controls" }, rows.element, button("Check it", () => void waiting("Checking …", () => check(chosen())), "main"), button("Check all", () => void waiting("Checking …", async () => {
+          for (const row of model.rows) if (room.open) await check(row);
+        }))), checks),
+        panel("Its attention", controls, maps),
+        panel("A permuted copy", h("div", { class: "controls" }, button("Permute the inner groups", () => void waiting("Permuting …", () => move("inner")), "main")), moved),
+        breakIt(room, "Move the groups that touch inputs or outputs too: with plain inputs the function is another one.", button("Permute all groups", () => void waiting("Permuting …", () => move("all")))),
+      );
+      announce(`${model.architecture} is open`);
+      void room.guard(attend);
+    };
+  },
+};
+
+/** Files of dropped folders and files, by their path below the folder. */
+async function filesOf(entries: (FileSystemEntry | null)[], plain: File[]): Promise<Map<string, File>> {
+  const found = new Map<string, File>();
+  const walk = async (entry: FileSystemEntry, prefix: string): Promise<void> => {
+    if (entry.isFile) {
+      found.set(prefix + entry.name, await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject)));
+      return;
+    }
+    const reader = (entry as FileSystemDirectoryEntry).createReader();
+    for (;;) {
+      const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
+      if (some.length === 0) return;
+      for (const inner of some) await walk(inner, `${prefix}${entry.name}/`);
+    }
+  };
+  if (entries.some(Boolean)) for (const entry of entries) if (entry) await walk(entry, "");
+  if (found.size === 0) for (const file of plain) found.set(file.name, file);
+  // One dropped folder: its own files are the model's.
+  const names = [...found.keys()];
+  const first = names[0]?.split("/")[0] ?? "";
+  if (!names.includes("config.json") && names.every((name) => name.startsWith(`${first}/`)))
+    return new Map([...found].map(([name, file]) => [name.slice(first.length + 1), file]));
+  return found;
+}
+
+interface Given {
+  name: string;
+  /** base64 of each file */
+  files: Record<string, string>;
+}
+
+/** The model that `equigrad explore --model` put into the page. */
+function givenModel(): Given | null {
+  const text = document.getElementById("model")?.textContent;
+  return text ? (JSON.parse(text) as Given) : null;
+}
+
+function unpacked(files: Record<string, string>): Map<string, Uint8Array> {
+  return new Map(Object.entries(files).map(([name, base64]) => [name, Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))]));
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Builds the explorer: build/explorer/index.html with its files, and build/explorer/explorer.html, the same in one file.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/common.sh
+
+install_packages build wasm explorer
+NODE_PATH=/usr/share/nodejs${NODE_PATH:+:$NODE_PATH} # emscripten's JavaScript libraries, for a Node not of Debian
+CCACHE_COMPILERTYPE=clang
+export NODE_PATH CCACHE_COMPILERTYPE
+build wasm explorer_engine
+engine=build/wasm/apps/explore/wasm
+web=apps/explore/web
+parts=build/explorer-parts
+mkdir -p "$parts"
+
+say "Checking and bundling the pages"
+tsc --project "$web"
+python3 scripts/pack_explorer.py formulas "$parts/formulas.json"
+esbuild "$web/src/worker.ts" --bundle --minify --format=iife --target=es2021 --log-level=warning --outfile="$parts/worker.js"
+python3 scripts/pack_explorer.py worker "$engine/engine.js" "$parts/worker.js" "$parts/worker.txt"
+esbuild "$web/src/main.ts" --bundle --minify --format=iife --target=es2021 --charset=utf8 --log-level=warning \
+  --loader:.cpp=text --loader:.py=text --loader:.txt=text \
+  --alias:formulas="./$parts/formulas.json" --alias:worker-source="./$parts/worker.txt" --outfile="$parts/explorer.js"
+python3 scripts/pack_explorer.py pages "$engine/engine.wasm" "$parts/explorer.js" build/explorer
+say "build/explorer/index.html and build/explorer/explorer.html"
