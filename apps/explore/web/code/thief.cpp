@@ -16,7 +16,7 @@ int main() {
   // |a - b|^2 of all pairs of rows; row i of what is seen is the public row at the smallest distance.
   const auto nearest = [&](const Tensor& known) {
     const Tensor apart = seen.unsqueeze(1) - known.unsqueeze(0);
-    return argmin(sum(apart * apart, -1), -1).to_vector<std::int64_t>();
+    return argmin(sum(apart * apart, {-1}), -1).to_vector<std::int64_t>();
   };
   const bool found = nearest(weight) == secret.gather();
   // Control: somebody who knows only the shapes finds nothing.
