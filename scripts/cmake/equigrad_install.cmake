@@ -35,4 +35,9 @@ install(
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(TARGET equigrad_cli)
   install(TARGETS equigrad_cli COMPONENT apps)
+  # The explorer, where scripts/explorer.sh has built it: `equigrad explore` reads it.
+  install(
+    FILES ${PROJECT_SOURCE_DIR}/build/explorer/explorer.html
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/equigrad
+    COMPONENT apps OPTIONAL)
 endif()

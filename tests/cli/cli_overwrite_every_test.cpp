@@ -221,6 +221,7 @@ TEST_CASE("no output goes over a file that no option names: of a run, of its dat
       {{"symmetries", "--model", "M"}, {"M"}},
       {{"symmetries", "--config", "M/config.json"}, {"M/config.json"}},
       {{"keygen", "--model", "M"}, {"M"}},
+      {{"explore", "--model", "M", "--page", "d.txt"}, {"M", "d.txt"}},
       {{"permute", "--model", "M", "--key", "key"}, {"M", "key"}},
       {{"permute", "--model", "M", "--key", "key", "--tensors", "in.st"}, {"M", "key", "in.st"}},
       {{"verify", "--model", "M"}, {"M"}},

@@ -41,6 +41,8 @@ constexpr std::array table = {
          declare_permute},
     Verb{"attack", nullptr, "what permuted weights and data give away: exact attacks, and what theory says of them",
          declare_attack, true},
+    Verb{"explore", nullptr, "the explorer as one page: the theorems in a browser, and a model of yours",
+         declare_explore},
     Verb{"tokenize", nullptr, "text to token ids and back", declare_tokenize},
     Verb{"bench", nullptr, "measure training steps, matrix products, operations", declare_bench, true},
 };

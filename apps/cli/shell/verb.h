@@ -64,6 +64,7 @@ void write_json(const CommonOptions& common, const nlohmann::json& result);
 Job declare_doctor(CLI::App& app, const CommonOptions& common);
 Job declare_verify(CLI::App& app, const CommonOptions& common);
 Job declare_train(CLI::App& app, const CommonOptions& common);
+Job declare_explore(CLI::App& app, const CommonOptions& common);
 Job declare_keygen(CLI::App& app, const CommonOptions& common);
 Job declare_permute(CLI::App& app, const CommonOptions& common);
 Job declare_symmetries(CLI::App& app, const CommonOptions& common);

@@ -71,6 +71,8 @@ export class Chart {
         .map((value, i) => (Number.isFinite(value) ? `${x(i).toFixed(1)},${y(value).toFixed(1)}` : ""))
         .filter((point) => point !== "");
       parts.push(svg("polyline", { points: points.join(" "), class: `curve ${curve.kind}` }));
+      const end = points[points.length - 1]?.split(",");
+      if (end) parts.push(svg("circle", { cx: end[0], cy: end[1], r: 4, class: `end ${curve.kind}` }));
     }
     const last = curves.map((curve) => `${curve.name} ${curve.values.length > 0 ? curve.values[curve.values.length - 1]?.toPrecision(3) : "nothing yet"}`);
     this.picture.replaceChildren(svg("title", {}, `${this.title}: ${last.join(", ")}`), ...parts);

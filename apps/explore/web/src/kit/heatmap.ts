@@ -109,6 +109,7 @@ export class HeatMap {
     const height = top + place(data.rows - 1, this.options.rowBlock) + cell;
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.picture.style.maxWidth = `${width}px`;
+    this.element.style.setProperty("--wide", `${width}px`);
     const largest = data.largest ?? largestOf(data);
     const colour = this.options.colours === "sequential" ? sequential : diverging;
     const used = new Set<string>();

@@ -39,7 +39,7 @@ export const gradients: Page = {
   defaults: { left: "3.1.0.5.2.4", right: "", turn: "0", stretch: "0" },
   exercise: {
     question: "With a stretch, one step of gradient descent in the new coordinates is another step than in the old ones. Is there any A that is not orthogonal for which A and its inverse transpose move every gradient in the same way?",
-    answer: "No: A G = A^{-⊤} G for every G gives A = A^{-⊤}, that is A^⊤ A = I. Orthogonal maps are all of them. Elementwise functions (GELU, softmax's exponential) allow fewer: of the orthogonal maps, those that they commute with, which are the permutations (and for odd functions signs).",
+    answer: "No: A G = A⁻ᵀ G for every G gives A = A⁻ᵀ, that is AᵀA = I. Orthogonal maps are all of them. Elementwise functions (GELU, softmax's exponential) allow fewer: of the orthogonal maps, those that they commute with, which are the permutations (and for odd functions signs).",
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/grad-covector.cpp", text: cpp },
@@ -54,9 +54,9 @@ export const gradients: Page = {
     const moved = new HeatMap({ title: "W′ = A W B", cell: 22 });
     const gradient = new HeatMap({ title: "dL/dW", cell: 22 });
     const measured = new HeatMap({ title: "dL′/dW′, by the tape", cell: 22 });
-    const covector = new HeatMap({ title: "A^−⊤ (dL/dW) B^−⊤", cell: 22 });
+    const covector = new HeatMap({ title: "A⁻ᵀ (dL/dW) B⁻ᵀ", cell: 22 });
     const vector = new HeatMap({ title: "A (dL/dW) B", cell: 22 });
-    const asCovector = room.verdict("covector", "dL′/dW′ = A^−⊤ (dL/dW) B^−⊤: gradients are covectors");
+    const asCovector = room.verdict("covector", "dL′/dW′ = A⁻ᵀ (dL/dW) B⁻ᵀ: gradients are covectors");
     const asWeight = room.verdict("weight", "dL′/dW′ = A (dL/dW) B: gradients move as the weights do");
     const loss = h("p", { class: "gesture" });
     const degrees = (value: number) => `${Math.round((value * 180) / Math.PI)}°`;
