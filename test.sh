@@ -3,7 +3,7 @@
 #   ./test.sh        all but `device`: unit, law, split and STIP tests under AddressSanitizer and UBSan, but the five
 #                    longest; then in `check`, which is `dev` with files compiled eight at a time, everything else, the
 #                    laws once more, the five longest, what a sanitizer cuts short, and the Python module where PyPI can
-#                    be reached
+#                    be reached, and pages in a browser where Chromium is installed
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
@@ -13,6 +13,7 @@
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
 #   ./test.sh device the emulator, and the laws on the emulated device
 #   ./test.sh cuda   compiles and links the device module by nvcc, warnings as errors, and checks its code; needs no GPU
+#   ./test.sh browser the pages in Chromium, by Playwright from PyPI
 #   ./test.sh wasm   compiles the library to WebAssembly; runs the laws and the catalogue in Node, and compares bits
 set -eu
 cd "$(dirname "$0")"
@@ -41,6 +42,9 @@ all)
     with_python check
   else
     say "Skipped: the Python module (nanobind, pytest and mypy cannot be had from PyPI)"
+  fi
+  if ! command -v chromium >/dev/null || ! (browser_environment); then
+    say "Skipped: the pages in a browser (./test.sh browser installs Chromium)"
   fi
   build check
   ctest --preset check -LE 'wheel|device|emulator'
@@ -86,6 +90,12 @@ cuda)
   build cuda equigrad_cuda
   python3 scripts/check_cuda.py build/cuda
   ;;
+browser)
+  install_packages build test browser
+  (browser_environment) || say "Playwright cannot be had from PyPI: the tests are skipped"
+  build check equigrad_cli
+  ctest --preset check -L browser
+  ;;
 wasm)
   install_packages build test wasm
   NODE_PATH=/usr/share/nodejs${NODE_PATH:+:$NODE_PATH} # emscripten's JavaScript libraries, for a Node not of Debian
@@ -98,5 +108,5 @@ wasm)
   GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2 build/check/tests/wasm/exact_bits plain >build/wasm/native_bits.txt
   ctest --preset wasm
   ;;
-*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device, wasm and cuda" ;;
+*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device, wasm, cuda and browser" ;;
 esac

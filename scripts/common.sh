@@ -77,6 +77,18 @@ python_environment() {
     say "tensorboard cannot be had from PyPI"
 }
 
+# A Python of the build's own with Playwright from PyPI, which drives Debian's Chromium; tests/browser finds it there.
+browser_environment() {
+  browser_python=$PWD/build/browser-environment/bin/python
+  if ! "$browser_python" -c "import playwright" 2>/dev/null; then
+    say "Making build/browser-environment: Playwright from PyPI"
+    system=/usr/bin/python3
+    [ -x "$system" ] || system=python3
+    "$system" -m venv --clear build/browser-environment
+    "$browser_python" -m pip install --quiet --disable-pip-version-check "playwright>=1.50,<2" >&2
+  fi
+}
+
 # with_python PRESET: the same build with the Python module in it.
 with_python() {
   python_environment
