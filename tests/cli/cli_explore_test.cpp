@@ -10,11 +10,16 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <string>
+#include <vector>
+
 using namespace eg;
 using nlohmann::json;
 using test::Outcome;
+using test::read_text;
 using test::run_program;
 using test::TemporaryFolder;
+using test::write_text;
 
 namespace {
 
@@ -68,7 +73,7 @@ TEST_CASE("explore: refusals say what is wrong, and write nothing") {
   write_text(folder.path("page.html"), page);
   write_text(folder.path("other.html"), "<html></html>");
   write_text(folder.path("empty/notes.txt"), "");
-  const auto refused = [&](const test::Words& words, const std::string& why) {
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& why) {
     const Outcome got = run_program(words, folder.path());
     CHECK(got.code == 2);
     CHECK_MESSAGE(got.err.find(why) != std::string::npos, got.err);

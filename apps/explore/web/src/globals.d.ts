@@ -20,7 +20,8 @@ declare module "worker-source" {
 }
 /** The engine: base64 of gzip of engine.wasm. */
 declare var explorerEngine: string;
-declare var explorer: { log: unknown[]; ready: Promise<void> };
+/** For tests, and for whoever opens the console. */
+declare var explorer: { log: unknown[]; ready: Promise<void>; engine: unknown };
 /** Of every browser since 2023; TypeScript 4.8 does not list it. */
 declare class DecompressionStream {
   constructor(format: "gzip");

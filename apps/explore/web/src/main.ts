@@ -91,14 +91,14 @@ function start(engine: Engine): void {
   route();
 }
 
-globalThis.explorer = { log, ready: Promise.resolve() };
+globalThis.explorer = { log, ready: Promise.resolve(), engine: null };
 if (typeof WebAssembly !== "object" || !WebAssembly.validate(simd)) {
   refuse("It needs WebAssembly with SIMD128, which Chrome and Firefox have since 2021 and Safari since version 16.4.");
 } else if (typeof DecompressionStream === "undefined") {
   refuse("It needs DecompressionStream, which Chrome has since version 80, Firefox since 113 and Safari since 16.4.");
 } else {
   const engine = new Engine(engineBytes());
-  globalThis.explorer.ready = engine.ready;
+  globalThis.explorer = { log, ready: engine.ready, engine };
   start(engine);
   engine.ready.catch((error: unknown) => refuse(`The engine did not start: ${error instanceof Error ? error.message : String(error)}`));
 }
