@@ -3,6 +3,7 @@
 #include "core/base/interrupt.h"
 #include "core/device/device.h"
 #include "core/device/transfer.h"
+#include "core/exact/elementary.h"
 #include "core/philox.h"
 #include "core/strided.h"
 #include "core/threads/parallel.h"
@@ -41,9 +42,9 @@ double below(double bound, DType dtype) {
 std::array<double, 2> normals(const std::array<std::uint32_t, 4>& w) {
   const double u = 1.0 - uniform53(join(w[0], w[1]));
   const double v = uniform53(join(w[2], w[3]));
-  const double radius = std::sqrt(-2.0 * std::log(u));
+  const double radius = std::sqrt(-2.0 * elementary::log(u));
   const double angle = 2.0 * std::numbers::pi * v;
-  return {radius * std::cos(angle), radius * std::sin(angle)};
+  return {radius * elementary::cos(angle), radius * elementary::sin(angle)};
 }
 
 /// Fills pairs of elements, two per block: f(words) gives both.
@@ -101,7 +102,7 @@ double RandomStream::uniform() { return uniform53(next_u64()); }
 
 double RandomStream::normal() {
   const double u = 1.0 - uniform();
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * uniform());
+  return std::sqrt(-2.0 * elementary::log(u)) * elementary::cos(2.0 * std::numbers::pi * uniform());
 }
 
 std::uint64_t RandomStream::below(std::uint64_t bound) {

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/out_of_memory.h"
 #include "core/device/device.h"
+#include "core/exact/elementary.h"
 #include "core/ops.h"
 
 #include <fmt/format.h>
@@ -51,7 +52,7 @@ void keep_top_k(std::vector<Candidate>& all, std::int64_t k) {
 std::vector<double> probabilities(const std::vector<Candidate>& all, double largest) {
   std::vector<double> p;
   p.reserve(all.size());
-  for (const Candidate& c : all) p.push_back(std::exp(c.logit - largest));
+  for (const Candidate& c : all) p.push_back(elementary::exp(c.logit - largest));
   const double total = std::accumulate(p.begin(), p.end(), 0.0);
   for (double& each : p) each /= total;
   return p;
@@ -72,7 +73,7 @@ void keep_top_p(std::vector<Candidate>& all, double p) {
 void keep_min_p(std::vector<Candidate>& all, double least) {
   if (least == 0.0) return;
   const double best = std::min_element(all.begin(), all.end(), likelier)->logit;
-  std::erase_if(all, [&](const Candidate& c) { return std::exp(c.logit - best) < least; });
+  std::erase_if(all, [&](const Candidate& c) { return elementary::exp(c.logit - best) < least; });
 }
 
 void check_prompt(const Decoder& model, std::span<const std::int64_t> prompt, const GenerateOptions& o) {

@@ -3,6 +3,7 @@
 #include "core/base/context.h"
 #include "core/call.h"
 #include "core/device/device.h"
+#include "core/exact/elementary.h"
 #include "core/threads/parallel.h"
 
 #include <fmt/format.h>
@@ -106,14 +107,14 @@ double inverse_normal_cdf(double p) {
     const double r = 0.180625 - q * q;
     return q * polynomial(a, r) / polynomial(b, r);
   }
-  const double tail = std::sqrt(-std::log(q < 0.0 ? p : 1.0 - p));
+  const double tail = std::sqrt(-elementary::log(q < 0.0 ? p : 1.0 - p));
   const double z = tail <= 5.0 ? polynomial(c, tail - 1.6) / polynomial(d, tail - 1.6)
                                : polynomial(e, tail - 5.0) / polynomial(f, tail - 5.0);
   return q < 0.0 ? -z : z;
 }
 
 void trunc_normal(Tensor& x, double stddev, RandomKey key) {
-  const double low = 0.5 * std::erfc(std::numbers::sqrt2); // Phi(-2)
+  const double low = 0.5 * elementary::erfc(std::numbers::sqrt2); // Phi(-2)
   const double width = 1.0 - 2.0 * low;
   fill_each("trunc_normal", x,
             [=](std::uint64_t i) { return stddev * inverse_normal_cdf(low + width * uniform_at(key, i)); });

@@ -1,5 +1,6 @@
 #include "nn/rotary.h"
 
+#include "core/exact/elementary.h"
 #include "core/ops.h"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ double base_for(const RotaryConfig& c, const Tensor& positions, std::int64_t dim
   if (n <= c.trained_positions) return c.base;
   const double longer = c.dynamic_factor * static_cast<double>(n) / static_cast<double>(c.trained_positions);
   const auto d = static_cast<double>(dims);
-  return c.base * std::pow(longer - c.dynamic_factor + 1.0, d / (d - 2.0));
+  return c.base * elementary::pow(longer - c.dynamic_factor + 1.0, d / (d - 2.0));
 }
 
 } // namespace
@@ -68,7 +69,7 @@ Tensor turn(const Tensor& x, const Tensor& positions, const RotaryConfig& r) {
 std::vector<double> rotary_frequencies(double base, std::int64_t dims) {
   std::vector<double> all;
   for (std::int64_t i = 0; i < dims / 2; ++i)
-    all.push_back(std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims)));
+    all.push_back(elementary::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims)));
   return all;
 }
 
@@ -90,7 +91,7 @@ std::vector<double> yarn_scaled(double base, std::int64_t dims, const YarnScalin
   const auto d = static_cast<double>(dims);
   // The pair, counted from 0 and not whole, that turns so many times within the trained positions.
   const auto pair_of = [&](double turns) {
-    return d * std::log(s.trained / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(base));
+    return d * elementary::log(s.trained / (turns * 2.0 * std::numbers::pi)) / (2.0 * elementary::log(base));
   };
   double first = pair_of(s.fast), last = pair_of(s.slow);
   if (s.whole_pairs) {
@@ -109,7 +110,7 @@ std::vector<double> yarn_scaled(double base, std::int64_t dims, const YarnScalin
 }
 
 double yarn_amplitude(double factor, double scale) {
-  return factor <= 1.0 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+  return factor <= 1.0 ? 1.0 : 0.1 * scale * elementary::log(factor) + 1.0;
 }
 
 } // namespace eg::nn

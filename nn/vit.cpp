@@ -1,6 +1,7 @@
 #include "nn/vit.h"
 
 #include "core/base/named_values.h"
+#include "core/exact/elementary.h"
 #include "nn/config_checks.h"
 #include "nn/init.h"
 
@@ -55,9 +56,9 @@ Tensor sinusoidal_positions(std::int64_t tokens, std::int64_t dim, DType dtype) 
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t i = 0; i < dim; i += 2) {
       const double angle =
-          static_cast<double>(t) / std::pow(10000.0, static_cast<double>(i) / static_cast<double>(dim));
-      values.push_back(std::sin(angle));
-      values.push_back(std::cos(angle));
+          static_cast<double>(t) / elementary::pow(10000.0, static_cast<double>(i) / static_cast<double>(dim));
+      values.push_back(elementary::sin(angle));
+      values.push_back(elementary::cos(angle));
     }
   const PauseRecording pause;
   return Tensor::from<double>(values, {tokens, dim}).to(dtype);

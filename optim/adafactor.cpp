@@ -1,3 +1,4 @@
+#include "core/exact/elementary.h"
 #include "core/ops.h"
 #include "optim/optimizer.h"
 #include "optim/rule_checks.h"
@@ -36,7 +37,9 @@ private:
   }
 
   bool takes_whole(std::size_t) const override { return true; }
-  void begin_step(double) override { new_share_ = std::pow(static_cast<double>(steps()), -options_.decay_power); }
+  void begin_step(double) override {
+    new_share_ = elementary::pow(static_cast<double>(steps()), -options_.decay_power);
+  }
 
   Updated updated(const Whole& p) const override {
     const std::vector<Tensor> moments = moments_with(p);

@@ -1,6 +1,7 @@
 #include "optim/adam.h"
 
 #include "core/device/module.h"
+#include "core/exact/elementary.h"
 #include "optim/rule_checks.h"
 
 #include <cmath>
@@ -21,8 +22,8 @@ Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options, bool deco
 
 void Adam::begin_step(double) {
   const auto t = static_cast<double>(steps());
-  first_correction_ = 1.0 - std::pow(options_.beta1, t);
-  root_scale_ = 1.0 / std::sqrt(1.0 - std::pow(options_.beta2, t));
+  first_correction_ = 1.0 - elementary::pow(options_.beta1, t);
+  root_scale_ = 1.0 / std::sqrt(1.0 - elementary::pow(options_.beta2, t));
 }
 
 AdamNumbers Adam::numbers_for(const Piece& p) const {

@@ -43,26 +43,27 @@ template <class D> HWY_INLINE hn::Vec<D> Number(D d, double value) {
   return hn::Set(d, static_cast<hn::TFromD<D>>(value));
 }
 
-template <class T> HWY_INLINE void Sgd(const SgdNumbers& n, T* w, T* v, const T* g, std::int64_t count) {
-  const hn::ScalableTag<T> d;
+template <Reduction r, class T> HWY_INLINE void Sgd(const SgdNumbers& n, T* w, T* v, const T* g, std::int64_t count) {
+  const simd::TagOf<T, r> d;
   const auto minus_rate = Number(d, -n.learning_rate);
   const auto decay = Number(d, n.weight_decay);
   const auto momentum = Number(d, n.momentum);
   OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
     const auto weight = Read(d, w + i, part);
-    const auto gradient = hn::MulAdd(decay, weight, Read(d, g + i, part));
+    const auto gradient = simd::MulAdd(d, decay, weight, Read(d, g + i, part));
     auto direction = gradient;
     if (v != nullptr) {
-      const auto velocity = hn::MulAdd(momentum, Read(d, v + i, part), gradient);
+      const auto velocity = simd::MulAdd(d, momentum, Read(d, v + i, part), gradient);
       Write(d, velocity, v + i, part);
-      direction = n.nesterov ? hn::MulAdd(momentum, velocity, gradient) : velocity;
+      direction = n.nesterov ? simd::MulAdd(d, momentum, velocity, gradient) : velocity;
     }
-    Write(d, hn::MulAdd(minus_rate, direction, weight), w + i, part);
+    Write(d, simd::MulAdd(d, minus_rate, direction, weight), w + i, part);
   });
 }
 
-template <class T> HWY_INLINE void Adam(const AdamNumbers& n, T* w, T* m, T* v, const T* g, std::int64_t count) {
-  const hn::ScalableTag<T> d;
+template <Reduction r, class T>
+HWY_INLINE void Adam(const AdamNumbers& n, T* w, T* m, T* v, const T* g, std::int64_t count) {
+  const simd::TagOf<T, r> d;
   const auto keep = Number(d, n.keep);
   const auto decay = Number(d, n.weight_decay);
   const auto beta2 = Number(d, n.beta2);
@@ -73,19 +74,20 @@ template <class T> HWY_INLINE void Adam(const AdamNumbers& n, T* w, T* m, T* v, 
   const auto eps = Number(d, n.eps);
   OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
     const auto weight = hn::Mul(keep, Read(d, w + i, part));
-    const auto gradient = hn::MulAdd(decay, weight, Read(d, g + i, part));
+    const auto gradient = simd::MulAdd(d, decay, weight, Read(d, g + i, part));
     const auto old_mean = Read(d, m + i, part);
-    const auto mean = hn::MulAdd(rest1, hn::Sub(gradient, old_mean), old_mean);
-    const auto square = hn::MulAdd(beta2, Read(d, v + i, part), hn::Mul(rest2, hn::Mul(gradient, gradient)));
+    const auto mean = simd::MulAdd(d, rest1, hn::Sub(gradient, old_mean), old_mean);
+    const auto square = simd::MulAdd(d, beta2, Read(d, v + i, part), hn::Mul(rest2, hn::Mul(gradient, gradient)));
     Write(d, mean, m + i, part);
     Write(d, square, v + i, part);
-    const auto divisor = hn::MulAdd(hn::Sqrt(square), root_scale, eps);
-    Write(d, hn::MulAdd(minus_step, hn::Div(mean, divisor), weight), w + i, part);
+    const auto divisor = simd::MulAdd(d, hn::Sqrt(square), root_scale, eps);
+    Write(d, simd::MulAdd(d, minus_step, hn::Div(mean, divisor), weight), w + i, part);
   });
 }
 
-template <class T> HWY_INLINE void RmsProp(const RmsPropNumbers& n, T* w, T* v, T* b, const T* g, std::int64_t count) {
-  const hn::ScalableTag<T> d;
+template <Reduction r, class T>
+HWY_INLINE void RmsProp(const RmsPropNumbers& n, T* w, T* v, T* b, const T* g, std::int64_t count) {
+  const simd::TagOf<T, r> d;
   const auto minus_rate = Number(d, -n.learning_rate);
   const auto decay = Number(d, n.weight_decay);
   const auto alpha = Number(d, n.alpha);
@@ -94,15 +96,15 @@ template <class T> HWY_INLINE void RmsProp(const RmsPropNumbers& n, T* w, T* v, 
   const auto momentum = Number(d, n.momentum);
   OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
     const auto weight = Read(d, w + i, part);
-    const auto gradient = hn::MulAdd(decay, weight, Read(d, g + i, part));
-    const auto square = hn::MulAdd(alpha, Read(d, v + i, part), hn::Mul(rest, hn::Mul(gradient, gradient)));
+    const auto gradient = simd::MulAdd(d, decay, weight, Read(d, g + i, part));
+    const auto square = simd::MulAdd(d, alpha, Read(d, v + i, part), hn::Mul(rest, hn::Mul(gradient, gradient)));
     Write(d, square, v + i, part);
     auto direction = hn::Div(gradient, hn::Add(hn::Sqrt(square), eps));
     if (b != nullptr) {
-      direction = hn::MulAdd(momentum, Read(d, b + i, part), direction);
+      direction = simd::MulAdd(d, momentum, Read(d, b + i, part), direction);
       Write(d, direction, b + i, part);
     }
-    Write(d, hn::MulAdd(minus_rate, direction, weight), w + i, part);
+    Write(d, simd::MulAdd(d, minus_rate, direction, weight), w + i, part);
   });
 }
 
@@ -113,8 +115,8 @@ template <class D> HWY_INLINE hn::Vec<D> Sign(D d, hn::Vec<D> x) {
   return hn::IfThenElse(hn::Gt(x, zero), Number(d, 1.0), negative);
 }
 
-template <class T> HWY_INLINE void Lion(const LionNumbers& n, T* w, T* m, const T* g, std::int64_t count) {
-  const hn::ScalableTag<T> d;
+template <Reduction r, class T> HWY_INLINE void Lion(const LionNumbers& n, T* w, T* m, const T* g, std::int64_t count) {
+  const simd::TagOf<T, r> d;
   const auto minus_rate = Number(d, -n.learning_rate);
   const auto keep = Number(d, n.keep);
   const auto beta1 = Number(d, n.beta1);
@@ -124,9 +126,9 @@ template <class T> HWY_INLINE void Lion(const LionNumbers& n, T* w, T* m, const 
   OverVectors(d, count, [&](std::int64_t i, std::size_t part) HWY_ATTR {
     const auto gradient = Read(d, g + i, part);
     const auto mean = Read(d, m + i, part);
-    const auto direction = Sign(d, hn::MulAdd(beta1, mean, hn::Mul(rest1, gradient)));
-    Write(d, hn::MulAdd(beta2, mean, hn::Mul(rest2, gradient)), m + i, part);
-    Write(d, hn::MulAdd(minus_rate, direction, hn::Mul(keep, Read(d, w + i, part))), w + i, part);
+    const auto direction = Sign(d, simd::MulAdd(d, beta1, mean, hn::Mul(rest1, gradient)));
+    Write(d, simd::MulAdd(d, beta2, mean, hn::Mul(rest2, gradient)), m + i, part);
+    Write(d, simd::MulAdd(d, minus_rate, direction, hn::Mul(keep, Read(d, w + i, part))), w + i, part);
   });
 }
 

@@ -10,24 +10,24 @@ HWY_BEFORE_NAMESPACE();
 namespace eg::optim::HWY_NAMESPACE {
 namespace {
 
-void Sgd32(const SgdNumbers& n, float* w, float* v, const float* g, std::int64_t count) { Sgd(n, w, v, g, count); }
-void Sgd64(const SgdNumbers& n, double* w, double* v, const double* g, std::int64_t count) { Sgd(n, w, v, g, count); }
-void Adam32(const AdamNumbers& n, float* w, float* m, float* v, const float* g, std::int64_t count) {
-  Adam(n, w, m, v, g, count);
-}
-void Adam64(const AdamNumbers& n, double* w, double* m, double* v, const double* g, std::int64_t count) {
-  Adam(n, w, m, v, g, count);
-}
-void RmsProp32(const RmsPropNumbers& n, float* w, float* v, float* b, const float* g, std::int64_t count) {
-  RmsProp(n, w, v, b, g, count);
-}
-void RmsProp64(const RmsPropNumbers& n, double* w, double* v, double* b, const double* g, std::int64_t count) {
-  RmsProp(n, w, v, b, g, count);
-}
-void Lion32(const LionNumbers& n, float* w, float* m, const float* g, std::int64_t count) { Lion(n, w, m, g, count); }
-void Lion64(const LionNumbers& n, double* w, double* m, const double* g, std::int64_t count) {
-  Lion(n, w, m, g, count);
-}
+#define EG_UPDATE(NAME, SUFFIX, T, PARAMETERS, ...)                                                                    \
+  void NAME##SUFFIX PARAMETERS {                                                                                       \
+    if (reduction() == Reduction::exact)                                                                               \
+      NAME<Reduction::exact, T>(__VA_ARGS__);                                                                          \
+    else                                                                                                               \
+      NAME<Reduction::fast, T>(__VA_ARGS__);                                                                           \
+  }
+#define EG_UPDATES(SUFFIX, T)                                                                                          \
+  EG_UPDATE(Sgd, SUFFIX, T, (const SgdNumbers& n, T* w, T* v, const T* g, std::int64_t count), n, w, v, g, count)      \
+  EG_UPDATE(Adam, SUFFIX, T, (const AdamNumbers& n, T* w, T* m, T* v, const T* g, std::int64_t count), n, w, m, v, g,  \
+            count)                                                                                                     \
+  EG_UPDATE(RmsProp, SUFFIX, T, (const RmsPropNumbers& n, T* w, T* v, T* b, const T* g, std::int64_t count), n, w, v,  \
+            b, g, count)                                                                                               \
+  EG_UPDATE(Lion, SUFFIX, T, (const LionNumbers& n, T* w, T* m, const T* g, std::int64_t count), n, w, m, g, count)
+EG_UPDATES(32, float)
+EG_UPDATES(64, double)
+#undef EG_UPDATES
+#undef EG_UPDATE
 
 } // namespace
 } // namespace eg::optim::HWY_NAMESPACE

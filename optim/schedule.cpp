@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/named_values.h"
+#include "core/exact/elementary.h"
 
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@ constexpr NamedValues<Kind, 5> kinds{{{"constant", Kind::constant},
                                       {"one-cycle", Kind::one_cycle}}};
 
 /// Half a cosine from 1 at share 0 to 0 at share 1, and 0 beyond.
-double half_cosine(double share) { return 0.5 * (1.0 + std::cos(std::numbers::pi * std::min(share, 1.0))); }
+double half_cosine(double share) { return 0.5 * (1.0 + elementary::cos(std::numbers::pi * std::min(share, 1.0))); }
 
 /// `done` of `span`, as a share of at most 1.
 double share_of(std::int64_t done, std::int64_t span) {
@@ -41,7 +42,7 @@ double one_cycle(const Schedule& s, std::int64_t step) {
 double stepwise(const Schedule& s, std::int64_t done) {
   const std::int64_t third = (std::max<std::int64_t>(s.total_steps - s.warmup, 1) + 2) / 3;
   const std::int64_t every = s.drop_every > 0 ? s.drop_every : third;
-  return s.base * std::pow(s.drop_factor, static_cast<double>(done / every));
+  return s.base * elementary::pow(s.drop_factor, static_cast<double>(done / every));
 }
 
 } // namespace

@@ -21,20 +21,20 @@ namespace lanes = optim::HWY_NAMESPACE;
 /// The CPU's step of a rule, for one element of a part.
 template <class T> __device__ void take_step(const device::SgdNumbers& n, const UpdatePart& p, std::int64_t i) {
   T* const v = p.state[0] == nullptr ? nullptr : static_cast<T*>(p.state[0]) + i;
-  lanes::Sgd(n, static_cast<T*>(p.parameter) + i, v, static_cast<const T*>(p.gradient) + i, 1);
+  lanes::Sgd<Reduction::fast>(n, static_cast<T*>(p.parameter) + i, v, static_cast<const T*>(p.gradient) + i, 1);
 }
 template <class T> __device__ void take_step(const device::AdamNumbers& n, const UpdatePart& p, std::int64_t i) {
-  lanes::Adam(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i, static_cast<T*>(p.state[1]) + i,
-              static_cast<const T*>(p.gradient) + i, 1);
+  lanes::Adam<Reduction::fast>(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i,
+                               static_cast<T*>(p.state[1]) + i, static_cast<const T*>(p.gradient) + i, 1);
 }
 template <class T> __device__ void take_step(const device::RmsPropNumbers& n, const UpdatePart& p, std::int64_t i) {
   T* const b = p.state[1] == nullptr ? nullptr : static_cast<T*>(p.state[1]) + i;
-  lanes::RmsProp(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i, b,
-                 static_cast<const T*>(p.gradient) + i, 1);
+  lanes::RmsProp<Reduction::fast>(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i, b,
+                                  static_cast<const T*>(p.gradient) + i, 1);
 }
 template <class T> __device__ void take_step(const device::LionNumbers& n, const UpdatePart& p, std::int64_t i) {
-  lanes::Lion(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i,
-              static_cast<const T*>(p.gradient) + i, 1);
+  lanes::Lion<Reduction::fast>(n, static_cast<T*>(p.parameter) + i, static_cast<T*>(p.state[0]) + i,
+                               static_cast<const T*>(p.gradient) + i, 1);
 }
 
 /// Of ApproachJob.

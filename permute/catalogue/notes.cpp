@@ -2,6 +2,7 @@
 
 #include "permute/catalogue/case.h"
 
+#include "core/exact/elementary.h"
 #include "nn/vit.h"
 
 #include <cmath>
@@ -153,13 +154,13 @@ Claim sinusoids_turn(Case& c) {
     std::vector<double> m(static_cast<std::size_t>(d * d));
     for (std::int64_t i = 0; i < d / 2; ++i) {
       const double angle =
-          static_cast<double>(by) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+          static_cast<double>(by) * elementary::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(d));
       const auto at = [&](std::int64_t row, std::int64_t column) -> double& {
         return m[static_cast<std::size_t>((2 * i + row) * d + 2 * i + column)];
       };
-      at(0, 0) = at(1, 1) = std::cos(angle);
-      at(1, 0) = std::sin(angle); // sin(a + b) = sin a cos b + cos a sin b
-      at(0, 1) = -std::sin(angle);
+      at(0, 0) = at(1, 1) = elementary::cos(angle);
+      at(1, 0) = elementary::sin(angle); // sin(a + b) = sin a cos b + cos a sin b
+      at(0, 1) = -elementary::sin(angle);
     }
     return Tensor::from<double>(m, {d, d}).to(c.dtype);
   };

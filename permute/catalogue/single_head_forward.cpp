@@ -3,6 +3,8 @@
 #include "permute/catalogue/single_head.h"
 #include "permute/catalogue/symbol_rules.h"
 
+#include "core/exact/elementary.h"
+
 #include <cmath>
 #include <map>
 
@@ -37,7 +39,7 @@ Matrix product(const Matrix& a, const Matrix& b, bool transpose_b) {
 Matrix softmax_rows(Matrix e) {
   for (std::int64_t i = 0; i < e.rows; ++i) {
     double total = 0.0;
-    for (std::int64_t j = 0; j < e.cols; ++j) total += e(i, j) = std::exp(e(i, j));
+    for (std::int64_t j = 0; j < e.cols; ++j) total += e(i, j) = elementary::exp(e(i, j));
     for (std::int64_t j = 0; j < e.cols; ++j) e(i, j) /= total;
   }
   return e;
@@ -63,7 +65,7 @@ struct Loops {
     right["A1"] = times_transposed(right["A"], "W1");
     wrong["A1"] = times_transposed(right["V"], "W1");
     right["H"] = wrong["H"] = right["A1"];
-    for (double& value : right["H"].at) value = 0.5 * value * (1.0 + std::erf(value / std::sqrt(2.0)));
+    for (double& value : right["H"].at) value = 0.5 * value * (1.0 + elementary::erf(value / std::sqrt(2.0)));
     right["A2"] = times_transposed(right["H"], "W2");
     wrong["A2"] = times_transposed(right["A1"], "W2");
   }

@@ -1,3 +1,4 @@
+#include "core/exact/elementary.h"
 #include "core/ops/cross_entropy/kernels.h"
 
 #include <algorithm>
@@ -70,50 +71,59 @@ template <class T> RowLoss<T> Loss(const T* logits, std::int64_t classes, std::i
 
 /// RowExpAffine past the caches: a gradient of many megabytes is not read again before it has left them, and writing
 /// around them spares reading the lines first (640x30522 on one thread: 11.2 to 6.3 ms). The arithmetic is the same.
-template <class T> HWY_INLINE void RowExpAffineStreamed(const T* x, T* y, std::size_t n, const ExpAffine<T>& f) {
-  const RowTag<T> d;
+template <Reduction r, class T>
+HWY_INLINE void RowExpAffineStreamed(const T* x, T* y, std::size_t n, const ExpAffine<T>& f) {
+  const TagOf<T, r> d;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(y) / sizeof(T) % lanes;
   const std::size_t head = misaligned == 0 ? 0 : lanes - misaligned;
-  RowExpAffine(x, y, head < n ? head : n, f);
+  RowExpAffine<r>(x, y, head < n ? head : n, f);
   std::size_t i = head;
   for (; i + lanes <= n; i += lanes) hn::Stream(ApplyExpAffine(d, hn::LoadU(d, x + i), f), d, y + i);
-  if (i < n) RowExpAffine(x + i, y + i, n - i, f);
+  if (i < n) RowExpAffine<r>(x + i, y + i, n - i, f);
   hwy::FlushStream();
 }
 
 /// d at the label, not read back: that would wait until the row is stored. p - 1 is one function where p is near 1: a
 /// difference would lose the digits of a row that is nearly certain.
-template <class T> HWY_INLINE T LabelGradient(T logit, const RowGradient<T>& row, const ExpAffine<T>& f) {
+template <Reduction r, class T> HWY_INLINE T LabelGradient(T logit, const RowGradient<T>& row, const ExpAffine<T>& f) {
+  const auto exp = [](T x) { return r == Reduction::exact ? static_cast<T>(exact::exp(x)) : std::exp(x); };
+  const auto expm1 = [](T x) { return r == Reduction::exact ? static_cast<T>(exact::expm1(x)) : std::expm1(x); };
   const T exponent = (logit - row.largest) - row.log_total;
   if (exponent > T{-0.25}) {
-    const T rest = row.dlog == T{0} ? T{0} : row.dlog * std::exp(exponent);
-    return row.weight * (std::expm1(exponent) + row.smoothing) + f.addend + rest;
+    const T rest = row.dlog == T{0} ? T{0} : row.dlog * exp(exponent);
+    return row.weight * (expm1(exponent) + row.smoothing) + f.addend + rest;
   }
-  const hn::CappedTag<T, 1> one;
+  const RoundedAs<TagOf<T, r>, hn::CappedTag<T, 1>> one;
   return hn::GetLane(ApplyExpAffine(one, hn::Set(one, logit), f)) - row.weight * (T{1} - row.smoothing);
 }
 
-template <class T>
+template <Reduction r, class T>
 void Gradient(const T* logits, T* d, std::int64_t classes, std::int64_t label, const RowGradient<T>& row) {
   const T spread = row.weight * row.smoothing / static_cast<T>(classes);
   const auto n = static_cast<std::size_t>(classes);
   const ExpAffine<T> f{row.largest, row.log_total, row.weight + row.dlog, -spread};
   constexpr std::size_t streamed_bytes = 32 * 1024;
   if (n * sizeof(T) >= streamed_bytes)
-    RowExpAffineStreamed(logits, d, n, f);
+    RowExpAffineStreamed<r>(logits, d, n, f);
   else
-    RowExpAffine(logits, d, n, f);
-  d[label] = LabelGradient(logits[label], row, f);
+    RowExpAffine<r>(logits, d, n, f);
+  d[label] = LabelGradient<r>(logits[label], row, f);
 }
 
 RowLoss<float> LossF32(const float* x, std::int64_t n, std::int64_t label, float s) { return Loss(x, n, label, s); }
 RowLoss<double> LossF64(const double* x, std::int64_t n, std::int64_t label, double s) { return Loss(x, n, label, s); }
+template <class T> void GradientNow(const T* x, T* d, std::int64_t n, std::int64_t label, const RowGradient<T>& row) {
+  if (reduction() == Reduction::exact)
+    Gradient<Reduction::exact>(x, d, n, label, row);
+  else
+    Gradient<Reduction::fast>(x, d, n, label, row);
+}
 void GradientF32(const float* x, float* d, std::int64_t n, std::int64_t label, const RowGradient<float>& row) {
-  Gradient(x, d, n, label, row);
+  GradientNow(x, d, n, label, row);
 }
 void GradientF64(const double* x, double* d, std::int64_t n, std::int64_t label, const RowGradient<double>& row) {
-  Gradient(x, d, n, label, row);
+  GradientNow(x, d, n, label, row);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "core/ops/cross_entropy/exact.h"
 
+#include "core/exact/elementary.h"
 #include "core/exact/exact.h"
 #include "core/ops/cross_entropy/kernels.h"
 #include "core/ops/cross_entropy/parts.h"
@@ -18,9 +19,9 @@ using namespace cross_entropy_parts;
 /// added without it.
 double exact_log_total(std::vector<double>& terms) {
   const double total = exact::sum(terms);
-  if (!(total <= 1.0 + 1.0 / 64)) return std::log(total);
+  if (!(total <= 1.0 + 1.0 / 64)) return exact::log(total);
   *std::find(terms.begin(), terms.end(), 1.0) = 0.0;
-  return std::log1p(exact::sum(terms));
+  return exact::log1p(exact::sum(terms));
 }
 
 /// The mean of x_j - largest, an exact sum of differences, which keep their digits where all x are far from 0. Where
@@ -47,7 +48,7 @@ template <class T> struct ExactRow {
     const double largest = static_cast<double>(*std::max_element(x, x + classes));
     const double mean_below = s > 0.0 ? exact_mean_below(x, classes, largest, terms) : 0.0;
     terms.assign(x, x + classes);
-    for (double& t : terms) t = std::exp(t - largest);
+    for (double& t : terms) t = exact::exp(t - largest);
     const double log_total = exact_log_total(terms);
     const double smooth = s > 0.0 ? s * (log_total - mean_below) : 0.0;
     return {(1.0 - s) * (log_total - (static_cast<double>(x[label]) - largest)) + smooth, largest, log_total};

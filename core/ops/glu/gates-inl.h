@@ -39,14 +39,14 @@ template <Gate kind, class D, class V> HWY_INLINE Both<V> ActBoth(D d, V x) {
   if constexpr (kind == Gate::silu) {
     const Logistic<V> l = LogisticPair(d, x);
     const V value = hn::Mul(x, l.s);
-    return {value, hn::MulAdd(value, l.complement, l.s)};
+    return {value, MulAdd(d, value, l.complement, l.s)};
   } else if constexpr (kind == Gate::sigmoid) {
     const Logistic<V> l = LogisticPair(d, x);
     return {l.s, hn::Mul(l.s, l.complement)};
   } else if constexpr (kind == Gate::gelu) {
     const Normal<V> normal = NormalCdf(d, x);
     const V density = hn::Mul(normal.bell, detail::Constant(d, 0.39894228040143267794)); // 1 / sqrt(2 pi)
-    return {hn::Mul(x, normal.cdf), hn::MulAdd(x, density, normal.cdf)};
+    return {hn::Mul(x, normal.cdf), MulAdd(d, x, density, normal.cdf)};
   } else if constexpr (kind == Gate::relu) {
     const V one = detail::Constant(d, 1.0);
     return {Relu(d, x), hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), one)};

@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
 
-template <Gate kind, class T> void ForwardLoop(const T* gate, const T* up, T* y, std::size_t n) {
-  const hn::ScalableTag<T> d;
+template <Gate kind, Reduction r, class T> void ForwardLoop(const T* gate, const T* up, T* y, std::size_t n) {
+  const TagOf<T, r> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes)
@@ -21,9 +21,9 @@ template <Gate kind, class T> void ForwardLoop(const T* gate, const T* up, T* y,
     StoreUpTo(hn::Mul(Act<kind>(d, LoadUpTo(d, gate + i, n - i)), LoadUpTo(d, up + i, n - i)), d, y + i, n - i);
 }
 
-template <Gate kind, class T>
+template <Gate kind, Reduction r, class T>
 void BackwardLoop(const T* gate, const T* up, const T* g, T* dgate, T* dup, std::size_t n) {
-  const hn::ScalableTag<T> d;
+  const TagOf<T, r> d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t i = 0; i < n; i += lanes) {
     const std::size_t count = std::min(lanes, n - i);
@@ -42,28 +42,34 @@ void BackwardLoop(const T* gate, const T* up, const T* g, T* dgate, T* dup, std:
   }
 }
 
-/// Calls f<kind>() for a kind that is known when the program runs.
+/// Calls f<kind, r>() for a kind that is known when the program runs and the present reduction.
 template <class F> void Visit(Gate kind, F&& f) {
+  const auto with = [&]<Gate k>() {
+    if (reduction() == Reduction::exact)
+      f.template operator()<k, Reduction::exact>();
+    else
+      f.template operator()<k, Reduction::fast>();
+  };
   switch (kind) {
   case Gate::sigmoid:
-    return f.template operator()<Gate::sigmoid>();
+    return with.template operator()<Gate::sigmoid>();
   case Gate::relu:
-    return f.template operator()<Gate::relu>();
+    return with.template operator()<Gate::relu>();
   case Gate::silu:
-    return f.template operator()<Gate::silu>();
+    return with.template operator()<Gate::silu>();
   case Gate::gelu:
-    return f.template operator()<Gate::gelu>();
+    return with.template operator()<Gate::gelu>();
   case Gate::gelu_tanh:
-    return f.template operator()<Gate::gelu_tanh>();
+    return with.template operator()<Gate::gelu_tanh>();
   }
 }
 
 #define EG_GLU_KERNELS(SUFFIX, T)                                                                                      \
   void GluForward##SUFFIX(Gate kind, const T* gate, const T* up, T* y, std::size_t n) {                                \
-    Visit(kind, [&]<Gate k>() { ForwardLoop<k>(gate, up, y, n); });                                                    \
+    Visit(kind, [&]<Gate k, Reduction r>() { ForwardLoop<k, r>(gate, up, y, n); });                                    \
   }                                                                                                                    \
   void GluBackward##SUFFIX(Gate kind, const T* gate, const T* up, const T* g, T* dgate, T* dup, std::size_t n) {       \
-    Visit(kind, [&]<Gate k>() { BackwardLoop<k>(gate, up, g, dgate, dup, n); });                                       \
+    Visit(kind, [&]<Gate k, Reduction r>() { BackwardLoop<k, r>(gate, up, g, dgate, dup, n); });                       \
   }
 EG_GLU_KERNELS(F32, float)
 EG_GLU_KERNELS(F64, double)

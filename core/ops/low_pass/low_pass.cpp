@@ -4,6 +4,7 @@
 #include "core/call.h"
 #include "core/device/device.h"
 #include "core/device/transfer.h"
+#include "core/exact/elementary.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -32,7 +33,7 @@ bool keeps_all(std::int64_t n, std::int64_t cutoff) { return cutoff >= n - n / 2
 Tensor projection(std::int64_t n, std::int64_t cutoff, DType dtype) {
   std::vector<double> cosine; // of 2 pi k / n
   for (std::int64_t k = 0; k < n; ++k)
-    cosine.push_back(std::cos(2.0 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n)));
+    cosine.push_back(elementary::cos(2.0 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n)));
   std::vector<double> circulant;
   for (std::int64_t d = 0; d < n; ++d) {
     double sum = 1.0;

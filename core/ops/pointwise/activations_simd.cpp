@@ -20,7 +20,7 @@ EG_ACTIVATION_OPS(EG_UNARY_FUNCTOR)
 EG_PARAMETRIC_ACTIVATION_OPS(EG_UNARY_FUNCTOR)
 
 /// Kernels in the order of the enumerations.
-template <class T> pointwise::Kernels<T> Kernels() {
+template <Reduction r, class T> pointwise::Kernels<T> Kernels() {
   static constexpr UnaryKernel<T> unary[] = {EG_ACTIVATION_OPS(EG_UNARY_ENTRY)
                                                  EG_PARAMETRIC_ACTIVATION_OPS(EG_UNARY_ENTRY)};
   return {unary, nullptr};

@@ -33,7 +33,7 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Gelu(D d, V x) { retur
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V GeluBackward(D d, V x, V g) {
   const Normal<V> normal = NormalCdf(d, x);
   const V density = hn::Mul(normal.bell, detail::Constant(d, 0.39894228040143267794)); // 1 / sqrt(2 pi)
-  return hn::Mul(g, hn::MulAdd(x, density, normal.cdf));
+  return hn::Mul(g, MulAdd(d, x, density, normal.cdf));
 }
 
 namespace detail {
@@ -44,7 +44,7 @@ inline constexpr double gelu_cubic = 0.044715;
 /// sigmoid(2u) = (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3): no cancellation for negative x.
 template <class D, class V> HWY_INLINE Logistic<V> GeluTanhGate(D d, V x, V square) {
   const V twice_u =
-      hn::Mul(x, hn::MulAdd(square, Constant(d, 2.0 * gelu_root * gelu_cubic), Constant(d, 2.0 * gelu_root)));
+      hn::Mul(x, MulAdd(d, square, Constant(d, 2.0 * gelu_root * gelu_cubic), Constant(d, 2.0 * gelu_root)));
   return LogisticPair(d, twice_u);
 }
 
@@ -60,10 +60,10 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V GeluTanhBackward(D d, 
   const V c = detail::AtMost(detail::AtLeast(x, hn::Neg(most)), most);
   const V square = hn::Mul(c, c);
   const Logistic<V> gate = detail::GeluTanhGate(d, c, square);
-  const V twice_slope = hn::MulAdd(square, detail::Constant(d, 6.0 * detail::gelu_root * detail::gelu_cubic),
-                                   detail::Constant(d, 2.0 * detail::gelu_root));
+  const V twice_slope = MulAdd(d, square, detail::Constant(d, 6.0 * detail::gelu_root * detail::gelu_cubic),
+                               detail::Constant(d, 2.0 * detail::gelu_root));
   const V bump = hn::Mul(gate.s, gate.complement);
-  return hn::Mul(g, hn::MulAdd(hn::Mul(c, twice_slope), bump, gate.s));
+  return hn::Mul(g, MulAdd(d, hn::Mul(c, twice_slope), bump, gate.s));
 }
 
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Silu(D d, V x) { return hn::Mul(x, Sigmoid(d, x)); }
@@ -71,12 +71,16 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V Silu(D d, V x) { retur
 /// g s (1 + x (1 - s))
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SiluBackward(D d, V x, V g) {
   const Logistic<V> l = LogisticPair(d, x);
-  return hn::Mul(g, hn::MulAdd(hn::Mul(x, l.s), l.complement, l.s));
+  return hn::Mul(g, MulAdd(d, hn::Mul(x, l.s), l.complement, l.s));
 }
 
-/// g s (1 - s)
-template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SigmoidBackward(D, V s, V g) {
-  return hn::Mul(g, hn::NegMulAdd(s, s, s));
+/// g s (1 - s). Rounded twice, s - s^2 would lose the digits of 1 - s.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SigmoidBackward([[maybe_unused]] D d, V s, V g) {
+  if constexpr (IsUnfused<D>::value) {
+    return hn::Mul(g, hn::Mul(s, hn::Sub(detail::Constant(d, 1.0), s)));
+  } else {
+    return hn::Mul(g, hn::NegMulAdd(s, s, s));
+  }
 }
 
 } // namespace eg::HWY_NAMESPACE

@@ -1,6 +1,6 @@
 // Makes vector kernels from the tables of pointwise ops. Included by kernel files after core/simd/simd-inl.h, once per
-// target: EG_UNARY_OPS(EG_UNARY_FUNCTOR) makes the functors, EG_UNARY_OPS(EG_UNARY_ENTRY) a list of kernels for element
-// type T.
+// target: EG_UNARY_OPS(EG_UNARY_FUNCTOR) makes the functors, EG_UNARY_OPS(EG_UNARY_ENTRY) a list of kernels for
+// reduction r and element type T.
 
 #if defined(EQUIGRAD_POINTWISE_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EQUIGRAD_POINTWISE_KERNELS_INL_H
@@ -38,11 +38,12 @@ template <class D> struct Parameters {
   struct Binary_##NAME {                                                                                               \
     template <class D, class V> static HWY_INLINE V value([[maybe_unused]] D d, V a, V b) { return VECTOR; }           \
   };
-#define EG_UNARY_ENTRY(NAME, ...) &RunUnary<Unary_##NAME, T>,
-#define EG_BINARY_ENTRY(NAME, ...) &RunBinary<Binary_##NAME, T>,
+#define EG_UNARY_ENTRY(NAME, ...) &RunUnary<Unary_##NAME, r, T>,
+#define EG_BINARY_ENTRY(NAME, ...) &RunBinary<Binary_##NAME, r, T>,
 
-template <class Op, class T> HWY_MAYBE_UNUSED void RunUnary(const T* x, T* y, std::int64_t n, const double* values) {
-  const hn::ScalableTag<T> d;
+template <class Op, Reduction r, class T>
+HWY_MAYBE_UNUSED void RunUnary(const T* x, T* y, std::int64_t n, const double* values) {
+  const TagOf<T, r> d;
   const Parameters<decltype(d)> p{d, values};
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
@@ -52,8 +53,9 @@ template <class Op, class T> HWY_MAYBE_UNUSED void RunUnary(const T* x, T* y, st
   StoreUpTo(Op::value(d, LoadUpTo(d, x + i, rest), p), d, y + i, rest);
 }
 
-template <class Op, bool step_a, bool step_b, class T> void RunStepping(const T* a, const T* b, T* y, std::int64_t n) {
-  const hn::ScalableTag<T> d;
+template <class Op, Reduction r, bool step_a, bool step_b, class T>
+void RunStepping(const T* a, const T* b, T* y, std::int64_t n) {
+  const TagOf<T, r> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto repeated_a = hn::Set(d, *a);
   const auto repeated_b = hn::Set(d, *b);
@@ -68,16 +70,16 @@ template <class Op, bool step_a, bool step_b, class T> void RunStepping(const T*
       y + i, rest);
 }
 
-template <class Op, class T>
+template <class Op, Reduction r, class T>
 HWY_MAYBE_UNUSED void RunBinary(const T* a, const T* b, T* y, std::int64_t n, Steps steps) {
   if (n == 0) return;
   switch (steps) {
   case Steps::both:
-    return RunStepping<Op, true, true>(a, b, y, n);
+    return RunStepping<Op, r, true, true>(a, b, y, n);
   case Steps::first:
-    return RunStepping<Op, true, false>(a, b, y, n);
+    return RunStepping<Op, r, true, false>(a, b, y, n);
   case Steps::second:
-    return RunStepping<Op, false, true>(a, b, y, n);
+    return RunStepping<Op, r, false, true>(a, b, y, n);
   }
 }
 

@@ -14,16 +14,16 @@ constexpr int math_binary = arithmetic_binary EG_MATH_BINARY_OPS(EG_ONE);
 #undef EG_ONE
 
 template <class T> UnaryKernel<T> unary_kernel(int op) {
-  if (op < arithmetic_unary) return arithmetic_kernels<T>().unary[op];
-  if (op < math_unary) return math_kernels<T>().unary[op - arithmetic_unary];
-  if (op < activation_unary) return activation_kernels<T>().unary[op - math_unary];
-  return scalar_kernels<T>().unary[op - activation_unary];
+  if (op < arithmetic_unary) return arithmetic_kernels<T>(reduction()).unary[op];
+  if (op < math_unary) return math_kernels<T>(reduction()).unary[op - arithmetic_unary];
+  if (op < activation_unary) return activation_kernels<T>(reduction()).unary[op - math_unary];
+  return scalar_kernels<T>(reduction()).unary[op - activation_unary];
 }
 
 template <class T> BinaryKernel<T> binary_kernel(int op) {
-  if (op < arithmetic_binary) return arithmetic_kernels<T>().binary[op];
-  if (op < math_binary) return math_kernels<T>().binary[op - arithmetic_binary];
-  return scalar_kernels<T>().binary[op - math_binary];
+  if (op < arithmetic_binary) return arithmetic_kernels<T>(reduction()).binary[op];
+  if (op < math_binary) return math_kernels<T>(reduction()).binary[op - arithmetic_binary];
+  return scalar_kernels<T>(reduction()).binary[op - math_binary];
 }
 
 } // namespace

@@ -20,12 +20,12 @@ template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDo
     return F::value(d, x, p);
   } else {
 #if HWY_TARGET == HWY_SCALAR
-    const hn::Rebind<double, D> dd;
+    const RoundedAs<D, hn::Rebind<double, D>> dd;
     // DemoteTo would make the largest float of infinity here.
     return hn::Set(d, static_cast<float>(hn::GetLane(F::value(dd, hn::PromoteTo(dd, x), p.in(dd)))));
 #else
     const hn::Half<D> half;
-    const hn::Rebind<double, decltype(half)> dd;
+    const RoundedAs<D, hn::Rebind<double, decltype(half)>> dd;
     const auto low = F::value(dd, hn::PromoteTo(dd, hn::LowerHalf(half, x)), p.in(dd));
     const auto high = F::value(dd, hn::PromoteTo(dd, hn::UpperHalf(half, x)), p.in(dd));
     return hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
@@ -67,7 +67,7 @@ struct Expm1 {
     const V a = detail::AtMost(detail::AtLeast(x, detail::Constant(d, -40.0)), hn::Set(d, Format::exp_most));
     const detail::ReducedExp<V> e = detail::ReduceExp(d, a);
     const V power = detail::PowerOfTwo(d, hn::Add(e.n, hn::Set(d, Format::rounder + Format::bias - 1)));
-    const V y = hn::MulAdd(power, e.expm1, hn::Sub(power, half));
+    const V y = MulAdd(d, power, e.expm1, hn::Sub(power, half));
     return hn::CopySign(hn::IfThenElse(hn::Eq(e.n, hn::Zero(d)), e.expm1, hn::Add(y, y)), x);
   }
 };
@@ -93,25 +93,6 @@ struct XLogX {
 
 namespace detail {
 
-/// a b - product, for product = a b rounded.
-template <class D, class V> HWY_INLINE V ProductError([[maybe_unused]] D d, V a, V b, V product) {
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE2
-  // No fused product here. Dekker: the halves of a and b have 26 bits, so their products are exact.
-  const V splitter = Constant(d, 134217729.0); // 2^27 + 1
-  const V wide_a = hn::Mul(a, splitter);
-  const V high_a = hn::Sub(wide_a, hn::Sub(wide_a, a));
-  const V low_a = hn::Sub(a, high_a);
-  const V wide_b = hn::Mul(b, splitter);
-  const V high_b = hn::Sub(wide_b, hn::Sub(wide_b, b));
-  const V low_b = hn::Sub(b, high_b);
-  const V rest =
-      hn::Sub(hn::Sub(hn::Sub(product, hn::Mul(high_a, high_b)), hn::Mul(low_a, high_b)), hn::Mul(high_a, low_b));
-  return hn::Sub(hn::Mul(low_a, low_b), rest);
-#else
-  return hn::MulSub(a, b, product);
-#endif
-}
-
 /// e^z = m 2^n with m near 1: kept apart, so that a product with it is rounded once where e^z is subnormal.
 template <class V> struct ExpParts {
   V m;
@@ -121,7 +102,7 @@ template <class V> struct ExpParts {
 template <class D, class V> HWY_INLINE ExpParts<V> SplitExp(D d, V z, V low) {
   const ReducedExp<V> e = ReduceExp(d, z);
   const V m = hn::Add(e.expm1, Constant(d, 1.0));
-  return {hn::MulAdd(m, low, m), e.n};
+  return {MulAdd(d, m, low, m), e.n};
 }
 
 /// x / (1 + e^-z) for z = slope x, x and slope doubles.
@@ -167,7 +148,7 @@ struct Mish {
     const detail::ExpParts<V> parts = detail::SplitExp(d, z, hn::Zero(d));
     const V e = detail::ScaleByPowerOfTwo(d, parts.m, parts.n);
     const V sum = hn::Add(e, two);
-    const V quotient = hn::Div(sum, hn::MulAdd(e, sum, two));
+    const V quotient = hn::Div(sum, MulAdd(d, e, sum, two));
     const V y = detail::ScaleByPowerOfTwo(d, hn::Mul(hn::Mul(x, parts.m), quotient), parts.n);
     const V left = hn::IfThenElse(hn::Lt(x, least), hn::Neg(hn::Zero(d)), y);
     return hn::IfThenElse(hn::Gt(x, most), x, left);

@@ -21,7 +21,7 @@ EG_STEP_OPS(EG_UNARY_FUNCTOR)
 EG_MATH_BINARY_OPS(EG_BINARY_FUNCTOR)
 
 /// Kernels in the order of the enumerations.
-template <class T> pointwise::Kernels<T> Kernels() {
+template <Reduction r, class T> pointwise::Kernels<T> Kernels() {
   static constexpr UnaryKernel<T> unary[] = {EG_MATH_OPS(EG_UNARY_ENTRY) EG_STEP_OPS(EG_UNARY_ENTRY)};
   static constexpr BinaryKernel<T> binary[] = {EG_MATH_BINARY_OPS(EG_BINARY_ENTRY)};
   return {unary, binary};

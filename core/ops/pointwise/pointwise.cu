@@ -57,6 +57,7 @@ template <class Functor> struct BinaryLanes {
 };
 
 /// The scalar column: computed in double.
+using Math = scalar::Library;
 #define EG_SCALAR_FUNCTOR(NAME, MATH, VALUE, ...)                                                                      \
   struct Scalar_##NAME {                                                                                               \
     template <class T> __device__ static T value(T element, [[maybe_unused]] const double* p) {                        \

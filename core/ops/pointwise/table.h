@@ -40,7 +40,7 @@
     silu_backward(x, g), 23)
 
 #define EG_PARAMETRIC_OPS(X)                                                                                           \
-  X(affine,    "y = scale x + shift",             hn::MulAdd(x, p[0], p[1]), p[0] * x + p[1], anywhere, nothing(),     \
+  X(affine,    "y = scale x + shift",             MulAdd(d, x, p[0], p[1]), p[0] * x + p[1], anywhere, nothing(),     \
     affine(g, p[0], 0.0), 2, affine_attributes)
 
 // Columns of the binary table
@@ -63,7 +63,7 @@
   X(div, "y = a / b", "a", "b", broadcast_of_both, hn::Div(a, b), a / b, anywhere, off_zero, b() | y(),                \
     div(g, b), neg(div(mul(g, y), b)), 1)                                                                              \
   X(tanh_backward, "y = g (1 - t^2), t = tanh x", "t", "g", same_shape_everywhere,                                     \
-    hn::NegMulAdd(hn::Mul(a, a), b, b), b * (1.0 - a * a), anywhere, anywhere, a() | b(),                              \
+    NegMulAdd(d, hn::Mul(a, a), b, b), b * (1.0 - a * a), anywhere, anywhere, a() | b(),                              \
     mul(affine(mul(a, b), -2.0, 0.0), g), tanh_backward(a, g), 3)                                                      \
   X(sigmoid_backward, "y = g s (1 - s), s = sigmoid x", "s", "g", same_shape_everywhere,                               \
     SigmoidBackward(d, a, b), b * a * (1.0 - a), anywhere, anywhere, a() | b(),                                        \

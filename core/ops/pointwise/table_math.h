@@ -1,7 +1,8 @@
 #pragma once
 // Lists elementary functions and step functions. Columns as in table.h; a step's last column says why its gradient is
-// zero. The ops of the scalar tables run the C library's double function element by element, in place of `vector` they
-// have the value in double: rare functions, whose last digits matter more than their speed.
+// zero. The ops of the scalar tables run a double function element by element: Math is the C library or, in exact mode,
+// our own functions (scalar.h). In place of `vector` they have the value in double: rare functions, whose last digits
+// matter more than their speed.
 
 // clang-format off
 #define EG_MATH_OPS(X)                                                                                                 \
@@ -31,25 +32,25 @@
     "constant but for steps halfway between integers")
 
 #define EG_SCALAR_OPS(X)                                                                                               \
-  X(exp2, "y = 2^x",                              std::exp2(x),  std::exp2(x),                anywhere, y(),           \
+  X(exp2, "y = 2^x",                              Math::exp2(x),  std::exp2(x),                anywhere, y(),           \
     mul(affine(g, std::numbers::ln2, 0.0), y), 20)                                                                     \
-  X(log2, "y = log x / log 2",                    std::log2(x),  std::log2(x),                positive, x(),           \
+  X(log2, "y = log x / log 2",                    Math::log2(x),  std::log2(x),                positive, x(),           \
     div(affine(g, std::numbers::log2e, 0.0), x), 25)                                                                   \
-  X(sin,  "y = sin x, x in radians",              std::sin(x),   std::sin(x),                 anywhere, x(),           \
+  X(sin,  "y = sin x, x in radians",              Math::sin(x),   std::sin(x),                 anywhere, x(),           \
     mul(g, cos(x)), 25)                                                                                                \
-  X(cos,  "y = cos x, x in radians",              std::cos(x),   std::cos(x),                 anywhere, x(),           \
+  X(cos,  "y = cos x, x in radians",              Math::cos(x),   std::cos(x),                 anywhere, x(),           \
     neg(mul(g, sin(x))), 25)                                                                                           \
-  X(tan,  "y = tan x, x in radians",              std::tan(x),   std::tan(x),                 within_one, y(),         \
+  X(tan,  "y = tan x, x in radians",              Math::tan(x),   std::tan(x),                 within_one, y(),         \
     mul(g, affine(square(y), 1.0, 1.0)), 35)                                                                           \
-  X(atan, "y = arctan x in radians",              std::atan(x),  std::atan(x),                anywhere, x(),           \
+  X(atan, "y = arctan x in radians",              Math::atan(x),  std::atan(x),                anywhere, x(),           \
     div(g, affine(square(x), 1.0, 1.0)), 30)                                                                           \
-  X(erf,  "y = 2 / sqrt(pi) int_0^x e^(-t^2) dt", std::erf(x),   std::erf(x),                 anywhere, x(),           \
+  X(erf,  "y = 2 / sqrt(pi) int_0^x e^(-t^2) dt", Math::erf(x),   std::erf(x),                 anywhere, x(),           \
     mul(g, bell(x)), 40)                                                                                               \
-  X(erfc, "y = 1 - erf x, exact for large x",     std::erfc(x),  std::erfc(x),                anywhere, x(),           \
+  X(erfc, "y = 1 - erf x, exact for large x",     Math::erfc(x),  std::erfc(x),                anywhere, x(),           \
     neg(mul(g, bell(x))), 40)
 
 #define EG_SCALAR_PARAMETRIC_OPS(X)                                                                                    \
-  X(pow_scalar, "y = x^exponent", p[0] == 2.0 ? x * x : std::pow(x, p[0]), std::pow(x, p[0]), positive, x(),           \
+  X(pow_scalar, "y = x^exponent", p[0] == 2.0 ? x * x : Math::pow(x, p[0]), std::pow(x, p[0]), positive, x(),           \
     pow_gradient(x, g, p[0]), 40, pow_attributes)
 
 #define EG_MATH_BINARY_OPS(X)                                                                                          \
@@ -63,6 +64,6 @@
     dividend, divisor, a() | b(), g, neg(mul(g, trunc(div(a, b)))), 20)                                                \
   X(remainder, "y = a - floor(a / b) b, the sign of b", "a", "b", broadcast_of_both, scalar::remainder(a, b),          \
     a - std::floor(a / b) * b, dividend, divisor, a() | b(), g, neg(mul(g, floor(div(a, b)))), 20)                     \
-  X(pow,       "y = a^b", "a", "b", broadcast_of_both, std::pow(a, b), std::pow(a, b), positive, anywhere,             \
+  X(pow,       "y = a^b", "a", "b", broadcast_of_both, Math::pow(a, b), std::pow(a, b), positive, anywhere,             \
     a() | b() | y(), pow_base_gradient(a, b, g), pow_exponent_gradient(a, b, y, g), 40)
 // clang-format on

@@ -42,8 +42,9 @@ template <class D, class V, class T> HWY_INLINE void StoreAs(D d, V v, T* to, st
   count == hn::Lanes(d) ? hn::StoreU(narrow, dt, to) : StoreUpTo(narrow, dt, to, count);
 }
 
-template <class F, class E, class T> void RunTernary(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {
-  const hn::ScalableTag<E> d;
+template <class F, class E, Reduction r, class T>
+void RunTernary(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {
+  const TagOf<E, r> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -57,7 +58,10 @@ template <class F, class E, class T> void RunTernary(Operand<T> a, Operand<T> b,
 
 #define EG_TERNARY(NAME, SUFFIX, FUNCTOR, T, E)                                                                        \
   void NAME##SUFFIX(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {                                  \
-    RunTernary<FUNCTOR, E>(a, b, c, y, n);                                                                             \
+    if (reduction() == Reduction::exact)                                                                               \
+      RunTernary<FUNCTOR, E, Reduction::exact>(a, b, c, y, n);                                                         \
+    else                                                                                                               \
+      RunTernary<FUNCTOR, E, Reduction::fast>(a, b, c, y, n);                                                          \
   }
 EG_TERNARY(Lerp, F32, Lerp, float, float)
 EG_TERNARY(Lerp, F64, Lerp, double, double)

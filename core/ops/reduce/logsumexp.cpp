@@ -1,5 +1,6 @@
 // Rows of logsumexp and its backward formula.
 
+#include "core/exact/elementary.h"
 #include "core/ops/list.h"
 #include "core/ops/pointwise/ternary.h"
 #include "core/ops/reduce/groups.h"
@@ -20,8 +21,8 @@ template <bool exact, class T> double log_sum_exp(const T* x, std::int64_t n) {
   const auto largest = static_cast<double>(row_extreme(x, n, true));
   if (!std::isfinite(largest)) return largest;
   if constexpr (exact) {
-    const auto term = [=](std::int64_t i) { return std::exp(static_cast<double>(x[i]) - largest); };
-    return largest + std::log(ExactAdder{}(n, term));
+    const auto term = [=](std::int64_t i) { return exact::exp(static_cast<double>(x[i]) - largest); };
+    return largest + exact::log(ExactAdder{}(n, term));
   } else {
     return largest + std::log(row_exp_sum(x, n, largest));
   }

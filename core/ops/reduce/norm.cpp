@@ -1,11 +1,13 @@
 // Row of norm: L1, L2, the largest, and any p > 0.
 
+#include "core/exact/elementary.h"
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
 #include "core/ops/reduce/on_device.h"
 
 #include <fmt/format.h>
 #include <limits>
+#include <type_traits>
 
 namespace eg {
 namespace {
@@ -39,8 +41,10 @@ template <class Adder, class T> double norm_of(const T* x, std::int64_t n, doubl
   }
   const double largest = largest_size(x, n);
   if (p == infinity || largest == 0 || !std::isfinite(largest)) return largest;
-  const double sum = Adder{}(n, [&](std::int64_t i) { return std::pow(size(i) / largest, p); });
-  return largest * std::pow(sum, 1.0 / p);
+  constexpr auto power =
+      std::is_same_v<Adder, ExactAdder> ? &exact::pow : static_cast<double (*)(double, double)>(&std::pow);
+  const double sum = Adder{}(n, [&](std::int64_t i) { return power(size(i) / largest, p); });
+  return largest * power(sum, 1.0 / p);
 }
 
 template <class Adder> void norm_cpu(const OpArgs& args, std::span<Tensor> out) {

@@ -4,6 +4,7 @@
 
 #include "core/call.h"
 #include "core/device/module.h"
+#include "core/exact/elementary.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
 #include "core/ops/row_tools.h"
@@ -66,7 +67,7 @@ Layout layout_of(const OpArgs& args) {
 double frequency_of(const OpArgs& args, const Layout& layout, std::int64_t i) {
   const std::vector<double>& given = args.attrs.reals("frequencies");
   if (!given.empty()) return given[static_cast<std::size_t>(i)];
-  return std::pow(args.attrs.real("base"), -2.0 * static_cast<double>(i) / static_cast<double>(layout.dims));
+  return elementary::pow(args.attrs.real("base"), -2.0 * static_cast<double>(i) / static_cast<double>(layout.dims));
 }
 
 std::vector<double> frequencies_of(const OpArgs& args, const Layout& layout) {
@@ -93,15 +94,15 @@ template <class T> struct Angles {
     cosine.resize(static_cast<std::size_t>(positions.numel() * half));
     sine.resize(cosine.size());
     const std::int64_t* const at = positions.data<std::int64_t>();
-    parallel::for_each(positions.numel(), parallel::grain_for_bytes(half * 256),
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t p = begin; p < end; ++p)
-                           for (std::int64_t i = 0; i < half; ++i) {
-                             const double angle = static_cast<double>(at[p]) * frequency[static_cast<std::size_t>(i)];
-                             cosine[static_cast<std::size_t>(p * half + i)] = static_cast<T>(std::cos(angle));
-                             sine[static_cast<std::size_t>(p * half + i)] = static_cast<T>(sign * std::sin(angle));
-                           }
-                       });
+    parallel::for_each(
+        positions.numel(), parallel::grain_for_bytes(half * 256), [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t p = begin; p < end; ++p)
+            for (std::int64_t i = 0; i < half; ++i) {
+              const double angle = static_cast<double>(at[p]) * frequency[static_cast<std::size_t>(i)];
+              cosine[static_cast<std::size_t>(p * half + i)] = static_cast<T>(elementary::cos(angle));
+              sine[static_cast<std::size_t>(p * half + i)] = static_cast<T>(sign * elementary::sin(angle));
+            }
+        });
   }
 };
 

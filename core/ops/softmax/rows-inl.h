@@ -122,11 +122,11 @@ template <class T> struct ExpAffine { T shift, second, factor, addend; };
 
 template <class D, class V> HWY_INLINE V ApplyExpAffine(D d, V x, const ExpAffine<hn::TFromD<D>>& f) {
   const auto exponent = hn::Sub(hn::Sub(x, hn::Set(d, f.shift)), hn::Set(d, f.second));
-  return hn::MulAdd(Exp(d, exponent), hn::Set(d, f.factor), hn::Set(d, f.addend));
+  return MulAdd(d, Exp(d, exponent), hn::Set(d, f.factor), hn::Set(d, f.addend));
 }
 
-template <class T> HWY_INLINE void RowExpAffine(const T* x, T* y, std::size_t n, const ExpAffine<T>& f) {
-  const RowTag<T> d;
+template <Reduction r, class T> HWY_INLINE void RowExpAffine(const T* x, T* y, std::size_t n, const ExpAffine<T>& f) {
+  const TagOf<T, r> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(ApplyExpAffine(d, hn::LoadU(d, x + i), f), d, y + i);

@@ -1,0 +1,46 @@
+#pragma once
+// Computes elementary functions of numbers with the same bits on every machine, for exact mode.
+//
+// They consist of + - * / and sqrt in double, which IEEE 754 rounds alike everywhere, and of operations on bits. Nothing
+// comes from the C library, and no product is fused into a sum. What a sum of two doubles loses, and a product, is kept
+// in a second double (T. J. Dekker, "A floating-point technique for extending the available precision", Numer. Math. 18,
+// 1971), so that all but erfc are below 1 ULP: docs/numerics/elementary.md has the errors, measured.
+
+namespace eg::exact {
+
+/// Arguments and results that are not finite, zeros and their signs follow C's Annex F.
+double exp(double x);
+double exp2(double x);
+double expm1(double x);
+double log(double x);
+double log2(double x);
+double log1p(double x);
+/// x in radians, of any size.
+double sin(double x);
+double cos(double x);
+double tan(double x);
+double atan(double x);
+double erf(double x);
+double erfc(double x);
+double pow(double x, double y);
+
+} // namespace eg::exact
+
+namespace eg::elementary {
+
+/// The functions of eg::exact in exact mode, else the C library's.
+double exp(double x);
+double exp2(double x);
+double expm1(double x);
+double log(double x);
+double log2(double x);
+double log1p(double x);
+double sin(double x);
+double cos(double x);
+double tan(double x);
+double atan(double x);
+double erf(double x);
+double erfc(double x);
+double pow(double x, double y);
+
+} // namespace eg::elementary
