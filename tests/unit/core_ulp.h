@@ -25,6 +25,7 @@ std::string_view name_of(Unit unit);
 struct Accuracy {
   Unit unit = Unit::largest;
   double f32 = 0, f64 = 0;
+  double exact_f32 = 0, exact_f64 = 0; ///< the same in exact mode
   double f32_bound = 0, f64_bound = 0;
   std::string worst; ///< where the largest error above its bound was seen
 };

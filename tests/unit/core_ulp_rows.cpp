@@ -2,6 +2,7 @@
 
 #include "core/call.h"
 #include "core/ops.h"
+#include "core/reduction.h"
 #include "unit/core_ulp.h"
 
 #include <algorithm>
@@ -243,8 +244,12 @@ Accuracy sample_accuracy(const OpDef& op) {
   std::string worst64;
   found.f32 = largest_error(op, DType::f32, found.unit, worst32);
   found.f64 = largest_error(op, DType::f64, found.unit, worst64);
-  if (found.f32 > found.f32_bound) found.worst += worst32 + "; ";
-  if (found.f64 > found.f64_bound) found.worst += worst64;
+  const ReductionScope exact(Reduction::exact);
+  std::string exact32;
+  std::string exact64;
+  found.exact_f32 = largest_error(op, DType::f32, found.unit, exact32);
+  found.exact_f64 = largest_error(op, DType::f64, found.unit, exact64);
+  found.worst = fmt::format("{}; {}; in exact mode {}; {}", worst32, worst64, exact32, exact64);
   return found;
 }
 

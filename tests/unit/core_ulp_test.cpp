@@ -28,10 +28,11 @@ bool measurable(const OpDef& op) { return !measurable_samples(op, DType::f32).em
 std::string line_of(const OpDef& op, const Accuracy& a, const Extremes& e) {
   const auto cell = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
   const bool alike = a.f32_bound == a.f64_bound;
+  const std::string exact = fmt::format("{:.3g} | {:.3g}", a.exact_f32, a.exact_f64);
   const std::string bound =
       alike ? fmt::format("{:.3g}", a.f32_bound) : fmt::format("{:.3g}, {:.3g}", a.f32_bound, a.f64_bound);
-  return fmt::format("| `{}` | {} | {:.3g} | {:.3g} | {} | {} | {} | {} | {} | {} | {} | {} |", op.name,
-                     test::name_of(a.unit), a.f32, a.f64, bound, cell(e.nan), cell(e.plus), cell(e.minus),
+  return fmt::format("| `{}` | {} | {:.3g} | {:.3g} | {} | {} | {} | {} | {} | {} | {} | {} | {} |", op.name,
+                     test::name_of(a.unit), a.f32, a.f64, exact, bound, cell(e.nan), cell(e.plus), cell(e.minus),
                      cell(e.large), cell(e.subnormal), cell(e.constant), cell(e.masked));
 }
 
@@ -59,6 +60,9 @@ bounds. "Pointwise" rows are evaluated at 1.2 million (f32) and 250 thousand (f6
 so at every exponent, subnormal numbers included, and densely in [-1.25, 1.25], [-20, 20], [-120, 120] and [-800, 800];
 the truth is the formula in double for f32 and in long double for f64. The other rows are measured on their samples, and
 (but `_backward` ones) on these times 2^-20 and 2^20, against their plain loops in f64, whose own rounding counts too.
+
+The columns "exact" are exact mode, whose bits and errors are the same on every machine. There `affine` counts in units of
+the larger of value and shift, because its product is rounded before the sum.
 
 gelu, gelu_tanh, silu and their gated kin pass 4 ULP far to the left, where their values die away (f32 below 1e-30, mostly
 subnormal): an error in the argument of exp is magnified there. Against 1 they stay below 4.
@@ -90,8 +94,8 @@ and std a mean to f64: there 32 u times the offset is allowed as well.
 
 The law asks both, large inputs and offsets, of the kernels of exact reductions too.
 
-| row | unit | f32 | f64 | bound | NaN | +Inf | -Inf | large | subnormal | equal | masked |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+| row | unit | f32 | f64 | exact f32 | exact f64 | bound | NaN | +Inf | -Inf | large | subnormal | equal | masked |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 )";
 
 } // namespace
@@ -107,6 +111,8 @@ TEST_CASE("every floating row keeps its bound, treats extremes as it says, and i
     const std::string name(op->name);
     CHECK_MESSAGE(accuracy.f32 <= accuracy.f32_bound, name, ": ", accuracy.worst);
     CHECK_MESSAGE(accuracy.f64 <= accuracy.f64_bound, name, ": ", accuracy.worst);
+    CHECK_MESSAGE(accuracy.exact_f32 <= accuracy.f32_bound, name, ": ", accuracy.worst);
+    CHECK_MESSAGE(accuracy.exact_f64 <= accuracy.f64_bound, name, ": ", accuracy.worst);
     for (const std::string& text : extremes.broken) FAIL_CHECK(name, ": ", text);
     const std::string line = line_of(*op, accuracy, extremes);
     wanted += line + "\n";
