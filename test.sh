@@ -13,7 +13,7 @@
 #   ./test.sh tidy   clang-format and clang-tidy over the tree
 #   ./test.sh device the emulator, and the laws on the emulated device
 #   ./test.sh cuda   compiles and links the device module by nvcc, warnings as errors, and checks its code; needs no GPU
-#   ./test.sh browser the pages in Chromium, by Playwright from PyPI
+#   ./test.sh browser the pages and the explorer, which it builds, in Chromium, by Playwright from PyPI
 #   ./test.sh wasm   compiles the library to WebAssembly; runs the laws, the catalogue and the bits of exact mode in Node
 set -eu
 cd "$(dirname "$0")"
@@ -93,7 +93,8 @@ cuda)
 browser)
   install_packages build test browser
   (browser_environment) || say "Playwright cannot be had from PyPI: the tests are skipped"
-  build check equigrad_cli
+  ./scripts/explorer.sh
+  build check equigrad_cli explore_door
   ctest --preset check -L browser
   ;;
 wasm)

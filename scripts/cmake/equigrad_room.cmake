@@ -137,7 +137,7 @@ function(equigrad_room name)
     equigrad_unity(equigrad_${name})
   endif()
   equigrad_options(equigrad_${name})
-  if(ROOM_LIGHT)
+  if(ROOM_LIGHT AND NOT EMSCRIPTEN) # there the size on the wire counts: CMakePresets.json
     target_compile_options(equigrad_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   if(ROOM_PRECOMPILE)
