@@ -1,6 +1,6 @@
 #pragma once
 // Finds the automorphisms of a square matrix, and the token permutations that a masked attention commutes with
-// (mask-aut in docs/theory.md).
+// (mask-aut in docs/catalogue.md).
 
 #include "core/tensor.h"
 #include "permute/permutation.h"

@@ -27,7 +27,7 @@ std::string line_of(const VerifyResult& r) {
 
 void bind_result(nb::module_& m) {
   nb::class_<VerifyResult>(m, "Verified", "One identity of the catalogue, measured.")
-      .def_ro("id", &VerifyResult::id, "The row of docs/theory.md.")
+      .def_ro("id", &VerifyResult::id, "The row of docs/catalogue.md.")
       .def_ro("title", &VerifyResult::title)
       .def_prop_ro("statement", [](const VerifyResult& r) { return identity_of(r).statement; })
       .def_prop_ro(

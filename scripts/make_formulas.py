@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Brings apps/report/pages/formulas.inc, the catalogue's formulas as MathML, up to the tables of docs/theory.md and errata.md.
+"""Brings apps/report/pages/formulas.inc, the catalogue's formulas as MathML, up to the tables of docs/catalogue.md and errata.md.
 
     python3 -m pip install latex2mathml==3.81.1
     python3 scripts/make_formulas.py
@@ -60,7 +60,7 @@ def rendered(part):
 
 def main():
     known = dict(ENTRY.findall(TABLE.read_text(encoding="utf-8")))
-    used = {tex: None for name in ("theory.md", "errata.md") for tex in formulas(ROOT / "docs" / name)}
+    used = {tex: None for name in ("catalogue.md", "errata.md") for tex in formulas(ROOT / "docs" / name)}
     entries = {tex: known.get(tex) or "".join(map(rendered, parts(tex))) for tex in used}
     lines = (f'{{R"~({tex})~", R"~({mathml})~"}},\n' for tex, mathml in entries.items())
     TABLE.write_text(HEAD + "".join(lines), encoding="utf-8")

@@ -91,7 +91,7 @@ struct Findings {
 /// One attack. Use run_attack().
 struct Attack {
   const char* name = "";
-  const char* id = ""; ///< of docs/theory.md
+  const char* id = ""; ///< of docs/catalogue.md
   const char* sees = "";
   const char* recovers = "";
   const char* cost = "";

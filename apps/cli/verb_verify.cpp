@@ -103,7 +103,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
          "--filter", o.filter,
          "Which rows: a pattern for the whole id, in which * stands for any characters and ? for one (eq45, thm*, "
          "eq7?, *adam); eqN also finds the rows that hold equation N. In quotes, or the shell may expand it. The "
-         "ids are those of docs/theory.md")
+         "ids are those of docs/catalogue.md")
       ->type_name("GLOB")
       ->capture_default_str();
   app.add_option("--dtype", request->dtype, "f64, f32 or both")

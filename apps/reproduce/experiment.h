@@ -21,7 +21,7 @@ struct RunContext {
 };
 
 struct Experiment {
-  const char* id;    ///< that of docs/theory.md
+  const char* id;    ///< that of docs/catalogue.md
   const char* title; ///< what is shown
   const char* place; ///< table and paper
   void (*run)(const Plan& plan, const RunContext& work, Outcome& outcome);

@@ -38,7 +38,7 @@ struct Claim {
   std::string what = {};
   double value = 0.0, bound = 0.0;
   Sense sense = Sense::at_most;
-  std::string because = {}; ///< identity of docs/theory.md, or what the bound is
+  std::string because = {}; ///< identity of docs/catalogue.md, or what the bound is
 
   bool holds() const { return sense == Sense::at_most ? value <= bound : value >= bound; }
 };

@@ -1,6 +1,6 @@
 #pragma once
 // Lists the theorem catalogue: every identity that the project rests on, each as a measurement with a tolerance and a
-// negative control. docs/theory.md holds the same list with the mathematics; the ids are the same.
+// negative control. docs/catalogue.md holds the same list with the mathematics; the ids are the same.
 
 #include "core/base/device.h"
 #include "core/dtype.h"
@@ -107,7 +107,7 @@ struct VerifyResult {
   std::string detail; ///< the comparison with the largest error, or why the row could not be run
 };
 
-/// Every row, in the order of docs/theory.md.
+/// Every row, in the order of docs/catalogue.md.
 const std::vector<Identity>& catalogue();
 
 /// Why a row cannot be computed on a device; "" where it can.

@@ -14,7 +14,7 @@ struct NumberedEquation {
   std::string reason;           ///< why there is none
 };
 
-/// Every number of the papers named [P] (1-88), [S] (1-100) and [T] (1-5) in docs/theory.md, in this order.
+/// Every number of the papers named [P] (1-88), [S] (1-100) and [T] (1-5) in docs/catalogue.md, in this order.
 const std::vector<NumberedEquation>& numbered_equations();
 
 /// The number that a filter names; null where it names none.

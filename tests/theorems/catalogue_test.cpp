@@ -113,10 +113,10 @@ TEST_CASE("catalogue: what is wrong is reported as failure") {
                   .pass);
 }
 
-TEST_CASE("catalogue: ids are unique, complete and explained in docs/theory.md") {
+TEST_CASE("catalogue: ids are unique, complete and explained in docs/catalogue.md") {
   std::set<std::string> ids;
   std::ostringstream page;
-  page << std::ifstream(EQUIGRAD_SOURCE_DIR "/docs/theory.md").rdbuf();
+  page << std::ifstream(EQUIGRAD_SOURCE_DIR "/docs/catalogue.md").rdbuf();
   const std::string text = page.str();
   for (const Identity& identity : catalogue()) {
     INFO(identity.id);
@@ -266,9 +266,9 @@ std::set<std::string> two_formulas_of(const std::string& page) {
   return ids;
 }
 
-TEST_CASE("catalogue: docs/theory.md lists the rows whose sides are two formulas") {
+TEST_CASE("catalogue: docs/catalogue.md lists the rows whose sides are two formulas") {
   std::ostringstream page;
-  page << std::ifstream(EQUIGRAD_SOURCE_DIR "/docs/theory.md").rdbuf();
+  page << std::ifstream(EQUIGRAD_SOURCE_DIR "/docs/catalogue.md").rdbuf();
   std::set<std::string> rows;
   for (const Identity& identity : catalogue())
     if (identity.two_formulas) rows.insert(identity.id);

@@ -19,7 +19,8 @@ std::string page_of(const std::vector<NumberedEquation>& equations) {
   std::string page =
       "# Numbered equations\n\nEvery numbered equation of the papers, by the name that `equigrad verify --filter` "
       "takes: the rows of "
-      "[the theory](theory.md) that\ncheck it, or why there is none. A step of a derivation has the row that compares "
+      "[the catalogue](catalogue.md) that\ncheck it, or why there is none. A step of a derivation has the row that "
+      "compares "
       "its two ends. `eq` is [P], `s1-eq` is [S], `stip-eq` is [T].\nThe tests write this page.\n\n"
       "| equation | rows, or why there is none |\n|---|---|\n";
   for (const NumberedEquation& e : equations) {

@@ -1,5 +1,5 @@
-// The tables of docs/theory.md, docs/errata.md and docs/training-equivalence.md say what the catalogue says, and their
-// numbers are its numbers. With EQUIGRAD_WRITE_DOCS=1 the cells are written from the catalogue instead.
+// The tables of docs/catalogue.md, docs/errata.md and docs/training-equivalence.md say what the catalogue says, and
+// their numbers are its numbers. With EQUIGRAD_WRITE_DOCS=1 the cells are written from the catalogue instead.
 
 #include "permute/catalogue/catalogue.h"
 
@@ -151,8 +151,8 @@ private:
   }
 };
 
-TEST_CASE("docs/theory.md: a table line for every row, as the catalogue has it") {
-  Page page("theory.md");
+TEST_CASE("docs/catalogue.md: a table line for every row, as the catalogue has it") {
+  Page page("catalogue.md");
   page.check();
   for (const Identity& identity : catalogue()) CHECK_MESSAGE(page.named.contains(identity.id), identity.id);
 }

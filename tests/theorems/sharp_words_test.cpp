@@ -64,8 +64,8 @@ std::vector<std::string> sentences_of(const std::string& path, std::string text)
 }
 
 std::vector<std::string> searched_files() {
-  std::vector<std::string> files{"README.md", "permute/README.md", "docs/theory.md", "docs/symmetries.md",
-                                 "docs/training-equivalence.md"};
+  std::vector<std::string> files{"README.md",      "permute/README.md",  "docs/catalogue.md",
+                                 "docs/theory.md", "docs/symmetries.md", "docs/training-equivalence.md"};
   for (const auto& [folder, ending] : {std::pair{"docs/theorems", ".md"}, std::pair{"permute", ".h"}})
     for (const fs::directory_entry& e : fs::recursive_directory_iterator(root + folder))
       if (e.path().extension() == ending) files.push_back(fs::relative(e.path(), root));
@@ -122,6 +122,8 @@ TEST_CASE("sharp words: what backs a sentence is there") {
       for (const std::string& id : ids_of(e)) CHECK(row_of(id) != nullptr);
     else if (e.kind == "test")
       CHECK(fs::exists(root + e.what));
+    else if (e.kind == "proof")
+      CHECK(text_of(root + e.file).find("\n## " + e.what + "\n") != std::string::npos);
     else
       CHECK(e.kind == "-");
   }

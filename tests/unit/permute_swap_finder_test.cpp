@@ -76,7 +76,7 @@ std::vector<std::string> missed(const ModelSymmetries& s, const FoundSwaps& foun
   return list;
 }
 
-/// Biases of keys have no say in the outputs without rotary positions (docs/theory.md, grads-rest-bk), so any
+/// Biases of keys have no say in the outputs without rotary positions (docs/catalogue.md, grads-rest-bk), so any
 /// permutation moves them for itself. The same swap with those biases moved along with their weights.
 JointSwap with_key_biases(const JointSwap& swap, const nn::StateDict& leaves) {
   const std::string bias = "attention.qkv.bias";

@@ -73,7 +73,7 @@ std::vector<const permute::Identity*> identities_meant(const std::string& filter
         std::find(near.begin(), near.end(), id) == near.end())
       near.push_back(id);
   throw UsageError(fmt::format("verify: no identity fits the filter '{}'; {}", filter,
-                               near.empty() ? "the ids are those of docs/theory.md, and 'equigrad verify' lists them"
+                               near.empty() ? "the ids are those of docs/catalogue.md, and 'equigrad verify' lists them"
                                             : fmt::format("ids near it: {}", fmt::join(near, ", "))));
 }
 
