@@ -14,11 +14,14 @@ namespace theorem {
 using namespace eg;
 using permute::Permutation;
 
-/// A key that no other call gives.
-inline RandomKey next_key() {
-  static std::uint64_t draws = 0;
-  return {.seed = 1, .stream = ++draws};
+/// How many keys were drawn.
+inline std::uint64_t& draws() {
+  static std::uint64_t count = 0;
+  return count;
 }
+
+/// A key that no other call gives.
+inline RandomKey next_key() { return {.seed = 1, .stream = ++draws()}; }
 
 inline Tensor normal(const Shape& shape, double stddev = 1.0, double mean = 0.0) {
   return random_normal(shape, next_key(), mean, stddev, DType::f64);
