@@ -1,4 +1,5 @@
-// theorem_pictures FOLDER: writes the pictures of the theorem pages, FOLDER/ID.svg. Everything in them is computed here.
+// theorem_pictures FOLDER: writes the pictures of the theorem pages, FOLDER/ID.svg. Everything in them is computed
+// here.
 
 #include "picture.h"
 

@@ -42,9 +42,12 @@ Picture rows_forward() {
   Picture picture("thm4.1", "Encode and then permute the tokens, or permute and then encode: the same");
   nn::Block encoder(small, {});
   randomize(encoder);
-  const Matrix z = of_tokens(normal({3, 4})), y{encoded(encoder, z.values), z.rows, z.columns}, z_p = permute_rows(z, tokens),
-               y_p{encoded(encoder, z_p.values), z_p.rows, z_p.columns};
-  picture.line("encode, then permute").add("Z", z).add("Enc(Z)", y, "Enc").add("P_R Enc(Z)", permute_rows(y, tokens), "P_R");
+  const Matrix z = of_tokens(normal({3, 4})), y{encoded(encoder, z.values), z.rows, z.columns},
+               z_p = permute_rows(z, tokens), y_p{encoded(encoder, z_p.values), z_p.rows, z_p.columns};
+  picture.line("encode, then permute")
+      .add("Z", z)
+      .add("Enc(Z)", y, "Enc")
+      .add("P_R Enc(Z)", permute_rows(y, tokens), "P_R");
   picture.line("permute, then encode").add("Z", z).add("P_R Z", z_p, "P_R").add("Enc(P_R Z)", y_p, "Enc");
   picture.equal("the last matrices of the two lines", y_p.values, tokens.apply(y.values, 0));
   return picture.differ("Enc(P_R Z) and Enc(Z)", y_p.values, y.values);
@@ -60,7 +63,9 @@ Picture rows_backward() {
                shuffled = of_units(gradient_of(encoder, [&] { return back.apply(encoder(one(z_p.values)), 1); })),
                left = of_units(gradient_of(encoder, [&] { return encoder(one(z_p.values)); }));
   picture.line("plain tokens").add("Z", z).add("∂l/∂W₁", plain, "Enc, loss, back", 1);
-  picture.line("tokens 3 1 2, output restored before the loss").add("P_R Z", z_p).add("∂l/∂W₁", shuffled, "Enc, loss, back", 1);
+  picture.line("tokens 3 1 2, output restored before the loss")
+      .add("P_R Z", z_p)
+      .add("∂l/∂W₁", shuffled, "Enc, loss, back", 1);
   picture.line("tokens 3 1 2, output left as it comes").add("P_R Z", z_p).add("∂l/∂W₁", left, "Enc, loss, back", 1);
   picture.equal("the first two gradients", shuffled.values, plain.values);
   return picture.differ("the third gradient and the first", left.values, plain.values);
@@ -106,8 +111,10 @@ Picture columns_forward() {
   nn::Block encoder(small, {});
   randomize(encoder);
   const auto moved = moved_by(key_of_features(), encoder);
-  const Matrix z = of_tokens(normal({3, 4})), z_p = permute_columns(z, features), y{encoded(encoder, z.values), z.rows, z.columns},
-               y_p{encoded(*moved, z_p.values), z_p.rows, z_p.columns}, wrong{encoded(encoder, z_p.values), z_p.rows, z_p.columns};
+  const Matrix z = of_tokens(normal({3, 4})), z_p = permute_columns(z, features),
+               y{encoded(encoder, z.values), z.rows, z.columns},
+               y_p{encoded(*moved, z_p.values), z_p.rows, z_p.columns},
+               wrong{encoded(encoder, z_p.values), z_p.rows, z_p.columns};
   picture.line("plain").add("Z", z).add("Enc(Z)", y, "Enc");
   picture.line("features b d a c, weights moved").add("Z P_C", z_p).add("Enc_(C)(Z P_C)", y_p, "Enc_(C)");
   picture.line("features b d a c, weights plain").add("Z P_C", z_p).add("Enc(Z P_C)", wrong, "Enc");
@@ -124,10 +131,12 @@ Picture columns_backward() {
   const Tensor z = normal({1, 3, 4});
   const Matrix w = of_units(named(encoder.state_dict(), weight_name)), w_p = permute_columns(w, features);
   const Matrix g = of_units(gradient_of(encoder, [&] { return encoder(z); }));
-  const Matrix g_p{gradient_of(*moved, [&] { return key.undo_columns((*moved)(key.apply_columns(z))); }), w_p.rows, w_p.columns};
+  const Matrix g_p{gradient_of(*moved, [&] { return key.undo_columns((*moved)(key.apply_columns(z))); }), w_p.rows,
+                   w_p.columns};
   picture.line("plain").add("W₁", w).add("∂l/∂W₁", g, "loss, back", 1);
   picture.line("features b d a c").add("W₁ P_C", w_p).add("its gradient", g_p, "loss, back", 1);
-  picture.equal("the lower gradient and (∂l/∂W₁) P_C, which moves as the weight does", g_p.values, features.apply(g.values, 1));
+  picture.equal("the lower gradient and (∂l/∂W₁) P_C, which moves as the weight does", g_p.values,
+                features.apply(g.values, 1));
   return picture.differ("the two gradients as they stand", g_p.values, g.values);
 }
 
@@ -137,22 +146,28 @@ Picture columns_training() {
   randomize(plain);
   const permute::BlocksKey key = key_of_features();
   const auto coupled = moved_by(key, plain), same = moved_by(permute::BlocksKey::identity(small, 1), plain);
-  const Matrix start = of_units(named(plain.state_dict(), weight_name).clone()), start_p = permute_columns(start, features);
+  const Matrix start = of_units(named(plain.state_dict(), weight_name).clone()),
+               start_p = permute_columns(start, features);
   const auto none = [](const Tensor& z, std::uint64_t) { return z; };
   const auto enter = [&](const Tensor& z, std::uint64_t) { return key.apply_columns(z); };
   const auto leave = [&](const Tensor& z, std::uint64_t) { return key.undo_columns(z); };
-  const Matrix a = of_units(trained(plain, none, none)), b{trained(*coupled, enter, leave), start_p.rows, start_p.columns},
+  const Matrix a = of_units(trained(plain, none, none)),
+               b{trained(*coupled, enter, leave), start_p.rows, start_p.columns},
                c{trained(*same, enter, leave), start_p.rows, start_p.columns};
   picture.line("plain features").add("W₁ at step 0", start).add("W₁ at step 20", a, "train");
-  picture.line("features b d a c, weights coupled at step 0").add("W₁ P_C at step 0", start_p).add("W₁(C) at step 20", b, "train");
-  picture.line("features b d a c, the same numbers at step 0").add("W₁ at step 0", {start.values, start_p.rows, start_p.columns});
+  picture.line("features b d a c, weights coupled at step 0")
+      .add("W₁ P_C at step 0", start_p)
+      .add("W₁(C) at step 20", b, "train");
+  picture.line("features b d a c, the same numbers at step 0")
+      .add("W₁ at step 0", {start.values, start_p.rows, start_p.columns});
   picture.add("W₁(C) at step 20", c, "train");
   picture.equal("the second result and the first, moved", b.values, features.apply(a.values, 1));
   return picture.differ("the third result and the first, moved", c.values, b.values);
 }
 
 Picture both() {
-  Picture picture("thm4.7", "The gradient with respect to the input, and to a weight, for permuted tokens and features");
+  Picture picture("thm4.7",
+                  "The gradient with respect to the input, and to a weight, for permuted tokens and features");
   nn::Block encoder(small, {});
   randomize(encoder);
   const permute::BlocksKey key = key_of_features();
@@ -165,9 +180,10 @@ Picture both() {
     Tape tape;
     return tape.gradient(sum(g * gelu(out(block(in)))), {in})[0].reshape(x.shape());
   };
-  const Matrix dz{to_input(encoder, z.values, [](const Tensor& y) { return y; }), z.rows, z.columns},
+  const Matrix dz{to_input(encoder, z.values, [](const Tensor&y) { return y; }), z.rows, z.columns},
       dz_p{to_input(*moved, z_p.values, leave), z_p.rows, z_p.columns};
-  const Matrix w = of_units(gradient_of(encoder, [&] { return encoder(one(z.values)); })), w_p = permute_columns(w, features);
+  const Matrix w = of_units(gradient_of(encoder, [&] { return encoder(one(z.values)); })),
+               w_p = permute_columns(w, features);
   const Tensor measured = gradient_of(*moved, [&] { return leave((*moved)(one(z_p.values))); });
   picture.line("plain").add("Z", z).add("∂l/∂Z", dz, "back", 1).add("∂l/∂W₁", w, {}, 1);
   picture.line("tokens 3 1 2, features b d a c").add("P_R Z P_C", z_p).add("∂l/∂Z_(P)", dz_p, "back", 1);
@@ -205,7 +221,8 @@ Picture outside() {
   show(plain, letters(4));
   picture.line("gradients of the permuted model: tokens 3 1 2, features b d a c");
   show(permuted, {"b", "d", "a", "c"});
-  picture.equal("the two gradients of the embedding", permuted[0], plain[0]).equal("the two gradients of the head", permuted[2], plain[2]);
+  picture.equal("the two gradients of the embedding", permuted[0], plain[0])
+      .equal("the two gradients of the head", permuted[2], plain[2]);
   return picture.differ("the two gradients of W₁, which moved as W₁ did", permuted[1], plain[1]);
 }
 
@@ -219,7 +236,9 @@ Picture algorithm() {
   const Matrix received{encoded(*moved, sent.values), sent.rows, sent.columns};
   const Matrix restored = permute_columns(permute_rows(received, tokens.inverse()), features.inverse());
   picture.line("the owner shuffles tokens and features").add("Z", z).add("P_R Z P_C", sent, "P_R, P_C");
-  picture.line("another party runs the encoder with moved weights").add("P_R Z P_C", sent).add("its output", received, "Enc_(P)");
+  picture.line("another party runs the encoder with moved weights")
+      .add("P_R Z P_C", sent)
+      .add("its output", received, "Enc_(P)");
   picture.line("the owner restores the order").add("its output", received).add("Enc(Z)", restored, "undo both");
   picture.equal("the restored output and that of the plain encoder", restored.values, encoded(encoder, z.values));
   return picture.differ("the output before and after it is restored", received.values, restored.values);
@@ -235,12 +254,17 @@ Picture inference() {
   permute::BlocksKey key = permute::BlocksKey::identity(config, 1);
   key.residual = features;
   const auto cloud = moved_by(key, decoder);
-  const Matrix x = of_tokens(normal({3, 4})), x_p = permute_columns(x, features), y_p{encoded(*cloud, x_p.values), x_p.rows, x_p.columns};
+  const Matrix x = of_tokens(normal({3, 4})), x_p = permute_columns(x, features),
+               y_p{encoded(*cloud, x_p.values), x_p.rows, x_p.columns};
   picture.line("the user permutes features").add("x", x).add("x π", x_p, "π");
   picture.line("the cloud computes").add("x π", x_p).add("f_θ'(x π)", y_p, "f_θ'");
-  picture.line("the user permutes back").add("f_θ'(x π)", y_p).add("f_θ(x)", permute_columns(y_p, features.inverse()), "πᵀ");
-  picture.equal("what the user gets and the plain block's output", features.inverse().apply(y_p.values, 1), encoded(decoder, x.values));
-  return picture.differ("the output of the cloud's weights on x itself and f_θ(x)", encoded(*cloud, x.values), encoded(decoder, x.values));
+  picture.line("the user permutes back")
+      .add("f_θ'(x π)", y_p)
+      .add("f_θ(x)", permute_columns(y_p, features.inverse()), "πᵀ");
+  picture.equal("what the user gets and the plain block's output", features.inverse().apply(y_p.values, 1),
+                encoded(decoder, x.values));
+  return picture.differ("the output of the cloud's weights on x itself and f_θ(x)", encoded(*cloud, x.values),
+                        encoded(decoder, x.values));
 }
 
 Picture pooling() {
@@ -256,7 +280,10 @@ Picture pooling() {
   const auto pooled = [&](const Tensor& x) { return Matrix{pool(one(x)).reshape({1, 4}), {}, letters(4)}; };
   const Matrix g{gradient(z.values), z.rows, z.columns}, g_p{gradient(z_p.values), z_p.rows, z_p.columns};
   picture.line("plain").add("Z", z).add("f(Z)", pooled(z.values), "pool").add("100 ∂l/∂Z", g, "back", 1);
-  picture.line("tokens 3 1 2").add("P_R Z", z_p).add("f(P_R Z)", pooled(z_p.values), "pool").add("100 ∂l/∂Z_(P)", g_p, "back", 1);
+  picture.line("tokens 3 1 2")
+      .add("P_R Z", z_p)
+      .add("f(P_R Z)", pooled(z_p.values), "pool")
+      .add("100 ∂l/∂Z_(P)", g_p, "back", 1);
   picture.equal("f(P_R Z) and f(Z)", pool(one(z_p.values)), pool(one(z.values)));
   picture.equal("∂l/∂Z_(P) and P_R ∂l/∂Z", g_p.values, tokens.apply(g.values, 0));
   return picture.differ("∂l/∂Z_(P) and ∂l/∂Z, which the paper calls equal", g_p.values, g.values);
@@ -266,8 +293,8 @@ Picture pooling() {
 
 std::vector<Picture> of_blocks() {
   std::vector<Picture> pictures;
-  for (const auto scene : {rows_forward, rows_backward, rows_training, columns_forward, columns_backward, columns_training, both, outside,
-                           algorithm, inference, pooling}) {
+  for (const auto scene : {rows_forward, rows_backward, rows_training, columns_forward, columns_backward,
+                           columns_training, both, outside, algorithm, inference, pooling}) {
     draws() = 0;
     pictures.push_back(scene());
   }

@@ -16,7 +16,9 @@ const nn::BlockConfig two_heads{.dim = 4, .heads = 2, .mlp = 3};
 const Labels of_heads = {"A1", "A2", "B1", "B2"}; ///< two features of head A, two of head B
 
 Matrix of_tokens(const Tensor& values, const Labels& columns) { return {values, numbers(values.size(0)), columns}; }
-Tensor encoded(const nn::Block& block, const Tensor& z) { return block(z.reshape({1, z.size(0), z.size(1)})).reshape(z.shape()); }
+Tensor encoded(const nn::Block& block, const Tensor& z) {
+  return block(z.reshape({1, z.size(0), z.size(1)})).reshape(z.shape());
+}
 
 /// W_Q, the first rows of the fused projection.
 Tensor queries_of(const nn::Block& block) {
@@ -26,7 +28,8 @@ Tensor queries_of(const nn::Block& block) {
 }
 
 Picture tied_heads() {
-  Picture picture("mh-valid", "Tied weights: a permutation that keeps heads together passes, one that splits a head does not");
+  Picture picture("mh-valid",
+                  "Tied weights: a permutation that keeps heads together passes, one that splits a head does not");
   nn::Block encoder(two_heads, {});
   randomize(encoder);
   const Matrix z = of_tokens(normal({2, 4}), of_heads), y = of_tokens(encoded(encoder, z.values), of_heads);
@@ -57,14 +60,19 @@ Picture free_heads() {
   key.blocks[0].v = Permutation({2, 3, 1, 0});
   const auto moved = moved_by(key, encoder);
   const Matrix w{queries_of(encoder), of_heads, letters(4)}, w_p = permute_columns(permute_rows(w, heads), splits);
-  const Matrix z = of_tokens(normal({2, 4}), letters(4)), z_p = permute_columns(z, splits), y = of_tokens(encoded(encoder, z.values), letters(4)),
+  const Matrix z = of_tokens(normal({2, 4}), letters(4)), z_p = permute_columns(z, splits),
+               y = of_tokens(encoded(encoder, z.values), letters(4)),
                y_p{encoded(*moved, z_p.values), z_p.rows, z_p.columns};
   picture.line("plain").add("W_Q", w, {}, 1).add("Z", z).add("Enc(Z)", y, "Enc");
-  picture.line("features b c d a; head B before head A").add("Π₁ᵀ W_Q P_C", w_p, {}, 1).add("Z P_C", z_p).add("Enc_(C)(Z P_C)", y_p, "Enc_(C)");
+  picture.line("features b c d a; head B before head A")
+      .add("Π₁ᵀ W_Q P_C", w_p, {}, 1)
+      .add("Z P_C", z_p)
+      .add("Enc_(C)(Z P_C)", y_p, "Enc_(C)");
   picture.equal("Π₁ᵀ W_Q P_C and what the moved block holds", queries_of(*moved), w_p.values);
   picture.equal("its output and Enc(Z) P_C, though P_C splits heads", y_p.values, splits.apply(y.values, 1));
   key.blocks[0].v = Permutation({0, 1, 2, 3});
-  return picture.differ("the same with V's heads left where they were", encoded(*moved_by(key, encoder), z_p.values), y_p.values);
+  return picture.differ("the same with V's heads left where they were", encoded(*moved_by(key, encoder), z_p.values),
+                        y_p.values);
 }
 
 Picture masks() {
@@ -73,7 +81,8 @@ Picture masks() {
   std::vector<double> entries;
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j) entries.push_back(j < 3 ? 0.0 : closed);
-  const Matrix mask{Tensor::from<double>(entries, {4, 4}), numbers(4), numbers(4)}, x = of_tokens(normal({4, 3}), letters(3));
+  const Matrix mask{Tensor::from<double>(entries, {4, 4}), numbers(4), numbers(4)},
+      x = of_tokens(normal({4, 3}), letters(3));
   const auto f = [&](const Tensor& z) { return attention_explicit(z, z, z, {.mask = mask.values}).output; };
   const Permutation inside({1, 2, 0, 3}), across({0, 1, 3, 2});
   const Matrix y{f(x.values), x.rows, x.columns};
@@ -91,8 +100,8 @@ Picture masks() {
 
 Picture causal_scores() {
   Picture picture("thm10.2", "Causal attention weights of plain and of permuted features");
-  const Matrix q = of_tokens(normal({3, 4}), letters(4)), k = of_tokens(normal({3, 4}), letters(4)), q_p = permute_columns(q, features),
-               k_p = permute_columns(k, features);
+  const Matrix q = of_tokens(normal({3, 4}), letters(4)), k = of_tokens(normal({3, 4}), letters(4)),
+               q_p = permute_columns(q, features), k_p = permute_columns(k, features);
   const auto scores = [](const Matrix& a, const Matrix& b) {
     return Matrix{masked_softmax(matmul(a.values, b.values, false, true) / 2.0, {}, true), numbers(3), numbers(3)};
   };
@@ -118,15 +127,23 @@ Picture rotary_scores() {
   const Matrix q_p = permute_rows(q, tokens), k_p = permute_rows(k, tokens), s = scores(q, k, positions),
                s_p = scores(q_p, k_p, tokens.tensor()), wrong = scores(q_p, k_p, positions);
   picture.line("tokens at positions 0 1 2").add("Q", q).add("K", k).add("scores", s, "rotate, multiply", 1);
-  picture.line("tokens 3 1 2 at positions 2 0 1").add("P_R Q", q_p).add("P_R K", k_p).add("scores", s_p, "rotate, multiply", 1);
-  picture.line("tokens 3 1 2 at positions 0 1 2").add("P_R Q", q_p).add("P_R K", k_p).add("scores", wrong, "rotate, multiply", 1);
-  picture.equal("the second scores and the first ones with rows and columns moved", s_p.values, permute_columns(permute_rows(s, tokens), tokens).values);
+  picture.line("tokens 3 1 2 at positions 2 0 1")
+      .add("P_R Q", q_p)
+      .add("P_R K", k_p)
+      .add("scores", s_p, "rotate, multiply", 1);
+  picture.line("tokens 3 1 2 at positions 0 1 2")
+      .add("P_R Q", q_p)
+      .add("P_R K", k_p)
+      .add("scores", wrong, "rotate, multiply", 1);
+  picture.equal("the second scores and the first ones with rows and columns moved", s_p.values,
+                permute_columns(permute_rows(s, tokens), tokens).values);
   return picture.differ("the third scores and the second ones", wrong.values, s_p.values);
 }
 
 Picture bias_of_keys() {
   Picture picture("bk-rotary", "The gradient of the keys' bias without positions and with rotary ones");
-  const Tensor q = normal({3, 4}), k = normal({3, 4}), v = normal({3, 4}), b = normal({4}), g = normal({3, 4}), at = Tensor::arange(3);
+  const Tensor q = normal({3, 4}), k = normal({3, 4}), v = normal({3, 4}), b = normal({4}), g = normal({3, 4}),
+               at = Tensor::arange(3);
   const auto gradient = [&](bool rotates) {
     const auto turn = [&](const Tensor& x) { return rotates ? turned(x, at) : x; };
     Tape tape;
@@ -136,9 +153,13 @@ Picture bias_of_keys() {
   };
   const auto [plain, to_keys] = gradient(false);
   const auto [rotated, to_turned] = gradient(true);
-  picture.line("without positions").add("∂l/∂K", of_tokens(to_keys, letters(4))).add("∂l/∂b_K", {round(plain * 1e9) / 1e9, {}, letters(4)}, "sum of rows");
+  picture.line("without positions")
+      .add("∂l/∂K", of_tokens(to_keys, letters(4)))
+      .add("∂l/∂b_K", {round(plain * 1e9) / 1e9, {}, letters(4)}, "sum of rows");
   const Tensor back = turned(to_turned, Tensor::from<std::int64_t>({0, -1, -2}, {3}));
-  picture.line("rotary positions").add("R_jᵀ ∂l/∂(R_j k_j)", of_tokens(back, letters(4))).add("∂l/∂b_K", {rotated, {}, letters(4)}, "sum of rows");
+  picture.line("rotary positions")
+      .add("R_jᵀ ∂l/∂(R_j k_j)", of_tokens(back, letters(4)))
+      .add("∂l/∂b_K", {rotated, {}, letters(4)}, "sum of rows");
   picture.equal("the upper gradient of b_K and zero", plain + 1.0, Tensor::ones({4}, DType::f64));
   picture.equal("the lower gradient of b_K and the sum of the rows before it", rotated, sum(back, {0}));
   return picture.differ("the lower gradient and zero", rotated + 1.0, Tensor::ones({4}, DType::f64));
@@ -146,11 +167,13 @@ Picture bias_of_keys() {
 
 Picture cache() {
   Picture picture("kv-cache", "A key-value cache in another order of its entries");
-  const Matrix q{normal({1, 3}), {}, letters(3)}, k = of_tokens(normal({3, 3}), letters(3)), v = of_tokens(normal({3, 3}), letters(3));
+  const Matrix q{normal({1, 3}), {}, letters(3)}, k = of_tokens(normal({3, 3}), letters(3)),
+                                                  v = of_tokens(normal({3, 3}), letters(3));
   const auto attend = [&](const Matrix& keys, const Matrix& values) {
     return Matrix{scaled_dot_product_attention(q.values, keys.values, values.values), {}, letters(3)};
   };
-  const Matrix k_p = permute_rows(k, tokens), v_p = permute_rows(v, tokens), y = attend(k, v), y_p = attend(k_p, v_p), wrong = attend(k_p, v);
+  const Matrix k_p = permute_rows(k, tokens), v_p = permute_rows(v, tokens), y = attend(k, v), y_p = attend(k_p, v_p),
+               wrong = attend(k_p, v);
   picture.line("entries as they came").add("K", k).add("V", v).add("Att(q, K, V)", y, "q attends");
   picture.line("entries 3 1 2").add("σ K", k_p).add("σ V", v_p).add("Att(q, σK, σV)", y_p, "q attends");
   picture.line("keys 3 1 2, values as they came").add("σ K", k_p).add("V", v).add("Att(q, σK, V)", wrong, "q attends");
@@ -164,12 +187,14 @@ Picture grouped() {
   const Matrix q{normal({4, 3}), heads, letters(3)};
   const Tensor k = normal({2, 5, 3}), v = normal({2, 5, 3});
   const auto attend = [&](const Matrix& queries, const Permutation& groups) {
-    return Matrix{scaled_dot_product_attention(queries.values.reshape({4, 1, 3}), groups.apply(k, 0), groups.apply(v, 0), AttentionOptions{}).reshape({4, 3}),
+    return Matrix{scaled_dot_product_attention(queries.values.reshape({4, 1, 3}), groups.apply(k, 0),
+                                               groups.apply(v, 0), AttentionOptions{})
+                      .reshape({4, 3}),
                   queries.rows, queries.columns};
   };
   const Permutation none = Permutation::identity(2), swapped({1, 0}), with_them({2, 3, 0, 1}), across({2, 1, 0, 3});
-  const Matrix y = attend(q, none), q_g = permute_rows(q, with_them), y_g = attend(q_g, swapped), q_a = permute_rows(q, across),
-               y_a = attend(q_a, none);
+  const Matrix y = attend(q, none), q_g = permute_rows(q, with_them), y_g = attend(q_g, swapped),
+               q_a = permute_rows(q, across), y_a = attend(q_a, none);
   picture.line("query heads A1, A2 read key head A; B1, B2 read B").add("queries", q).add("outputs", y, "attend");
   picture.line("groups exchanged, key heads too").add("queries", q_g).add("outputs", y_g, "attend");
   picture.line("A1 and B1 exchanged").add("queries", q_a).add("outputs", y_a, "attend");
@@ -184,7 +209,8 @@ Picture signs() {
   first.slice(0, 0, 1).fill(-1.0);
   const Matrix x = of_tokens(normal({2, 4}), letters(4));
   const auto norm = [&](const Tensor& signs) {
-    return std::pair{Matrix{x.values * signs, x.rows, x.columns}, Matrix{layer_norm(x.values * signs, gamma, beta * signs), x.rows, x.columns}};
+    return std::pair{Matrix{x.values * signs, x.rows, x.columns},
+                     Matrix{layer_norm(x.values * signs, gamma, beta * signs), x.rows, x.columns}};
   };
   const Tensor all_signs = -Tensor::ones({4}, DType::f64);
   const auto [in, y] = norm(Tensor::ones({4}, DType::f64));
@@ -200,7 +226,8 @@ Picture signs() {
 Picture bases() {
   Picture picture("train-orth", "A weight trained in another basis and turned back, by SGD and by Adam");
   const Matrix w{normal({3, 4}), letters(3, 'p'), letters(4)};
-  const Tensor v = normal({4, 1}), none = eye(4, 4, DType::f64), r = none - matmul(v, v, false, true) * (2.0 / sum(v * v).item());
+  const Tensor v = normal({4, 1}), none = eye(4, 4, DType::f64),
+               r = none - matmul(v, v, false, true) * (2.0 / sum(v * v).item());
   const auto trained = [&](const std::string& rule, const Tensor& basis, double rate) {
     const Tensor weight = matmul(w.values, basis);
     const auto optimizer = optim::make_optimizer(rule, {weight});
@@ -211,7 +238,8 @@ Picture bases() {
     }
     return Matrix{matmul(weight, basis, false, true), w.rows, w.columns};
   };
-  const Matrix sgd = trained("sgd", none, 0.3), sgd_r = trained("sgd", r, 0.3), adam = trained("adam", none, 0.1), adam_r = trained("adam", r, 0.1);
+  const Matrix sgd = trained("sgd", none, 0.3), sgd_r = trained("sgd", r, 0.3), adam = trained("adam", none, 0.1),
+               adam_r = trained("adam", r, 0.1);
   picture.line("SGD, 20 steps from one W₀").add("in the plain basis", sgd).add("in the basis R, turned back", sgd_r);
   picture.line("Adam, 20 steps from one W₀").add("in the plain basis", adam).add("in the basis R, turned back", adam_r);
   picture.equal("the two weights of SGD", sgd_r.values, sgd.values);

@@ -23,7 +23,8 @@ Picture elementwise() {
   picture.line("rows 3 1 2, columns b d a c").add("P_R A P_C", a_p).add("P_R B P_C", b_p);
   picture.add("their product", product_p, "⊙");
   picture.equal("the lower product and P_R (A ⊙ B) P_C", product_p.values, moved(product).values);
-  return picture.differ("the lower product and that of A permuted with B plain", a_p.values * b.values, product_p.values);
+  return picture.differ("the lower product and that of A permuted with B plain", a_p.values * b.values,
+                        product_p.values);
 }
 
 Picture of_softmax() {
@@ -41,9 +42,13 @@ Picture of_linear() {
   const Permutation out({1, 2, 0});
   const Matrix x = matrix(normal({2, 4})), w{normal({3, 4}), letters(3, 'p'), letters(4)};
   const Matrix y{linear(x.values, w.values), x.rows, w.rows}, x_p = permute_columns(x, features),
-               w_p = permute_columns(permute_rows(w, out), features), y_p{linear(x_p.values, w_p.values), x.rows, w_p.rows};
+                                                              w_p = permute_columns(permute_rows(w, out), features),
+                                                              y_p{linear(x_p.values, w_p.values), x.rows, w_p.rows};
   picture.line("plain").add("X", x).add("W", w).add("X Wᵀ", y, "multiply");
-  picture.line("inputs b d a c, outputs q r p").add("X P_in", x_p).add("P_outᵀ W P_in", w_p).add("their product", y_p, "multiply");
+  picture.line("inputs b d a c, outputs q r p")
+      .add("X P_in", x_p)
+      .add("P_outᵀ W P_in", w_p)
+      .add("their product", y_p, "multiply");
   picture.equal("the lower output and X Wᵀ P_out", y_p.values, out.apply(y.values, 1));
   return picture.differ("the output with the weight left plain, and X Wᵀ", linear(x_p.values, w.values), y.values);
 }
@@ -65,14 +70,17 @@ Picture of_mlp() {
 
 Picture of_layer_norm() {
   Picture picture("lem9.5", "Layer norm of permuted features, with a gain that moves and with one that does not");
-  const Matrix x = matrix(normal({2, 4})), gamma{normal({4}, 0.4, 1.0), {}, letters(4)}, x_p = permute_columns(x, features),
-               gamma_p = permute_columns(gamma, features);
+  const Matrix x = matrix(normal({2, 4})), gamma{normal({4}, 0.4, 1.0), {}, letters(4)},
+               x_p = permute_columns(x, features), gamma_p = permute_columns(gamma, features);
   const Tensor beta = normal({4}), beta_p = features.apply(beta, 0);
   const Matrix y{layer_norm(x.values, gamma.values, beta), x.rows, x.columns},
       y_p{layer_norm(x_p.values, gamma_p.values, beta_p), x_p.rows, x_p.columns},
       left{layer_norm(x_p.values, gamma.values, beta), x_p.rows, x_p.columns};
   picture.line("plain").add("X", x).add("γ", gamma).add("LN(X; γ)", y, "norm");
-  picture.line("features b d a c, γ with them").add("X P_C", x_p).add("γ P_C", gamma_p).add("LN(X P_C; γ P_C)", y_p, "norm");
+  picture.line("features b d a c, γ with them")
+      .add("X P_C", x_p)
+      .add("γ P_C", gamma_p)
+      .add("LN(X P_C; γ P_C)", y_p, "norm");
   picture.line("features b d a c, γ left").add("X P_C", x_p).add("γ", gamma).add("LN(X P_C; γ)", left, "norm");
   picture.equal("the second result and the first, permuted", y_p.values, features.apply(y.values, 1));
   return picture.differ("the third result and the second", left.values, y_p.values);
@@ -86,12 +94,17 @@ Picture of_attention() {
   const auto att = [](const Matrix& a, const Matrix& b, const Matrix& c) {
     return Matrix{attention_explicit(a.values, b.values, c.values).output, a.rows, c.columns};
   };
-  const Matrix q_p = permute_rows(q, queries), k_p = permute_rows(k, keys), v_p = permute_rows(v, keys), y = att(q, k, v),
-               y_p = att(q_p, k_p, v_p);
+  const Matrix q_p = permute_rows(q, queries), k_p = permute_rows(k, keys), v_p = permute_rows(v, keys),
+               y = att(q, k, v), y_p = att(q_p, k_p, v_p);
   picture.line("plain").add("Q", q).add("K", k).add("V", v).add("Att(Q, K, V)", y, "attend");
-  picture.line("queries 2 1, keys and values z x y").add("π Q", q_p).add("σ K", k_p).add("σ V", v_p).add("Att(πQ, σK, σV)", y_p, "attend");
+  picture.line("queries 2 1, keys and values z x y")
+      .add("π Q", q_p)
+      .add("σ K", k_p)
+      .add("σ V", v_p)
+      .add("Att(πQ, σK, σV)", y_p, "attend");
   picture.equal("the lower result and π Att(Q, K, V)", y_p.values, queries.apply(y.values, 0));
-  return picture.differ("the result with K in the order σ and V left, and the lower one", att(q_p, k_p, v).values, y_p.values);
+  return picture.differ("the result with K in the order σ and V left, and the lower one", att(q_p, k_p, v).values,
+                        y_p.values);
 }
 
 Picture of_covector() {
@@ -104,7 +117,9 @@ Picture of_covector() {
     return tape.gradient(sum(g * gelu(linear(swiglu(linear(x, gate), linear(x, w)), out))), {w})[0];
   };
   const Tensor plain = gradient(up.values, down), scaled = gradient(up_s.values, down / scales.reshape({3}));
-  picture.line("SwiGLU's up projection, and its gradient").add("W₃", up).add("∂l/∂W₃", {plain, up.rows, up.columns}, "gradient", 1);
+  picture.line("SwiGLU's up projection, and its gradient")
+      .add("W₃", up)
+      .add("∂l/∂W₃", {plain, up.rows, up.columns}, "gradient", 1);
   picture.line("rows times 2, 0.5, 3; the down projection undoes it").add("diag(s) W₃", up_s);
   picture.add("its gradient", {scaled, up.rows, up.columns}, "gradient", 1);
   picture.equal("the lower gradient and diag(s)⁻¹ ∂l/∂W₃", scaled, plain / scales);
@@ -113,12 +128,15 @@ Picture of_covector() {
 
 Picture of_rms() {
   Picture picture("stip-rms", "RMSNorm of permuted features");
-  const Matrix x = matrix(normal({2, 4})), gamma{normal({4}, 0.4, 1.0), {}, letters(4)}, x_p = permute_columns(x, features),
-               gamma_p = permute_columns(gamma, features);
+  const Matrix x = matrix(normal({2, 4})), gamma{normal({4}, 0.4, 1.0), {}, letters(4)},
+               x_p = permute_columns(x, features), gamma_p = permute_columns(gamma, features);
   const Matrix y{rms_norm(x.values, gamma.values), x.rows, x.columns},
       y_p{rms_norm(x_p.values, gamma_p.values), x_p.rows, x_p.columns};
   picture.line("plain").add("x", x).add("γ", gamma).add("RMS(x; γ)", y, "norm");
-  picture.line("features b d a c, γ with them").add("x P_C", x_p).add("γ P_C", gamma_p).add("RMS(x P_C; γ P_C)", y_p, "norm");
+  picture.line("features b d a c, γ with them")
+      .add("x P_C", x_p)
+      .add("γ P_C", gamma_p)
+      .add("RMS(x P_C; γ P_C)", y_p, "norm");
   picture.equal("the lower result and the upper one, permuted", y_p.values, features.apply(y.values, 1));
   return picture.differ("the upper result and that of a mean over tokens, as printed",
                         x.values * rsqrt(sum(x.values * x.values, {1}, true) / 2.0 + 1e-6) * gamma.values, y.values);
@@ -133,8 +151,8 @@ Picture of_convolution() {
     return Matrix{conv2d(image.values.reshape({1, 3, 1, 5}), w, Tensor{}, {.padding = Size2{0, 1}}).reshape({2, 5}),
                   letters(2, 'p'), image.columns};
   };
-  const Matrix y = f(x, weight), x_c = permute_rows(x, in), y_c = f(x_c, in.apply(weight, 1)), x_p = permute_columns(x, pixels),
-               y_p = f(x_p, weight);
+  const Matrix y = f(x, weight), x_c = permute_rows(x, in), y_c = f(x_c, in.apply(weight, 1)),
+               x_p = permute_columns(x, pixels), y_p = f(x_p, weight);
   picture.line("channels a b c, pixels 1 to 5").add("x", x).add("conv(x)", y, "convolve");
   picture.line("channels c a b, and the weight's with them").add("x, channels moved", x_c).add("conv", y_c, "convolve");
   picture.line("pixels 4 1 5 2 3").add("x, pixels moved", x_p).add("conv", y_p, "convolve");
@@ -146,7 +164,8 @@ Picture of_convolution() {
 
 std::vector<Picture> of_parts() {
   std::vector<Picture> pictures;
-  for (const auto scene : {elementwise, of_softmax, of_linear, of_mlp, of_layer_norm, of_attention, of_covector, of_rms, of_convolution}) {
+  for (const auto scene :
+       {elementwise, of_softmax, of_linear, of_mlp, of_layer_norm, of_attention, of_covector, of_rms, of_convolution}) {
     draws() = 0;
     pictures.push_back(scene());
   }

@@ -89,8 +89,8 @@ std::string drawn(const std::string& name, const Matrix& m, double largest, doub
       const double value = values[static_cast<std::size_t>(i * columns_of(m) + j)];
       const double at_x = left + cell_width * static_cast<double>(j), at_y = top + cell_height * static_cast<double>(i);
       out += cell(value, largest, at_x, at_y);
-      texts += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", at_x + (cell_width - 1) / 2, at_y + cell_height / 2 + 3.5,
-                           number(value, largest));
+      texts += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", at_x + (cell_width - 1) / 2,
+                           at_y + cell_height / 2 + 3.5, number(value, largest));
     }
   return out + "<g class=\"number\">" + texts + "</g>\n";
 }
@@ -213,11 +213,12 @@ std::string Picture::svg() const {
   }
   width += margin;
   y += margin / 2;
-  return fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-                     "height=\"{1:.0f}\" role=\"img\" aria-labelledby=\"title description\">\n"
-                     "<title id=\"title\">{2}</title>\n<desc id=\"description\">{3}</desc>\n{4}"
-                     "<rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"{5:.0f}\" height=\"{6:.0f}\" rx=\"6\"/>\n{7}</svg>\n",
-                     width, y, escaped(title_), escaped(description), style, width - 1, y - 1, body);
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" role=\"img\" aria-labelledby=\"title description\">\n"
+      "<title id=\"title\">{2}</title>\n<desc id=\"description\">{3}</desc>\n{4}"
+      "<rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"{5:.0f}\" height=\"{6:.0f}\" rx=\"6\"/>\n{7}</svg>\n",
+      width, y, escaped(title_), escaped(description), style, width - 1, y - 1, body);
 }
 
 std::vector<Picture> all() {
