@@ -189,7 +189,7 @@ Picture both() {
   picture.line("tokens 3 1 2, features b d a c").add("P_R Z P_C", z_p).add("∂l/∂Z_(P)", dz_p, "back", 1);
   picture.add("∂l/∂W₁(P)", {measured, w_p.rows, w_p.columns}, {}, 1);
   picture.equal("∂l/∂Z_(P) and P_R (∂l/∂Z) P_C", dz_p.values, features.apply(tokens.apply(dz.values, 0), 1));
-  picture.equal("∂l/∂W₁(P) and (∂l/∂W₁) P_C, in which tokens leave no trace", measured, w_p.values);
+  picture.equal("∂l/∂W₁(P) and (∂l/∂W₁) P_C, where tokens cancel", measured, w_p.values);
   return picture.differ("∂l/∂Z_(P) and ∂l/∂Z as they stand", dz_p.values, dz.values);
 }
 

@@ -91,7 +91,7 @@ Picture masks() {
     const Matrix in = permute_rows(x, p);
     picture.add("P X", in).add("f(P X)", {f(in.values), in.rows, in.columns}, "attend");
   };
-  picture.line("token 4 is padding, nobody sees it").add("M", mask).add("X", x).add("f(X)", y, "attend");
+  picture.line("token 4 is padding, closed to all").add("M", mask).add("X", x).add("f(X)", y, "attend");
   show("tokens 2 3 1 4: the mask is the same", inside);
   show("tokens 1 2 4 3: the mask is another", across);
   picture.equal("f(P X) and P f(X) in the second line", f(inside.apply(x.values, 0)), inside.apply(y.values, 0));
