@@ -143,7 +143,7 @@ def fields(members: list[ElementTree.Element]) -> str:
     lines = []
     for member in members:
         comment = " ".join(text_of(member.find(side)) for side in ("briefdescription", "detaileddescription")).strip()
-        lines += [f"// {line}" for line in textwrap.wrap(comment, 90)] + [declaration(member)]
+        lines += [f"// {line}" for line in textwrap.wrap(comment, 80)] + [declaration(member)]
     return fenced(lines) if lines else ""
 
 

@@ -4,6 +4,7 @@ import ast
 import html
 import pathlib
 import re
+import textwrap
 
 import griffe
 
@@ -23,15 +24,18 @@ MODULES = {
 }
 
 
-def meaning(text: str) -> str:
+def meaning(text: str, box: str = "meant") -> str:
     """A docstring as HTML; indented lines are code."""
+    if not text.strip():
+        return ""
     parts = []
     for block in re.split(r"\n\s*\n(?=\s*\S)", text.strip()):
         if all(line.startswith("    ") for line in block.split("\n")):
-            parts.append(f"<pre><code>{html.escape(block, quote=False)}</code></pre>")
+            parts.append(f"<pre><code>{html.escape(textwrap.dedent(block), quote=False)}</code></pre>")
         else:
-            parts.append(f"<p>{html.escape(' '.join(block.split()), quote=False)}</p>")
-    return f'<div class="meant">{"".join(parts)}</div>\n\n'
+            words = html.escape(" ".join(block.split()), quote=False)
+            parts.append("<p>" + re.sub(r"`([^`]+)`", r"<code>\1</code>", words) + "</p>")
+    return f'<div class="{box}">{"".join(parts)}</div>\n\n'
 
 
 def module_docstring(module: griffe.Module) -> str:
@@ -40,7 +44,7 @@ def module_docstring(module: griffe.Module) -> str:
 
 
 def meant(member: griffe.Object) -> str:
-    return meaning(member.docstring.value) if member.docstring is not None and member.docstring.value.strip() else ""
+    return meaning(member.docstring.value) if member.docstring is not None else ""
 
 
 def short(annotation: object) -> str:
@@ -133,7 +137,7 @@ def write(site, package: pathlib.Path) -> list:
         inner = loaded if module == "equigrad" else loaded[module.removeprefix("equigrad.")]
         members = public_members(loaded, module)
         short_name = module.replace("equigrad", "eg", 1)
-        text = f"# `{module}`\n\n" + meaning(module_docstring(inner)) + "`import equigrad as eg`" + (f"; here `{short_name}.NAME`" if module != "equigrad" else "") + "\n\n"
+        text = f"# `{module}`\n\n" + meaning(module_docstring(inner), "opening") + "`import equigrad as eg`" + (f"; here `{short_name}.NAME`" if module != "equigrad" else "") + "\n\n"
         classes = {n: m for n, m in members.items() if m.is_class}
         functions = {n: m for n, m in members.items() if m.is_function}
         if functions:

@@ -19,6 +19,8 @@ import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "docs/course"))
+import make_notebooks
 KATEX = pathlib.Path("/usr/share/javascript/katex")
 LINK = re.compile(r"(\]\()([^()\s]+)(\))")
 # Pages that do not lie where the tree has them.
@@ -41,7 +43,8 @@ class Site:
         self.tree = {name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()}
         self.folders = {str(parent) for name in self.tree for parent in pathlib.PurePath(name).parents}
         self.markdown = sorted(name for name in self.tree if name.endswith(".md"))
-        self.wanted: set[str] = set()  # sources, folders and pictures that some page links to
+        self.notebooks = sorted(name for name in self.tree if re.fullmatch(r"docs/course/notebooks/\d\d_\w+\.py", name))
+        self.wanted: set[str] = set(self.notebooks)  # sources, folders and pictures that some page links to
         self.shown: list[str] = []  # the pages of the sources and folders among them
 
     def place(self, target: str) -> str | None:
@@ -103,6 +106,8 @@ class Site:
             items = [f"- [{part}]({relative(f'{name}/index.md', self.place(f'{name}/{part}'))})" for part in inside]
             self.shown.append(f"{name}/index.md")
             self.write(f"{name}/index.md", f"# {name}\n\n" + "\n".join(items) + "\n")
+        elif name in self.notebooks:
+            self.write(f"{name}.md", notebook(path))
         else:
             text = path.read_text(encoding="utf-8")
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
@@ -116,6 +121,16 @@ class Site:
             for name in sorted(rest):
                 self.source(name)
             done |= rest
+
+
+def notebook(path: pathlib.Path) -> str:
+    """A notebook as a page: its text, its code, and what to run."""
+    parts = []
+    for cell in make_notebooks.cells(path.read_text(encoding="utf-8")):
+        text = "".join(cell["source"])
+        parts.append(normalised(text) if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    parts.insert(1, f"Run it: `python docs/course/notebooks/{path.name}`, or as a notebook ([how](../README.md#set-up)).")
+    return "\n\n".join(parts) + "\n"
 
 
 def relative(source: str, target: str) -> str:
@@ -162,14 +177,15 @@ def normalised(text: str) -> str:
 
 
 def title(site: Site, name: str) -> str:
-    for line in (site.pages / PLACES.get(name, name)).read_text(encoding="utf-8").split("\n"):
+    """The first heading of a page of the site."""
+    for line in (site.pages / name).read_text(encoding="utf-8").split("\n"):
         if line.startswith("# "):
             return re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", line[2:]).strip()
     raise SystemExit(f"{name} has no title")
 
 
 def section(site: Site, names: list[str]) -> list[dict[str, str]]:
-    return [{title(site, name): PLACES.get(name, name)} for name in names]
+    return [{title(site, place): place} for place in (PLACES.get(name, name) for name in names)]
 
 
 def navigation(site: Site, cpp: list, python: list) -> list:
@@ -187,16 +203,14 @@ def navigation(site: Site, cpp: list, python: list) -> list:
         return names
 
     theorems = linked((ROOT / "docs/theorems/README.md").read_text(encoding="utf-8"), "docs/theorems", lambda n: n.startswith("docs/theorems/"))
-    used.update({"docs/theorems/README.md", "docs/course/README.md"})
-    course = [name for name in site.markdown if name.startswith("docs/course/") and name not in used]
-    used.update(course)
+    used.update({"docs/theorems/README.md", "docs/course/README.md", "docs/course/slides.md"})
     tabs = []
-    for heading, body in re.findall(r"^## (.*)\n(.*?)(?=^## |\Z)", index, flags=re.MULTILINE | re.DOTALL):
+    for heading, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", index, flags=re.MULTILINE | re.DOTALL):
         tabs.append({heading: section(site, linked(body, "docs", lambda name: True))})
     rest = [name for name in site.markdown if name not in used]
     return [
         {"Start": ["index.md", {"Overview": "overview.md"}, {"Index by task": "docs/README.md"}]},
-        {"Course": ["docs/course/README.md", *section(site, course)]},
+        {"Course": ["docs/course/README.md", {"Slides": "docs/course/slides.md"}, *section(site, [f"{name}.md" for name in site.notebooks])]},
         {"Theorems": ["docs/theorems/README.md", *section(site, theorems)]},
         *tabs,
         {"C++": ["reference/cpp/README.md", *cpp]},
