@@ -127,7 +127,7 @@ def declaration(member: ElementTree.Element) -> str:
         head += "virtual "
     rest = re.sub(r"\s*=\s*0$", " = 0", text_of(member.find("argsstring")))
     value = text_of(member.find("initializer")) if kind == "variable" else ""
-    value = "" if len(value) > 60 else (f" {value}" if value else "")
+    value = "" if len(value) > 60 else (value if value.startswith("{") or not value else f" {value}")
     return spaced(f"{head}{type_} {name}{rest}{value};".replace("  ", " ").strip())
 
 

@@ -15,6 +15,7 @@ import sys
 
 import cpp_reference
 import python_reference
+import slides
 import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,6 +31,7 @@ PLACES = {
     "include/equigrad/equigrad.h": "reference/cpp/README.md",
     "python/equigrad/__init__.py": "reference/python/README.md",
 }
+SLIDES = "docs/course/slides.md"
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cu": "cpp", ".py": "python", ".sh": "sh", ".json": "json", ".cmake": "cmake"}
 PICTURES = {".svg", ".png", ".jpg"}
 
@@ -86,7 +88,11 @@ class Site:
         lines = []
         for line, code in with_code(normalised(text)):
             lines.append(line if code else LINK.sub(lambda m: m[1] + self.link(name, m[2]) + m[3], line))
-        self.write(PLACES.get(name, name), "\n".join(lines))
+        text = "\n".join(lines)
+        if name == SLIDES:
+            self.write(name.replace("slides.md", "show.html"), slides.show(text, "../../assets"))
+            text = text.replace("\n---\n", "\n[Show one at a time](show.html){ .md-button }\n\n---\n", 1)
+        self.write(PLACES.get(name, name), text)
 
     def explorer(self) -> str:
         """The way to the explorer, where it was built: its files become part of the site."""
@@ -203,14 +209,14 @@ def navigation(site: Site, cpp: list, python: list) -> list:
         return names
 
     theorems = linked((ROOT / "docs/theorems/README.md").read_text(encoding="utf-8"), "docs/theorems", lambda n: n.startswith("docs/theorems/"))
-    used.update({"docs/theorems/README.md", "docs/course/README.md", "docs/course/slides.md"})
+    used.update({"docs/theorems/README.md", "docs/course/README.md", SLIDES})
     tabs = []
     for heading, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", index, flags=re.MULTILINE | re.DOTALL):
         tabs.append({heading: section(site, linked(body, "docs", lambda name: True))})
     rest = [name for name in site.markdown if name not in used]
     return [
         {"Start": ["index.md", {"Overview": "overview.md"}, {"Index by task": "docs/README.md"}]},
-        {"Course": ["docs/course/README.md", {"Slides": "docs/course/slides.md"}, *section(site, [f"{name}.md" for name in site.notebooks])]},
+        {"Course": ["docs/course/README.md", {"Slides": SLIDES}, *section(site, [f"{name}.md" for name in site.notebooks])]},
         {"Theorems": ["docs/theorems/README.md", *section(site, theorems)]},
         *tabs,
         {"C++": ["reference/cpp/README.md", *cpp]},
