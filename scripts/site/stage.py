@@ -24,9 +24,10 @@ sys.path.insert(0, str(ROOT / "docs/course"))
 import make_notebooks
 KATEX = pathlib.Path("/usr/share/javascript/katex")
 LINK = re.compile(r"(\]\()([^()\s]+)(\))")
+START = "scripts/site/start.md"
 # Pages that do not lie where the tree has them.
 PLACES = {
-    "scripts/site/start.md": "index.md",
+    START: "index.md",
     "README.md": "overview.md",
     "include/equigrad/equigrad.h": "reference/cpp/README.md",
     "python/equigrad/__init__.py": "reference/python/README.md",
@@ -83,12 +84,10 @@ class Site:
 
     def page(self, name: str) -> None:
         text = (ROOT / name).read_text(encoding="utf-8")
-        if name == "scripts/site/start.md":
-            text = text.replace("<!-- explorer -->", self.explorer())
         lines = []
         for line, code in with_code(normalised(text)):
             lines.append(line if code else LINK.sub(lambda m: m[1] + self.link(name, m[2]) + m[3], line))
-        text = "\n".join(lines)
+        text = "\n".join(lines).replace("<!-- explorer -->", self.explorer()) if name == START else "\n".join(lines)
         if name == SLIDES:
             self.write(name.replace("slides.md", "show.html"), slides.show(text, "../../assets"))
             text = text.replace("\n---\n", "\n[Show one at a time](show.html){ .md-button }\n\n---\n", 1)
@@ -197,7 +196,7 @@ def section(site: Site, names: list[str]) -> list[dict[str, str]]:
 def navigation(site: Site, cpp: list, python: list) -> list:
     """Tabs: the sections of docs/README.md in their order, then the course, the theorems, the reference, and the rest."""
     index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
-    used = {"docs/README.md", "README.md", "scripts/site/start.md"}
+    used = {"docs/README.md", "README.md", START}
 
     def linked(text: str, folder: str, keep) -> list[str]:
         names = []
