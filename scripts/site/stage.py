@@ -4,7 +4,7 @@
 The pages are the tree's own Markdown, at the same places, with links that lead somewhere on the site: those to sources lead
 to pages that show them, those to folders to lists of their files. The reference is made from the public headers and from
 the built Python package PACKAGE. What GitHub reads and Python-Markdown does not (lists without a blank line before them,
-list items indented by two) is rewritten.
+list items indented by two, Markdown inside <details>) is rewritten.
 """
 
 import pathlib
@@ -24,6 +24,8 @@ sys.path.insert(0, str(ROOT / "docs/course"))
 import make_notebooks
 KATEX = pathlib.Path("/usr/share/javascript/katex")
 LINK = re.compile(r"(\]\()([^()\s]+)(\))")
+# To the explorer, which is a part of the site and not of the tree.
+EXPLORER = re.compile(r"( \u00b7 )?\[([^\[\]]*)\]\((?:\.\./)*explore/index\.html(#[^()\s]*)?\)")
 START = "scripts/site/start.md"
 # Pages that do not lie where the tree has them.
 PLACES = {
@@ -47,6 +49,7 @@ class Site:
         self.folders = {str(parent) for name in self.tree for parent in pathlib.PurePath(name).parents}
         self.markdown = sorted(name for name in self.tree if name.endswith(".md"))
         self.notebooks = sorted(name for name in self.tree if re.fullmatch(r"docs/course/notebooks/\d\d_\w+\.py", name))
+        self.has_explorer = (ROOT / "build/explorer").is_dir()
         self.wanted: set[str] = set(self.notebooks)  # sources, folders and pictures that some page links to
         self.shown: list[str] = []  # the pages of the sources and folders among them
 
@@ -70,6 +73,8 @@ class Site:
         """A link of the page `source` as the site has it."""
         if re.match(r"[a-z]+:", link) or link.startswith("#"):
             return link
+        if link.startswith("/"):  # made by explorer_link()
+            return link[1:]
         path, mark, anchor = link.partition("#")
         target = str((ROOT / source).parent.joinpath(path).resolve().relative_to(ROOT))
         place = self.place(target)
@@ -86,19 +91,26 @@ class Site:
         text = (ROOT / name).read_text(encoding="utf-8")
         lines = []
         for line, code in with_code(normalised(text)):
-            lines.append(line if code else LINK.sub(lambda m: m[1] + self.link(name, m[2]) + m[3], line))
+            if not code:
+                line = LINK.sub(lambda m: m[1] + self.link(name, m[2]) + m[3], EXPLORER.sub(lambda m: self.explorer_link(name, m), line))
+            lines.append(line)
         text = "\n".join(lines).replace("<!-- explorer -->", self.explorer()) if name == START else "\n".join(lines)
         if name == SLIDES:
             self.write(name.replace("slides.md", "show.html"), slides.show(text, "../../assets"))
             text = text.replace("\n---\n", "\n[Show one at a time](show.html){ .md-button }\n\n---\n", 1)
         self.write(PLACES.get(name, name), text)
 
+    def explorer_link(self, source: str, link: re.Match) -> str:
+        """A link to the explorer. Where it was not built, an item of a list of links goes, and words stay without a link."""
+        if not self.has_explorer:
+            return "" if link[1] else link[2]
+        there = relative(PLACES.get(source, source), "explore/index.html")
+        return f"{link[1] or ''}[{link[2]}](/{there}{link[3] or ''})"
+
     def explorer(self) -> str:
-        """The way to the explorer, where it was built: its files become part of the site."""
-        built = ROOT / "build" / "explorer"
-        if not built.is_dir():
+        """The start page's way to the explorer."""
+        if not self.has_explorer:
             return ""
-        shutil.copytree(built, self.pages / "explore")
         return "[Open the explorer](explore/index.html){ .md-button .md-button--primary } The library in this page: drag tokens, break it, heal it."
 
     def source(self, name: str) -> None:
@@ -178,6 +190,8 @@ def normalised(text: str) -> str:
         lines.append(" " * (4 * len(widths) + max(0, indent - sum(widths))) + line.lstrip() if line.strip() else "")
         if item:
             widths.append(len(item[2]))
+        if not code and lines[-1].startswith("<details>"):  # what is inside is Markdown too
+            lines[-1] = lines[-1].replace("<details>", "<details markdown>", 1)
     return "\n".join(lines)
 
 
@@ -242,6 +256,8 @@ def main(package: pathlib.Path, out: pathlib.Path) -> None:
     shutil.rmtree(site.pages, ignore_errors=True)
     site.pages.mkdir(parents=True)
     copy_assets(site.pages)
+    if site.has_explorer:
+        shutil.copytree(ROOT / "build/explorer", site.pages / "explore")
     for name in site.markdown:
         site.page(name)
     cpp = cpp_reference.write(site, out / "doxygen")
