@@ -8,7 +8,7 @@ import { Reorder } from "../kit/reorder";
 import { breakIt, Page, panel } from "../page";
 import { precisions } from "./tokens";
 import cpp from "../../../../../docs/theorems/programs/thm4.5.cpp";
-import python from "../../code/features.py";
+import python from "../../../../../docs/theorems/programs/thm4.5.py";
 
 interface Weight {
   name: string;
@@ -54,7 +54,7 @@ export const features: Page = {
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/thm4.5.cpp", text: cpp },
-    { language: "Python", path: "apps/explore/web/code/features.py", text: python },
+    { language: "Python", path: "docs/theorems/programs/thm4.5.py", text: python },
   ],
   build(room) {
     const list = new Reorder({ noun: "feature", labels: names, direction: "across", onChange: (order) => room.change({ order }) });

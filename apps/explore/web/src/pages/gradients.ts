@@ -7,7 +7,7 @@ import { HeatMap, largestOf, matrixOf, short } from "../kit/heatmap";
 import { Reorder } from "../kit/reorder";
 import { breakIt, Page, panel } from "../page";
 import cpp from "../../../../../docs/theorems/programs/grad-covector.cpp";
-import python from "../../code/gradients.py";
+import python from "../../../../../docs/theorems/programs/grad-covector.py";
 
 interface Answer {
   a: Tensor;
@@ -43,7 +43,7 @@ export const gradients: Page = {
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/grad-covector.cpp", text: cpp },
-    { language: "Python", path: "apps/explore/web/code/gradients.py", text: python },
+    { language: "Python", path: "docs/theorems/programs/grad-covector.py", text: python },
   ],
   build(room) {
     const left = new Reorder({ noun: "row", labels: range(rows), direction: "down", onChange: (order) => room.change({ left: order }) });

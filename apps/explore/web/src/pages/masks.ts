@@ -7,7 +7,7 @@ import { HeatMap, matrixOf } from "../kit/heatmap";
 import { Reorder } from "../kit/reorder";
 import { breakIt, Page, panel } from "../page";
 import cpp from "../../../../../docs/theorems/programs/mask-aut.cpp";
-import python from "../../code/masks.py";
+import python from "../../../../../docs/theorems/programs/mask-aut.py";
 
 interface Answer {
   group_order: number;
@@ -73,7 +73,7 @@ export const masks: Page = {
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/mask-aut.cpp", text: cpp },
-    { language: "Python", path: "apps/explore/web/code/masks.py", text: python },
+    { language: "Python", path: "docs/theorems/programs/mask-aut.py", text: python },
   ],
   build(room) {
     const { state } = room;

@@ -7,7 +7,7 @@ import { HeatMap, largestOf, matrixOf } from "../kit/heatmap";
 import { Reorder } from "../kit/reorder";
 import { breakIt, Page, panel } from "../page";
 import cpp from "../../../../../docs/theorems/programs/thm4.1.cpp";
-import python from "../../code/tokens.py";
+import python from "../../../../../docs/theorems/programs/thm4.1.py";
 
 interface Answer {
   stages: (Comparison & { name: string })[];
@@ -44,7 +44,7 @@ export const tokens: Page = {
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/thm4.1.cpp", text: cpp },
-    { language: "Python", path: "apps/explore/web/code/tokens.py", text: python },
+    { language: "Python", path: "docs/theorems/programs/thm4.1.py", text: python },
   ],
   build(room) {
     const list = new Reorder({ noun: "token", labels: words, direction: "down", onChange: (order) => room.change({ order }) });

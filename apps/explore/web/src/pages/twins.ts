@@ -7,7 +7,7 @@ import { Chart } from "../kit/chart";
 import { breakIt, Page, panel } from "../page";
 import { precisions } from "./tokens";
 import cpp from "../../../../../docs/theorems/programs/cor4.6.cpp";
-import python from "../../code/twins.py";
+import python from "../../../../../docs/theorems/programs/cor4.6.py";
 
 interface Answer extends Record<"loss" | "twin_loss" | "drift", (number | null)[]> {
   steps: number;
@@ -42,7 +42,7 @@ export const twins: Page = {
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/cor4.6.cpp", text: cpp },
-    { language: "Python", path: "apps/explore/web/code/twins.py", text: python },
+    { language: "Python", path: "docs/theorems/programs/cor4.6.py", text: python },
   ],
   build(room) {
     const losses = new Chart("Loss of each step", false);
