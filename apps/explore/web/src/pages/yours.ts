@@ -167,7 +167,7 @@ export const yours: Page = {
       const moved = h("div", { class: "stage" });
       const move = async (which: string) => {
         const draws = crypto.getRandomValues(new Uint32Array(2));
-        const answer = await room.ask<Moved>({ ask: "yours.permute", which, low: draws[0] as number, high: (draws[1] as number) >>> 12 });
+        const answer = await room.ask<Moved>({ ask: "yours.permute", groups: which, key_low: draws[0] as number, key_high: draws[1] as number });
         const verdict = new Verdict("permuted", which === "inner" ? "The permuted model computes the same function" : "The permuted model, with inputs and outputs moved too, fed with plain inputs, computes the same function");
         verdict.update(answer.same_function);
         const files = await room.engine.permutedFiles(answer.files);
