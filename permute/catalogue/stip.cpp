@@ -223,7 +223,9 @@ std::vector<Identity> stip_identities() {
        R"(f_{\theta'}(x\pi) = f_\theta(x)\pi)", stip_llama},
       {"stip-rms", "RMSNorm", stip, "", erratum, Gate::one_pass,
        "RMSNorm is equivariant; the mean is over the features, not 1/n with n the length of the text as printed.",
-       R"(\mathrm{RMS}(x) = x / \sqrt{\tfrac1d \sum_j x_j^2 + \epsilon} * \gamma)", stip_rms},
+       R"(\mathrm{RMS}(P_R x P_C; \gamma P_C) = P_R\, \mathrm{RMS}(x; \gamma)\, P_C,)"
+       R"(\quad \mathrm{RMS}(x; \gamma) = x / \sqrt{\tfrac1d \sum_j x_j^2 + \epsilon} * \gamma)",
+       stip_rms},
       {"stip-swiglu", "SwiGLU", stip, "", identity, Gate::one_pass,
        "Gate and up projection share one hidden permutation.",
        R"(W_2(\mathrm{silu}(W_1 x) \odot W_3 x),\quad W_{1,3}' = \pi_h^\top W \pi,\ W_2' = \pi^\top W_2 \pi_h)",
@@ -254,7 +256,8 @@ std::vector<Identity> stip_identities() {
        R"(((xW_1)\, \mathrm{sigmoid}(xW_1) \odot xW_3)\, W_2)", stip_swiglu_sign},
       {"stip-scope", "convolution", stip, "", counterexample, Gate::one_pass,
        "Convolution passes permutations of channels, though the paper excludes it; those of pixels it does not pass.",
-       R"(W' = P_{out}^\top W P_{in}\ \text{on channels})", convolution},
+       R"(\mathrm{conv}(P_{in}^\top x;\ P_{out}^\top W P_{in}) = P_{out}^\top\, \mathrm{conv}(x; W)\ \text{on channels})",
+       convolution},
   };
 }
 

@@ -204,7 +204,8 @@ std::vector<Identity> structure_identities() {
   return {
       {"rope", "rotary positions", "", "", law, Gate::one_pass,
        "Tokens may move with their positions; a permutation of a head's features does not pass (`rope-group`).",
-       R"(\langle R_m q, R_n k\rangle = q^\top R_{n-m} k)", rotary_inner},
+       R"(s(P_R Q, P_R K; P_R p) = P_R\, s(Q, K; p)\, P_R^\top,\quad s_{ij} = q_i^\top R_{p_j - p_i} k_j)",
+       rotary_inner},
       {"rope-scale", "rotary positions and scales", "", "", law, Gate::one_pass,
        "A pair of Q may be scaled when K's is scaled back, both features alike.",
        R"(\langle R_m s q, R_n s^{-1} k\rangle = \langle R_m q, R_n k\rangle)", rotary_scales},
@@ -212,7 +213,9 @@ std::vector<Identity> structure_identities() {
        "Key heads move with the query heads that read them; those move freely inside their group; V's features move "
        "alike "
        "for all heads of a group.",
-       R"(y_h = \mathrm{Att}(q_h, k_{g(h)}, v_{g(h)}))", grouped_query},
+       R"(\nu(g(h)) = g(\mu(h)) \Rightarrow \mathrm{Att}(q_{\mu(h)}, k_{\nu(g(h))}, v_{\nu(g(h))}) = y_{\mu(h)},)"
+       R"(\quad y_h = \mathrm{Att}(q_h, k_{g(h)}, v_{g(h)}))",
+       grouped_query},
       {"kv-cache", "the key-value cache", "", "", law, Gate::one_pass,
        "Decoding with a cache is the last row of the causal pass over all tokens, and entries may lie in another "
        "order.",
