@@ -367,9 +367,9 @@ void refuse_large_integers(nb::handle object) {
   }
 }
 
-/// Numbers and nested lists of them, whose floats become f32, the library's usual type; and what NumPy knows how to
-/// make an array of (a column of a table), whose elements stay what they are.
-Tensor from_numbers(nb::handle object) {
+/// Numbers and nested lists of them, whose floats become f32, the library's usual type, unless f64 is wanted; and what
+/// NumPy knows how to make an array of (a column of a table), whose elements stay what they are.
+Tensor from_numbers(nb::handle object, std::optional<DType> wanted) {
   if (graph_recording() && holds_tensors(object))
     throw AutogradError("tensor: a tape is recording, and tensors in a list would become constants; join them with "
                         "ops.stack or ops.concat, or make the list under pause()");
@@ -380,23 +380,24 @@ Tensor from_numbers(nb::handle object) {
   if (kind != "f" && kind != "i" && kind != "b")
     throw nb::type_error(
         fmt::format("tensor: {} is no array of numbers", nb::type_name(object.type()).c_str()).c_str());
-  const nb::object own = kind == "f" ? array.attr("astype")("float32") : array;
+  const nb::object own = kind == "f" && wanted != DType::f64 ? array.attr("astype")("float32") : array;
   return from_buffer(own, buffer_of(own), true);
 }
 
-Tensor imported(nb::handle object, std::optional<bool> copy) {
+/// The object as a tensor, not yet of the type that is `wanted`.
+Tensor imported(nb::handle object, std::optional<DType> wanted, std::optional<bool> copy) {
   if (const Tensor* own = as_tensor(object)) return copy.value_or(false) ? own->clone() : *own;
   if (PyObject_CheckBuffer(object.ptr()) != 0)
     if (Buffer view = buffer_of(object)) return from_buffer(object, std::move(view), copy);
   if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, copy);
   if (copy.has_value() && !*copy) throw ValueError("tensor: a copy is needed, and copy is False: it is no array");
-  return from_numbers(object);
+  return from_numbers(object, wanted);
 }
 
 } // namespace
 
 Tensor import_array(nb::handle object, std::optional<DType> dtype, std::optional<bool> copy) {
-  Tensor tensor = imported(object, copy);
+  Tensor tensor = imported(object, dtype, copy);
   if (!dtype || tensor.dtype() == *dtype) return tensor;
   if (copy.has_value() && !*copy)
     throw ValueError(fmt::format("tensor: a copy is needed, and copy is False: its elements are {}, not {}",

@@ -382,3 +382,11 @@ def test_no_operation_reads_beyond_an_array():
             eg.testing.call(name, packed, sample.attributes)
             calls += 1
     assert calls > 500
+
+
+def test_floats_keep_their_digits_where_f64_is_wanted():
+    for value in (0.1, [0.1, 1e300], [[0.1], [-1e-300]]):
+        x = eg.tensor(value, dtype="f64")
+        assert x.dtype == "f64" and np.array_equal(np.asarray(x), np.array(value))
+    assert eg.tensor([0.1, 2.0]).dtype == "f32"
+    assert eg.tensor([0.1, 2.0], dtype="i64").tolist() == [0, 2]
