@@ -157,10 +157,10 @@ Picture columns_training() {
   picture.line("plain features").add("W₁ at step 0", start).add("W₁ at step 20", a, "train");
   picture.line("features b d a c, weights coupled at step 0")
       .add("W₁ P_C at step 0", start_p)
-      .add("W₁(C) at step 20", b, "train");
+      .add("W₁_(C) at step 20", b, "train");
   picture.line("features b d a c, the same numbers at step 0")
       .add("W₁ at step 0", {start.values, start_p.rows, start_p.columns});
-  picture.add("W₁(C) at step 20", c, "train");
+  picture.add("W₁_(C) at step 20", c, "train");
   picture.equal("the second result and the first, moved", b.values, features.apply(a.values, 1));
   return picture.differ("the third result and the first, moved", c.values, b.values);
 }
@@ -187,9 +187,9 @@ Picture both() {
   const Tensor measured = gradient_of(*moved, [&] { return leave((*moved)(one(z_p.values))); });
   picture.line("plain").add("Z", z).add("∂l/∂Z", dz, "back", 1).add("∂l/∂W₁", w, {}, 1);
   picture.line("tokens 3 1 2, features b d a c").add("P_R Z P_C", z_p).add("∂l/∂Z_(P)", dz_p, "back", 1);
-  picture.add("∂l/∂W₁(P)", {measured, w_p.rows, w_p.columns}, {}, 1);
+  picture.add("∂l/∂W₁_(P)", {measured, w_p.rows, w_p.columns}, {}, 1);
   picture.equal("∂l/∂Z_(P) and P_R (∂l/∂Z) P_C", dz_p.values, features.apply(tokens.apply(dz.values, 0), 1));
-  picture.equal("∂l/∂W₁(P) and (∂l/∂W₁) P_C, where tokens cancel", measured, w_p.values);
+  picture.equal("∂l/∂W₁_(P) and (∂l/∂W₁) P_C, where tokens cancel", measured, w_p.values);
   return picture.differ("∂l/∂Z_(P) and ∂l/∂Z as they stand", dz_p.values, dz.values);
 }
 

@@ -1,6 +1,7 @@
 #include "picture.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fmt/format.h>
 #include <stdexcept>
@@ -25,6 +26,36 @@ std::string escaped(const std::string& text) {
       out += "&gt;";
     else
       out += c;
+  }
+  return out;
+}
+
+/// Escaped, with what follows an underline (letters, one other character, or brackets) set lower: P_R, Enc_(C).
+std::string with_subscripts(const std::string& text) {
+  std::string out;
+  bool lowered = false; // the next character goes back to the line
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] != '_') {
+      const std::size_t end = std::min(text.find('_', i), text.size());
+      const std::string plain = escaped(text.substr(i, end - i));
+      out += lowered ? "<tspan dy=\"-3\">" + plain + "</tspan>" : plain;
+      lowered = false;
+      i = end;
+      continue;
+    }
+    std::size_t end = i + 1;
+    if (text[end] == '(') {
+      end = text.find(')', end) + 1;
+    } else {
+      while (end < text.size() && std::isalpha(static_cast<unsigned char>(text[end])) != 0) ++end;
+      if (end == i + 1) ++end;
+      while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+        ++end; // bytes of one character
+    }
+    out += fmt::format("<tspan dy=\"{}\" class=\"low\">{}</tspan>", lowered ? 0 : 3,
+                       escaped(text.substr(i + 1, end - i - 1)));
+    lowered = true;
+    i = end;
   }
   return out;
 }
@@ -71,7 +102,7 @@ std::string drawn(const std::string& name, const Matrix& m, double largest, doub
   const std::vector<double> values = m.values.to_vector<double>();
   const double left = x + (m.rows.empty() ? 0.0 : row_names), columns = static_cast<double>(columns_of(m));
   std::string out = fmt::format("<text class=\"name\" x=\"{}\" y=\"{}\">{}</text>\n", left + cell_width * columns / 2,
-                                y + title_height - 6, escaped(name));
+                                y + title_height - 6, with_subscripts(name));
   double top = y + title_height;
   if (!m.columns.empty()) {
     for (std::size_t j = 0; j < m.columns.size(); ++j)
@@ -107,6 +138,7 @@ const char* const style = R"(<style>
   .card { fill: #ffffff; stroke: #d0d7de } .cell { fill: none; stroke: #d0d7de } .closed { fill: #8b949e; fill-opacity: 0.35; stroke: #8b949e }
   .minus { fill: #2f81d6 } .plus { fill: #e8872b }
   .number { font-size: 10.5px } .label { font-size: 11px; fill: #57606a } .name { font-size: 12.5px; font-weight: bold }
+  .low { font-size: 75% }
   .heading, .verdict { font-size: 12.5px; text-anchor: start } .heading { fill: #57606a } .arrow { fill: none; stroke: #57606a; stroke-width: 1.4 }
   @media (prefers-color-scheme: dark) {
     text { fill: #f0f3f6 } .card { fill: #0d1117; stroke: #30363d } .cell { stroke: #30363d } .closed { stroke: #484f58 }
@@ -179,7 +211,7 @@ std::string Picture::svg() const {
     double height = 0.0, x = margin;
     for (const Panel& panel : line.panels) height = std::max(height, height_of(panel.matrix));
     body += fmt::format("<text class=\"heading\" x=\"{}\" y=\"{}\">{}</text>\n", margin, y + heading_height - 8,
-                        escaped(line.heading));
+                        with_subscripts(line.heading));
     width = std::max(width, margin + 6.8 * length(line.heading));
     y += heading_height;
     description += line.heading + ": ";
@@ -191,7 +223,7 @@ std::string Picture::svg() const {
         if (!panel.arrow.empty())
           body += fmt::format("<path class=\"arrow\" d=\"M{} {}h{}m-6 -4l6 4l-6 4\"/><text class=\"label\" x=\"{}\" "
                               "y=\"{}\">{}</text>\n",
-                              x + 8, at, wide - 16, x + wide / 2, at - 7, escaped(panel.arrow));
+                              x + 8, at, wide - 16, x + wide / 2, at - 7, with_subscripts(panel.arrow));
         description += panel.arrow.empty() ? ", " : ", then " + panel.arrow + ", ";
         x += panel.arrow.empty() ? arrow_width / 2 : wide;
       }
@@ -206,7 +238,7 @@ std::string Picture::svg() const {
   for (const Verdict& verdict : verdicts_) {
     const std::string text = fmt::format("{} {}", verdict.equal ? "=" : "≠", verdict.what);
     body += fmt::format("<text class=\"verdict\" x=\"{}\" y=\"{}\">{}</text>\n", margin, y + verdict_height - 8,
-                        escaped(text));
+                        with_subscripts(text));
     description += (verdict.equal ? "Equal: " : "Different: ") + verdict.what + ". ";
     width = std::max(width, margin + 7.0 * length(text));
     y += verdict_height;
