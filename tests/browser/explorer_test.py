@@ -9,6 +9,7 @@ EXPLORER_FOLDER: what scripts/explorer.sh builds. DOOR: the program explore_door
 import argparse
 import json
 import math
+import os
 import pathlib
 import random
 import struct
@@ -446,9 +447,9 @@ def part_budgets(browser: Browser, folder: pathlib.Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("folder", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("door")
-    parser.add_argument("--program", default="", help="equigrad, for models in pages")
+    parser.add_argument("--program", default="", type=lambda path: os.path.abspath(path) if path else "", help="equigrad, for models in pages")
     parser.add_argument("--part", action="append")
     arguments = parser.parse_args()
     if not (arguments.folder / "index.html").exists():
