@@ -41,7 +41,7 @@ export const thief: Page = {
   id: "thief",
   name: "Thief",
   hint: "be the cloud, and find the key",
-  claim: "A permutation hides nothing from somebody who knows what was permuted. The key has thousands of bits, and matching finds it in milliseconds.",
+  claim: "A permutation hides nothing from somebody who knows what was permuted: however many keys there are, matching finds the right one in milliseconds.",
   gesture: "Choose what the cloud sees, and steal the key. Then make it harder: add noise to what the thief knows, or train the weights in secret.",
   defaults: { sees: "weights", noise: "0", secret: "0", seed: "1" },
   exercise: {
