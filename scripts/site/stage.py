@@ -271,7 +271,7 @@ def main(package: pathlib.Path, out: pathlib.Path) -> None:
         "not_in_nav": "".join(f"/{name}\n" for name in site.shown),
     }
     (out / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=1000))
-    print(f"{len(site.markdown)} pages, {len(cpp)} headers, {len(python)} modules, {len(site.wanted)} sources and pictures")
+    print(f"{len(site.markdown)} pages, {len(cpp)} folders of headers, {len(python)} modules, {len(site.wanted)} sources and pictures")
 
 
 if __name__ == "__main__":
