@@ -22,8 +22,28 @@ import sys
 import urllib.parse
 
 # Elements that fetch, and the attribute that says what. A link by rel=canonical and the like fetches nothing.
-FETCHES = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "embed": "src", "object": "data", "use": "href"}
-FETCHING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload", "manifest", "apple-touch-icon"}
+FETCHES = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+    "embed": "src",
+    "object": "data",
+    "use": "href",
+}
+FETCHING_LINKS = {
+    "stylesheet",
+    "icon",
+    "preload",
+    "prefetch",
+    "preconnect",
+    "dns-prefetch",
+    "modulepreload",
+    "manifest",
+    "apple-touch-icon",
+}
 LARGEST_PAGE, START_PAGE = 450_000, 400_000  # bytes; the second with everything it loads, gzipped
 
 
@@ -80,7 +100,12 @@ def check_pages(site: pathlib.Path, pages: dict[pathlib.Path, Page]):
         if "mermaid" in page.classes:  # the theme fetches a library for diagrams
             yield f"{name}: a diagram that the theme draws by a library from elsewhere"
         for link in page.links:
-            if link.startswith("#") and len(link) > 1 and not explorer and urllib.parse.unquote(link[1:]) not in page.ids:
+            if (
+                link.startswith("#")
+                and len(link) > 1
+                and not explorer
+                and urllib.parse.unquote(link[1:]) not in page.ids
+            ):
                 yield f"{name}: {link} is nowhere on the page"
             if is_elsewhere(link) or re.match(r"[a-z]+:", link) or link.startswith("#"):
                 continue
@@ -112,7 +137,9 @@ def check_styles(site: pathlib.Path):
 
 def check_start(site: pathlib.Path, pages: dict[pathlib.Path, Page]):
     start = site / "index.html"
-    needed = {start} | {target(start, a) for a in pages[start].fetched if not is_elsewhere(a) and not a.startswith("data:")}
+    needed = {start} | {
+        target(start, a) for a in pages[start].fetched if not is_elsewhere(a) and not a.startswith("data:")
+    }
     weight = sum(len(gzip.compress(path.read_bytes())) for path in needed if path.is_file())
     if weight > START_PAGE:
         yield f"index.html with what it needs: {weight} bytes gzipped"
@@ -130,7 +157,9 @@ def check_formulas(site: pathlib.Path, pages: dict[pathlib.Path, Page]):
         try { katex.renderToString(text.slice(2, -2), { displayMode: text.startsWith("\\\\["), throwOnError: true }); }
         catch (error) { console.log(page + ": " + error.message.split("\\n")[0]); }
       }"""
-    result = subprocess.run(["node", "-e", program, str(katex)], input=json.dumps(formulas), capture_output=True, text=True)
+    result = subprocess.run(
+        ["node", "-e", program, str(katex)], input=json.dumps(formulas), capture_output=True, text=True
+    )
     if result.returncode != 0:
         yield f"node: {result.stderr.strip()}"
     yield from result.stdout.splitlines()
@@ -215,7 +244,14 @@ def scope(tokens: list[str], at: int, names: list[str], public: bool, own: str):
             at = end
         elif token in (";", "{"):
             head = after_template(statement)
-            first = next((t for t in head if t not in ("inline", "friend", "static", "constexpr", "constinit", "const", "virtual", "explicit")), "")
+            first = next(
+                (
+                    t
+                    for t in head
+                    if t not in ("inline", "friend", "static", "constexpr", "constinit", "const", "virtual", "explicit")
+                ),
+                "",
+            )
             if token == "{" and first == "namespace":
                 inside = [t for t in head[1:] if t != "::" and t != "inline"]
                 more, at = scope(tokens, at + 1, names + inside, True, "")
@@ -232,7 +268,11 @@ def scope(tokens: list[str], at: int, names: list[str], public: bool, own: str):
                     found.append(".".join(names + [name]))
                 at = closing(tokens, at, "{}") + 1
             else:
-                name = None if first in ("using", "typedef", "static_assert", "extern", "friend", "class", "struct") else function_name(head)
+                name = (
+                    None
+                    if first in ("using", "typedef", "static_assert", "extern", "friend", "class", "struct")
+                    else function_name(head)
+                )
                 if name is not None and public:
                     found.append(".".join(names + [name]))
                 if token == "{":
@@ -254,7 +294,9 @@ def scope(tokens: list[str], at: int, names: list[str], public: bool, own: str):
 def stubbed(package: pathlib.Path):
     """Qualified names, as users write them, of the public classes, functions and methods of the stubs."""
     top = ast.parse((package / "__init__.py").read_text(encoding="utf-8")).body
-    exported = {a.name for node in top if isinstance(node, ast.ImportFrom) and node.module == "_core" for a in node.names}
+    exported = {
+        a.name for node in top if isinstance(node, ast.ImportFrom) and node.module == "_core" for a in node.names
+    }
     for path in sorted([package / "ops.pyi", *(package / "_core").glob("*.pyi")]):
         if path.stem == "functional":  # equigrad.autograd has their public forms
             continue
@@ -273,7 +315,9 @@ def check_reference(site: pathlib.Path, pages: dict[pathlib.Path, Page], package
     sys.dont_write_bytecode = True
     import cpp_reference
 
-    written = {where: set().union(*(p.ids for path, p in pages.items() if where in path.parts)) for where in ("cpp", "python")}
+    written = {
+        where: set().union(*(p.ids for path, p in pages.items() if where in path.parts)) for where in ("cpp", "python")
+    }
     counts = {"cpp": 0, "python": 0}
     for header in cpp_reference.public_headers():
         for name in dict.fromkeys(declared((cpp_reference.ROOT / header).read_text(encoding="utf-8"))):
@@ -304,4 +348,6 @@ def main(site: pathlib.Path, package: pathlib.Path | None) -> int:
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
         raise SystemExit(__doc__)
-    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) == 3 else None))
+    sys.exit(
+        main(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) == 3 else None)
+    )

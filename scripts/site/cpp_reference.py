@@ -175,13 +175,19 @@ def functions(members: list[ElementTree.Element], scope: str, level: int) -> str
 
 
 def members_of(compound: ElementTree.Element) -> list[ElementTree.Element]:
-    return [m for s in compound.findall("sectiondef") for m in s.findall("memberdef") if m.get("prot") in ("public", None)]
+    return [
+        m for s in compound.findall("sectiondef") for m in s.findall("memberdef") if m.get("prot") in ("public", None)
+    ]
 
 
 def class_text(compound: ElementTree.Element, inner: dict[str, ElementTree.Element], level: int) -> str:
     full = text_of(compound.find("compoundname"))
     bases = [f"{b.get('prot')} {text_of(b)}" for b in compound.findall("basecompoundref")]
-    head = f"{template_of(compound)}{compound.get('kind')} {full.split('::')[-1]}" + (f" : {', '.join(bases)}" if bases else "") + ";"
+    head = (
+        f"{template_of(compound)}{compound.get('kind')} {full.split('::')[-1]}"
+        + (f" : {', '.join(bases)}" if bases else "")
+        + ";"
+    )
     text = f"{'#' * level} `{full}` {{#{anchor(full)}}}\n\n" + fenced([spaced(head)]) + meaning(compound)
     members = members_of(compound)
     of = lambda *kinds: [m for m in members if m.get("kind") in kinds]
@@ -221,13 +227,22 @@ def write(site, out: pathlib.Path) -> list:
         text = f"# `{header}`\n\n{introduction(header)}`#include <equigrad/equigrad.h>`, or `\"{header}\"`. [Source]({site.link('include/equigrad/equigrad.h', '../../' + header)})\n\n"
         for compound in compounds:
             place = compound.find("location")
-            if compound.get("kind") != "namespace" and compound.get("id") not in nested and place is not None and place.get("file") == header:
+            if (
+                compound.get("kind") != "namespace"
+                and compound.get("id") not in nested
+                and place is not None
+                and place.get("file") == header
+            ):
                 text += class_text(compound, by_id, 2)
         for compound in compounds:
             if compound.get("kind") != "namespace":
                 continue
             scope = text_of(compound.find("compoundname"))
-            here = [m for m in members_of(compound) if m.find("location") is not None and m.find("location").get("file") == header]
+            here = [
+                m
+                for m in members_of(compound)
+                if m.find("location") is not None and m.find("location").get("file") == header
+            ]
             if not here:
                 continue
             of = lambda *kinds: [m for m in here if m.get("kind") in kinds]
@@ -239,7 +254,12 @@ def write(site, out: pathlib.Path) -> list:
         site.write(page_of(header), text)
         room = header.rpartition("/")[0]
         navigation.setdefault(room, []).append({header: page_of(header)})
-        listed.append(f"| [`{header}`]({pathlib.PurePath(page_of(header)).name}) | {introduction(header).strip().removeprefix('<p>').removesuffix('</p>').split('. ')[0]} |")
+        listed.append(
+            f"| [`{header}`]({pathlib.PurePath(page_of(header)).name}) | {introduction(header).strip().removeprefix('<p>').removesuffix('</p>').split('. ')[0]} |"
+        )
     table = "\n".join(["| header | what it declares |", "|---|---|", *listed])
-    site.write("reference/cpp/README.md", f"# C++ reference\n\n`#include <equigrad/equigrad.h>` gives all of it; [building](../../docs/building.md) says how to link.\n\n{table}\n")
+    site.write(
+        "reference/cpp/README.md",
+        f"# C++ reference\n\n`#include <equigrad/equigrad.h>` gives all of it; [building](../../docs/building.md) says how to link.\n\n{table}\n",
+    )
     return [{room: pages} for room, pages in navigation.items()]

@@ -49,7 +49,11 @@ def meant(member: griffe.Object) -> str:
 
 def short(annotation: object) -> str:
     """Names as users write them."""
-    text = re.sub(r"\bequigrad\._core\.catalogue\.|\bequigrad\._core\.(?=[A-Z])|\bcollections\.abc\.|\btyping\.", "", str(annotation))
+    text = re.sub(
+        r"\bequigrad\._core\.catalogue\.|\bequigrad\._core\.(?=[A-Z])|\bcollections\.abc\.|\btyping\.",
+        "",
+        str(annotation),
+    )
     return re.sub(r"\bequigrad\._core\.", "eg.", text)
 
 
@@ -65,7 +69,9 @@ def signature(function: griffe.Function, name: str) -> str:
             parts.append("*")
         star |= kind in (griffe.ParameterKind.keyword_only, griffe.ParameterKind.var_positional)
         prefix = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}.get(kind, "")
-        text = prefix + parameter.name + (f": {short(parameter.annotation)}" if parameter.annotation is not None else "")
+        text = (
+            prefix + parameter.name + (f": {short(parameter.annotation)}" if parameter.annotation is not None else "")
+        )
         if parameter.default is not None and not prefix:
             text += f" = {parameter.default}" if parameter.annotation is not None else f"={parameter.default}"
         parts.append(text)
@@ -94,7 +100,11 @@ SPOKEN = {"__init__", "__call__", "__getitem__", "__setitem__", "__len__", "__it
 
 def class_text(cls: griffe.Class, path: str, level: int) -> str:
     bases = [short(base) for base in cls.bases if str(base) != "object"]
-    text = f"{'#' * level} `{cls.name}` {{#{path}}}\n\n" + fenced(f"class {cls.name}" + (f"({', '.join(bases)})" if bases else "")) + meant(cls)
+    text = (
+        f"{'#' * level} `{cls.name}` {{#{path}}}\n\n"
+        + fenced(f"class {cls.name}" + (f"({', '.join(bases)})" if bases else ""))
+        + meant(cls)
+    )
     for name, member in cls.members.items():
         if (name.startswith("_") and name not in SPOKEN) or member.is_alias:
             continue
@@ -137,7 +147,13 @@ def write(site, package: pathlib.Path) -> list:
         inner = loaded if module == "equigrad" else loaded[module.removeprefix("equigrad.")]
         members = public_members(loaded, module)
         short_name = module.replace("equigrad", "eg", 1)
-        text = f"# `{module}`\n\n" + meaning(module_docstring(inner), "opening") + "`import equigrad as eg`" + (f"; here `{short_name}.NAME`" if module != "equigrad" else "") + "\n\n"
+        text = (
+            f"# `{module}`\n\n"
+            + meaning(module_docstring(inner), "opening")
+            + "`import equigrad as eg`"
+            + (f"; here `{short_name}.NAME`" if module != "equigrad" else "")
+            + "\n\n"
+        )
         classes = {n: m for n, m in members.items() if m.is_class}
         functions = {n: m for n, m in members.items() if m.is_function}
         if functions:
@@ -150,5 +166,8 @@ def write(site, package: pathlib.Path) -> list:
         first = inner.docstring.value.split("\n")[0] if inner.docstring else ""
         listed.append(f"| [`{module}`]({module}.md) | {first} | {len(classes)} | {len(functions)} |")
     table = "\n".join(["| module | what | classes | functions |", "|---|---|--:|--:|", *listed])
-    site.write("reference/python/README.md", f"# Python reference\n\n[A tour](../../docs/python.md) comes first; here is every name.\n\n{table}\n")
+    site.write(
+        "reference/python/README.md",
+        f"# Python reference\n\n[A tour](../../docs/python.md) comes first; here is every name.\n\n{table}\n",
+    )
     return navigation

@@ -56,7 +56,9 @@ def show(text: str, assets: str) -> str:
     sections = []
     for slide in re.split(r"^---$", text, flags=re.MULTILINE):
         extensions = ["tables", "pymdownx.arithmatex", "pymdownx.superfences"]
-        body = markdown.markdown(slide.strip(), extensions=extensions, extension_configs={"pymdownx.arithmatex": {"generic": True}})
+        body = markdown.markdown(
+            slide.strip(), extensions=extensions, extension_configs={"pymdownx.arithmatex": {"generic": True}}
+        )
         sections.append(f"<section>\n{body}\n</section>")
     title = re.search(r"^# (.*)$", text, flags=re.MULTILINE)[1]
     return PAGE.format(title=html.escape(title), sections="\n".join(sections), assets=assets)

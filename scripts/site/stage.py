@@ -17,11 +17,13 @@ import cpp_reference
 import python_reference
 import slides
 import yaml
+from text import normalised, relative, with_code
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "docs/course"))
 import make_notebooks
+
 KATEX = pathlib.Path("/usr/share/javascript/katex")
 LINK = re.compile(r"(\]\()([^()\s]+)(\))")
 # To the explorer, which is a part of the site and not of the tree.
@@ -43,7 +45,10 @@ class Site:
     def __init__(self, out: pathlib.Path):
         self.pages = out / "pages"
         listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
         )
         self.tree = {name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()}
         self.folders = {str(parent) for name in self.tree for parent in pathlib.PurePath(name).parents}
@@ -92,7 +97,10 @@ class Site:
         lines = []
         for line, code in with_code(normalised(text)):
             if not code:
-                line = LINK.sub(lambda m: m[1] + self.link(name, m[2]) + m[3], EXPLORER.sub(lambda m: self.explorer_link(name, m), line))
+                line = LINK.sub(
+                    lambda m: m[1] + self.link(name, m[2]) + m[3],
+                    EXPLORER.sub(lambda m: self.explorer_link(name, m), line),
+                )
             lines.append(line)
         text = "\n".join(lines).replace("<!-- explorer -->", self.explorer()) if name == START else "\n".join(lines)
         if name == SLIDES:
@@ -119,7 +127,9 @@ class Site:
             (self.pages / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, self.pages / name)
         elif path.is_dir():
-            inside = sorted({pathlib.PurePath(f).relative_to(name).parts[0] for f in self.tree if f.startswith(f"{name}/")})
+            inside = sorted(
+                {pathlib.PurePath(f).relative_to(name).parts[0] for f in self.tree if f.startswith(f"{name}/")}
+            )
             items = [f"- [{part}]({relative(f'{name}/index.md', self.place(f'{name}/{part}'))})" for part in inside]
             self.shown.append(f"{name}/index.md")
             self.write(f"{name}/index.md", f"# {name}\n\n" + "\n".join(items) + "\n")
@@ -130,7 +140,9 @@ class Site:
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
             language = LANGUAGES.get(path.suffix, "text")
             self.shown.append(f"{name}.md")
-            self.write(f"{name}.md", f"---\nsearch:\n  exclude: true\n---\n\n# {name}\n\n{fence}{language}\n{text}\n{fence}\n")
+            self.write(
+                f"{name}.md", f"---\nsearch:\n  exclude: true\n---\n\n# {name}\n\n{fence}{language}\n{text}\n{fence}\n"
+            )
 
     def sources(self) -> None:
         done: set[str] = set()
@@ -146,53 +158,10 @@ def notebook(path: pathlib.Path) -> str:
     for cell in make_notebooks.cells(path.read_text(encoding="utf-8")):
         text = "".join(cell["source"])
         parts.append(normalised(text) if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
-    parts.insert(1, f"Run it: `python docs/course/notebooks/{path.name}`, or as a notebook ([how](../README.md#set-up)).")
+    parts.insert(
+        1, f"Run it: `python docs/course/notebooks/{path.name}`, or as a notebook ([how](../README.md#set-up))."
+    )
     return "\n\n".join(parts) + "\n"
-
-
-def relative(source: str, target: str) -> str:
-    here = pathlib.PurePath(source).parent.parts
-    there = pathlib.PurePath(target).parts
-    common = 0
-    while common < len(here) and common < len(there) - 1 and here[common] == there[common]:
-        common += 1
-    return "/".join([".."] * (len(here) - common) + list(there[common:]))
-
-
-def with_code(text: str):
-    """The lines of a page, and whether they are code."""
-    fence = ""
-    for line in text.split("\n"):
-        mark = re.match(r"\s*(`{3,}|~{3,})", line)
-        yield line, bool(fence or mark)
-        if mark and not fence:
-            fence = mark[1]
-        elif mark and mark[1].startswith(fence) and line.strip() == mark[1]:
-            fence = ""
-
-
-def normalised(text: str) -> str:
-    """List items indented by four, and blank lines before lists and tables."""
-    lines: list[str] = []
-    widths: list[int] = []  # of the markers of the items that a line is inside of
-    for line, code in with_code(text):
-        indent = len(line) - len(line.lstrip())
-        item = None if code else re.match(r"(\s*)([-*+] |\d+\. )", line)
-        before = lines[-1].strip() if lines else ""
-        if line.strip():
-            while widths and indent < sum(widths):
-                widths.pop()
-        if line.strip() and not code:
-            starts_list = item and not widths and not before.startswith(("- ", "* ", "+ ")) and not re.match(r"\d+\. ", before)
-            starts_table = line.lstrip().startswith("|") and not before.startswith("|")
-            if before and (starts_list or starts_table):
-                lines.append("")
-        lines.append(" " * (4 * len(widths) + max(0, indent - sum(widths))) + line.lstrip() if line.strip() else "")
-        if item:
-            widths.append(len(item[2]))
-        if not code and lines[-1].startswith("<details>"):  # what is inside is Markdown too
-            lines[-1] = lines[-1].replace("<details>", "<details markdown>", 1)
-    return "\n".join(lines)
 
 
 def title(site: Site, name: str) -> str:
@@ -221,7 +190,11 @@ def navigation(site: Site, cpp: list, python: list) -> list:
                 names.append(name)
         return names
 
-    theorems = linked((ROOT / "docs/theorems/README.md").read_text(encoding="utf-8"), "docs/theorems", lambda n: n.startswith("docs/theorems/"))
+    theorems = linked(
+        (ROOT / "docs/theorems/README.md").read_text(encoding="utf-8"),
+        "docs/theorems",
+        lambda n: n.startswith("docs/theorems/"),
+    )
     used.update({"docs/theorems/README.md", "docs/course/README.md", SLIDES})
     tabs = []
     for heading, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", index, flags=re.MULTILINE | re.DOTALL):
@@ -229,7 +202,13 @@ def navigation(site: Site, cpp: list, python: list) -> list:
     rest = [name for name in site.markdown if name not in used]
     return [
         {"Start": ["index.md", {"Overview": "overview.md"}, {"Index by task": "docs/README.md"}]},
-        {"Course": ["docs/course/README.md", {"Slides": SLIDES}, *section(site, [f"{name}.md" for name in site.notebooks])]},
+        {
+            "Course": [
+                "docs/course/README.md",
+                {"Slides": SLIDES},
+                *section(site, [f"{name}.md" for name in site.notebooks]),
+            ]
+        },
         {"Theorems": ["docs/theorems/README.md", *section(site, theorems)]},
         *tabs,
         {"C++": ["reference/cpp/README.md", *cpp]},
@@ -271,7 +250,9 @@ def main(package: pathlib.Path, out: pathlib.Path) -> None:
         "not_in_nav": "".join(f"/{name}\n" for name in site.shown),
     }
     (out / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=1000))
-    print(f"{len(site.markdown)} pages, {len(cpp)} folders of headers, {len(python)} modules, {len(site.wanted)} sources and pictures")
+    print(
+        f"{len(site.markdown)} pages, {len(cpp)} folders of headers, {len(python)} modules, {len(site.wanted)} sources and pictures"
+    )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,9 @@ def generic_block(dim: int, heads: int, hidden: int, rng: np.random.Generator) -
     block.to("f64")
     block.load_state_dict(
         {
-            name: eg.tensor(rng.normal(1.0 if name.startswith("norm") and name.endswith("weight") else 0.0, 0.4, x.shape))
+            name: eg.tensor(
+                rng.normal(1.0 if name.startswith("norm") and name.endswith("weight") else 0.0, 0.4, x.shape)
+            )
             for name, x in block.state_dict().items()
         }
     )

@@ -34,7 +34,9 @@ def check(work, rng) -> str:
     return f"every weight of {len(SIZES)} blocks moved; f'(Z P) = f(Z) P with its gradient to {worst:.0e}"
 
 
-def compare(name: str, found: np.ndarray, expected: np.ndarray, plain: np.ndarray, groups: dict[str, list[int]]) -> None:
+def compare(
+    name: str, found: np.ndarray, expected: np.ndarray, plain: np.ndarray, groups: dict[str, list[int]]
+) -> None:
     if np.array_equal(found, expected):
         return
     expect(found.shape == expected.shape, f"{name}: shape {found.shape}, not {expected.shape}")
@@ -46,7 +48,11 @@ def compare(name: str, found: np.ndarray, expected: np.ndarray, plain: np.ndarra
     what = f"{name}: its {' and '.join(wrong)} are wrong" if wrong and plain.ndim == 2 else f"{name} is wrong"
     if "qkv" in name:
         a = len(plain) // 3
-        parts = [part for i, part in enumerate(["queries", "keys", "values"]) if not np.array_equal(found[i * a : (i + 1) * a], expected[i * a : (i + 1) * a])]
+        parts = [
+            part
+            for i, part in enumerate(["queries", "keys", "values"])
+            if not np.array_equal(found[i * a : (i + 1) * a], expected[i * a : (i + 1) * a])
+        ]
         what += f" (in the part of the {' and '.join(parts)})"
     raise Wrong(f"{what}; ask which features lie on either side of it: {', '.join(groups)}")
 

@@ -35,9 +35,13 @@ def masks(rng):
     yield "a ring", np.where((i - j) % n <= 1, 0.0, CLOSED), ""
     row = "softmax does not see a number that is added to a whole row"
     yield "no mask, and a number added to each row", np.repeat(rng.integers(1, 9, 4)[:, None] * 0.25, 4, axis=1), row
-    yield "windows, and a number added to each row", np.where(i // 2 == j // 2, 0.0, CLOSED) + rng.permutation(n)[:, None] * 0.5, row
+    yield "windows, and a number added to each row", np.where(i // 2 == j // 2, 0.0, CLOSED) + rng.permutation(n)[
+        :, None
+    ] * 0.5, row
     yield "distances", -np.abs(i - j) * 1.0, "finite numbers count as well as minus infinity"
-    yield "numbers added to columns", np.repeat(np.array([[0.0, 0.0, 1.0, 1.0, 1.0]]), 5, axis=0), "a number added to a column is seen"
+    yield "numbers added to columns", np.repeat(
+        np.array([[0.0, 0.0, 1.0, 1.0, 1.0]]), 5, axis=0
+    ), "a number added to a column is seen"
 
 
 def check(work, rng) -> str:
@@ -48,14 +52,23 @@ def check(work, rng) -> str:
         found = {tuple(int(i) for i in p) for p in work.automorphisms(mask.copy())}
         group = eg.permute.automorphisms(eg.permute.softmax_form(mask))
         everything = set(permutations(range(len(mask))))
-        expect(found <= everything, f"{name}: {min(found - everything, default=None)} is no permutation of {len(mask)} tokens")
+        expect(
+            found <= everything,
+            f"{name}: {min(found - everything, default=None)} is no permutation of {len(mask)} tokens",
+        )
         for p in sorted(found):
             error = attention_error(mask, p, rng)
-            expect(error < 1e-10, f"{name}: {p} is in your group, and attention under the mask\n{mask}\ndoes not commute with it (error {error:.1e}). {hint}".rstrip())
+            expect(
+                error < 1e-10,
+                f"{name}: {p} is in your group, and attention under the mask\n{mask}\ndoes not commute with it (error {error:.1e}). {hint}".rstrip(),
+            )
         rest = sorted(everything - found)
         for p in rest:
             if attention_error(mask, p, rng) < 1e-10:
-                expect(False, f"{name}: attention under the mask\n{mask}\ncommutes with {p}, which you leave out. {hint}".rstrip())
+                expect(
+                    False,
+                    f"{name}: attention under the mask\n{mask}\ncommutes with {p}, which you leave out. {hint}".rstrip(),
+                )
         expect(len(found) == group.order, f"{name}: you find {len(found)} permutations, the library {group.order}")
         count += 1
     for n in (3, 4, 6):
@@ -71,6 +84,9 @@ def rotations(mask, n: int) -> None:
     group = eg.permute.automorphisms(eg.permute.softmax_form(mask))
     for shift in range(n):
         p = [(i + shift) % n for i in range(n)]
-        expect(np.array_equal(mask[np.ix_(p, p)], mask), f"rotations_only({n}): the rotation by {shift} is not in the group")
+        expect(
+            np.array_equal(mask[np.ix_(p, p)], mask),
+            f"rotations_only({n}): the rotation by {shift} is not in the group",
+        )
     hint = " A ring whose edges point both ways has reflections too" if group.order == 2 * n else ""
     expect(group.order == n, f"rotations_only({n}): the group has {group.order} elements, not {n}.{hint}")

@@ -53,5 +53,8 @@ def check(work, rng) -> str:
         except Exception:  # it may refuse
             guesses.append(0)
     chance = float(np.mean(guesses)) / DIM
-    expect(chance < 0.3, f"with unrelated public weights it finds {chance:.0%} of the secret: it does not use the public weights")
+    expect(
+        chance < 0.3,
+        f"with unrelated public weights it finds {chance:.0%} of the secret: it does not use the public weights",
+    )
     return f"all {DIM} features in 15 instances; with unrelated public weights {chance:.0%}, chance is {1 / DIM:.0%}"

@@ -48,21 +48,34 @@ def one(work, rule: str, rng) -> float:
     element = s.element(key(rng), inside)
     reference_losses = reference_run(reference, batches, rule)
     begun = arrays(model.state_dict())
-    model.calls.clear(), twin.calls.clear()
+    model.calls.clear()
+    twin.calls.clear()
 
     losses = work.train_twins(model, twin, element, list(batches), rule, 0.01)
     expect(losses is not None and len(losses) == STEPS, f"give one pair of losses a step: {STEPS} of them")
     ours, theirs = ([float(pair[i]) for pair in losses] for i in (0, 1))
     expect(len(model.calls) >= STEPS, f"{rule}: the model computed {len(model.calls)} times for {STEPS} batches")
-    expect(len(twin.calls) >= STEPS, f"{rule}: the twin computed {len(twin.calls)} times for {STEPS} batches; it trains by itself")
+    expect(
+        len(twin.calls) >= STEPS,
+        f"{rule}: the twin computed {len(twin.calls)} times for {STEPS} batches; it trains by itself",
+    )
     after = arrays(model.state_dict())
     expect(any(not np.array_equal(after[n], begun[n]) for n in after), f"{rule}: the model's weights did not change")
     error = apart(np.array(ours), np.array(reference_losses))
-    expect(error < 1e-10, f"{rule}: the model's losses differ from a training's by {error:.1e}: one step a batch, in order, at the given rate")
+    expect(
+        error < 1e-10,
+        f"{rule}: the model's losses differ from a training's by {error:.1e}: one step a batch, in order, at the given rate",
+    )
     x_moved = np.asarray(element.move("x", batches[0][0]))
-    expect(np.array_equal(np.asarray(twin.calls[0]), x_moved), f"{rule}: the twin's first input is not element.move('x', x)")
+    expect(
+        np.array_equal(np.asarray(twin.calls[0]), x_moved),
+        f"{rule}: the twin's first input is not element.move('x', x)",
+    )
     gap = apart(np.array(theirs), np.array(ours))
-    expect(gap < 1e-10, f"{rule}: the losses of the twins differ by {gap:.1e}; do the twin's weights begin as element.move_state of the model's?")
+    expect(
+        gap < 1e-10,
+        f"{rule}: the losses of the twins differ by {gap:.1e}; do the twin's weights begin as element.move_state of the model's?",
+    )
     expected = arrays(element.move_state(model.state_dict()))
     drift = max(apart(x, expected[name]) for name, x in arrays(twin.state_dict()).items())
     expect(drift < 1e-10, f"{rule}: the twin's weights differ from the moved ones by {drift:.1e}")

@@ -100,7 +100,9 @@ assert np.allclose(np.asarray(C).reshape(-1) @ jacobian, np.asarray(by_x).reshap
 # compares it with differences $(f(x + h u) - f(x - h u)) / 2h$ along random directions $u$.
 
 # %%
-cube = eg.CustomOp("cube", lambda x: x * x * x, lambda inputs, outputs, cotangents: 3.0 * inputs[0] * inputs[0] * cotangents[0])
+cube = eg.CustomOp(
+    "cube", lambda x: x * x * x, lambda inputs, outputs, cotangents: 3.0 * inputs[0] * inputs[0] * cotangents[0]
+)
 print(eg.gradcheck(cube, [X]))
 print(eg.gradcheck(cube, [X], second=True))  # the rule consists of operations, so it has a derivative too
 
@@ -108,7 +110,9 @@ print(eg.gradcheck(cube, [X], second=True))  # the rule consists of operations, 
 # **Control.** A check that cannot fail checks nothing. Here is a wrong rule.
 
 # %%
-wrong = eg.CustomOp("wrong cube", lambda x: x * x * x, lambda inputs, outputs, cotangents: 2.0 * inputs[0] * cotangents[0])
+wrong = eg.CustomOp(
+    "wrong cube", lambda x: x * x * x, lambda inputs, outputs, cotangents: 2.0 * inputs[0] * cotangents[0]
+)
 result = eg.gradcheck(wrong, [X], raise_exception=False)
 print(result)
 assert not result
@@ -119,7 +123,11 @@ assert not result
 # A tape keeps what the rules need. Softmax keeps its output, not its input; `linear` keeps both inputs.
 
 # %%
-for name, f in {"softmax": lambda x: eg.ops.softmax(x), "linear": lambda x: eg.ops.linear(x, W), "sum": lambda x: x.sum()}.items():
+for name, f in {
+    "softmax": lambda x: eg.ops.softmax(x),
+    "linear": lambda x: eg.ops.linear(x, W),
+    "sum": lambda x: x.sum(),
+}.items():
     with eg.Tape() as recorded:
         f(X)
     print(f"{name:8} {len(recorded)} call, keeps {recorded.saved_bytes} bytes")

@@ -53,7 +53,10 @@ before = weight_gradients(lambda: block(Z) * eg.tensor(np.arange(6.0)[:, None]))
 after = weight_gradients(lambda: P_R.inverse().rows(block(P_R.rows(Z))) * eg.tensor(np.arange(6.0)[:, None]))
 forgot = weight_gradients(lambda: block(P_R.rows(Z)) * eg.tensor(np.arange(6.0)[:, None]))
 largest = max(np.abs(np.asarray(g)).max() for g in before)
-apart = [max(np.abs(np.asarray(a) - np.asarray(b)).max() for a, b in zip(before, other)) / largest for other in (after, forgot)]
+apart = [
+    max(np.abs(np.asarray(a) - np.asarray(b)).max() for a, b in zip(before, other)) / largest
+    for other in (after, forgot)
+]
 print("gradients of all weights apart by", apart[0], "and, without shuffling back,", apart[1])
 assert apart[0] < 1e-13 < apart[1]
 

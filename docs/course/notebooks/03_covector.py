@@ -112,7 +112,14 @@ def swiglu(up, down):
 
 
 (y, g), (y_scaled, g_scaled) = swiglu(w3, w2), swiglu(w3 * s, w2 / s.T)
-print("same outputs:", np.abs(y - y_scaled).max(), "  gradient / s:", np.abs(g_scaled - g / s).max(), "  gradient * s:", np.abs(g_scaled - g * s).max())
+print(
+    "same outputs:",
+    np.abs(y - y_scaled).max(),
+    "  gradient / s:",
+    np.abs(g_scaled - g / s).max(),
+    "  gradient * s:",
+    np.abs(g_scaled - g * s).max(),
+)
 assert np.allclose(y, y_scaled) and np.allclose(g_scaled, g / s) and not np.allclose(g_scaled, g * s)
 
 # %% [markdown]

@@ -65,13 +65,16 @@ model, twin, stranger = fresh(), fresh(), fresh()
 twin.load_state_dict(element.move_state(model.state_dict()))
 losses, history = train(model)
 twin_losses, twin_history = train(twin, move=lambda x: element.move("x", x))
-stranger_losses, stranger_history = train(stranger, move=lambda x: element.move("x", x))  # control: weights did not move
+stranger_losses, stranger_history = train(
+    stranger, move=lambda x: element.move("x", x)
+)  # control: weights did not move
 
 
 def drift(ours, theirs, move):
     """The largest difference of any weight after moving ours, over the largest weight, for each step."""
     return [
-        max(np.abs(np.asarray(move(name, eg.tensor(a[name]))) - b[name]).max() for name in a) / max(np.abs(x).max() for x in a.values())
+        max(np.abs(np.asarray(move(name, eg.tensor(a[name]))) - b[name]).max() for name in a)
+        / max(np.abs(x).max() for x in a.values())
         for a, b in zip(ours, theirs)
     ]
 

@@ -29,7 +29,11 @@ def brute_force(mask):
     """All p with f(Z[p]) = f(Z)[p], found by trying attention itself."""
     z = rng.normal(size=(len(mask), 4))
     y = attention(z, mask)
-    return [p for p in permutations(range(len(mask))) if np.abs(attention(z[list(p)].copy(), mask) - y[list(p)]).max() < 1e-10]
+    return [
+        p
+        for p in permutations(range(len(mask)))
+        if np.abs(attention(z[list(p)].copy(), mask) - y[list(p)]).max() < 1e-10
+    ]
 
 
 # %% [markdown]
@@ -88,7 +92,9 @@ assert group.order == 2 * big
 # %%
 shifted = np.repeat(np.arange(4.0)[:, None], 4, axis=1)  # row i holds i: no effect on attention at all
 plain, seen = eg.permute.automorphisms(shifted), eg.permute.automorphisms(eg.permute.softmax_form(shifted))
-print("of the matrix:", plain.order, "  of what softmax sees:", seen.order, "  by attention:", len(brute_force(shifted)))
+print(
+    "of the matrix:", plain.order, "  of what softmax sees:", seen.order, "  by attention:", len(brute_force(shifted))
+)
 assert plain.order == 1 and seen.order == len(brute_force(shifted)) == 24
 
 # %% [markdown]

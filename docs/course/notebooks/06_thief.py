@@ -18,7 +18,10 @@ rng = np.random.default_rng(6)
 config = eg.nn.BlockConfig(dim=64, heads=4, mlp=128)
 block = eg.nn.Block(config, key=1)
 block.to("f64")
-public = {name: rng.normal(1.0 if "norm" in name and "weight" in name else 0.0, 0.3, x.shape) for name, x in block.state_dict().items()}
+public = {
+    name: rng.normal(1.0 if "norm" in name and "weight" in name else 0.0, 0.3, x.shape)
+    for name, x in block.state_dict().items()
+}
 
 
 def hidden_by(state, seed):
@@ -85,8 +88,12 @@ for share in shares:
         seen, truth = hidden_by(tuned, seed + 20)
         guess = np.empty(64, dtype=int)
         guess[np.argsort(seen["norm1.weight"])] = np.argsort(public["norm1.weight"])
-        right.append([np.mean(guess == truth["residual"]), np.mean(match(columns(seen), columns(public)) == truth["residual"])])
-    gains.append(float(np.mean(right, axis=0)[0])), by_column.append(float(np.mean(right, axis=0)[1]))
+        right.append(
+            [np.mean(guess == truth["residual"]), np.mean(match(columns(seen), columns(public)) == truth["residual"])]
+        )
+    gain_share, column_share = np.mean(right, axis=0)
+    gains.append(float(gain_share))
+    by_column.append(float(column_share))
     print(f"tuned by {share:4.0%}: gains {gains[-1]:4.0%}, columns {by_column[-1]:4.0%}")
 curves({"sorted gains": gains, "sorted columns": by_column}, xlabel="amount of tuning, index into the list")
 assert gains[0] == by_column[0] == 1.0 and by_column[3] > 0.95 and gains[3] < 0.7 and by_column[-1] < 0.8

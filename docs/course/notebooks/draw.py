@@ -32,7 +32,8 @@ def matrices(named: dict[str, object]) -> None:
     for place, (name, x) in zip(places[0], arrays.items()):
         place.imshow(x, cmap="RdBu_r", vmin=-limit, vmax=limit)
         place.set_title(name, fontsize=9)
-        place.set_xticks([]), place.set_yticks([])
+        place.set_xticks([])
+        place.set_yticks([])
     figure.tight_layout()
     plt.show()
     plt.close(figure)

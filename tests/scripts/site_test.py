@@ -1,4 +1,4 @@
-"""site_check_test.py ROOT: scripts/site/check.py passes a good site, and names everything that is wrong with a bad one."""
+"""site_test.py ROOT: scripts/site/check.py passes a good site and names what is wrong with a bad one; text.py rewrites Markdown."""
 
 import pathlib
 import subprocess
@@ -10,6 +10,7 @@ script = root / "scripts/site/check.py"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(script.parent))
 import check
+from text import normalised, relative
 
 GOOD = {
     "index.html": '<link rel="stylesheet" href="s.css"><a href="b.html#here">b</a> <a href="https://example.org/">elsewhere</a> <img src="p.svg">',
@@ -83,7 +84,13 @@ def run(files: dict[str, str]) -> tuple[int, str]:
 
 code, said = run(GOOD)
 assert code == 0 and "3 pages" in said, said
-code, said = run({**GOOD, "explore/index.html": '<a href="#tokens?order=1.0">x</a>', "b.html": GOOD["b.html"] + '<a href="explore/index.html#thm4.5">x</a>'})
+code, said = run(
+    {
+        **GOOD,
+        "explore/index.html": '<a href="#tokens?order=1.0">x</a>',
+        "b.html": GOOD["b.html"] + '<a href="explore/index.html#thm4.5">x</a>',
+    }
+)
 assert code == 0, said
 for more, expected in BAD.items():
     where = "s.css" if more.startswith("css: ") else "index.html"
@@ -91,4 +98,20 @@ for more, expected in BAD.items():
     assert code == 1 and expected in said and len(said.splitlines()) == 1, (more[:80], said)
 found = list(dict.fromkeys(check.declared(HEADER)))
 assert found == NAMES, (sorted(set(NAMES) - set(found)), sorted(set(found) - set(NAMES)), found)
-print(f"{len(BAD)} faults of a site are named; {len(NAMES)} declarations are found")
+
+# What GitHub reads, and what Python-Markdown needs for the same.
+MARKDOWN = [
+    ("words\n- a\n- b\nmore", "words\n\n- a\n- b\nmore"),
+    ("- a\n  - b\n    c\n- d", "- a\n    - b\n        c\n- d"),
+    ("1. a\n   ```sh\n   x\n     y\n   ```\n2. b", "1. a\n    ```sh\n    x\n      y\n    ```\n2. b"),
+    ("10. a\n    b\n\n    c", "10. a\n    b\n\n    c"),
+    ("words\n| a |\n|---|\n| b |", "words\n\n| a |\n|---|\n| b |"),
+    ("```\nwords\n- a\n| b |\n  - c\n```", "```\nwords\n- a\n| b |\n  - c\n```"),
+    ("<details><summary>A</summary>", "<details markdown><summary>A</summary>"),
+    ("words - no list\n2 - 1", "words - no list\n2 - 1"),
+]
+for given, expected in MARKDOWN:
+    assert normalised(given) == expected, (given, normalised(given))
+assert relative("a/b/c.md", "a/d/e.md") == "../d/e.md" and relative("a.md", "b/c.md") == "b/c.md"
+assert relative("a/b.md", "a/b.md") == "b.md" and relative("a/b/c.md", "a/b.md") == "../b.md"
+print(f"{len(MARKDOWN)} texts are rewritten, {len(BAD)} faults of a site are named; {len(NAMES)} declarations are found")
