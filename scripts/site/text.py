@@ -26,7 +26,7 @@ def with_code(text: str):
 
 
 def normalised(text: str) -> str:
-    """List items indented by four, and blank lines before lists and tables."""
+    """List items indented by four, blank lines before lists and tables, Markdown inside details, no \\\\| in code."""
     lines: list[str] = []
     widths: list[int] = []  # of the markers of the items that a line is inside of
     for line, code in with_code(text):
@@ -42,6 +42,8 @@ def normalised(text: str) -> str:
             starts_table = line.lstrip().startswith("|") and not before.startswith("|")
             if before and (starts_list or starts_table):
                 lines.append("")
+        if not code and line.lstrip().startswith("|"):
+            line = re.sub(r"`[^`]*`", lambda m: m[0].replace("\\|", "|"), line)
         lines.append(" " * (4 * len(widths) + max(0, indent - sum(widths))) + line.lstrip() if line.strip() else "")
         if item:
             widths.append(len(item[2]))

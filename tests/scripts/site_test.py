@@ -108,6 +108,7 @@ MARKDOWN = [
     ("words\n| a |\n|---|\n| b |", "words\n\n| a |\n|---|\n| b |"),
     ("```\nwords\n- a\n| b |\n  - c\n```", "```\nwords\n- a\n| b |\n  - c\n```"),
     ("<details><summary>A</summary>", "<details markdown><summary>A</summary>"),
+    ("| `a\\|b` \\| c |", "| `a|b` \\| c |"),
     ("words - no list\n2 - 1", "words - no list\n2 - 1"),
 ]
 for given, expected in MARKDOWN:
