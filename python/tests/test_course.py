@@ -86,8 +86,9 @@ def test_every_stub_is_open(tmp_path):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_solution_is_right(seed, tmp_path):
-    result = run(COURSE / "check.py", "all", COURSE / "solutions", "--seed", seed, cwd=tmp_path)
+@pytest.mark.parametrize("folder", [COURSE / "solutions", Path(__file__).parent / "course"], ids=["ours", "others"])
+def test_every_solution_is_right(folder, seed, tmp_path):
+    result = run(COURSE / "check.py", "all", folder, "--seed", seed, cwd=tmp_path)
     assert result.returncode == 0 and verdicts(result) == ["right"] * 6, result.stdout
 
 
