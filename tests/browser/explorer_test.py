@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+from firefox import Firefox
 from page_checks import Browser, check_page
 from playwright.sync_api import Page
 
@@ -132,9 +133,8 @@ def numbers_differ(native: list[float], shown: list[float], bits: bool, toleranc
     return f"numbers are apart by {apart / largest:.1e} of the largest" if apart > tolerance * largest else ""
 
 
-def part_numbers(browser: Browser, folder: pathlib.Path, door_program: str) -> None:
-    """Every question that the pages asked gets the same answer natively."""
-    page = opened(browser, folder)
+def links_to_compare() -> list[str]:
+    """Every page, in random orders, right and broken, in each number type."""
     draw = random.Random(7)
 
     def order(size: int) -> str:
@@ -153,10 +153,11 @@ def part_numbers(browser: Browser, folder: pathlib.Path, door_program: str) -> N
     links += [f"masks?mask={mask}&order={order(4)}" for mask in ("f.f.f.f", "8.c.e.f", "d.e.7.b")]
     links += [f"thief?sees={sees}&secret={secret}&noise={noise}" for sees in ("weights", "gain", "pair", "tokens") for secret in (0, 1) for noise in (0, 0.5)]
     links += ["tape?of=block", "tape?of=program", "tape?of=program&lost=2"]
-    for link in links:
-        visit(page, link)
-    page.wait_for_timeout(500)
-    asked = page.evaluate("explorer.log")
+    return links
+
+
+def replay(asked: list[dict], links: list[str], door_program: str) -> None:
+    """What a browser was answered, against the native program."""
     check(len(asked) >= len(links), f"numbers: {len(asked)} questions were asked for {len(links)} links")
     with tempfile.TemporaryDirectory() as temporary:
         door = Door(door_program, temporary + "/model")
@@ -172,6 +173,17 @@ def part_numbers(browser: Browser, folder: pathlib.Path, door_program: str) -> N
                 for found in differences(native["answer"], answer, exact)[:3]:
                     check(False, f"numbers: {about}: {found}")
         door.close()
+
+
+def part_numbers(browser: Browser, folder: pathlib.Path, door_program: str) -> None:
+    """Every question that the pages asked gets the same answer natively."""
+    page = opened(browser, folder)
+    links = links_to_compare()
+    for link in links:
+        visit(page, link)
+    page.wait_for_timeout(500)
+    asked = page.evaluate("explorer.log")
+    replay(asked, links, door_program)
     print(f"  {len(asked)} answers compared")
     page.context.close()
 
@@ -445,6 +457,55 @@ def part_budgets(browser: Browser, folder: pathlib.Path) -> None:
     page.context.close()
 
 
+# Links, a verdict on the page, and whether it holds.
+EXPECTED = (("tokens", "forward", True), ("tokens", "weights", True), ("tokens?positions=1", "forward", False), ("tokens?causal=1", "backward", False),
+            ("tokens?rotary=1", "forward", False), ("tokens?scaled=1", "forward", False), ("features", "forward", True),
+            ("features?weights=plain", "forward", False), ("features?weights=tied&order=4.1.2.3.0.5.6.7", "forward", False), ("gradients?turn=0.5", "weight", True),
+            ("gradients?stretch=1", "weight", False), ("gradients?stretch=1", "covector", True), ("twins", "twins", True),
+            ("twins?group=rotation&optimizer=adam", "twins", False), ("twins?group=rotation&optimizer=sgd", "twins", True), ("masks", "forward", True),
+            ("masks?order=1.0.2.3.4.5", "forward", False), ("thief", "key", True), ("thief?secret=1", "key", False), ("tape", "slope", True),
+            ("tape?lost=2", "slope", False))
+
+
+def part_firefox(folder: pathlib.Path, door_program: str) -> None:
+    """The same numbers, verdicts and rows in Firefox."""
+    if Firefox.available() is None:
+        print("  Skipped: there is no firefox-esr; it is a Debian package of that name")
+        return
+    with Firefox() as firefox:
+        firefox.goto((folder / "index.html").resolve().as_uri())
+        firefox.run("await explorer.ready")
+        show = """
+          const wait = ms => new Promise(done => setTimeout(done, ms));
+          const until = async (what, test) => { for (let i = 0; !test(); ++i) { if (i > 3000) throw new Error(what); await wait(20); } };
+          location.hash = '#start';
+          await until('start', () => document.querySelector('.start-list'));
+          location.hash = '#' + args[0];
+          await until(args[0], () => document.querySelector('[data-verdict][data-holds]'));
+          return Object.fromEntries([...document.querySelectorAll('[data-verdict][data-holds]')].map(e => [e.dataset.verdict, e.dataset.holds === 'true']));"""
+        for link, verdict, holds in EXPECTED:
+            shown = firefox.run(show, link)
+            check(shown.get(verdict) is holds, f"firefox: {link}: {verdict} is {shown.get(verdict)}, must be {holds}")
+        links = links_to_compare()
+        for link in links:
+            firefox.run(show, link)
+        asked = json.loads(firefox.run("await new Promise(done => setTimeout(done, 500)); return JSON.stringify(explorer.log)"))
+        replay(asked, links, door_program)
+        print(f"  {len(asked)} answers compared")
+        rows = firefox.run("""
+          const list = (await explorer.engine.ask({ask: 'catalogue.list'})).rows;
+          const began = performance.now(), bad = [];
+          for (const row of list) {
+            const result = await explorer.engine.ask({ask: 'catalogue.run', id: row.id});
+            if (result.status !== 'pass') bad.push(row.id);
+          }
+          return {count: list.length, bad, seconds: (performance.now() - began) / 1000};""")
+        print(f"  {rows['count']} rows in {rows['seconds']:.1f} s")
+        check(rows["count"] > 200 and not rows["bad"], f"firefox: rows that do not hold: {rows['bad']}")
+        refused = firefox.run("return await fetch('https://example.org/').then(() => 'connected', () => 'refused')")
+        check(refused == "refused", "firefox: the page can connect")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=lambda path: pathlib.Path(path).resolve())
@@ -460,6 +521,7 @@ def main() -> int:
              "catalogue": lambda b: part_catalogue(b, arguments.folder),
              "files": lambda b: part_files(b, arguments.folder, arguments.program),
              "looks": lambda b: part_looks(b, arguments.folder),
+             "firefox": lambda _: part_firefox(arguments.folder, arguments.door),
              "budgets": lambda b: part_budgets(b, arguments.folder)}
     with Browser() as browser:
         for name in arguments.part or [name for name in parts if name != "budgets"]:
