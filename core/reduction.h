@@ -1,5 +1,5 @@
 #pragma once
-// Selects how sums are computed: fast, or exact so that their order cannot matter.
+// Selects how sums are computed: fast, or exact so that neither their order nor the processor can matter.
 
 #include <cstdint>
 
@@ -8,8 +8,9 @@ namespace eg {
 /// fast: fixed order, the same bits for any number of threads, other bits when the terms are permuted.
 /// exact: every sum whose terms a declared symmetry permutes (in products, norms, softmax, losses, reductions, means of
 /// pooling, gradients of biases) is the same for every order of them, so that a permutation theorem f(P x) = P f(x)
-/// holds bit for bit. Slower. Sums whose terms no symmetry permutes keep their fixed order (fold, adjoints of pooling
-/// and of interpolate).
+/// holds bit for bit. Slower. Sums whose terms no symmetry permutes keep their fixed order (fold, adjoints of pooling and
+/// of interpolate). Elementary functions, the steps of optimisers and normal random numbers round alike on every
+/// processor: what the CPU computes has the same bits on every machine.
 enum class Reduction : std::uint8_t { fast, exact };
 
 /// What holds on this thread; fast unless a scope says otherwise.

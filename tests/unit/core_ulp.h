@@ -27,6 +27,7 @@ struct Accuracy {
   double f32 = 0, f64 = 0;
   double exact_f32 = 0, exact_f64 = 0; ///< the same in exact mode
   double f32_bound = 0, f64_bound = 0;
+  double exact_slack = 0; ///< what exact mode may add to the bounds
   std::string worst; ///< where the largest error above its bound was seen
 };
 

@@ -62,7 +62,7 @@ the truth is the formula in double for f32 and in long double for f64. The other
 (but `_backward` ones) on these times 2^-20 and 2^20, against their plain loops in f64, whose own rounding counts too.
 
 The columns "exact" are exact mode, whose bits and errors are the same on every machine. There `affine` counts in units of
-the larger of value and shift, because its product is rounded before the sum.
+the larger of value and shift, and its bound is 1.01, because its product is rounded before the sum.
 
 gelu, gelu_tanh, silu and their gated kin pass 4 ULP far to the left, where their values die away (f32 below 1e-30, mostly
 subnormal): an error in the argument of exp is magnified there. Against 1 they stay below 4.
@@ -111,8 +111,8 @@ TEST_CASE("every floating row keeps its bound, treats extremes as it says, and i
     const std::string name(op->name);
     CHECK_MESSAGE(accuracy.f32 <= accuracy.f32_bound, name, ": ", accuracy.worst);
     CHECK_MESSAGE(accuracy.f64 <= accuracy.f64_bound, name, ": ", accuracy.worst);
-    CHECK_MESSAGE(accuracy.exact_f32 <= accuracy.f32_bound, name, ": ", accuracy.worst);
-    CHECK_MESSAGE(accuracy.exact_f64 <= accuracy.f64_bound, name, ": ", accuracy.worst);
+    CHECK_MESSAGE(accuracy.exact_f32 <= accuracy.f32_bound + accuracy.exact_slack, name, ": ", accuracy.worst);
+    CHECK_MESSAGE(accuracy.exact_f64 <= accuracy.f64_bound + accuracy.exact_slack, name, ": ", accuracy.worst);
     for (const std::string& text : extremes.broken) FAIL_CHECK(name, ": ", text);
     const std::string line = line_of(*op, accuracy, extremes);
     wanted += line + "\n";
