@@ -175,7 +175,26 @@ Words product(std::uint64_t a, std::uint64_t b) {
 }
 
 /// The bits of 2 / pi below the point, after 64 zeros: coefficients.py prints them.
-constexpr std::uint64_t two_over_pi[] = {0, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561, 0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E, 0xE88235F52EBB4484, 0xE99C7026B45F7E41, 0x3991D639835339F4, 0x9C845F8BBDF9283B, 0x1FF897FFDE05980F, 0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7, 0x4F463F669E5FEA2D, 0x7527BAC7EBE5F17B, 0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB};
+constexpr std::uint64_t two_over_pi[] = {0,
+                                         0xA2F9836E4E441529,
+                                         0xFC2757D1F534DDC0,
+                                         0xDB6295993C439041,
+                                         0xFE5163ABDEBBC561,
+                                         0xB7246E3A424DD2E0,
+                                         0x06492EEA09D1921C,
+                                         0xFE1DEB1CB129A73E,
+                                         0xE88235F52EBB4484,
+                                         0xE99C7026B45F7E41,
+                                         0x3991D639835339F4,
+                                         0x9C845F8BBDF9283B,
+                                         0x1FF897FFDE05980F,
+                                         0xEF2F118B5A0A6D1F,
+                                         0x6D367ECF27CB09B7,
+                                         0x4F463F669E5FEA2D,
+                                         0x7527BAC7EBE5F17B,
+                                         0x3D0739F78A5292EA,
+                                         0x6BFB5FB11F8D5D08,
+                                         0x56033046FC7B6BAB};
 
 /// x = quadrant pi/2 + rest, |rest| <= pi/4; quadrant modulo 4.
 struct Angle {
@@ -190,11 +209,13 @@ Angle reduced(double x) {
   if (size <= 0.78539816339744830962) return {0, {x, 0.0}};
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(size);
   const std::uint64_t mantissa = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000;
-  const std::int64_t first = static_cast<std::int64_t>(bits >> 52) - 1075 - 2 + 64; // x is an integer times 2^(first - 62)
+  const std::int64_t first =
+      static_cast<std::int64_t>(bits >> 52) - 1075 - 2 + 64; // x is an integer times 2^(first - 62)
   const auto word = static_cast<std::size_t>(first / 64);
   const auto shift = static_cast<unsigned>(first % 64);
   const auto window = [&](std::size_t i) {
-    return shift == 0 ? two_over_pi[word + i] : two_over_pi[word + i] << shift | two_over_pi[word + i + 1] >> (64 - shift);
+    return shift == 0 ? two_over_pi[word + i]
+                      : two_over_pi[word + i] << shift | two_over_pi[word + i + 1] >> (64 - shift);
   };
   // 192 bits, the weight of the highest is 2.
   const Words p0 = product(mantissa, window(2)), p1 = product(mantissa, window(1));
@@ -213,8 +234,8 @@ Angle reduced(double x) {
     a = a << zeros | b >> (64 - zeros);
     b <<= zeros;
   }
-  const Wide fraction = ordered_sum(static_cast<double>(a >> 11) * 0x1p-53,
-                                    static_cast<double>((a & 0x7FF) << 42 | b >> 22) * 0x1p-106);
+  const Wide fraction =
+      ordered_sum(static_cast<double>(a >> 11) * 0x1p-53, static_cast<double>((a & 0x7FF) << 42 | b >> 22) * 0x1p-106);
   const double unit = power_of_two(-static_cast<std::int64_t>(zeros)) * (up ? -1.0 : 1.0);
   const Wide rest = half_pi * Wide{fraction.hi * unit, fraction.lo * unit};
   return x < 0.0 ? Angle{(0U - quadrant) % 4, -rest} : Angle{quadrant % 4, rest};
@@ -264,7 +285,15 @@ double sine_of(double x, unsigned turns) {
 }
 
 /// arctan(k / 8)
-constexpr Wide atan_of_eighths[] = {{0.0, 0.0}, {0x1.fd5ba9aac2f6ep-4, -0x1.cd37686760c17p-59}, {0x1.f5b75f92c80ddp-3, 0x1.8ab6e3cf7afbdp-57}, {0x1.6f61941e4def1p-2, -0x1.c63aae6f6e918p-56}, {0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56}, {0x1.1e00babdefeb4p-1, -0x1.928df287a668fp-58}, {0x1.4978fa3269ee1p-1, 0x1.2419a87f2a458p-56}, {0x1.700a7c5784634p-1, -0x1.8c34d25aadef6p-56}, {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55}};
+constexpr Wide atan_of_eighths[] = {{0.0, 0.0},
+                                    {0x1.fd5ba9aac2f6ep-4, -0x1.cd37686760c17p-59},
+                                    {0x1.f5b75f92c80ddp-3, 0x1.8ab6e3cf7afbdp-57},
+                                    {0x1.6f61941e4def1p-2, -0x1.c63aae6f6e918p-56},
+                                    {0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56},
+                                    {0x1.1e00babdefeb4p-1, -0x1.928df287a668fp-58},
+                                    {0x1.4978fa3269ee1p-1, 0x1.2419a87f2a458p-56},
+                                    {0x1.700a7c5784634p-1, -0x1.8c34d25aadef6p-56},
+                                    {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55}};
 
 // --- the error function ---
 
@@ -286,22 +315,23 @@ double erf_near_zero(double x) {
 
 /// exp(x^2) erfc x from x = 1/2 to 2, in powers of x - 1.25.
 constexpr std::array<double, 20> scaled_erfc_near = {
-    0.3678229164523610916,    -0.2088218759646098412,   0.1067955714965992763,    -0.05021827439590769008,
-    0.02201136425082871838,   -0.009081627632927324098, 0.003553109903875952918,  -0.001325782929846726154,
+    0.3678229164523610916,    -0.2088218759646098412,   0.1067955714965992763,     -0.05021827439590769008,
+    0.02201136425082871838,   -0.009081627632927324098, 0.003553109903875952918,   -0.001325782929846726154,
     0.0004739703028326495606, -0.000162960007431691906, 0.00005405410897172871804, -0.00001734409135306675482,
-    5.395462390055807125e-6,  -1.630643366451484951e-6, 4.801033754096195672e-7,  -1.376128892256485308e-7,
-    3.774027852586978979e-8,  -1.033550401575574116e-8, 3.403291415194108589e-9,  -8.849955003240407965e-10};
+    5.395462390055807125e-6,  -1.630643366451484951e-6, 4.801033754096195672e-7,   -1.376128892256485308e-7,
+    3.774027852586978979e-8,  -1.033550401575574116e-8, 3.403291415194108589e-9,   -8.849955003240407965e-10};
 /// x exp(x^2) erfc x from x = 2 to 4, in powers of 1/x^2 - 5/32.
 constexpr std::array<double, 18> scaled_erfc_middle = {
-    0.5277490693204527801, -0.1961935590750971283, 0.1834420926172713435, -0.2475960371367716026, 0.4142646356793060751,
-    -0.8017815521594363951, 1.727238962455094955, -4.043070934677759427, 10.11775669546615449, -26.75703309342751363,
-    74.09955070277402018, -213.6832567747558814, 645.7323836941450313, -1992.103180681863999, 5455.348360420227036,
-    -17458.52731320220761, 109373.0135077204952, -376834.4671156328917};
+    0.5277490693204527801, -0.1961935590750971283, 0.1834420926172713435, -0.2475960371367716026,
+    0.4142646356793060751, -0.8017815521594363951, 1.727238962455094955,  -4.043070934677759427,
+    10.11775669546615449,  -26.75703309342751363,  74.09955070277402018,  -213.6832567747558814,
+    645.7323836941450313,  -1992.103180681863999,  5455.348360420227036,  -17458.52731320220761,
+    109373.0135077204952,  -376834.4671156328917};
 /// The same from x = 4 on, in powers of 1/x^2 - 1/32.
 constexpr std::array<double, 14> scaled_erfc_far = {
     0.5557581685752836126, -0.2583617653925118847, 0.3416033413932067967, -0.7163437017297140796, 2.007721654164685203,
-    -6.926284409765270627, 28.02748503487231514, -128.9147567808493618, 659.5323491683775956, -3690.935212318665544,
-    22003.82543832025784, -141900.9938640325786, 1208154.654008904463, -8931610.32317644654};
+    -6.926284409765270627, 28.02748503487231514,   -128.9147567808493618, 659.5323491683775956,   -3690.935212318665544,
+    22003.82543832025784,  -141900.9938640325786,  1208154.654008904463,  -8931610.32317644654};
 
 /// For x >= 1/2.
 double erfc_of_large(double x) {
@@ -371,7 +401,7 @@ double atan(double x) {
   const double size = magnitude(x);
   if (size < 0x1p-28) return x; // x^3 / 3 is less than half a unit
   if (size > 0x1p60) return signed_as(half_pi.hi, x);
-  static constexpr std::array<double, 8> tail = {-1.0 / 3, 1.0 / 5,   -1.0 / 7, 1.0 / 9,
+  static constexpr std::array<double, 8> tail = {-1.0 / 3,  1.0 / 5,  -1.0 / 7,  1.0 / 9,
                                                  -1.0 / 11, 1.0 / 13, -1.0 / 15, 1.0 / 17};
   // The tangent is a / b <= 1; with c = k/8 near it, arctan(a/b) = arctan c + arctan((a - c b) / (b + c a)).
   const double a = size < 1.0 ? size : 1.0, b = size < 1.0 ? 1.0 : size;

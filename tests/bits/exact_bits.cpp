@@ -1,4 +1,5 @@
-// Hashes what every op definition and every row of the catalogue gives in exact mode, which is the same on every machine.
+// Hashes what every op definition and every row of the catalogue gives in exact mode, which is the same on every
+// machine.
 //   exact_bits                   prints a line for each op, type and kind of value, and for each row of the catalogue
 //   exact_bits FILE [TARGET]     compares them, in groups, with those of a file, which EQUIGRAD_WRITE_DOCS=1 writes
 //   exact_bits - TARGET          prints the lines of another target of Highway than the best: SCALAR, AVX2, AVX3, NEON
@@ -76,8 +77,7 @@ void add_row(const OpDef& op, DType dtype, Lines& lines) {
     try {
       const std::vector<Tensor> out = laws::outputs(op, sample);
       outputs.add(out);
-      if (laws::differentiable(op, sample))
-        gradients.add(laws::gradients(op, sample, laws::cotangents_for(out)));
+      if (laws::differentiable(op, sample)) gradients.add(laws::gradients(op, sample, laws::cotangents_for(out)));
     } catch (const Error& e) {
       outputs.add(e.what());
     }

@@ -28,7 +28,7 @@ struct Accuracy {
   double exact_f32 = 0, exact_f64 = 0; ///< the same in exact mode
   double f32_bound = 0, f64_bound = 0;
   double exact_slack = 0; ///< what exact mode may add to the bounds
-  std::string worst; ///< where the largest error above its bound was seen
+  std::string worst;      ///< where the largest error above its bound was seen
 };
 
 /// A row of one element to one element, over all exponents and densely around 0. Empty for other rows.
