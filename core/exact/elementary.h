@@ -3,8 +3,9 @@
 //
 // They consist of + - * / in double, which IEEE 754 rounds alike everywhere, and of operations on bits: no function of
 // the C library, no fused product. What sums and products of two doubles lose is kept in a second double (T. J. Dekker,
-// "A floating-point technique for extending the available precision", Numer. Math. 18, 1971). All but erf and erfc (1.5
-// and 2.5) are below 1 ULP, as tests/unit/core_elementary_test.cpp measures.
+// "A floating-point technique for extending the available precision", Numer. Math. 18, 1971).
+//
+// All but erf and erfc (1.5 and 2.5) are below 1 ULP, as tests/unit/core_elementary_test.cpp measures.
 
 namespace eg::exact {
 
