@@ -21,6 +21,7 @@ const Identity& identity_of(const VerifyResult& r) {
 }
 
 std::string line_of(const VerifyResult& r) {
+  if (!r.skipped.empty()) return fmt::format("<{}: skipped, {}>", r.id, r.skipped);
   return fmt::format("<{}: {}, error {:.1e} (gate {:.0e}), control {:.1e}>", r.id, r.pass ? "holds" : "FAILS", r.error,
                      r.tolerance, r.control.error);
 }
@@ -50,6 +51,7 @@ void bind_result(nb::module_& m) {
       .def_ro("compared", &VerifyResult::compared, "Elements on either side.")
       .def_ro("candidates", &VerifyResult::candidates, "Tried in the search for counterexamples.")
       .def_ro("holds", &VerifyResult::pass, "The error is within its gate, and the control fails.")
+      .def_ro("skipped", &VerifyResult::skipped, "Why it was not measured: what it needs more of; '' where it was.")
       .def_ro("detail", &VerifyResult::detail)
       .def("__bool__", [](const VerifyResult& r) { return r.pass; })
       .def("__repr__", line_of);

@@ -1,4 +1,5 @@
 #include "apps/cli/device_flag.h"
+#include "apps/cli/explain_text.h"
 #include "apps/cli/main_job/verify_job.h"
 #include "apps/cli/model_files.h"
 #include "apps/cli/model_symmetries.h"
@@ -16,7 +17,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <unistd.h>
 
 namespace eg::cli {
 
@@ -44,6 +47,61 @@ void check_request(const permute::VerifyOptions& options, bool steps_given) {
 void check_of_model(const CLI::App& app) {
   for (const char* option : {"--dim", "--heads", "--hidden", "--layers", "--steps"})
     if (app.count(option) > 0) throw UsageError(fmt::format("{} has no effect with --model", option));
+}
+
+/// Throws UsageError for options that --explain, which is about one row of the catalogue, does not look at.
+void check_of_explanation(const CLI::App& app) {
+  for (const char* option : {"--filter", "--model", "--report", "--data-dir"})
+    if (app.count(option) > 0) throw UsageError(fmt::format("{} has no effect with --explain", option));
+}
+
+/// The row that `id` means. Throws UsageError when it is none, or several.
+const permute::Identity& one_identity(const std::string& id) {
+  const std::vector<const permute::Identity*> meant = identities_meant(id);
+  if (meant.size() == 1) return *meant.front();
+  std::vector<std::string> ids;
+  for (const permute::Identity* row : meant) ids.push_back(row->id);
+  throw UsageError(fmt::format("--explain takes one row; '{}' means {}: {}", id, ids.size(), fmt::join(ids, ", ")));
+}
+
+/// The row's small sizes, but for those that were given.
+permute::VerifyOptions explained_sizes(const CLI::App& app, const permute::Identity& row,
+                                       const permute::VerifyOptions& given) {
+  permute::VerifyOptions options = permute::small_sizes(row);
+  const auto take = [&](const char* flag, std::int64_t permute::VerifyOptions::*size) {
+    if (app.count(flag) > 0) options.*size = given.*size;
+  };
+  take("--batch", &permute::VerifyOptions::batch);
+  take("--tokens", &permute::VerifyOptions::tokens);
+  take("--dim", &permute::VerifyOptions::dim);
+  take("--heads", &permute::VerifyOptions::heads);
+  take("--hidden", &permute::VerifyOptions::hidden);
+  take("--layers", &permute::VerifyOptions::layers);
+  take("--steps", &permute::VerifyOptions::steps);
+  options.seed = given.seed;
+  options.exact = given.exact;
+  options.device = given.device;
+  options.filter = row.id;
+  return options;
+}
+
+/// Prints both sides of one row in each dtype.
+int explain_row(const permute::Identity& row, permute::VerifyOptions options, const std::vector<DType>& dtypes,
+                const CommonOptions& common) {
+  const bool terminal = obeys_escapes(STDOUT_FILENO);
+  const ExplainStyle style{.width = terminal_width(STDOUT_FILENO, ExplainStyle{}.width),
+                           .colours = terminal && std::getenv("NO_COLOR") == nullptr};
+  std::vector<permute::Explanation> explanations;
+  for (const DType dtype : dtypes) {
+    options.dtype = dtype;
+    explanations.push_back(permute::explain(row, options));
+    throw_if_stopped();
+    if (common.talks()) say((explanations.size() > 1 ? "\n" : "") + explanation_text(explanations.back(), style));
+  }
+  write_json(common, nlohmann::json::parse(permute::to_json(explanations)));
+  return std::any_of(explanations.begin(), explanations.end(), [](const auto& e) { return e.result.failed(); })
+             ? check_failed
+             : done;
 }
 
 /// Throws UsageError for what a device cannot do.
@@ -95,7 +153,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
   struct Request {
     permute::VerifyOptions options;
     std::string dtype = "both";
-    std::string report, model, data_dir, device;
+    std::string explain, report, model, data_dir, device;
   };
   auto request = std::make_shared<Request>();
   permute::VerifyOptions& o = request->options;
@@ -106,6 +164,11 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
          "ids are those of docs/catalogue.md")
       ->type_name("GLOB")
       ->capture_default_str();
+  app.add_option("--explain", request->explain,
+                 "Print one row: statement, formula, sizes, and both sides and the control as matrices. Sizes that are "
+                 "not given "
+                 "are small, and numbers are f64 unless --dtype is given")
+      ->type_name("ID");
   app.add_option("--dtype", request->dtype, "f64, f32 or both")
       ->check(one_of({"f64", "f32", "both"}))
       ->type_name("TYPE")
@@ -160,11 +223,22 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
     const bool given = !request->model.empty();
     request->options.device = requested_device(request->device);
     check_of_device(request->options);
+    if (app.count("--seed") > 0) request->options.seed = common.seed;
+    std::vector<DType> dtypes;
+    if (request->dtype != "f32") dtypes.push_back(DType::f64);
+    if (request->dtype != "f64") dtypes.push_back(DType::f32);
+    if (app.count("--explain") > 0) {
+      check_of_explanation(app);
+      const permute::Identity& row = one_identity(request->explain);
+      const permute::VerifyOptions options = explained_sizes(app, row, request->options);
+      check_request(options, app.count("--steps") > 0);
+      if (app.count("--dtype") == 0) dtypes = {DType::f64};
+      return explain_row(row, options, dtypes, common);
+    }
     if (given)
       check_of_model(app);
     else
       check_request(request->options, app.count("--steps") > 0);
-    if (app.count("--seed") > 0) request->options.seed = common.seed;
     if (request->report.empty() && !request->data_dir.empty())
       throw UsageError("--data-dir has no effect without --report");
     report::TheoremReportOptions report;
@@ -173,9 +247,6 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
     report.seed = request->options.seed;
     report.model = request->model;
     require_writable(request->report);
-    std::vector<DType> dtypes;
-    if (request->dtype != "f32") dtypes.push_back(DType::f64);
-    if (request->dtype != "f64") dtypes.push_back(DType::f32);
     const std::vector<permute::VerifyResult> results =
         given ? verify_model(request->model, request->options, dtypes, !common.quiet)
               : verify_all(request->options, dtypes, !common.quiet);

@@ -5,16 +5,16 @@
 namespace eg::permute {
 namespace {
 
-RandomKey key_for(std::uint64_t seed, std::string_view id) {
+RandomKey key_for(std::uint64_t seed, std::string_view id, std::int64_t attempt) {
   RandomKey key{seed, 0};
   for (const char c : id) key = key.fold(static_cast<unsigned char>(c));
-  return key;
+  return attempt == 0 ? key : key.fold(256 + static_cast<std::uint64_t>(attempt)); // no byte of an id
 }
 
 } // namespace
 
-Case::Case(const VerifyOptions& options_, std::string_view id, DType dtype_, bool round)
-    : options(options_), dtype(dtype_), base_(key_for(options_.seed, id)), round_(round) {}
+Case::Case(const VerifyOptions& options_, std::string_view id, DType dtype_, bool round, std::int64_t attempt)
+    : options(options_), dtype(dtype_), base_(key_for(options_.seed, id, attempt)), round_(round) {}
 
 RandomKey Case::key() { return base_.fold(draws_++); }
 
@@ -27,17 +27,21 @@ Tensor Case::normal(const Shape& shape, double stddev, double mean) {
 Permutation Case::permutation(std::int64_t size) { return Permutation::random_nonidentity(size, key()); }
 
 Permutation Case::directed_permutation(std::int64_t size) {
-  for (;;) {
-    Permutation p = permutation(size);
-    if (p != p.inverse()) return p;
-  }
+  if (size == 2) return permutation(size);
+  return permutation_that(size, [](const Permutation& p) { return p != p.inverse(); });
 }
 
 Permutation Case::another(const Permutation& other) {
-  for (;;) {
-    Permutation p = permutation(other.size());
-    if (p != other) return p;
+  if (other.size() == 2 && !other.is_identity()) return Permutation::identity(2);
+  return permutation_that(other.size(), [&](const Permutation& p) { return p != other; });
+}
+
+Permutation Case::permutation_that(std::int64_t size, const std::function<bool(const Permutation&)>& fits) {
+  for (int draw = 0; draw < 1000; ++draw) {
+    Permutation p = permutation(size);
+    if (fits(p)) return p;
   }
+  throw ValueError(fmt::format("verify: no permutation of {} elements is as the row needs it", size));
 }
 
 Tensor Case::rows() { return row_permutations(options.batch, options.tokens, key()); }

@@ -1,50 +1,20 @@
 #pragma once
-// Defines the input and the result of a catalogue identity's measurement.
+// Draws the sizes and numbers that a catalogue identity is measured with.
 
 #include "core/ops.h"
 #include "permute/blocks_key.h"
 #include "permute/catalogue/catalogue.h"
+#include "permute/catalogue/claim.h"
 
 namespace eg::permute {
 
-/// One comparison: `value` is to equal `expected`.
-struct Comparison {
-  std::string what;
-  Tensor value, expected;
-  double scale = 0.0; ///< absolute difference over this instead of the largest |expected|, where that may be 0
-  bool exact = false; ///< must have the same bits
-};
-
-/// Two sides of an identity, perhaps for several tensors, and its negative control.
-struct Claim {
-  std::vector<Comparison> holds;
-  std::string control;
-  std::vector<Comparison> fails;             ///< the largest error must exceed the control's bound
-  bool compare_f64 = true;                   ///< in f32, also compare with the expected side computed in f64
-  std::map<std::string, std::int64_t> sizes; ///< where they are not those of the options
-  std::int64_t candidates = 0;               ///< tried in the search for counterexamples of a sharp statement
-
-  void equal(std::string what, const Tensor& value, const Tensor& expected) {
-    holds.push_back({std::move(what), value, expected, 0.0, false});
-  }
-  void equal_bits(std::string what, const Tensor& value, const Tensor& expected) {
-    holds.push_back({std::move(what), value, expected, 0.0, true});
-  }
-  void zero(std::string what, const Tensor& value, double scale) {
-    holds.push_back({std::move(what), value, Tensor::zeros(value.shape(), value.dtype()), scale, false});
-  }
-  void differs(std::string what, const Tensor& value, const Tensor& expected) {
-    control = std::move(what);
-    fails.push_back({control, value, expected, 0.0, false});
-  }
-};
-
-/// Sizes and numbered random draws: the n-th draw depends on (seed, id, n) alone, so the f32 and f64 runs of a row see
-/// the same numbers.
+/// Sizes and numbered random draws: the n-th draw depends on (seed, id, attempt, n) alone, so the f32 and f64 runs of a
+/// row see the same numbers.
 class Case {
 public:
   /// round: draws are f32 numbers, so that both precisions start from the same values.
-  Case(const VerifyOptions& options, std::string_view id, DType dtype, bool round);
+  /// attempt: another one draws other numbers.
+  Case(const VerifyOptions& options, std::string_view id, DType dtype, bool round, std::int64_t attempt = 0);
 
   const VerifyOptions options;
   const DType dtype;
@@ -53,10 +23,12 @@ public:
   RandomKey key();
   /// Never the identity.
   Permutation permutation(std::int64_t size);
-  /// Neither the identity nor its own inverse: size >= 3.
+  /// Neither the identity nor its own inverse; of two elements, where there is none, the exchange.
   Permutation directed_permutation(std::int64_t size);
-  /// Not `other`, and not the identity: for negative controls.
+  /// Not `other`, and not the identity unless nothing else is left: for negative controls.
   Permutation another(const Permutation& other);
+  /// The first permutation that is not the identity and `fits`. Throws ValueError after 1000 that do not.
+  Permutation permutation_that(std::int64_t size, const std::function<bool(const Permutation&)>& fits);
   /// [batch, tokens], one for each sample.
   Tensor rows();
 
@@ -90,6 +62,9 @@ std::vector<Identity> routing_identities();
 std::vector<Identity> quantisation_identities();
 std::vector<Identity> errata_identities();
 std::vector<Identity> errata_number_identities();
+
+/// Writes the needs of the rows that need more than the default (needs.cpp).
+void set_needs(std::vector<Identity>& rows);
 
 /// P_R X P_C, along the last two axes.
 Tensor both(const Tensor& x, const Permutation& rows, const Permutation& columns);

@@ -36,6 +36,15 @@ enum class Gate : std::uint8_t {
 };
 double tolerance(Gate gate, DType dtype);
 
+/// The least sizes that a row can be measured with: below them a permutation has nothing to move, or a control nothing
+/// to spoil.
+struct Needs {
+  std::int64_t batch = 1, tokens = 2, dim = 2, heads = 1, hidden = 2, layers = 1;
+  std::int64_t head_dim = 1; ///< dim / heads
+  /// In f32: gradients of fewer elements may nearly cancel, and what is left is rounding beyond the gate.
+  std::int64_t f32_tokens = 1, f32_dim = 1;
+};
+
 /// One row.
 struct Identity {
   std::string id;    ///< "eq45", "thm4.1": stable
@@ -54,6 +63,7 @@ struct Identity {
   bool sharp = false;
   /// The run takes exact sums whatever the options say.
   bool exact_sums = false;
+  Needs needs = {};
 };
 
 /// Sizes and numbers of one verification. Every dimension of an identity follows from these.
@@ -74,9 +84,12 @@ struct VerifyOptions {
   std::string filter = "*"; ///< glob over ids; "eq7" also finds the row whose equation number is 7
 };
 
-/// Throws ValueError that names the field: tokens >= 4, heads >= 2, heads divides dim, dim / heads >= 2, hidden >= 2,
-/// exact on a device, ... Throws DeviceError for a device that is not there.
+/// Throws ValueError that names the field: a size that is not 1 to 4096, heads that do not divide dim, exact on a
+/// device. Throws DeviceError for a device that is not there. Sizes that are too small for a row: what_is_missing().
 void check(const VerifyOptions& options);
+
+/// What a row needs more of: "needs at least 3 tokens and 2 heads"; "" where it can be measured with these sizes.
+std::string what_is_missing(const Identity& identity, const VerifyOptions& options);
 
 struct ControlResult {
   std::string what;
@@ -100,11 +113,16 @@ struct VerifyResult {
   std::int64_t differing = 0;  ///< of them, those whose bits differ with ordinary reductions
   /// The same with exact reductions; none where they were not wanted.
   std::optional<std::int64_t> differing_exact = {};
+  std::int64_t draws = 0;      ///< of numbers: another one while the control nearly agrees, five at most
   bool sharp = false;          ///< Identity::sharp
   std::int64_t candidates = 0; ///< tried in the search for counterexamples
   bool pass = false;
+  std::string skipped; ///< why the row was not measured, what_is_missing(); "" where it was
   double ms = 0.0;
   std::string detail; ///< the comparison with the largest error, or why the row could not be run
+
+  /// Measured, and it does not hold or its control does not fail.
+  bool failed() const { return !pass && skipped.empty(); }
 };
 
 /// Every row, in the order of docs/catalogue.md.
@@ -113,8 +131,8 @@ const std::vector<Identity>& catalogue();
 /// Why a row cannot be computed on a device; "" where it can.
 std::string why_not_on(const Identity& identity, Device device);
 
-/// Runs one row. An eg::Error thrown meanwhile becomes a failure with its message in `detail`; so does a side that was
-/// not computed on options.device.
+/// Runs one row, unless the sizes are too small for it. An eg::Error thrown meanwhile becomes a failure with its
+/// message in `detail`; so does a side that was not computed on options.device.
 VerifyResult verify(const Identity& identity, const VerifyOptions& options);
 
 /// Runs every row whose id fits options.filter, but for those that options.device cannot compute (why_not_on);

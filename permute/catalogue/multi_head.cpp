@@ -27,10 +27,8 @@ Tensor part_of(const Tensor& qkv, std::int64_t which) {
 
 /// A permutation that splits heads: not in S_head_dim wr S_heads.
 Permutation splitting(Case& c, const nn::BlockConfig& config) {
-  for (;;) {
-    Permutation p = c.permutation(config.dim);
-    if (!is_block_permutation(p, config.head_dim)) return p;
-  }
+  return c.permutation_that(config.dim,
+                            [&](const Permutation& p) { return !is_block_permutation(p, config.head_dim); });
 }
 
 BlocksKey tied_to(const nn::BlockConfig& config, std::int64_t layers, const Permutation& p) {

@@ -30,8 +30,7 @@ struct Columns {
     std::vector<Permutation> within;
     for (std::int64_t i = 0; i < width / block; ++i) within.push_back(c.permutation(block));
     keeping = block_permutation(c.permutation(width / block), within);
-    do splitting = c.permutation(width);
-    while (is_block_permutation(splitting, block));
+    splitting = c.permutation_that(width, [](const Permutation& p) { return !is_block_permutation(p, block); });
   }
 };
 

@@ -190,8 +190,8 @@ Claim blockwise_state(Case& c) {
   std::vector<Permutation> within;
   for (std::int64_t i = 0; i < task.in / 4; ++i) within.push_back(c.permutation(4));
   const Permutation keeping = block_permutation(c.permutation(task.in / 4), within), p_out = c.permutation(task.out);
-  Permutation splitting = c.permutation(task.in);
-  while (is_block_permutation(splitting, 4)) splitting = c.permutation(task.in);
+  const Permutation splitting =
+      c.permutation_that(task.in, [](const Permutation& p) { return !is_block_permutation(p, 4); });
   const Tensor plain = task.trained(Permutation::identity(task.in), Permutation::identity(task.out));
   const auto image = [&](const Permutation& p) { return p_out.apply(p.apply(plain, 1), 0); };
   Claim claim;

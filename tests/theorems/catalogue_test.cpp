@@ -171,14 +171,14 @@ TEST_CASE("catalogue: filters") {
   CHECK(calls == 1);
 }
 
-TEST_CASE("catalogue: refuses sizes that check nothing") {
+TEST_CASE("catalogue: refuses sizes that are none") {
   const auto refuses = [](auto change, const char* words) {
     VerifyOptions options;
     change(options);
     CHECK_THROWS_WITH_AS(check(options), doctest::Contains(words), eg::Error);
   };
-  refuses([](VerifyOptions& o) { o.heads = 1; }, "heads must be between 2 and 4096: 1");
-  refuses([](VerifyOptions& o) { o.tokens = 3; }, "tokens");
+  refuses([](VerifyOptions& o) { o.heads = 0; }, "heads must be between 1 and 4096: 0");
+  refuses([](VerifyOptions& o) { o.tokens = -3; }, "tokens");
   refuses([](VerifyOptions& o) { o.dim = 13; }, "dim 13 must be a multiple of heads 3");
   refuses([](VerifyOptions& o) { o.hidden = 1000000; }, "hidden");
   refuses([](VerifyOptions& o) { o.dtype = eg::DType::i64; }, "dtype must be f32 or f64: i64");

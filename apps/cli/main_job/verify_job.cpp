@@ -115,6 +115,11 @@ void print_table(const std::vector<permute::VerifyResult>& results) {
   say(fmt::format("{:<{}}  type  {:<{}}  {:>7}  {:>5}  {:>7}{}\n", "id", id, "what", title, "error", "gate", "control",
                   exact ? "  elements  differ  exact" : ""));
   for (const permute::VerifyResult& r : results) {
+    if (!r.skipped.empty()) {
+      say(fmt::format("{:<{}}  {:<4}  {:<{}}  skipped: {}\n", r.id, id, name_of(r.dtype), shortened(r.title, title),
+                      title, r.skipped));
+      continue;
+    }
     say(fmt::format("{:<{}}  {:<4}  {:<{}}  {:>7.1e}  {:>5.0e}  {:>7.1e}{}  {}\n", r.id, id, name_of(r.dtype),
                     shortened(r.title, title), title, r.error, r.tolerance, r.control.error, bits_of(r),
                     r.pass ? "pass" : "FAIL"));
@@ -123,15 +128,18 @@ void print_table(const std::vector<permute::VerifyResult>& results) {
   const int failed = failures(results);
   if (exact) print_bits(results);
   const Device device = results.front().device;
-  say(fmt::format("{} of {} identities hold {}within their gates with controls that fail as they must.\n",
-                  static_cast<int>(results.size()) - failed, results.size(),
-                  device.is_cpu() ? "" : "on " + device.str() + " "));
+  const auto skipped =
+      static_cast<int>(std::count_if(results.begin(), results.end(), [](const auto& r) { return !r.skipped.empty(); }));
+  const int measured = static_cast<int>(results.size()) - skipped;
+  say(fmt::format("{} of {} identities hold {}within their gates with controls that fail as they must{}.\n",
+                  measured - failed, measured, device.is_cpu() ? "" : "on " + device.str() + " ",
+                  skipped == 0 ? "" : fmt::format("; {} were skipped, which need larger sizes", skipped)));
   print_papers(results);
 }
 
 int failures(const std::vector<permute::VerifyResult>& results) {
-  return static_cast<int>(
-      std::count_if(results.begin(), results.end(), [](const permute::VerifyResult& result) { return !result.pass; }));
+  return static_cast<int>(std::count_if(results.begin(), results.end(),
+                                        [](const permute::VerifyResult& result) { return result.failed(); }));
 }
 
 } // namespace eg::cli
