@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Brings apps/report/pages/formulas.inc, the catalogue's formulas as MathML, up to the tables of docs/catalogue.md and errata.md.
+"""Brings apps/report/formulas.inc, the catalogue's formulas as MathML, up to the tables of docs/catalogue.md and errata.md.
 
     python3 -m pip install latex2mathml==3.81.1
     python3 scripts/make_formulas.py
@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from latex2mathml.converter import convert
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "apps" / "report" / "pages" / "formulas.inc"
+TABLE = ROOT / "apps" / "report" / "formulas.inc"
 HEAD = "// Made by scripts/make_formulas.py; not to be edited.\n"
 ENTRY = re.compile(r'\{R"~\((.*?)\)~", R"~\((.*?)\)~"\},\n')
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"

@@ -9,10 +9,10 @@ namespace eg::report {
 namespace {
 
 constexpr double width = 720;
-constexpr double height = 360;
+constexpr double height = 330;
 constexpr double left = 74;
 constexpr double right = 16;
-constexpr double top = 40;
+constexpr double top = 14;
 constexpr double bottom = 48;
 constexpr const char* dashes = R"( stroke-dasharray="7 6")";
 constexpr const char* half = R"( stroke-opacity="0.5")";
@@ -115,7 +115,7 @@ public:
                        (left + width - right) / 2, height - 8, escape(chart.x_label));
     const double middle = (top + height - bottom) / 2;
     out += fmt::format(
-        R"svg(<text class="label" x="16" y="{0:.1f}" text-anchor="middle" transform="rotate(-90 16 {0:.1f})">{1}</text>)svg",
+        R"svg(<text class="label upright" x="16" y="{0:.1f}" text-anchor="middle" transform="rotate(-90 16 {0:.1f})">{1}</text>)svg",
         middle, escape(chart.y_label));
     return out;
   }
@@ -136,39 +136,6 @@ private:
   Range x_, y_;
   bool whole_x_;
 };
-
-constexpr double legend_line = 18;
-
-/// What precedes a name: a piece of its line.
-std::string key_of(const Chart& chart, std::size_t i, double x, double y) {
-  const Series& series = chart.series[i];
-  return fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}"{}{}/>)", x,
-                     y, x + 26, y, color_of(chart, i), series.width, series.dashed ? dashes : "",
-                     series.faint ? half : "");
-}
-
-struct Legend {
-  std::string markup;
-  double height = 0; ///< of the lines after the first
-};
-
-Legend legend(const Chart& chart) {
-  Legend out;
-  double x = left;
-  for (std::size_t i = 0; i < chart.series.size(); ++i) {
-    const std::string& name = chart.series[i].name;
-    const double room = 32 + 7.2 * static_cast<double>(name.size()) + 22;
-    if (x > left && x + room > width) {
-      x = left;
-      out.height += legend_line;
-    }
-    out.markup += key_of(chart, i, x, 28 + out.height);
-    out.markup +=
-        fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)", x + 32, 32 + out.height, escape(name));
-    x += room;
-  }
-  return out;
-}
 
 } // namespace
 
@@ -204,10 +171,8 @@ std::string svg(const Chart& chart) {
     xs.push_back(lines.back().x);
     ys.push_back(lines.back().y);
   }
-  const Legend names = legend(chart);
-  std::string out = fmt::format(R"(<svg viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)", width,
-                                height + names.height, escape(chart.title));
-  out += fmt::format(R"(<text class="title" x="{:g}" y="16">{}</text>)", left, escape(chart.title));
+  std::string out = fmt::format(R"(<svg class="chart" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)", width,
+                                height, escape(chart.title.empty() ? "chart" : chart.title));
   const bool empty = std::all_of(xs.begin(), xs.end(), [](const auto& list) { return list.empty(); });
   if (empty)
     return out + fmt::format(R"(<text class="tick" x="{:g}" y="{:g}">no points</text></svg>)", left, height / 2);
@@ -216,9 +181,21 @@ std::string svg(const Chart& chart) {
   const double least_y = 0.01 * std::max(std::abs(y.low), std::abs(y.high)); // a level line, not its rounding
   const Plot plot(range_of(xs, whole_x ? 2.0 : 1e-9), whole_x,
                   chart.log_y ? decades(y) : range_of(ys, std::max(1e-9, least_y)));
-  out += fmt::format(R"svg(<g transform="translate(0 {:g})">)svg", names.height) + plot.axes(chart);
+  out += plot.axes(chart);
   for (std::size_t i = 0; i < lines.size(); ++i) out += plot.line(lines[i], chart.series[i], color_of(chart, i));
-  return out + "</g>" + names.markup + "</svg>";
+  return out + "</svg>";
+}
+
+std::string legend(const Chart& chart) {
+  std::string out = "<div class=\"legend-of-chart\">";
+  for (std::size_t i = 0; i < chart.series.size(); ++i) {
+    const Series& series = chart.series[i];
+    out += fmt::format(
+        "<span><svg class=\"key\" viewBox=\"0 0 26 8\" width=\"26\" height=\"8\" aria-hidden=\"true\"><line x1=\"0\" "
+        "y1=\"4\" x2=\"26\" y2=\"4\" stroke=\"{}\" stroke-width=\"{}\"{}{}/></svg> {}</span>",
+        color_of(chart, i), series.width, series.dashed ? dashes : "", series.faint ? half : "", escape(series.name));
+  }
+  return out + "</div>";
 }
 
 } // namespace eg::report

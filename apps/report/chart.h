@@ -23,9 +23,12 @@ struct Chart {
   bool log_y = false; ///< values <= 0 are left out
 };
 
-/// The chart as one <svg> element, 720 x 360 units (and more where the legend needs several lines), with axes, ticks,
-/// grid and a legend. Without any point it says so.
+/// The chart as one <svg> element, 720 x 330 units, with axes, ticks and grid; its title is its name. Without any point
+/// it says so.
 std::string svg(const Chart& chart);
+
+/// The names of a chart's lines, each after a piece of its line, as markup that breaks where there is no room.
+std::string legend(const Chart& chart);
 
 /// Text with &, <, > and quotes escaped.
 std::string escape(const std::string& text);

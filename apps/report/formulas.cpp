@@ -1,4 +1,4 @@
-#include "apps/report/pages/formulas.h"
+#include "apps/report/formulas.h"
 
 #include "core/base/error.h"
 

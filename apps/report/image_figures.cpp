@@ -24,12 +24,12 @@ Tensor raw_image(const data::ImageDataset& data, std::int64_t i) {
   return Tensor::from<std::uint8_t>(data.pixels(i), {data.channels(), data.height(), data.width()}).to(DType::f32);
 }
 
-void add_shuffles(Page& page, const training::VitTrainer& trainer) {
+void add_shuffles(Page& page, const training::VitTrainer& trainer, std::int64_t most) {
   const data::ImageDataset& data = trainer.test_data();
   const std::int64_t patch = trainer.options().model.patch;
   const Permutation columns = Permutation::random_nonidentity(trainer.options().model.patch_elements(), {7, 100});
   const Permutation none;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(3, data.size()); ++i) {
+  for (std::int64_t i = 0; i < std::min(most, data.size()); ++i) {
     const Tensor image = raw_image(data, i);
     const Permutation rows =
         Permutation::random_nonidentity(trainer.options().model.patches(), {7, static_cast<std::uint64_t>(i)});

@@ -53,4 +53,7 @@ private:
   std::string body_;
 };
 
+/// Markup that may be wider than the page, in a region of its own that scrolls: `name` is for screen readers.
+std::string scrolling(const std::string& name, const std::string& html);
+
 } // namespace eg::report

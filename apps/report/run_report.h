@@ -19,8 +19,8 @@ struct RunStory {
   training::Record test;
 };
 
-/// Identities, loss curves of the variants on each other, drift over steps, shuffled images, attention maps with and
-/// without permutation.
+/// Opens with a picture and the claim; then loss curves of the variants on each other, drift over steps, shuffled
+/// images, attention maps with and without permutation, and the theorems with their errors.
 Page run_report(const RunStory& story, const training::VitTrainer& trainer);
 
 } // namespace eg::report

@@ -1,6 +1,6 @@
 // The catalogue's formulas as MathML.
 
-#include "apps/report/pages/formulas.h"
+#include "apps/report/formulas.h"
 
 #include "core/base/error.h"
 #include "permute/catalogue/catalogue.h"

@@ -32,25 +32,25 @@ using training::VitOptions;
 struct RunRequest {
   std::string data_dir;
   std::string out = "out";
-  std::int64_t steps = 250;
+  std::int64_t steps = 600;
 };
 
 /// Goes on with the run that is in the folder when it is this very one and was interrupted, and begins anew otherwise.
 VitOptions twin_options(const CommonOptions& common, const RunRequest& request) {
   VitOptions options;
-  options.data = available_data(request.data_dir);
+  options.data = available_data(request.data_dir, "fashion-mnist"); // learnt within the main job's time
   options.data_dir = request.data_dir;
   options.steps = request.steps;
   options.checkpoint_every = 50;
   options.test_limit = 1000;
-  options.model.patch = 8;
-  options.model.layers = 3;
-  options.model.encoder.dim = 96;
-  options.model.encoder.heads = 3;
-  options.model.encoder.mlp = 192;
+  options.model.patch = options.data == "fashion-mnist" ? 7 : 8; // 16 tokens
+  options.model.layers = 2;
+  options.model.encoder.dim = 64;
+  options.model.encoder.heads = 4;
+  options.model.encoder.mlp = 128;
   options.batch = 128;
   options.optimizer = "adam";
-  options.lr = 1e-3;
+  options.lr = 3e-3;
   options.warmup = 50;
   options.drift_every = 5;
   options.dtype = DType::f64; // so that what is left of the drift is the theorem's, not f32's rounding under Adam

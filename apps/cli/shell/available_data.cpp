@@ -6,10 +6,10 @@
 
 namespace eg::cli {
 
-std::string available_data(const std::string& data_dir) {
+std::string available_data(const std::string& data_dir, const std::string& wanted) {
   if (!data_dir.empty() && !folder_exists(data_dir)) throw FileError(data_dir + ": no such folder (--data-dir)");
-  const std::string folder = join_path(data_dir.empty() ? data::default_data_dir() : data_dir, "cifar10");
-  return folder_exists(folder) ? "cifar10" : "shapes";
+  const std::string folder = join_path(data_dir.empty() ? data::default_data_dir() : data_dir, wanted);
+  return folder_exists(folder) ? wanted : "shapes";
 }
 
 } // namespace eg::cli

@@ -5,8 +5,8 @@
 
 namespace eg::cli {
 
-/// "cifar10" where that folder is in `data_dir` (empty: EQUIGRAD_DATA), "shapes" (generated) where it is not. Throws
-/// FileError when `data_dir` is given and is no folder.
-std::string available_data(const std::string& data_dir);
+/// `wanted`, a data set's name, where that folder is in `data_dir` (empty: EQUIGRAD_DATA), "shapes" (generated) where
+/// it is not. Throws FileError when `data_dir` is given and is no folder.
+std::string available_data(const std::string& data_dir, const std::string& wanted = "cifar10");
 
 } // namespace eg::cli

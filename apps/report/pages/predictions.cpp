@@ -93,7 +93,7 @@ void add_confusion(report::Page& page, const Predictions& p) {
   page.style(".confusion td { text-align: right; background: color-mix(in srgb, #0072b2 calc(var(--part) * .75), "
              "transparent) !important; } .confusion td.hit { font-weight: 700; } .confusion { width: auto; "
              "margin-bottom: 1.4rem; }\n");
-  std::string html = "<div class=\"scroll\"><table class=\"confusion\"><thead><tr><th>is \\ said</th>";
+  std::string html = "<table class=\"confusion\"><thead><tr><th>is \\ said</th>";
   for (const std::string& name : p.classes) html += fmt::format("<th>{}</th>", escape(name));
   html += "</tr></thead><tbody>\n";
   for (std::size_t label = 0; label < counts.size(); ++label) {
@@ -105,7 +105,7 @@ void add_confusion(report::Page& page, const Predictions& p) {
                           counts[label][said] == 0 ? "\u00b7" : std::to_string(counts[label][said]));
     html += "</tr>\n";
   }
-  page.markup(html + "</tbody></table></div>\n");
+  page.markup(report::scrolling("confusion matrix", html + "</tbody></table>"));
 }
 
 void add_classes(report::Page& page, const Predictions& p) {
@@ -113,7 +113,7 @@ void add_classes(report::Page& page, const Predictions& p) {
   const Counts counts = counts_of(p);
   page.style("td.bar { background: linear-gradient(to right, color-mix(in srgb, #009e73 45%, transparent) var(--part), "
              "transparent var(--part)) !important; min-width: 7rem; }\n");
-  std::string html = "<div class=\"scroll\"><table><thead><tr><th>class</th><th>samples</th><th>found (recall)</th>"
+  std::string html = "<table><thead><tr><th>class</th><th>samples</th><th>found (recall)</th>"
                      "<th>said and true (precision)</th><th>most often taken for</th></tr></thead><tbody>\n";
   for (std::size_t label = 0; label < counts.size(); ++label) {
     const std::int64_t all = std::accumulate(counts[label].begin(), counts[label].end(), std::int64_t{0});
@@ -123,7 +123,7 @@ void add_classes(report::Page& page, const Predictions& p) {
                         bar_cell(counts[label][label], all), bar_cell(counts[label][label], said),
                         escape(taken_for(p, counts[label], label)));
   }
-  page.markup(html + "</tbody></table></div>\n");
+  page.markup(report::scrolling("classes", html + "</tbody></table>"));
 }
 
 } // namespace eg::pages

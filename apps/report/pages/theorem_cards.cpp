@@ -1,7 +1,8 @@
 #include "apps/report/pages/theorem_cards.h"
 
 #include "apps/report/chart.h"
-#include "apps/report/pages/formulas.h"
+#include "apps/report/formulas.h"
+#include "apps/report/page.h"
 #include "apps/report/pages/log_strip.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ h2 { font-size: 1.35rem; } h3 { font-size: 1.02rem; margin: 0; font-weight: 600;
 svg.strip { min-width: 0; } svg .allowed { fill: var(--allowed); } svg .wrong { fill: var(--wrong); }
 svg .error { fill: var(--dot); stroke: var(--dot); stroke-width: 1.5; } svg .control { fill: var(--diamond); stroke: var(--diamond); stroke-width: 1.5; } svg .off { fill: var(--paper); stroke: var(--bad); stroke-width: 2.5; }
 svg .box { fill: var(--band); stroke: var(--line); } svg .fixed { stroke: var(--soft); stroke-width: 2; stroke-dasharray: 4 4; } svg .name { font-size: 11px; font-weight: 600; }
-figure > .scroll > svg:not(.axes) { max-width: 760px; display: block; } sub, sup { font-size: .75em; line-height: 0; }
+svg.axes { min-width: 560px; } sub, sup { font-size: .75em; line-height: 0; }
 .small { color: var(--soft); font-size: .83rem; } .legend { max-width: 520px; }
 @media (max-width: 760px) { .card { grid-template-columns: minmax(0, 1fr); } }
 @media print { body { max-width: none; margin: 0; font-size: 11pt; } .chips a, .card, .tally div, svg rect, svg circle, svg path { print-color-adjust: exact; -webkit-print-color-adjust: exact; } h2, h3 { break-after: avoid; } figure { break-inside: avoid; } }
@@ -119,13 +120,13 @@ std::string bits(const VerifyResult& r) {
 }
 
 std::string numbers(const Row& row) {
-  std::string out = "<div class=\"scroll\"><table><thead><tr><th></th><th>error</th><th>tolerance</th><th>control</th>"
+  std::string out = "<table><thead><tr><th></th><th>error</th><th>tolerance</th><th>control</th>"
                     "<th>must exceed</th><th>other bits</th></tr></thead><tbody>";
   for (const VerifyResult& r : row)
     out += fmt::format("<tr class=\"measured\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                        name_of(r.dtype), number(r.error), number(r.tolerance, 0), number(r.control.error),
                        number(r.control.must_exceed, 0), bits(r));
-  return out + "</tbody></table></div>";
+  return scrolling("numbers of " + row.front().id, out + "</tbody></table>");
 }
 
 std::string strip(const Row& row) {
@@ -161,8 +162,9 @@ std::string card(const Row& row) {
       "<span class=\"badge\">{4}</span><span class=\"badge {0}\">{0}</span></header><div>",
       mark(passes(row)), escape(first.id), with_indices(first.title), name_of(first.kind), escape(source(first)));
   if (identity != all.end())
-    out += fmt::format("<p class=\"statement\">{}</p><div class=\"formula\">{}</div>",
-                       with_indices(identity->statement), mathml(identity->tex));
+    out += fmt::format("<p class=\"statement\">{}</p><div class=\"formula\" role=\"region\" tabindex=\"0\" "
+                       "aria-label=\"formula of {}\">{}</div>",
+                       with_indices(identity->statement), escape(first.id), mathml(identity->tex));
   return out + details(row) + "</div><div>" + strip(row) + numbers(row) + "</div></article>\n";
 }
 
@@ -184,7 +186,7 @@ std::string failures(const std::vector<Row>& rows) {
 constexpr std::array kinds = {ClaimKind::identity, ClaimKind::erratum, ClaimKind::counterexample, ClaimKind::law};
 
 std::string counts(const std::vector<Row>& rows) {
-  std::string out = "<div class=\"scroll\"><table class=\"counts\"><thead><tr><th>rows of</th>";
+  std::string out = "<table class=\"counts\"><thead><tr><th>rows of</th>";
   for (const ClaimKind kind : kinds) out += fmt::format("<th>{}</th>", name_of(kind));
   out += "<th>pass</th><th>fail</th></tr></thead><tbody>";
   for (const Paper& paper : papers) {
@@ -201,7 +203,7 @@ std::string counts(const std::vector<Row>& rows) {
     for (const ClaimKind kind : kinds) out += fmt::format("<td>{}</td>", of_kind[kind]);
     out += fmt::format("<td>{}</td><td>{}</td></tr>\n", passed, total - passed);
   }
-  return out + "</tbody></table></div>\n";
+  return scrolling("rows by paper", out + "</tbody></table>");
 }
 
 } // namespace

@@ -95,10 +95,9 @@ void add_axes(Page& page, const TheoremReportOptions& options) {
                                     : "The parameters of a ViT of one block (dim 192, 3 heads), each with the groups "
                                       "that permute its axes: weights, "
                                       "gradients and optimiser state alike.";
-  page.markup(
-      fmt::format("<figure><div class=\"scroll\">{}</div><figcaption>{} A line is as long as the part of the axis that "
-                  "its group moves.</figcaption></figure>\n",
-                  axis_diagram(diagram.parameters, diagram.notes), escape(caption)));
+  page.markup(fmt::format("<figure>{}<figcaption>{} A line is as long as the part of the axis that "
+                          "its group moves.</figcaption></figure>\n",
+                          scrolling("axes", axis_diagram(diagram.parameters, diagram.notes)), escape(caption)));
 }
 
 } // namespace
