@@ -21,7 +21,7 @@ ENTRY = re.compile(r'\{R"~\((.*?)\)~", R"~\((.*?)\)~"\},\n', re.S)
 
 
 def formulas(out):
-    table = dict(ENTRY.findall((ROOT / "apps/report/pages/formulas.inc").read_text(encoding="utf-8")))
+    table = dict(ENTRY.findall((ROOT / "apps/report/formulas.inc").read_text(encoding="utf-8")))
     if len(table) < 100:
         sys.exit(f"pack_explorer.py: {len(table)} formulas are too few; has formulas.inc another form now?")
     pathlib.Path(out).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
