@@ -56,12 +56,14 @@ std::string packed(const std::string& folder) {
     const std::string path = join_path(folder, name);
     size += fs::file_size(path);
     if (size > most_bytes)
-      throw FileError(fmt::format("{}: its files are larger than the {} MB that a page can hold", folder, most_bytes >> 20));
+      throw FileError(
+          fmt::format("{}: its files are larger than the {} MB that a page can hold", folder, most_bytes >> 20));
     files[name] = data::base64(read_file(path));
   }
-  std::string text =
-      nlohmann::json{{"name", fs::path(folder).lexically_normal().filename().string()}, {"files", std::move(files)}}.dump(
-          -1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string text = nlohmann::json{
+      {"name", fs::path(folder).lexically_normal().filename().string()},
+      {"files",
+       std::move(files)}}.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   // "</script" in a file's name must not end the element.
   for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
   return text;
@@ -76,7 +78,8 @@ Job declare_explore(CLI::App& app, const CommonOptions& common) {
       ->type_name("FILE");
   common.files->input(app.add_option("--model", o->model, "Model folder to put into the page, for its part \"Yours\""))
       ->type_name("FOLDER");
-  common.files->input(app.add_option("--page", o->page, "explorer.html of ./scripts/explorer.sh (default: beside the program)"))
+  common.files
+      ->input(app.add_option("--page", o->page, "explorer.html of ./scripts/explorer.sh (default: beside the program)"))
       ->type_name("FILE");
   return [o, &common]() -> int {
     if (!o->model.empty()) o->model = model_folder(o->model);

@@ -26,8 +26,10 @@ namespace {
 constexpr const char* page = "<html><!-- model --><script>start()</script></html>";
 
 void save_small_model(const std::string& folder) {
-  const json config{{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"n_embd", 8}, {"n_layer", 1}, {"n_head", 2},
-                    {"n_positions", 8},     {"vocab_size", 11}};
+  const json config{{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+                    {"n_embd", 8},          {"n_layer", 1},
+                    {"n_head", 2},          {"n_positions", 8},
+                    {"vocab_size", 11}};
   hub::save_model(*hub::make_model(config, {.seed = 1}), folder);
 }
 
@@ -47,7 +49,8 @@ TEST_CASE("explore: the page holds the model's files, and no key that lies besid
   save_small_model(folder.path("m"));
   write_text(folder.path("m/vocab.txt"), "a\n</script>\n");
   CHECK(run_program({"keygen", "--out", "m/secret.txt"}, folder.path()).code == 0);
-  const Outcome got = run_program({"explore", "--model", "m", "--page", "page.html", "--out", "e.html", "--json", "e.json"}, folder.path());
+  const Outcome got = run_program(
+      {"explore", "--model", "m", "--page", "page.html", "--out", "e.html", "--json", "e.json"}, folder.path());
   REQUIRE_MESSAGE(got.code == 0, got.err);
   const std::string made = read_text(folder.path("e.html"));
   const std::string text = between(made, "<script type=\"application/json\" id=\"model\">", "</script>");
