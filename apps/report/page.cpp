@@ -32,7 +32,7 @@ svg.chart { display: block; max-width: 760px; } .chart-title { margin: 0 0 .2rem
 details { margin: 1rem 0; } summary { cursor: pointer; color: var(--soft); }
 blockquote { margin: .6rem 0; padding: .4rem .9rem; border-left: 3px solid var(--line); background: var(--band); white-space: pre-wrap; overflow-wrap: anywhere; font-size: .9rem; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(16rem, 100%), 1fr)); gap: 0 1.5rem; margin: 0 0 1.5rem 1.5rem; } small { color: var(--soft); }
-.row { display: flex; flex-wrap: wrap; gap: 0 1rem; } .row figure { margin: .4rem 0; max-width: 100%; } .row img { image-rendering: pixelated; border: 1px solid var(--line); max-width: 100%; height: auto; }
+.row { display: flex; flex-wrap: wrap; gap: 0 1rem; } .row figure { margin: .4rem 0; flex: 1 1 9rem; } .row img { image-rendering: pixelated; border: 1px solid var(--line); box-sizing: border-box; width: 100%; height: auto; }
 math { font-family: "STIX Two Math", "Latin Modern Math", "Cambria Math", "DejaVu Math TeX Gyre", math, serif; }
 @media (prefers-reduced-motion: reduce) { * { scroll-behavior: auto; } }
 )css";
@@ -111,7 +111,7 @@ void Page::side_by_side(const std::vector<std::pair<std::string, std::string>>& 
 void Page::figures(const std::vector<Figure>& figures, int width) {
   body_ += "<div class=\"row\">\n";
   for (const Figure& figure : figures)
-    body_ += fmt::format("<figure style=\"width:{0}px\"><img width=\"{0}\" alt=\"{1}\" src=\"{2}\">"
+    body_ += fmt::format("<figure style=\"max-width:{0}px\"><img width=\"{0}\" alt=\"{1}\" src=\"{2}\">"
                          "<figcaption>{1}</figcaption></figure>\n",
                          width, escape(figure.caption), data::png_data_uri(figure.image));
   body_ += "</div>\n";
