@@ -37,7 +37,7 @@ TEST_CASE("verify --explain: an equation's number names a row, sizes are taken, 
 }
 
 TEST_CASE("verify --explain: refuses what it does not look at, and what is not one row") {
-  const auto refused = [](const Args& words, const char* part) {
+  const auto refused = [](const std::vector<std::string>& words, const char* part) {
     const Outcome outcome = run_program(words);
     CHECK(outcome.code == 2);
     CHECK_MESSAGE(has(outcome.err, part), outcome.err);
@@ -48,7 +48,8 @@ TEST_CASE("verify --explain: refuses what it does not look at, and what is not o
 }
 
 TEST_CASE("verify: rows that need larger sizes are skipped, and say so") {
-  const Outcome outcome = run_program({"verify", "--filter", "thm4.4", "--dim", "4", "--heads", "1", "--json", "-", "--quiet"});
+  const Outcome outcome =
+      run_program({"verify", "--filter", "thm4.4", "--dim", "4", "--heads", "1", "--json", "-", "--quiet"});
   CHECK(outcome.code == 0);
   const auto json = nlohmann::json::parse(outcome.out);
   CHECK(json["results"][0]["status"] == "skip");

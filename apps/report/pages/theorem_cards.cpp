@@ -26,7 +26,7 @@ h2 { font-size: 1.35rem; } h3 { font-size: 1.02rem; margin: 0; font-weight: 600;
 .tally { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1rem 0; }
 .tally div { background: var(--band); border: 1px solid var(--line); border-radius: 8px; padding: .6rem 1.1rem; }
 .tally b { display: block; font-size: 1.7rem; line-height: 1.2; } .tally .pass b { color: var(--good); } .tally .fail b { color: var(--bad); }
-.chips { line-height: 2.1; font-size: .82rem; } .chips a { background: var(--chip); color: var(--ink); border-radius: 5px; padding: .15rem .45rem; text-decoration: none; white-space: nowrap; }
+.chips { line-height: 2.1; font-size: .82rem; } .chips a { background: var(--chip); color: var(--ink); border-radius: 5px; padding: .15rem .45rem; text-decoration: none; display: inline-block; max-width: 100%; box-sizing: border-box; line-height: 1.5; }
 .chips a:hover, .chips a:focus { outline: 2px solid var(--soft); } .chips a.fail { background: var(--bad); color: #fff; }
 .card { border: 1px solid var(--line); border-left: 4px solid var(--good); border-radius: 8px; padding: .8rem 1rem; margin: .9rem 0; break-inside: avoid; display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: .2rem 1.6rem; }
 .card.fail { border-left-color: var(--bad); } .card header { grid-column: 1 / -1; display: flex; flex-wrap: wrap; gap: .6rem; align-items: baseline; }
