@@ -6,8 +6,10 @@
 
 #include "core/base/bytes.h"
 #include "data/encode.h"
+#include "data/tensor_reader.h"
 #include "nn/hub/folder.h"
 #include "permute/folder_files.h"
+#include "permute/key_file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -47,23 +49,23 @@ std::string built_page() {
 /// {"name": folder's name, "files": {name: base64}}; its text can stand in a script element.
 std::string packed(const std::string& folder) {
   (void)hub::examine_model(folder); // what is wrong with it is said here, not on the page
-  std::set<std::string> weights;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".safetensors") weights.insert(entry.path().filename().string());
+  std::set<std::string> weights;    // those that the model reads, not whatever lies beside them
+  for (const std::string& path : data::open_tensors(folder).files()) weights.insert(fs::path(path).filename().string());
   nlohmann::json files = nlohmann::json::object();
   std::uint64_t size = 0;
   for (const std::string& name : permute::files_of(folder, weights, false).kept) {
     const std::string path = join_path(folder, name);
+    if (permute::is_key_file(path))
+      throw FileError(fmt::format("{}: is a secret key; it must not get into a page", path));
     size += fs::file_size(path);
     if (size > most_bytes)
       throw FileError(
           fmt::format("{}: its files are larger than the {} MB that a page can hold", folder, most_bytes >> 20));
     files[name] = data::base64(read_file(path));
   }
-  std::string text = nlohmann::json{
-      {"name", fs::path(folder).lexically_normal().filename().string()},
-      {"files",
-       std::move(files)}}.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string text =
+      nlohmann::json{{"name", fs::canonical(folder).filename().string()}, {"files", std::move(files)}}.dump(
+          -1, ' ', true, nlohmann::json::error_handler_t::replace);
   // "</script" in a file's name must not end the element.
   for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
   return text;

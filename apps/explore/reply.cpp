@@ -1,8 +1,10 @@
 #include "apps/explore/reply.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace eg::explore {
 
@@ -28,7 +30,11 @@ std::int64_t differing_bits(const Tensor& a, const Tensor& b) {
 }
 
 json Reply::comparison(const Tensor& a, const Tensor& b, double tolerance) {
-  const double error = relative_error(a, b);
+  const auto all_finite = [](const Tensor& x) {
+    const std::vector<double> values = x.to(DType::f64).to_vector<double>();
+    return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  };
+  const double error = all_finite(a) && all_finite(b) ? relative_error(a, b) : std::numeric_limits<double>::quiet_NaN();
   return {
       {"error", finite(error)}, {"differing", differing_bits(a, b)}, {"of", a.numel()}, {"holds", error <= tolerance}};
 }

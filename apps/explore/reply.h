@@ -21,7 +21,8 @@ public:
   /// Adds the tensor's elements and returns what stands for it in the object.
   nlohmann::json tensor(const Tensor& x);
   /// How far two tensors of one shape are apart: {"error": max |a - b| / max |b|, "differing": elements with other
-  /// bits, "of": elements, "holds": error <= tolerance}.
+  /// bits, "of": elements, "holds": error <= tolerance}. Numbers that are not finite
+  /// hold for nothing, and their error is null.
   static nlohmann::json comparison(const Tensor& a, const Tensor& b, double tolerance);
 };
 
