@@ -151,7 +151,7 @@ def links_to_compare() -> list[str]:
         links += [f"twins?group={group}&optimizer=adamw&precision={precision}" for group in ("features", "tokens", "both")]
     links += [f"gradients?left={order(6)}&right={order(8)}&turn={turn}&stretch={stretch}" for turn, stretch in ((0, 0), (0.7, 0), (0.3, 1.5))]
     links += [f"masks?mask={mask}&order={order(4)}" for mask in ("f.f.f.f", "8.c.e.f", "d.e.7.b")]
-    links += [f"thief?sees={sees}&secret={secret}&noise={noise}" for sees in ("weights", "gain", "pair", "tokens") for secret in (0, 1) for noise in (0, 0.5)]
+    links += [f"thief?sees={sees}&secret={secret}&noise={noise}" for sees in ("weights", "gain", "pair", "tokens") for secret in (0, 1) for noise in (0, 9)]
     links += ["tape?of=block", "tape?of=program", "tape?of=program&lost=2"]
     return links
 
@@ -196,7 +196,8 @@ def part_breaks(browser: Browser, folder: pathlib.Path) -> None:
     page.locator(".handle").first.focus()
     for key in ("ArrowDown", "ArrowDown", "End", "Home", "ArrowDown"):
         page.keyboard.press(key)
-    check("order=" in page.url, "tokens: the link does not hold the order")
+    page.wait_for_timeout(300)
+    check("order=0.2.1.5.3.4" in page.url, f"tokens: five keys give {page.url.split('#')[1]}")
     check(wait_for(page, "forward", True), "tokens: moving a token by the keyboard breaks the claim")
     for name in ("add positions", "causal mask", "rotary", "one place is scaled"):
         switch = page.get_by_role("switch", name=name)
@@ -254,6 +255,12 @@ def part_breaks(browser: Browser, folder: pathlib.Path) -> None:
     page.keyboard.press("Space")
     page.wait_for_selector('.mask [data-at="0,1"][aria-pressed="true"]')
     check(page.locator('.mask [data-at="0,1"]').get_attribute("aria-pressed") == "true", "masks: space does not paint")
+    # What was painted stays when a token is added.
+    visit(page, "masks?mask=6.3.5&order=")  # a one-way ring of three
+    page.wait_for_selector('[data-group="C_3"]')
+    page.locator("input[type=range]").first.press("ArrowRight")
+    page.wait_for_selector('[data-group="C_3"][data-order="3"]')
+    check(page.locator(".mask button").count() == 16, "masks: the slider adds no token")
     # Thief.
     for sees in ("weights", "gain", "pair", "tokens"):
         visit(page, f"thief?sees={sees}")
@@ -272,6 +279,21 @@ def part_breaks(browser: Browser, folder: pathlib.Path) -> None:
     page.locator("#program").fill("y = sum(gelo(x))")
     page.wait_for_selector(".problem:not(:empty)")
     check("did you mean gelu" in (page.locator(".problem").text_content() or ""), "tape: a misspelt function is not explained")
+    page.context.close()
+    # Hostile addresses.
+    page = opened(browser, folder)
+    for link in ("%", "%E0%A4%A", "tokens?order=9.9.9", "masks?mask=0.0.0", "catalogue?dim=1e9", "__proto__?x=1", "tape?program=%3Cimg%20src%3Dx%3E"):
+        page.goto((folder / "index.html").resolve().as_uri() + "#" + link)
+        page.reload()
+        ready(page)
+        check(page.locator("main h1").count() == 1, f"the address #{link} shows no page")
+        page.wait_for_timeout(200)
+        check(page.locator("main img").count() == 0, f"the address #{link} makes an image")
+    # Sizes that rows cannot have are neither green nor red.
+    visit(page, "catalogue?q=thm4&tokens=2&heads=1&dim=13")
+    page.get_by_role("button", name="Run all that are shown").click()
+    page.wait_for_selector("[data-seconds]", timeout=60_000)
+    check(page.locator(".card .fails").count() == 0, "catalogue: a size that is too small is shown as a theorem that fails")
     page.context.close()
     # Touch.
     page = opened(browser, folder, has_touch=True)

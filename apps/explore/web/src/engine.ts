@@ -19,6 +19,8 @@ export interface Comparison {
   differing: number;
   of: number;
   holds: boolean;
+  /** Nothing can be said. */
+  unknown?: boolean;
 }
 
 interface Reply {
@@ -55,6 +57,7 @@ export class Engine {
   private worker: Worker;
   private next = 0;
   private waiting = new Map<number, { resolve: (reply: Reply) => void; reject: (error: Error) => void }>();
+  private broken: EngineError | null = null;
   /** Settles when the engine can be asked. */
   readonly ready: Promise<void>;
 
@@ -70,14 +73,15 @@ export class Engine {
     };
     this.worker.onerror = (event) => {
       event.preventDefault();
-      for (const waiter of this.waiting.values())
-        waiter.reject(new EngineError(`The engine stopped: ${event.message}. Reload the page to start it again.`));
+      this.broken = new EngineError(`the engine stopped: ${event.message}; reload the page to start it again`);
+      for (const waiter of this.waiting.values()) waiter.reject(this.broken);
       this.waiting.clear();
     };
     this.ready = wasm.then((bytes) => this.send({ start: bytes }, [bytes])).then(() => undefined);
   }
 
   private send(message: Record<string, unknown>, transfer: Transferable[] = []): Promise<Reply> {
+    if (this.broken) return Promise.reject(this.broken);
     const id = ++this.next;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });

@@ -5,7 +5,7 @@ import { button, type Control } from "./kit/controls";
 import { code, Program } from "./kit/code";
 import { Verdict } from "./kit/verdict";
 import { h, markup } from "./dom";
-import { Comparison, Engine, EngineError, Json, Latest } from "./engine";
+import { Comparison, Engine, Json, Latest } from "./engine";
 import { Fields, State } from "./state";
 
 export interface Page {
@@ -20,6 +20,10 @@ export interface Page {
   /** Page of docs/theorems. */
   theorem?: string;
   defaults: Fields;
+  /** Signs and words that the page uses. */
+  words: [word: string, meaning: string][];
+  /** Whether it draws matrices. */
+  matrices: boolean;
   exercise: { question: string; answer: string };
   programs: Program[];
   build(room: Room): void;
@@ -44,6 +48,8 @@ export class Room {
   readonly verdicts = h("div", { class: "verdicts" });
   readonly breaks = h("div", { class: "controls" });
   readonly problem = h("div", { class: "problem", role: "alert" });
+  readonly busy = h("p", { class: "gesture busy", role: "status" });
+  private shown: Verdict[] = [];
   private latest = new Latest();
   private listeners: (() => void)[] = [];
   /** Aborted when the reader leaves the page. */
@@ -58,6 +64,8 @@ export class Room {
 
   verdict(name: string, claim: string): Verdict {
     const verdict = new Verdict(name, claim);
+    verdict.clear("computing …");
+    this.shown.push(verdict);
     this.verdicts.append(verdict.element);
     return verdict;
   }
@@ -105,12 +113,17 @@ export class Room {
   }
 
   async guard(job: () => Promise<void>): Promise<void> {
+    const waiting = setTimeout(() => (this.busy.textContent = "Computing …"), 400);
     try {
       await job();
       this.say("");
     } catch (error) {
-      if (!(error instanceof EngineError)) console.error(error);
+      // What was computed before belongs to another question.
+      for (const verdict of this.shown) verdict.clear();
       this.say(error instanceof Error ? error.message : String(error));
+    } finally {
+      clearTimeout(waiting);
+      this.busy.textContent = "";
     }
   }
 
@@ -144,8 +157,10 @@ export function render(page: Page, main: HTMLElement, engine: Engine, given: Fie
     h("h1", {}, page.name),
     h("p", { class: "claim" }, page.claim),
     ...(page.tex === undefined ? [] : [formula(page.tex) ?? ""]),
-    h("p", { class: "gesture" }, page.gesture),
+    h("p", { class: "gesture" }, page.gesture, page.matrices ? h("span", { class: "key" }, " Colours: ", h("span", { class: "swatch low" }), "negative, ", h("span", { class: "swatch high" }), "positive, ", h("span", { class: "swatch share" }), "a share from 0 up; full where a picture's largest number is.") : null),
+    h("details", { class: "words-list" }, h("summary", {}, "Words and signs on this page"), h("dl", {}, ...page.words.flatMap(([word, meaning]) => [h("dt", {}, word), h("dd", {}, meaning)]))),
     room.problem,
+    room.busy,
     room.stage,
     h(
       "div",

@@ -4,7 +4,7 @@ export type Fields = Record<string, string>;
 
 export function readLink(): { page: string; fields: Fields } {
   const [page = "", query = ""] = location.hash.replace(/^#/, "").split("?", 2) as [string, string?];
-  return { page: decodeURIComponent(page), fields: Object.fromEntries(new URLSearchParams(query)) };
+  return { page, fields: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 export class State {

@@ -34,9 +34,14 @@ export class Reorder {
 
   /** Shows another order, without calling onChange. */
   set(order: number[]): void {
+    const shown = Array.from(this.element.children);
+    const wanted = order.map((i) => this.items[i] as HTMLElement);
     this.order = [...order];
-    this.element.replaceChildren(...order.map((i) => this.items[i] as HTMLElement));
     this.describe();
+    if (wanted.every((item, place) => item === shown[place])) return;
+    const focused = wanted.find((item) => item === document.activeElement);
+    this.element.replaceChildren(...wanted);
+    focused?.focus({ preventScroll: true }); // an element that is moved loses it
   }
 
   private item(label: string, index: number): HTMLButtonElement {
@@ -59,9 +64,7 @@ export class Reorder {
     const order = [...this.order];
     order.splice(from, 1);
     order.splice(to, 0, item);
-    const focused = document.activeElement === this.items[item];
     this.set(order);
-    if (focused) this.items[item]?.focus();
     announce(`${this.options.labels[item]} is at place ${to + 1}`);
     this.options.onChange([...order]);
   }
@@ -85,6 +88,10 @@ export class Reorder {
     // Listeners stand on the window, because an element that is moved in the document loses its pointer.
     const along = (e: PointerEvent) => (across ? e.clientX : e.clientY);
     const follow = (e: PointerEvent) => {
+      if (!this.element.isConnected) {
+        release(); // the reader has left the page
+        return;
+      }
       e.preventDefault();
       const boxes = this.order.map((i) => (this.items[i] as HTMLElement).getBoundingClientRect());
       const place = boxes.findIndex((box) => along(e) < (across ? box.right : box.bottom));

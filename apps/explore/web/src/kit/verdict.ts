@@ -32,6 +32,16 @@ export class Verdict {
     if (element) element.textContent = claim;
   }
 
+  /** Nothing was computed, or nothing can be said: neither green nor red. */
+  clear(words = "not computed", detail = ""): void {
+    delete this.element.dataset["holds"];
+    delete this.element.dataset["error"];
+    this.element.classList.remove("holds", "fails");
+    this.mark.textContent = "?";
+    this.text.textContent = words;
+    this.detail.textContent = detail;
+  }
+
   update(comparison: Comparison, exact = false): void {
     const { error, differing, of, holds } = comparison;
     this.element.dataset["holds"] = String(holds);
@@ -41,7 +51,7 @@ export class Verdict {
     this.mark.textContent = holds ? "=" : "≠";
     if (holds && differing === 0) this.text.textContent = "equal to the last bit";
     else if (holds) this.text.textContent = `equal up to rounding, ${scientific(error)}`;
-    else this.text.textContent = `apart by ${error === null ? "more than any number" : Number(error.toPrecision(2))}`;
+    else this.text.textContent = error === null ? "there are numbers that are not finite" : `apart by ${Number(error.toPrecision(2))}`;
     this.detail.textContent = exact || differing > 0 ? `${differing} of ${of} numbers have other bits` : `all ${of} numbers`;
     this.element.title = this.claim;
   }

@@ -38,12 +38,19 @@ export const catalogue: Page = {
   id: "catalogue",
   name: "Catalogue",
   hint: "every identity, measured here",
-  claim: "Every identity of the theory is a live program: both sides are computed on random weights, compared, and a control that is almost the same must fail.",
+  claim: "Every identity of the theory is a live program: both sides are computed, nearly always on random weights, and compared, and a control that is almost the same must fail.",
   gesture: "Search, run one or all, and change seed, sizes and number type.",
   defaults: { q: "", kind: "", id: "", seed: "1", precision: "f64", tokens: "7", dim: "12", heads: "3", control: "0" },
+  matrices: false,
+  words: [
+    ["row", "one identity with its id: thm4.5 is a theorem, lem9.4 a lemma, eq36 an equation of the papers"],
+    ["equal up to 3e-16", "the largest difference of both sides, over the largest number"],
+    ["control", "a second comparison that is almost the same, with one thing wrong; it must be far off"],
+    ["erratum", "a statement that is printed wrongly somewhere; the row measures the corrected one, and the printed one is the control"],
+  ],
   exercise: {
-    question: "Search for “literal”. These rows hold a statement as it is printed somewhere, and it fails. Pick one and find the smallest change that makes it true.",
-    answer: "For cor4.6-literal: the paper asks for the same random initial weights; true is “initial weights that are each other's images”, which the row cor4.6-adamw measures. The page errata.md of the documentation lists every such case with the corrected statement.",
+    question: "Choose the kind “erratum”: statements that a paper prints wrongly. Run one, read its control, and find the smallest change that makes the printed statement true.",
+    answer: "For cor4.6-adamw: the paper asks for the same random initial weights; true is “initial weights that are each other's images”. The page errata.md of the documentation lists every such case with the corrected statement.",
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/thm4.7.cpp", text: cpp },
@@ -69,7 +76,8 @@ export const catalogue: Page = {
       dim: state.whole("dim", 1, 64),
       heads: state.whole("heads", 1, 8),
     });
-    const judge = (row: Row): { holds: boolean; words: string; detail: string } => {
+    const judge = (row: Row): { holds: boolean | null; words: string; detail: string } => {
+      if (row.status === "skip") return { holds: null, words: "not run", detail: row.detail };
       if (state.flag("control")) {
         if (!row.control) return { holds: false, words: "has no control of its own", detail: row.detail };
         return { holds: row.control.error !== null && row.control.error <= row.tolerance, words: `apart by ${scientific(row.control.error)}`, detail: `the control: ${row.control.what}` };
@@ -86,12 +94,12 @@ export const catalogue: Page = {
         place.replaceChildren();
         return;
       }
-      const verdict = typeof row === "string" ? { holds: false, words: row, detail: "" } : judge(row);
+      const verdict = typeof row === "string" ? { holds: null, words: "not run", detail: row } : judge(row);
       place.replaceChildren(
         h(
           "div",
-          { class: `verdict ${verdict.holds ? "holds" : "fails"}`, "data-verdict": id, "data-holds": String(verdict.holds), "data-error": typeof row === "string" ? "" : String(row.error) },
-          h("span", { class: "mark", "aria-hidden": "true" }, verdict.holds ? "=" : "≠"),
+          { class: `verdict ${verdict.holds === null ? "" : verdict.holds ? "holds" : "fails"}`, "data-verdict": id, "data-holds": verdict.holds === null ? null : String(verdict.holds), "data-error": typeof row === "string" ? "" : String(row.error) },
+          h("span", { class: "mark", "aria-hidden": "true" }, verdict.holds === null ? "?" : verdict.holds ? "=" : "≠"),
           h("span", { class: "line" }, h("span", { class: "words" }, verdict.words)),
           h("span", { class: "line detail" }, verdict.detail),
         ),
@@ -109,10 +117,14 @@ export const catalogue: Page = {
       const measured = shown.filter((row) => found.has(row.id));
       const hold = measured.filter((row) => {
         const result = found.get(row.id);
-        return result !== undefined && typeof result !== "string" && judge(result).holds;
+        return result !== undefined && typeof result !== "string" && judge(result).holds === true;
       });
-      summary.textContent = `${shown.length} of ${rows.length} rows are shown. ${measured.length === 0 ? "" : `${measured.length} measured, ${hold.length} hold, ${measured.length - hold.length} do not.`}`;
-      summary.dataset["measured"] = String(measured.length);
+      const skipped = measured.filter((row) => {
+        const result = found.get(row.id);
+        return typeof result === "string" || (result !== undefined && judge(result).holds === null);
+      });
+      summary.textContent = `${shown.length} of ${rows.length} rows are shown. ${measured.length === 0 ? "" : `${measured.length - skipped.length} measured: ${hold.length} hold, ${measured.length - skipped.length - hold.length} do not${skipped.length > 0 ? `; ${skipped.length} need other sizes` : ""}.`}`;
+      summary.dataset["measured"] = String(measured.length - skipped.length);
       summary.dataset["holds"] = String(hold.length);
     };
     const all = button("Run all that are shown", () => {

@@ -2,7 +2,7 @@
 
 import { h } from "../dom";
 import type { Comparison, Tensor } from "../engine";
-import { choice, menu } from "../kit/controls";
+import { button, choice, menu } from "../kit/controls";
 import { HeatMap, largestOf, matrixOf, HeatMapData } from "../kit/heatmap";
 import { Reorder } from "../kit/reorder";
 import { breakIt, Page, panel } from "../page";
@@ -48,9 +48,20 @@ export const features: Page = {
   tex: "\\frac{\\partial l}{\\partial W_{(C)}} = P_C^{-1} \\frac{\\partial l}{\\partial W} P_C",
   theorem: "thm4.5",
   defaults: { order: "4.6.5.7.1.0.2.3", weights: "decoupled", weight: "attention.qkv.weight", precision: "f64" },
+  matrices: true,
+  words: [
+    ["P, P_C", "a permutation of the columns; Z P is the input with its features in your order"],
+    ["l, W_(C)", "the loss, and a weight moved along: its rows and columns follow the features on either side of it"],
+    ["inner axes", "features inside attention (of queries, keys, values) and inside the small network; nobody outside sees them"],
+    ["apart, stay, tied", "inner axes follow a permutation of their own, drawn at random; none; or the one of the outer features"],
+    ["head", "attention works in 2 groups of 4 inner features that do not mix"],
+    ["qkv, proj, fc1, fc2", "weights that make queries, keys and values; attention's output; the small network's two layers"],
+    ["exact sums", "sums that do not depend on the order of their terms: both sides then have the same bits"],
+    ["other bits", "numbers that differ in their last binary digits, which rounding explains"],
+  ],
   exercise: {
     question: "Choose “tied”: attention's inner features follow by the same permutation. The block has 2 heads of 4 features. Find an order for which tied weights fail, and say which orders work.",
-    answer: "Tied weights work if and only if every head's features stay together in one head: heads may change places, and features may change places within a head. Exchange one feature of the first half with one of the second (d and e, say) and the heads are mixed. Such orders exist only with separate (decoupled) inner permutations.",
+    answer: "Tied weights work if and only if every head's features stay together in one head: heads may change places, and features may change places within a head. Exchange one feature of the first half with one of the second (d and e, say) and the heads are mixed. Those orders need inner axes that are not tied: apart, or staying.",
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/thm4.5.cpp", text: cpp },
@@ -73,7 +84,7 @@ export const features: Page = {
     room.stage.append(
       panel(
         "Four tokens of eight features",
-        list.element,
+        h("div", { class: "sorter" }, list.element, button("First order", () => room.change({ order: "" }))),
         h("div", { class: "row" }, input.element, output.element, expected.element),
       ),
       panel("One weight, moved along", weightMenu, h("div", { class: "row" }, before.element, after.element, gradient.element, moved.element)),

@@ -37,9 +37,17 @@ export const gradients: Page = {
   tex: "W' = A W B,\\ L'(W') = L(A^{-1} W' B^{-1}) \\Rightarrow \\frac{\\partial L'}{\\partial W'} = A^{-\\top} \\frac{\\partial L}{\\partial W} B^{-\\top}",
   theorem: "grad-covector",
   defaults: { left: "3.1.0.5.2.4", right: "", turn: "0", stretch: "0" },
+  matrices: true,
+  words: [
+    ["A, B", "what moves the rows and the columns of the weight W: here a permutation, then a rotation of neighbours, then a stretch"],
+    ["A⁻ᵀ", "the transpose of the inverse; it is A itself where A is orthogonal, that is AᵀA = I"],
+    ["L′", "the same loss as a function of the moved weight: L′(W′) = L(W)"],
+    ["covector", "what measures a change of W, as a gradient does; it moves by inverse transposes"],
+    ["tape", "the library's record of the forward pass, from which it computes gradients"],
+  ],
   exercise: {
-    question: "With a stretch, one step of gradient descent in the new coordinates is another step than in the old ones. Is there any A that is not orthogonal for which A and its inverse transpose move every gradient in the same way?",
-    answer: "No: A G = A⁻ᵀ G for every G gives A = A⁻ᵀ, that is AᵀA = I. Orthogonal maps are all of them. Elementwise functions (GELU, softmax's exponential) allow fewer: of the orthogonal maps, those that they commute with, which are the permutations (and for odd functions signs).",
+    question: "With a stretch, one step of gradient descent in the new coordinates is another step than in the old ones. With B = I, is there any A that is not orthogonal for which A and its inverse transpose move every gradient in the same way? And with B free?",
+    answer: "No: A G = A⁻ᵀ G for every G gives A = A⁻ᵀ, that is AᵀA = I. With B free, A may be c Q and B may be R / c for orthogonal Q and R: the factors cancel. Elementwise nonlinear functions (GELU, softmax's exponential) allow fewer: of the orthogonal maps, those that they commute with. These are the permutations, and with odd functions signs as well.",
   },
   programs: [
     { language: "C++", path: "docs/theorems/programs/grad-covector.cpp", text: cpp },

@@ -50,23 +50,29 @@ function readGrid(text: string): Grid | null {
   const grid: Grid = [];
   for (const row of rows) {
     const value = parseInt(row, 16);
-    if (!/^[0-9a-f]{1,3}$/.test(row) || value >= 2 ** n) return null;
+    if (!/^[0-9a-f]{1,3}$/.test(row) || value >= 2 ** n || value === 0) return null;
     grid.push(Array.from({ length: n }, (_, j) => ((value >> (n - 1 - j)) & 1) === 1));
   }
   return grid;
 }
-
-const hues = ["#2166ac", "#c95c0c", "#14665c", "#6b3fa0", "#a3195b", "#6d6a00", "#0f7fa8", "#8c4a2f", "#4d5a63", "#b0433f", "#2f7d32", "#7a5195"];
 
 export const masks: Page = {
   id: "masks",
   name: "Masks",
   hint: "which permutations a mask allows",
   claim: "Attention with a mask commutes with a permutation of the tokens if and only if the permutation maps the mask to itself. These permutations form a group: the mask's automorphisms.",
-  gesture: "Paint the mask: row i sees the blue columns. Tokens of one colour can be exchanged by some permutation. Drag the tokens: a forbidden order shudders.",
+  gesture: "Paint the mask: row i sees the blue columns. Tokens of one colour can be carried to each other's place by an allowed order. Drag the tokens: a forbidden order shudders.",
   tex: "f(P_R X) = P_R f(X) \\iff P_R \\tilde M P_R^\\top = \\tilde M,\\quad \\tilde M_{ij} = M_{ij} - \\max_k M_{ik}",
   theorem: "mask-aut",
   defaults: { mask: textOf(gridOf(patterns["ring"] as (i: number, j: number, n: number) => boolean, 6)), order: "1.2.3.4.5.0" },
+  matrices: true,
+  words: [
+    ["mask, M", "who may attend to whom: 0 where token i sees token j, minus infinity where it does not"],
+    ["automorphism", "an order of the tokens that maps the mask to itself"],
+    ["group", "all automorphisms together; one after the other is again one"],
+    ["S_n, C_n, D_n", "all n! orders; the n turns of a ring; the 2n turns and mirror images of a ring"],
+    ["(1 2 3)", "a cycle: 1 goes to 2, 2 to 3, 3 to 1; generators are permutations that give all others"],
+  ],
   exercise: {
     question: "Paint a mask of 4 tokens whose group has exactly 2 elements; then one with 8; then one with 3. (Each token should see itself.)",
     answer: "2: the window (its mirror image is the only other order). 8: the ring of four, whose group is the dihedral group D_4. 3: start with the one-way ring of the first three tokens, and a fourth token that sees itself alone: C_3 turns the three.",
@@ -155,10 +161,16 @@ export const masks: Page = {
       const n = grid().length;
       room.change({ mask: textOf(gridOf(patterns[name] as (i: number, j: number, n: number) => boolean, n)), order: "" });
     };
-    const resize = (n: number) => room.change({ mask: textOf(gridOf(patterns["ring"] as (i: number, j: number, n: number) => boolean, n)), order: "" });
+    // What is painted stays; a new token sees itself.
+    const resize = (n: number) => {
+      const old = grid();
+      const next = gridOf((i, j) => (i < old.length && j < old.length ? (old[i] as boolean[])[j] === true : i === j), n);
+      next.forEach((row, i) => (row[i] = row[i] === true || !row.some(Boolean)));
+      room.change({ mask: textOf(next), order: "" });
+    };
     const size = slider("Tokens", { least: 3, most: 12, step: 1 }, resize);
     let forbidden: number[] | null = null;
-    const spoil = button("Exchange two tokens that the mask tells apart", () => {
+    const spoil = button("Exchange two tokens so that the mask changes", () => {
       if (forbidden) room.change({ order: forbidden });
     });
     room.stage.append(
@@ -194,10 +206,10 @@ export const masks: Page = {
             forbidden = Array.from({ length: n }, (_, k) => (k === i ? j : k === j ? i : k));
           }
       spoil.disabled = forbidden === null;
-      spoil.textContent = forbidden === null ? "This mask allows every order" : "Exchange two tokens that the mask tells apart";
+      spoil.textContent = forbidden === null ? "This mask allows every order" : "Exchange two tokens so that the mask changes";
       list?.element.querySelectorAll<HTMLElement>(".handle").forEach((handle) => {
         const orbit = answer.orbits.findIndex((one) => one.includes(Number(handle.dataset["item"])));
-        handle.style.borderBottom = `5px solid ${hues[orbit % hues.length] ?? "gray"}`;
+        handle.style.borderBottom = `5px solid var(--orbit-${orbit % 12})`;
       });
       const plain = matrixOf(answer.scores);
       const labels = p.map((i) => String(i + 1));
@@ -208,13 +220,18 @@ export const masks: Page = {
       verdict.element.dataset["allowed"] = String(answer.allowed);
       const generators = answer.generators.map((g) => cyclesOf(g)).join(", ");
       facts.replaceChildren(
-        h("p", { "data-group": answer.group_name, "data-order": answer.group_order }, h("strong", {}, `${answer.group_order} ${answer.group_order === 1 ? "permutation keeps" : "permutations keep"} this mask`), answer.group_name === "" ? "" : `: the group ${answer.group_name}`),
+        h("p", { "data-group": answer.group_name, "data-order": answer.group_order }, h("strong", {}, `${answer.group_order} ${answer.group_order === 1 ? "permutation keeps" : "permutations keep"} this mask`), ...(answer.group_name === "" ? [] : answer.group_order === 1 ? [": the order as it is"] : [": the group ", ...subscripts(answer.group_name)])),
         h("p", { class: "gesture" }, answer.searched === null ? "Too many tokens to try every order here." : `Trying every order one by one finds ${answer.searched}.`, ` The order above is ${answer.allowed ? "one of them" : "not one of them"}.`),
         h("p", { class: "gesture" }, generators === "" ? "" : `Generators: ${generators}.`),
       );
     });
   },
 };
+
+/** S_3 x S_2 with its indices below the line. */
+function subscripts(name: string): Node[] {
+  return name.split(/_(\d+)/).map((part, i) => (i % 2 === 1 ? h("sub", {}, part) : document.createTextNode(part.replace(" x ", " × "))));
+}
 
 /** "(1 2)(3 4)" */
 function cyclesOf(p: number[]): string {

@@ -26,8 +26,8 @@ interface Answer {
   functions: string[];
   leaves: Leaf[];
   entries: Entry[];
-  loss: number;
-  slope: { error: number | null; by_tape: number; measured: number; holds: boolean } | null;
+  loss: number | null;
+  slope: { error: number | null; by_tape: number | null; measured: number | null; holds: boolean; unknown: boolean } | null;
 }
 
 export const tape: Page = {
@@ -37,9 +37,16 @@ export const tape: Page = {
   claim: "Reverse mode: the forward pass records its operations on a tape; the backward pass reads the tape from the end, and turns each output's cotangent into cotangents of the inputs.",
   gesture: "Write a program, then step through it with the slider: first forward, then backward. x, w, b and v are random: 3×4, 4×3, 3, and 3×3.",
   defaults: { of: "program", program: "h = gelu(x @ w + b)\ny = sum(h * h)", step: "0", lost: "0" },
+  matrices: true,
+  words: [
+    ["@", "a matrix product; * multiplies element by element"],
+    ["cotangent", "of a value: how the loss changes with each of its numbers, dL/d(value)"],
+    ["leaf", "a tensor that nobody computed: x, w, b, v; their cotangents are the gradients"],
+    ["slope", "the change of the loss along a random direction of all leaves"],
+  ],
   exercise: {
-    question: "Write a program in which x is used twice, for example y = sum(x * x). How often does x receive a cotangent, and what becomes of the two? Then write one in which b gets the gradient 0.",
-    answer: "Once for each use; the tape adds them, which is why the gradient of x * x is 2 x. b has the gradient 0 in a program that does not depend on it, such as y = sum(x @ w + b - b), where two cotangents cancel, or one that does not name it.",
+    question: "Write a program in which x is used twice, for example y = sum(x * x). The rule of mul gives two cotangents to x. What does the tape do with them? Read it off dL/dx. Then write one in which b gets the gradient 0.",
+    answer: "It adds them: one is x times the output's cotangent, and so is the other, which is why the gradient of x * x is 2 x. b has the gradient 0 in a program that does not depend on it, such as y = sum(x @ w + b - b), where two cotangents cancel, or one that does not name it.",
   },
   programs: [
     { language: "C++", path: "examples/01_first_gradient.cpp", text: cpp },
@@ -81,7 +88,7 @@ export const tape: Page = {
         h("div", { class: "row" }, h("div", { class: "grow" }, entries), h("div", { class: "grow row" }, value.element, cotangent.element)),
       ),
       panel("The gradients at the end", leaves),
-      h("div", { class: "stage wide-two" }, panel("Are they right?", room.verdicts), breakIt(room, "Lose one cotangent on its way back: every gradient that it feeds is wrong.", lose, button("Lose none", () => room.change({ lost: 0 })))),
+      h("div", { class: "stage wide-two" }, panel("Are they right?", room.verdicts), breakIt(room, "Lose one cotangent on its way back: the gradients that it feeds are wrong, unless it was zero.", lose, button("Lose none", () => room.change({ lost: 0 })))),
     );
     room.onChange(async () => {
       const of = state.oneOf("of", ["program", "block"]);
@@ -109,7 +116,7 @@ export const tape: Page = {
         ),
       );
       (entries.children[current] as HTMLElement | undefined)?.scrollIntoView({ block: "nearest" });
-      if (step === 0) about.textContent = `${count} operations are recorded. The loss is ${short(answer.loss)}.`;
+      if (step === 0) about.textContent = `${count} operations are recorded. The loss is ${answer.loss === null ? "not finite" : short(answer.loss)}.`;
       else if (backward === 0) about.textContent = `Forward, ${forward} of ${count}: ${chosen?.op}${chosen?.math ? `, ${chosen.math}` : ""}.`;
       else about.textContent = `Backward, ${backward} of ${count}: ${chosen?.op}'s rule takes the cotangent of ${chosen?.output} and adds to those of ${[...new Set(chosen?.inputs ?? [])].filter((name) => name !== "").join(", ")}.`;
       value.element.hidden = !chosen?.value;
@@ -123,11 +130,20 @@ export const tape: Page = {
           return map.element;
         }),
       );
-      if (answer.slope) {
-        const comparison: Comparison = { error: answer.slope.error, differing: 0, of: 1, holds: answer.slope.holds };
-        slope.update({ ...comparison, differing: 1 });
-        slope.element.querySelector(".detail")?.replaceChildren(`${answer.slope.by_tape.toPrecision(8)} by the tape, ${answer.slope.measured.toPrecision(8)} by differences`);
+      lose.disabled = step === 0;
+      if (!answer.slope) {
+        slope.clear("the loss depends on no leaf");
+        return;
       }
+      const digits = (value: number | null) => (value === null ? "not finite" : value.toPrecision(8));
+      const both = `${digits(answer.slope.by_tape)} by the tape, ${digits(answer.slope.measured)} by differences`;
+      if (answer.slope.unknown) {
+        slope.clear("differences cannot judge this program", both);
+        return;
+      }
+      const comparison: Comparison = { error: answer.slope.error, differing: 1, of: 1, holds: answer.slope.holds };
+      slope.update(comparison);
+      slope.element.querySelector(".detail")?.replaceChildren(both);
     });
   },
 };

@@ -30,6 +30,7 @@ const sights: [string, string][] = [
   ["pair", "one permuted input"],
   ["tokens", "tokens in secret order"],
 ];
+const noises = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4];
 const explained: Record<string, string> = {
   weights: "The model is public (a pretrained ViT, say), and the cloud holds its permuted copy. It compares rows and columns, group by group.",
   gain: "The cloud compares the permuted gain of one normalisation with the public one: sorting both is enough.",
@@ -42,11 +43,18 @@ export const thief: Page = {
   name: "Thief",
   hint: "be the cloud, and find the key",
   claim: "A permutation hides nothing from somebody who knows what was permuted: however many keys there are, matching finds the right one in milliseconds.",
-  gesture: "Choose what the cloud sees, and steal the key. Then make it harder: add noise to what the thief knows, or train the weights in secret.",
+  gesture: "You are the cloud. Choose what you see: the page shows the key that matching finds, place by place. Then make it harder: add noise to what the thief knows, or train the weights in secret.",
   defaults: { sees: "weights", noise: "0", secret: "0", seed: "1" },
+  matrices: true,
+  words: [
+    ["cloud", "who computes with permuted weights or data, and would like to know the plain ones"],
+    ["key", "the secret permutations: of the features (residual), of values (v), of queries and keys (qkv), of the small network (hidden)"],
+    ["gain", "the factors of a layer norm, one for each feature"],
+    ["noise", "what is added to the thief's knowledge, relative to how much its entries vary"],
+  ],
   exercise: {
     question: "With one public gain of 16 entries, how much noise (relative to the spread of its entries) breaks the attack? Compare with the attack on all weights. Why does the latter stand so much more?",
-    answer: "Sorting breaks as soon as the noise exceeds the gaps between neighbouring entries, about 1/16 of the spread. The attack on all weights compares whole rows of many entries: the distance of a right pair is noise alone, that of a wrong pair is noise and the difference of two independent rows, and the more entries, the safer is the choice.",
+    answer: "Sorting fails as soon as the noise exceeds the smallest gap between neighbouring entries. Of 16 entries there are 15 gaps of about 1/16 of the spread, and the smallest is about 1/16 of that: 0.01 breaks some keys, 0.05 most of them. The attack on all weights compares whole rows of many entries: the distance of a right pair is noise alone, that of a wrong pair is noise and the difference of two independent rows, and the more entries, the safer is the choice.",
   },
   programs: [
     { language: "C++", path: "apps/explore/web/code/thief.cpp", text: cpp },
@@ -78,14 +86,14 @@ export const thief: Page = {
           room,
           "What would save the secret: a thief who knows little.",
           room.flag("secret", (change) => toggle("the weights and inputs are secret, too: the thief knows others", change)),
-          room.quantity("noise", (change) => slider("Noise on what the thief knows", { least: 0, most: 4, step: 0.05, text: (value) => value.toFixed(2) }, change)),
+          room.quantity("noise", (change) => slider("Noise on what the thief knows", { least: 0, most: noises.length - 1, step: 1, text: (value) => String(noises[value]) }, change)),
         ),
       ),
     );
     room.onChange(async () => {
       const { state } = room;
       const sees = state.oneOf("sees", sights.map(([name]) => name));
-      const answer = await room.ask<Answer>({ ask: "thief", sees, noise: state.number("noise", 0, 10), secret: state.flag("secret"), seed: state.whole("seed", 0, 1_000_000) });
+      const answer = await room.ask<Answer>({ ask: "thief", sees, noise: noises[state.whole("noise", 0, noises.length - 1)] as number, secret: state.flag("secret"), seed: state.whole("seed", 0, 1_000_000) });
       story.textContent = explained[sees] ?? "";
       const small = answer.seen.shape.length < 2;
       seen.update(matrixOf(answer.seen));
@@ -99,7 +107,7 @@ export const thief: Page = {
       mark.textContent = holds ? "=" : "≠";
       words.textContent = holds ? "found, every place of it" : `${answer.right} of ${answer.of} places are right`;
       const space = sees === "weights" ? `one of 2^${answer.log2_keys.toFixed(0)} keys, ` : "";
-      detail.textContent = `${space}in ${answer.ms < 10 ? answer.ms.toFixed(1) : answer.ms.toFixed(0)} ms`;
+      detail.textContent = `${space}in ${answer.ms < 0.1 ? "less than 0.1" : answer.ms < 10 ? answer.ms.toFixed(1) : answer.ms.toFixed(0)} ms`;
       result.replaceChildren(
         ...answer.groups.map((group) =>
           h(

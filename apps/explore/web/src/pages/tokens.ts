@@ -2,7 +2,7 @@
 
 import { h } from "../dom";
 import type { Comparison, Tensor } from "../engine";
-import { choice, toggle } from "../kit/controls";
+import { button, choice, toggle } from "../kit/controls";
 import { HeatMap, largestOf, matrixOf } from "../kit/heatmap";
 import { Reorder } from "../kit/reorder";
 import { breakIt, Page, panel } from "../page";
@@ -38,8 +38,18 @@ export const tokens: Page = {
   tex: "\\mathrm{Enc}(P_R Z) = P_R\\, \\mathrm{Enc}(Z)",
   theorem: "thm4.1",
   defaults: { order: "2.0.1.5.3.4", precision: "f64", positions: "0", causal: "0", rotary: "0", scaled: "0" },
+  matrices: true,
+  words: [
+    ["Z", "the input: a row for each token, a column for each feature"],
+    ["P, P_R", "a permutation of the rows; P Z is the input with its rows in your order"],
+    ["Enc", "a transformer block: attention and a small network for each token, with layer norms"],
+    ["S", "attention's shares: row i says how much token i takes from each token"],
+    ["L, dL/dZ", "a loss, one number made of the outputs, and its gradient: how L changes with each number of Z"],
+    ["exact sums", "sums that do not depend on the order of their terms: both sides then have the same bits"],
+    ["other bits", "numbers that differ in their last binary digits, which rounding explains"],
+  ],
   exercise: {
-    question: "Switch the causal mask on. Which orders of the six tokens still give the same outputs, permuted? Try to find one that is not the first order.",
+    question: "Switch the causal mask on. Which orders of the six tokens still give the same outputs, permuted? Try to find one besides the order of the sentence (“Sentence order”).",
     answer: "None. A causal mask has a first token that sees one token, a second that sees two, and so on: a permutation that keeps the mask keeps these counts, so it keeps every token. The page “Masks” computes the group of any mask.",
   },
   programs: [
@@ -48,6 +58,7 @@ export const tokens: Page = {
   ],
   build(room) {
     const list = new Reorder({ noun: "token", labels: words, direction: "down", onChange: (order) => room.change({ order }) });
+    const plainInput = new HeatMap({ title: "Z, in the order of the sentence" });
     const input = new HeatMap({ title: "P Z, what enters" });
     const scores = new HeatMap({ title: "S, who attends to whom (head 1)", colours: "sequential" });
     const output = new HeatMap({ title: "Enc(P Z)" });
@@ -61,7 +72,7 @@ export const tokens: Page = {
     room.stage.append(
       panel(
         "Six tokens of eight features",
-        h("div", { class: "row" }, list.element, input.element, scores.element),
+        h("div", { class: "row" }, h("div", { class: "sorter" }, list.element, button("Sentence order", () => room.change({ order: "" })), button("Reverse", () => room.change({ order: [5, 4, 3, 2, 1, 0] }))), plainInput.element, input.element, scores.element),
         h("div", { class: "row" }, output.element, expected.element, gradient.element, expectedGradient.element),
       ),
       h(
@@ -74,7 +85,7 @@ export const tokens: Page = {
           room.flag("positions", (change) => toggle("add positions to the tokens", change)),
           room.flag("causal", (change) => toggle("causal mask: look back alone", change)),
           room.flag("rotary", (change) => toggle("rotary positions in attention", change)),
-          room.flag("scaled", (change) => toggle("one place is scaled by 1.6", change)),
+          room.flag("scaled", (change) => toggle("the second place is scaled by 1.6 (orders that leave “small” there stay allowed)", change)),
         ),
       ),
     );
@@ -89,6 +100,7 @@ export const tokens: Page = {
       });
       const rowLabels = order.map((i) => words[i] as string);
       const rows = { rowIds: order, rowLabels };
+      plainInput.update({ ...matrixOf(answer.z), rowLabels: words });
       input.update({ ...matrixOf(answer.moved), ...rows });
       scores.update({ ...matrixOf(answer.moved_scores), ...rows, columnIds: order });
       const both = Math.max(largestOf(matrixOf(answer.moved_output)), largestOf(matrixOf(answer.expected)));
@@ -99,6 +111,7 @@ export const tokens: Page = {
       expectedGradient.update({ ...plain, at: (i, j) => plain.at(order[i] as number, j), ...rows });
       forward.update(answer.forward, precision === "exact");
       backward.update(answer.backward, precision === "exact");
+      weights.restate(`Backward: the gradients of all weights stay as they were (the furthest apart: ${answer.weights.name})`);
       weights.update(answer.weights, precision === "exact");
       stages.replaceChildren(
         ...answer.stages.map((stage) => h("li", { class: `chip ${stage.holds ? "holds" : "fails"}` }, stage.name, h("span", { class: "unseen" }, stage.holds ? " agrees" : " differs"))),

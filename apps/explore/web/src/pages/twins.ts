@@ -9,7 +9,7 @@ import { precisions } from "./tokens";
 import cpp from "../../../../../docs/theorems/programs/cor4.6.cpp";
 import python from "../../../../../docs/theorems/programs/cor4.6.py";
 
-interface Answer extends Record<"loss" | "twin_loss" | "drift", (number | null)[]> {
+interface Answer extends Record<"loss" | "twin_loss" | "drift" | "rounding", (number | null)[]> {
   steps: number;
   apart: Comparison;
   accuracy?: number;
@@ -31,11 +31,21 @@ export const twins: Page = {
   id: "twins",
   name: "Two trainings",
   hint: "the same training in other coordinates",
-  claim: "Train a vision transformer on permuted features from correspondingly permuted weights, and it stays the permuted image of the plain training: step for step, for every optimiser that works element by element.",
-  gesture: "Start both trainings and watch the second curve lie on the first. Then choose a rotation, and compare SGD with Adam.",
+  claim: "Train a vision transformer on permuted features from correspondingly permuted weights, and it stays the permuted image of the plain training: step for step, for each of the optimisers below.",
+  gesture: "Start both trainings and watch the second loss lie on the first, and the distance stay where rounding alone would bring it. Then choose a rotation, and compare SGD with Adam.",
   tex: "W_{(C),0} = P_C^{-1} W_0 P_C \\Rightarrow W_{(C),t} = P_C^{-1} W_t P_C",
   theorem: "cor4.6",
   defaults: { group: "features", optimizer: "adamw", precision: "f64", rate: "0.001", seed: "1" },
+  matrices: false,
+  words: [
+    ["twin", "a second training on transformed tokens or features, from weights that were moved along"],
+    ["distance", "the largest difference of the twin's weights and the plain training's moved weights, over the largest weight"],
+    ["rounding alone", "a third training, begun with weights that are off by one rounding: how far apart equal trainings drift by themselves"],
+    ["signs, rotated", "these twins use RMS norms with fixed gains, because a layer norm commutes with neither"],
+    ["W_t", "the weights after t steps"],
+    ["exact sums", "sums that do not depend on the order of their terms: both sides then have the same bits"],
+    ["other bits", "numbers that differ in their last binary digits, which rounding explains"],
+  ],
   exercise: {
     question: "A rotation leaves the twin of Adam at once, and SGD keeps it. Which property of SGD's step is missing in Adam's? And why do signs work with both?",
     answer: "SGD's step is linear in the gradient, so an orthogonal map passes through it. Adam divides each element by its own running size: that commutes with maps which send elements to elements, up to a sign that the square forgets. These are the signed permutations.",
@@ -46,10 +56,10 @@ export const twins: Page = {
   ],
   build(room) {
     const losses = new Chart("Loss of each step", false);
-    const drift = new Chart("Distance of the twin's weights from the moved weights, relative", true);
+    const drift = new Chart("Distance of the twin's weights from the moved weights", true);
     const twin = room.verdict("twins", "The twin's weights are the moved weights");
     const figures = h("p", { class: "gesture" });
-    const curves = { loss: [] as number[], twin_loss: [] as number[], drift: [] as number[] };
+    const curves = { loss: [] as number[], twin_loss: [] as number[], drift: [] as number[], rounding: [] as number[] };
     let running = false;
     let started = "";
     let speed = 0;
@@ -65,7 +75,7 @@ export const twins: Page = {
     };
     const draw = () => {
       losses.update([{ name: "plain", kind: "plain", values: curves.loss }, { name: "twin", kind: "twin", values: curves.twin_loss }]);
-      drift.update([{ name: "distance", kind: "drift", values: curves.drift }]);
+      drift.update([{ name: "distance", kind: "drift", values: curves.drift }, { name: "rounding alone", kind: "plain", values: curves.rounding }]);
     };
     const start = async () => {
       const wanted = settings();
@@ -73,6 +83,8 @@ export const twins: Page = {
       if (started === name) return;
       await room.ask({ ask: "twins.start", ...wanted });
       started = name;
+      twin.clear("no step yet");
+      figures.textContent = "";
       for (const list of Object.values(curves)) list.length = 0;
       draw();
     };
@@ -81,24 +93,31 @@ export const twins: Page = {
       const began = performance.now();
       const answer = await room.ask<Answer>({ ask: "twins.step", steps: 1, accuracy });
       speed = 0.8 * speed + 0.2 * (1000 / Math.max(1, performance.now() - began));
-      for (const name of ["loss", "twin_loss", "drift"] as const) for (const value of answer[name]) curves[name].push(value ?? NaN);
+      for (const name of ["loss", "twin_loss", "drift", "rounding"] as const) for (const value of answer[name]) curves[name].push(value ?? NaN);
       draw();
-      twin.update(answer.apart, settings().precision === "exact");
+      if (answer.apart.unknown) twin.clear("rounding has taken over", "a training that began one rounding away is as far by now");
+      else twin.update(answer.apart, settings().precision === "exact");
       const share = answer.accuracy === undefined ? "" : ` Test pictures classified right: plain ${(100 * answer.accuracy).toFixed(1)} %, twin ${(100 * (answer.twin_accuracy ?? 0)).toFixed(1)} % (chance is 10 %).`;
       figures.textContent = `Step ${answer.steps}.${running ? ` About ${speed.toFixed(0)} pairs of steps a second.` : ""}${share}`;
     };
+    let loop: Promise<void> = Promise.resolve();
+    const show = (on: boolean) => {
+      running = on;
+      go.textContent = on ? "Pause" : "Go on";
+    };
     const go = button("Start", () => {
-      running = !running;
-      go.textContent = running ? "Pause" : "Go on";
-      if (running) void train();
+      show(!running);
+      // One loop after the other: the last one may still be counting pictures.
+      if (running) loop = loop.then(train);
     }, "main");
     const train = async () => {
+      let good = false;
       await room.guard(async () => {
         while (running && room.open) await step(false);
         if (room.open) await step(true);
+        good = true;
       });
-      running = false;
-      go.textContent = "Go on";
+      if (!good) show(false);
     };
     const once = button("One step", () => {
       if (!running) void room.guard(() => step(false));
@@ -109,14 +128,14 @@ export const twins: Page = {
     });
     room.stage.append(
       panel(
-        "Two trainings of 2 blocks with 32 features, on generated pictures of ten shapes",
+        "Two trainings of 2 blocks with 32 features, on ten patterns under noise",
         h(
           "div",
           { class: "controls" },
           room.word("group", (change) => menu("The twin", groups, change)),
           room.word("optimizer", (change) => menu("Optimiser", optimizers.map((name): [string, string] => [name, name]), change)),
           room.word("precision", (change) => choice("Numbers", precisions, change)),
-          room.quantity("rate", (change) => slider("Learning rate", { least: 0.0005, most: 0.02, step: 0.0005, text: (value) => value.toFixed(4) }, change)),
+          room.quantity("rate", (change) => slider("Learning rate", { least: 0.0005, most: 0.1, step: 0.0005, text: (value) => value.toFixed(4) }, change)),
         ),
         h("div", { class: "controls" }, go, once, reset),
         figures,
@@ -129,10 +148,10 @@ export const twins: Page = {
         breakIt(
           room,
           "A map that the optimiser does not commute with, or weights that were not moved along.",
-          button("Rotate, with Adam", () => room.change({ group: "rotation", optimizer: "adam" })),
-          button("Scale, with SGD", () => room.change({ group: "scaling", optimizer: "sgd" })),
+          button("Rotate, with Adam", () => room.change({ group: "rotation", optimizer: "adam", rate: 0.001 })),
+          button("Scale, with SGD", () => room.change({ group: "scaling", optimizer: "sgd", rate: 0.1 })),
           button("Do not move the weights", () => room.change({ group: "uncoupled" })),
-          button("Mend it: rotate, with SGD", () => room.change({ group: "rotation", optimizer: "sgd" })),
+          button("Mend it: rotate, with SGD", () => room.change({ group: "rotation", optimizer: "sgd", rate: 0.1 })),
         ),
       ),
     );

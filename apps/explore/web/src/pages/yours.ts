@@ -54,11 +54,18 @@ export const yours: Page = {
   name: "Yours",
   hint: "the theorems on your own model",
   claim: "Drop a model folder of Hugging Face's format: its symmetries are read off its own computation, the theorems are checked on its own weights, and a permuted copy is yours to download.",
-  gesture: "ViT, DeiT, BERT, GPT-2 and Llama, up to 200 MB: config.json and model.safetensors (tokenizer.json for texts). Nothing leaves this page: its policy forbids every connection.",
+  gesture: "ViT, DeiT, BERT, GPT-2 and Llama, up to 200 MB: config.json and model.safetensors (tokenizer.json for texts). Nothing leaves this page: it has no code that sends, and its policy forbids connections.",
   defaults: { layer: "0", head: "0", which: "inner", row: "thm4.1" },
+  matrices: true,
+  words: [
+    ["group", "permutations that move certain axes of certain tensors together; “inner” groups move nothing that one puts in or gets out"],
+    ["S_64", "all orders of 64 things; wr: blocks may change places, too"],
+    ["bits", "the logarithm of how many elements a group has"],
+    ["control", "a computation that is almost right and must fail"],
+  ],
   exercise: {
     question: "Permute the model by its inner groups, download it, and run it where you run the original. Which of your tests could tell the two apart?",
-    answer: "None that only runs it: inner groups leave the function alone up to rounding. What tells them apart is looking at the weights, and knowing the original is enough to find the key (see “Thief”).",
+    answer: "None that allows rounding: inner groups leave the outputs alone up to the last bits. A comparison bit by bit can tell, hidden values inside the blocks can, and so can the weights; knowing the original is enough to find the key (see “Thief”).",
   },
   programs: [
     { language: "C++", path: "examples/08_symmetries.cpp", text: cpp },
@@ -79,12 +86,12 @@ export const yours: Page = {
     };
     const load = async (files: Map<string, File | Uint8Array>) => {
       result.replaceChildren();
-      open = null;
-      picture = "";
+      forget();
       await waiting("Reading the model …", async () => {
         const bytes: Record<string, Uint8Array> = {};
         let total = 0;
         for (const [name, file] of files) {
+          if (name.split("/").length > 2) continue; // folders in folders are nothing of a model
           const size = file instanceof File ? file.size : file.length;
           total += size;
           if (total > most) throw new Error(`these files are larger than ${most / 1024 / 1024} MB; use the program for them: equigrad symmetries FOLDER`);
@@ -99,8 +106,14 @@ export const yours: Page = {
       open = await room.ask<Opened>({ ask: "yours.open" });
       describe(open);
     };
+    const forget = () => {
+      open = null;
+      picture = "";
+      text = "";
+    };
     const sample = async (family: string) => {
       result.replaceChildren();
+      forget();
       await waiting("Making a small model …", async () => {
         await room.engine.putFiles({});
         await room.ask({ ask: "yours.sample", family });
@@ -159,10 +172,10 @@ export const yours: Page = {
       const chosen = () => (rows.element.querySelector("select") as HTMLSelectElement).value;
       const check = async (row: string) => {
         const answer = await room.ask<Row & { statement: string }>({ ask: "yours.check", row });
-        const verdict = new Verdict(row, `${row}: ${answer.title}, ${answer.statement}`);
+        const verdict = new Verdict(row, `${row}: ${answer.statement}`);
         verdict.update({ error: answer.error, differing: answer.differing, of: answer.compared, holds: answer.status === "pass" });
         verdict.element.append(h("span", { class: "line" }, answer.control ? `Control (${answer.control.what}): apart by ${scientific(answer.control.error)}, as it must be` : answer.detail));
-        checks.prepend(verdict.element);
+        checks.append(verdict.element);
       };
       const moved = h("div", { class: "stage" });
       const move = async (which: string) => {
@@ -237,7 +250,7 @@ export const yours: Page = {
         panel(
           `${model.architecture}, ${model.parameters.toLocaleString("en")} parameters, ${model.layers} layers`,
           h("p", {}, `${model.groups.filter((group) => group.elements !== "fixed").length} groups of permutations can act on its weights; the inner ones leave its function alone. Together they have 2^${model.log2_key_space.toFixed(0)} elements.`),
-          h("p", { class: "gesture" }, `Checked on these weights: ${model.certificate.generators} generators of ${model.certificate.groups} groups; outputs are off by at most ${scientific(model.certificate.forward_error)}, gradients by ${scientific(model.certificate.gradient_error)}.`),
+          h("p", { class: "gesture" }, `Checked on a small copy of this architecture with random weights: ${model.certificate.generators} generators of ${model.certificate.groups} groups; outputs are off by at most ${scientific(model.certificate.forward_error)}, gradients by ${scientific(model.certificate.gradient_error)}. The theorems below are checked on your weights.`),
           h("details", {}, h("summary", {}, "The groups, and the axes they move"),
             h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Groups" },
               h("table", {},
