@@ -50,7 +50,8 @@ std::string built_page() {
 std::string packed(const std::string& folder) {
   (void)hub::examine_model(folder); // what is wrong with it is said here, not on the page
   std::set<std::string> weights;    // those that the model reads, not whatever lies beside them
-  for (const std::string& path : data::open_tensors(folder).files()) weights.insert(fs::path(path).filename().string());
+  const data::TensorReader reader = data::open_tensors(folder);
+  for (const std::string& path : reader.files()) weights.insert(fs::path(path).filename().string());
   nlohmann::json files = nlohmann::json::object();
   std::uint64_t size = 0;
   for (const std::string& name : permute::files_of(folder, weights, false).kept) {

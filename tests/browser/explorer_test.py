@@ -199,7 +199,7 @@ def part_breaks(browser: Browser, folder: pathlib.Path) -> None:
     page.wait_for_timeout(300)
     check("order=0.2.1.5.3.4" in page.url, f"tokens: five keys give {page.url.split('#')[1]}")
     check(wait_for(page, "forward", True), "tokens: moving a token by the keyboard breaks the claim")
-    for name in ("add positions", "causal mask", "rotary", "one place is scaled"):
+    for name in ("add positions", "causal mask", "rotary", "the second place is scaled"):
         switch = page.get_by_role("switch", name=name)
         switch.check()
         check(wait_for(page, "forward", False), f"tokens: '{name}' stays green")

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ TEST_CASE("explore: the page holds the model's files, and no key that lies besid
   write_text(folder.path("page.html"), page);
   save_small_model(folder.path("m"));
   write_text(folder.path("m/vocab.txt"), "a\n</script>\n");
-  CHECK(run_program({"keygen", "--out", "m/secret.txt"}, folder.path()).code == 0);
+  for (const char* name : {"m/secret.txt", "m/secret.safetensors"})
+    CHECK(run_program({"keygen", "--out", name}, folder.path()).code == 0);
   const Outcome got = run_program(
       {"explore", "--model", "m", "--page", "page.html", "--out", "e.html", "--json", "e.json"}, folder.path());
   REQUIRE_MESSAGE(got.code == 0, got.err);
@@ -62,6 +64,20 @@ TEST_CASE("explore: the page holds the model's files, and no key that lies besid
     CHECK(model["files"][name] == data::base64(bytes));
   }
   CHECK(json::parse(read_text(folder.path("e.json")))["bytes"] == made.size());
+}
+
+TEST_CASE("explore: a key in the place of a model's file is refused") {
+  const TemporaryFolder folder;
+  write_text(folder.path("page.html"), page);
+  save_small_model(folder.path("m"));
+  CHECK(run_program({"keygen", "--out", "key"}, folder.path()).code == 0);
+  std::filesystem::create_symlink("../key", folder.path("m/vocab.txt"));
+  const Outcome got = run_program({"explore", "--model", "m", "--page", "page.html", "--out", "e.html"}, folder.path());
+  // Left out or refused: it is not in the page.
+  if (got.code == 0)
+    CHECK(read_text(folder.path("e.html")).find("vocab.txt") == std::string::npos);
+  else
+    CHECK_MESSAGE(got.err.find("secret key") != std::string::npos, got.err);
 }
 
 TEST_CASE("explore: without a model the page is as it was") {
