@@ -82,10 +82,14 @@ std::vector<Row> by_id(const std::vector<VerifyResult>& results) {
 }
 
 bool passes(const Row& row) {
-  return std::all_of(row.begin(), row.end(), [](const VerifyResult& r) { return r.pass; });
+  return std::none_of(row.begin(), row.end(), [](const VerifyResult& r) { return r.failed(); });
 }
 
-const char* mark(bool pass) { return pass ? "pass" : "fail"; }
+/// "pass", "fail", or "skip" where no number type could be measured at these sizes.
+const char* mark(const Row& row) {
+  const bool skipped = std::none_of(row.begin(), row.end(), [](const VerifyResult& r) { return r.skipped.empty(); });
+  return skipped ? "skip" : passes(row) ? "pass" : "fail";
+}
 
 /// Some digits to read, all of them for programs.
 std::string number(double value, int digits = 2) {
@@ -123,16 +127,19 @@ std::string numbers(const Row& row) {
   std::string out = "<table><thead><tr><th></th><th>error</th><th>tolerance</th><th>control</th>"
                     "<th>must exceed</th><th>other bits</th></tr></thead><tbody>";
   for (const VerifyResult& r : row)
-    out += fmt::format("<tr class=\"measured\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                       name_of(r.dtype), number(r.error), number(r.tolerance, 0), number(r.control.error),
-                       number(r.control.must_exceed, 0), bits(r));
+    if (r.skipped.empty())
+      out +=
+          fmt::format("<tr class=\"measured\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                      name_of(r.dtype), number(r.error), number(r.tolerance, 0), number(r.control.error),
+                      number(r.control.must_exceed, 0), bits(r));
   return scrolling("numbers of " + row.front().id, out + "</tbody></table>");
 }
 
 std::string strip(const Row& row) {
   std::vector<Measured> lines;
   for (const VerifyResult& r : row)
-    lines.push_back({std::string(name_of(r.dtype)), r.error, r.tolerance, r.control.error, r.control.must_exceed});
+    if (r.skipped.empty())
+      lines.push_back({std::string(name_of(r.dtype)), r.error, r.tolerance, r.control.error, r.control.must_exceed});
   return log_strip(lines);
 }
 
@@ -141,7 +148,9 @@ std::string details(const Row& row) {
   const std::string& control = row.front().control.what;
   if (!control.empty()) out += fmt::format("<p class=\"small\">Control: {}.</p>", with_indices(control));
   for (const VerifyResult& r : row)
-    if (!r.pass && !r.detail.empty())
+    if (!r.skipped.empty())
+      out += fmt::format("<p class=\"small\">{} was not measured: {}.</p>", name_of(r.dtype), escape(r.skipped));
+    else if (!r.pass && !r.detail.empty())
       out += fmt::format("<p class=\"small\">{}: {}</p>", name_of(r.dtype), escape(r.detail));
   return out;
 }
@@ -160,7 +169,7 @@ std::string card(const Row& row) {
   std::string out = fmt::format(
       "<article class=\"card {0}\" id=\"{1}\"><header><code>{1}</code><h3>{2}</h3><span class=\"badge\">{3}</span>"
       "<span class=\"badge\">{4}</span><span class=\"badge {0}\">{0}</span></header><div>",
-      mark(passes(row)), escape(first.id), with_indices(first.title), name_of(first.kind), escape(source(first)));
+      mark(row), escape(first.id), with_indices(first.title), name_of(first.kind), escape(source(first)));
   if (identity != all.end())
     out += fmt::format("<p class=\"statement\">{}</p><div class=\"formula\" role=\"region\" tabindex=\"0\" "
                        "aria-label=\"formula of {}\">{}</div>",
@@ -170,10 +179,12 @@ std::string card(const Row& row) {
 
 std::string tally(const std::vector<VerifyResult>& results, const std::vector<Row>& rows) {
   const auto passed = std::count_if(results.begin(), results.end(), [](const VerifyResult& r) { return r.pass; });
-  const auto failed = static_cast<std::ptrdiff_t>(results.size()) - passed;
+  const auto failed = std::count_if(results.begin(), results.end(), [](const VerifyResult& r) { return r.failed(); });
+  const auto skipped = static_cast<std::ptrdiff_t>(results.size()) - passed - failed;
+  const std::string rest = skipped == 0 ? "" : fmt::format("<div><b>{}</b>need other sizes</div>", skipped);
   return fmt::format("<div class=\"tally\"><div><b>{}</b>{}</div><div class=\"pass\"><b>{}</b>measurements pass</div>"
-                     "<div class=\"{}\"><b>{}</b>fail</div></div>\n",
-                     rows.size(), rows.size() == 1 ? "row" : "rows", passed, failed == 0 ? "" : "fail", failed);
+                     "<div class=\"{}\"><b>{}</b>fail</div>{}</div>\n",
+                     rows.size(), rows.size() == 1 ? "row" : "rows", passed, failed == 0 ? "" : "fail", failed, rest);
 }
 
 std::string failures(const std::vector<Row>& rows) {
@@ -228,7 +239,7 @@ std::string cards(const std::vector<VerifyResult>& results) {
     std::string chips, body;
     for (const Row& row : rows) {
       if (&paper_of(row.front()) != &paper) continue;
-      chips += fmt::format("<a class=\"{1}\" href=\"#{0}\">{0}</a> ", escape(row.front().id), mark(passes(row)));
+      chips += fmt::format("<a class=\"{1}\" href=\"#{0}\">{0}</a> ", escape(row.front().id), mark(row));
       body += card(row);
     }
     if (body.empty()) continue;

@@ -6,7 +6,7 @@ import type { Comparison } from "../engine";
 /** "3.1e-16" */
 export function scientific(value: number | null): string {
   if (value === null) return "not a number";
-  return value === 0 ? "0" : value.toExponential(1);
+  return value === 0 ? "0" : value.toExponential(1).replace("-", "\u2011"); // a hyphen that does not break
 }
 
 export class Verdict {
