@@ -112,8 +112,9 @@ export class Room {
     });
   }
 
-  async guard(job: () => Promise<void>): Promise<void> {
-    const waiting = setTimeout(() => (this.busy.textContent = "Computing …"), 400);
+  /** Runs a job and says its error. `silent`: it shows its own progress. */
+  async guard(job: () => Promise<void>, silent = false): Promise<void> {
+    const waiting = silent ? 0 : setTimeout(() => (this.busy.textContent = "Computing …"), 400);
     try {
       await job();
       this.say("");

@@ -152,7 +152,7 @@ export const catalogue: Page = {
         running = false;
         all.textContent = "Run all that are shown";
         progress.hidden = true;
-      });
+      }, true);
     }, "main");
     const card = (row: Listed): HTMLElement => {
       const place = h("div", { "aria-live": "polite" });

@@ -116,7 +116,7 @@ export const twins: Page = {
         while (running && room.open) await step(false);
         if (room.open) await step(true);
         good = true;
-      });
+      }, true);
       if (!good) show(false);
     };
     const once = button("One step", () => {
