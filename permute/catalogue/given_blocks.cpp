@@ -195,7 +195,7 @@ std::int64_t vocabulary_of(const hub::Model& model) {
 }
 
 std::vector<Identity> model_rows(const hub::Model& model, const VerifyOptions& options) {
-  if (model.blocks().empty()) throw ValueError("this model has no blocks to check");
+  if (model.blocks().empty()) throw ValueError("the model has no blocks to check");
   hub::Tensors inputs = model.input_shapes(options.batch);
   for (auto& [name, like] : inputs) {
     const RandomKey key{options.seed, 1};
