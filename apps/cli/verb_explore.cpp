@@ -49,7 +49,7 @@ std::string built_page() {
 /// {"name": folder's name, "files": {name: base64}}; its text can stand in a script element.
 std::string packed(const std::string& folder) {
   (void)hub::examine_model(folder); // what is wrong with it is said here, not on the page
-  std::set<std::string> weights;    // those that the model reads, not whatever lies beside them
+  std::set<std::string> weights;    // files that the model reads; other .safetensors files stay out
   const data::TensorReader reader = data::open_tensors(folder);
   for (const std::string& path : reader.files()) weights.insert(fs::path(path).filename().string());
   nlohmann::json files = nlohmann::json::object();

@@ -87,7 +87,7 @@ constexpr std::int64_t most_numbers = 4096; // of one value
 void ask_tape(Question& question, Reply& reply, Session&) {
   const std::string of = question.word("of", {"program", "block"});
   const std::string text = question.text("program", "y = sum(gelu(x @ w + b))", 4000);
-  // The cotangent of this recorded operation is lost on its way back; 0: none is.
+  // The backward pass sets the cotangent of this recorded operation to zero; 0: of none.
   const auto lost = question.whole("lost", 0, 0, most_entries);
   const RandomKey key{.seed = static_cast<std::uint64_t>(question.whole("seed", 1, 0, 1'000'000))};
   question.finish();

@@ -135,7 +135,8 @@ SplitNumber split_number(double x) {
   return {std::bit_cast<double>((bits & 0xFFFFFFFFFFFFF) + root_half), k};
 }
 
-/// ln m = 2 atanh s = 2 s (1 + z/3 + z^2/5 + ...), s = (m - 1) / (m + 1), z = s^2 < 0.0295, for m of split_number.
+/// ln m = 2 atanh s = 2 s (1 + z/3 + z^2/5 + ...), for m of split_number.
+/// s = (m - 1) / (m + 1), z = s^2 < 0.0295.
 Wide log_of_mantissa(double m) {
   static constexpr std::array<double, 10> tail = {1.0 / 7,  1.0 / 9,  1.0 / 11, 1.0 / 13, 1.0 / 15,
                                                   1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23, 1.0 / 25};

@@ -44,7 +44,7 @@ std::string between(const std::string& text, const std::string& begin, const std
 
 } // namespace
 
-TEST_CASE("explore: the page holds the model's files, and no key that lies beside them") {
+TEST_CASE("explore: the page holds the model's files and no key file") {
   const TemporaryFolder folder;
   write_text(folder.path("page.html"), page);
   save_small_model(folder.path("m"));

@@ -101,7 +101,7 @@ assert gains[0] == by_column[0] == 1.0 and by_column[3] > 0.95 and gains[3] < 0.
 # %% [markdown]
 # ## Control: a thief without public weights
 #
-# The same attack with somebody else's weights finds nothing. The scheme protects a model that nobody has published.
+# The same attack with unrelated weights finds nothing. The scheme protects an unpublished model.
 
 # %%
 other = {name: rng.normal(size=x.shape) for name, x in public.items()}
