@@ -83,8 +83,8 @@ struct DatasetOptions {
   /// At most that many images, the first ones (folders: the first of every class, then the second of every class, ...);
   /// 0: all.
   std::int64_t limit = 0;
-  std::int64_t size =
-      0; ///< folders: side that images are resized to; 0: they must all have one size. generated: side, 0: 32
+  std::int64_t size = 0; ///< folders: side that images are resized to; 0: they must all have one size. generated: side,
+                         ///< 0: 32 (digits 28)
   std::int64_t count = 0; ///< generated: how many; 0: 10,000 for training and 2,000 for testing
   std::uint64_t seed = 0; ///< generated: what they are drawn from
   StopFlag stop = nullptr;
@@ -104,7 +104,7 @@ struct DatasetOptions {
 /// in
 ///   Anno/, Eval/ and Img/): 40 attributes; parts 0 and 2, to train and to test;
 /// - `mnist`, `fashion-mnist`: IDX files, .gz or plain;
-/// - `shapes`: generated, needs no file; `faces`: likewise, with twelve attributes;
+/// - `shapes`, `digits`: generated, need no file; `faces`: likewise, with twelve attributes;
 /// - anything else: a folder with train/ and test/ (or val/) folders of class folders, or class folders themselves
 /// (then
 ///   every fifth image of a class, in name order, is for testing).
@@ -113,6 +113,9 @@ struct DatasetOptions {
 /// when `options.stop` becomes true.
 ImageDataset open_dataset(const std::string& name, const std::string& data_dir, Split split,
                           const DatasetOptions& options = {});
+
+/// Whether a dataset of that name is generated: shapes, digits, faces.
+bool is_generated(const std::string& name);
 
 /// EQUIGRAD_DATA, or "" when it is not set.
 std::string default_data_dir();
@@ -176,6 +179,13 @@ ImageDataset read_image_folder(const std::string& folder, const std::string& nam
 /// random colour, size, place and rotation on a random plain background with noise; edges antialiased by 4x4 samples.
 /// Image i of a split depends on (seed, split, i, side) alone; label = i mod 10. Throws ValueError for a side below 8.
 ImageDataset generate_shapes(std::int64_t count, Split split, std::uint64_t seed = 0, std::int64_t side = 32,
+                             StopFlag stop = nullptr);
+
+/// The digits 0 to 9 as pens write them, light on dark, one channel: strokes whose points are moved at random by up to
+/// 0.05 of the height, then scaled, slanted, turned by up to 0.2 radians, moved, drawn with a round pen of random
+/// width, with noise. Image i of a split depends on (seed, split, i, side) alone; label = i mod 10. Throws ValueError
+/// for a side below 8.
+ImageDataset generate_digits(std::int64_t count, Split split, std::uint64_t seed = 0, std::int64_t side = 28,
                              StopFlag stop = nullptr);
 
 } // namespace eg::data

@@ -165,13 +165,27 @@ std::vector<std::string> clothing() {
   return {"T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"};
 }
 
+/// A set that needs no file, with the side of its images unless the user names one.
+struct GeneratedSet {
+  const char* name;
+  ImageDataset (*generate)(std::int64_t count, Split split, std::uint64_t seed, std::int64_t side, StopFlag stop);
+  std::int64_t side;
+};
+constexpr GeneratedSet generated_sets[] = {
+    {"shapes", generate_shapes, 32}, {"digits", generate_digits, 28}, {"faces", generate_faces, 32}};
+
+const GeneratedSet* generated_set(const std::string& name) {
+  for (const GeneratedSet& set : generated_sets)
+    if (name == set.name) return &set;
+  return nullptr;
+}
+
 ImageDataset open_whole(const std::string& name, const std::string& data_dir, Split split,
                         const DatasetOptions& options) {
-  if (name == "shapes" || name == "faces") {
+  if (const GeneratedSet* set = generated_set(name)) {
     const std::int64_t count = options.count > 0 ? options.count : split == Split::train ? 10'000 : 2'000;
-    const auto generate = name == "shapes" ? generate_shapes : generate_faces;
-    return generate(options.limit > 0 ? std::min(options.limit, count) : count, split, options.seed,
-                    options.size > 0 ? options.size : 32, options.stop);
+    return set->generate(options.limit > 0 ? std::min(options.limit, count) : count, split, options.seed,
+                         options.size > 0 ? options.size : set->side, options.stop);
   }
   const std::string cifar = join_path(data_dir, "cifar10");
   if (name == "cifar10") return open_cifar10(cifar, data_dir, split, options.limit, options.stop);
@@ -185,12 +199,14 @@ ImageDataset open_whole(const std::string& name, const std::string& data_dir, Sp
   if (!folder_exists(name))
     throw FileError(name +
                     ": neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, "
-                    "mnist, fashion-mnist, shapes, faces) nor "
+                    "mnist, fashion-mnist, shapes, digits, faces) nor "
                     "a folder of images");
   return open_folder(name, split, options);
 }
 
 } // namespace
+
+bool is_generated(const std::string& name) { return generated_set(name) != nullptr; }
 
 ImageDataset open_dataset(const std::string& name, const std::string& data_dir, Split split,
                           const DatasetOptions& options) {

@@ -35,10 +35,8 @@ bool has_images_of_one_size(const std::string& data) {
   return false;
 }
 
-bool is_generated(const std::string& data) { return data == "shapes" || data == "faces"; }
-
 std::string why_no_folder(const VitOptions& o) {
-  if (is_generated(o.data)) return fmt::format("{} are generated", o.data);
+  if (data::is_generated(o.data)) return fmt::format("{} are generated", o.data);
   return unless(has_images_of_one_size(o.data) || o.data == "celeba", "--data names the folder {}", o.data);
 }
 
@@ -62,7 +60,7 @@ void add_data(OptionTable<VitOptions>& t) {
   using T = VitOptions;
   t.add("data", &T::data,
         "cifar10, cifar10-jpeg, cifar10-records, cifar100, cifar100-coarse, celeba, mnist, fashion-mnist, shapes, "
-        "faces, or a folder of class folders")
+        "digits, faces, or a folder of class folders")
       .names(OptionPath::data, OnResume::free);
   t.add("data_dir", &T::data_dir, "Folder with the datasets (default: EQUIGRAD_DATA)")
       .idle(why_no_folder)
@@ -79,7 +77,7 @@ void add_data(OptionTable<VitOptions>& t) {
   t.word("bad_images", &T::bad_images, data::bad_images_named,
          "Image files of a folder that do not decode: refuse or skip")
       .idle([](const T& o) {
-        return unless(!has_images_of_one_size(o.data) && !is_generated(o.data), "it is for image folders");
+        return unless(!has_images_of_one_size(o.data) && !data::is_generated(o.data), "it is for image folders");
       })
       .resumes(OnResume::free);
 }

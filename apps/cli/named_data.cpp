@@ -10,9 +10,9 @@ namespace eg::cli {
 namespace {
 
 // As data::open_dataset has them.
-constexpr std::array<std::string_view, 10> image_sets = {
-    "celeba",          "cifar10", "cifar10-jpeg",  "cifar10-records", "cifar100",
-    "cifar100-coarse", "faces",   "fashion-mnist", "mnist",           "shapes"};
+constexpr std::array<std::string_view, 11> image_sets = {
+    "celeba", "cifar10", "cifar10-jpeg",  "cifar10-records", "cifar100", "cifar100-coarse",
+    "digits", "faces",   "fashion-mnist", "mnist",           "shapes"};
 
 } // namespace
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <doctest/doctest.h>
+#include <limits>
 #include <set>
 #include <sys/stat.h>
 
@@ -404,6 +405,42 @@ TEST_CASE("shapes: the same picture for one seed and index, whatever the count a
         "shapes: a side of 4 pixels; 8 to 1024 are possible");
 }
 
+TEST_CASE("digits: the same picture for one seed and index; classes differ by their strokes") {
+  const ImageDataset all = generate_digits(400, Split::train, 5);
+  CHECK(all.classes() == 10);
+  CHECK(all.channels() == 1);
+  CHECK(all.height() == 28);
+  CHECK(label_counts(all) == std::vector<int>(10, 40));
+  CHECK(same(generate_digits(40, Split::train, 5), all.head(40)));
+  CHECK_FALSE(same(generate_digits(400, Split::test, 5), all));
+  CHECK_FALSE(same(generate_digits(400, Split::train, 6), all));
+  std::set<std::uint32_t> different;
+  for (std::int64_t i = 0; i < all.size(); ++i) different.insert(crc32(all.pixels(i)));
+  CHECK(different.size() == 400);
+  // The nearest other image has the same label far more often than one in ten; with labels moved on, it has not.
+  int right = 0, moved = 0;
+  for (std::int64_t i = 0; i < all.size(); ++i) {
+    std::int64_t nearest = -1;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::int64_t j = 0; j < all.size(); ++j) {
+      if (i == j) continue;
+      std::int64_t sum = 0;
+      const ByteView a = all.pixels(i), b = all.pixels(j);
+      for (std::size_t k = 0; k < a.size(); ++k) sum += (a[k] - b[k]) * (a[k] - b[k]);
+      if (sum >= least) continue;
+      nearest = j;
+      least = sum;
+    }
+    right += all.label(nearest) == all.label(i);
+    moved += all.label(nearest) == (all.label(i) + 3) % 10;
+  }
+  CHECK(right > 200);
+  CHECK(moved < 80);
+  CHECK(open_dataset("digits", "", Split::test, {.limit = 7, .size = 16}).height() == 16);
+  CHECK(message_of<ValueError>([] { generate_digits(1, Split::train, 0, 4); }) ==
+        "digits: a side of 4 pixels; 8 to 1024 are possible");
+}
+
 TEST_CASE("faces: attributes are drawn by themselves and seen in the picture; one seed and index, one picture") {
   const ImageDataset all = generate_faces(400, Split::train, 5, 24);
   CHECK(all.classes() == 12);
@@ -443,8 +480,9 @@ TEST_CASE("dataset: what is missing is said with the remedy") {
                               ": dataset mnist is not here: looked for train-images-idx3-ubyte and "
                               "train-labels-idx1-ubyte, plain or .gz" +
                               remedy);
-  CHECK(words("cifar11") == "cifar11: neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, "
-                            "cifar100-coarse, celeba, mnist, fashion-mnist, shapes, faces) nor a folder of images");
+  CHECK(words("cifar11") ==
+        "cifar11: neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, "
+        "cifar100-coarse, celeba, mnist, fashion-mnist, shapes, digits, faces) nor a folder of images");
 }
 
 TEST_CASE("mnist and fashion-mnist: whole and labelled") {

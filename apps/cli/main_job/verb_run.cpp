@@ -38,12 +38,12 @@ struct RunRequest {
 /// Goes on with the run that is in the folder when it is this very one and was interrupted, and begins anew otherwise.
 VitOptions twin_options(const CommonOptions& common, const RunRequest& request) {
   VitOptions options;
-  options.data = available_data(request.data_dir, "fashion-mnist"); // learnt within the main job's time
+  options.data = available_data(request.data_dir, "fashion-mnist", "digits"); // learnt within the main job's time
   options.data_dir = request.data_dir;
   options.steps = request.steps;
   options.checkpoint_every = 50;
   options.test_limit = 1000;
-  options.model.patch = options.data == "fashion-mnist" ? 7 : 8; // 16 tokens
+  options.model.patch = 7; // 16 tokens
   options.model.layers = 2;
   options.model.encoder.dim = 64;
   options.model.encoder.heads = 4;
