@@ -1,6 +1,6 @@
 #include "apps/attacks/alignment.h"
 
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -16,7 +16,8 @@ std::vector<permute::Permutation> align_queries(const Tensor& shared) {
   const auto columns = [&](std::int64_t q) { return transpose(shared.select(0, q)).contiguous(); };
   const Tensor first = columns(0);
   std::vector<permute::Permutation> gathers;
-  for (std::int64_t q = 0; q < shared.size(0); ++q) gathers.emplace_back(match(squared_distances(first, columns(q))));
+  for (std::int64_t q = 0; q < shared.size(0); ++q)
+    gathers.emplace_back(permute::best_match(permute::squared_distances(first, columns(q))));
   return gathers;
 }
 

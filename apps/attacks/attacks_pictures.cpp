@@ -6,8 +6,8 @@
 #include "apps/attacks/image_view.h"
 #include "apps/attacks/images.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/recovery/key_recovery.h"
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/key_recovery.h"
+#include "permute/recovery/matching.h"
 
 #include "apps/report/pictures.h"
 #include "autograd/tape.h"
@@ -96,7 +96,7 @@ Findings find_positions(const Setting& s) {
   const Tensor z = input.embed(random_patches(input, pictures, s.key.fold(8)));
   permute::Permutation columns = permute::Permutation::identity(s.model.block.dim);
   if (scene.moves_features())
-    columns = recover_key(scene.cloud.weights, scene.known.weights, scene.cloud.axes).at("residual");
+    columns = permute::recover_key(scene.cloud.weights, scene.known.weights, scene.cloud.axes).at("residual");
   double right = 0.0;
   for (std::int64_t i = 0; i < pictures; ++i) {
     const permute::Permutation order = scene.order(z.size(1), static_cast<std::uint64_t>(i));

@@ -4,7 +4,7 @@
 #include "apps/attacks/attack_views.h"
 #include "apps/attacks/fingerprints.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -58,7 +58,7 @@ Findings compare_scores(const Setting& s) {
 
 /// The two rows, one of each query, that look most alike whatever the order of features.
 std::pair<std::int64_t, std::int64_t> common_row(const Tensor& a, const Tensor& b) {
-  const Tensor distances = absolute_distances(sorted_rows(a), sorted_rows(b));
+  const Tensor distances = permute::absolute_distances(permute::sorted_rows(a), permute::sorted_rows(b));
   const std::int64_t best = argmin(distances.reshape({-1}), 0).to_vector<std::int64_t>().front();
   return {best / distances.size(1), best % distances.size(1)};
 }

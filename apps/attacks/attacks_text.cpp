@@ -3,7 +3,7 @@
 #include "apps/attacks/attack_views.h"
 #include "apps/attacks/fingerprints.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/recovery/vocabulary.h"
+#include "permute/recovery/vocabulary.h"
 
 #include "core/base/words.h"
 #include "core/call.h"
@@ -33,7 +33,7 @@ std::int64_t layer_seen(const Setting& s) {
 }
 
 /// States of all tokens of the vocabulary behind `layer` blocks of the attacker's model.
-NextStates next_states(const BlockWeights& known, std::int64_t layer) {
+permute::NextStates next_states(const BlockWeights& known, std::int64_t layer) {
   auto blocks = std::make_shared<nn::Blocks>(permute::blocks_with(known.block, layer, known.weights));
   return [blocks, layer, text = *known.text](std::span<const std::int64_t> prefix) {
     const auto before = static_cast<std::int64_t>(prefix.size());
@@ -54,9 +54,9 @@ void add_key(Findings& f, const Scene& scene, const Tensor& seen, const Tensor& 
   const permute::Permutation& truth = scene.cloud.key.at("residual");
   f.list.push_back(
       {.what = "P_C from the first token's state",
-       .value = key_recovery_rate(features_from_states(seen.slice(0, 0, 1), plain.slice(0, 0, 1)), truth)});
-  f.list.push_back(
-      {.what = "P_C from the text's states", .value = key_recovery_rate(features_from_states(seen, plain), truth)});
+       .value = key_recovery_rate(permute::features_from_states(seen.slice(0, 0, 1), plain.slice(0, 0, 1)), truth)});
+  f.list.push_back({.what = "P_C from the text's states",
+                    .value = key_recovery_rate(permute::features_from_states(seen, plain), truth)});
 }
 
 Findings match_tokens(const Setting& s) {
@@ -71,8 +71,8 @@ Findings match_tokens(const Setting& s) {
   const Tensor inside = scene.noisy(through(blocks, layer, scene.cloud.enter(plain)), 0).select(0, 0).contiguous();
   const permute::Permutation order = scene.order(s.tokens, 0);
   const Tensor seen = order.apply(inside, 0);
-  const NextStates next = next_states(scene.known, layer);
-  const VocabularyMatch found = match_vocabulary(seen, next, {scene.rows(), scene.moves_features()});
+  const permute::NextStates next = next_states(scene.known, layer);
+  const permute::VocabularyMatch found = permute::match_vocabulary(seen, next, {scene.rows(), scene.moves_features()});
   const bool exact = s.scheme.columns != Columns::orthogonal && !s.scheme.noise;
   Findings f;
   if (scene.rows() && layer == 0)
@@ -126,7 +126,7 @@ Findings read_cache(const Setting& s) {
   const bool heads_move = s.scheme.columns == Columns::decoupled || s.scheme.columns == Columns::tied;
   if (heads_move) cached = as_one_head(cached);
   const CacheForm form = scene.moves_inside() ? CacheForm::within_heads : CacheForm::plain;
-  const NextStates next = next_states(scene.known, 0);
+  const permute::NextStates next = next_states(scene.known, 0);
   std::vector<std::int64_t> found;
   Tensor before, table;
   for (std::int64_t t = 0; t < s.tokens; ++t) {

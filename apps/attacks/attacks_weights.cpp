@@ -2,9 +2,9 @@
 
 #include "apps/attacks/attack_views.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/recovery/key_recovery.h"
-#include "apps/attacks/recovery/matching.h"
-#include "apps/attacks/recovery/vocabulary.h"
+#include "permute/recovery/key_recovery.h"
+#include "permute/recovery/matching.h"
+#include "permute/recovery/vocabulary.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -20,7 +20,8 @@ Findings match_weights(const Setting& s) {
   const Scene scene(s);
   if (!scene.moves_features()) return nothing(plain_weights);
   if (scene.cloud.map.defined()) return nothing("there is no permutation to find; see linear-map");
-  const permute::PermutationSet found = recover_key(scene.cloud.weights, scene.known.weights, scene.cloud.axes);
+  const permute::PermutationSet found =
+      permute::recover_key(scene.cloud.weights, scene.known.weights, scene.cloud.axes);
   double right = 0.0, all = 0.0;
   for (const auto& [group, truth] : scene.cloud.key) {
     const auto size = static_cast<double>(truth.size());
@@ -54,9 +55,10 @@ Findings sort_gains(const Setting& s) {
   const permute::Permutation& truth = scene.cloud.key.at("residual");
   Findings f;
   // Equal gains cannot be distinguished, so that trained f32 gains may leave a few places open.
-  f.list = {{.what = "P_C from the first gain alone", .value = key_recovery_rate(sort_match(seen[0], known[0]), truth)},
+  f.list = {{.what = "P_C from the first gain alone",
+             .value = key_recovery_rate(permute::sort_match(seen[0], known[0]), truth)},
             {.what = fmt::format("P_C from all {} vectors of norms", seen.size()),
-             .value = key_recovery_rate(features_from_states(stack(seen, 0), stack(known, 0)), truth),
+             .value = key_recovery_rate(permute::features_from_states(stack(seen, 0), stack(known, 0)), truth),
              .theory = scene.all_if(true)}};
   return f;
 }
@@ -83,7 +85,7 @@ Findings solve_map(const Setting& s) {
   const Tensor known = reading_rows(folded ? permute::folded_gains(scene.known) : scene.known.weights);
   const Tensor seen = reading_rows(scene.cloud.weights);
   const Tensor truth = scene.cloud.enter(eye(s.model.block.dim, -1, DType::f64));
-  const Tensor found = recover_linear_map(seen, known);
+  const Tensor found = permute::recover_linear_map(seen, known);
   Findings f;
   f.list = {{.what = "columns of the features' map, to a cosine of 0.99",
              .value = right_columns(found, truth),

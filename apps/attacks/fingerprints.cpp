@@ -1,6 +1,6 @@
 #include "apps/attacks/fingerprints.h"
 
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -22,27 +22,28 @@ Tensor descriptions(const Tensor& scores) {
   for (std::int64_t h = 0; h < scores.size(0); ++h) {
     const Tensor s = scores.select(0, h).to(DType::f64).contiguous();
     parts.push_back(einsum("ii->i", {s}).unsqueeze(1));
-    parts.push_back(sorted_rows(s));
-    parts.push_back(sorted_rows(transpose(s).contiguous()));
+    parts.push_back(permute::sorted_rows(s));
+    parts.push_back(permute::sorted_rows(transpose(s).contiguous()));
   }
   return concat(parts, 1);
 }
 
 /// [heads, T^2]
 Tensor sorted_scores(const Tensor& scores) {
-  return sorted_rows(scores.to(DType::f64).contiguous().reshape({scores.size(0), -1}));
+  return permute::sorted_rows(scores.to(DType::f64).contiguous().reshape({scores.size(0), -1}));
 }
 
 /// The known scores with heads in the order of those that were seen: whole heads may have moved.
 Tensor heads_in_order(const Tensor& observed, const Tensor& known) {
-  const std::vector<std::int64_t> heads = match(absolute_distances(sorted_scores(observed), sorted_scores(known)));
+  const std::vector<std::int64_t> heads =
+      permute::best_match(permute::absolute_distances(sorted_scores(observed), sorted_scores(known)));
   return index_select(known, 0, Tensor::from<std::int64_t>(heads, {static_cast<std::int64_t>(heads.size())}));
 }
 
 /// [heads, T, head_dim] as rows [T, heads head_dim], sorted within heads where that is wanted.
 Tensor rows_of_cache(const Tensor& x, CacheForm form) {
   const Tensor wide = x.to(DType::f64).contiguous();
-  return transpose(form == CacheForm::within_heads ? sorted_rows(wide) : wide, 0, 1)
+  return transpose(form == CacheForm::within_heads ? permute::sorted_rows(wide) : wide, 0, 1)
       .contiguous()
       .reshape({x.size(1), x.size(0) * x.size(2)});
 }
@@ -71,8 +72,8 @@ permute::Permutation rows_by_attention(const Tensor& observed, const Tensor& kno
   if (!(observed.shape() == known.shape()))
     throw ShapeError(fmt::format("attention: scores {} cannot be those of an input with {}", observed.shape().str(),
                                  known.shape().str()));
-  return permute::Permutation(
-      match(squared_distances(descriptions(observed), descriptions(heads_in_order(observed, known)))));
+  return permute::Permutation(permute::best_match(
+      permute::squared_distances(descriptions(observed), descriptions(heads_in_order(observed, known)))));
 }
 
 std::size_t text_by_attention(const Tensor& observed, const std::vector<Tensor>& candidates) {
@@ -97,7 +98,8 @@ std::vector<std::int64_t> text_by_cache(const Tensor& cached, const Tensor& voca
                                  "and {}",
                                  cached.shape().str(), vocabulary.shape().str()));
   const PauseRecording pause;
-  return nearest(squared_distances(rows_of_cache(cached, form), rows_of_cache(vocabulary, form)));
+  return permute::nearest_match(
+      permute::squared_distances(rows_of_cache(cached, form), rows_of_cache(vocabulary, form)));
 }
 
 } // namespace eg::attacks

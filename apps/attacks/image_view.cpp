@@ -3,7 +3,7 @@
 #include "apps/attacks/alignment.h"
 #include "apps/attacks/metrics.h"
 #include "apps/attacks/perceptual_metric.h"
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/matching.h"
 
 #include "apps/report/pictures.h"
 #include "core/call.h"
@@ -20,8 +20,10 @@ constexpr std::int64_t batch = 64; ///< images that a protection is applied to t
 
 /// The row of `z` [T, d] that is the class token's: nearest to `token` [d] whatever the order of features.
 std::int64_t row_of_token(const Tensor& z, const Tensor& token, bool sorted) {
-  const Tensor known = token.unsqueeze(0), rows = sorted ? sorted_rows(z) : z;
-  return argmin(absolute_distances(rows, sorted ? sorted_rows(known) : known), 0).to_vector<std::int64_t>().front();
+  const Tensor known = token.unsqueeze(0), rows = sorted ? permute::sorted_rows(z) : z;
+  return argmin(permute::absolute_distances(rows, sorted ? permute::sorted_rows(known) : known), 0)
+      .to_vector<std::int64_t>()
+      .front();
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "apps/attacks/images.h"
 
-#include "apps/attacks/recovery/matching.h"
 #include "permute/least_squares.h"
+#include "permute/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -46,8 +46,8 @@ permute::Permutation rows_by_positions(const Tensor& features, const Tensor& pat
   if (null.size(1) == 0)
     throw ValueError(fmt::format("positions: the patch embedding {} fills all features: nothing is free of the picture",
                                  patch_weight.shape().str()));
-  return permute::Permutation(
-      match(squared_distances(matmul(features.to(DType::f64), null), matmul(plain.to(DType::f64), null))));
+  return permute::Permutation(permute::best_match(
+      permute::squared_distances(matmul(features.to(DType::f64), null), matmul(plain.to(DType::f64), null))));
 }
 
 } // namespace eg::attacks

@@ -1,6 +1,6 @@
 #include "apps/attacks/inversion.h"
 
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/matching.h"
 
 #include "autograd/tape.h"
 #include "core/ops.h"
@@ -78,7 +78,8 @@ void pretrain_decoder(InversionDecoder& decoder, const DecoderTraining& training
 std::vector<permute::Permutation> align_rounds(const std::vector<Tensor>& rounds) {
   const PauseRecording pause;
   std::vector<permute::Permutation> orders;
-  for (const Tensor& round : rounds) orders.emplace_back(match(squared_distances(rounds.front(), round)));
+  for (const Tensor& round : rounds)
+    orders.emplace_back(permute::best_match(permute::squared_distances(rounds.front(), round)));
   return orders;
 }
 

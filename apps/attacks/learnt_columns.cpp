@@ -1,9 +1,9 @@
 #include "apps/attacks/learnt_columns.h"
 
-#include "apps/attacks/recovery/assignment.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "optim/optimizer.h"
+#include "permute/recovery/assignment.h"
 
 namespace eg::attacks {
 namespace {
@@ -23,7 +23,7 @@ Tensor doubly_stochastic(const Tensor& a, double temperature) {
 
 std::vector<std::int64_t> nearest_assignment(const Tensor& m) {
   // Column j of M selects the feature of Z that is feature j of Z M.
-  return hungarian(m.transpose(0, 1).contiguous().to(DType::f64), true).columns.to_vector<std::int64_t>();
+  return permute::hungarian(m.transpose(0, 1).contiguous().to(DType::f64), true).columns.to_vector<std::int64_t>();
 }
 
 double LearntColumns::found(const permute::Permutation& truth) const {

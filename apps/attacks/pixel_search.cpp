@@ -1,7 +1,7 @@
 #include "apps/attacks/pixel_search.h"
 
-#include "apps/attacks/recovery/matching.h"
 #include "permute/least_squares.h"
+#include "permute/recovery/matching.h"
 
 #include "autograd/tape.h"
 #include "core/ops.h"
@@ -23,7 +23,8 @@ Tensor matched_rows(const Tensor& guess, const Tensor& seen) {
   const PauseRecording pause;
   std::vector<std::int64_t> orders;
   for (std::int64_t n = 0; n < guess.size(0); ++n)
-    for (const std::int64_t row : match(squared_distances(guess.select(0, n), seen.select(0, n))))
+    for (const std::int64_t row :
+         permute::best_match(permute::squared_distances(guess.select(0, n), seen.select(0, n))))
       orders.push_back(row);
   return Tensor::from<std::int64_t>(orders, {guess.size(0), guess.size(1)});
 }
@@ -86,7 +87,7 @@ Tensor invert_features(const Tensor& seen, const Shape& shape,
                        const PixelSearch& search, RandomKey key) {
   const bool columns = unknown == Unknown::columns || unknown == Unknown::both,
              rows = unknown == Unknown::rows || unknown == Unknown::both;
-  const Tensor target = columns ? sorted_rows(seen) : seen;
+  const Tensor target = columns ? permute::sorted_rows(seen) : seen;
   const double scale = mean(square(target)).item();
   Tensor wanted = target;
   const auto loss = [&](const Tensor& pictures, std::int64_t iteration) {

@@ -1,10 +1,10 @@
 // The page "thief": recovers permutations from what a cloud sees.
 
-#include "apps/attacks/recovery/key_recovery.h"
-#include "apps/attacks/recovery/matching.h"
-#include "apps/attacks/recovery/vocabulary.h"
 #include "apps/explore/pages.h"
 #include "apps/explore/small_block.h"
+#include "permute/recovery/key_recovery.h"
+#include "permute/recovery/matching.h"
+#include "permute/recovery/vocabulary.h"
 
 #include "core/ops.h"
 #include "permute/blocks_key.h"
@@ -58,24 +58,24 @@ void ask_thief(Question& question, Reply& reply, Session&) {
   const auto began = std::chrono::steady_clock::now();
   Tensor seen, guessed_from;
   if (sees == "weights") {
-    found = attacks::recover_key(observed, known, axes);
+    found = permute::recover_key(observed, known, axes);
     seen = observed[2].second;
     guessed_from = known[2].second;
   } else if (sees == "gain") {
     seen = observed[0].second;
     guessed_from = known[0].second;
-    found["residual"] = attacks::sort_match(seen, guessed_from);
+    found["residual"] = permute::sort_match(seen, guessed_from);
   } else if (sees == "pair") {
     seen = moves.residual.apply(z, 2).select(0, 0);
     guessed_from = blurred_z.select(0, 0);
-    found["residual"] = attacks::features_from_states(seen, guessed_from);
+    found["residual"] = permute::features_from_states(seen, guessed_from);
   } else {
     const Permutation rows = Permutation::random_nonidentity(tokens, key.fold(6));
     truth = {{"tokens", rows}};
     seen = rows.apply(z, 1).select(0, 0);
     guessed_from = blurred_z.select(0, 0);
     // Row i of what is seen is token found[i].
-    found["tokens"] = Permutation(attacks::match(attacks::squared_distances(seen, guessed_from)));
+    found["tokens"] = Permutation(permute::best_match(permute::squared_distances(seen, guessed_from)));
   }
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
 

@@ -228,7 +228,7 @@ std::string op_reference_markdown() {
            "outputs, forward and\nin every gradient. Values that are indices along the permuted axis are relabelled "
            "with the inverse.\n");
   out.line("Not rows, because nothing flows through them: constructors (`arange`, `linspace`, `eye`), metrics "
-           "(`nn/metrics.h`) and the assignment\n(`apps/attacks/recovery/assignment.h`).\n");
+           "(`nn/metrics.h`) and the assignment\n(`permute/recovery/assignment.h`).\n");
   out.line("{} rows:\n", rows.size());
   std::string names;
   for (const OpDef* op : rows) names += fmt::format("{}[{}](#{})", names.empty() ? "" : ",\n", op->name, op->name);

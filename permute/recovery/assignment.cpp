@@ -1,4 +1,4 @@
-#include "apps/attacks/recovery/assignment.h"
+#include "permute/recovery/assignment.h"
 
 #include "core/call.h"
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-namespace eg::attacks {
+namespace eg::permute {
 namespace {
 
 constexpr double infinite_cost = std::numeric_limits<double>::infinity();
@@ -159,4 +159,4 @@ Assignment hungarian(const Tensor& cost, bool maximize) {
   return {Tensor::from(rows, shape), Tensor::from(columns, shape)};
 }
 
-} // namespace eg::attacks
+} // namespace eg::permute

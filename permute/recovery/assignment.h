@@ -3,7 +3,7 @@
 
 #include "core/tensor.h"
 
-namespace eg::attacks {
+namespace eg::permute {
 
 /// Pairs (rows[i], columns[i]), rows in ascending order, i64.
 struct Assignment {
@@ -19,4 +19,4 @@ struct Assignment {
 /// Electronic Systems 52 (2016).
 Assignment hungarian(const Tensor& cost, bool maximize = false);
 
-} // namespace eg::attacks
+} // namespace eg::permute

@@ -1,7 +1,7 @@
-#include "apps/attacks/recovery/key_recovery.h"
+#include "permute/recovery/key_recovery.h"
 
-#include "apps/attacks/recovery/matching.h"
 #include "permute/least_squares.h"
+#include "permute/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -10,13 +10,8 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace eg::attacks {
+namespace eg::permute {
 namespace {
-
-using permute::AxisMap;
-using permute::ParameterAxes;
-using permute::Permutation;
-using permute::PermutationSet;
 
 /// A tensor on both sides, with the groups of its axes.
 struct Pair {
@@ -87,7 +82,7 @@ Permutation recover_group(const std::string& group, const std::vector<Pair>& pai
   if (!distances.defined())
     throw ValueError(
         fmt::format("key recovery: every tensor of the group \"{}\" holds one number over and over", group));
-  return Permutation(match(distances));
+  return Permutation(best_match(distances));
 }
 
 } // namespace
@@ -113,11 +108,11 @@ Permutation sort_match(const Tensor& observed, const Tensor& known) {
 }
 
 Tensor recover_linear_map(const Tensor& observed, const Tensor& known) {
-  const permute::PivotedQr qr(known);
+  const PivotedQr qr(known);
   if (qr.rank() < known.size(1))
     throw ValueError(fmt::format("linear map: the known rows {} have rank {}, a map of {} features needs {}",
                                  known.shape().str(), qr.rank(), known.size(1), known.size(1)));
   return qr.solve(observed);
 }
 
-} // namespace eg::attacks
+} // namespace eg::permute

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace eg::attacks {
+namespace eg::permute {
 
 /// Row and sorted-row matching. For each group of `axes` (which axes a scheme moves together is public) the
 /// permutation that takes `known` to `observed` best: index i of a group is described by everything at i on
@@ -18,13 +18,12 @@ namespace eg::attacks {
 /// ArrowMatch (USENIX Security 2025); key recovery from plain weights is the known-plaintext attack of any permutation.
 /// Tensors of the map that either side lacks are not looked at. Throws ValueError when a group has no tensor left,
 /// ShapeError when shapes differ or a tensor has more than two axes.
-permute::PermutationSet recover_key(const nn::StateDict& observed, const nn::StateDict& known,
-                                    const permute::AxisMap& axes);
+PermutationSet recover_key(const nn::StateDict& observed, const nn::StateDict& known, const AxisMap& axes);
 
 /// The same permutation from one vector alone (a norm's gain, one token): gamma' = gamma P_C; the i-th smallest of
 /// `observed` is the i-th smallest of `known`. O(d log d). Exact when no two numbers are equal. Throws ShapeError
 /// unless both are [d].
-permute::Permutation sort_match(const Tensor& observed, const Tensor& known);
+Permutation sort_match(const Tensor& observed, const Tensor& known);
 
 /// Q with known Q = observed in the least-squares sense: what any linear map of the features comes to, a permutation or
 /// not, when d independent rows (weights, tokens) are known plain. known, observed [n, d] -> [d, d]. O(n d^2).
@@ -32,4 +31,4 @@ permute::Permutation sort_match(const Tensor& observed, const Tensor& known);
 /// ShapeError, and ValueError when known has less than full rank.
 Tensor recover_linear_map(const Tensor& observed, const Tensor& known);
 
-} // namespace eg::attacks
+} // namespace eg::permute

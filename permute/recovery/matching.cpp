@@ -1,12 +1,12 @@
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/matching.h"
 
-#include "apps/attacks/recovery/assignment.h"
 #include "core/call.h"
 #include "core/ops.h"
+#include "permute/recovery/assignment.h"
 
 #include <fmt/format.h>
 
-namespace eg::attacks {
+namespace eg::permute {
 namespace {
 
 void check(const Tensor& a, const Tensor& b) {
@@ -36,14 +36,14 @@ Tensor absolute_distances(const Tensor& a, const Tensor& b) {
   return stack(lines, 0);
 }
 
-std::vector<std::int64_t> match(const Tensor& distances) {
+std::vector<std::int64_t> best_match(const Tensor& distances) {
   if (distances.rank() != 2 || distances.size(0) > distances.size(1))
     throw ShapeError(
         fmt::format("matching: {} are not enough known things for all that were seen", distances.shape().str()));
   return hungarian(distances).columns.to_vector<std::int64_t>();
 }
 
-std::vector<std::int64_t> nearest(const Tensor& distances) {
+std::vector<std::int64_t> nearest_match(const Tensor& distances) {
   const PauseRecording pause;
   return argmin(distances, 1).to_vector<std::int64_t>();
 }
@@ -53,4 +53,4 @@ Tensor sorted_rows(const Tensor& x) {
   return sort(x, -1).values;
 }
 
-} // namespace eg::attacks
+} // namespace eg::permute

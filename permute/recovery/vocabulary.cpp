@@ -1,6 +1,6 @@
-#include "apps/attacks/recovery/vocabulary.h"
+#include "permute/recovery/vocabulary.h"
 
-#include "apps/attacks/recovery/matching.h"
+#include "permute/recovery/matching.h"
 
 #include "core/call.h"
 #include "core/ops.h"
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
-namespace eg::attacks {
+namespace eg::permute {
 
 VocabularyMatch match_vocabulary(const Tensor& observed, const NextStates& next, StateForm form) {
   if (observed.rank() != 2)
@@ -37,10 +37,9 @@ VocabularyMatch match_vocabulary(const Tensor& observed, const NextStates& next,
   return found;
 }
 
-permute::Permutation features_from_states(const Tensor& observed, const Tensor& known) {
+Permutation features_from_states(const Tensor& observed, const Tensor& known) {
   const PauseRecording pause;
-  return permute::Permutation(
-      match(squared_distances(transpose(observed).contiguous(), transpose(known).contiguous())));
+  return Permutation(best_match(squared_distances(transpose(observed).contiguous(), transpose(known).contiguous())));
 }
 
-} // namespace eg::attacks
+} // namespace eg::permute

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace eg::attacks {
+namespace eg::permute {
 
 /// What was done to the states before they were seen; the four forms of the attack.
 struct StateForm {
@@ -38,6 +38,6 @@ VocabularyMatch match_vocabulary(const Tensor& observed, const NextStates& next,
 
 /// P_C from states h P_C of a text that is known by now, [T, d] both: columns matched. One token is enough when its
 /// features differ. O(T d^2).
-permute::Permutation features_from_states(const Tensor& observed, const Tensor& known);
+Permutation features_from_states(const Tensor& observed, const Tensor& known);
 
-} // namespace eg::attacks
+} // namespace eg::permute

@@ -6,10 +6,10 @@
 #include "apps/attacks/metrics.h"
 #include "apps/attacks/perceptual_metric.h"
 #include "apps/attacks/pixel_search.h"
-#include "apps/attacks/recovery/matching.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "data/faces.h"
+#include "permute/recovery/matching.h"
 #include "support/message.h"
 
 #include <cmath>
@@ -106,7 +106,8 @@ TEST_CASE("white box: descent on pixels inverts a known edge; shuffled rows come
   const Tensor jigsaw = invert_features(seen, targets.shape(), embedded, Unknown::rows, search, {1, 1});
   CHECK(mean_ssim(jigsaw, targets) < 0.7);
   for (std::int64_t n = 0; n < 2; ++n) { // each patch is there, somewhere
-    const Tensor apart = squared_distances(patchify(targets, patch).select(0, n), patchify(jigsaw, patch).select(0, n));
+    const Tensor apart =
+        permute::squared_distances(patchify(targets, patch).select(0, n), patchify(jigsaw, patch).select(0, n));
     CHECK(amax(amin(apart, {1})).item() < 0.1);
   }
   const Tensor wrong = invert_features(seen, targets.shape(), embedded, Unknown::nothing, search, {1, 1});

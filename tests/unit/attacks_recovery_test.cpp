@@ -5,12 +5,12 @@
 #include "apps/attacks/gradients.h"
 #include "apps/attacks/images.h"
 #include "apps/attacks/metrics.h"
-#include "apps/attacks/recovery/key_recovery.h"
-#include "apps/attacks/recovery/matching.h"
-#include "apps/attacks/recovery/vocabulary.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
 #include "permute/least_squares.h"
+#include "permute/recovery/key_recovery.h"
+#include "permute/recovery/matching.h"
+#include "permute/recovery/vocabulary.h"
 #include "support/message.h"
 
 #include <cmath>
@@ -70,15 +70,15 @@ TEST_CASE("row matching: the keys of a transformed MLP, sorted where the other a
       {"up", {"hidden", "residual"}}, {"down", {"residual", "hidden"}}, {"gain", {"residual"}}};
   const permute::PermutationSet key{{"residual", draw(d, 1)}, {"hidden", draw(t, 2)}};
   const nn::StateDict secret = permute::transform(plain, axes, key);
-  CHECK(attacks::recover_key(secret, plain, axes) == key);
+  CHECK(permute::recover_key(secret, plain, axes) == key);
 
   nn::StateDict tuned = secret;
   for (auto& [name, w] : tuned) w = w + normal(w.shape(), 9, 0.05);
-  CHECK(attacks::recover_key(tuned, plain, axes) == key);
+  CHECK(permute::recover_key(tuned, plain, axes) == key);
 
   // Control: other weights tell nothing.
   const nn::StateDict other = {{"up", normal({t, d}, 5)}, {"down", normal({d, t}, 6)}, {"gain", normal({d}, 7)}};
-  const permute::PermutationSet wrong = attacks::recover_key(secret, other, axes);
+  const permute::PermutationSet wrong = permute::recover_key(secret, other, axes);
   CHECK(attacks::key_recovery_rate(wrong.at("residual"), key.at("residual")) < 0.3);
   CHECK(attacks::key_recovery_rate(wrong.at("hidden"), key.at("hidden")) < 0.3);
 }
@@ -87,29 +87,29 @@ TEST_CASE("row matching: one permutation on both sides of a matrix") {
   const nn::StateDict plain = {{"w", normal({16, 16}, 1)}, {"b", normal({16}, 2)}};
   const permute::AxisMap axes = {{"w", {"p", "p"}}, {"b", {"p"}}};
   const permute::PermutationSet key{{"p", draw(16, 1)}};
-  CHECK(attacks::recover_key(permute::transform(plain, axes, key), plain, axes) == key);
-  CHECK_FALSE(attacks::recover_key(plain, plain, axes) == key);
+  CHECK(permute::recover_key(permute::transform(plain, axes, key), plain, axes) == key);
+  CHECK_FALSE(permute::recover_key(plain, plain, axes) == key);
   CHECK(test::message_of<ValueError>([&] {
-          attacks::recover_key(plain, plain, {{"absent", {"q"}}});
+          permute::recover_key(plain, plain, {{"absent", {"q"}}});
         }).find("no tensor of the group \"q\"") != std::string::npos);
   CHECK(test::message_of<ValueError>([&] {
-          attacks::recover_key({{"g", Tensor::ones({4})}}, {{"g", Tensor::ones({4})}}, {{"g", {"p"}}});
+          permute::recover_key({{"g", Tensor::ones({4})}}, {{"g", Tensor::ones({4})}}, {{"g", {"p"}}});
         }).find("over and over") != std::string::npos);
-  CHECK_THROWS_AS(attacks::recover_key({{"w", normal({2, 3}, 1)}}, {{"w", normal({3, 2}, 1)}}, axes), ShapeError);
+  CHECK_THROWS_AS(permute::recover_key({{"w", normal({2, 3}, 1)}}, {{"w", normal({3, 2}, 1)}}, axes), ShapeError);
 }
 
 TEST_CASE("gain sort, and the linear map behind any d known rows") {
   const Permutation p = draw(50, 1);
   const Tensor gain = normal({50}, 1);
-  CHECK(attacks::sort_match(p.apply(gain, 0), gain) == p);
-  CHECK_FALSE(attacks::sort_match(p.apply(normal({50}, 2), 0), gain) == p);
-  CHECK_THROWS_AS(attacks::sort_match(gain, normal({49}, 1)), ShapeError);
+  CHECK(permute::sort_match(p.apply(gain, 0), gain) == p);
+  CHECK_FALSE(permute::sort_match(p.apply(normal({50}, 2), 0), gain) == p);
+  CHECK_THROWS_AS(permute::sort_match(gain, normal({49}, 1)), ShapeError);
 
   const Tensor rows = normal({30, 12}, 3), q = normal({12, 12}, 4);
-  CHECK(relative_error(attacks::recover_linear_map(matmul(rows, q), rows), q) < 1e-11);
-  CHECK(relative_error(attacks::recover_linear_map(matmul(normal({30, 12}, 5), q), rows), q) > 0.1);
+  CHECK(relative_error(permute::recover_linear_map(matmul(rows, q), rows), q) < 1e-11);
+  CHECK(relative_error(permute::recover_linear_map(matmul(normal({30, 12}, 5), q), rows), q) > 0.1);
   CHECK(test::message_of<ValueError>([&] {
-          attacks::recover_linear_map(rows.slice(0, 0, 5), rows.slice(0, 0, 5));
+          permute::recover_linear_map(rows.slice(0, 0, 5), rows.slice(0, 0, 5));
         }).find("rank 5") != std::string::npos);
 }
 
@@ -120,9 +120,9 @@ TEST_CASE("vocabulary matching in its four forms, against noise, and P_C from on
   const auto text = ids.to_vector<std::int64_t>();
   const Tensor states = index_select(table, 0, ids);
   const Permutation columns = draw(d, 1), rows = draw(tokens, 2);
-  const attacks::NextStates next = [&](std::span<const std::int64_t>) { return table; };
-  const auto matched = [&](const Tensor& seen, attacks::StateForm form) {
-    return attacks::match_vocabulary(seen, next, form).ids;
+  const permute::NextStates next = [&](std::span<const std::int64_t>) { return table; };
+  const auto matched = [&](const Tensor& seen, permute::StateForm form) {
+    return permute::match_vocabulary(seen, next, form).ids;
   };
   CHECK(matched(states, {}) == text);
   CHECK(matched(columns.apply(states, 1), {.columns = true}) == text);
@@ -141,13 +141,13 @@ TEST_CASE("vocabulary matching in its four forms, against noise, and P_C from on
   CHECK(noisy(0.1) > 0.9);
   CHECK(noisy(0.3) < 0.7);
   CHECK(noisy(1.0) < 0.1);
-  CHECK(attacks::features_from_states(columns.apply(states.slice(0, 0, 1), 1), states.slice(0, 0, 1)) == columns);
+  CHECK(permute::features_from_states(columns.apply(states.slice(0, 0, 1), 1), states.slice(0, 0, 1)) == columns);
 }
 
 TEST_CASE("vocabulary matching follows states that depend on what came before, and finds their order") {
   const std::int64_t v = 50, d = 24, tokens = 9;
   const Tensor table = normal({v, d}, 1), w = normal({d, d}, 2, 0.4);
-  const attacks::NextStates next = [&](std::span<const std::int64_t> prefix) { // s_i = E[x_i] + tanh(s_(i-1) W)
+  const permute::NextStates next = [&](std::span<const std::int64_t> prefix) { // s_i = E[x_i] + tanh(s_(i-1) W)
     Tensor before = Tensor::zeros({1, d}, DType::f64);
     for (const std::int64_t id : prefix) before = table.slice(0, id, id + 1) + tanh(matmul(before, w));
     return table + tanh(matmul(before, w));
@@ -157,11 +157,11 @@ TEST_CASE("vocabulary matching follows states that depend on what came before, a
   for (std::size_t i = 0; i < text.size(); ++i) states.push_back(next(std::span(text).first(i)).select(0, text[i]));
   const Permutation rows = draw(tokens, 1), columns = draw(d, 2);
   const Tensor seen = columns.apply(rows.apply(stack(states, 0), 0), 1);
-  const attacks::VocabularyMatch found = attacks::match_vocabulary(seen, next, {.rows = true, .columns = true});
+  const permute::VocabularyMatch found = permute::match_vocabulary(seen, next, {.rows = true, .columns = true});
   CHECK(found.ids == text);
   CHECK(Permutation(found.rows) == rows.inverse());
-  const attacks::NextStates alone = [&](std::span<const std::int64_t>) { return table; };
-  CHECK_FALSE(attacks::match_vocabulary(seen, alone, {.rows = true, .columns = true}).ids == text);
+  const permute::NextStates alone = [&](std::span<const std::int64_t>) { return table; };
+  CHECK_FALSE(permute::match_vocabulary(seen, alone, {.rows = true, .columns = true}).ids == text);
 }
 
 TEST_CASE("linear inversion looks through P_C, to rounding; not through a narrow embedding") {
@@ -256,7 +256,7 @@ TEST_CASE("fresh permutations for each query are aligned by what the queries sha
   const std::vector<Permutation> gathers = attacks::align_queries(stack(shared, 0));
   CHECK(gathers.front().is_identity());
   for (std::size_t q = 0; q < outputs.size(); ++q) outputs[q] = gathers[q].apply(outputs[q], 1);
-  const Tensor stolen = transpose(attacks::recover_linear_map(concat(outputs, 0), concat(inputs, 0)));
+  const Tensor stolen = transpose(permute::recover_linear_map(concat(outputs, 0), concat(inputs, 0)));
   CHECK(relative_error(stolen, draw(d, 20).apply(w, 0)) < 1e-12);
   CHECK(relative_error(stolen, w) > 0.1); // one permutation stays unknown
 }

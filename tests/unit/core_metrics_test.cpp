@@ -1,9 +1,9 @@
 // Metrics and assignments against their definitions by brute force.
 
-#include "apps/attacks/recovery/assignment.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "nn/metrics.h"
+#include "permute/recovery/assignment.h"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ double least_by_force(const Tensor& cost) {
   return least_by_force(cost.size(0) <= cost.size(1) ? cost : cost.transpose(), 0, taken);
 }
 
-double cost_of(const Tensor& cost, const eg::attacks::Assignment& a) {
+double cost_of(const Tensor& cost, const eg::permute::Assignment& a) {
   std::set<std::int64_t> rows;
   std::set<std::int64_t> columns;
   double total = 0;
@@ -62,13 +62,13 @@ TEST_CASE("assignments have the least cost of all") {
     for (std::int64_t m = 1; m <= 7; ++m) {
       const eg::RandomKey key{41, static_cast<std::uint64_t>(10 * n + m)};
       const Tensor normal = eg::random_normal({n, m}, key, 0.0, 3.0, DType::f64);
-      CHECK(cost_of(normal, eg::attacks::hungarian(normal)) == doctest::Approx(least_by_force(normal)).epsilon(1e-12));
+      CHECK(cost_of(normal, eg::permute::hungarian(normal)) == doctest::Approx(least_by_force(normal)).epsilon(1e-12));
       const Tensor most = eg::neg(normal);
-      CHECK(-cost_of(normal, eg::attacks::hungarian(normal, true)) ==
+      CHECK(-cost_of(normal, eg::permute::hungarian(normal, true)) ==
             doctest::Approx(least_by_force(most)).epsilon(1e-12));
       // Many equal costs.
       const Tensor whole = eg::random_integers({n, m}, key, 0, 4).to(DType::f32);
-      CHECK(cost_of(whole, eg::attacks::hungarian(whole)) == least_by_force(whole));
+      CHECK(cost_of(whole, eg::permute::hungarian(whole)) == least_by_force(whole));
     }
 }
 
@@ -84,10 +84,10 @@ TEST_CASE("forbidden pairs") {
     const double least = least_by_force(cost);
     if (least == inf) {
       ++infeasible;
-      CHECK_THROWS_WITH_AS(eg::attacks::hungarian(cost), doctest::Contains("leave no assignment"), eg::ValueError);
+      CHECK_THROWS_WITH_AS(eg::permute::hungarian(cost), doctest::Contains("leave no assignment"), eg::ValueError);
     } else {
       ++feasible;
-      CHECK(cost_of(cost, eg::attacks::hungarian(cost)) == doctest::Approx(least).epsilon(1e-12));
+      CHECK(cost_of(cost, eg::permute::hungarian(cost)) == doctest::Approx(least).epsilon(1e-12));
     }
   }
   CHECK(feasible > 5);
@@ -107,20 +107,20 @@ TEST_CASE("a large assignment whose optimum is known") {
     for (std::int64_t j = 0; j < n; ++j)
       cost[static_cast<std::size_t>(i * n + j)] += u[static_cast<std::size_t>(i)] + v[static_cast<std::size_t>(j)];
   }
-  CHECK(eg::attacks::hungarian(Tensor::from<double>(cost, {n, n})).columns.to_vector<std::int64_t>() == wanted);
+  CHECK(eg::permute::hungarian(Tensor::from<double>(cost, {n, n})).columns.to_vector<std::int64_t>() == wanted);
 }
 
 TEST_CASE("assignments at the ends of the range, and what is refused") {
   const Tensor huge = Tensor::from<double>({1.7e308, -1.7e308, -1.7e308, 1.7e308}, {2, 2});
-  CHECK(eg::attacks::hungarian(huge).columns.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
-  CHECK(eg::attacks::hungarian(Tensor::zeros({0, 3})).rows.numel() == 0);
-  CHECK(eg::attacks::hungarian(Tensor::zeros({3, 0})).columns.numel() == 0);
+  CHECK(eg::permute::hungarian(huge).columns.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
+  CHECK(eg::permute::hungarian(Tensor::zeros({0, 3})).rows.numel() == 0);
+  CHECK(eg::permute::hungarian(Tensor::zeros({3, 0})).columns.numel() == 0);
   const auto bad = [](double value) { return Tensor::from<double>({1, value, 2, 3}, {2, 2}); };
-  CHECK_THROWS_WITH_AS(eg::attacks::hungarian(bad(not_a_number)), doctest::Contains("a cost is NaN"), eg::ValueError);
-  CHECK_THROWS_WITH_AS(eg::attacks::hungarian(bad(-inf)), doctest::Contains("a cost is -inf"), eg::ValueError);
-  CHECK_THROWS_WITH_AS(eg::attacks::hungarian(bad(inf), true), doctest::Contains("a cost is inf"), eg::ValueError);
-  CHECK_THROWS_AS(eg::attacks::hungarian(Tensor::zeros({3})), eg::ShapeError);
-  CHECK_THROWS_AS(eg::attacks::hungarian(Tensor::zeros({2, 2}, DType::i64)), eg::DTypeError);
+  CHECK_THROWS_WITH_AS(eg::permute::hungarian(bad(not_a_number)), doctest::Contains("a cost is NaN"), eg::ValueError);
+  CHECK_THROWS_WITH_AS(eg::permute::hungarian(bad(-inf)), doctest::Contains("a cost is -inf"), eg::ValueError);
+  CHECK_THROWS_WITH_AS(eg::permute::hungarian(bad(inf), true), doctest::Contains("a cost is inf"), eg::ValueError);
+  CHECK_THROWS_AS(eg::permute::hungarian(Tensor::zeros({3})), eg::ShapeError);
+  CHECK_THROWS_AS(eg::permute::hungarian(Tensor::zeros({2, 2}, DType::i64)), eg::DTypeError);
 }
 
 TEST_CASE("top-k accuracy: ties go to the left, a NaN is never right") {
